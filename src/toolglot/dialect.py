@@ -1,0 +1,157 @@
+"""What a dialect is: a record of functions and a record of facts. No base class.
+
+A dialect reads and writes one vendor's wire format and knows no other dialect. It lives in
+`dialects/<name>/` in files of the same names everywhere: `request.py`, `response.py`, `stream.py`, `errors.py`,
+and `__init__.py` with the record. `dialects/__init__.py` is the only registration.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from typing import Literal, Protocol
+
+from msgspec import Struct
+
+from toolglot.errors import ApiError, HttpError
+from toolglot.events import Event
+from toolglot.ir import Request, Response, replace
+from toolglot.receipt import Receipt
+
+
+class StreamDecoder(Protocol):
+    """An upstream's bytes to events. The bytes may be cut anywhere; the events are the same.
+
+    It never raises on what an upstream sends: what cannot be read becomes a `Fault`.
+    """
+
+    def feed(self, data: bytes) -> list[Event]:
+        """The events that these bytes complete."""
+        ...
+
+    def close(self) -> list[Event]:
+        """The peer has ended, well or badly: the last events, a `Fault` if the response was not whole."""
+        ...
+
+
+class StreamEncoder(Protocol):
+    """Events to a client's bytes. It may rely on the grammar, one block open at a time."""
+
+    def feed(self, event: Event) -> bytes:
+        """The bytes to send now; empty when there is nothing to say yet."""
+        ...
+
+    def keepalive(self) -> bytes:
+        """Bytes that this dialect's real clients ignore."""
+        ...
+
+
+class Capabilities(Struct, frozen=True, kw_only=True):
+    """What a dialect, as an upstream's, can express. Data for the passes and for the table that users see."""
+
+    fields: frozenset[str]
+    """The optional fields of `Request` that have a place on its wire (`temperature`, `seed`, `stop` …)."""
+
+    name_pattern: str = r"[A-Za-z0-9_-]+"
+    name_start: str = r"[A-Za-z0-9_-]"
+    name_length: int = 64
+    id_pattern: str = r"[A-Za-z0-9_-]+"
+    id_length: int = 64
+    ids_required: bool = True
+
+    tool_choices: frozenset[str] = frozenset({"auto", "none", "required", "named", "allowed"})
+    """`allowed` is a subset of several tools; the others are the plain modes."""
+    allowed_modes: frozenset[str] = frozenset({"auto", "required"})
+    """The modes that an allowed subset may have."""
+    custom_tools: bool = False
+    namespaces: bool = False
+    strict_tools: bool = True
+    deferred_tools: bool = False
+    schema: Literal["any", "object"] = "object"
+    """`any`: parameters may be absent. `object`: a schema whose root is an object is required."""
+
+    arguments: Literal["text", "object"] = "text"
+    """How a call's arguments stand on the wire: as JSON text, which may be broken, or as an object, which cannot."""
+
+    system: Literal["anywhere", "leading"] = "anywhere"
+    """`leading`: system text may stand only before the conversation."""
+    developer_role: bool = False
+    roles_alternate: bool = False
+    """Neighbouring messages of one role must be one message."""
+    calls_in_one_message: bool = True
+    """All calls of a turn stand in one assistant message."""
+    results_role: Literal["user", "tool"] = "tool"
+    starts_with_user: bool = False
+    prefill: bool = True
+    """The conversation may end with an assistant message that the model goes on writing."""
+    empty_text: bool = True
+    """Empty text blocks are allowed."""
+
+    media_in_user: frozenset[str] = frozenset({"image"})
+    media_in_result: frozenset[str] = frozenset()
+    media_in_assistant: frozenset[str] = frozenset()
+    source_kinds: frozenset[str] = frozenset({"base64", "url", "file"})
+    image_types: frozenset[str] | None = None
+    """Media types of images; None when the wire does not say."""
+    result_errors: bool = False
+    """A tool result can say that it is an error."""
+    citations: bool = False
+    thinking: Literal["owned", "text", "none"] = "none"
+    """In history: `owned` takes only its own signed reasoning back, `text` takes any reasoning text, `none` nothing."""
+    refusals: bool = False
+    cache_lifetimes: tuple[int, ...] = ()
+    """Lifetimes of prompt-cache breakpoints in seconds, the default first; empty when there are no breakpoints."""
+    cache_breakpoints: int = 0
+
+    efforts: tuple[str, ...] = ()
+    """Reasoning efforts from least to most."""
+    reasoning_off: bool = True
+    reasoning_budget: bool = False
+    forced_choice_with_reasoning: bool = True
+    response_formats: frozenset[str] = frozenset({"text", "json", "json_schema"})
+    max_stop_sequences: int | None = None
+    max_temperature: float = 2.0
+    min_output_tokens: int = 1
+    default_output_tokens: int | None = None
+    """Sent when the client set no limit and the wire requires one."""
+
+    cosmetic: frozenset[str] = frozenset()
+    """Native keys of this dialect that mean nothing to any other: leaving them behind is no loss."""
+
+
+class ModelRule(Struct, frozen=True):
+    """Models whose name matches `pattern` differ from their dialect in these capabilities."""
+
+    pattern: str
+    changes: Mapping[str, object]
+    why: str
+
+
+class Dialect(Struct, frozen=True, kw_only=True):
+    """Both sides of one wire format: as a client's, and as an upstream's."""
+
+    name: str
+    title: str
+    decode_request: Callable[[bytes], Request]
+    encode_request: Callable[[Request, Receipt], bytes]
+    decode_response: Callable[[bytes], Response]
+    encode_response: Callable[[Response, Request | None, Receipt], bytes]
+    stream_decoder: Callable[[Receipt], StreamDecoder]
+    stream_encoder: Callable[[Request | None, Receipt], StreamEncoder]
+    decode_error: Callable[[int, Mapping[str, str], bytes], ApiError]
+    encode_error: Callable[[ApiError], HttpError]
+    path: Callable[[Request], str]
+    """Where the request is posted, below the base URL."""
+    can: Capabilities
+    models: tuple[ModelRule, ...] = ()
+    history_key: str = "messages"
+    """The member of a request that holds the conversation."""
+
+
+def capabilities(dialect: Dialect, model: str) -> Capabilities:
+    """What this model can be told through this dialect: every matching rule applied in order."""
+    can = dialect.can
+    for rule in dialect.models:
+        if re.search(rule.pattern, model):
+            can = replace(can, **rule.changes)
+    return can

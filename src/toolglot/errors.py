@@ -1,0 +1,148 @@
+"""Errors as values that travel, and as exceptions that are raised.
+
+Values: an `ApiError` is an API's error in nobody's dialect; each dialect reads and writes its own form of it.
+
+Exceptions, and whose fault each is::
+
+    ToolglotError
+    ├── DecodeError     the bytes are not what the dialect allows; `where` says which part   (the sender's)
+    ├── LossError       strict mode met a loss; `receipt` tells all of them                  (nobody's: a refusal)
+    └── StreamError     events came in an order that the grammar forbids                     (ours, or a lint finding)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Literal
+
+from msgspec import Struct
+
+from toolglot.ir import Native
+from toolglot.receipt import Receipt
+
+ErrorKind = Literal[
+    "bad_request",
+    "authentication",
+    "billing",
+    "permission",
+    "not_found",
+    "conflict",
+    "too_large",
+    "rate_limit",
+    "server",
+    "overloaded",
+    "timeout",
+]
+
+STATUS: dict[ErrorKind, int] = {
+    "bad_request": 400,
+    "authentication": 401,
+    "billing": 402,
+    "permission": 403,
+    "not_found": 404,
+    "conflict": 409,
+    "too_large": 413,
+    "rate_limit": 429,
+    "server": 500,
+    "overloaded": 503,
+    "timeout": 504,
+}
+"""The status a kind has where the dialect does not say otherwise."""
+
+_KIND_OF_STATUS: dict[int, ErrorKind] = {
+    **{status: kind for kind, status in STATUS.items()},
+    408: "timeout",
+    422: "bad_request",
+    502: "server",
+    529: "overloaded",
+}
+
+RETRYABLE: frozenset[ErrorKind] = frozenset({"conflict", "rate_limit", "server", "overloaded", "timeout"})
+
+
+def kind_of_status(status: int) -> ErrorKind:
+    """The kind an HTTP status stands for when the body does not tell."""
+    if status in _KIND_OF_STATUS:
+        return _KIND_OF_STATUS[status]
+    return "server" if status >= 500 or status < 400 else "bad_request"
+
+
+class RateLimit(Struct, frozen=True):
+    """One budget of an API: `scope` is requests, tokens, input-tokens or output-tokens.
+
+    `reset` is kept as the wire wrote it (a duration such as `6m0s`, or an RFC 3339 time): turning one into the other
+    needs a clock, which the core does not read.
+    """
+
+    scope: str
+    limit: str | None = None
+    remaining: str | None = None
+    reset: str | None = None
+
+
+class ApiError(Struct, frozen=True, kw_only=True):
+    kind: ErrorKind
+    message: str
+    status: int = 0
+    code: str | None = None
+    param: str | None = None
+    retry_after: float | None = None
+    limits: tuple[RateLimit, ...] = ()
+    request_id: str | None = None
+    native: Native = {}
+
+    @property
+    def retryable(self) -> bool:
+        return self.kind in RETRYABLE
+
+
+class HttpError(Struct, frozen=True):
+    """An error as it goes over HTTP before a stream begins."""
+
+    status: int
+    headers: Mapping[str, str]
+    body: bytes
+
+
+class ToolglotError(Exception):
+    """Base of everything this package raises on purpose."""
+
+
+class DecodeError(ToolglotError):
+    """These bytes do not mean anything in this dialect. `where` is the path of the part that does not."""
+
+    def __init__(self, where: str, what: str) -> None:
+        super().__init__(f"{where}: {what}")
+        self.where = where
+        self.what = what
+
+
+class LossError(ToolglotError):
+    """Strict mode: carrying this over would lose something."""
+
+    def __init__(self, receipt: Receipt) -> None:
+        lines = "; ".join(f"{line.where}: {line.what} ({line.why})" for line in receipt.losses)
+        super().__init__(f"refused, because it would lose: {lines}")
+        self.receipt = receipt
+
+
+class StreamError(ToolglotError):
+    """An event that the stream grammar does not allow here."""
+
+    def __init__(self, rule: str, detail: str = "") -> None:
+        super().__init__(f"{rule}: {detail}" if detail else rule)
+        self.rule = rule
+
+
+def truncated(detail: str = "") -> ApiError:
+    """The error for a stream that ended before it said it was done."""
+    message = "The upstream ended the stream before the response was complete"
+    if detail:
+        message = f"{message}: {detail}"
+    return ApiError(kind="server", status=502, code="upstream_truncated", message=message)
+
+
+def unreadable(error: Exception) -> ApiError:
+    """The error for upstream bytes that cannot be read."""
+    message = f"The upstream sent something unreadable: {error}"
+    return ApiError(kind="server", status=502, code="upstream_unreadable", message=message)

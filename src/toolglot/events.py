@@ -1,0 +1,271 @@
+"""A response as a stream of events, their grammar, and the one accumulator of the project.
+
+    stream  =  Start  block*  (Finish | Fault)          a Fault may also come where Start should be
+    block   =  Open(index)  Delta(index)*  Close(index)
+
+Indices count up from 0 in the order of Open. A decoder may keep several blocks open at once, as some upstreams do;
+after `passes/sequence.py` there is one open block at a time, and encoders rely on it.
+
+A non-streamed response is `fold(events)`; a faked stream is `unfold(response)`. Whatever works on a response is
+therefore written once, for events.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import TypeAlias
+
+from msgspec import Struct
+
+from toolglot.errors import ApiError, StreamError
+from toolglot.ir import (
+    Block,
+    Citation,
+    Native,
+    Refusal,
+    Response,
+    Stop,
+    Text,
+    Thinking,
+    ToolCall,
+    Usage,
+    replace,
+)
+
+__all__ = [
+    "Checker",
+    "Close",
+    "Delta",
+    "Event",
+    "Fault",
+    "Finish",
+    "Fold",
+    "Open",
+    "Start",
+    "closed",
+    "fold",
+    "unfold",
+]
+
+
+class Start(Struct, frozen=True, kw_only=True):
+    id: str = ""
+    model: str = ""
+    created: int | None = None
+    usage: Usage | None = None
+    native: Native = {}
+
+
+class Open(Struct, frozen=True):
+    """A block begins. Its text (or arguments) is empty and comes in deltas; whatever else is known stands in `block`.
+
+    Media, tool results and opaque blocks have no deltas: they stand here whole.
+    """
+
+    index: int
+    block: Block
+
+
+class Delta(Struct, frozen=True, gc=False):
+    """More text, thinking, refusal or argument text for an open block. Never empty."""
+
+    index: int
+    text: str
+
+
+class Close(Struct, frozen=True, kw_only=True):
+    """A block is whole; here stands what only its end could tell. `complete` is False for a call that was cut."""
+
+    index: int
+    citations: tuple[Citation, ...] = ()
+    complete: bool = True
+    native: Native = {}
+
+
+class Finish(Struct, frozen=True, kw_only=True):
+    stop: Stop
+    usage: Usage | None = None
+    native: Native = {}
+
+
+class Fault(Struct, frozen=True):
+    """The upstream failed. Nothing follows."""
+
+    error: ApiError
+
+
+Event: TypeAlias = Start | Open | Delta | Close | Finish | Fault
+
+HAS_DELTAS = (Text, Thinking, Refusal, ToolCall)
+
+
+def merge_native(first: Native, second: Native) -> Native:
+    """Both, the second winning field by field."""
+    if not second:
+        return first
+    if not first:
+        return second
+    return {**first, **{owner: {**first.get(owner, {}), **fields} for owner, fields in second.items()}}
+
+
+def closed(block: Block, text: str, close: Close) -> Block:
+    """The whole block, from how it was opened, its collected text and how it was closed."""
+    if isinstance(block, Text):
+        return replace(
+            block,
+            text=block.text + text,
+            citations=block.citations + close.citations,
+            native=merge_native(block.native, close.native),
+        )
+    if isinstance(block, Thinking | Refusal):
+        return replace(block, text=block.text + text, native=merge_native(block.native, close.native))
+    if isinstance(block, ToolCall):
+        return replace(
+            block,
+            arguments=block.arguments + text,
+            complete=block.complete and close.complete,
+            native=merge_native(block.native, close.native),
+        )
+    return block
+
+
+class Fold:
+    """Events to one `Response`. Text is collected in pieces and joined once, so the work is linear."""
+
+    __slots__ = ("_blocks", "_closed", "_finish", "_pieces", "_start", "fault")
+
+    def __init__(self) -> None:
+        self._start = Start()
+        self._finish: Finish | None = None
+        self.fault: ApiError | None = None
+        self._blocks: dict[int, Block] = {}
+        self._pieces: dict[int, list[str]] = {}
+        self._closed: dict[int, Block] = {}
+
+    def add(self, event: Event) -> None:
+        match event:
+            case Delta(index=index, text=text):
+                self._pieces[index].append(text)
+            case Open(index=index, block=block):
+                self._blocks[index] = block
+                self._pieces[index] = []
+            case Close(index=index):
+                self._closed[index] = closed(self._blocks[index], "".join(self._pieces.pop(index)), event)
+            case Start():
+                self._start = event
+            case Finish():
+                self._finish = event
+            case Fault(error=error):
+                self.fault = error
+
+    def response(self) -> Response:
+        """What has come so far; a block that is still open counts as cut.
+
+        Raises:
+            StreamError: neither Finish nor Fault has come, or a Fault has.
+        """
+        if self._finish is None:
+            detail = self.fault.message if self.fault else "there is no Finish"
+            raise StreamError("the response is not complete", detail)
+        usage = self._finish.usage or self._start.usage
+        return Response(
+            id=self._start.id,
+            model=self._start.model,
+            created=self._start.created,
+            content=tuple(self._closed[index] for index in self._blocks),
+            stop=self._finish.stop,
+            usage=usage,
+            native=merge_native(self._start.native, self._finish.native),
+        )
+
+
+def fold(events: Iterable[Event]) -> Response:
+    """The response that a complete stream of events adds up to."""
+    accumulator = Fold()
+    for event in events:
+        accumulator.add(event)
+    return accumulator.response()
+
+
+def unfold(response: Response) -> Iterator[Event]:
+    """The shortest stream of events that adds up to this response."""
+    yield Start(id=response.id, model=response.model, created=response.created, usage=None)
+    for index, block in enumerate(response.content):
+        match block:
+            case Text(text=text, citations=citations):
+                yield Open(index, replace(block, text="", citations=()))
+                if text:
+                    yield Delta(index, text)
+                yield Close(index=index, citations=citations)
+            case Thinking(text=text) | Refusal(text=text):
+                yield Open(index, replace(block, text=""))
+                if text:
+                    yield Delta(index, text)
+                yield Close(index=index)
+            case ToolCall(arguments=text, complete=complete):
+                yield Open(index, replace(block, arguments="", complete=True))
+                if text:
+                    yield Delta(index, text)
+                yield Close(index=index, complete=complete)
+            case _:
+                yield Open(index, block)
+                yield Close(index=index)
+    yield Finish(stop=response.stop, usage=response.usage, native=response.native)
+
+
+class Checker:
+    """The grammar, as a check. Feed it every event; it raises on the first one that is not allowed.
+
+    `sequential` also demands that one block is open at a time, as it is on the way out.
+    """
+
+    __slots__ = ("_ended", "_next", "_open", "_sequential", "_started")
+
+    def __init__(self, *, sequential: bool = False) -> None:
+        self._sequential = sequential
+        self._started = False
+        self._ended = False
+        self._next = 0
+        self._open: dict[int, Block] = {}
+
+    def add(self, event: Event) -> None:
+        if self._ended:
+            raise StreamError("nothing follows Finish or Fault", repr(event))
+        if isinstance(event, Fault):
+            self._ended = True
+            return
+        if isinstance(event, Start):
+            if self._started:
+                raise StreamError("there is one Start", repr(event))
+            self._started = True
+            return
+        if not self._started:
+            raise StreamError("Start comes first", repr(event))
+        match event:
+            case Open(index=index, block=block):
+                if index != self._next:
+                    raise StreamError("indices count up from 0", f"expected {self._next}, got {index}")
+                if self._sequential and self._open:
+                    raise StreamError("one block is open at a time", f"block {index} opens inside {list(self._open)}")
+                self._next += 1
+                self._open[index] = block
+            case Delta(index=index, text=text):
+                if index not in self._open:
+                    raise StreamError("a delta belongs to an open block", f"block {index} is not open")
+                if not isinstance(self._open[index], HAS_DELTAS):
+                    raise StreamError("this kind of block has no deltas", repr(self._open[index]))
+                if not text:
+                    raise StreamError("a delta is never empty", f"block {index}")
+            case Close(index=index):
+                if index not in self._open:
+                    raise StreamError("only an open block closes", f"block {index} is not open")
+                del self._open[index]
+            case Finish():
+                if self._open:
+                    raise StreamError("every block closes before Finish", f"open: {list(self._open)}")
+                self._ended = True
+
+    def close(self) -> None:
+        """The events are over."""
+        if not self._ended:
+            raise StreamError("a stream ends in Finish or Fault")

@@ -1,0 +1,297 @@
+"""The intermediate representation: what a conversation means, in no vendor's words.
+
+Values only. Nothing here decodes, encodes, validates or does I/O, and nothing is ever changed in place: a pass that
+wants another value builds it with `replace`.
+
+Rules that every reader and writer of these values keeps:
+
+1. Content is an ordered tuple of blocks, and order is meaning.
+2. `native` holds what only one dialect understands, keyed by that dialect's name: its unknown fields, its signatures,
+   its item ids. An encoder reads its own key and no other. Inside, a key that starts with `$` is a note on the shape
+   of the original ("this content was a plain string"), so that the way back is exact; it carries no meaning.
+3. What is wholly unknown is `Opaque`: verbatim to its own dialect, a loss elsewhere.
+4. `ToolCall.arguments` is JSON text as received, also when it is broken. It is parsed only where a wire wants an
+   object, and never replaced by something that looks better.
+5. Reasoning state (signatures, encrypted content) is native data like any other: it returns to its owner alone.
+6. Token counts: `input_tokens` includes cached and cache-written ones, `output_tokens` includes reasoning.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Literal, TypeAlias, TypeVar
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+__all__ = [
+    "Block",
+    "Cache",
+    "Citation",
+    "Json",
+    "Media",
+    "MediaKind",
+    "Message",
+    "Native",
+    "Opaque",
+    "Reasoning",
+    "Refusal",
+    "Request",
+    "Response",
+    "ResponseFormat",
+    "Source",
+    "Stop",
+    "StopReason",
+    "Text",
+    "Thinking",
+    "Tool",
+    "ToolCall",
+    "ToolChoice",
+    "ToolKind",
+    "ToolResult",
+    "Usage",
+    "native_of",
+    "replace",
+    "with_native",
+]
+
+Json: TypeAlias = Any
+"""A parsed JSON value."""
+
+Native: TypeAlias = dict[str, dict[str, Any]]
+"""Dialect name -> what only that dialect understands about the node it hangs on."""
+
+MediaKind = Literal["image", "document", "audio", "video"]
+ToolKind = Literal["function", "custom"]
+StopReason = Literal[
+    "end",  # the model finished its turn
+    "stop_sequence",  # it wrote one of the stop sequences
+    "tool_calls",  # it waits for tool results
+    "length",  # the output limit cut it
+    "context_full",  # the context window cut it
+    "refusal",  # the model declined
+    "filtered",  # a safety filter cut it
+    "pause",  # a server-side tool loop paused; send the turn back to go on
+    "malformed_call",  # the model tried a call that its server could not read
+    "other",
+]
+
+
+class Node(Struct, frozen=True, kw_only=True):
+    """What every part of the tree has."""
+
+    native: Native = {}
+
+
+class Cache(Struct, frozen=True):
+    """A prompt-cache breakpoint behind this node. `seconds` is the wished lifetime; None leaves it to the server."""
+
+    seconds: int | None = None
+
+
+class Citation(Node, frozen=True, kw_only=True):
+    """A source that backs a stretch of text. The wire forms differ too much for more than the common core."""
+
+    url: str | None = None
+    title: str | None = None
+    quote: str | None = None
+    start: int | None = None
+    end: int | None = None
+
+
+class Source(Struct, frozen=True):
+    """Where media comes from. `data` is the base64 text, the URL, the vendor's file id or the plain text."""
+
+    kind: Literal["base64", "url", "file", "text"]
+    data: str
+    media_type: str | None = None
+
+
+class Text(Node, frozen=True, tag="text", kw_only=True):
+    text: str
+    citations: tuple[Citation, ...] = ()
+    cache: Cache | None = None
+
+
+class Media(Node, frozen=True, tag="media", kw_only=True):
+    kind: MediaKind
+    source: Source
+    name: str | None = None
+    detail: str | None = None
+    cache: Cache | None = None
+
+
+class Thinking(Node, frozen=True, tag="thinking", kw_only=True):
+    """Reasoning. `text` may be empty: then only the owner's opaque state in `native` has content (redacted)."""
+
+    text: str = ""
+    cache: Cache | None = None
+
+
+class Refusal(Node, frozen=True, tag="refusal", kw_only=True):
+    text: str
+
+
+class ToolCall(Node, frozen=True, tag="tool_call", kw_only=True):
+    """`arguments` is JSON text for a function and free text for a custom tool.
+
+    `complete` is False when the stream or the output limit cut the call: such a call must not be run.
+    An empty `id` means the wire had none; `passes/ids.py` derives one.
+    """
+
+    id: str
+    name: str
+    arguments: str = ""
+    kind: ToolKind = "function"
+    namespace: str | None = None
+    complete: bool = True
+    cache: Cache | None = None
+
+
+class ToolResult(Node, frozen=True, tag="tool_result", kw_only=True):
+    """`is_error` is None where the wire cannot say. `name` is the tool's, where the wire names it."""
+
+    call_id: str
+    content: tuple[Block, ...] = ()
+    name: str | None = None
+    kind: ToolKind = "function"
+    is_error: bool | None = None
+    cache: Cache | None = None
+
+
+class Opaque(Struct, frozen=True, tag="opaque"):
+    """A block, tool or item that only `dialect` understands, verbatim."""
+
+    dialect: str
+    value: Json
+
+    @property
+    def native(self) -> Native:
+        return {}
+
+
+Block: TypeAlias = Text | Media | Thinking | Refusal | ToolCall | ToolResult | Opaque
+
+
+class Message(Node, frozen=True, kw_only=True):
+    """`role` is system, developer, user, assistant or tool; an unknown role rides along as it is.
+
+    Tool results stand in messages of role `tool` or `user`, as the wire had them. System text stands in place:
+    a leading run of system messages is the system prompt.
+    """
+
+    role: str
+    content: tuple[Block, ...] = ()
+
+
+class Tool(Node, frozen=True, kw_only=True):
+    """`parameters` is a JSON Schema, None when the wire had none. `format` is a custom tool's text or grammar format.
+
+    `deferred`: the definition is known but the tool is not offered until something refers to it.
+    """
+
+    name: str
+    description: str | None = None
+    parameters: Json = None
+    kind: ToolKind = "function"
+    format: Json = None
+    strict: bool | None = None
+    namespace: str | None = None
+    deferred: bool = False
+    cache: Cache | None = None
+
+
+class ToolChoice(Node, frozen=True, kw_only=True):
+    """`names` narrows the choice: `required` with one name forces that tool, more names are an allowed subset.
+
+    Mode `opaque` is a choice that only one dialect understands (a hosted tool); its wire form is in `native`.
+    """
+
+    mode: Literal["auto", "none", "required", "opaque"]
+    names: tuple[str, ...] = ()
+
+
+class ResponseFormat(Node, frozen=True, kw_only=True):
+    kind: Literal["text", "json", "json_schema"]
+    schema: Json = None
+    name: str | None = None
+    description: str | None = None
+    strict: bool | None = None
+
+
+class Reasoning(Node, frozen=True, kw_only=True):
+    """`mode`: `on` with an optional budget, `off`, or `auto` (the model decides). `show`: readable text is wanted back."""
+
+    mode: Literal["on", "off", "auto"] | None = None
+    effort: str | None = None
+    budget_tokens: int | None = None
+    show: bool | None = None
+
+
+class Request(Node, frozen=True, kw_only=True):
+    model: str
+    messages: tuple[Message, ...] = ()
+    tools: tuple[Tool | Opaque, ...] = ()
+    tool_choice: ToolChoice | None = None
+    parallel_tool_calls: bool | None = None
+    max_output_tokens: int | None = None
+    temperature: float | None = None
+    top_p: float | None = None
+    top_k: int | None = None
+    seed: int | None = None
+    presence_penalty: float | None = None
+    frequency_penalty: float | None = None
+    stop: tuple[str, ...] = ()
+    candidates: int | None = None
+    response_format: ResponseFormat | None = None
+    reasoning: Reasoning | None = None
+    verbosity: str | None = None
+    user: str | None = None
+    metadata: dict[str, str] | None = None
+    service_tier: str | None = None
+    cache: Cache | None = None
+    stream: bool = False
+
+
+class Stop(Struct, frozen=True):
+    """Why the model stopped: normalised, the wire's own word in `raw`, the sequence that was hit, an explanation."""
+
+    reason: StopReason
+    raw: str | None = None
+    sequence: str | None = None
+    detail: str | None = None
+
+
+class Usage(Node, frozen=True, kw_only=True):
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cached_tokens: int = 0
+    cache_write_tokens: int = 0
+    reasoning_tokens: int = 0
+
+
+class Response(Node, frozen=True, kw_only=True):
+    id: str = ""
+    model: str = ""
+    content: tuple[Block, ...] = ()
+    stop: Stop = Stop("end")
+    usage: Usage | None = None
+    created: int | None = None
+
+
+_NOTHING: Mapping[str, Any] = {}
+
+N = TypeVar("N", bound=Node)
+
+
+def native_of(node: Node | Opaque, dialect: str) -> Mapping[str, Any]:
+    """What `dialect` keeps on this node; empty when nothing."""
+    return node.native.get(dialect, _NOTHING)
+
+
+def with_native(node: N, dialect: str, **fields: Any) -> N:
+    """The same node with these fields added to what `dialect` keeps on it."""
+    if not fields:
+        return node
+    merged = {**node.native.get(dialect, {}), **fields}
+    return replace(node, native={**node.native, dialect: merged})

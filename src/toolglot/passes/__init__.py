@@ -1,0 +1,43 @@
+"""Passes: pure rewrites between decoding and encoding.
+
+A request pass takes a `Request` and the `Context` of its exchange and returns a `Request` that is one step nearer to
+what the target can express; whatever it changes it writes into the receipt. Running a pass twice changes nothing more.
+Event passes do the same for the stream on its way back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeAlias
+
+from msgspec import Struct
+
+from toolglot.dialect import Capabilities
+from toolglot.ir import Request, ToolKind
+from toolglot.receipt import Receipt
+
+
+class OriginalTool(Struct, frozen=True):
+    """What the client calls a tool that the upstream knows under another name or in another form."""
+
+    name: str
+    namespace: str | None = None
+    kind: ToolKind = "function"
+
+
+class Context(Struct, kw_only=True):
+    """What the passes of one exchange share.
+
+    `tools` maps the upstream's name of a tool to the client's, for the way back; `call_ids` are the ids that the
+    conversation has used, so that a new call gets another one.
+    """
+
+    source: str
+    target: str
+    can: Capabilities
+    receipt: Receipt
+    tools: dict[str, OriginalTool] = {}
+    call_ids: set[str] = set()
+
+
+RequestPass: TypeAlias = Callable[[Request, Context], Request]

@@ -1,0 +1,68 @@
+"""What an exchange could not carry over exactly: told to the caller, never dropped in silence.
+
+A `Receipt` is handed to every pass, encoder and decoder of one exchange, and each writes what it changed. Severity:
+
+- `note`: the form changed and the meaning did not (a name shortened and restored, a default filled in).
+- `loss`: something the sender said will not reach the receiver, or only roughly. Strict mode refuses these.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Literal
+
+from msgspec import Struct
+
+Severity = Literal["note", "loss"]
+
+
+class Loss(Struct, frozen=True):
+    """One line of a receipt: `where` is a path such as `messages[2].content[0]`, `what` the thing, `why` the reason."""
+
+    where: str
+    what: str
+    why: str
+    severity: Severity = "loss"
+
+    def __str__(self) -> str:
+        return f"{self.severity}: {self.where}: {self.what}: {self.why}"
+
+
+class Receipt:
+    """The lines of one exchange, in the order they were written, each once."""
+
+    __slots__ = ("_lines",)
+
+    def __init__(self) -> None:
+        self._lines: dict[Loss, None] = {}
+
+    def loss(self, where: str, what: str, why: str) -> None:
+        """Something did not survive, or only roughly."""
+        self._lines[Loss(where, what, why, "loss")] = None
+
+    def note(self, where: str, what: str, why: str) -> None:
+        """Something took another form and kept its meaning."""
+        self._lines[Loss(where, what, why, "note")] = None
+
+    @property
+    def losses(self) -> tuple[Loss, ...]:
+        return tuple(line for line in self._lines if line.severity == "loss")
+
+    @property
+    def notes(self) -> tuple[Loss, ...]:
+        return tuple(line for line in self._lines if line.severity == "note")
+
+    def __iter__(self) -> Iterator[Loss]:
+        return iter(self._lines)
+
+    def __len__(self) -> int:
+        return len(self._lines)
+
+    def __bool__(self) -> bool:
+        return bool(self._lines)
+
+    def __str__(self) -> str:
+        return "\n".join(map(str, self._lines))
+
+    def __repr__(self) -> str:
+        return f"Receipt({list(self._lines)!r})"

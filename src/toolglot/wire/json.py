@@ -1,0 +1,178 @@
+"""JSON in and out, strict about what it reads.
+
+`decode` refuses what is ambiguous or dangerous in a whole document: invalid UTF-8, lone surrogates, NaN, duplicate
+keys, absurd depth, absurd size. Every refusal is a `DecodeError` that says where. `decode_frame` is the same for one
+event of a stream, where speed counts and a duplicate key is not worth a second look.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any, TypeVar
+
+import msgspec
+
+from toolglot.errors import DecodeError
+
+MAX_DOCUMENT_BYTES = 32 * 1024 * 1024
+"""A document larger than this is refused unless the caller raises the limit. Anthropic's own limit is the same."""
+
+encode = msgspec.json.Encoder().encode
+"""A JSON value as compact UTF-8 bytes."""
+
+_decode_any = msgspec.json.Decoder().decode
+
+T = TypeVar("T")
+
+
+def encode_text(value: Any) -> str:
+    """A JSON value as compact text."""
+    return encode(value).decode()
+
+
+def decode(data: bytes | str, limit: int = MAX_DOCUMENT_BYTES) -> Any:
+    """The value of a whole JSON document.
+
+    Raises:
+        DecodeError: it is not JSON, or not JSON that one can rely on.
+    """
+    raw = data.encode("utf-8", "surrogatepass") if isinstance(data, str) else bytes(data)
+    if len(raw) > limit:
+        raise DecodeError("$", f"the document has {len(raw)} bytes, more than the limit of {limit}")
+    value = decode_frame(raw)
+    # A compact document without duplicate keys encodes to its own length again. Only when it does not is the slow
+    # scan needed: the lengths also differ through whitespace and escapes.
+    if len(encode(value)) != len(raw):
+        _refuse_duplicate_keys(raw)
+    return value
+
+
+def decode_frame(raw: bytes) -> Any:
+    """The value of one JSON frame; of duplicate keys the last one counts."""
+    try:
+        return _decode_any(raw)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        raise explain(raw, error) from None
+
+
+def typed(raw: bytes, decoder: msgspec.json.Decoder[T]) -> T:
+    """One frame, decoded by a typed decoder."""
+    try:
+        return decoder.decode(raw)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        raise explain(raw, error) from None
+
+
+_BYTE = re.compile(r" \(byte (\d+)\)")
+_AT = re.compile(r" - at `(.*)`")
+
+
+def explain(raw: bytes, error: Exception) -> DecodeError:
+    """Why these bytes could not be decoded, and at which path."""
+    if isinstance(error, RecursionError):
+        return DecodeError("$", "the JSON is nested too deeply")
+    try:
+        raw.decode()
+    except UnicodeDecodeError as invalid:
+        return DecodeError(path_at(raw, invalid.start), f"invalid UTF-8 at byte {invalid.start}")
+    message = str(error)
+    if at := _AT.search(message):
+        return DecodeError(at[1], message[: at.start()])
+    if byte := _BYTE.search(message):
+        return DecodeError(path_at(raw, int(byte[1])), message)
+    if surrogate := _lone_surrogate(raw):
+        return DecodeError(path_at(raw, surrogate), f"a lone surrogate at byte {surrogate} is not Unicode text")
+    return DecodeError(path_at(raw, len(raw)), f"{message} (byte {len(raw)})")
+
+
+_SURROGATE = re.compile(
+    rb"(?:\\\\)*(\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|\\u[dD][89a-fA-F][0-9a-fA-F]{2})"
+)
+
+
+def _lone_surrogate(raw: bytes) -> int:
+    """Where the first escaped surrogate stands that has no partner; 0 when none does."""
+    for match in _SURROGATE.finditer(raw):
+        if len(match[1]) == 6:
+            return match.start(1)
+    return 0
+
+
+_TOKEN = re.compile(rb'"(?:[^"\\]|\\.)*"?|[{}\[\],:]', re.DOTALL)
+
+
+def object_of(text: str) -> msgspec.Raw | None:
+    """Tool-call arguments as a JSON object to splice into a document, on one line; None when they are not one.
+
+    Numbers and key order stay as they were written. No arguments at all are the empty object.
+    """
+    if not text.strip():
+        return msgspec.Raw(b"{}")
+    raw = text.encode("utf-8", "surrogatepass")
+    try:
+        if type(_decode_any(raw)) is not dict:
+            return None
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        return None
+    return msgspec.Raw(msgspec.json.format(raw, indent=-1) if b"\n" in raw or b"\r" in raw else raw)
+
+
+def path_at(raw: bytes, offset: int) -> str:
+    """The path of the value that `offset` lies in, as far as the bytes before it tell."""
+    stack: list[str | int | None] = []
+    key: str | None = None
+    for match in _TOKEN.finditer(raw, 0, max(offset, 0)):
+        token = match[0]
+        if token == b"{":
+            stack.append(None)
+        elif token == b"[":
+            stack.append(0)
+        elif token in b"}]":
+            if stack:
+                stack.pop()
+        elif token == b",":
+            if stack and isinstance(stack[-1], int):
+                stack[-1] += 1
+        elif token == b":":
+            if stack and key is not None:
+                stack[-1] = key
+        else:
+            key = token[1:-1].decode("utf-8", "replace")
+        if len(stack) > 64:  # deep enough for anyone's reading
+            break
+    return render(stack)
+
+
+def render(parts: list[str | int | None]) -> str:
+    """Path parts as text: `$.messages[0].content`."""
+    return "$" + "".join(f"[{part}]" if isinstance(part, int) else "" if part is None else f".{part}" for part in parts)
+
+
+def _refuse_duplicate_keys(raw: bytes) -> None:
+    seen: list[set[bytes] | int] = []
+    path: list[str | int | None] = []
+    last = b""
+    for match in _TOKEN.finditer(raw):
+        token = match[0]
+        if token == b"{":
+            seen.append(set())
+            path.append(None)
+        elif token == b"[":
+            seen.append(0)
+            path.append(0)
+        elif token in b"}]":
+            seen.pop()
+            path.pop()
+        elif token == b",":
+            if isinstance(path[-1], int):
+                path[-1] += 1
+        elif token == b":":
+            keys = seen[-1]
+            assert isinstance(keys, set)
+            name = last if b"\\" not in last else encode(_decode_any(last))
+            path[-1] = _decode_any(name)
+            if name in keys:
+                raise DecodeError(render(path), "this key stands twice in its object")
+            keys.add(name)
+        else:
+            last = token

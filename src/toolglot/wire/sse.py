@@ -1,0 +1,88 @@
+"""Server-sent events: bytes cut anywhere -> (event name, data), as the WHATWG specification says.
+
+Line ends may be LF, CRLF or CR; a byte-order mark, comments and unknown fields are skipped; several `data` lines are
+joined by LF. Work is linear in the bytes however they are cut, and one event may not grow past `limit`.
+"""
+
+from __future__ import annotations
+
+from toolglot.errors import DecodeError
+
+MAX_EVENT_BYTES = 32 * 1024 * 1024
+
+Frame = tuple[bytes, bytes]
+"""(event name or empty, data)."""
+
+
+class SseReader:
+    __slots__ = ("_after_cr", "_data", "_event", "_held", "_limit", "_size", "_started")
+
+    def __init__(self, limit: int = MAX_EVENT_BYTES) -> None:
+        self._limit = limit
+        self._held: list[bytes] = []  # pieces of a line whose end has not come yet
+        self._size = 0  # bytes held in pieces and data lines
+        self._event = b""
+        self._data: list[bytes] = []
+        self._after_cr = False
+        self._started = False
+
+    def feed(self, chunk: bytes) -> list[Frame]:
+        """The events that end within this chunk."""
+        if not self._started:
+            chunk = self._skip_byte_order_mark(chunk)
+        if self._after_cr and chunk:
+            self._after_cr = False
+            if chunk.startswith(b"\n"):
+                chunk = chunk[1:]
+        if b"\r" in chunk:
+            self._after_cr = chunk.endswith(b"\r")
+            chunk = chunk.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
+        lines = chunk.split(b"\n")
+        tail = lines.pop()
+        frames: list[Frame] = []
+        if lines and self._held:
+            self._held.append(lines[0])
+            lines[0] = b"".join(self._held)
+            self._held.clear()
+        for line in lines:
+            if line.startswith(b"data:"):
+                self._data.append(line[6:] if line.startswith(b" ", 5) else line[5:])
+                self._size += len(line)
+            elif not line:
+                if self._data:
+                    frames.append((self._event, self._data[0] if len(self._data) == 1 else b"\n".join(self._data)))
+                    self._data = []
+                self._event = b""
+                self._size = 0
+            elif line.startswith(b"event:"):
+                self._event = line[6:].strip()
+            if self._size > self._limit:
+                raise DecodeError("$", f"one event has more than {self._limit} bytes")
+        if tail:
+            self._held.append(tail)
+            self._size += len(tail)
+            if self._size > self._limit:
+                raise DecodeError("$", f"one event has more than {self._limit} bytes")
+        return frames
+
+    def close(self) -> list[Frame]:
+        """The event that the end of the stream cut short, if any: whether its data is whole, its reader must tell."""
+        if not self._started and self._held:
+            self._started = True
+        return self.feed(b"\n\n") if self._held or self._data else []
+
+    def _skip_byte_order_mark(self, chunk: bytes) -> bytes:
+        head = b"".join(self._held) + chunk
+        self._held.clear()
+        self._size = 0
+        if len(head) < 3 and b"\xef\xbb\xbf".startswith(head):
+            if head:
+                self._held.append(head)
+            return b""
+        self._started = True
+        return head[3:] if head.startswith(b"\xef\xbb\xbf") else head
+
+
+def frame(data: bytes, event: bytes = b"") -> bytes:
+    """One event on the wire."""
+    return b"event: %b\ndata: %b\n\n" % (event, data) if event else b"data: %b\n\n" % data
