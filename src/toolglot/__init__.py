@@ -1,0 +1,1 @@
+"""toolglot: a universal translator for LLM tool calls."""

@@ -144,6 +144,8 @@ class Dialect(Struct, frozen=True, kw_only=True):
     """Where the request is posted, below the base URL."""
     can: Capabilities
     models: tuple[ModelRule, ...] = ()
+    model_in_path: bool = False
+    """The model and whether to stream stand in the URL, not in the body."""
     history_key: str = "messages"
     """The member of a request that holds the conversation."""
 

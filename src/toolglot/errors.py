@@ -7,6 +7,7 @@ Exceptions, and whose fault each is::
     ToolglotError
     ├── DecodeError     the bytes are not what the dialect allows; `where` says which part   (the sender's)
     ├── LossError       strict mode met a loss; `receipt` tells all of them                  (nobody's: a refusal)
+    ├── UpstreamError   a whole response turned out to be an error; `error` tells which      (the upstream's)
     └── StreamError     events came in an order that the grammar forbids                     (ours, or a lint finding)
 """
 
@@ -124,6 +125,14 @@ class LossError(ToolglotError):
         lines = "; ".join(f"{line.where}: {line.what} ({line.why})" for line in receipt.losses)
         super().__init__(f"refused, because it would lose: {lines}")
         self.receipt = receipt
+
+
+class UpstreamError(ToolglotError):
+    """Where a response was expected, the upstream sent an error (some do, with status 200)."""
+
+    def __init__(self, error: ApiError) -> None:
+        super().__init__(error.message)
+        self.error = error
 
 
 class StreamError(ToolglotError):

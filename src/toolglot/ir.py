@@ -220,7 +220,7 @@ class ResponseFormat(Node, frozen=True, kw_only=True):
 
 
 class Reasoning(Node, frozen=True, kw_only=True):
-    """`mode`: `on` with an optional budget, `off`, or `auto` (the model decides). `show`: readable text is wanted back."""
+    """`mode`: `on` with an optional budget, `off`, or `auto` (the model decides). `show`: readable text is wanted."""
 
     mode: Literal["on", "off", "auto"] | None = None
     effort: str | None = None

@@ -1,0 +1,23 @@
+"""Every dialect, registered in one place. A new one is a folder beside these and a line here."""
+
+from __future__ import annotations
+
+from toolglot.dialect import Dialect
+from toolglot.dialects.openai_chat import OPENAI_CHAT
+
+DIALECTS: dict[str, Dialect] = {
+    dialect.name: dialect for dialect in (OPENAI_CHAT,)
+}
+
+
+def find(dialect: Dialect | str) -> Dialect:
+    """The dialect of this name.
+
+    Raises:
+        KeyError: there is none.
+    """
+    if isinstance(dialect, Dialect):
+        return dialect
+    if dialect not in DIALECTS:
+        raise KeyError(f"there is no dialect {dialect!r}; there are {', '.join(DIALECTS)}")
+    return DIALECTS[dialect]

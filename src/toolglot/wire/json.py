@@ -117,6 +117,14 @@ def object_of(text: str) -> msgspec.Raw | None:
     return msgspec.Raw(msgspec.json.format(raw, indent=-1) if b"\n" in raw or b"\r" in raw else raw)
 
 
+_members = msgspec.json.Decoder(dict[str, msgspec.Raw])
+
+
+def replace_member(raw: bytes, key: str, value: Any) -> bytes:
+    """A JSON object with one member set and every other one left as it is written."""
+    return encode({**typed(raw, _members), key: value})
+
+
 def path_at(raw: bytes, offset: int) -> str:
     """The path of the value that `offset` lies in, as far as the bytes before it tell."""
     stack: list[str | int | None] = []

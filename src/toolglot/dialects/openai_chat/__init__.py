@@ -1,0 +1,78 @@
+"""OpenAI Chat Completions, and every server that imitates it."""
+
+from __future__ import annotations
+
+from toolglot.dialect import Capabilities, Dialect, ModelRule
+from toolglot.dialects.openai_chat.blocks import NAME
+from toolglot.dialects.openai_chat.errors import decode_error, encode_error
+from toolglot.dialects.openai_chat.request import decode_request, encode_request, path
+from toolglot.dialects.openai_chat.response import decode_response, encode_response
+from toolglot.dialects.openai_chat.stream import ChatStreamDecoder, ChatStreamEncoder
+
+OPENAI_CHAT = Dialect(
+    name=NAME,
+    title="OpenAI Chat Completions",
+    decode_request=decode_request,
+    encode_request=encode_request,
+    decode_response=decode_response,
+    encode_response=encode_response,
+    stream_decoder=ChatStreamDecoder,
+    stream_encoder=ChatStreamEncoder,
+    decode_error=decode_error,
+    encode_error=encode_error,
+    path=path,
+    can=Capabilities(
+        fields=frozenset(
+            {
+                "tool_choice",
+                "parallel_tool_calls",
+                "max_output_tokens",
+                "temperature",
+                "top_p",
+                "seed",
+                "presence_penalty",
+                "frequency_penalty",
+                "stop",
+                "candidates",
+                "response_format",
+                "reasoning",
+                "verbosity",
+                "user",
+                "metadata",
+                "service_tier",
+            }
+        ),
+        name_length=64,
+        # The documented limit moved from 40 to 64; the shorter one is safe with every imitator.
+        id_length=40,
+        custom_tools=True,
+        schema="any",
+        developer_role=True,
+        media_in_user=frozenset({"image", "audio", "document"}),
+        source_kinds=frozenset({"base64", "url", "file"}),
+        thinking="text",
+        refusals=True,
+        cache_lifetimes=(1800, 43200),
+        cache_breakpoints=4,
+        efforts=("none", "minimal", "low", "medium", "high", "xhigh", "max"),
+        max_stop_sequences=4,
+        cosmetic=frozenset(
+            {
+                "stream_options",
+                "store",
+                "prompt_cache_key",
+                "prompt_cache_options",
+                "prompt_cache_retention",
+                "object",
+                "system_fingerprint",
+            }
+        ),
+    ),
+    models=(
+        ModelRule(
+            r"mistral|ministral|codestral|devstral|magistral",
+            {"id_pattern": r"[A-Za-z0-9]+", "id_length": 9},
+            "Mistral wants call ids of exactly nine letters and digits",
+        ),
+    ),
+)

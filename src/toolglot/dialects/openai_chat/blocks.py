@@ -1,0 +1,252 @@
+"""Content parts of Chat messages <-> blocks, and the pieces that requests and responses share."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from toolglot.ir import Block, Cache, Citation, Media, Opaque, Refusal, Source, Text, ToolCall, native_of
+from toolglot.receipt import Receipt
+from toolglot.wire import json
+from toolglot.wire.data_url import parse_data_url, write_data_url
+from toolglot.wire.reader import Reader, expected, keep
+
+NAME = "openai_chat"
+
+# prompt_cache_breakpoint.ttl <-> seconds
+_LIFETIMES = {"30m": 1800, "12h": 43200}
+_LIFETIME_NAMES = {seconds: name for name, seconds in _LIFETIMES.items()}
+
+AUDIO_FORMATS = {"wav": "audio/wav", "mp3": "audio/mpeg"}
+_AUDIO_NAMES = {media_type: name for name, media_type in AUDIO_FORMATS.items()} | {"audio/mp3": "mp3"}
+
+
+def decode_content(value: Any, where: str) -> tuple[Block, ...]:
+    """Message content: a string, a list of parts, or null."""
+    if value is None or value == "":
+        return ()
+    if isinstance(value, str):
+        return (Text(text=value),)
+    if not isinstance(value, list):
+        raise expected(where, "a string or an array", value)
+    return tuple(decode_part(Reader(part, f"{where}[{index}]")) for index, part in enumerate(value))
+
+
+def decode_part(part: Reader) -> Block:
+    match part.peek("type"):
+        case "text" if "text" in part:
+            part.take("type")
+            text, cache = part.need_text("text"), _take_cache(part)
+            return Text(text=text, cache=cache, native=keep(NAME, part))
+        case "refusal" if "refusal" in part:
+            part.take("type")
+            return Refusal(text=part.need_text("refusal"), native=keep(NAME, part))
+        case "image_url" if isinstance(part.peek("image_url"), dict | str):
+            return _decode_image(part)
+        case "input_audio" if isinstance(part.peek("input_audio"), dict):
+            return _decode_audio(part)
+        case "file" if isinstance(part.peek("file"), dict):
+            return _decode_file(part)
+        case _:
+            return Opaque(NAME, part.rest())
+
+
+def _decode_image(part: Reader) -> Block:
+    part.take("type")
+    # Some clients write the URL as a plain string; the API itself wants an object.
+    bare = part.text("image_url") if isinstance(part.peek("image_url"), str) else None
+    image = Reader({"url": bare}) if bare is not None else part.object("image_url")
+    assert image is not None
+    source = parse_data_url(image.need_text("url"))
+    detail, cache = image.text("detail"), _take_cache(part)
+    shape = {"image_url": image.rest() or None, "bare": True if bare is not None else None}
+    return Media(kind="image", source=source, detail=detail, cache=cache, native=keep(NAME, part, **shape))
+
+
+def _decode_audio(part: Reader) -> Block:
+    part.take("type")
+    audio = part.object("input_audio")
+    assert audio is not None
+    name = audio.text("format") or ""
+    source = Source("base64", audio.need_text("data"), AUDIO_FORMATS.get(name, f"audio/{name}" if name else None))
+    cache = _take_cache(part)
+    return Media(kind="audio", source=source, cache=cache, native=keep(NAME, part, input_audio=audio.rest() or None))
+
+
+def _decode_file(part: Reader) -> Block:
+    file = part.object("file")
+    assert file is not None
+    data, file_id, name = file.text("file_data"), file.text("file_id"), file.text("filename")
+    if data is None and file_id is None:
+        # Nothing to read: keep it as it came.
+        rest = file.rest() | ({"filename": name} if name is not None else {})
+        return Opaque(NAME, {**part.rest(), "file": rest})
+    part.take("type")
+    source = Source("file", file_id or "") if data is None else parse_data_url(data)
+    if source.kind == "url":  # bare base64, without the data: prefix that the API asks for
+        source = Source("base64", source.data)
+    shape = {"file": file.rest() or None, "file_id": file_id if data is not None else None}
+    return Media(kind="document", source=source, name=name, cache=_take_cache(part), native=keep(NAME, part, **shape))
+
+
+def _take_cache(part: Reader) -> Cache | None:
+    """`prompt_cache_breakpoint`, when it is one that we can write again exactly."""
+    hint = part.peek("prompt_cache_breakpoint")
+    if not isinstance(hint, dict) or hint.get("mode") != "explicit" or not hint.keys() <= {"mode", "ttl"}:
+        return None
+    if "ttl" not in hint:
+        part.take("prompt_cache_breakpoint")
+        return Cache()
+    seconds = _LIFETIMES.get(hint["ttl"]) if isinstance(hint["ttl"], str) else None
+    if seconds is None:
+        return None
+    part.take("prompt_cache_breakpoint")
+    return Cache(seconds)
+
+
+def encode_cache(cache: Cache | None) -> dict[str, Any]:
+    if cache is None:
+        return {}
+    breakpoint_: dict[str, Any] = {"mode": "explicit"}
+    if cache.seconds is not None:
+        breakpoint_["ttl"] = _LIFETIME_NAMES.get(cache.seconds, "30m" if cache.seconds <= 1800 else "12h")
+    return {"prompt_cache_breakpoint": breakpoint_}
+
+
+def own(block: Block) -> dict[str, Any]:
+    """The fields of this dialect that ride on a block, without the notes on shape."""
+    return {key: value for key, value in native_of(block, NAME).items() if not key.startswith("$")}
+
+
+def encode_part(block: Block, where: str, receipt: Receipt) -> dict[str, Any] | None:
+    """One content part; None, with a line in the receipt, for what Chat has no part for."""
+    match block:
+        case Text(text=text):
+            return {"type": "text", "text": text, **encode_cache(block.cache), **own(block)}
+        case Refusal(text=text):
+            return {"type": "refusal", "refusal": text, **own(block)}
+        case Media():
+            return _encode_media(block, where, receipt)
+        case Opaque(dialect=dialect, value=value) if dialect == NAME:
+            return dict(value)
+        case _:
+            receipt.loss(where, type(block).__name__, "Chat Completions has no content part for it")
+            return None
+
+
+def _encode_media(block: Media, where: str, receipt: Receipt) -> dict[str, Any] | None:
+    notes, extra = native_of(block, NAME), {**encode_cache(block.cache), **own(block)}
+    source = block.source
+    if block.kind == "image" and source.kind in ("base64", "url"):
+        url = write_data_url(source, "image/png")
+        if notes.get("$bare"):
+            return {"type": "image_url", "image_url": url, **extra}
+        image = {"url": url, **({"detail": block.detail} if block.detail else {}), **notes.get("$image_url", {})}
+        return {"type": "image_url", "image_url": image, **extra}
+    if block.kind == "audio" and source.kind == "base64":
+        name = _AUDIO_NAMES.get(source.media_type or "", (source.media_type or "audio/wav").partition("/")[2])
+        audio = {"data": source.data, **({"format": name} if source.media_type else {})}
+        return {"type": "input_audio", "input_audio": {**audio, **notes.get("$input_audio", {})}, **extra}
+    if source.kind in ("base64", "file"):
+        named = {"filename": block.name} if block.name is not None else {}
+        body: dict[str, Any] = {"file_id": source.data}
+        if source.kind == "base64":
+            body = {"file_data": write_data_url(source, "application/pdf") if source.media_type else source.data}
+            if "$file_id" in notes:
+                body["file_id"] = notes["$file_id"]
+        return {"type": "file", "file": {**body, **named, **notes.get("$file", {})}, **extra}
+    receipt.loss(where, f"{block.kind} by {source.kind}", "Chat Completions cannot refer to it that way")
+    return None
+
+
+def decode_calls(message: Reader) -> tuple[Block, ...]:
+    """`tool_calls` and the deprecated `function_call` of an assistant message."""
+    calls: list[Block] = [_decode_call(call) for call in message.objects("tool_calls")]
+    if (legacy := message.object("function_call")) is not None:
+        name, arguments = legacy.need_text("name"), legacy.text("arguments") or ""
+        calls.append(ToolCall(id="", name=name, arguments=arguments, native=keep(NAME, legacy, legacy=True)))
+    return tuple(calls)
+
+
+def _decode_call(call: Reader) -> Block:
+    kind = call.peek("type")
+    member = "custom" if kind == "custom" else "function"
+    if kind not in (None, "", "function", "custom") or not isinstance(call.peek(member), dict):
+        return Opaque(NAME, call.rest())
+    if kind == member:
+        call.take("type")
+    inner = call.object(member)
+    assert inner is not None
+    call_id, name = call.text("id") or "", inner.text("name") or ""
+    # Sloppy servers send the arguments as an object; nothing is lost by writing them as the text they should be.
+    loose = inner.take("arguments") if isinstance(inner.peek("arguments"), dict) else None
+    arguments = inner.text("input" if kind == "custom" else "arguments")
+    text = json.encode_text(loose) if loose is not None else arguments or ""
+    native = keep(NAME, call, typeless=_noted(kind is None), no_id=_noted(not call_id), empty=_noted(arguments == ""))
+    if rest := inner.rest():
+        native.setdefault(NAME, {})[member] = rest
+    return ToolCall(
+        id=call_id,
+        name=name,
+        arguments=text,
+        kind="custom" if kind == "custom" else "function",
+        native=native,
+    )
+
+
+def _noted(condition: bool) -> bool | None:
+    """A note on shape that is written only when it is true."""
+    return condition or None
+
+
+def encode_call(call: ToolCall) -> dict[str, Any]:
+    """One entry of `tool_calls`."""
+    notes, extra = native_of(call, NAME), own(call)
+    member, field = ("custom", "input") if call.kind == "custom" else ("function", "arguments")
+    inner = extra.pop(member, {})
+    identity = {} if notes.get("$no_id") and not call.id else {"id": call.id}
+    typed = {} if notes.get("$typeless") else {"type": member}
+    return {**identity, **typed, member: {"name": call.name, field: arguments_text(call), **inner}, **extra}
+
+
+def arguments_text(call: ToolCall) -> str:
+    """The arguments as the wire wants them: JSON text. No arguments are the empty object, unless it came as \"\"."""
+    if call.arguments or call.kind == "custom" or native_of(call, NAME).get("$empty"):
+        return call.arguments
+    return "{}"
+
+
+def decode_annotations(items: list[Any]) -> tuple[tuple[Citation, ...], list[Any]]:
+    """`annotations` of a message: URL citations, and whatever else stands there."""
+    citations: list[Citation] = []
+    others: list[Any] = []
+    for item in items:
+        inner = item.get("url_citation") if isinstance(item, dict) and item.get("type") == "url_citation" else None
+        if not isinstance(inner, dict) or not isinstance(inner.get("url"), str):
+            others.append(item)
+            continue
+        start, end, title = inner.get("start_index"), inner.get("end_index"), inner.get("title")
+        citations.append(
+            Citation(
+                url=inner["url"],
+                title=title if isinstance(title, str) else None,
+                start=start if type(start) is int else None,
+                end=end if type(end) is int else None,
+                native={NAME: {"$annotation": item}},
+            )
+        )
+    return tuple(citations), others
+
+
+def encode_annotation(citation: Citation) -> dict[str, Any] | None:
+    """An annotation; None for a citation without a URL, which Chat cannot express."""
+    if (original := native_of(citation, NAME).get("$annotation")) is not None:
+        return dict(original)
+    if citation.url is None:
+        return None
+    inner = {
+        "start_index": citation.start or 0,
+        "end_index": citation.end or 0,
+        "url": citation.url,
+        "title": citation.title or citation.url,
+    }
+    return {"type": "url_citation", "url_citation": inner}

@@ -1,0 +1,340 @@
+"""`POST /v1/chat/completions`: the request body <-> `Request`.
+
+One wire message is one `Message`. The vendors' field for reasoning (`reasoning_content`, or `reasoning` on newer
+vLLM) is read as a `Thinking` block and written back under the name it came with.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from toolglot.dialects.openai_chat.blocks import (
+    NAME,
+    arguments_text,
+    decode_calls,
+    decode_content,
+    encode_call,
+    encode_part,
+)
+from toolglot.dialects.openai_chat.tools import decode_choice, decode_tools, encode_choice, encode_tools
+from toolglot.ir import (
+    Block,
+    Message,
+    Opaque,
+    Reasoning,
+    Refusal,
+    Request,
+    ResponseFormat,
+    Text,
+    Thinking,
+    Tool,
+    ToolCall,
+    ToolResult,
+    native_of,
+)
+from toolglot.receipt import Receipt
+from toolglot.wire import json
+from toolglot.wire.reader import Reader, document, expected, keep
+
+REASONING_FIELDS = ("reasoning_content", "reasoning")
+
+# OpenAI's reasoning models refuse `max_tokens`; many compatible servers know nothing else.
+_COMPLETION_LIMIT = re.compile(r"^(openai/)?(gpt-[5-9]|gpt-\d\d|o\d|chatgpt|codex)")
+
+
+def path(request: Request) -> str:
+    return "/v1/chat/completions"
+
+
+def decode_request(data: bytes) -> Request:
+    body = document(data)
+    messages = tuple(_decode_message(message) for message in body.objects("messages"))
+    empty_tools = body.peek("tools") == []
+    tools, tool_choice = decode_tools(body), decode_choice(body)
+    legacy = is_legacy(tools)
+    limit_name = "max_completion_tokens" if "max_completion_tokens" in body else "max_tokens"
+    limit = body.integer(limit_name)
+    user_name = "safety_identifier" if "safety_identifier" in body else "user"
+    stop, one_stop = _decode_stop(body)
+    effort = body.text("reasoning_effort")
+    parallel = body.flag("parallel_tool_calls")
+    fields: dict[str, Any] = {
+        "model": body.text("model") or "",
+        "tool_choice": tool_choice,
+        # An answer in the deprecated form has room for one call.
+        "parallel_tool_calls": False if legacy and parallel is None else parallel,
+        "max_output_tokens": limit,
+        "temperature": body.number("temperature"),
+        "top_p": body.number("top_p"),
+        "seed": body.integer("seed"),
+        "presence_penalty": body.number("presence_penalty"),
+        "frequency_penalty": body.number("frequency_penalty"),
+        "candidates": body.integer("n"),
+        "response_format": _decode_format(body),
+        "reasoning": _decode_effort(effort) if effort is not None else None,
+        "verbosity": body.text("verbosity"),
+        "user": body.text(user_name),
+        "metadata": _decode_metadata(body),
+        "service_tier": body.text("service_tier"),
+        "stream": body.flag("stream"),
+    }
+    shape = {
+        "max": limit_name if limit is not None else None,
+        "user": user_name if fields["user"] is not None else None,
+        "stop": one_stop or None,
+        "stream": fields["stream"],
+        "no_tools": empty_tools or None,
+        "no_parallel": True if legacy and parallel is None else None,
+        "no_model": True if not fields["model"] else None,
+    }
+    fields["stream"] = bool(fields["stream"])
+    return Request(messages=messages, tools=tools, stop=stop, native=keep(NAME, body, **shape), **fields)
+
+
+def is_legacy(tools: tuple[Tool | Opaque, ...]) -> bool:
+    """Did the client ask with the deprecated `functions`? Then it is answered with `function_call`."""
+    return any(native_of(tool, NAME).get("$legacy") for tool in tools)
+
+
+def _decode_effort(effort: str) -> Reasoning:
+    return Reasoning(mode="off" if effort == "none" else None, effort=effort)
+
+
+def _decode_stop(body: Reader) -> tuple[tuple[str, ...], bool]:
+    value = body.peek("stop")
+    if value is None:
+        return (), False
+    if isinstance(value, str):
+        body.take("stop")
+        return (value,), True
+    if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
+        raise expected(body.at("stop"), "a string or an array of strings", value)
+    if value:  # an empty list stays with the rest
+        body.take("stop")
+    return tuple(value), False
+
+
+def _decode_metadata(body: Reader) -> dict[str, str] | None:
+    value = body.peek("metadata")
+    if not isinstance(value, dict) or not all(isinstance(item, str) for item in value.values()):
+        return None
+    body.take("metadata")
+    return value
+
+
+def _decode_format(body: Reader) -> ResponseFormat | None:
+    value = body.peek("response_format")
+    if not isinstance(value, dict):
+        return None
+    kind, inner = value.get("type"), value.get("json_schema")
+    if kind == "json_schema" and isinstance(inner, dict):
+        body.take("response_format")
+        schema = Reader(inner, body.at("response_format.json_schema"))
+        return ResponseFormat(
+            kind="json_schema",
+            name=schema.text("name"),
+            description=schema.text("description"),
+            schema=schema.take("schema"),
+            strict=schema.flag("strict"),
+            native=keep(NAME, schema),
+        )
+    if value == {"type": "json_object"} or value == {"type": "text"}:
+        body.take("response_format")
+        return ResponseFormat(kind="json" if kind == "json_object" else "text")
+    return None
+
+
+def _decode_message(message: Reader) -> Message:
+    role = message.need_text("role")
+    if role in ("tool", "function"):
+        return _decode_result(message, role)
+    shape, blocks = _take_content(message)
+    reasoning = [
+        Thinking(text=text, native={NAME: {"$field": field}})
+        for field in REASONING_FIELDS
+        if isinstance(message.peek(field), str) and (text := message.text(field))
+    ]
+    if message.peek("refusal"):
+        blocks = (*blocks, Refusal(text=message.need_text("refusal"), native={NAME: {"$field": True}}))
+    calls = decode_calls(message) if role == "assistant" else ()
+    return Message(role=role, content=(*reasoning, *blocks, *calls), native=keep(NAME, message, content=shape))
+
+
+def _take_content(message: Reader) -> tuple[str | None, tuple[Block, ...]]:
+    """The content, and how it stood there where its blocks do not tell."""
+    fields = message.rest()
+    if "content" not in fields:
+        return "absent", ()
+    content = fields.pop("content")
+    shape = "null" if content is None else "empty" if content == "" else "parts" if isinstance(content, list) else None
+    return shape, decode_content(content, message.at("content"))
+
+
+def _decode_result(message: Reader, role: str) -> Message:
+    shape, content = _take_content(message)
+    result = ToolResult(call_id=message.text("tool_call_id") or "", name=message.text("name"), content=content)
+    notes = {
+        "content": shape,
+        "named": True if result.name is not None else None,
+        "legacy": True if role == "function" else None,
+        "no_id": True if not result.call_id else None,
+    }
+    return Message(role="tool", content=(result,), native=keep(NAME, message, **notes))
+
+
+def encode_request(request: Request, receipt: Receipt) -> bytes:
+    return json.encode(request_fields(request, receipt))
+
+
+def request_fields(request: Request, receipt: Receipt) -> dict[str, Any]:
+    notes = native_of(request, NAME)
+    limit_name = notes.get("$max") or _limit_name(request.model)
+    parallel = None if notes.get("$no_parallel") else request.parallel_tool_calls
+    if request.top_k is not None:
+        receipt.loss("top_k", str(request.top_k), "Chat Completions has no such parameter")
+    effort = request.reasoning.effort if request.reasoning else None
+    if effort is None and request.reasoning and request.reasoning.mode == "off":
+        effort = "none"
+    fields: dict[str, Any] = {
+        "model": request.model if request.model or not notes.get("$no_model") else None,
+        "messages": [
+            wire
+            for index, message in enumerate(request.messages)
+            for wire in _encode_message(message, f"messages[{index}]", receipt)
+        ],
+        **encode_tools(request, receipt),
+        **encode_choice(request, receipt),
+        "parallel_tool_calls": parallel,
+        limit_name: request.max_output_tokens,
+        "temperature": request.temperature,
+        "top_p": request.top_p,
+        "seed": request.seed,
+        "presence_penalty": request.presence_penalty,
+        "frequency_penalty": request.frequency_penalty,
+        "n": request.candidates,
+        "stop": _encode_stop(request),
+        "response_format": _encode_format(request.response_format),
+        "reasoning_effort": effort,
+        "verbosity": request.verbosity,
+        notes.get("$user", "user"): request.user,
+        "metadata": request.metadata,
+        "service_tier": request.service_tier,
+        "stream": request.stream or notes.get("$stream"),
+        # A stream without usage at its end would leave the client's side without any.
+        "stream_options": {"include_usage": True} if request.stream and NAME not in request.native else None,
+    }
+    return {**{key: value for key, value in fields.items() if value is not None}, **_own(notes)}
+
+
+def _limit_name(model: str) -> str:
+    return "max_completion_tokens" if _COMPLETION_LIMIT.match(model) else "max_tokens"
+
+
+def _encode_stop(request: Request) -> list[str] | str | None:
+    if native_of(request, NAME).get("$stop") and len(request.stop) == 1:
+        return request.stop[0]
+    return list(request.stop) or None
+
+
+def _encode_format(wanted: ResponseFormat | None) -> dict[str, Any] | None:
+    if wanted is None:
+        return None
+    if wanted.kind != "json_schema":
+        return {"type": "json_object" if wanted.kind == "json" else "text"}
+    inner = {
+        "name": wanted.name or ("response" if NAME not in wanted.native else None),
+        "description": wanted.description,
+        "schema": wanted.schema,
+        "strict": wanted.strict,
+    }
+    present = {key: value for key, value in inner.items() if value is not None}
+    return {"type": "json_schema", "json_schema": {**present, **native_of(wanted, NAME)}}
+
+
+def _encode_message(message: Message, where: str, receipt: Receipt) -> list[dict[str, Any]]:
+    """The wire messages of one message: each tool result is a message of its own and stands first."""
+    results: list[dict[str, Any]] = []
+    others: list[Block] = []
+    for index, block in enumerate(message.content):
+        if isinstance(block, ToolResult):
+            results.append(_encode_result(block, message, f"{where}.content[{index}]", receipt))
+        else:
+            others.append(block)
+    if results and not others:
+        return results
+    role = "user" if message.role == "tool" else message.role
+    return [*results, _encode_plain(role, others, message, where, receipt)]
+
+
+def _encode_plain(role: str, blocks: list[Block], message: Message, where: str, receipt: Receipt) -> dict[str, Any]:
+    notes = native_of(message, NAME)
+    wire: dict[str, Any] = {"role": role}
+    parts: list[Block] = []
+    calls: list[ToolCall] = []
+    for index, block in enumerate(blocks):
+        match block:
+            case ToolCall():
+                calls.append(block)
+            case Thinking(text=text):
+                field = native_of(block, NAME).get("$field", REASONING_FIELDS[0])
+                wire[field] = f"{wire[field]}\n\n{text}" if field in wire else text
+            case Refusal(text=text) if native_of(block, NAME).get("$field"):
+                wire["refusal"] = text
+            case _:
+                if calls:
+                    receipt.note(f"{where}.content[{index}]", "text after a call", "Chat has the text before the calls")
+                parts.append(block)
+    shape = notes.get("$content")
+    if parts or shape != "absent":
+        missing = None if calls or "refusal" in wire else ""
+        wire["content"] = _encode_content(parts, shape, missing, where, receipt)
+    _add_calls(wire, calls)
+    return {**wire, **_own(notes)}
+
+
+def _own(notes: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in notes.items() if not key.startswith("$")}
+
+
+def _add_calls(wire: dict[str, Any], calls: list[ToolCall]) -> None:
+    listed: list[dict[str, Any]] = []
+    for call in calls:
+        notes = native_of(call, NAME)
+        if notes.get("$legacy"):
+            wire["function_call"] = {"name": call.name, "arguments": arguments_text(call), **_own(notes)}
+        else:
+            listed.append(encode_call(call))
+    if listed:
+        wire["tool_calls"] = listed
+
+
+_EMPTY: dict[str | None, Any] = {"empty": "", "parts": [], "null": None}
+
+
+def _encode_content(parts: list[Block], shape: str | None, missing: str | None, where: str, receipt: Receipt) -> Any:
+    """A string for one plain text, else a list of parts; `missing` stands for no content unless its shape is known."""
+    if not parts:
+        return _EMPTY.get(shape, missing)
+    first = parts[0]
+    if len(parts) == 1 and shape != "parts" and isinstance(first, Text) and first.cache is None and not first.native:
+        return first.text
+    encoded = [encode_part(part, f"{where}.content[{index}]", receipt) for index, part in enumerate(parts)]
+    return [part for part in encoded if part is not None]
+
+
+def _encode_result(result: ToolResult, message: Message, where: str, receipt: Receipt) -> dict[str, Any]:
+    # What rides on the message belongs to its one result; a message with more came from another wire.
+    notes = native_of(message, NAME) if len(message.content) == 1 else {}
+    identity: dict[str, Any] = {"tool_call_id": result.call_id}
+    if notes.get("$no_id") and not result.call_id:
+        identity = {}
+    if notes.get("$named") and result.name is not None:
+        identity["name"] = result.name
+    role = "function" if notes.get("$legacy") else "tool"
+    if role == "function":
+        identity = {"name": result.name or ""}
+    shape = notes.get("$content")
+    content = _encode_content(list(result.content), shape, "", where, receipt)
+    return {"role": role, **identity, **({} if shape == "absent" else {"content": content}), **_own(notes)}

@@ -1,0 +1,237 @@
+"""A `chat.completion` object <-> `Response`. The first choice is the response; others are kept for this dialect."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from toolglot.dialects.openai_chat.blocks import (
+    NAME,
+    arguments_text,
+    decode_annotations,
+    decode_calls,
+    decode_content,
+    encode_annotation,
+    encode_call,
+)
+from toolglot.dialects.openai_chat.request import REASONING_FIELDS, is_legacy
+from toolglot.errors import DecodeError, UpstreamError
+from toolglot.ir import (
+    Block,
+    Opaque,
+    Refusal,
+    Request,
+    Response,
+    Stop,
+    StopReason,
+    Text,
+    Thinking,
+    ToolCall,
+    Usage,
+    native_of,
+    replace,
+)
+from toolglot.receipt import Receipt
+from toolglot.wire import json, openai_error
+from toolglot.wire.reader import Reader, keep
+
+FINISH: dict[str, StopReason] = {
+    "stop": "end",
+    "length": "length",
+    "tool_calls": "tool_calls",
+    "function_call": "tool_calls",
+    "content_filter": "filtered",
+}
+_FINISH_NAMES: dict[StopReason, str] = {
+    "end": "stop",
+    "stop_sequence": "stop",
+    "tool_calls": "tool_calls",
+    "length": "length",
+    "context_full": "length",
+    "refusal": "stop",
+    "filtered": "content_filter",
+    "pause": "stop",
+    "malformed_call": "stop",
+    "other": "stop",
+}
+
+
+def decode_response(data: bytes) -> Response:
+    value = json.decode(data)
+    if openai_error.is_error(value):
+        raise UpstreamError(openai_error.read(value, NAME))
+    body = Reader(value)
+    choices = body.objects("choices")
+    if not choices:
+        raise DecodeError("$.choices", "a response needs at least one choice")
+    choice, others = choices[0], [other.rest() for other in choices[1:]]
+    message = choice.object("message")
+    if message is None:
+        raise DecodeError(choice.at("message"), "this object is required")
+    content = _decode_message(message)
+    finish = choice.text("finish_reason")
+    index = choice.integer("index")
+    usage = body.object("usage")
+    fields: dict[str, Any] = {
+        "id": body.text("id") or "",
+        "model": body.text("model") or "",
+        "created": body.integer("created"),
+        "usage": decode_usage(usage) if usage is not None else None,
+    }
+    native = keep(
+        NAME,
+        body,
+        finish_reason=finish,
+        index=index,
+        message=message.rest(),
+        choice=choice.rest(),
+    )
+    if others:
+        native.setdefault(NAME, {})["choices"] = others
+    return Response(content=content, stop=decode_stop(finish, content), native=native, **fields)
+
+
+def _decode_message(message: Reader) -> tuple[Block, ...]:
+    message.take("role")
+    content = message.peek("content")
+    blocks: tuple[Block, ...] = ()
+    if content:
+        message.take("content")
+        blocks = decode_content(content, message.at("content"))
+    annotations = message.peek("annotations")
+    if isinstance(annotations, list) and annotations and len(blocks) == 1 and isinstance(blocks[0], Text):
+        citations, rest = decode_annotations(annotations)
+        if citations and not rest:
+            message.take("annotations")
+            blocks = (replace(blocks[0], citations=citations),)
+    for field in reversed(REASONING_FIELDS):
+        if isinstance(message.peek(field), str) and (text := message.text(field)):
+            blocks = (Thinking(text=text, native={NAME: {"$field": field}}), *blocks)
+    if message.peek("refusal"):
+        blocks = (*blocks, Refusal(text=message.need_text("refusal"), native={NAME: {"$field": True}}))
+    return (*blocks, *decode_calls(message))
+
+
+def decode_stop(finish: str | None, content: tuple[Block, ...]) -> Stop:
+    reason = FINISH.get(finish or "stop", "other")
+    if reason == "end" and any(isinstance(block, Refusal) for block in content):
+        reason = "refusal"
+    return Stop(reason, finish)
+
+
+def decode_usage(usage: Reader) -> Usage:
+    original = dict(usage.rest())
+    prompt, completion = _details(usage, "prompt_tokens_details"), _details(usage, "completion_tokens_details")
+    return Usage(
+        input_tokens=usage.integer("prompt_tokens") or 0,
+        output_tokens=usage.integer("completion_tokens") or 0,
+        cached_tokens=(prompt and prompt.integer("cached_tokens")) or 0,
+        cache_write_tokens=(prompt and prompt.integer("cache_write_tokens")) or 0,
+        reasoning_tokens=(completion and completion.integer("reasoning_tokens")) or 0,
+        native={NAME: {"$usage": original}},
+    )
+
+
+def _details(usage: Reader, key: str) -> Reader | None:
+    value = usage.peek(key)
+    return Reader(dict(value), usage.at(key)) if isinstance(value, dict) else None
+
+
+def encode_usage(usage: Usage) -> dict[str, Any]:
+    if (original := native_of(usage, NAME).get("$usage")) is not None:
+        return dict(original)
+    prompt = {"cached_tokens": usage.cached_tokens}
+    if usage.cache_write_tokens:
+        prompt["cache_write_tokens"] = usage.cache_write_tokens
+    return {
+        "prompt_tokens": usage.input_tokens,
+        "completion_tokens": usage.output_tokens,
+        "total_tokens": usage.input_tokens + usage.output_tokens,
+        "prompt_tokens_details": prompt,
+        "completion_tokens_details": {"reasoning_tokens": usage.reasoning_tokens},
+    }
+
+
+def encode_stop(stop: Stop, content: tuple[Block, ...], legacy: bool) -> str:
+    """The finish reason; the wire's own word where the stop still carries it."""
+    if stop.raw is not None and FINISH.get(stop.raw) == stop.reason and not legacy:
+        return stop.raw
+    if stop.reason == "tool_calls" and legacy:
+        return "function_call"
+    if stop.reason == "refusal" and not any(isinstance(block, Refusal) for block in content):
+        return "content_filter"
+    return _FINISH_NAMES[stop.reason]
+
+
+def encode_response(response: Response, request: Request | None, receipt: Receipt) -> bytes:
+    notes = native_of(response, NAME)
+    legacy = request is not None and is_legacy(request.tools)
+    message = _encode_message(response, legacy, receipt)
+    finish = None if legacy else notes.get("$finish_reason")
+    choice = {
+        "index": notes.get("$index", 0),
+        "message": {**message, **notes.get("$message", {"refusal": message.get("refusal")})},
+        "finish_reason": finish or encode_stop(response.stop, response.content, legacy),
+        **notes.get("$choice", {"logprobs": None}),
+    }
+    own = {key: value for key, value in notes.items() if not key.startswith("$")}
+    fields: dict[str, Any] = {
+        "id": response.id,
+        "object": "chat.completion",
+        "created": response.created or 0,
+        "model": response.model,
+        "choices": [choice, *own.pop("choices", ())],
+    }
+    if response.usage is not None:
+        fields["usage"] = encode_usage(response.usage)
+    return json.encode({**fields, **own})
+
+
+def _encode_message(response: Response, legacy: bool, receipt: Receipt) -> dict[str, Any]:
+    texts: list[str] = []
+    annotations: list[dict[str, Any]] = []
+    refusals: list[str] = []
+    calls: list[ToolCall] = []
+    reasoning: dict[str, list[str]] = {}
+    opaque: list[Any] = []
+    for index, block in enumerate(response.content):
+        where = f"content[{index}]"
+        match block:
+            case Text(text=text, citations=citations):
+                texts.append(text)
+                for citation in citations:
+                    if (annotation := encode_annotation(citation)) is not None:
+                        annotations.append(annotation)
+                    else:
+                        receipt.loss(where, "citation", "Chat Completions can cite URLs only")
+            case Thinking(text=text):
+                if text:
+                    reasoning.setdefault(native_of(block, NAME).get("$field", REASONING_FIELDS[0]), []).append(text)
+            case Refusal(text=text):
+                refusals.append(text)
+            case ToolCall():
+                calls.append(block)
+            case Opaque(dialect=dialect, value=value) if dialect == NAME:
+                opaque.append(value)
+            case _:
+                receipt.loss(where, type(block).__name__, "a Chat response has no place for it")
+    # Parts that only this dialect understands can stand in a list alone; plain text is a string.
+    content: Any = "".join(texts) if texts else None
+    if opaque:
+        content = [*({"type": "text", "text": text} for text in texts), *opaque]
+    message: dict[str, Any] = {"role": "assistant", "content": content}
+    if refusals:
+        message["refusal"] = "".join(refusals)
+    message |= {field: "\n\n".join(pieces) for field, pieces in reasoning.items()}
+    if annotations:
+        message["annotations"] = annotations
+    return message | _encode_calls(calls, legacy, receipt)
+
+
+def _encode_calls(calls: list[ToolCall], legacy: bool, receipt: Receipt) -> dict[str, Any]:
+    if not calls:
+        return {}
+    if not legacy and not native_of(calls[0], NAME).get("$legacy"):
+        return {"tool_calls": [encode_call(call) for call in calls]}
+    for call in calls[1:]:
+        receipt.loss("content", f"call of {call.name}", "the deprecated function_call has room for one call")
+    return {"function_call": {"name": calls[0].name, "arguments": arguments_text(calls[0])}}

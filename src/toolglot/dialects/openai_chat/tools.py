@@ -1,0 +1,183 @@
+"""`tools` / `tool_choice`, and the deprecated `functions` / `function_call`, <-> the IR."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from toolglot.dialects.openai_chat.blocks import NAME
+from toolglot.ir import Opaque, Request, Tool, ToolChoice, native_of
+from toolglot.receipt import Receipt
+from toolglot.wire.reader import Reader, expected, keep
+
+
+def decode_tools(body: Reader) -> tuple[Tool | Opaque, ...]:
+    tools = [_decode_tool(tool) for tool in body.objects("tools")]
+    legacy = [_decode_function(function, {"legacy": True}) for function in body.objects("functions")]
+    return (*tools, *legacy)
+
+
+def _decode_tool(tool: Reader) -> Tool | Opaque:
+    kind = tool.peek("type")
+    if kind == "function" and isinstance(tool.peek("function"), dict):
+        tool.take("type")
+        function = tool.object("function")
+        assert function is not None
+        return _decode_function(function, {}, outer=tool.rest())
+    if kind == "custom" and isinstance(tool.peek("custom"), dict):
+        tool.take("type")
+        custom = tool.object("custom")
+        assert custom is not None
+        name, description, format_ = custom.need_text("name"), custom.text("description"), custom.take("format")
+        native = _native(keep(NAME, custom), tool.rest())
+        return Tool(name=name, kind="custom", description=description, format=_flat(format_), native=native)
+    return Opaque(NAME, tool.rest())
+
+
+def _decode_function(function: Reader, shape: dict[str, Any], outer: dict[str, Any] | None = None) -> Tool:
+    name, description, strict = function.need_text("name"), function.text("description"), function.flag("strict")
+    parameters = function.take("parameters")
+    return Tool(
+        name=name,
+        description=description,
+        parameters=parameters,
+        strict=strict,
+        native=_native(keep(NAME, function, **shape), outer or {}),
+    )
+
+
+def _native(inner: dict[str, dict[str, Any]], outer: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    """Unknown fields beside `function` are kept apart from those inside it."""
+    if outer:
+        inner.setdefault(NAME, {})["beside"] = outer
+    return inner
+
+
+# A grammar stands one level deeper here than in the IR, which has it flat: {"type", "syntax", "definition"}.
+
+
+def _flat(value: Any) -> Any:
+    if isinstance(value, dict) and value.get("type") == "grammar" and isinstance(value.get("grammar"), dict):
+        return {**{key: item for key, item in value.items() if key != "grammar"}, **value["grammar"]}
+    return value
+
+
+def _nested(value: Any) -> Any:
+    if isinstance(value, dict) and value.get("type") == "grammar":
+        return {"type": "grammar", "grammar": {key: item for key, item in value.items() if key != "type"}}
+    return value
+
+
+def encode_tools(request: Request, receipt: Receipt) -> dict[str, Any]:
+    """The members `tools` and `functions`, as far as there are any."""
+    tools: list[dict[str, Any]] = []
+    functions: list[dict[str, Any]] = []
+    for index, tool in enumerate(request.tools):
+        if isinstance(tool, Opaque):
+            if tool.dialect == NAME:
+                tools.append(tool.value)
+            else:
+                receipt.loss(f"tools[{index}]", "tool of another API", "Chat Completions does not know its type")
+        elif native_of(tool, NAME).get("$legacy"):
+            functions.append(_encode_function(tool))
+        else:
+            tools.append(_encode_tool(tool))
+    members: dict[str, Any] = {}
+    if tools or (not functions and native_of(request, NAME).get("$no_tools")):
+        members["tools"] = tools
+    if functions:
+        members["functions"] = functions
+    return members
+
+
+def _encode_tool(tool: Tool) -> dict[str, Any]:
+    beside = native_of(tool, NAME).get("beside", {})
+    if tool.kind == "custom":
+        custom = {"name": tool.name, **_present(description=tool.description, format=_nested(tool.format))}
+        return {"type": "custom", "custom": {**custom, **_inside(tool)}, **beside}
+    return {"type": "function", "function": _encode_function(tool), **beside}
+
+
+def _encode_function(tool: Tool) -> dict[str, Any]:
+    fields = _present(description=tool.description, parameters=tool.parameters, strict=tool.strict)
+    return {"name": tool.name, **fields, **_inside(tool)}
+
+
+def _inside(tool: Tool) -> dict[str, Any]:
+    own = native_of(tool, NAME)
+    return {key: value for key, value in own.items() if key != "beside" and not key.startswith("$")}
+
+
+def _present(**fields: Any) -> dict[str, Any]:
+    return {key: value for key, value in fields.items() if value is not None}
+
+
+def decode_choice(body: Reader) -> ToolChoice | None:
+    value = body.take("tool_choice")
+    if value is not None:
+        return _decode_choice(value, body.at("tool_choice"))
+    legacy = body.take("function_call")
+    if legacy is None:
+        return None
+    if isinstance(legacy, dict) and isinstance(legacy.get("name"), str):
+        return ToolChoice(mode="required", names=(legacy["name"],), native={NAME: {"$legacy": True}})
+    if legacy in ("auto", "none"):
+        return ToolChoice(mode=legacy, native={NAME: {"$legacy": True}})
+    raise expected(body.at("function_call"), '"auto", "none" or an object with a name', legacy)
+
+
+def _decode_choice(value: Any, where: str) -> ToolChoice:
+    if value in ("auto", "none", "required"):
+        return ToolChoice(mode=value)
+    if isinstance(value, str):
+        return ToolChoice(mode="opaque", native={NAME: {"choice": value}})
+    if not isinstance(value, dict):
+        raise expected(where, "a string or an object", value)
+    kind = value.get("type")
+    inner = value.get(kind) if isinstance(kind, str) else None
+    if kind in ("function", "custom") and isinstance(inner, dict) and isinstance(inner.get("name"), str):
+        return ToolChoice(mode="required", names=(inner["name"],), native={NAME: {"$choice": value}})
+    if kind == "allowed_tools" and isinstance(inner, dict) and inner.get("mode") in ("auto", "required"):
+        names = _allowed_names(inner.get("tools"))
+        if names is not None:
+            return ToolChoice(mode=inner["mode"], names=names, native={NAME: {"$choice": value}})
+    return ToolChoice(mode="opaque", native={NAME: {"choice": value}})
+
+
+def _allowed_names(tools: Any) -> tuple[str, ...] | None:
+    """The names in an allowed subset; None when an entry is not a plain function or custom tool."""
+    names: list[str] = []
+    for tool in tools if isinstance(tools, list) else ():
+        inner = tool.get(tool.get("type")) if isinstance(tool, dict) and isinstance(tool.get("type"), str) else None
+        if not isinstance(inner, dict) or not isinstance(inner.get("name"), str):
+            return None
+        names.append(inner["name"])
+    return tuple(names) if names else None
+
+
+def encode_choice(request: Request, receipt: Receipt) -> dict[str, Any]:
+    choice = request.tool_choice
+    if choice is None:
+        return {}
+    own = native_of(choice, NAME)
+    if own.get("$legacy"):
+        return {"function_call": {"name": choice.names[0]} if choice.names else choice.mode}
+    if choice.mode == "opaque":
+        if "choice" in own:
+            return {"tool_choice": own["choice"]}
+        receipt.loss("tool_choice", "a hosted tool", "Chat Completions cannot choose it")
+        return {}
+    if not choice.names:
+        return {"tool_choice": choice.mode}
+    # The wire form that came is written again only while it still says the same.
+    if "$choice" in own and _decode_choice(own["$choice"], "").names == choice.names:
+        return {"tool_choice": own["$choice"]}
+    named = [_named(request, name) for name in choice.names]
+    if choice.mode == "required" and len(named) == 1:
+        return {"tool_choice": named[0]}
+    return {"tool_choice": {"type": "allowed_tools", "allowed_tools": {"mode": choice.mode, "tools": named}}}
+
+
+def _named(request: Request, name: str) -> dict[str, Any]:
+    custom = any(isinstance(tool, Tool) and tool.name == name and tool.kind == "custom" for tool in request.tools)
+    kind = "custom" if custom else "function"
+    return {"type": kind, kind: {"name": name}}
