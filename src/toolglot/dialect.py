@@ -144,10 +144,14 @@ class Dialect(Struct, frozen=True, kw_only=True):
     """Where the request is posted, below the base URL."""
     can: Capabilities
     models: tuple[ModelRule, ...] = ()
+    state_slot: str | None = None
+    """The native key of a `Thinking` block for opaque reasoning state, which this dialect's clients return as it is."""
     model_in_path: bool = False
     """The model and whether to stream stand in the URL, not in the body."""
     history_key: str = "messages"
     """The member of a request that holds the conversation."""
+    system_key: str | None = None
+    """The member that holds system text, where it stands apart from the conversation."""
 
 
 def capabilities(dialect: Dialect, model: str) -> Capabilities:

@@ -16,9 +16,11 @@ from typing import Protocol
 from toolglot.dialect import Capabilities, Dialect, capabilities
 from toolglot.dialects import find
 from toolglot.errors import ApiError, DecodeError, HttpError, LossError, UpstreamError, unreadable
-from toolglot.events import Event, Fault, Finish, Fold, unfold
-from toolglot.ir import Request, Response, Usage, replace
+from toolglot.events import Delta, Event, Fault, Finish, Fold, Open, unfold
+from toolglot.ir import Refusal, Request, Response, Text, Thinking, Usage, replace
 from toolglot.passes import Context, RequestPass
+from toolglot.passes.carry import Carrier
+from toolglot.passes.foreign import Reporter
 from toolglot.passes.pipeline import REQUEST_PASSES
 from toolglot.passes.restore import Restorer
 from toolglot.passes.sequence import Sequencer
@@ -81,6 +83,7 @@ class Exchange:
             can=self._can or capabilities(self.upstream, model),
             receipt=self.receipt,
             cosmetic=self.client.can.cosmetic,
+            slot=self.client.state_slot,
         )
 
     def request(self, data: bytes, *, model: str | None = None, stream: bool | None = None) -> bytes:
@@ -138,7 +141,7 @@ class Exchange:
         """The upstream's response in the client's words: the event passes, run over the whole of it."""
         passes = self._event_passes()
         accumulator = Fold()
-        for event in _through(passes, unfold(response)):
+        for event in _through(passes, tuple(unfold(response))):
             accumulator.add(event)
         restored = accumulator.response()
         return replace(restored, created=restored.created if restored.created is not None else self._created)
@@ -162,21 +165,25 @@ class Exchange:
                 return self.client.encode_error(ApiError(kind="bad_request", code="would_lose", message=str(error)))
 
     def _event_passes(self) -> tuple[EventPass, ...]:
-        return Settler(), Sequencer(), Restorer(self._context, self.client.can)
+        carrier = Carrier(
+            self.client.name, self.client.state_slot, self.upstream.name, self.upstream.state_slot, self.receipt
+        )
+        reporter = Reporter(self.client.name, self.upstream.can.cosmetic, self.receipt)
+        return Settler(), Sequencer(), reporter, Restorer(self._context, self.client.can), carrier
 
     def _refuse_losses(self) -> None:
         if self.strict and self.receipt.losses:
             raise LossError(self.receipt)
 
 
-def _through(passes: Sequence[EventPass], events: Iterable[Event]) -> Iterable[Event]:
+PLAIN = (Text, Thinking, Refusal)
+
+
+def _through(passes: Sequence[EventPass], events: Sequence[Event]) -> Sequence[Event]:
     """Events through passes, one after the other."""
-    if not passes:
-        yield from events
-        return
-    first, rest = passes[0], passes[1:]
-    for event in events:
-        yield from _through(rest, first.feed(event))
+    for event_pass in passes:
+        events = [out for event in events for out in event_pass.feed(event)]
+    return events
 
 
 class StreamTranslation:
@@ -188,6 +195,8 @@ class StreamTranslation:
         self._encoder = exchange.client.stream_encoder(exchange.asked, exchange.receipt)
         self._passes = exchange._event_passes()
         self._verbatim = exchange.verbatim
+        self._plain = -1  # the upstream's index of an open block whose deltas no pass looks at, else -1
+        self._plain_as = -1  # the client's index of the same block
         self.usage: Usage | None = None
         self.fault: ApiError | None = None
         self.ended = False
@@ -220,14 +229,37 @@ class StreamTranslation:
         return self._encoder.keepalive()
 
     def _translate(self, events: Iterable[Event]) -> bytes:
-        return b"".join([self._encode(event) for event in _through(self._passes, events)])
+        written: list[bytes] = []
+        for event in events:
+            if type(event) is Delta and event.index == self._plain:
+                # Most of a stream is text, and a pass changes text only through its block's index.
+                moved = event if self._plain_as == event.index else Delta(self._plain_as, event.text)
+                written.append(self._encode(moved))
+                continue
+            passed = _through(self._passes, (event,))
+            self._follow(event, passed)
+            written += [self._encode(out) for out in passed]
+        return written[0] if len(written) == 1 else b"".join(written)
+
+    def _follow(self, event: Event, passed: Sequence[Event]) -> None:
+        """Notice when a block without arguments has just been opened towards the client, and when that is over."""
+        if type(event) is not Delta:
+            last = passed[-1] if passed else None
+            if isinstance(event, Open) and isinstance(last, Open) and isinstance(last.block, PLAIN):
+                self._plain, self._plain_as = event.index, last.index
+            else:
+                self._plain = self._plain_as = -1
 
     def _encode(self, event: Event) -> bytes:
         if self.ended:
             return b""
         encoded = self._encoder.feed(event)
+        if type(event) is Delta:
+            return encoded
         if self._exchange.strict and self._exchange.receipt.losses:
-            event = Fault(ApiError(kind="bad_request", code="would_lose", message=str(LossError(self._exchange.receipt))))
+            event = Fault(
+                ApiError(kind="bad_request", code="would_lose", message=str(LossError(self._exchange.receipt)))
+            )
             encoded = self._encoder.feed(event)
         self._notice(event)
         return encoded

@@ -78,10 +78,11 @@ def explain(raw: bytes, error: Exception) -> DecodeError:
     message = str(error)
     if at := _AT.search(message):
         return DecodeError(at[1], message[: at.start()])
+    # The parser speaks of a truncated document or an invalid pair; the reader wants to know which half stands alone.
+    if ("truncated" in message or "surrogate" in message) and (surrogate := _lone_surrogate(raw)):
+        return DecodeError(path_at(raw, surrogate), f"a lone surrogate at byte {surrogate} is not Unicode text")
     if byte := _BYTE.search(message):
         return DecodeError(path_at(raw, int(byte[1])), message)
-    if surrogate := _lone_surrogate(raw):
-        return DecodeError(path_at(raw, surrogate), f"a lone surrogate at byte {surrogate} is not Unicode text")
     return DecodeError(path_at(raw, len(raw)), f"{message} (byte {len(raw)})")
 
 

@@ -15,7 +15,7 @@ Frame = tuple[bytes, bytes]
 
 
 class SseReader:
-    __slots__ = ("_after_cr", "_data", "_event", "_held", "_limit", "_size", "_started")
+    __slots__ = ("_after_cr", "_between", "_data", "_event", "_held", "_limit", "_size", "_started")
 
     def __init__(self, limit: int = MAX_EVENT_BYTES) -> None:
         self._limit = limit
@@ -25,9 +25,25 @@ class SseReader:
         self._data: list[bytes] = []
         self._after_cr = False
         self._started = False
+        self._between = False  # nothing is held: the next byte begins an event
 
     def feed(self, chunk: bytes) -> list[Frame]:
         """The events that end within this chunk."""
+        # Servers mostly send one event in one piece: its only line ends are the last two bytes.
+        if (
+            self._between
+            and chunk.find(b"\n") == len(chunk) - 2
+            and chunk.startswith(b"data: ")
+            and chunk.endswith(b"\n")
+            and b"\r" not in chunk
+            and len(chunk) <= self._limit
+        ):
+            return [(b"", chunk[6:-2])]
+        frames = self._read(chunk)
+        self._between = self._started and not (self._held or self._data or self._event or self._after_cr)
+        return frames
+
+    def _read(self, chunk: bytes) -> list[Frame]:
         if not self._started:
             chunk = self._skip_byte_order_mark(chunk)
         if self._after_cr and chunk:

@@ -301,8 +301,7 @@ def test_a_client_of_functions_gets_a_function_call_and_only_one() -> None:
 
 
 def test_a_refusal_is_streamed_as_one() -> None:
-    events = [Start(), Open(0, Refusal(text="")), Delta(0, "No."), Close(index=0), Finish(stop=Stop("refusal"))]
-    frames = encode(events)
+    frames = encode([Start(), Open(0, Refusal(text="")), Delta(0, "No."), Close(index=0), Finish(stop=Stop("refusal"))])
     assert frames[1]["choices"][0]["delta"] == {"refusal": "No."}
     assert frames[-2]["choices"][0]["finish_reason"] == "stop"
 

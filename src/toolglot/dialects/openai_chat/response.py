@@ -77,16 +77,10 @@ def decode_response(data: bytes) -> Response:
         "created": body.integer("created"),
         "usage": decode_usage(usage) if usage is not None else None,
     }
-    native = keep(
-        NAME,
-        body,
-        finish_reason=finish,
-        index=index,
-        message=message.rest(),
-        choice=choice.rest(),
-    )
+    native = keep(NAME, body, finish_reason=finish, index=index)
+    native.setdefault(NAME, {}).update(message=message.rest(), choice=choice.rest())
     if others:
-        native.setdefault(NAME, {})["choices"] = others
+        native[NAME]["choices"] = others
     return Response(content=content, stop=decode_stop(finish, content), native=native, **fields)
 
 
@@ -169,11 +163,11 @@ def encode_response(response: Response, request: Request | None, receipt: Receip
     finish = None if legacy else notes.get("$finish_reason")
     choice = {
         "index": notes.get("$index", 0),
-        "message": {**message, **notes.get("$message", {"refusal": message.get("refusal")})},
+        "message": {**message, **notes.get("message", {"refusal": message.get("refusal")})},
         "finish_reason": finish or encode_stop(response.stop, response.content, legacy),
-        **notes.get("$choice", {"logprobs": None}),
+        **notes.get("choice", {"logprobs": None}),
     }
-    own = {key: value for key, value in notes.items() if not key.startswith("$")}
+    own = {key: value for key, value in notes.items() if not key.startswith("$") and key not in ("message", "choice")}
     fields: dict[str, Any] = {
         "id": response.id,
         "object": "chat.completion",

@@ -1,0 +1,109 @@
+"""The grammar of events, the accumulator and its inverse."""
+
+from __future__ import annotations
+
+import pytest
+
+from toolglot.errors import ApiError, StreamError
+from toolglot.events import Checker, Close, Delta, Event, Fault, Finish, Fold, Open, Start, fold, unfold
+from toolglot.ir import Citation, Media, Opaque, Refusal, Response, Source, Stop, Text, Thinking, ToolCall, Usage
+
+RESPONSE = Response(
+    id="r",
+    model="m",
+    created=5,
+    content=(
+        Thinking(text="hm", native={"anthropic": {"signature": "s"}}),
+        Text(text="see", citations=(Citation(url="https://x"),)),
+        Refusal(text="no"),
+        ToolCall(id="a", name="f", arguments='{"x":1}'),
+        ToolCall(id="b", name="g", arguments='{"x', complete=False),
+        Media(kind="image", source=Source("base64", "AAAA", "image/png")),
+        Opaque("gemini", {"x": 1}),
+        Text(text=""),
+    ),
+    stop=Stop("tool_calls", "tool_use"),
+    usage=Usage(input_tokens=1),
+    native={"openai_chat": {"system_fingerprint": "fp"}},
+)
+
+
+def test_folding_an_unfolded_response_gives_it_back() -> None:
+    assert fold(unfold(RESPONSE)) == RESPONSE
+
+
+def test_an_unfolded_response_is_grammatical_and_sequential() -> None:
+    checker = Checker(sequential=True)
+    for event in unfold(RESPONSE):
+        checker.add(event)
+    checker.close()
+
+
+def test_what_the_end_of_a_block_tells_is_added_to_what_its_beginning_told() -> None:
+    events: list[Event] = [
+        Start(),
+        Open(0, Thinking(native={"anthropic": {"a": 1}})),
+        Delta(0, "x"),
+        Close(index=0, native={"anthropic": {"signature": "s"}, "gemini": {"t": 2}}),
+        Finish(stop=Stop("end")),
+    ]
+    (block,) = fold(events).content
+    assert block == Thinking(text="x", native={"anthropic": {"a": 1, "signature": "s"}, "gemini": {"t": 2}})
+
+
+def test_usage_of_the_start_counts_until_the_finish_tells_more() -> None:
+    early, late = Usage(input_tokens=1), Usage(input_tokens=1, output_tokens=2)
+    assert fold([Start(usage=early), Finish(stop=Stop("end"))]).usage == early
+    assert fold([Start(usage=early), Finish(stop=Stop("end"), usage=late)]).usage == late
+
+
+def test_a_stream_that_failed_does_not_fold() -> None:
+    accumulator = Fold()
+    for event in (Start(), Fault(ApiError(kind="server", message="broken"))):
+        accumulator.add(event)
+    with pytest.raises(StreamError, match="broken"):
+        accumulator.response()
+
+
+def test_a_stream_without_an_end_does_not_fold() -> None:
+    with pytest.raises(StreamError, match="there is no Finish"):
+        fold([Start()])
+
+
+TEXT = Open(0, Text(text=""))
+END = Finish(stop=Stop("end"))
+FAULT = Fault(ApiError(kind="server", message="m"))
+
+BREACHES: list[tuple[str, list[Event]]] = [
+    ("Start comes first", [TEXT]),
+    ("there is one Start", [Start(), Start()]),
+    ("indices count up from 0", [Start(), Open(1, Text(text=""))]),
+    ("one block is open at a time", [Start(), TEXT, Open(1, Text(text=""))]),
+    ("a delta belongs to an open block", [Start(), Delta(0, "x")]),
+    ("a delta belongs to an open block", [Start(), TEXT, Close(index=0), Delta(0, "x")]),
+    ("this kind of block has no deltas", [Start(), Open(0, Opaque("gemini", 1)), Delta(0, "x")]),
+    ("a delta is never empty", [Start(), TEXT, Delta(0, "")]),
+    ("only an open block closes", [Start(), Close(index=0)]),
+    ("every block closes before Finish", [Start(), TEXT, END]),
+    ("nothing follows Finish or Fault", [Start(), END, Start()]),
+    ("nothing follows Finish or Fault", [FAULT, FAULT]),
+    ("a stream ends in Finish or Fault", [Start()]),
+]
+
+
+@pytest.mark.parametrize(("rule", "events"), BREACHES)
+def test_a_breach_of_the_grammar_is_named(rule: str, events: list[Event]) -> None:
+    checker = Checker(sequential=True)
+    with pytest.raises(StreamError) as breach:
+        for event in events:
+            checker.add(event)
+        checker.close()
+    assert breach.value.rule == rule
+
+
+def test_a_fault_may_come_at_any_time() -> None:
+    for before in ([], [Start()], [Start(), TEXT]):
+        checker = Checker()
+        for event in [*before, FAULT]:
+            checker.add(event)
+        checker.close()
