@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from toolglot.dialect import Dialect
+from toolglot.dialects.anthropic import ANTHROPIC
+from toolglot.dialects.gemini import GEMINI
 from toolglot.dialects.openai_chat import OPENAI_CHAT
+from toolglot.dialects.openai_responses import OPENAI_RESPONSES
 
 DIALECTS: dict[str, Dialect] = {
-    dialect.name: dialect for dialect in (OPENAI_CHAT,)
+    dialect.name: dialect for dialect in (OPENAI_CHAT, OPENAI_RESPONSES, ANTHROPIC, GEMINI)
 }
 
 

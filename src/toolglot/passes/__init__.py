@@ -29,7 +29,8 @@ class Context(Struct, kw_only=True):
     """What the passes of one exchange share.
 
     `tools` maps the upstream's name of a tool to the client's, for the way back; `call_ids` are the ids that the
-    conversation has used, so that a new call gets another one.
+    conversation has used, so that a new call gets another one. `cosmetic` are the native keys of the source that mean
+    nothing to anybody else; `slot` is the source's place for reasoning state.
     """
 
     source: str
@@ -38,6 +39,8 @@ class Context(Struct, kw_only=True):
     receipt: Receipt
     tools: dict[str, OriginalTool] = {}
     call_ids: set[str] = set()
+    cosmetic: frozenset[str] = frozenset()
+    slot: str | None = None
 
 
 RequestPass: TypeAlias = Callable[[Request, Context], Request]

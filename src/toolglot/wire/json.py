@@ -118,12 +118,14 @@ def object_of(text: str) -> msgspec.Raw | None:
     return msgspec.Raw(msgspec.json.format(raw, indent=-1) if b"\n" in raw or b"\r" in raw else raw)
 
 
-_members = msgspec.json.Decoder(dict[str, msgspec.Raw])
+_members: msgspec.json.Decoder[dict[str, Any]] = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
 
 def replace_member(raw: bytes, key: str, value: Any) -> bytes:
     """A JSON object with one member set and every other one left as it is written."""
-    return encode({**typed(raw, _members), key: value})
+    members = typed(raw, _members)
+    members[key] = value
+    return encode(members)
 
 
 def path_at(raw: bytes, offset: int) -> str:

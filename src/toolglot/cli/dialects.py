@@ -1,0 +1,101 @@
+"""`toolglot dialects`: what each dialect can carry, told by the same data that the passes work with."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import click
+import msgspec
+
+from toolglot.dialect import Capabilities, Dialect
+from toolglot.dialects import DIALECTS
+
+
+def _yes(value: bool) -> str:
+    return "yes" if value else "no"
+
+
+def _list(values: frozenset[str]) -> str:
+    return ", ".join(sorted(values)) or "none"
+
+
+def _names(can: Capabilities) -> str:
+    return f"{can.name_pattern} up to {can.name_length}"
+
+
+def _ids(can: Capabilities) -> str:
+    return f"{can.id_pattern} up to {can.id_length}" if can.ids_required else "optional"
+
+
+def _caching(can: Capabilities) -> str:
+    lifetimes = ", ".join(_lifetime(seconds) for seconds in can.cache_lifetimes)
+    return f"{can.cache_breakpoints} ({lifetimes})" if can.cache_breakpoints else "no"
+
+
+def _lifetime(seconds: int) -> str:
+    return f"{seconds // 3600} h" if seconds % 3600 == 0 else f"{seconds // 60} min"
+
+
+ROWS: tuple[tuple[str, Callable[[Capabilities], str]], ...] = (
+    ("tool names", _names),
+    ("call ids", _ids),
+    ("arguments", lambda can: f"JSON {can.arguments}"),
+    ("tool choice", lambda can: _list(can.tool_choices)),
+    ("custom tools", lambda can: _yes(can.custom_tools)),
+    ("namespaces", lambda can: _yes(can.namespaces)),
+    ("strict tools", lambda can: _yes(can.strict_tools)),
+    ("deferred tools", lambda can: _yes(can.deferred_tools)),
+    ("error results", lambda can: _yes(can.result_errors)),
+    ("media from the user", lambda can: _list(can.media_in_user)),
+    ("media in results", lambda can: _list(can.media_in_result)),
+    ("system text", lambda can: can.system),
+    ("reasoning in history", lambda can: {"owned": "its own, signed", "text": "as text"}.get(can.thinking, "no")),
+    ("reasoning efforts", lambda can: ", ".join(can.efforts) or "none"),
+    ("reasoning budget", lambda can: _yes(can.reasoning_budget)),
+    ("citations", lambda can: _yes(can.citations)),
+    ("response formats", lambda can: _list(can.response_formats)),
+    ("cache breakpoints", _caching),
+    ("parameters", lambda can: _list(can.fields)),
+)
+"""The rows of the table: a concept, and how a dialect stands to it."""
+
+
+@click.command()
+@click.option("--json", "as_json", is_flag=True, help="Everything, as JSON.")
+def dialects(as_json: bool) -> None:
+    """Show what each dialect can carry."""
+    if as_json:
+        click.echo(msgspec.json.format(msgspec.json.encode(_described(), order="sorted"), indent=2))
+        return
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table(title="What each dialect can carry", show_lines=True)
+    table.add_column("")
+    for dialect in DIALECTS.values():
+        table.add_column(dialect.name, overflow="fold")
+    for label, told in ROWS:
+        table.add_row(label, *(told(dialect.can) for dialect in DIALECTS.values()))
+    console = Console()
+    console.print(table)
+    for line in _rules_of_models():
+        console.print(line, highlight=False, markup=False)
+
+
+def _rules_of_models() -> list[str]:
+    rules = [(dialect, rule) for dialect in DIALECTS.values() for rule in dialect.models]
+    return [f"{dialect.name}, models {rule.pattern}: {rule.why}" for dialect, rule in rules]
+
+
+def _described() -> dict[str, object]:
+    return {name: _describe(dialect) for name, dialect in DIALECTS.items()}
+
+
+def _describe(dialect: Dialect) -> dict[str, object]:
+    return {
+        "title": dialect.title,
+        "can": msgspec.to_builtins(dialect.can, order="sorted"),
+        "models": [
+            {"pattern": rule.pattern, "changes": dict(rule.changes), "why": rule.why} for rule in dialect.models
+        ],
+    }

@@ -1,0 +1,31 @@
+"""Anthropic Messages, and the servers that imitate it."""
+
+from __future__ import annotations
+
+from toolglot.dialect import Dialect
+from toolglot.dialects.anthropic.errors import decode_error, encode_error
+from toolglot.dialects.anthropic.models import CAPABILITIES, MODELS
+from toolglot.dialects.anthropic.native import NAME
+from toolglot.dialects.anthropic.request import decode_request, encode_request, path
+from toolglot.dialects.anthropic.response import decode_response, encode_response
+from toolglot.dialects.anthropic.stream import AnthropicStreamDecoder, AnthropicStreamEncoder
+
+ANTHROPIC = Dialect(
+    name=NAME,
+    title="Anthropic Messages",
+    decode_request=decode_request,
+    encode_request=encode_request,
+    decode_response=decode_response,
+    encode_response=encode_response,
+    stream_decoder=AnthropicStreamDecoder,
+    stream_encoder=AnthropicStreamEncoder,
+    decode_error=decode_error,
+    encode_error=encode_error,
+    path=path,
+    state_slot="signature",
+    system_key="system",
+    can=CAPABILITIES,
+    models=MODELS,
+)
+
+__all__ = ["ANTHROPIC", "NAME"]

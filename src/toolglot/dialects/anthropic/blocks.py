@@ -1,0 +1,234 @@
+"""Content blocks of Messages <-> blocks of the IR, for requests and responses alike.
+
+Server tools, MCP blocks, search results and whatever is new ride along as `Opaque`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from msgspec import Raw
+
+from toolglot.dialects.anthropic.citations import decode_citations, encode_citations
+from toolglot.dialects.anthropic.media import decode_media, encode_media
+from toolglot.dialects.anthropic.native import (
+    NAME,
+    kept,
+    missing,
+    take_cache,
+    take_empty,
+    with_kept,
+    without_missing,
+    write_cache,
+)
+from toolglot.ir import Block, Media, Opaque, Refusal, Text, Thinking, ToolCall, ToolResult, native_of
+from toolglot.receipt import Receipt
+from toolglot.wire import json
+from toolglot.wire.reader import Reader, expected
+
+NO_INPUT = Raw(b"")
+"""Stands for an `input` that was not found a second time in the bytes."""
+
+
+def take_content(
+    holder: Reader, key: str = "content", inputs: Sequence[Raw] = (), kinds: frozenset[str] | None = None
+) -> tuple[tuple[Block, ...], str | None]:
+    """The blocks under `key`, and a note on their shape where they do not tell it themselves.
+
+    One plain text is written as a string unless noted `list`. `inputs` are the verbatim `input`s of the blocks, and
+    `kinds` the types of blocks that have a meaning here.
+    """
+    value = holder.take(key)
+    if value is None:
+        return (), "absent"
+    if isinstance(value, str):
+        return ((Text(text=value),), None) if value else ((), "empty")
+    if not isinstance(value, list):
+        raise expected(holder.at(key), "a string or an array", value)
+    where = holder.at(key)
+    blocks = tuple(
+        decode_block(Reader(item, f"{where}[{index}]"), inputs[index] if index < len(inputs) else NO_INPUT, kinds)
+        for index, item in enumerate(value)
+    )
+    return blocks, "list" if not blocks or is_plain_text(blocks) else None
+
+
+def is_plain_text(blocks: Sequence[Block]) -> bool:
+    """Is this one text with nothing to it, that a string can say as well?"""
+    if len(blocks) != 1:
+        return False
+    only = blocks[0]
+    return isinstance(only, Text) and only.cache is None and not only.citations and NAME not in only.native
+
+
+def decode_block(block: Reader, raw_input: Raw = NO_INPUT, kinds: frozenset[str] | None = None) -> Block:
+    kind = block.peek("type")
+    if not isinstance(kind, str) or (kinds is not None and kind not in kinds):
+        return Opaque(NAME, block.rest())
+    if kind == "tool_use":
+        return _decode_call(block, raw_input)
+    decode = _DECODERS.get(kind)
+    return decode(block) if decode is not None else Opaque(NAME, block.rest())
+
+
+def _decode_text(block: Reader) -> Block:
+    if "text" not in block:
+        return Opaque(NAME, block.rest())
+    block.take("type")
+    text, empty = block.need_text("text"), take_empty(block, "citations")
+    citations, cache = decode_citations(block), take_cache(block)
+    return Text(text=text, citations=citations, cache=cache, native=kept(block, empty=empty))
+
+
+def _decode_thinking(block: Reader) -> Block:
+    if "thinking" not in block:
+        return Opaque(NAME, block.rest())
+    block.take("type")
+    unsigned = True if not isinstance(block.peek("signature"), str) else None
+    return Thinking(text=block.need_text("thinking"), native=kept(block, unsigned=unsigned))
+
+
+def _decode_redacted(block: Reader) -> Block:
+    block.take("type")
+    return Thinking(native=kept(block, redacted=True))
+
+
+def _decode_call(block: Reader, raw_input: Raw) -> Block:
+    if "name" not in block:
+        return Opaque(NAME, block.rest())
+    block.take("type")
+    absent = missing(block, "id", "input")
+    name, call_id, cache = block.need_text("name"), block.text("id") or "", take_cache(block)
+    given = block.take("input")
+    arguments = arguments_text(given, raw_input, block.at("input"))
+    native = kept(block, missing=absent, twice=True if isinstance(given, str) else None)
+    return ToolCall(id=call_id, name=name, arguments=arguments, cache=cache, native=native)
+
+
+def arguments_text(value: Any, raw_input: Raw, where: str) -> str:
+    """The arguments of a call as they stood on the wire."""
+    if value is None:
+        return ""
+    if isinstance(value, str):  # some compatible servers encode the object twice
+        return value
+    if not isinstance(value, dict):
+        raise expected(where, "an object", value)
+    return bytes(raw_input).decode() if raw_input is not NO_INPUT else json.encode_text(value)
+
+
+_KINDS_IN_RESULT = frozenset({"text", "image", "document"})
+
+
+def _decode_result(block: Reader) -> Block:
+    if "tool_use_id" not in block:
+        return Opaque(NAME, block.rest())
+    block.take("type")
+    call_id, is_error, cache = block.need_text("tool_use_id"), block.flag("is_error"), take_cache(block)
+    content, shape = take_content(block, kinds=_KINDS_IN_RESULT)
+    note = shape if shape != "absent" else None
+    return ToolResult(
+        call_id=call_id, content=content, is_error=is_error, cache=cache, native=kept(block, content=note)
+    )
+
+
+_DECODERS: dict[str, Callable[[Reader], Block]] = {
+    "text": _decode_text,
+    "image": decode_media,
+    "document": decode_media,
+    "thinking": _decode_thinking,
+    "redacted_thinking": _decode_redacted,
+    "tool_result": _decode_result,
+}
+
+
+def write_content(blocks: Sequence[Block], shape: str | None, where: str, receipt: Receipt) -> Any:
+    """Content of a message or a result in a request: a string, a list, or None when there is nothing to write."""
+    if not blocks:
+        return {"empty": "", "list": []}.get(shape or "")
+    first = blocks[0]
+    if shape != "list" and isinstance(first, Text) and is_plain_text(blocks):
+        return first.text
+    return encode_blocks(blocks, where, receipt)
+
+
+def encode_blocks(
+    blocks: Sequence[Block], where: str, receipt: Receipt, *, reply: bool = False
+) -> list[dict[str, Any]]:
+    """The wire forms of the blocks that have one; `reply`: they are a response, not history in a request."""
+    encoded = (encode_block(block, f"{where}[{index}]", receipt, reply) for index, block in enumerate(blocks))
+    return [wire for wire in encoded if wire is not None]
+
+
+def encode_block(block: Block, where: str, receipt: Receipt, reply: bool) -> dict[str, Any] | None:
+    match block:
+        case Text(text=text):
+            wire: dict[str, Any] = {"type": "text", "text": text}
+            if citations := encode_citations(block.citations, f"{where}.citations", receipt, reply):
+                wire["citations"] = citations
+            return with_kept(write_cache(wire, block.cache), block)
+        case ToolCall():
+            return _encode_call(block, where, receipt, reply)
+        case ToolResult() if not reply:
+            return _encode_result(block, where, receipt)
+        case Thinking():
+            return _encode_thinking(block, where, receipt, reply)
+        case Media() if not reply:
+            return encode_media(block, where, receipt)
+        case Refusal(text=text):
+            if not reply:
+                receipt.note(where, "refusal", "Messages has no refusal block; it is written as text")
+            return {"type": "text", "text": text}
+        case Opaque(dialect=dialect, value=value) if dialect == NAME:
+            return dict(value)
+        case _:
+            receipt.loss(where, type(block).__name__, "Messages has no block for it here")
+            return None
+
+
+def _encode_thinking(block: Thinking, where: str, receipt: Receipt, reply: bool) -> dict[str, Any] | None:
+    """Reasoning. In a request the API takes back only what it has signed, and refuses a forged signature (400)."""
+    own = native_of(block, NAME)
+    if own.get("$redacted"):
+        return with_kept({"type": "redacted_thinking"}, block)
+    if own.get("$unsigned"):  # an imitator's, which wants it back as it was
+        return with_kept({"type": "thinking", "thinking": block.text}, block)
+    if reply:
+        if not block.text and "signature" not in own:
+            return None  # the empty shell of another model's encrypted reasoning
+        # The SDKs' type has a signature always.
+        return with_kept({"type": "thinking", "thinking": block.text, "signature": own.get("signature", "")}, block)
+    if not own.get("signature"):
+        receipt.loss(where, "reasoning of another model", "the Messages API takes back only reasoning that it signed")
+        return None
+    if block.cache is not None:
+        receipt.loss(f"{where}.cache", "cache breakpoint", "the Messages API has none on reasoning")
+    return with_kept({"type": "thinking", "thinking": block.text}, block)
+
+
+def _encode_call(call: ToolCall, where: str, receipt: Receipt, reply: bool) -> dict[str, Any]:
+    notes = native_of(call, NAME)
+    arguments: Any = call.arguments if notes.get("$twice") else json.object_of(call.arguments)
+    if "input" in notes.get("$missing", ()) and not call.arguments:
+        arguments = {}
+    if arguments is None and reply:
+        receipt.loss(where, f"call of {call.name}", "its arguments are not a JSON object; it is shown as text")
+        return {"type": "text", "text": f"[tool call {call.name} was not valid JSON: {call.arguments}]"}
+    if arguments is None:
+        receipt.loss(f"{where}.arguments", "arguments", "not a JSON object; they are wrapped as they are in `_raw`")
+        arguments = {"_raw": call.arguments}
+    if call.namespace is not None:
+        receipt.loss(f"{where}.namespace", call.namespace, "Messages has no namespaces")
+    wire = {"type": "tool_use", "id": call.id, "name": call.name, "input": arguments}
+    return with_kept(without_missing(write_cache(wire, call.cache), call), call)
+
+
+def _encode_result(result: ToolResult, where: str, receipt: Receipt) -> dict[str, Any]:
+    wire: dict[str, Any] = {"type": "tool_result", "tool_use_id": result.call_id}
+    shape = native_of(result, NAME).get("$content")
+    content = write_content(result.content, shape, f"{where}.content", receipt)
+    if content is not None:
+        wire["content"] = content
+    if result.is_error is not None:
+        wire["is_error"] = result.is_error
+    return with_kept(write_cache(wire, result.cache), result)

@@ -1,0 +1,68 @@
+"""Citations of text blocks <-> `Citation`.
+
+Each kind of location names its source in other fields. Positions in the cited document stay native: the IR's `start`
+and `end` are places in the citing text, which this API does not tell.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from toolglot.dialects.anthropic.native import NAME, kept, with_kept
+from toolglot.ir import Citation, native_of
+from toolglot.receipt import Receipt
+from toolglot.wire.reader import Reader
+
+# type of location -> its field for the source's address, and for its title
+_FIELDS: dict[str, tuple[str | None, str]] = {
+    "web_search_result_location": ("url", "title"),
+    "search_result_location": ("source", "title"),
+    "char_location": (None, "document_title"),
+    "page_location": (None, "document_title"),
+    "content_block_location": (None, "document_title"),
+}
+
+
+def decode_citations(block: Reader) -> tuple[Citation, ...]:
+    return tuple(decode_citation(citation) for citation in block.objects("citations"))
+
+
+def decode_citation(citation: Reader) -> Citation:
+    kind = citation.peek("type")
+    if not isinstance(kind, str) or kind not in _FIELDS:
+        return Citation(native=kept(citation) or {NAME: {}})
+    url_field, title_field = _FIELDS[kind]
+    url = citation.text(url_field) if url_field else None
+    title, quote = citation.text(title_field), citation.text("cited_text")
+    return Citation(url=url, title=title, quote=quote, native=kept(citation))
+
+
+def encode_citations(
+    citations: tuple[Citation, ...], where: str, receipt: Receipt, reply: bool
+) -> list[dict[str, Any]]:
+    written: list[dict[str, Any]] = []
+    for index, citation in enumerate(citations):
+        wire = encode_citation(citation, reply)
+        if wire is None:
+            receipt.loss(f"{where}[{index}]", "citation", "it is not one that the Messages API made")
+        else:
+            written.append(wire)
+    return written
+
+
+def encode_citation(citation: Citation, reply: bool) -> dict[str, Any] | None:
+    """A citation on the wire. In history the API takes only its own, which have an `encrypted_index` it can read."""
+    own = native_of(citation, NAME)
+    if NAME not in citation.native:
+        if not reply or citation.url is None:
+            return None
+        # The nearest kind; the SDKs' types want an index whatever it is.
+        own = {"type": "web_search_result_location"}
+    elif not reply and own.get("encrypted_index") == "":
+        return None
+    url_field, title_field = _FIELDS.get(str(own.get("type")), (None, "title"))
+    told = ((url_field, citation.url), (title_field, citation.title), ("cited_text", citation.quote))
+    fields: dict[str, Any] = {field: value for field, value in told if field is not None and value is not None}
+    if NAME not in citation.native:
+        return {"type": own["type"], "cited_text": "", **fields, "encrypted_index": ""}
+    return with_kept(fields, citation)

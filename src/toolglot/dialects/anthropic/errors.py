@@ -1,0 +1,166 @@
+"""Errors: `{"type": "error", "error": {"type", "message", "details"}, "request_id"}` <-> `ApiError`.
+
+The same object stands in an HTTP reply and in an `error` event of a stream. Servers that imitate the API send other
+shapes: `{"error": {…}}` in OpenAI's words, `{"error": "text"}`, `{"detail": …}`, `{"message": …}`, or bare text.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from toolglot.dialects.anthropic.native import NAME
+from toolglot.errors import STATUS, ApiError, DecodeError, ErrorKind, HttpError, RateLimit, kind_of_status
+from toolglot.ir import replace
+from toolglot.wire import json
+
+_TYPES: dict[ErrorKind, str] = {
+    "bad_request": "invalid_request_error",
+    "authentication": "authentication_error",
+    "billing": "billing_error",
+    "permission": "permission_error",
+    "not_found": "not_found_error",
+    "conflict": "conflict_error",
+    "too_large": "request_too_large",
+    "rate_limit": "rate_limit_error",
+    "server": "api_error",
+    "overloaded": "overloaded_error",
+    "timeout": "timeout_error",
+}
+
+_STATUS: dict[ErrorKind, int] = {**STATUS, "overloaded": 529}
+
+_KINDS: dict[str, ErrorKind] = {
+    **{name: kind for kind, name in _TYPES.items()},
+    # words of imitators
+    "insufficient_quota": "billing",
+    "rate_limit_exceeded": "rate_limit",
+    "server_error": "server",
+    "internal_server_error": "server",
+    "service_unavailable": "overloaded",
+    "invalid_api_key": "authentication",
+    "model_not_found": "not_found",
+}
+
+_LIMIT_HEADER = re.compile(r"anthropic-ratelimit-(.+)-(limit|remaining|reset)")
+_RFC_3339 = re.compile(r"\d{4}-\d\d-\d\dT")
+
+
+def decode_error(status: int, headers: Mapping[str, str], body: bytes) -> ApiError:
+    """An HTTP reply with an error; a body that is not JSON (a proxy's page) becomes the message."""
+    try:
+        error = read_error(json.decode_frame(body), status)
+    except DecodeError:
+        text = body.decode("utf-8", "replace").strip()
+        error = ApiError(kind=kind_of_status(status), status=status, message=text[:2000] or f"HTTP status {status}")
+    lower = {name.lower(): value for name, value in headers.items()}
+    return replace(
+        error,
+        retry_after=_retry_after(lower),
+        limits=_decode_limits(lower),
+        request_id=lower.get("request-id") or error.request_id,
+    )
+
+
+def is_error(value: Any) -> bool:
+    """Does this object say that there is an error, in any of the shapes?"""
+    if not isinstance(value, dict):
+        return False
+    if value.get("type") == "error" or value.get("error") or value.get("object") == "error":
+        return True
+    return "type" not in value and ("detail" in value or isinstance(value.get("message"), str))
+
+
+def read_error(value: Any, status: int = 0) -> ApiError:
+    """The error in a JSON value of any shape; `status` is that of the reply, 0 inside a stream."""
+    outer: dict[str, Any] = value if isinstance(value, dict) else {}
+    inner = outer.get("error") or value
+    fields: dict[str, Any] = inner if isinstance(inner, dict) else {"message": inner}
+    word, details, code = fields.get("type"), fields.get("details"), fields.get("code")
+    known: dict[str, Any] = details if isinstance(details, dict) else {}
+    if not status and type(code) is int and 400 <= code < 600:
+        status = code
+    kind = _KINDS.get(str(word)) or _KINDS.get(str(code)) or kind_of_status(status or 500)
+    name = known.get("error_code", code)
+    param = known.get("param", fields.get("param"))
+    request_id = outer.get("request_id")
+    own: dict[str, Any] = {"status": status} if status else {}
+    if isinstance(word, str) and _TYPES[kind] != word and word != "error":
+        own["type"] = word
+    if details is not None:
+        own["details"] = details
+    return ApiError(
+        kind=kind,
+        message=_message(fields),
+        status=status or _STATUS[kind],
+        code=str(name) if isinstance(name, str | int) else None,
+        param=param if isinstance(param, str) else None,
+        request_id=request_id if isinstance(request_id, str) else None,
+        native={NAME: own} if own else {},
+    )
+
+
+def _message(fields: dict[str, Any]) -> str:
+    said = next((fields[key] for key in ("message", "detail") if fields.get(key)), None)
+    if isinstance(said, str):
+        return said
+    return json.encode_text(fields if said is None else said)
+
+
+def write_error(error: ApiError) -> dict[str, Any]:
+    """The whole error object, for a reply's body or for an `error` event."""
+    own = error.native.get(NAME, {})
+    inner: dict[str, Any] = {"type": own.get("type", _TYPES[error.kind]), "message": error.message}
+    # `details.error_code` is this API's place for a code; its clients leave what they do not know alone.
+    told = {"error_code": error.code, "param": error.param}
+    details = own.get("details") or {key: value for key, value in told.items() if value is not None}
+    if details:
+        inner["details"] = details
+    wire: dict[str, Any] = {"type": "error", "error": inner}
+    if error.request_id is not None:
+        wire["request_id"] = error.request_id
+    return wire
+
+
+def encode_error(error: ApiError) -> HttpError:
+    headers = {"content-type": "application/json"}
+    if error.request_id is not None:
+        headers["request-id"] = error.request_id
+    if error.retry_after is not None:
+        headers["retry-after"] = f"{error.retry_after:g}"
+    for limit in error.limits:
+        for name in ("limit", "remaining", "reset"):
+            value = getattr(limit, name)
+            # A reset is a time here; turning another API's duration into one needs a clock.
+            if value is not None and (name != "reset" or _RFC_3339.match(value)):
+                headers[f"anthropic-ratelimit-{limit.scope}-{name}"] = value
+    return HttpError(_status(error), headers, json.encode(write_error(error)))
+
+
+def _status(error: ApiError) -> int:
+    """The status this API would use; its own, and a gateway's 502, stay as they are."""
+    own: int = error.native.get(NAME, {}).get("status", 0)
+    if own or (error.kind == "server" and error.status >= 500):
+        return own or error.status
+    return _STATUS[error.kind]
+
+
+def _retry_after(headers: Mapping[str, str]) -> float | None:
+    """Seconds to wait. An HTTP date would need a clock to become seconds, and is left alone."""
+    for name, scale in (("retry-after-ms", 0.001), ("retry-after", 1.0)):
+        try:
+            seconds = float(headers[name]) * scale
+        except (KeyError, ValueError):
+            continue
+        if 0 <= seconds < float("inf"):
+            return seconds
+    return None
+
+
+def _decode_limits(headers: Mapping[str, str]) -> tuple[RateLimit, ...]:
+    scopes: dict[str, dict[str, str]] = {}
+    for name, value in headers.items():
+        if match := _LIMIT_HEADER.fullmatch(name):
+            scopes.setdefault(match[1], {})[match[2]] = value
+    return tuple(RateLimit(scope, **values) for scope, values in sorted(scopes.items()))

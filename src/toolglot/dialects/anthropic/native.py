@@ -1,0 +1,81 @@
+"""What only this dialect understands about a node: set aside when reading, put back when writing.
+
+Notes on shape begin with `$`. An unknown field of the wire that happens to begin so is kept apart, under `$dollar`,
+so that nothing a peer sends is ever taken for a note.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from toolglot.ir import Cache, Native, Node, native_of
+from toolglot.wire.reader import Reader
+
+NAME = "anthropic"
+
+LIFETIMES = {"5m": 300, "1h": 3600}
+_LIFETIME_NAMES = {seconds: name for name, seconds in LIFETIMES.items()}
+
+
+def kept(reader: Reader, **shape: Any) -> Native:
+    """`native` for a node: what the reader has left, and notes on its shape."""
+    rest = reader.rest()
+    strange = [key for key in rest if key.startswith("$")]
+    if strange:
+        shape["dollar"] = {key: rest.pop(key) for key in strange}
+    for name, value in shape.items():
+        if value is not None:
+            rest[f"${name}"] = value
+    return {NAME: rest} if rest else {}
+
+
+def take_empty(reader: Reader, *keys: str) -> dict[str, Any] | None:
+    """Empty strings, arrays and objects under these keys: they say nothing, and come back as they were."""
+    fields = reader.rest()
+    return {key: fields.pop(key) for key in keys if fields.get(key) in ("", [], {})} or None
+
+
+def missing(reader: Reader, *keys: str) -> list[str] | None:
+    """Which of these members are not there, or null: a note, so that writing does not add them."""
+    return [key for key in keys if key not in reader] or None
+
+
+def without_missing(wire: dict[str, Any], node: Node) -> dict[str, Any]:
+    """The wire form without the members that were missing when it came and that still say nothing."""
+    for key in native_of(node, NAME).get("$missing", ()):
+        if not wire.get(key):
+            wire.pop(key, None)
+    return wire
+
+
+def with_kept(wire: dict[str, Any], node: Node) -> dict[str, Any]:
+    """The wire form, with what was kept. Where the IR has a say, it wins over what was kept."""
+    notes = native_of(node, NAME)
+    if notes:
+        for fields in (notes.get("$empty"), notes.get("$dollar"), notes):
+            for key, value in fields.items() if fields else ():
+                if fields is not notes or not key.startswith("$"):
+                    wire.setdefault(key, value)
+    return wire
+
+
+def take_cache(reader: Reader) -> Cache | None:
+    """`cache_control`, when it is one that can be written again exactly; any other stays with the rest."""
+    control = reader.peek("cache_control")
+    if not isinstance(control, dict) or control.get("type") != "ephemeral" or not control.keys() <= {"type", "ttl"}:
+        return None
+    lifetime = control.get("ttl")
+    if "ttl" in control and (not isinstance(lifetime, str) or lifetime not in LIFETIMES):
+        return None
+    reader.take("cache_control")
+    return Cache(LIFETIMES[lifetime] if lifetime is not None else None)
+
+
+def write_cache(wire: dict[str, Any], cache: Cache | None) -> dict[str, Any]:
+    """The same object with `cache_control`, if there is a breakpoint: the nearer one of the two lifetimes."""
+    if cache is not None:
+        control = {"type": "ephemeral"}
+        if cache.seconds is not None:
+            control["ttl"] = _LIFETIME_NAMES.get(cache.seconds) or ("5m" if cache.seconds < 1800 else "1h")
+        wire["cache_control"] = control
+    return wire

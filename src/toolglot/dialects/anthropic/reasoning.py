@@ -1,0 +1,121 @@
+"""`thinking` and `output_config` <-> `Reasoning` and `ResponseFormat`.
+
+Since 4.6 Claude thinks adaptively, guided by an effort; before, it thinks within a budget of tokens. An effort alone
+does not make it think, so a wish for reasoning from another API is written as both.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from toolglot.dialects.anthropic.models import DEFAULT_MAX_TOKENS, reasons_by_budget, takes_effort
+from toolglot.dialects.anthropic.native import NAME, kept, with_kept
+from toolglot.ir import Reasoning, Request, ResponseFormat, native_of
+from toolglot.receipt import Receipt
+from toolglot.wire.reader import Reader
+
+_MODES: dict[str, Literal["on", "off", "auto"]] = {"enabled": "on", "adaptive": "auto", "disabled": "off"}
+_TYPES = {mode: name for name, mode in _MODES.items()}
+_SHOWN = {"summarized": True, "omitted": False}
+_DISPLAYS = {shown: name for name, shown in _SHOWN.items()}
+
+_LEAST_BUDGET = 1024
+_BUDGETS = {"minimal": 1024, "low": 2048, "medium": 8192, "high": 16384, "xhigh": 24576, "max": 31999}
+
+
+def decode_reasoning(body: Reader, config: Reader) -> Reasoning | None:
+    effort = config.text("effort")
+    value = body.peek("thinking")
+    kind = value.get("type") if isinstance(value, dict) else None
+    if not isinstance(kind, str) or kind not in _MODES:  # a mode that only this dialect has stays with the rest
+        return Reasoning(effort=effort, native={NAME: {"$thinking": "absent"}}) if effort is not None else None
+    thinking = Reader(body.take("thinking"), body.at("thinking"))
+    thinking.take("type")
+    display = thinking.peek("display")
+    show = _SHOWN.get(display) if isinstance(display, str) else None
+    if show is not None:
+        thinking.take("display")
+    return Reasoning(
+        mode=_MODES[kind],
+        effort=effort,
+        budget_tokens=thinking.integer("budget_tokens"),
+        show=show,
+        native=kept(thinking, thinking=kind),
+    )
+
+
+def decode_format(config: Reader) -> ResponseFormat | None:
+    value = config.peek("format")
+    if not isinstance(value, dict) or value.get("type") != "json_schema" or value.get("schema") is None:
+        return None
+    wanted = Reader(config.take("format"), config.at("format"))
+    wanted.take("type")
+    schema = wanted.take("schema")
+    return ResponseFormat(kind="json_schema", schema=schema, native=kept(wanted))
+
+
+def encode_thinking(request: Request, receipt: Receipt) -> dict[str, Any] | None:
+    reasoning = request.reasoning
+    if reasoning is None:
+        return None
+    came_as = native_of(reasoning, NAME).get("$thinking")
+    if came_as is not None and _MODES.get(came_as) == reasoning.mode:
+        return _as_it_came(reasoning)
+    if reasoning.mode == "off" or (reasoning.mode is None and reasoning.effort == "none"):
+        return {"type": "disabled"}
+    if reasoning.mode is None and reasoning.effort is None and reasoning.budget_tokens is None:
+        return None
+    if reasoning.budget_tokens is not None or reasons_by_budget(request.model):
+        return _with_budget(request, reasoning, receipt)
+    wire: dict[str, Any] = {"type": "adaptive"}
+    if reasoning.show is not None:
+        wire["display"] = _DISPLAYS[reasoning.show]
+    return wire
+
+
+def _as_it_came(reasoning: Reasoning) -> dict[str, Any] | None:
+    if reasoning.mode is None:
+        return None
+    wire: dict[str, Any] = {"type": _TYPES[reasoning.mode]}
+    if reasoning.budget_tokens is not None:
+        wire["budget_tokens"] = reasoning.budget_tokens
+    if reasoning.show is not None:
+        wire["display"] = _DISPLAYS[reasoning.show]
+    return with_kept(wire, reasoning)
+
+
+def _with_budget(request: Request, reasoning: Reasoning, receipt: Receipt) -> dict[str, Any] | None:
+    """Thinking within a budget, which must be at least 1024 tokens and less than `max_tokens`."""
+    limit = request.max_output_tokens if request.max_output_tokens is not None else DEFAULT_MAX_TOKENS
+    wish = reasoning.budget_tokens
+    if wish is None:
+        wish = _BUDGETS.get(reasoning.effort or "medium", _BUDGETS["medium"])
+    budget = min(max(wish, _LEAST_BUDGET), limit - 1)
+    if budget < _LEAST_BUDGET:
+        receipt.loss("reasoning", "reasoning", f"an output limit of {limit} leaves no room for thinking")
+        return None
+    if budget != wish:
+        receipt.note("reasoning.budget_tokens", str(wish), f"the nearest allowed budget is {budget}")
+    if reasoning.show is False:
+        receipt.note("reasoning.show", "hidden reasoning", "models that think within a budget show it")
+    return {"type": "enabled", "budget_tokens": budget}
+
+
+def encode_config(request: Request, receipt: Receipt) -> dict[str, Any] | None:
+    """`output_config`: the effort, the format of the answer, and what else stood there."""
+    config: dict[str, Any] = {}
+    reasoning, wanted = request.reasoning, request.response_format
+    if reasoning is not None and reasoning.effort is not None:
+        if NAME in reasoning.native or (takes_effort(request.model) and reasoning.effort != "none"):
+            config["effort"] = reasoning.effort
+        elif reasoning.effort != "none":
+            receipt.note("reasoning.effort", reasoning.effort, "this model thinks within a budget instead")
+    if wanted is not None and wanted.kind == "json_schema":
+        config["format"] = with_kept({"type": "json_schema", "schema": wanted.schema}, wanted)
+        for name in ("name", "description", "strict"):
+            if getattr(wanted, name) is not None:
+                receipt.note(f"response_format.{name}", name, "Messages has the schema alone")
+    elif wanted is not None and wanted.kind == "json":
+        receipt.loss("response_format", "JSON without a schema", "Messages has JSON output with a schema only")
+    rest = native_of(request, NAME).get("output_config")
+    return {**config, **{key: value for key, value in rest.items() if key not in config}} if rest else config or None

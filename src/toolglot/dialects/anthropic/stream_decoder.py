@@ -1,0 +1,368 @@
+"""Streams of Messages events -> events.
+
+The wire has the grammar of `events.py` nearly word for word; what needs care is the odd server. A call's arguments may
+stand in its start; the start of a message may come twice; the last event may be missing; errors come in any shape.
+
+Two things are held back while decoding. A block that only this dialect understands has no deltas in the IR, so it
+waits for its end. The end of a call waits for what follows, because only the stop reason tells whether it was cut.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Literal
+
+from msgspec import Raw, Struct
+from msgspec.json import Decoder
+
+from toolglot.dialects.anthropic.blocks import NO_INPUT, decode_block
+from toolglot.dialects.anthropic.citations import decode_citation
+from toolglot.dialects.anthropic.errors import is_error, read_error
+from toolglot.dialects.anthropic.native import NAME, kept
+from toolglot.dialects.anthropic.response import CUTS, message_fields, take_stop, unknown_stop
+from toolglot.dialects.anthropic.usage import decode_usage
+from toolglot.errors import ApiError, DecodeError, truncated, unreadable
+from toolglot.events import Close, Delta, Event, Fault, Finish, Open, Start
+from toolglot.ir import Block, Citation, Native, Opaque, Text, Thinking, ToolCall, native_of, replace
+from toolglot.receipt import Receipt
+from toolglot.wire import json
+from toolglot.wire.reader import Reader
+from toolglot.wire.sse import SseReader
+
+
+class _Delta(Struct):
+    type: str | None = None
+    text: str | None = None
+    partial_json: str | None = None
+    thinking: str | None = None
+    signature: str | None = None
+
+
+class _Frame(Struct):
+    type: str | None = None
+    index: int | None = None
+    delta: _Delta | None = None
+
+
+class _Input(Struct):
+    input: Raw = NO_INPUT
+
+
+class _StartFrame(Struct):
+    content_block: _Input
+
+
+_frames = Decoder(_Frame)
+_starts = Decoder(_StartFrame)
+
+_Kind = Literal["text", "thinking", "call", "whole"]
+
+
+class _Received:
+    """A block that is being received. `whole` blocks open only at their end."""
+
+    __slots__ = ("arguments", "block", "citations", "index", "kind", "parts", "signature")
+
+    def __init__(self, kind: _Kind, index: int, block: Block) -> None:
+        self.kind = kind
+        self.index = index
+        self.block = block
+        self.arguments = ""  # given in the start; they count if no deltas come
+        self.citations: list[Citation] = []
+        self.signature: str | None = None
+        self.parts: dict[str, list[str]] = {}  # of a whole block: field -> its pieces
+
+
+class AnthropicStreamDecoder:
+    def __init__(self, receipt: Receipt) -> None:
+        self._receipt = receipt
+        self._sse = SseReader()
+        self._events: list[Event] = []
+        self._started = self._ended = False
+        self._next = 0
+        self._open: dict[int, _Received] = {}  # by the wire's index
+        self._latest = -1  # the wire's index of the latest start
+        self._held: Close | None = None
+        self._final: dict[str, Any] = {}
+        self._usage: dict[str, Any] = {}
+
+    def feed(self, data: bytes) -> list[Event]:
+        if self._ended:
+            return []
+        try:
+            for name, payload in self._sse.feed(data):
+                self._read(name, payload)
+        except DecodeError as error:
+            self._fault(unreadable(error))
+        return self._flush()
+
+    def close(self) -> list[Event]:
+        if not self._ended:
+            try:
+                for name, payload in self._sse.close():
+                    self._read(name, payload)
+            except DecodeError:
+                pass  # the last event was cut; whether that matters, the stop reason tells
+        if not self._ended:
+            try:
+                self._end_early()
+            except DecodeError as error:
+                self._fault(unreadable(error))
+        return self._flush()
+
+    def _flush(self) -> list[Event]:
+        events, self._events = self._events, []
+        return events
+
+    def _read(self, name: bytes, payload: bytes) -> None:
+        if self._ended:
+            return
+        try:
+            wire = json.typed(payload, _frames)
+        except DecodeError as error:
+            self._read_foreign(name, payload, error)
+            return
+        if wire.type == "content_block_delta":
+            self._delta(wire, payload)
+        elif wire.type in _RARE:
+            _RARE[wire.type](self, wire, payload)
+        elif wire.type != "ping":
+            self._read_foreign(name, payload, None)
+
+    def _read_foreign(self, name: bytes, payload: bytes, error: DecodeError | None) -> None:
+        """What is no event of this API: an error in some shape, another API's end mark, or something new."""
+        if payload.strip() == b"[DONE]":
+            self._end_early()
+            return
+        try:
+            value = json.decode_frame(payload)
+        except DecodeError:
+            if name != b"error":
+                raise
+            value = payload.decode("utf-8", "replace")
+        if name == b"error" or is_error(value):
+            self._fault(read_error(value))
+            return
+        kind = value.get("type") if isinstance(value, dict) else None
+        if error is not None and (kind is None or kind in ("content_block_delta", *_RARE)):
+            raise error
+        self._receipt.loss("stream", f"event {kind}", "it is of a type that is not known")
+
+    def _message_start(self, wire: _Frame, payload: bytes) -> None:
+        message = Reader(json.decode_frame(payload), "$").object("message") or Reader({})
+        if self._started:
+            self._receipt.loss("stream", "a second message_start", "the response goes on after what came before it")
+            return
+        if message.array("content"):
+            self._receipt.loss("stream", "content of message_start", "the content of a stream comes in its blocks")
+        usage = message.object("usage")
+        if usage is not None:
+            self._usage = dict(usage.rest())
+        fields = message_fields(message)
+        for key in ("stop_reason", "stop_sequence"):  # null, until the end tells
+            message.rest().pop(key, None)
+        self._started = True
+        counted = decode_usage(usage) if usage is not None else None
+        self._events.append(Start(usage=counted, native=kept(message), **fields))
+
+    def _start_anyway(self) -> None:
+        if not self._started:
+            self._started = True
+            self._events.append(Start())
+
+    def _block_start(self, wire: _Frame, payload: bytes) -> None:
+        self._start_anyway()
+        self._release()
+        value = json.decode_frame(payload).get("content_block")
+        index = self._latest + 1 if wire.index is None else wire.index
+        if index in self._open:  # the one before was never ended
+            self._close(index)
+        self._latest = index
+        if isinstance(value, dict) and value.get("type") in ("text", "thinking"):
+            value[value["type"]] = value.get(value["type"]) or ""
+        calls = isinstance(value, dict) and value.get("type") == "tool_use"
+        raw = json.typed(payload, _starts).content_block.input if calls else NO_INPUT
+        self._receive(index, decode_block(Reader(value, "$.content_block"), raw))
+
+    def _receive(self, index: int, block: Block) -> _Received:
+        received = _Received("whole", -1, block)
+        match block:
+            case Text(text=text, citations=citations):
+                received = self._opened("text", replace(block, text="", citations=()), text)
+                received.citations += citations
+            case Thinking(text=text) if not native_of(block, NAME).get("$redacted"):
+                own = dict(native_of(block, NAME))
+                signature = own.pop("signature", None)
+                received = self._opened("thinking", Thinking(native={NAME: own} if own else {}), text)
+                received.signature = signature if isinstance(signature, str) else None
+            case ToolCall(arguments=arguments):
+                # How the arguments stood in the start says nothing about those to come.
+                own = {key: value for key, value in native_of(block, NAME).items() if key not in ("$missing", "$twice")}
+                received = self._opened("call", replace(block, arguments="", native={NAME: own} if own else {}), "")
+                received.arguments = arguments
+        self._open[index] = received
+        return received
+
+    def _opened(self, kind: _Kind, block: Block, text: str) -> _Received:
+        received = _Received(kind, self._next, block)
+        self._next += 1
+        self._events.append(Open(received.index, block))
+        if text:
+            self._events.append(Delta(received.index, text))
+        return received
+
+    def _delta(self, wire: _Frame, payload: bytes) -> None:
+        delta = wire.delta
+        if delta is None:
+            return
+        received = self._open.get(self._latest if wire.index is None else wire.index)
+        if received is None:
+            received = self._receive_unannounced(wire, delta)
+            if received is None:
+                return
+        kind = received.kind
+        if kind == "text":
+            text = delta.text
+        elif kind == "call":
+            text = delta.partial_json
+            if text:
+                received.arguments = ""
+        else:
+            text = delta.thinking if kind == "thinking" else None
+        if text:
+            self._events.append(Delta(received.index, text))
+        elif text is None:
+            self._rare_delta(received, delta, payload)
+
+    def _receive_unannounced(self, wire: _Frame, delta: _Delta) -> _Received | None:
+        """A delta of a block that never started: its kind tells what the start would have been."""
+        block = Text(text="") if delta.text else Thinking() if delta.thinking else None
+        if block is None:
+            self._receipt.loss("stream", f"{delta.type} of no block", "the block it belongs to never started")
+            return None
+        self._start_anyway()
+        self._release()
+        self._latest = self._latest + 1 if wire.index is None else wire.index
+        return self._receive(self._latest, block)
+
+    def _rare_delta(self, received: _Received, delta: _Delta, payload: bytes) -> None:
+        if received.kind == "thinking" and delta.signature is not None:
+            received.signature = delta.signature
+            return
+        fields: dict[str, Any] = json.decode_frame(payload)["delta"]
+        citation = fields.get("citation")
+        if received.kind == "text" and citation is not None:
+            received.citations.append(decode_citation(Reader(citation, "$.delta.citation")))
+        elif isinstance(received.block, Opaque):
+            self._grow(received, received.block, fields)
+        else:
+            self._receipt.loss("stream", f"{delta.type} in {received.kind}", "such a block has no such delta")
+
+    @staticmethod
+    def _grow(received: _Received, block: Opaque, fields: dict[str, Any]) -> None:
+        """More of a block that is not understood: strings go on, other values replace."""
+        for key, value in fields.items():
+            if key == "type":
+                continue
+            if isinstance(value, str):
+                received.parts.setdefault(key, []).append(value)
+            else:
+                block.value[key] = value
+
+    def _block_stop(self, wire: _Frame, payload: bytes) -> None:
+        self._close(self._latest if wire.index is None else wire.index)
+
+    def _close(self, wire_index: int, complete: bool = True) -> None:
+        received = self._open.pop(wire_index, None)
+        if received is None:
+            return
+        if received.kind == "whole":
+            self._complete(received)
+        elif received.kind == "call":
+            if received.arguments:
+                self._events.append(Delta(received.index, received.arguments))
+            self._release()
+            self._held = Close(index=received.index, complete=complete)
+        else:
+            signed: Native = {NAME: {"signature": received.signature}} if received.signature is not None else {}
+            self._events.append(Close(index=received.index, citations=tuple(received.citations), native=signed))
+
+    def _complete(self, received: _Received) -> None:
+        """A whole block, with the pieces that came after its start."""
+        if isinstance(received.block, Opaque):
+            value = received.block.value
+            for key, pieces in received.parts.items():
+                text = "".join(pieces)
+                if key == "partial_json":
+                    if text.strip():
+                        value["input"] = _parsed(text)
+                else:
+                    before = value.get(key)
+                    value[key] = before + text if isinstance(before, str) else text
+        opened = self._opened("whole", received.block, "")
+        self._events.append(Close(index=opened.index))
+
+    def _release(self, complete: bool = True) -> None:
+        """The end of a call that was held back."""
+        if self._held is not None:
+            self._events.append(self._held if complete else replace(self._held, complete=False))
+            self._held = None
+
+    def _message_delta(self, wire: _Frame, payload: bytes) -> None:
+        self._start_anyway()
+        value = Reader(json.decode_frame(payload))
+        value.take("type")
+        usage, delta = value.object("usage"), value.object("delta")
+        for fields in (value.rest(), delta.rest() if delta is not None else {}):
+            for key, item in fields.items():
+                if item is not None or key not in self._final:
+                    self._final[key] = item
+        for key, item in usage.rest().items() if usage is not None else ():
+            # The counts only grow; imitators send a 0 for what they told at the start.
+            if item or not self._usage.get(key):
+                self._usage[key] = item
+
+    def _message_stop(self, wire: _Frame, payload: bytes) -> None:
+        self._start_anyway()
+        self._end()
+
+    def _end_early(self) -> None:
+        if self._final.get("stop_reason") is not None:
+            self._end()
+        else:
+            self._fault(truncated())
+
+    def _end(self) -> None:
+        final = Reader(self._final)
+        stop = take_stop(final)
+        final.rest().pop("stop_reason", None)
+        cut = stop.reason in CUTS
+        for wire_index in list(self._open):
+            self._close(wire_index, complete=not cut)
+        if self._held is not None:
+            self._release(complete=not (cut and self._held.index == self._next - 1))
+        usage = decode_usage(Reader(self._usage, "$.usage")) if self._usage else None
+        native = kept(final, stop_reason=unknown_stop(stop))
+        self._ended = True
+        self._events.append(Finish(stop=stop, usage=usage, native=native))
+
+    def _fault(self, error: ApiError) -> None:
+        self._release()
+        self._ended = True
+        self._events.append(Fault(error))
+
+
+def _parsed(text: str) -> Any:
+    try:
+        return json.decode_frame(text.encode())
+    except DecodeError:
+        return text
+
+
+_RARE: dict[str, Callable[[AnthropicStreamDecoder, _Frame, bytes], None]] = {
+    "message_start": AnthropicStreamDecoder._message_start,
+    "content_block_start": AnthropicStreamDecoder._block_start,
+    "content_block_stop": AnthropicStreamDecoder._block_stop,
+    "message_delta": AnthropicStreamDecoder._message_delta,
+    "message_stop": AnthropicStreamDecoder._message_stop,
+}

@@ -1,0 +1,102 @@
+"""Google Gemini: `generateContent` and `streamGenerateContent`."""
+
+from __future__ import annotations
+
+from toolglot.dialect import Capabilities, Dialect, ModelRule
+from toolglot.dialects.gemini.errors import decode_error, encode_error
+from toolglot.dialects.gemini.names import NAME
+from toolglot.dialects.gemini.request import decode_request, encode_request, path
+from toolglot.dialects.gemini.response import decode_response, encode_response
+from toolglot.dialects.gemini.stream import GeminiStreamDecoder, GeminiStreamEncoder
+
+GEMINI = Dialect(
+    name=NAME,
+    title="Google Gemini",
+    decode_request=decode_request,
+    encode_request=encode_request,
+    decode_response=decode_response,
+    encode_response=encode_response,
+    stream_decoder=GeminiStreamDecoder,
+    stream_encoder=GeminiStreamEncoder,
+    decode_error=decode_error,
+    encode_error=encode_error,
+    path=path,
+    state_slot="thoughtSignature",
+    model_in_path=True,
+    system_key="systemInstruction",
+    history_key="contents",
+    can=Capabilities(
+        fields=frozenset(
+            {
+                "tool_choice",
+                "max_output_tokens",
+                "temperature",
+                "top_p",
+                "top_k",
+                "seed",
+                "presence_penalty",
+                "frequency_penalty",
+                "stop",
+                "candidates",
+                "response_format",
+                "reasoning",
+                "metadata",
+                "service_tier",
+            }
+        ),
+        name_pattern=r"[A-Za-z0-9_.:-]+",
+        name_start=r"[A-Za-z_]",
+        name_length=128,
+        # Ids are optional and free, but an id that came must come back; the narrow form is safe with every client.
+        ids_required=False,
+        strict_tools=False,
+        schema="any",
+        arguments="object",
+        system="leading",
+        roles_alternate=True,
+        results_role="user",
+        media_in_user=frozenset({"image", "document", "audio", "video"}),
+        media_in_result=frozenset({"image", "document", "audio", "video"}),
+        media_in_assistant=frozenset({"image", "audio"}),
+        # `fileUri` takes what Google hosts; it does not fetch an arbitrary URL.
+        source_kinds=frozenset({"base64", "file", "text"}),
+        result_errors=True,
+        thinking="owned",
+        efforts=("minimal", "low", "medium", "high"),
+        reasoning_budget=True,
+        max_stop_sequences=5,
+        cosmetic=frozenset(
+            {
+                "role",
+                "thought",
+                "index",
+                "createTime",
+                "avgLogprobs",
+                "safetyRatings",
+                "promptTokenCount",
+                "candidatesTokenCount",
+                "totalTokenCount",
+                "cachedContentTokenCount",
+                "thoughtsTokenCount",
+                "toolUsePromptTokenCount",
+                "promptTokensDetails",
+                "cacheTokensDetails",
+                "candidatesTokensDetails",
+                "toolUsePromptTokensDetails",
+                "trafficType",
+            }
+        ),
+    ),
+    models=(
+        ModelRule(
+            r"gemini-[12]\b",
+            {"efforts": (), "media_in_result": frozenset()},
+            "thinkingLevel and media inside a functionResponse came with Gemini 3",
+        ),
+        ModelRule(
+            r"gemini-(2\.5|[3-9][^/]*)-pro",
+            {"reasoning_off": False},
+            "the Pro models always think",
+        ),
+    ),
+)

@@ -1,0 +1,191 @@
+"""Errors: `{"error": {"code", "message", "status", "details"}}`, Google's form for all its APIs.
+
+`status` is the name of a gRPC code and says more than the HTTP status; `details` are typed: `RetryInfo` tells when to
+come again, `ErrorInfo` the exact reason, `BadRequest` the field.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from toolglot.dialects.gemini.names import NAME
+from toolglot.errors import STATUS, ApiError, DecodeError, ErrorKind, HttpError, kind_of_status
+from toolglot.ir import Native
+from toolglot.wire import json
+
+_KINDS: dict[str, ErrorKind] = {
+    "INVALID_ARGUMENT": "bad_request",
+    "FAILED_PRECONDITION": "bad_request",
+    "OUT_OF_RANGE": "bad_request",
+    "UNIMPLEMENTED": "bad_request",
+    "UNAUTHENTICATED": "authentication",
+    "PERMISSION_DENIED": "permission",
+    "NOT_FOUND": "not_found",
+    "ABORTED": "conflict",
+    "ALREADY_EXISTS": "conflict",
+    "RESOURCE_EXHAUSTED": "rate_limit",
+    "INTERNAL": "server",
+    "UNKNOWN": "server",
+    "DATA_LOSS": "server",
+    "CANCELLED": "server",
+    "UNAVAILABLE": "overloaded",
+    "DEADLINE_EXCEEDED": "timeout",
+}
+
+_KINDS_OF_REASON: dict[str, ErrorKind] = {
+    # A bad key is answered with 400 INVALID_ARGUMENT; only the detail tells.
+    "API_KEY_INVALID": "authentication",
+    "API_KEY_EXPIRED": "authentication",
+    "BILLING_DISABLED": "billing",
+}
+
+_STATUSES: dict[ErrorKind, str] = {
+    "bad_request": "INVALID_ARGUMENT",
+    "authentication": "UNAUTHENTICATED",
+    "billing": "RESOURCE_EXHAUSTED",
+    "permission": "PERMISSION_DENIED",
+    "not_found": "NOT_FOUND",
+    "conflict": "ABORTED",
+    "too_large": "INVALID_ARGUMENT",
+    "rate_limit": "RESOURCE_EXHAUSTED",
+    "server": "INTERNAL",
+    "overloaded": "UNAVAILABLE",
+    "timeout": "DEADLINE_EXCEEDED",
+}
+
+_CODES: dict[ErrorKind, int] = STATUS | {"billing": 429}
+
+_TYPE = "type.googleapis.com/google.rpc."
+_DELAY = re.compile(r"\d{1,9}(?:\.\d{1,9})?s")
+_SECONDS = re.compile(r"\d{1,9}(?:\.\d{1,9})?")
+
+
+# Reading
+
+
+def decode_error(status: int, headers: Mapping[str, str], body: bytes) -> ApiError:
+    names = {name.lower(): value for name, value in headers.items()}
+    after = names.get("retry-after", "")
+    retry_after = float(after) if _SECONDS.fullmatch(after) else None
+    try:
+        value = json.decode_frame(body)
+    except DecodeError:
+        text = body.decode("utf-8", "replace").strip()
+        message = text[:1000] or f"The server answered with status {status}"
+        return ApiError(kind=kind_of_status(status), status=status, message=message, retry_after=retry_after)
+    return read_error(value, status, retry_after)
+
+
+def error_in(value: Any) -> Any:
+    """The error in a document, which may be wrapped in a list; None when there is none."""
+    if isinstance(value, list):
+        return next((error for item in value if (error := error_in(item)) is not None), None)
+    if not isinstance(value, dict):
+        return None
+    if value.get("error") is None and "message" in value and "candidates" not in value:
+        return value  # the inner object alone, as some proxies send it
+    return value.get("error")
+
+
+def read_error(value: Any, status: int = 0, retry_after: float | None = None) -> ApiError:
+    """An error document. `status` is that of HTTP; without one, in a stream, the code in the body counts."""
+    error = error_in(value)
+    if not isinstance(error, dict):
+        text = error if isinstance(error, str) else json.encode_text(value)[:1000]
+        return ApiError(kind=kind_of_status(status), status=status, message=text, retry_after=retry_after)
+    code = error.get("code")
+    if not status and type(code) is int:
+        status = code
+    details = error.get("details") if isinstance(error.get("details"), list) else []
+    reason = _detail(details, "ErrorInfo", "reason")
+    name = error.get("status")
+    message = error.get("message")
+    return ApiError(
+        kind=_kind(status, name if isinstance(name, str) else "", reason),
+        status=status,
+        message=message if isinstance(message, str) else json.encode_text(error)[:1000],
+        code=reason,
+        param=_field(details),
+        retry_after=_retry_delay(details) if retry_after is None else retry_after,
+        native=_native(error),
+    )
+
+
+def _native(error: dict[str, Any]) -> Native:
+    rest = {key: value for key, value in error.items() if key not in ("code", "message")}
+    return {NAME: rest} if rest else {}
+
+
+def _kind(status: int, name: str, reason: str | None) -> ErrorKind:
+    if reason in _KINDS_OF_REASON:
+        return _KINDS_OF_REASON[reason]
+    if status == STATUS["too_large"]:
+        return "too_large"
+    return _KINDS.get(name) or kind_of_status(status)
+
+
+def _detail(details: Any, kind: str, member: str) -> str | None:
+    for detail in details:
+        if isinstance(detail, dict) and str(detail.get("@type", "")).endswith(f".{kind}"):
+            value = detail.get(member)
+            return value if isinstance(value, str) else None
+    return None
+
+
+def _field(details: Any) -> str | None:
+    for detail in details:
+        if isinstance(detail, dict) and str(detail.get("@type", "")).endswith(".BadRequest"):
+            violations = detail.get("fieldViolations")
+            first = violations[0] if isinstance(violations, list) and violations else None
+            field = first.get("field") if isinstance(first, dict) else None
+            return field if isinstance(field, str) else None
+    return None
+
+
+def _retry_delay(details: Any) -> float | None:
+    delay = _detail(details, "RetryInfo", "retryDelay") or ""
+    return float(delay[:-1]) if _DELAY.fullmatch(delay) else None
+
+
+# Writing
+
+
+def encode_error(error: ApiError) -> HttpError:
+    document = write_error(error)
+    headers = {"content-type": "application/json; charset=UTF-8"}
+    if error.retry_after is not None:
+        headers["retry-after"] = str(math.ceil(error.retry_after))
+    return HttpError(document["error"]["code"], headers, json.encode(document))
+
+
+def write_error(error: ApiError) -> dict[str, Any]:
+    """The error document. `error` is its first member and `code` is whole: the Python SDK overlooks it otherwise."""
+    own = error.native.get(NAME, {})
+    name = own.get("status")
+    code = error.status if own and 400 <= error.status < 600 else _CODES[error.kind]
+    fields: dict[str, Any] = {
+        "code": code,
+        "message": error.message,
+        "status": name if isinstance(name, str) else _STATUSES[error.kind],
+    }
+    details = own.get("details") if isinstance(own.get("details"), list) else _details(error)
+    if details:
+        fields["details"] = details
+    return {"error": {**fields, **{key: value for key, value in own.items() if key not in fields}}}
+
+
+def _details(error: ApiError) -> list[dict[str, Any]]:
+    details: list[dict[str, Any]] = []
+    reason = error.code or ("BILLING_DISABLED" if error.kind == "billing" else None)
+    if reason is not None:
+        details.append({"@type": _TYPE + "ErrorInfo", "reason": reason})
+    if error.param is not None:
+        violation = {"field": error.param, "description": error.message}
+        details.append({"@type": _TYPE + "BadRequest", "fieldViolations": [violation]})
+    if error.retry_after is not None:
+        seconds = f"{error.retry_after:.3f}".rstrip("0").rstrip(".")
+        details.append({"@type": _TYPE + "RetryInfo", "retryDelay": f"{seconds}s"})
+    return details

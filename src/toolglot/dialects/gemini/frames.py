@@ -1,0 +1,158 @@
+"""The documents of a stream, out of bytes cut anywhere.
+
+With `alt=sse` the API sends server-sent events; without it, the same documents as one JSON array. Some proxies send
+them one after another, or a lone error document. Which of them it is, the first byte tells.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Literal
+
+import msgspec
+from msgspec import Raw, Struct
+
+from toolglot.errors import DecodeError
+from toolglot.wire.sse import MAX_EVENT_BYTES, SseReader
+
+_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+_MARK = re.compile(rb'["\\{}]')
+
+
+class FrameReader:
+    """Bytes to documents, whichever way they are framed.
+
+    `problem` is set when the bytes cannot be read any further; the documents before it count all the same, so that
+    it makes no difference how the bytes were cut.
+    """
+
+    __slots__ = ("_head", "_reader", "problem")
+
+    def __init__(self) -> None:
+        self._head = b""
+        self._reader: SseReader | JsonSequenceReader | None = None
+        self.problem: DecodeError | None = None
+
+    def feed(self, data: bytes) -> list[bytes]:
+        """The documents that end within these bytes."""
+        if self._reader is None:
+            self._head += data
+            start = self._head.removeprefix(_BYTE_ORDER_MARK).lstrip()
+            if not start or (len(self._head) < 3 and _BYTE_ORDER_MARK.startswith(self._head)):
+                # Empty lines mean nothing in any framing.
+                self._head = self._head[: len(_BYTE_ORDER_MARK)]
+                return []
+            self._reader = JsonSequenceReader() if start[:1] in b"[{" else SseReader()
+            data, self._head = start, b""
+        if isinstance(self._reader, JsonSequenceReader):
+            documents = self._reader.feed(data)
+            self.problem = self._reader.problem
+            return documents
+        try:
+            return [document for _, document in self._reader.feed(data)]
+        except DecodeError as error:
+            self.problem = error
+            return []
+
+    def close(self) -> list[bytes]:
+        """What the end of the stream cut short; whether it is whole, its reader must tell."""
+        if isinstance(self._reader, SseReader):
+            return [document for _, document in self._reader.close()]
+        return self._reader.close() if self._reader is not None else []
+
+
+class JsonSequenceReader:
+    """JSON objects in an array, or one after another. Work is linear in the bytes however they are cut."""
+
+    __slots__ = ("_depth", "_escaped", "_pieces", "_quoted", "_size", "problem")
+
+    def __init__(self) -> None:
+        self._pieces: list[bytes] = []
+        self._size = 0
+        self._depth = 0
+        self._quoted = False
+        self._escaped = False
+        self.problem: DecodeError | None = None
+
+    def feed(self, data: bytes) -> list[bytes]:
+        documents: list[bytes] = []
+        begin = 0  # where the open object, or the gap before the next one, begins in `data`
+        position = 0
+        if self._escaped and data:
+            self._escaped, position = False, 1
+        while (mark := _MARK.search(data, position)) is not None and self.problem is None:
+            position = mark.end()
+            byte = mark[0]
+            if self._quoted:
+                if byte == b"\\":
+                    self._escaped = position == len(data)
+                    position += 1
+                self._quoted = byte != b'"'
+            elif self._depth == 0:
+                self._check_gap(data[begin : mark.start()] + (b"" if byte == b"{" else byte))
+                begin = mark.start()
+                self._depth = 1
+            elif byte == b"}":
+                self._depth -= 1
+                if self._depth == 0:
+                    documents.append(b"".join([*self._pieces, data[begin:position]]))
+                    self._pieces.clear()
+                    self._size = 0
+                    begin = position
+            else:
+                self._depth += byte == b"{"
+                self._quoted = byte == b'"'
+        self._hold(data[begin:])
+        return documents
+
+    def _hold(self, tail: bytes) -> None:
+        if self._depth == 0:
+            self._check_gap(tail)
+        elif tail:
+            self._pieces.append(tail)
+            self._size += len(tail)
+            if self._size > MAX_EVENT_BYTES:
+                self.problem = DecodeError("$", f"one document has more than {MAX_EVENT_BYTES} bytes")
+
+    def _check_gap(self, gap: bytes) -> None:
+        if gap.strip(b" \t\r\n,[]"):
+            self.problem = DecodeError("$", "there is something between the documents of the stream")
+
+    def close(self) -> list[bytes]:
+        return [b"".join(self._pieces)] if self._pieces else []
+
+
+# Nearly all frames are text and nothing else: these are read in one step, and whatever does not fit goes the long way.
+
+
+class TextPart(Struct, forbid_unknown_fields=True):
+    text: str
+    thought: bool = False
+
+
+class TextContent(Struct, forbid_unknown_fields=True):
+    parts: list[TextPart]
+    role: str = "model"
+
+
+class TextCandidate(Struct, forbid_unknown_fields=True):
+    content: TextContent
+    index: Literal[0] = 0
+
+
+class TextFrame(Struct, forbid_unknown_fields=True):
+    candidates: tuple[TextCandidate]
+    usageMetadata: Raw = Raw(b"")  # noqa: N815
+    modelVersion: str = ""  # noqa: N815
+    responseId: str = ""  # noqa: N815
+
+
+_text_frame_decoder = msgspec.json.Decoder(TextFrame)
+
+
+def text_frame(raw: bytes) -> TextFrame | None:
+    """A frame that holds text and nothing else; None for any other, readable or not."""
+    try:
+        return _text_frame_decoder.decode(raw)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        return None

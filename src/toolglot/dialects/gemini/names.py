@@ -1,0 +1,126 @@
+"""The member names of the Gemini API, and their one spelling.
+
+The API reads proto-JSON: `functionCall` and `function_call` are the same member, at every level, and real clients mix
+the two spellings within one request. `normalize` writes every known name in camelCase. It follows the tables below
+and goes nowhere else, so keys inside schemas, arguments, tool responses, labels and anything unknown stay untouched.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from toolglot.errors import DecodeError
+
+NAME = "gemini"
+
+
+class Shape:
+    """The members of one message: names whose values are left alone, and names whose values have a shape."""
+
+    __slots__ = ("members", "spelling")
+
+    def __init__(self, names: str = "", /, **nested: Shape) -> None:
+        self.members: dict[str, Shape | None] = {**dict.fromkeys(names.split()), **nested}
+        self.spelling = {_snake(name): name for name in self.members if _snake(name) != name}
+
+
+def _snake(name: str) -> str:
+    return re.sub(r"[A-Z]", lambda letter: "_" + letter[0].lower(), name)
+
+
+def normalize(value: Any, shape: Shape, where: str = "$") -> Any:
+    """The same JSON with every name that `shape` knows in camelCase; lists are followed into their items.
+
+    Raises:
+        DecodeError: a member stands there in both spellings, or begins with `$`, which no member of this API does.
+    """
+    if type(value) is list:
+        return [normalize(item, shape, f"{where}[{index}]") for index, item in enumerate(value)]
+    if type(value) is not dict:
+        return value
+    spelling, members = shape.spelling, shape.members
+    result: dict[str, Any] = {}
+    fields: dict[str, Any] = value
+    for key, item in fields.items():
+        name = spelling.get(key, key)
+        if name in result:
+            raise DecodeError(f"{where}.{name}", "this member stands there in both spellings")
+        if name.startswith("$"):
+            raise DecodeError(f"{where}.{name}", "the API has no such member")
+        nested = members.get(name)
+        result[name] = item if nested is None else normalize(item, nested, f"{where}.{name}")
+    return result
+
+
+_BLOB = Shape("mimeType data displayName")
+_FILE = Shape("mimeType fileUri displayName")
+
+PART = Shape(
+    "text thought thoughtSignature partMetadata",
+    inlineData=_BLOB,
+    fileData=_FILE,
+    functionCall=Shape(
+        "id name args willContinue",
+        partialArgs=Shape("jsonPath stringValue numberValue boolValue nullValue willContinue"),
+    ),
+    functionResponse=Shape(
+        "id name response willContinue scheduling", parts=Shape("", inlineData=_BLOB, fileData=_FILE)
+    ),
+    executableCode=Shape("id language code"),
+    codeExecutionResult=Shape("id outcome output"),
+    toolCall=Shape("id toolType args"),
+    toolResponse=Shape("id toolType response"),
+    videoMetadata=Shape("startOffset endOffset fps"),
+    mediaResolution=Shape("level numTokens"),
+)
+
+CONTENT = Shape("role", parts=PART)
+
+TOOL = Shape(
+    "googleSearchRetrieval codeExecution",
+    functionDeclarations=Shape("name description behavior parameters parametersJsonSchema response responseJsonSchema"),
+    googleSearch=Shape("timeRangeFilter excludeDomains blockingConfidence searchTypes"),
+    urlContext=Shape(),
+    fileSearch=Shape("fileSearchStoreNames topK metadataFilter"),
+    computerUse=Shape("environment excludedPredefinedFunctions"),
+    googleMaps=Shape("enableWidget"),
+    mcpServers=Shape("name", streamableHttpTransport=Shape("url headers timeout sseReadTimeout terminateOnClose")),
+)
+
+REQUEST = Shape(
+    "model labels cachedContent serviceTier store continuationToken",
+    contents=CONTENT,
+    systemInstruction=Shape("role text", parts=PART),
+    tools=TOOL,
+    toolConfig=Shape(
+        "includeServerSideToolInvocations",
+        functionCallingConfig=Shape("mode allowedFunctionNames streamFunctionCallArguments"),
+        retrievalConfig=Shape("latLng languageCode"),
+    ),
+    safetySettings=Shape("category threshold method"),
+    generationConfig=Shape(
+        "temperature topP topK candidateCount maxOutputTokens stopSequences seed presencePenalty frequencyPenalty "
+        "responseMimeType responseSchema responseJsonSchema responseLogprobs logprobs responseModalities "
+        "mediaResolution enableEnhancedCivicAnswers audioTimestamp routingConfig modelSelectionConfig speechConfig "
+        "imageConfig",
+        thinkingConfig=Shape("includeThoughts thinkingBudget thinkingLevel"),
+    ),
+)
+
+_CANDIDATE = Shape(
+    "finishReason finishMessage index safetyRatings citationMetadata groundingMetadata groundingAttributions "
+    "urlContextMetadata avgLogprobs logprobsResult tokenCount continuationToken",
+    content=CONTENT,
+)
+
+RESPONSE = Shape(
+    "error modelVersion responseId createTime",
+    candidates=_CANDIDATE,
+    promptFeedback=Shape("blockReason blockReasonMessage safetyRatings"),
+    usageMetadata=Shape(
+        "promptTokenCount cachedContentTokenCount candidatesTokenCount thoughtsTokenCount toolUsePromptTokenCount "
+        "totalTokenCount promptTokensDetails cacheTokensDetails candidatesTokensDetails toolUsePromptTokensDetails "
+        "trafficType serviceTier"
+    ),
+)

@@ -1,0 +1,86 @@
+"""Reading Gemini's `Schema` (an OpenAPI subset, as protobuf) as plain JSON Schema.
+
+`parameters` and `responseSchema` hold it; clients also put its upper-case types into `parametersJsonSchema`. Whatever
+is not listed here is kept as it is. The original stays in a note, so nothing here has to be undone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from toolglot.errors import DecodeError
+
+_MAX_DEPTH = 120
+
+_TYPES = {name.upper(): name for name in ("string", "number", "integer", "boolean", "array", "object", "null")}
+
+# Proto-JSON writes 64-bit integers as strings.
+_COUNTS = frozenset({"minItems", "maxItems", "minLength", "maxLength", "minProperties", "maxProperties"})
+
+_SPELLING = {
+    "any_of": "anyOf",
+    "additional_properties": "additionalProperties",
+    "min_items": "minItems",
+    "max_items": "maxItems",
+    "min_length": "minLength",
+    "max_length": "maxLength",
+    "min_properties": "minProperties",
+    "max_properties": "maxProperties",
+    "property_ordering": "propertyOrdering",
+    "prefix_items": "prefixItems",
+}
+
+_ONE = frozenset({"items", "additionalProperties", "not", "if", "then", "else", "contains", "propertyNames"})
+_MANY = frozenset({"anyOf", "oneOf", "allOf", "prefixItems"})
+_NAMED = frozenset({"properties", "$defs", "definitions", "patternProperties"})
+
+
+def json_schema(schema: Any, where: str, depth: int = 0) -> Any:
+    """The same schema as JSON Schema: types in lower case, `nullable` as the type null, references in their place."""
+    if depth > _MAX_DEPTH:
+        raise DecodeError(where, "the schema is nested too deeply")
+    if not isinstance(schema, dict):
+        return schema
+
+    def inner(value: Any) -> Any:
+        return json_schema(value, where, depth + 1)
+
+    result = dict(_keyword(key, value, inner) for key, value in schema.items())
+    if isinstance(result.get("type"), str) and result["type"].upper() == "TYPE_UNSPECIFIED":
+        del result["type"]
+    if isinstance(nullable := result.get("nullable"), bool):
+        del result["nullable"]
+        if nullable:
+            _allow_null(result)
+    return result
+
+
+def _keyword(key: str, value: Any, inner: Callable[[Any], Any]) -> tuple[str, Any]:
+    key = _SPELLING.get(key, key)
+    if key == "type" and isinstance(value, str):
+        return key, _TYPES.get(value, value)
+    if key == "ref" and isinstance(value, str):
+        return "$ref", value.replace("#/defs/", "#/$defs/")
+    if key == "defs" and isinstance(value, dict):
+        return "$defs", {name: inner(item) for name, item in value.items()}
+    if key in _COUNTS and isinstance(value, str) and value.isascii() and value.isdigit():
+        return key, int(value)
+    if key in _ONE:
+        return key, inner(value)
+    if key in _MANY and isinstance(value, list):
+        return key, [inner(item) for item in value]
+    if key in _NAMED and isinstance(value, dict):
+        return key, {name: inner(item) for name, item in value.items()}
+    return key, value
+
+
+def _allow_null(schema: dict[str, Any]) -> None:
+    kind = schema.get("type")
+    if isinstance(kind, str) and kind != "null":
+        schema["type"] = [kind, "null"]
+    elif isinstance(schema.get("anyOf"), list):
+        schema["anyOf"] = [*schema["anyOf"], {"type": "null"}]
+    enum = schema.get("enum")
+    if isinstance(enum, list) and None not in enum:
+        schema["enum"] = [*enum, None]

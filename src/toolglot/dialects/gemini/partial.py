@@ -1,0 +1,156 @@
+"""Streamed arguments: pieces of values at JSON paths, to the JSON text they add up to.
+
+Vertex streams the arguments of a call as `partialArgs`: `{"jsonPath": "$.items[0].name", "stringValue": "Par",
+"willContinue": true}`. The model writes its JSON from front to back, so the pieces come in the order of the text, and
+each can be written out at once: strings grow piece by piece, and an object or array closes when a path leaves it.
+A path that goes back into what is closed cannot be written any more; it is refused rather than guessed.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from toolglot.errors import DecodeError
+from toolglot.wire import json
+from toolglot.wire.reader import Reader
+
+Step = str | int
+
+_STEP = re.compile(
+    r"""\.(?P<name>[^.\[\]'"]+)|\[(?P<index>\d{1,9})\]|\[(?P<quote>['"])(?P<quoted>(?:(?!(?P=quote))[^\\]|\\.)*)(?P=quote)\]"""
+)
+_ESCAPE = re.compile(r"\\(.)", re.DOTALL)
+
+
+def parse_path(path: str, where: str) -> tuple[Step, ...]:
+    """The steps of a JSON path: names of members and indices of items."""
+    steps: list[Step] = []
+    position = 1
+    while match := _STEP.match(path, position):
+        position = match.end()
+        if match["index"] is not None:
+            steps.append(int(match["index"]))
+        else:
+            steps.append(match["name"] if match["name"] is not None else _ESCAPE.sub(r"\1", match["quoted"]))
+    if not path.startswith("$") or position != len(path) or not steps or isinstance(steps[0], int):
+        raise DecodeError(where, f"not a path into the arguments: {path[:100]}")
+    return tuple(steps)
+
+
+class ArgumentWriter:
+    """The text of one call's arguments, as far as it is known."""
+
+    __slots__ = ("_in_string", "_path", "_seen", "text_began")
+
+    def __init__(self) -> None:
+        self._path: tuple[Step, ...] = ()  # the last value written; its parents are open
+        self._seen: list[set[str]] = []  # the names used in each open parent
+        self._in_string = False
+        self.text_began = False
+
+    def add(self, piece: Reader) -> str:
+        """The text that this piece adds."""
+        where = piece.at("jsonPath")
+        path = parse_path(piece.need_text("jsonPath"), where)
+        fragment = piece.text("stringValue")
+        if path == self._path and self._in_string:
+            if fragment is None:
+                raise DecodeError(where, "a string goes on as something else")
+            text = _inside(fragment)
+        else:
+            text = self._move(path, where) + (_scalar(piece) if fragment is None else '"' + _inside(fragment))
+            self._in_string = fragment is not None
+        if self._in_string and piece.flag("willContinue") is not True:
+            self._in_string = False
+            text += '"'
+        return text
+
+    def end(self) -> str:
+        """The text that closes everything that is open."""
+        if not self.text_began:
+            return ""
+        text = ('"' if self._in_string else "") + "".join(_closer(step) for step in reversed(self._path))
+        self._path, self._in_string = (), False
+        return text
+
+    def _move(self, path: tuple[Step, ...], where: str) -> str:
+        """From the last value to the place of the next: close, separate, open."""
+        pieces = ['"'] if self._in_string else []
+        if not self.text_began:
+            self.text_began = True
+            return "".join(pieces) + self._descend(path, 0, first=True)
+        common = 0
+        while common < min(len(path), len(self._path)) - 1 and path[common] == self._path[common]:
+            common += 1
+        pieces += [_closer(step) for step in reversed(self._path[common + 1 :])]
+        del self._seen[common + 1 :]
+        self._check(path[common], self._path[common], common, where)
+        pieces.append(",")
+        return "".join(pieces) + self._descend(path, common, first=False)
+
+    def _check(self, step: Step, last: Step, level: int, where: str) -> None:
+        """The next member of an open object must be new, and the next item of an open array the next one."""
+        if isinstance(step, int) != isinstance(last, int):
+            raise DecodeError(where, "an array goes on as an object")
+        if step != last + 1 if isinstance(last, int) else step in self._seen[level]:
+            raise DecodeError(where, "the pieces of the arguments are out of order")
+
+    def _descend(self, path: tuple[Step, ...], level: int, *, first: bool) -> str:
+        """Open what lies between an open parent and the value; `first` opens the outermost object too."""
+        pieces: list[str] = []
+        for depth in range(level, len(path)):
+            step = path[depth]
+            if depth > level or first:
+                if isinstance(step, int) and step != 0:
+                    raise DecodeError("$", "the first items of an array are missing")
+                pieces.append("[" if isinstance(step, int) else "{")
+                self._seen.append(set())
+            if isinstance(step, str):
+                self._seen[depth].add(step)
+                pieces.append(json.encode_text(step) + ":")
+        self._path = path
+        return "".join(pieces)
+
+
+def _closer(step: Step) -> str:
+    return "]" if isinstance(step, int) else "}"
+
+
+def _inside(text: str) -> str:
+    """A stretch of a JSON string, escaped, without its quotes."""
+    return json.encode_text(text)[1:-1]
+
+
+def _scalar(piece: Reader) -> str:
+    value: Any = piece.number("numberValue")
+    if value is None:
+        value = piece.flag("boolValue")
+    if value is None and "nullValue" not in piece.rest():
+        raise DecodeError(piece.where, "this piece of the arguments has no value")
+    return json.encode_text(value)
+
+
+class OpenCall:
+    """A call whose arguments come in pieces."""
+
+    __slots__ = ("id", "index", "name", "native", "writer")
+
+    def __init__(self, index: int, call_id: str, name: str) -> None:
+        self.index = index
+        self.id = call_id
+        self.name = name
+        self.native: dict[str, Any] = {}  # what came on a later piece
+        self.writer = ArgumentWriter()
+
+
+def continued(calls: list[OpenCall], call_id: str, name: str, *, whole: bool) -> OpenCall | None:
+    """The open call that a piece belongs to: by its id, else the latest one. None when the piece begins a new call."""
+    if not calls:
+        return None
+    if call_id:
+        same = next((call for call in calls if call.id == call_id), None)
+        if same is not None or name:
+            return same
+    last = calls[-1]
+    return last if not name or (name == last.name and not whole and not call_id) else None

@@ -1,0 +1,342 @@
+"""Requests of `generateContent` and `streamGenerateContent` <-> `Request`.
+
+The model and whether to stream stand in the URL, not in the body: decoding leaves them empty for the caller to fill,
+and `path` writes them.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+from urllib.parse import quote
+
+from toolglot.dialects.gemini.blocks import (
+    Arguments,
+    decode_part,
+    decode_parts,
+    encode_call,
+    encode_media,
+    encode_result,
+    encode_text,
+    filled,
+    listed,
+    request_arguments,
+)
+from toolglot.dialects.gemini.names import NAME, REQUEST, normalize
+from toolglot.dialects.gemini.settings import decode_settings, encode_settings
+from toolglot.dialects.gemini.tools import decode_choice, decode_tools, encode_choice, encode_tools
+from toolglot.errors import DecodeError
+from toolglot.ir import (
+    Block,
+    Media,
+    Message,
+    Opaque,
+    Refusal,
+    Request,
+    Text,
+    Thinking,
+    ToolCall,
+    ToolResult,
+    native_of,
+)
+from toolglot.receipt import Receipt
+from toolglot.wire import json
+from toolglot.wire.reader import Reader, expected, keep
+
+_ROLES = {"model": "assistant", "function": "tool", "": "user"}
+"""Roles that have another name in the IR; no role at all means the user."""
+
+_TIERS = {"auto": "standard", "default": "standard", "standard_only": "standard"}
+"""Service tiers of other APIs."""
+_OWN_TIERS = frozenset({"standard", "flex", "priority", "unspecified"})
+
+# https://cloud.google.com/resource-manager/docs/labels-overview: lower case, at most 63 characters.
+_LABEL_KEY = re.compile(r"[a-z][a-z0-9_-]{0,62}")
+_LABEL_VALUE = re.compile(r"[a-z0-9_-]{0,63}")
+
+
+def path(request: Request) -> str:
+    """`/v1beta/models/{model}:generateContent`, or its streaming sibling."""
+    model = quote(request.model, safe="/-._~@")
+    resource = model if "/" in model else f"models/{model}"
+    return f"/v1beta/{resource}:" + ("streamGenerateContent?alt=sse" if request.stream else "generateContent")
+
+
+# Reading
+
+
+def decode_request(data: bytes) -> Request:
+    body = Reader(normalize(json.decode(data), REQUEST))
+    if "contents" not in body:
+        raise DecodeError("$.contents", "this array is required")
+    arguments = request_arguments(data)
+    contents, bare = listed(body, "contents")
+    where = body.at("contents")
+    messages = [
+        _decode_content(Reader(item, f"{where}[{index}]"), arguments[index] if index < len(arguments) else ())
+        for index, item in enumerate(contents)
+    ]
+    tools, notes = decode_tools(body)
+    config = body.object("toolConfig")
+    settings = body.object("generationConfig")
+    fields = decode_settings(settings) if settings is not None and settings.rest() else {}
+    choice = decode_choice(config) if config is not None and config.rest() else None
+    labels, notes["labels"] = _decode_labels(body)
+    tier = body.peek("serviceTier")
+    known_tier = isinstance(tier, str) and tier.lower() in _OWN_TIERS
+    instruction = _decode_instruction(body)
+    native = _keep_nested(body, settings, config, fields, choice is not None)
+    for name, note in (notes | {"contents": "object" if bare else None}).items():
+        if note is not None:
+            native.setdefault(NAME, {})[f"${name}"] = note
+    return Request(
+        model="",
+        messages=(*instruction, *messages),
+        tools=tools,
+        tool_choice=choice,
+        metadata=labels,
+        service_tier=body.text("serviceTier") if known_tier else None,
+        native=native,
+        **fields,
+    )
+
+
+def _keep_nested(
+    body: Reader, settings: Reader | None, config: Reader | None, fields: dict[str, Any], has_choice: bool
+) -> dict[str, dict[str, Any]]:
+    """What is unknown inside the two nested objects stays under their names; so does an object that was empty."""
+    native = keep(NAME, body)
+    if settings is not None and (settings.rest() or not any(value is not None for value in fields.values())):
+        native.setdefault(NAME, {})["generationConfig"] = settings.rest()
+    if config is not None and (config.rest() or not has_choice):
+        native.setdefault(NAME, {})["toolConfig"] = config.rest()
+    return native
+
+
+def _decode_labels(body: Reader) -> tuple[dict[str, str] | None, bool | None]:
+    """The labels, and whether they are such that the API would take only its own client's word for them."""
+    reader = body.object("labels")
+    if reader is None:
+        return None, None
+    labels = reader.rest()
+    for key, value in labels.items():
+        if not isinstance(value, str):
+            raise expected(reader.at(key), "a string", value)
+    return labels, True if not all(_is_label(key, value) for key, value in labels.items()) else None
+
+
+def _is_label(key: str, value: str) -> bool:
+    return _LABEL_KEY.fullmatch(key) is not None and _LABEL_VALUE.fullmatch(value) is not None
+
+
+def _decode_instruction(body: Reader) -> tuple[Message, ...]:
+    """`systemInstruction`: a content, or, as some clients send it, a string, a list of parts or a lone part."""
+    value, where = body.take("systemInstruction"), body.at("systemInstruction")
+    if value is None:
+        return ()
+    if isinstance(value, str):
+        return (Message(role="system", content=(Text(text=value),), native={NAME: {"$instruction": "string"}}),)
+    if isinstance(value, list):
+        return (Message(role="system", content=decode_parts(value, where), native={NAME: {"$instruction": "list"}}),)
+    content = Reader(value, where)
+    if "parts" not in content and "text" in content:
+        return (Message(role="system", content=(decode_part(content),), native={NAME: {"$instruction": "part"}}),)
+    role = content.text("role")
+    blocks, notes = _decode_parts(content, ())
+    return (Message(role="system", content=blocks, native=keep(NAME, content, instruction_role=role, **notes)),)
+
+
+def _decode_content(content: Reader, arguments: Arguments) -> Message:
+    role = filled(content, "role") or ""
+    blocks, notes = _decode_parts(content, arguments)
+    noted = None if role in ("user", "model") else role
+    return Message(role=_ROLES.get(role, role), content=blocks, native=keep(NAME, content, role=noted, **notes))
+
+
+def _decode_parts(content: Reader, arguments: Arguments) -> tuple[tuple[Block, ...], dict[str, Any]]:
+    absent = content.peek("parts") is None
+    parts, bare = listed(content, "parts")
+    shape = "absent" if absent else "object" if bare else None
+    return decode_parts(parts, content.at("parts"), arguments), {"parts": shape}
+
+
+# Writing
+
+
+def encode_request(request: Request, receipt: Receipt) -> bytes:
+    native = native_of(request, NAME)
+    leading = _leading_system(request)
+    body: dict[str, Any] = {}
+    writer = _Writer(receipt)
+    if leading:
+        body["systemInstruction"] = writer.instruction(request.messages[:leading])
+    contents = [
+        writer.content(message, f"messages[{index}]")
+        for index, message in enumerate(request.messages[leading:], start=leading)
+    ]
+    body["contents"] = contents[0] if native.get("$contents") == "object" and len(contents) == 1 else contents
+    if (tools := encode_tools(request, receipt)) is not None:
+        body["tools"] = tools
+    if config := _encode_tool_config(request, receipt):
+        body["toolConfig"] = config
+    settings = {**(native.get("generationConfig") or {}), **encode_settings(request, receipt)}
+    if settings:
+        body["generationConfig"] = settings
+    body |= _encode_labels(request, receipt) | _encode_tier(request, receipt)
+    _report(request, receipt)
+    for key, value in native.items():
+        if not key.startswith("$") and key not in body:
+            body[key] = value
+    return json.encode(body)
+
+
+def _leading_system(request: Request) -> int:
+    """How many messages at the beginning are the system instruction."""
+    for index, message in enumerate(request.messages):
+        if message.role not in ("system", "developer") or "$role" in native_of(message, NAME):
+            return index
+    return len(request.messages)
+
+
+class _Writer:
+    """Messages to contents. It remembers the name of every call, for results that do not name their tool."""
+
+    def __init__(self, receipt: Receipt) -> None:
+        self._receipt = receipt
+        self._names: dict[str, str] = {}
+
+    def instruction(self, messages: tuple[Message, ...]) -> Any:
+        notes = native_of(messages[0], NAME) if len(messages) == 1 else {}
+        parts = [part for index, item in enumerate(messages) for part in self._parts(item, f"messages[{index}]")]
+        match notes.get("$instruction"):
+            case "string" if len(parts) == 1 and parts[0].keys() == {"text"}:
+                return parts[0]["text"]
+            case "list":
+                return parts
+            case "part" if len(parts) == 1:
+                return parts[0]
+        rest = {key: value for message in messages for key, value in _own(message).items()}
+        role = notes.get("$instruction_role")
+        return {**_shaped(parts, notes), **({"role": role} if role is not None else {}), **rest}
+
+    def content(self, message: Message, where: str) -> dict[str, Any]:
+        notes = native_of(message, NAME)
+        parts = self._parts(message, where)
+        role = notes.get("$role")
+        if role is None or _ROLES.get(role, role) != message.role:
+            role = self._role(message, where)
+        return {**({"role": role} if role else {}), **_shaped(parts, notes), **_own(message)}
+
+    def _role(self, message: Message, where: str) -> str:
+        if message.role == "assistant":
+            return "model"
+        if message.role not in ("user", "tool"):
+            self._receipt.loss(where, f"role {message.role}", "within a conversation Gemini knows user and model only")
+        return "user"
+
+    def _parts(self, message: Message, where: str) -> list[dict[str, Any]]:
+        parts = (self._part(block, f"{where}.content[{index}]") for index, block in enumerate(message.content))
+        return [part for part in parts if part is not None]
+
+    def _part(self, block: Block, where: str) -> dict[str, Any] | None:
+        if getattr(block, "cache", None) is not None:
+            self._receipt.loss(where, "cache breakpoint", "Gemini caches by itself or by cachedContent")
+        match block:
+            case Text():
+                if block.citations:
+                    self._receipt.loss(where, "citations", "Gemini takes none in a request")
+                return encode_text(block)
+            case Refusal():
+                self._receipt.note(where, "refusal", "Gemini has no refusals: it is written as text")
+                return encode_text(block)
+            case Thinking():
+                if not native_of(block, NAME):
+                    self._receipt.loss(where, "reasoning", "Gemini takes back only its own")
+                    return None
+                return encode_text(block)
+            case ToolCall():
+                return self._call(block, where)
+            case ToolResult():
+                return encode_result(block, self._name_of(block, where), where, self._receipt)
+            case Media():
+                return encode_media(block, where, self._receipt)
+            case Opaque(dialect=dialect, value=value) if dialect == NAME:
+                part: dict[str, Any] = value
+                return part
+        self._receipt.loss(where, "content of another API", "Gemini does not know its type")
+        return None
+
+    def _call(self, call: ToolCall, where: str) -> dict[str, Any]:
+        if call.id:
+            self._names[call.id] = call.name
+        if call.namespace is not None:
+            self._receipt.loss(where, f"namespace {call.namespace}", "Gemini has no namespaces")
+        args = json.object_of(call.arguments)
+        if args is None:
+            self._receipt.loss(where, "arguments", "Gemini wants an object, and these are not one: kept in _raw")
+            return encode_call(call, {"_raw": call.arguments})
+        return encode_call(call, args)
+
+    def _name_of(self, result: ToolResult, where: str) -> str:
+        if result.name is not None:
+            return result.name
+        if result.call_id in self._names:
+            return self._names[result.call_id]
+        self._receipt.loss(where, "name of the tool", "no call in the conversation has this result's id")
+        return result.call_id or "unknown"
+
+
+def _shaped(parts: list[dict[str, Any]], notes: Any) -> dict[str, Any]:
+    shape = notes.get("$parts")
+    if shape == "absent" and not parts:
+        return {}
+    return {"parts": parts[0] if shape == "object" and len(parts) == 1 else parts}
+
+
+def _own(message: Message) -> dict[str, Any]:
+    return {key: value for key, value in native_of(message, NAME).items() if not key.startswith("$")}
+
+
+def _encode_tool_config(request: Request, receipt: Receipt) -> Any:
+    rest = native_of(request, NAME).get("toolConfig")
+    choice = encode_choice(request.tool_choice, receipt) if request.tool_choice is not None else None
+    if choice is None:
+        return None
+    return {**(rest or {}), "functionCallingConfig": choice}
+
+
+def _encode_labels(request: Request, receipt: Receipt) -> dict[str, Any]:
+    if request.metadata is None:
+        return {}
+    labels = dict(request.metadata)
+    if not native_of(request, NAME).get("$labels"):
+        for key, value in request.metadata.items():
+            if not _is_label(key, value):
+                receipt.loss(f"metadata.{key}", "metadata", "it does not fit the form of a Google label")
+                del labels[key]
+    return {"labels": labels} if labels or not request.metadata else {}
+
+
+def _encode_tier(request: Request, receipt: Receipt) -> dict[str, Any]:
+    tier = request.service_tier
+    if tier is None:
+        return {}
+    if tier.lower() in _OWN_TIERS:
+        return {"serviceTier": tier}
+    if tier in _TIERS:
+        receipt.note("service_tier", f"{tier} -> {_TIERS[tier]}", "Gemini's word for it")
+        return {"serviceTier": _TIERS[tier]}
+    receipt.loss("service_tier", f"service tier {tier}", "Gemini has no such tier")
+    return {}
+
+
+def _report(request: Request, receipt: Receipt) -> None:
+    """The fields that have no place on this wire."""
+    for field, present in (
+        ("parallel_tool_calls", request.parallel_tool_calls is False),
+        ("verbosity", request.verbosity is not None),
+        ("user", request.user is not None),
+        ("cache", request.cache is not None),
+    ):
+        if present:
+            receipt.loss(field, field, "Gemini has no such setting")

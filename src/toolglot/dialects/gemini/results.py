@@ -1,0 +1,97 @@
+"""The `response` object of a functionResponse <-> the text of a tool result.
+
+The API treats two members of that object specially: `output` is the result, `error` says that the call failed; any
+other object is the result as a whole. Clients wrap their results in many more ways, and the shape they chose is kept
+as a note only where the plain rule of `write_response` would choose another.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from toolglot.errors import DecodeError
+from toolglot.wire import json
+
+ResponseShape = Literal["output", "output_json", "error", "error_json", "object", "empty", "absent"]
+
+
+def read_response(response: dict[str, Any] | None) -> tuple[str | None, bool | None, ResponseShape]:
+    """The text of a result (None when there is none), whether it is an error, and the shape it had."""
+    if response is None:
+        return None, None, "absent"
+    if not response:
+        return None, None, "empty"
+    if len(response) == 1:
+        for key in ("output", "error"):
+            if key in response:
+                value, failed = response[key], True if key == "error" else None
+                if isinstance(value, str):
+                    return value, failed, "output" if key == "output" else "error"
+                return json.encode_text(value), failed, "output_json" if key == "output" else "error_json"
+    return json.encode_text(response), None, "object"
+
+
+def usual_shape(text: str | None, is_error: bool | None) -> ResponseShape:
+    """How a result is written when nobody noted otherwise."""
+    if is_error:
+        return "error"
+    return "object" if text is not None and _stands_alone(text) else "output"
+
+
+def write_response(text: str | None, is_error: bool | None, noted: str | None) -> dict[str, Any] | None:
+    """The `response` object; None when the note says that there was none."""
+    shape = noted if noted is not None and _still_fits(noted, text, is_error) else usual_shape(text, is_error)
+    if shape == "absent":
+        return None
+    if shape == "empty":
+        return {}
+    if shape == "object":
+        value: dict[str, Any] = _parse(text or "{}")
+        return value
+    key = "error" if shape.startswith("error") else "output"
+    return {key: _parse(text or "null") if shape.endswith("_json") else text or ""}
+
+
+def _still_fits(noted: str, text: str | None, is_error: bool | None) -> bool:
+    """Whether a result still has the shape that was noted: a pass may have changed it since."""
+    if noted.startswith("error") != bool(is_error):
+        return False
+    if noted in ("absent", "empty"):
+        return text is None
+    if noted.endswith("_json"):
+        return text is not None and _parse(text) is not _NOT_JSON
+    if noted == "object":
+        return text is not None and isinstance(_parse(text), dict)
+    return True
+
+
+def _stands_alone(text: str) -> bool:
+    """Whether this text is a JSON object that can be the whole response."""
+    if not text.lstrip().startswith("{"):
+        return False
+    value = _parse(text)
+    return isinstance(value, dict) and not value.keys() & {"output", "error"} and bool(value) and not _has_ref(value)
+
+
+_NOT_JSON = object()
+
+
+def _parse(text: str) -> Any:
+    try:
+        return json.decode_frame(text.encode("utf-8", "surrogatepass"))
+    except DecodeError:
+        return _NOT_JSON
+
+
+def _has_ref(value: Any) -> bool:
+    """Whether `$ref` is a key anywhere inside: the API takes it for a reference and refuses the request."""
+    pending = [value]
+    while pending:
+        item = pending.pop()
+        if isinstance(item, dict):
+            if "$ref" in item:
+                return True
+            pending.extend(item.values())
+        elif isinstance(item, list):
+            pending.extend(item)
+    return False

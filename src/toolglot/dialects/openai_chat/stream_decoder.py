@@ -1,0 +1,325 @@
+"""`chat.completion.chunk` streams to events: the untidy half.
+
+The wire has no block ends, so a call is closed early only when the next block begins and
+its arguments are already a whole JSON object; otherwise it stays open until the end and later blocks queue behind it.
+Vendors repeat ids and names in every chunk, send them late, or give every call the index 0: a delta belongs to the
+call with its id, else to the latest call of its index, else to the latest call.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from toolglot.dialects.openai_chat.blocks import NAME, decode_annotations
+from toolglot.dialects.openai_chat.response import FINISH, decode_usage
+from toolglot.errors import ApiError, DecodeError, truncated, unreadable
+from toolglot.events import Close, Delta, Event, Fault, Finish, Open, Start
+from toolglot.ir import (
+    Block,
+    Citation,
+    Refusal,
+    Stop,
+    Text,
+    Thinking,
+    ToolCall,
+    ToolKind,
+    Usage,
+)
+from toolglot.receipt import Receipt
+from toolglot.wire import json, openai_error
+from toolglot.wire.balance import ObjectScanner
+from toolglot.wire.reader import Reader
+from toolglot.wire.sse import SseReader
+
+
+class _Function(Struct):
+    name: str | None = None
+    arguments: str | dict[str, Any] | None = None
+    input: str | None = None
+
+
+class _Call(Struct):
+    index: int | None = None
+    id: str | None = None
+    function: _Function | None = None
+    custom: _Function | None = None
+
+
+class _Delta(Struct):
+    content: str | list[Any] | None = None
+    reasoning_content: str | None = None
+    reasoning: str | dict[str, Any] | list[Any] | None = None
+    refusal: str | None = None
+    tool_calls: list[_Call] | None = None
+    function_call: _Function | None = None
+    annotations: list[Any] | None = None
+
+
+class _Choice(Struct):
+    index: int = 0
+    delta: _Delta | None = None
+    finish_reason: str | None = None
+    logprobs: Any = None
+
+
+class _Chunk(Struct):
+    id: str | None = None
+    model: str | None = None
+    created: int | float | None = None
+    choices: list[_Choice] | None = None
+    usage: dict[str, Any] | None = None
+    error: Any = None
+    object: str | None = None
+    detail: Any = None
+    type: str | None = None
+
+
+_chunks: msgspec.json.Decoder[_Chunk] = msgspec.json.Decoder(_Chunk)
+_NO_DELTA = _Delta()
+
+
+class _OpenCall:
+    """A call that is being received. It opens towards the reader once its name and id are known."""
+
+    __slots__ = ("_scanned", "_scanner", "closed", "id", "index", "kind", "legacy", "name", "pieces")
+
+    def __init__(self, kind: ToolKind, legacy: bool) -> None:
+        self.kind = kind
+        self.legacy = legacy
+        self.id = ""
+        self.name = ""
+        self.index = -1  # not opened yet
+        self.pieces: list[str] = []
+        self.closed = False
+        self._scanner = ObjectScanner()
+        self._scanned = 0
+
+    def is_whole(self) -> bool:
+        """Are the arguments a whole object, which nothing can continue? Looks only at pieces that came since."""
+        if self.kind == "custom":
+            return False
+        for piece in self.pieces[self._scanned :]:
+            self._scanner.feed(piece)
+        self._scanned = len(self.pieces)
+        return self._scanner.whole
+
+
+class ChatStreamDecoder:
+    def __init__(self, receipt: Receipt) -> None:
+        self._receipt = receipt
+        self._frames = SseReader()
+        self._events: list[Event] = []
+        self._started = self._ended = False
+        self._next = 0
+        self._text_kind: type[Block] | None = None  # the kind of the open text block
+        self._text_index = -1
+        self._citations: tuple[Citation, ...] = ()
+        self._calls: list[_OpenCall] = []
+        self._unclosed: list[_OpenCall] = []
+        self._by_index: dict[int, _OpenCall] = {}
+        self._by_id: dict[str, _OpenCall] = {}
+        self._usage: Usage | None = None
+        self._finish: str | None = None
+        self._refused = False
+
+    def feed(self, data: bytes) -> list[Event]:
+        if self._ended:
+            return []
+        try:
+            for _, payload in self._frames.feed(data):
+                self._read(payload)
+        except DecodeError as error:
+            self._fault(unreadable(error))
+        return self._flush()
+
+    def close(self) -> list[Event]:
+        if not self._ended:
+            try:
+                for _, payload in self._frames.close():
+                    self._read(payload)
+            except DecodeError:
+                pass  # the last frame was cut; whether that matters, the finish reason tells
+        if not self._ended:
+            if self._finish is None:
+                self._fault(truncated())
+            else:
+                self._end()
+        return self._flush()
+
+    def _flush(self) -> list[Event]:
+        events, self._events = self._events, []
+        return events
+
+    def _read(self, payload: bytes) -> None:
+        if self._ended:
+            return
+        if payload == b"[DONE]":
+            self._end() if self._started else self._fault(truncated("it held no response"))
+            return
+        chunk = json.typed(payload, _chunks)
+        if chunk.error or chunk.object == "error" or chunk.type == "error" or (chunk.detail and not chunk.choices):
+            self._fault(openai_error.read(json.decode_frame(payload), NAME))
+            return
+        if not self._started:
+            self._started = True
+            created = int(chunk.created) if chunk.created else None
+            self._events.append(Start(id=chunk.id or "", model=chunk.model or "", created=created))
+        if chunk.usage:
+            self._usage = decode_usage(Reader(chunk.usage, "$.usage"))
+        for choice in chunk.choices or ():
+            if choice.index:
+                self._receipt.loss(f"choices[{choice.index}]", "another candidate", "a stream carries one")
+                continue
+            self._read_delta(choice.delta or _NO_DELTA)
+            if choice.logprobs:
+                self._receipt.loss("choices[0].logprobs", "log probabilities", "no other API has them in a stream")
+            if choice.finish_reason:
+                self._finish = choice.finish_reason
+
+    def _read_delta(self, delta: _Delta) -> None:
+        reasoning = delta.reasoning_content or delta.reasoning
+        if isinstance(reasoning, str) and reasoning:
+            self._text(Thinking, reasoning)
+        if delta.content:
+            if isinstance(delta.content, str):
+                self._text(Text, delta.content)
+            else:
+                self._parts(delta.content)
+        if delta.refusal:
+            self._refused = True
+            self._text(Refusal, delta.refusal)
+        if delta.annotations:
+            citations, others = decode_annotations(delta.annotations)
+            self._citations += citations
+            if others:
+                self._receipt.loss("choices[0].delta.annotations", "annotations", "they are of an unknown type")
+        if delta.tool_calls:
+            for call in delta.tool_calls:
+                inner = call.function or call.custom or _Function()
+                kind: ToolKind = "custom" if call.custom is not None else "function"
+                self._call(self._find(call, inner, kind), call.id, inner)
+        if delta.function_call is not None:
+            legacy = self._calls[-1] if self._calls else self._new_call("function", legacy=True)
+            self._call(legacy, None, delta.function_call)
+
+    def _parts(self, parts: list[Any]) -> None:
+        """Content as a list of parts, as Mistral streams it: texts, and thinking that holds texts."""
+        for part in parts:
+            fields = part if isinstance(part, dict) else {}
+            if isinstance(fields.get("text"), str):
+                self._text(Text, fields["text"])
+            elif isinstance(fields.get("thinking"), list):
+                texts = [item.get("text") for item in fields["thinking"] if isinstance(item, dict)]
+                self._text(Thinking, "".join(text for text in texts if isinstance(text, str)))
+            else:
+                self._receipt.loss("choices[0].delta.content", "content part", "it is of an unknown type")
+
+    def _text(self, kind: type[Text] | type[Thinking] | type[Refusal], text: str) -> None:
+        if not text:
+            return
+        if self._text_kind is not kind:
+            self._close_text()
+            self._close_whole_calls()
+            self._text_kind = kind
+            self._text_index = self._open(kind(text=""))
+        self._events.append(Delta(self._text_index, text))
+
+    def _find(self, delta: _Call, inner: _Function, kind: ToolKind) -> _OpenCall:
+        if delta.id and delta.id in self._by_id:
+            return self._by_id[delta.id]
+        index = delta.index if delta.index is not None else (-1 if delta.id or not self._calls else None)
+        call = self._calls[-1] if index is None else self._by_index.get(index)
+        if call is None or (delta.id and call.id) or self._begins_again(call, delta, inner):
+            call = self._new_call(kind, legacy=False)
+            if index is not None:
+                self._by_index[index] = call
+        return call
+
+    @staticmethod
+    def _begins_again(call: _OpenCall, delta: _Call, inner: _Function) -> bool:
+        """A vendor without ids that gives every call the same index: a name after whole arguments is a new call."""
+        return not delta.id and not call.id and bool(inner.name) and bool(inner.arguments) and call.is_whole()
+
+    def _new_call(self, kind: ToolKind, legacy: bool) -> _OpenCall:
+        call = _OpenCall(kind, legacy)
+        self._close_text()
+        self._close_whole_calls()
+        self._calls.append(call)
+        self._unclosed.append(call)
+        return call
+
+    def _call(self, call: _OpenCall, call_id: str | None, inner: _Function) -> None:
+        if call_id and not call.id:
+            call.id = call_id
+            self._by_id[call_id] = call
+        if inner.name and call.index < 0 and inner.name != call.name:
+            call.name += inner.name
+        arguments = inner.arguments if inner.input is None else inner.input
+        if isinstance(arguments, dict):
+            arguments = json.encode_text(arguments)
+        if arguments:
+            if call.closed:
+                if arguments.strip():
+                    self._fault(unreadable(DecodeError("$.choices[0].delta.tool_calls", "arguments after their end")))
+                return
+            call.pieces.append(arguments)
+        if call.index >= 0:
+            if arguments:
+                self._events.append(Delta(call.index, arguments))
+        elif call.name and call.pieces and (call.id or call.legacy):
+            self._open_call(call)
+
+    def _open_call(self, call: _OpenCall) -> None:
+        native = {NAME: {"$legacy": True}} if call.legacy else {}
+        call.index = self._open(ToolCall(id=call.id, name=call.name, kind=call.kind, native=native))
+        if text := "".join(call.pieces):
+            self._events.append(Delta(call.index, text))
+
+    def _open(self, block: Block) -> int:
+        index = self._next
+        self._next += 1
+        self._events.append(Open(index, block))
+        return index
+
+    def _close_text(self) -> None:
+        if self._text_kind is not None:
+            citations = self._citations if self._text_kind is Text else ()
+            self._events.append(Close(index=self._text_index, citations=citations))
+            if citations:
+                self._citations = ()
+            self._text_kind = None
+
+    def _close_whole_calls(self) -> None:
+        """Close what can be closed before another block opens."""
+        for call in self._unclosed:
+            if call.index >= 0 and call.is_whole():
+                self._close_call(call)
+        self._unclosed = [call for call in self._unclosed if not call.closed]
+
+    def _close_call(self, call: _OpenCall) -> None:
+        call.closed = True
+        call.pieces.clear()
+        self._events.append(Close(index=call.index))
+
+    def _end(self) -> None:
+        self._close_text()
+        for call in self._calls:
+            if call.index < 0:
+                if not call.name:
+                    self._fault(unreadable(DecodeError("$.choices[0].delta.tool_calls", "a call without a name")))
+                    return
+                self._open_call(call)
+            if not call.closed:
+                self._close_call(call)
+        self._ended = True
+        reason = FINISH.get(self._finish or "stop", "other")
+        if reason == "end" and self._refused:
+            reason = "refusal"
+        self._events.append(Finish(stop=Stop(reason, self._finish), usage=self._usage))
+
+    def _fault(self, error: ApiError) -> None:
+        self._ended = True
+        self._events.append(Fault(error))

@@ -1,0 +1,132 @@
+"""Events to `chat.completion.chunk` streams, as the strictest client wants them.
+
+The role stands once, each call's id, type and name once, indices are dense, calls follow one another, usage comes last.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from toolglot.dialects.openai_chat.blocks import NAME, encode_annotation
+from toolglot.dialects.openai_chat.request import REASONING_FIELDS, is_legacy
+from toolglot.dialects.openai_chat.response import encode_stop, encode_usage
+from toolglot.events import Close, Delta, Event, Fault, Finish, Open, Start
+from toolglot.ir import Block, Refusal, Request, Text, Thinking, ToolCall, native_of
+from toolglot.receipt import Receipt
+from toolglot.wire import json, openai_error
+from toolglot.wire.sse import frame
+
+
+class ChatStreamEncoder:
+    def __init__(self, request: Request | None, receipt: Receipt) -> None:
+        options = native_of(request, NAME).get("stream_options") if request is not None else None
+        self._receipt = receipt
+        self._legacy = request is not None and is_legacy(request.tools)
+        self._wants_usage = request is None or (isinstance(options, dict) and bool(options.get("include_usage")))
+        self._base: dict[str, Any] = {}
+        self._head = self._tail = b""
+        self._block: Block | None = None
+        self._calls = -1  # index of the latest call
+        self._delta_head = b""
+        self._wrote_arguments = False
+        self._annotations: list[dict[str, Any]] = []
+        self._seen: list[Block] = []
+
+    def keepalive(self) -> bytes:
+        return b": keepalive\n\n"
+
+    def feed(self, event: Event) -> bytes:
+        match event:
+            case Delta(text=text):
+                return self._delta(text)
+            case Open(block=block):
+                return self._opened(block)
+            case Close():
+                return self._closed(event)
+            case Start():
+                return self._start(event)
+            case Finish():
+                return self._finish(event)
+            case Fault(error=error):
+                return frame(json.encode({"error": openai_error.write(error, NAME)}))
+
+    def _start(self, event: Start) -> bytes:
+        self._base = {
+            "id": event.id,
+            "object": "chat.completion.chunk",
+            "created": event.created or 0,
+            "model": event.model,
+        }
+        self._head = b"data: " + json.encode(self._base)[:-1] + b',"choices":[{"index":0,"delta":'
+        usage = b',"usage":null' if self._wants_usage else b""
+        self._tail = b',"logprobs":null,"finish_reason":null}]' + usage + b"}\n\n"
+        return self._frame(b'{"role":"assistant","content":""}')
+
+    def _frame(self, delta: bytes) -> bytes:
+        return self._head + delta + self._tail
+
+    def _opened(self, block: Block) -> bytes:
+        self._block = block
+        match block:
+            case ToolCall():
+                return self._open_call(block)
+            case Text():
+                self._delta_head = b'{"content":'
+            case Thinking():
+                field = native_of(block, NAME).get("$field", REASONING_FIELDS[0])
+                self._delta_head = b'{"%b":' % field.encode()
+            case Refusal():
+                self._seen.append(block)
+                self._delta_head = b'{"refusal":'
+            case _:
+                self._receipt.loss("content", type(block).__name__, "a Chat stream has no place for it")
+        return b""
+
+    def _open_call(self, call: ToolCall) -> bytes:
+        self._calls += 1
+        self._wrote_arguments = False
+        if self._legacy:
+            if self._calls:
+                self._receipt.loss("content", f"call of {call.name}", "the deprecated form has room for one call")
+                return b""
+            self._delta_head = b'{"function_call":{"arguments":'
+            return self._frame(json.encode({"function_call": {"name": call.name, "arguments": ""}}))
+        member, field = ("custom", "input") if call.kind == "custom" else ("function", "arguments")
+        self._delta_head = b'{"tool_calls":[{"index":%d,"%b":{"%b":' % (self._calls, member.encode(), field.encode())
+        first = {"index": self._calls, "id": call.id, "type": member, member: {"name": call.name, field: ""}}
+        return self._frame(json.encode({"tool_calls": [first]}))
+
+    def _delta(self, text: str) -> bytes:
+        block = self._block
+        if type(block) is not ToolCall:
+            return self._head + self._delta_head + json.encode(text) + b"}" + self._tail
+        self._wrote_arguments = True
+        if self._legacy:
+            return b"" if self._calls else self._frame(self._delta_head + json.encode(text) + b"}}")
+        return self._head + self._delta_head + json.encode(text) + b"}}]}" + self._tail
+
+    def _closed(self, event: Close) -> bytes:
+        block, self._block = self._block, None
+        for citation in event.citations:
+            if (annotation := encode_annotation(citation)) is not None:
+                self._annotations.append(annotation)
+            else:
+                self._receipt.loss("content", "citation", "Chat Completions can cite URLs only")
+        if isinstance(block, ToolCall) and block.kind == "function" and not self._wrote_arguments:
+            self._block = block
+            written = self._delta("{}")
+            self._block = None
+            return written
+        return b""
+
+    def _finish(self, event: Finish) -> bytes:
+        written = b""
+        if self._annotations:
+            # Once, and whole: the official accumulator cannot merge a list that comes in pieces.
+            written = self._frame(json.encode({"annotations": self._annotations}))
+        reason = encode_stop(event.stop, tuple(self._seen), self._legacy)
+        tail = self._tail.replace(b'"finish_reason":null', b'"finish_reason":' + json.encode(reason), 1)
+        written += self._head + b"{}" + tail
+        if self._wants_usage and event.usage is not None:
+            written += frame(json.encode({**self._base, "choices": [], "usage": encode_usage(event.usage)}))
+        return written + b"data: [DONE]\n\n"

@@ -1,0 +1,266 @@
+"""Items of `input` <-> messages, and what they share with the items of `output`.
+
+In a request one item is one `Message`; this module reads and writes those. `output.py` does the same for responses,
+where the blocks of all items stand in one row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from toolglot.dialects.openai_responses.parts import (
+    NAME,
+    absent,
+    decode_content,
+    decode_parts,
+    encode_cache,
+    encode_part,
+    encode_parts,
+    filled,
+    is_part,
+    is_plain,
+    own,
+    present,
+)
+from toolglot.ir import Block, Message, Opaque, Text, Thinking, ToolCall, ToolResult, native_of
+from toolglot.receipt import Receipt
+from toolglot.wire.reader import Reader, expected, keep
+
+Group = list[tuple[Block, str]]
+"""Blocks that make up one item, each with its path."""
+
+CALL_FIELDS = {"function_call": "arguments", "custom_tool_call": "input"}
+"""The items that are calls for the client to run, and where their arguments stand."""
+_RESULTS = {"function_call_output": "function", "custom_tool_call_output": "custom"}
+_FROM_CLIENT = {"mcp_approval_response", "compaction_trigger", "configuration_update"}
+
+
+def item_type(item: Reader) -> str:
+    """The type of an item. One without a type is a message if it has a role: the API allows this short form."""
+    kind = item.peek("type")
+    if kind is not None and not isinstance(kind, str):
+        raise expected(item.at("type"), "a string", kind)
+    return kind if kind is not None else "message" if "role" in item else ""
+
+
+def decode_input_item(item: Reader) -> Message:
+    kind = item_type(item)
+    if kind == "message":
+        return _decode_message(item)
+    if kind == "reasoning":
+        return Message(role="assistant", content=(decode_reasoning(item),))
+    if kind in CALL_FIELDS:
+        return Message(role="assistant", content=(decode_call(item, kind),))
+    if kind in _RESULTS:
+        return Message(role="tool", content=(_decode_result(item, kind),))
+    return Message(role=_opaque_role(item, kind), content=(Opaque(NAME, item.rest()),))
+
+
+def _opaque_role(item: Reader, kind: str) -> str:
+    role = item.peek("role")
+    if isinstance(role, str):
+        return role
+    return "user" if kind.endswith("_output") or kind in _FROM_CLIENT else "assistant"
+
+
+def _decode_message(item: Reader) -> Message:
+    lacking = absent(item, "type")
+    item.take("type")
+    role = item.need_text("role")
+    content = item.take("content")
+    shape = "absent" if content is None else "string" if isinstance(content, str) else None
+    blocks = decode_content(content, item.at("content"), role) if content is not None else ()
+    return Message(role=role, content=blocks, native=keep(NAME, item, absent=lacking, content=shape))
+
+
+def decode_reasoning(item: Reader) -> Thinking:
+    """Summary and reasoning text stay in `native` as they are: several parts cannot be told from their joined text."""
+    summary, content = _texts(item, "summary"), _texts(item, "content")
+    lacking = absent(item, "id", "summary")
+    item.take("type")
+    text = "\n\n".join([*summary, *content])
+    return Thinking(text=text, native=keep(NAME, item, absent=lacking, text=text_slot(summary, content)))
+
+
+def text_slot(summary: Iterable[str], content: Iterable[str]) -> str:
+    """Where the readable text of a reasoning item stands."""
+    return "content" if any(content) and not any(summary) else "summary"
+
+
+def _texts(item: Reader, key: str) -> list[str]:
+    parts = item.peek(key)
+    if parts is None:
+        return []
+    if not isinstance(parts, list):
+        raise expected(item.at(key), "an array", parts)
+    texts = (part.get("text") for part in parts if isinstance(part, dict))
+    return [text for text in texts if isinstance(text, str) and text]
+
+
+def decode_call(item: Reader, kind: str) -> ToolCall:
+    field = CALL_FIELDS[kind]
+    lacking = absent(item, "call_id", field, "id", "status")
+    item.take("type")
+    arguments = item.text(field)
+    return ToolCall(
+        id=item.text("call_id") or "",
+        name=item.need_text("name"),
+        arguments=arguments or "",
+        kind="custom" if kind == "custom_tool_call" else "function",
+        namespace=item.text("namespace"),
+        complete=item.peek("status") != "incomplete",
+        native=keep(NAME, item, absent=lacking, empty=arguments == "" or None),
+    )
+
+
+def _decode_result(item: Reader, kind: str) -> ToolResult:
+    lacking = absent(item, "call_id", "output")
+    item.take("type")
+    output = item.take("output")
+    content: tuple[Block, ...] = ()
+    if isinstance(output, list):
+        content = decode_parts(output, item.at("output"), "tool")
+    elif isinstance(output, str):
+        content = (Text(text=output),) if output else ()
+    elif output is not None:
+        raise expected(item.at("output"), "a string or an array", output)
+    name = item.text("name")
+    shape = {"absent": lacking, "parts": isinstance(output, list) or None, "named": name is not None or None}
+    return ToolResult(
+        call_id=item.text("call_id") or "",
+        content=content,
+        name=name,
+        kind="custom" if kind == "custom_tool_call_output" else "function",
+        native=keep(NAME, item, **shape),
+    )
+
+
+def notes_of(block: Block) -> dict[str, Any]:
+    notes = block.value if isinstance(block, Opaque) else native_of(block, NAME)
+    return dict(notes) if is_part(block) else {}
+
+
+def grouped(blocks: Iterable[tuple[Block, str]], *, join: bool) -> Iterator[Group]:
+    """The blocks item by item. Parts that note the same item belong together; if `join`, also those that note none."""
+    group: Group = []
+    for block, where in blocks:
+        if group and is_part(block) and is_part(group[-1][0]):
+            place = notes_of(block).get("$output")
+            if place == notes_of(group[-1][0]).get("$output") and (join or place is not None):
+                group.append((block, where))
+                continue
+        if group:
+            yield group
+        group = [(block, where)]
+    if group:
+        yield group
+
+
+def encode_message(message: Message, where: str, receipt: Receipt) -> list[dict[str, Any]]:
+    """The items of one message. A message that came from this API is one item; others may be several, in order."""
+    paths = ((block, f"{where}.content[{index}]") for index, block in enumerate(message.content))
+    groups = list(grouped(paths, join=True))
+    if not groups:
+        return [_encode_input_message(message, [], alone=True, receipt=receipt)]
+    items: list[dict[str, Any]] = []
+    for group in groups:
+        block, path = group[0]
+        if is_part(block):
+            items.append(_encode_input_message(message, group, alone=len(groups) == 1, receipt=receipt))
+        elif (item := _encode_input_block(block, path, receipt)) is not None:
+            items.append(item)
+    return items
+
+
+def _encode_input_message(message: Message, group: Group, *, alone: bool, receipt: Receipt) -> dict[str, Any]:
+    notes = native_of(message, NAME)
+    item_note = notes_of(group[0][0]).get("$item") if group else None
+    extra = own(message) if alone else {}
+    if isinstance(item_note, dict):
+        extra = {key: value for key, value in item_note.items() if not key.startswith("$")}
+    blocks = [block for block, _ in group]
+    # Text beside tool results is the user's.
+    role = "user" if message.role == "tool" and not alone else message.role
+    content: dict[str, Any] = {}
+    if notes.get("$content") == "string" and len(blocks) == 1 and is_plain(blocks[0]):
+        content["content"] = blocks[0].text if isinstance(blocks[0], Text) else ""
+    elif blocks or notes.get("$content") != "absent":
+        parts = (encode_part(block, role, path, receipt) for block, path in group if not is_empty(block))
+        content["content"] = [part for part in parts if part is not None]
+    return {**filled(message, type="message"), "role": role, **content, **extra}
+
+
+def is_empty(block: Block) -> bool:
+    return isinstance(block, Text) and not block.text and bool(native_of(block, NAME).get("$empty"))
+
+
+def _encode_input_block(block: Block, where: str, receipt: Receipt) -> dict[str, Any] | None:
+    match block:
+        case ToolCall():
+            return _encode_call(block, where, receipt)
+        case ToolResult():
+            return _encode_result(block, where, receipt)
+        case Thinking() if native_of(block, NAME):
+            _report_cache(block, where, receipt)
+            return {"type": "reasoning", **filled(block, summary=summary_parts(block.text)), **own(block)}
+        case Thinking():
+            receipt.loss(where, "reasoning", "the Responses API takes back only the reasoning items it has made")
+        case Opaque(dialect=dialect, value=value) if dialect == NAME and isinstance(value, dict):
+            return value
+        case _:
+            receipt.loss(where, type(block).__name__, "the Responses API has no item for it")
+    return None
+
+
+def summary_parts(text: str) -> list[dict[str, Any]]:
+    return [{"type": "summary_text", "text": text}] if text else []
+
+
+def _report_cache(block: ToolCall | Thinking, where: str, receipt: Receipt) -> None:
+    if block.cache is not None:
+        receipt.loss(f"{where}.cache", "cache breakpoint", "only content parts of the Responses API carry one")
+
+
+def arguments_text(call: ToolCall) -> str:
+    """The arguments as text. None are the empty object, unless they came as \"\" or the call was cut before them."""
+    empty = not call.arguments.strip() and call.kind == "function" and call.complete
+    return "{}" if empty and not native_of(call, NAME).get("$empty") else call.arguments
+
+
+def _encode_call(call: ToolCall, where: str, receipt: Receipt) -> dict[str, Any]:
+    _report_cache(call, where, receipt)
+    kind = "custom_tool_call" if call.kind == "custom" else "function_call"
+    text = arguments_text(call)
+    named = {"name": call.name, **present(namespace=call.namespace)}
+    identity = {"call_id": call.id} if call.id else filled(call, call_id="")
+    arguments = {CALL_FIELDS[kind]: text} if call.arguments else filled(call, **{CALL_FIELDS[kind]: text})
+    item = {"type": kind, **identity, **named, **arguments, **own(call)}
+    if not call.complete:
+        item["status"] = "incomplete"
+    return item
+
+
+def _encode_result(result: ToolResult, where: str, receipt: Receipt) -> dict[str, Any]:
+    notes = native_of(result, NAME)
+    if result.is_error:
+        receipt.loss(f"{where}.is_error", "error flag", "a tool output of the Responses API has none")
+    output: Any = None
+    if not notes.get("$parts") and result.cache is None and _is_bare(result.content):
+        output = "".join(block.text for block in result.content if isinstance(block, Text))
+    else:
+        output = encode_parts(result.content, "tool", f"{where}.content", receipt)
+        if result.cache is not None and output:
+            # The breakpoint stands behind the result, and so behind its last part.
+            output[-1] = {**output[-1], **encode_cache(result.cache)}
+    return {
+        "type": "custom_tool_call_output" if result.kind == "custom" else "function_call_output",
+        **({"call_id": result.call_id} if result.call_id else filled(result, call_id="")),
+        **(present(name=result.name) if notes.get("$named") else {}),
+        **({"output": output} if output else filled(result, output=output)),
+        **own(result),
+    }
+
+
+def _is_bare(content: tuple[Block, ...]) -> bool:
+    return not content or (len(content) == 1 and is_plain(content[0]))

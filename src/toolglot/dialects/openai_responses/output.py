@@ -1,0 +1,195 @@
+"""Items of a response's `output` <-> blocks.
+
+The blocks of all items stand in one row. A part of a message notes its item (`$output` is the item's place, `$item`
+its other fields), so that the parts of one message find together again.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from hashlib import sha256
+from typing import Any
+
+from toolglot.dialects.openai_responses.items import (
+    CALL_FIELDS,
+    Group,
+    arguments_text,
+    decode_call,
+    decode_reasoning,
+    grouped,
+    is_empty,
+    item_type,
+    notes_of,
+    summary_parts,
+)
+from toolglot.dialects.openai_responses.parts import (
+    NAME,
+    absent,
+    decode_content,
+    encode_part,
+    filled,
+    is_part,
+    own,
+    present,
+)
+from toolglot.ir import Block, Media, Native, Opaque, Text, Thinking, ToolCall, native_of, replace
+from toolglot.receipt import Receipt
+from toolglot.wire.reader import Reader
+
+
+def decode_output_item(item: Reader, place: int) -> list[Block]:
+    """The blocks of one item of a response."""
+    kind = item_type(item)
+    if kind == "message":
+        return _decode_output_message(item, place)
+    if kind == "reasoning":
+        return [decode_reasoning(item)]
+    if kind in CALL_FIELDS:
+        return [decode_call(item, kind)]
+    return [Opaque(NAME, item.rest())]
+
+
+def _decode_output_message(item: Reader, place: int) -> list[Block]:
+    lacking = absent(item, "content") or []
+    content = item.take("content")
+    parts = decode_content(content, item.at("content"), "assistant") if content is not None else ()
+    note = message_note(item, place, lacking)
+    # A message without parts still is a message.
+    return [with_note(part, note) for part in parts] or [empty_message(note)]
+
+
+def message_note(item: Reader, place: int, lacking: list[str] | None = None) -> dict[str, Any]:
+    """What the parts of a message note about it. Its content is theirs to say, if there is any."""
+    absentees = [*(lacking or ()), *(absent(item, "id", "type", "status", "role") or ())]
+    fields = {key: value for key, value in item.rest().items() if key != "type" and (key != "content" or not value)}
+    if fields.get("role") == "assistant":
+        del fields["role"]
+    if fields.get("content") == []:
+        del fields["content"]
+    return {"$output": place, "$item": {**fields, **present(**{"$absent": absentees or None})}}
+
+
+def with_note(block: Block, note: dict[str, Any]) -> Block:
+    if isinstance(block, Opaque):
+        return Opaque(NAME, {**block.value, **note})
+    return replace(block, native=noted(block.native, note))
+
+
+def noted(native: Native, note: dict[str, Any]) -> Native:
+    return {**native, NAME: {**native.get(NAME, {}), **note}}
+
+
+def empty_message(note: dict[str, Any]) -> Text:
+    return Text(text="", native={NAME: {"$empty": True, **note}})
+
+
+class ItemIds:
+    """Ids for items that have none, derived from the response's id and the item's place: never random."""
+
+    __slots__ = ("_stem", "_used")
+
+    def __init__(self, response_id: str) -> None:
+        stem = re.sub(r"[^A-Za-z0-9_-]", "_", response_id.removeprefix("resp_")) or "0"
+        # The API allows 64 characters; the prefix and the place need some of them.
+        self._stem = stem if len(stem) <= 48 else sha256(response_id.encode()).hexdigest()[:32]
+        self._used: set[str] = set()
+
+    def of(self, wanted: Any, prefix: str, place: int) -> str:
+        """The id the item wants, if it has one that no earlier item took, or a derived one."""
+        if isinstance(wanted, str) and wanted and wanted not in self._used:
+            self._used.add(wanted)
+            return wanted
+        return f"{prefix}_{self._stem}_{place}"
+
+
+def encode_output(blocks: tuple[Block, ...], ids: ItemIds, receipt: Receipt) -> list[dict[str, Any]]:
+    items: list[dict[str, Any]] = []
+    paths = ((block, f"content[{index}]") for index, block in enumerate(blocks))
+    for group in grouped(paths, join=False):
+        item_id = ids.of(wanted_id(group[0][0]), prefix_of(group[0][0]), len(items))
+        if (item := encode_output_item(group, item_id, receipt)) is not None:
+            items.append(item)
+    return items
+
+
+def wanted_id(block: Block) -> Any:
+    """The id that the block's item had when it came."""
+    if is_part(block):
+        note = notes_of(block).get("$item")
+        return note.get("id") if isinstance(note, dict) else None
+    return native_of(block, NAME).get("id")
+
+
+_PREFIXES: dict[type, str] = {Thinking: "rs", Media: "ig"}
+
+
+def prefix_of(block: Block) -> str:
+    if isinstance(block, ToolCall):
+        return "ctc" if block.kind == "custom" else "fc"
+    return _PREFIXES.get(type(block), "msg")
+
+
+def encode_output_item(group: Group, item_id: str, receipt: Receipt) -> dict[str, Any] | None:
+    """One item of `output`; None, with a line in the receipt, for what has no item here."""
+    block, where = group[0]
+    encoder = _OUTPUT.get(type(block))
+    if isinstance(block, Opaque) and not is_part(block):
+        if block.dialect == NAME and isinstance(block.value, dict):
+            return block.value
+        receipt.loss(where, "Opaque", "only its own API understands it")
+        return None
+    if encoder is not None:
+        return encoder(block, item_id)
+    if is_part(block) and (not isinstance(block, Media) or "$output" in notes_of(block)):
+        return _output_message(group, item_id, receipt)
+    if isinstance(block, Media) and block.kind == "image" and block.source.kind == "base64":
+        result = block.source.data
+        return {"id": item_id, "type": "image_generation_call", "status": "completed", "result": result}
+    receipt.loss(where, type(block).__name__, "a response of the Responses API has no item for it")
+    return None
+
+
+def _output_message(group: Group, item_id: str, receipt: Receipt) -> dict[str, Any]:
+    note = notes_of(group[0][0]).get("$item")
+    fields: dict[str, Any] = note if isinstance(note, dict) else {}
+    lacking = fields.get("$absent")
+    content: list[dict[str, Any]] = []
+    head = {"id": item_id, "type": "message", "status": "completed", "role": "assistant", "content": content}
+    kept = {key: value for key, value in head.items() if not isinstance(lacking, list) or key not in lacking}
+    for block, where in group:
+        if is_empty(block) or (part := encode_part(block, "assistant", where, receipt)) is None:
+            continue
+        content.append({**part, **filled(block, logprobs=[]), **own(block)} if isinstance(block, Text) else part)
+    listed = {"content": content} if content else {}
+    return {**kept, **{key: value for key, value in fields.items() if not key.startswith("$")}, **listed}
+
+
+def _output_reasoning(block: Any, item_id: str) -> dict[str, Any]:
+    return {
+        **filled(block, id=item_id),
+        "type": "reasoning",
+        **filled(block, summary=summary_parts(block.text)),
+        **own(block),
+    }
+
+
+def _output_call(call: Any, item_id: str) -> dict[str, Any]:
+    kind = "custom_tool_call" if call.kind == "custom" else "function_call"
+    head = filled(call, id=item_id, status="completed")
+    text = arguments_text(call)
+    item = {
+        **head,
+        "type": kind,
+        **({"call_id": call.id} if call.id else filled(call, call_id="")),
+        "name": call.name,
+        **present(namespace=call.namespace),
+        **({CALL_FIELDS[kind]: text} if call.arguments else filled(call, **{CALL_FIELDS[kind]: text})),
+        **own(call),
+    }
+    if not call.complete:
+        item["status"] = "incomplete"
+    return item
+
+
+_OUTPUT: dict[type, Callable[[Any, str], dict[str, Any]]] = {Thinking: _output_reasoning, ToolCall: _output_call}

@@ -1,0 +1,249 @@
+"""`POST /v1/responses`: the request body <-> `Request`.
+
+- `instructions` is a leading system message with the note `$from`. A request from another dialect writes its first
+  system message there if it is one plain text; system text of any other shape, or place, is an item.
+- `reasoning`: `effort` is carried as the word it is, and `none` also means mode `off`; a `summary` of any kind means
+  `show` (its kind is a note). Written back, mode `off` without an effort is effort `none`, and `show` asks for an
+  `auto` summary.
+- `user` is `safety_identifier`, or the deprecated `user` where only that came.
+- Two defaults of this API differ from all others and are therefore written out for requests from other dialects:
+  `strict: false` on functions and `store: false` (what is not said is stored).
+"""
+
+from __future__ import annotations
+
+from hashlib import sha256
+from typing import Any
+
+from toolglot.dialects.openai_responses.items import decode_input_item, encode_message
+from toolglot.dialects.openai_responses.parts import NAME, absent, filled, is_plain, own, present
+from toolglot.dialects.openai_responses.tools import (
+    decode_choice,
+    decode_tools,
+    encode_choice,
+    encode_tools,
+    offered,
+    tools_in_items,
+)
+from toolglot.ir import Message, Reasoning, Request, ResponseFormat, Text, native_of, replace
+from toolglot.receipt import Receipt
+from toolglot.wire import json
+from toolglot.wire.reader import Reader, document, expected, keep
+
+MAX_IDENTIFIER = 64
+"""Characters of a `safety_identifier`."""
+
+_UNWRITABLE = ("top_k", "seed", "presence_penalty", "frequency_penalty", "stop", "candidates", "cache")
+_FORMATS = {"text": "text", "json_object": "json", "json_schema": "json_schema"}
+_FORMAT_NAMES = {kind: name for name, kind in _FORMATS.items()}
+
+
+def path(request: Request) -> str:
+    return "/v1/responses"
+
+
+def decode_request(data: bytes) -> Request:
+    body = document(data)
+    shape: dict[str, Any] = {"absent": absent(body, "store")}
+    listed = decode_tools(body.objects("tools")) if body.peek("tools") else []
+    messages, brought, shape["input"] = _decode_input(body)
+    if isinstance(body.peek("instructions"), str):  # a prompt template may put a list of items here: it rides along
+        text = Text(text=body.need_text("instructions"))
+        messages = (Message(role="system", content=(text,), native={NAME: {"$from": "instructions"}}), *messages)
+    user_name = "safety_identifier" if "safety_identifier" in body else "user"
+    user, stream = body.text(user_name), body.flag("stream")
+    shape |= {"user": user_name if user is not None else None, "stream": False if stream is False else None}
+    choice = body.take("tool_choice")
+    response_format, verbosity = _decode_text(body)
+    fields: dict[str, Any] = {
+        "model": body.need_text("model") if body.peek("model") else "",
+        "tools": offered(listed, brought),
+        "tool_choice": decode_choice(choice, body.at("tool_choice")) if choice is not None else None,
+        "parallel_tool_calls": body.flag("parallel_tool_calls"),
+        "max_output_tokens": body.integer("max_output_tokens"),
+        "temperature": body.number("temperature"),
+        "top_p": body.number("top_p"),
+        "response_format": response_format,
+        "reasoning": _decode_reasoning(body),
+        "verbosity": verbosity,
+        "user": user,
+        "metadata": _decode_metadata(body),
+        "service_tier": body.text("service_tier"),
+        "stream": bool(stream),
+    }
+    return Request(messages=messages, native=keep(NAME, body, **shape), **fields)
+
+
+def _decode_input(body: Reader) -> tuple[tuple[Message, ...], list[Any], str]:
+    """The messages, the tools that stand among them, and the shape of `input`."""
+    value = body.take("input")
+    if value is None:
+        return (), [], "absent"
+    if isinstance(value, str):
+        return (Message(role="user", content=(Text(text=value),)),), [], "string"
+    if not isinstance(value, list):
+        raise expected(body.at("input"), "a string or an array", value)
+    where = body.at("input")
+    brought = tools_in_items(value, where)
+    return (
+        tuple(decode_input_item(Reader(item, f"{where}[{index}]")) for index, item in enumerate(value)),
+        brought,
+        "items",
+    )
+
+
+def _decode_reasoning(body: Reader) -> Reasoning | None:
+    reasoning = body.object("reasoning")
+    if reasoning is None:
+        return None
+    effort, summary = reasoning.text("effort"), reasoning.text("summary")
+    return Reasoning(
+        mode="off" if effort == "none" else None,
+        effort=effort,
+        show=True if summary is not None else None,
+        native=keep(NAME, reasoning, summary=summary, given=True),
+    )
+
+
+def _encode_reasoning(reasoning: Reasoning | None, receipt: Receipt) -> dict[str, Any] | None:
+    if reasoning is None:
+        return None
+    if reasoning.budget_tokens is not None:
+        receipt.loss("reasoning.budget_tokens", str(reasoning.budget_tokens), "the Responses API knows efforts only")
+    notes = native_of(reasoning, NAME)
+    effort = "none" if reasoning.effort is None and reasoning.mode == "off" else reasoning.effort
+    summary = notes.get("$summary", "auto") if reasoning.show else None
+    fields = {**present(effort=effort, summary=summary), **own(reasoning)}
+    return fields if fields or notes.get("$given") else None
+
+
+def _decode_text(body: Reader) -> tuple[ResponseFormat | None, str | None]:
+    """`text`: what is understood is taken, and the rest stays where it was."""
+    text = body.object("text")
+    if text is None:
+        return None, None
+    verbosity = text.text("verbosity")
+    wanted: ResponseFormat | None = None
+    value = text.peek("format")
+    if isinstance(value, dict) and value.get("type") in list(_FORMATS):
+        wanted = _decode_format(Reader(text.take("format"), text.at("format")))
+    if text.rest() or (wanted is None and verbosity is None):
+        body.rest()["text"] = text.rest()
+    return wanted, verbosity
+
+
+def _decode_format(fields: Reader) -> ResponseFormat:
+    lacking = absent(fields, "name")
+    kind = fields.need_text("type")
+    if kind != "json_schema":
+        return ResponseFormat(kind="json" if kind == "json_object" else "text", native=keep(NAME, fields))
+    return ResponseFormat(
+        kind="json_schema",
+        name=fields.text("name"),
+        description=fields.text("description"),
+        schema=fields.take("schema"),
+        strict=fields.flag("strict"),
+        native=keep(NAME, fields, absent=lacking),
+    )
+
+
+def _encode_text(request: Request, rest: Any) -> dict[str, Any] | None:
+    wanted = request.response_format
+    fields: dict[str, Any] = {}
+    if wanted is not None:
+        named = {"name": wanted.name} if wanted.name is not None else filled(wanted, name="response")
+        fields["format"] = {
+            "type": _FORMAT_NAMES[wanted.kind],
+            **(named if wanted.kind == "json_schema" else {}),
+            **present(description=wanted.description, schema=wanted.schema, strict=wanted.strict),
+            **own(wanted),
+        }
+    fields |= present(verbosity=request.verbosity)
+    if isinstance(rest, dict):
+        return {**rest, **fields}
+    return fields or None
+
+
+def _decode_metadata(body: Reader) -> dict[str, str] | None:
+    value = body.peek("metadata")
+    if not isinstance(value, dict) or not all(isinstance(item, str) for item in value.values()):
+        return None
+    body.take("metadata")
+    return value
+
+
+def encode_request(request: Request, receipt: Receipt) -> bytes:
+    return json.encode(request_fields(request, receipt))
+
+
+def request_fields(request: Request, receipt: Receipt) -> dict[str, Any]:
+    """The request body. What only this API knows comes before `input`, so that a longer history extends the bytes."""
+    notes, rest = native_of(request, NAME), own(request)
+    for name in _UNWRITABLE:
+        if getattr(request, name) not in (None, ()):
+            receipt.loss(name, str(getattr(request, name)), "the Responses API has no such parameter")
+    instructions, messages = _split_instructions(request)
+    tools = encode_tools(request, receipt)
+    fields = present(
+        model=request.model or None,
+        instructions=instructions,
+        tools=tools or None,
+        tool_choice=encode_choice(request, receipt),
+        parallel_tool_calls=request.parallel_tool_calls,
+        max_output_tokens=request.max_output_tokens,
+        temperature=request.temperature,
+        top_p=request.top_p,
+        reasoning=_encode_reasoning(request.reasoning, receipt),
+        text=_encode_text(request, rest.get("text")),
+        **_encode_user(request, receipt),
+        metadata=request.metadata,
+        service_tier=request.service_tier,
+        stream=request.stream or notes.get("$stream"),
+    )
+    others = {**filled(request, store=False), **rest, **fields}
+    return {**fields, **others, **_encode_input(request, messages, receipt)}
+
+
+def _encode_user(request: Request, receipt: Receipt) -> dict[str, str]:
+    user, name = request.user, native_of(request, NAME).get("$user")
+    if user is None:
+        return {}
+    if isinstance(name, str):
+        return {name: user}
+    if len(user) > MAX_IDENTIFIER:
+        receipt.note("user", "hashed", f"an identifier has at most {MAX_IDENTIFIER} characters")
+        user = sha256(user.encode()).hexdigest()
+    return {"safety_identifier": user}
+
+
+def _split_instructions(request: Request) -> tuple[str | None, list[tuple[int, Message]]]:
+    """The text for `instructions`, and the messages that stand in `input`, with their places."""
+    messages = list(enumerate(request.messages))
+    if not messages:
+        return None, []
+    first = messages[0][1]
+    marked = native_of(first, NAME).get("$from") == "instructions"
+    free = "$input" not in native_of(request, NAME) and first.role == "system"
+    if (marked or free) and len(first.content) == 1 and is_plain(first.content[0]):
+        block = first.content[0]
+        assert isinstance(block, Text)
+        return block.text, messages[1:]
+    return None, messages
+
+
+def _encode_input(request: Request, messages: list[tuple[int, Message]], receipt: Receipt) -> dict[str, Any]:
+    shape = native_of(request, NAME).get("$input")
+    if shape == "absent" and not messages:
+        return {}
+    if shape == "string" and len(messages) == 1:
+        content = messages[0][1].content
+        if len(content) == 1 and isinstance(content[0], Text) and is_plain(content[0]):
+            return {"input": content[0].text}
+    items = [item for index, message in messages for item in encode_message(message, f"messages[{index}]", receipt)]
+    return {"input": items}
+
+
+def without_history(request: Request) -> Request:
+    """The same request without its conversation: what a response repeats of it."""
+    leading = [message for message in request.messages[:1] if native_of(message, NAME).get("$from") == "instructions"]
+    return replace(request, messages=tuple(leading))

@@ -1,0 +1,267 @@
+"""A `response` object <-> `Response`.
+
+A response that came from this API notes it (`$response`) and is written back with the fields it had. For any other
+the object is filled up to what the official clients' types demand, with the client's own request repeated in it.
+"""
+
+from __future__ import annotations
+
+from copy import deepcopy
+from typing import Any
+
+from msgspec import Raw, Struct
+
+from toolglot.dialects.openai_responses.errors import decode_failure
+from toolglot.dialects.openai_responses.output import ItemIds, decode_output_item, encode_output
+from toolglot.dialects.openai_responses.parts import NAME, absent, filled, own, present
+from toolglot.dialects.openai_responses.request import request_fields, without_history
+from toolglot.errors import DecodeError, UpstreamError
+from toolglot.ir import (
+    Block,
+    Native,
+    Refusal,
+    Request,
+    Response,
+    Stop,
+    StopReason,
+    ToolCall,
+    Usage,
+    native_of,
+)
+from toolglot.receipt import Receipt
+from toolglot.wire import json, openai_error
+from toolglot.wire.reader import Reader, expected, keep
+
+_REASONS: dict[str, StopReason] = {"max_output_tokens": "length", "content_filter": "filtered"}
+_DETAILS: dict[StopReason, str] = {
+    "length": "max_output_tokens",
+    "context_full": "max_output_tokens",
+    "filtered": "content_filter",
+}
+
+# What a response repeats of its request, and what the API puts there when the request was silent.
+_REPEATED: dict[str, Any] = {
+    "background": False,
+    "instructions": None,
+    "max_output_tokens": None,
+    "max_tool_calls": None,
+    "metadata": {},
+    "parallel_tool_calls": True,
+    "previous_response_id": None,
+    "prompt_cache_key": None,
+    "reasoning": {"effort": None, "summary": None},
+    "safety_identifier": None,
+    "service_tier": "default",
+    "store": True,
+    "temperature": 1.0,
+    "text": {"format": {"type": "text"}},
+    "tool_choice": "auto",
+    "tools": [],
+    "top_logprobs": 0,
+    "top_p": 1.0,
+    "truncation": "disabled",
+    "user": None,
+}
+
+
+# What says nothing that the IR does not: it repeats the request, or the end of the response. It is a note on shape.
+_TOLD = frozenset(_REPEATED) | {
+    "completed_at",
+    "conversation",
+    "error",
+    "frequency_penalty",
+    "image",
+    "incomplete_details",
+    "object",
+    "presence_penalty",
+    "prompt",
+    "prompt_cache_options",
+    "prompt_cache_retention",
+    "status",
+}
+
+NO_ID = "resp_0"
+"""The id of a response that came without one: clients demand that there is one."""
+
+
+class Envelope(Struct, frozen=True):
+    """A response object without its output."""
+
+    id: str
+    model: str
+    created: int | None
+    usage: Usage | None
+    status: str
+    reason: str | None
+    native: Native
+
+
+def decode_response(data: bytes) -> Response:
+    """The response in this document.
+
+    Raises:
+        DecodeError: it is not a response.
+        UpstreamError: it is one that failed, or an error envelope.
+    """
+    value = json.decode(data)
+    if openai_error.is_error(value) or (isinstance(value, dict) and value.get("status") == "failed"):
+        raise UpstreamError(decode_failure(value))
+    body = Reader(value)
+    if absent(body, "output"):
+        raise DecodeError(body.at("output"), "this array is required")
+    output = take_output(body)
+    envelope = decode_envelope(body)
+    blocks: list[Block] = []
+    for place, item in enumerate(output):
+        blocks.extend(decode_output_item(item, place))
+    return Response(
+        id=envelope.id,
+        model=envelope.model,
+        content=tuple(blocks),
+        stop=decode_stop(
+            envelope,
+            called=any(isinstance(block, ToolCall) for block in blocks),
+            refused=any(isinstance(block, Refusal) for block in blocks),
+        ),
+        usage=envelope.usage,
+        created=envelope.created,
+        native=envelope.native,
+    )
+
+
+def take_output(body: Reader) -> list[Reader]:
+    """The items. An empty list stays with the rest."""
+    return body.objects("output") if body.peek("output") else []
+
+
+def decode_envelope(body: Reader) -> Envelope:
+    lacking = absent(body, "id", "model", "created_at", "usage")
+    details = body.peek("incomplete_details")
+    reason = details.get("reason") if isinstance(details, dict) else None
+    status = body.peek("status")
+    created = body.peek("created_at")
+    if created is not None and type(created) not in (int, float):
+        raise expected(body.at("created_at"), "a number", created)
+    if type(created) is int:  # a fraction of a second stays with the rest
+        body.take("created_at")
+    usage = body.object("usage")
+    response_id, model, rest = body.text("id"), body.text("model"), body.rest()
+    told = {key: rest.pop(key) for key in list(rest) if key in _TOLD}
+    return Envelope(
+        id=response_id or "",
+        model=model or "",
+        created=int(created) if created is not None else None,
+        usage=decode_usage(usage) if usage is not None else None,
+        status=status if isinstance(status, str) else "completed",
+        reason=reason if isinstance(reason, str) else None,
+        native=keep(NAME, body, response=told, absent=lacking),
+    )
+
+
+def decode_stop(envelope: Envelope, *, called: bool, refused: bool) -> Stop:
+    """Why the model stopped. No word on the wire says that it waits for tool results: the calls themselves do."""
+    if envelope.status == "incomplete":
+        return Stop(_REASONS.get(envelope.reason or "", "other"), envelope.reason or envelope.status)
+    if envelope.status != "completed":
+        return Stop("other", envelope.status)
+    return Stop("tool_calls" if called else "refusal" if refused else "end", envelope.status)
+
+
+def decode_usage(usage: Reader) -> Usage:
+    original = deepcopy(usage.rest())
+    before, after = usage.object("input_tokens_details"), usage.object("output_tokens_details")
+    return Usage(
+        input_tokens=usage.integer("input_tokens") or 0,
+        output_tokens=usage.integer("output_tokens") or 0,
+        cached_tokens=(before and before.integer("cached_tokens")) or 0,
+        cache_write_tokens=(before and before.integer("cache_write_tokens")) or 0,
+        reasoning_tokens=(after and after.integer("reasoning_tokens")) or 0,
+        native={NAME: {"$usage": original}},
+    )
+
+
+def encode_usage(usage: Usage | None) -> dict[str, Any] | None:
+    if usage is None:
+        return None
+    original = native_of(usage, NAME).get("$usage")
+    # What came is written again only while it still says the same.
+    if isinstance(original, dict) and decode_usage(Reader(deepcopy(original))) == usage:
+        return original
+    return {
+        "input_tokens": usage.input_tokens,
+        "input_tokens_details": {
+            "cached_tokens": usage.cached_tokens,
+            "cache_write_tokens": usage.cache_write_tokens,
+        },
+        "output_tokens": usage.output_tokens,
+        "output_tokens_details": {"reasoning_tokens": usage.reasoning_tokens},
+        "total_tokens": usage.input_tokens + usage.output_tokens,
+    }
+
+
+def repeated(request: Request | None) -> dict[str, Any]:
+    """What the response says of its request, encoded once: a stream writes it three times."""
+    said = request_fields(without_history(request), Receipt()) if request is not None else {}
+    fields: dict[str, Any] = {}
+    for key, default in _REPEATED.items():
+        value = said.get(key)
+        if value is None:
+            value = default
+        elif isinstance(default, dict) and isinstance(value, dict):
+            value = {**default, **value}
+        fields[key] = Raw(json.encode(value))
+    return fields
+
+
+def encode_response(response: Response, request: Request | None, receipt: Receipt) -> bytes:
+    output = encode_output(response.content, ItemIds(response.id), receipt)
+    repeats = repeated(request) if is_foreign(response) else {}
+    refused = any(isinstance(block, Refusal) for block in response.content)
+    return json.encode(finished(response, output, repeats, receipt, refused=refused))
+
+
+def is_foreign(response: Response) -> bool:
+    return not isinstance(native_of(response, NAME).get("$response"), dict)
+
+
+def finished(
+    response: Response, output: list[Any], repeats: dict[str, Any], receipt: Receipt, *, refused: bool
+) -> dict[str, Any]:
+    """The object of a response that has ended, with these items; whether a refusal is among them, its writer knows."""
+    usage = encode_usage(response.usage)
+    if is_foreign(response):
+        head = response_head(response.id, response.created, response.model)
+        end = ending(response.stop, receipt, refused=refused)
+        return {**head, **end, **repeats, "output": output, "usage": usage}
+    rest = {**native_of(response, NAME)["$response"], **own(response)}
+    identity = filled(response, id=response.id, created_at=response.created, model=response.model)
+    listed = {"output": output} if output or "output" not in rest else {}
+    return {**identity, **rest, **listed, **present(usage=usage)}
+
+
+def unfinished(
+    response_id: str, created: int | None, model: str, repeats: dict[str, Any], output: list[Any], error: Any = None
+) -> dict[str, Any]:
+    """The object of a response that is still being made, or that failed on the way."""
+    status = {"status": "in_progress" if error is None else "failed", "error": error, "incomplete_details": None}
+    return {**response_head(response_id, created, model), **status, **repeats, "output": output, "usage": None}
+
+
+def response_head(response_id: str, created: int | None, model: str) -> dict[str, Any]:
+    return {"id": response_id or NO_ID, "object": "response", "created_at": created or 0, "model": model}
+
+
+def ending(stop: Stop, receipt: Receipt, *, refused: bool) -> dict[str, Any]:
+    """`status`, `error` and `incomplete_details`. A refusal without a refusal part (`refused`) is a filtered answer."""
+    if stop.reason == "malformed_call":
+        message = stop.detail or "The model tried a tool call that its server could not read"
+        error = {"code": "server_error", "message": message}
+        return {"status": "failed", "error": error, "incomplete_details": None}
+    if stop.reason == "pause":
+        receipt.loss("stop", "pause", "the Responses API cannot say that a turn is to be sent back to go on")
+    if stop.sequence is not None:
+        receipt.note("stop.sequence", stop.sequence, "the Responses API does not tell which stop sequence was met")
+    reason = _DETAILS.get("filtered" if stop.reason == "refusal" and not refused else stop.reason)
+    if reason is None:
+        return {"status": "completed", "error": None, "incomplete_details": None}
+    return {"status": "incomplete", "error": None, "incomplete_details": {"reason": reason}}

@@ -1,0 +1,361 @@
+"""The event stream of a response -> events.
+
+Servers differ in which events they send: argument text may come in deltas, only in `…arguments.done`, only in
+`output_item.done`, or only in `response.completed` (litellm #25321). Every later form therefore *settles* a block: it
+adds what the deltas have not said yet, and nothing when they said it all.
+
+A block closes when its item is done, because only then the fields of the item are final.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from toolglot.dialects.openai_responses.errors import decode_failure
+from toolglot.dialects.openai_responses.items import CALL_FIELDS, decode_call, item_type
+from toolglot.dialects.openai_responses.output import decode_output_item, message_note
+from toolglot.dialects.openai_responses.parts import NAME
+from toolglot.dialects.openai_responses.response import decode_envelope, decode_stop, take_output
+from toolglot.dialects.openai_responses.stream_state import (
+    EMPTY_REFUSAL,
+    EMPTY_TEXT,
+    SILENT,
+    Blocks,
+    Frame,
+    Item,
+    Piece,
+    empty_part,
+    read_frame,
+    read_object,
+    text_of,
+)
+from toolglot.errors import ApiError, DecodeError, truncated, unreadable
+from toolglot.events import Event, Fault, Finish
+from toolglot.ir import Refusal, Text, Thinking, replace
+from toolglot.receipt import Receipt
+from toolglot.wire import json, openai_error
+from toolglot.wire.reader import Reader
+from toolglot.wire.sse import SseReader
+
+
+class ResponsesStreamDecoder:
+    __slots__ = ("_all", "_blocks", "_ended", "_items", "_known", "_receipt", "_sse")
+
+    def __init__(self, receipt: Receipt) -> None:
+        self._receipt = receipt
+        self._sse = SseReader()
+        self._blocks = Blocks(receipt)
+        self._all: list[Item] = []
+        self._items: dict[int | str | None, Item] = {}  # by place, or by id where a server tells no place
+        self._known: dict[tuple[str, str], Item] = {}  # by item id and by call id
+        self._ended = False
+
+    def feed(self, data: bytes) -> list[Event]:
+        if not self._ended:
+            try:
+                for name, frame in self._sse.feed(data):
+                    self._read(name, frame)
+            except DecodeError as error:
+                self._fault(unreadable(error))
+        return self._blocks.take()
+
+    def close(self) -> list[Event]:
+        if not self._ended:
+            try:
+                for name, frame in self._sse.close():
+                    self._read(name, frame)
+            except DecodeError:
+                pass  # cut in the middle of a frame: the fault below says so
+            self._fault(truncated())
+        return self._blocks.take()
+
+    def _fault(self, error: ApiError) -> None:
+        if not self._ended:
+            self._ended = True
+            self._blocks.events.append(Fault(error))
+
+    def _read(self, name: bytes, data: bytes) -> None:
+        if self._ended or data == b"[DONE]" or not data.strip():
+            return
+        frame = read_frame(data)
+        kind = frame.type or name.decode("utf-8", "replace")
+        handler = _HANDLERS.get(kind)
+        if handler is not None:
+            handler(self, frame)
+        elif not kind.startswith(SILENT):
+            self._unknown(kind, json.decode_frame(data))
+
+    def _unknown(self, kind: str, value: Any) -> None:
+        if kind in ("error", "response.error") or openai_error.is_error(value):
+            self._fault(decode_failure(value))
+        else:
+            self._receipt.loss("stream", f"event {kind or 'without a type'}", "its meaning is not known")
+
+    # The response as a whole
+
+    def _created(self, frame: Frame) -> None:
+        if not self._blocks.started:
+            envelope = decode_envelope(read_object(frame.response, "$.response"))
+            self._blocks.start(envelope.id, envelope.model, envelope.created)
+
+    def _ending(self, frame: Frame) -> None:
+        body = read_object(frame.response, "$.response")
+        if body.peek("status") == "failed" or frame.type == "response.failed":
+            self._fault(decode_failure({**body.rest(), "object": "response"}))
+            return
+        if frame.type == "response.incomplete" and not isinstance(body.peek("status"), str):
+            body.rest()["status"] = "incomplete"
+        output = take_output(body)
+        envelope = decode_envelope(body)
+        self._blocks.start(envelope.id, envelope.model, envelope.created)
+        for place, fields in enumerate(output):
+            self._finish_item(self._match(fields, place), fields)
+        for item in self._all:
+            self._abandon(item, cut=envelope.status != "completed")
+        stop = decode_stop(envelope, called=self._blocks.called, refused=self._blocks.refused)
+        self._blocks.events.append(Finish(stop=stop, usage=envelope.usage, native=envelope.native))
+        self._ended = True
+
+    # Items
+
+    def _item_added(self, frame: Frame) -> None:
+        fields = read_object(frame.item, "$.item")
+        key = frame.output_index if frame.output_index is not None else fields.peek("id")
+        before = self._items.get(key) if isinstance(key, int | str) else None
+        if before is not None and not before.done and before.fields.get("id") == fields.peek("id"):
+            return  # told twice
+        if before is not None:
+            self._abandon(before, cut=False)
+        item = self._add(fields, frame.output_index)
+        if item.kind in CALL_FIELDS and isinstance(fields.peek("name"), str) and fields.peek("call_id"):
+            self._blocks.open_call(item, decode_call(Reader(dict(item.fields)), item.kind))
+
+    def _add(self, fields: Reader, place: int | None) -> Item:
+        """Note a new item. Its fields are still to be read: they are copied."""
+        item = Item(dict(fields.rest()), item_type(fields), len(self._all) if place is None else place)
+        self._all.append(item)
+        item_id, call_id = fields.peek("id"), fields.peek("call_id")
+        self._items[place if place is not None else item_id if isinstance(item_id, str) else item.place] = item
+        if isinstance(item_id, str) and item_id:
+            self._known["id", item_id] = item
+        if isinstance(call_id, str) and call_id and item.kind in CALL_FIELDS:
+            self._known["call", call_id] = item
+        return item
+
+    def _match(self, fields: Reader, place: int) -> Item:
+        """The item that an entry of the final output is: by its ids, which some servers change, or else by place."""
+        for key in (("call", fields.peek("call_id")), ("id", fields.peek("id"))):
+            if isinstance(key[1], str) and key in self._known:
+                return self._known[key]
+        item = self._items.get(place)
+        if item is not None and item.kind == item_type(fields):
+            return item
+        return self._add(fields, place if item is None else None)
+
+    def _item_of(self, frame: Frame, kind: str) -> Item | None:
+        """The item that a delta belongs to. One that was never announced begins with its first delta."""
+        item = self._items.get(frame.output_index if frame.output_index is not None else frame.item_id)
+        if item is not None and item.kind != kind and frame.item_id:
+            item = self._known.get(("id", frame.item_id), item)
+        if item is not None:
+            if item.kind == kind:
+                return item
+            self._receipt.loss("stream", f"{frame.type} in an item of type {item.kind}", "it does not belong there")
+            return None
+        announced = {"type": kind} | ({"id": frame.item_id} if frame.item_id else {})
+        return self._add(Reader(announced), frame.output_index)
+
+    def _item_done(self, frame: Frame) -> None:
+        fields = read_object(frame.item, "$.item")
+        item_id = fields.peek("id")
+        named = item_id if isinstance(item_id, str) else None
+        item = self._items.get(frame.output_index if frame.output_index is not None else named)
+        if item is None or (item.done and item.fields.get("id") != item_id):
+            item = self._add(fields, frame.output_index)
+        self._finish_item(item, fields)
+
+    def _finish_item(self, item: Item, fields: Reader) -> None:
+        """The item is whole: settle and close its blocks, and write those that have not come at all."""
+        if item.done:
+            return
+        item.done = True
+        item.fields = dict(fields.rest())
+        for place, block in enumerate(decode_output_item(fields, item.place)):
+            piece = item.pieces.get(place)
+            if piece is None:
+                self._blocks.whole(item, place, block)
+            else:
+                self._blocks.settle(piece, text_of(block))
+                self._blocks.close(piece, block)
+        self._abandon(item, cut=False)
+
+    def _abandon(self, item: Item, *, cut: bool) -> None:
+        """Close what is still open of an item about which nothing more will be said."""
+        if not item.done and not item.pieces and item.kind != "message":
+            self._emerge(item)
+        item.done = True
+        for piece in item.pieces.values():
+            if piece.open:
+                whole = not cut and (item.kind != "function_call" or json.object_of("".join(piece.texts)) is not None)
+                self._blocks.abandon(piece, complete=whole or item.kind not in CALL_FIELDS)
+
+    def _emerge(self, item: Item) -> None:
+        """Write an item of which nothing could be written before, as far as it is known."""
+        if item.kind not in CALL_FIELDS:
+            self._finish_item(item, Reader(dict(item.fields)))
+        elif isinstance(item.fields.get("name"), str):
+            self._blocks.open_call(item, decode_call(Reader(dict(item.fields)), item.kind))
+        else:
+            self._receipt.loss("stream", f"a {item.kind} without a name", "nobody can run it")
+
+    # Parts of messages
+
+    def _part(self, frame: Frame, empty: Text | Refusal) -> Piece | None:
+        item = self._item_of(frame, "message")
+        if item is None:
+            return None
+        place = frame.content_index or 0
+        piece = item.pieces.get(place)
+        if piece is None:
+            note = message_note(Reader(dict(item.fields)), item.place)
+            piece = self._blocks.open(item, place, replace(empty, native={NAME: note}))
+        return piece
+
+    def _part_added(self, frame: Frame) -> None:
+        empty = empty_part(read_object(frame.part, "$.part"))
+        if empty is not None:
+            self._part(frame, empty)
+
+    def _part_done(self, frame: Frame) -> None:
+        part = read_object(frame.part, "$.part")
+        empty = empty_part(part)
+        if empty is not None:
+            self._part_settled(frame, empty, part.peek("refusal" if isinstance(empty, Refusal) else "text"))
+
+    def _text_delta(self, frame: Frame) -> None:
+        self._part_delta(frame, EMPTY_TEXT)
+
+    def _refusal_delta(self, frame: Frame) -> None:
+        self._part_delta(frame, EMPTY_REFUSAL)
+
+    def _part_delta(self, frame: Frame, empty: Text | Refusal) -> None:
+        delta = frame.delta
+        if type(delta) is str and delta:
+            piece = self._part(frame, empty)
+            if piece is not None and piece.open and not piece.settled:
+                self._blocks.say(piece, delta)
+
+    def _text_done(self, frame: Frame) -> None:
+        self._part_settled(frame, EMPTY_TEXT, frame.text)
+
+    def _refusal_done(self, frame: Frame) -> None:
+        self._part_settled(frame, EMPTY_REFUSAL, frame.refusal)
+
+    def _part_settled(self, frame: Frame, empty: Text | Refusal, text: Any) -> None:
+        piece = self._part(frame, empty)
+        if piece is not None and piece.open:
+            self._blocks.settle(piece, text)
+
+    def _annotation(self, frame: Frame) -> None:
+        piece = self._part(frame, EMPTY_TEXT)
+        if piece is not None:
+            piece.annotations.append(read_object(frame.annotation, "$.annotation"))
+
+    # Reasoning
+
+    def _summary_delta(self, frame: Frame) -> None:
+        self._reason(frame, ("summary", frame.summary_index or 0), frame.delta)
+
+    def _reasoning_delta(self, frame: Frame) -> None:
+        self._reason(frame, ("content", frame.content_index or 0), frame.delta)
+
+    def _summary_done(self, frame: Frame) -> None:
+        self._reason_done(frame, ("summary", frame.summary_index or 0))
+
+    def _reasoning_done(self, frame: Frame) -> None:
+        self._reason_done(frame, ("content", frame.content_index or 0))
+
+    def _reason_done(self, frame: Frame, slot: tuple[str, int]) -> None:
+        """A part that came in deltas has been said; one that comes only now has not."""
+        item = self._item_of(frame, "reasoning")
+        if item is not None and slot not in item.slots:
+            self._reason(frame, slot, frame.text)
+
+    def _reason(self, frame: Frame, slot: tuple[str, int], text: Any) -> None:
+        if type(text) is not str or not text:
+            return
+        item = self._item_of(frame, "reasoning")
+        if item is None:
+            return
+        piece = item.pieces.get(0)
+        if piece is None:
+            item_id = item.fields.get("id")
+            named = {"id": item_id} if isinstance(item_id, str) else {}
+            piece = self._blocks.open(item, 0, Thinking(native={NAME: {**named, "$text": slot[0]}}))
+        elif item.slots and item.slots[-1] != slot:
+            text = f"\n\n{text}"
+        if slot not in item.slots:
+            item.slots.append(slot)
+        if piece.open and not piece.settled:
+            self._blocks.say(piece, text)
+
+    # Calls
+
+    def _arguments_delta(self, frame: Frame) -> None:
+        self._argue(frame, "function_call", frame.delta, whole=False)
+
+    def _arguments_done(self, frame: Frame) -> None:
+        self._argue(frame, "function_call", frame.arguments, whole=True)
+
+    def _input_delta(self, frame: Frame) -> None:
+        self._argue(frame, "custom_tool_call", frame.delta, whole=False)
+
+    def _input_done(self, frame: Frame) -> None:
+        self._argue(frame, "custom_tool_call", frame.input, whole=True)
+
+    def _argue(self, frame: Frame, kind: str, text: Any, *, whole: bool) -> None:
+        if type(text) is not str or not text:
+            return
+        item = self._item_of(frame, kind)
+        if item is None:
+            return
+        piece = item.pieces.get(0)
+        if piece is None:
+            if whole:
+                item.held.clear()
+            item.held.append(text)
+        elif whole and piece.open:
+            self._blocks.settle(piece, text)
+        elif piece.open and not piece.settled:
+            self._blocks.say(piece, text)
+
+
+_D = ResponsesStreamDecoder
+_HANDLERS: dict[str, Callable[[ResponsesStreamDecoder, Frame], None]] = {
+    "response.output_text.delta": _D._text_delta,
+    "response.function_call_arguments.delta": _D._arguments_delta,
+    "response.custom_tool_call_input.delta": _D._input_delta,
+    "response.reasoning_summary_text.delta": _D._summary_delta,
+    "response.reasoning_text.delta": _D._reasoning_delta,
+    "response.refusal.delta": _D._refusal_delta,
+    "response.created": _D._created,
+    "response.output_item.added": _D._item_added,
+    "response.content_part.added": _D._part_added,
+    "response.output_text.annotation.added": _D._annotation,
+    "response.output_text.done": _D._text_done,
+    "response.refusal.done": _D._refusal_done,
+    "response.content_part.done": _D._part_done,
+    "response.reasoning_summary_part.added": lambda decoder, frame: None,
+    "response.reasoning_summary_part.done": lambda decoder, frame: None,
+    "response.reasoning_summary_text.done": _D._summary_done,
+    "response.reasoning_text.done": _D._reasoning_done,
+    "response.function_call_arguments.done": _D._arguments_done,
+    "response.custom_tool_call_input.done": _D._input_done,
+    "response.output_item.done": _D._item_done,
+    "response.completed": _D._ending,
+    "response.incomplete": _D._ending,
+    "response.failed": _D._ending,
+    "response.cancelled": _D._ending,
+    "response.done": _D._ending,
+}

@@ -1,0 +1,273 @@
+"""Events -> the event stream of a response, as its strictest readers want it.
+
+Codex reads only `output_item.done` and insists on `response.completed`; the official SDKs need `response.created`,
+every `added` and `done` with stable ids, and the whole output once more at the end. So everything is sent. Each block
+is an item of its own.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from msgspec import Raw, Struct
+
+from toolglot.dialects.openai_responses.errors import encode_failure
+from toolglot.dialects.openai_responses.items import arguments_text, notes_of
+from toolglot.dialects.openai_responses.output import ItemIds, encode_output_item, prefix_of, wanted_id
+from toolglot.dialects.openai_responses.parts import NAME, is_part
+from toolglot.dialects.openai_responses.response import NO_ID, finished, repeated, response_head, unfinished
+from toolglot.errors import ApiError
+from toolglot.events import Close, Delta, Event, Fault, Finish, Open, Start, closed, merge_native
+from toolglot.ir import Block, Refusal, Request, Response, Text, Thinking, ToolCall, native_of
+from toolglot.receipt import Receipt
+from toolglot.wire import json, sse
+
+_KEEPALIVE = b": keepalive\n\n"
+
+_TERMINAL = {"incomplete": "response.incomplete", "failed": "response.failed"}
+
+
+class _Row(Struct, frozen=True):
+    """How one kind of block is streamed: the events of its text, and of the part that the text is in, if any."""
+
+    event: str  # …`.delta` and …`.done`
+    whole: str  # the member of …`.done` that holds the whole text
+    index: str | None = None
+    part_event: str | None = None  # …`.added` and …`.done`
+    part_type: str = ""
+    extra: bytes = b""
+
+
+_TEXT = _Row(
+    "response.output_text", "text", "content_index", "response.content_part", "output_text", extra=b',"logprobs":[]'
+)
+_REFUSAL = _Row("response.refusal", "refusal", "content_index", "response.content_part", "refusal")
+_SUMMARY = _Row(
+    "response.reasoning_summary_text", "text", "summary_index", "response.reasoning_summary_part", "summary_text"
+)
+_REASONING = _Row("response.reasoning_text", "text", "content_index", "response.content_part", "reasoning_text")
+_FUNCTION = _Row("response.function_call_arguments", "arguments")
+_CUSTOM = _Row("response.custom_tool_call_input", "input")
+
+
+def _row_of(block: Block) -> _Row | None:
+    match block:
+        case Text():
+            return _TEXT
+        case ToolCall(kind=kind):
+            return _CUSTOM if kind == "custom" else _FUNCTION
+        case Thinking():
+            return _REASONING if native_of(block, NAME).get("$text") == "content" else _SUMMARY
+        case Refusal():
+            return _REFUSAL
+        case _:
+            return None
+
+
+class _Writing:
+    """The item that is being written."""
+
+    __slots__ = ("begun", "block", "head", "item", "item_id", "middle", "place", "row", "tail", "texts")
+
+    def __init__(self, block: Block, row: _Row | None, item_id: str, place: int) -> None:
+        self.block = block
+        self.row = row
+        self.item_id = item_id
+        self.place = place
+        self.item: dict[str, Any] | None = None  # an item that came whole
+        self.texts: list[str] = []
+        self.begun = False  # whether its part has been announced
+        self.head = self.middle = self.tail = b""
+        if row is not None:
+            # Everything of a delta event but its number and its text.
+            name = f"{row.event}.delta".encode()
+            index = b',"%b":0' % row.index.encode() if row.index else b""
+            self.head = b'event: %b\ndata: {"type":"%b","sequence_number":' % (name, name)
+            self.middle = b',"item_id":%b,"output_index":%d%b,"delta":' % (json.encode(item_id), place, index)
+            self.tail = row.extra + b"}\n\n"
+
+
+class ResponsesStreamEncoder:
+    __slots__ = (
+        "_ended",
+        "_ids",
+        "_output",
+        "_receipt",
+        "_refused",
+        "_repeats",
+        "_request",
+        "_sequence",
+        "_start",
+        "_started",
+        "_writing",
+    )
+
+    def __init__(self, request: Request | None, receipt: Receipt) -> None:
+        self._request = request
+        self._receipt = receipt
+        self._repeats: dict[str, Any] = {}
+        self._start = Start(id=NO_ID)
+        self._ids = ItemIds("")
+        self._output: list[Raw] = []
+        self._writing: _Writing | None = None
+        self._sequence = 0
+        self._refused = False
+        self._started = False
+        self._ended = False
+
+    def keepalive(self) -> bytes:
+        return _KEEPALIVE
+
+    def feed(self, event: Event) -> bytes:
+        if self._ended:
+            return b""
+        match event:
+            case Delta(text=text):
+                return self._delta(self._writing, text) if self._writing is not None else b""
+            case Open(index=index, block=block):
+                return self._open(block, f"content[{index}]")
+            case Close():
+                return self._close(event)
+            case Start():
+                return self._begin(event)
+            case Finish():
+                return self._finish(event)
+            case Fault(error=error):
+                return self._fail(error)
+
+    def _event(self, kind: str, **fields: Any) -> bytes:
+        data = json.encode({"type": kind, "sequence_number": self._sequence, **fields})
+        self._sequence += 1
+        return sse.frame(data, kind.encode())
+
+    # The response as a whole
+
+    def _begin(self, start: Start) -> bytes:
+        self._started = True
+        self._start = start
+        self._repeats = repeated(self._request)
+        self._ids = ItemIds(start.id)
+        response = Raw(json.encode(unfinished(start.id, start.created, start.model, self._repeats, [])))
+        created = self._event("response.created", response=response)
+        return created + self._event("response.in_progress", response=response)
+
+    def _finish(self, finish: Finish) -> bytes:
+        self._ended = True
+        start = self._start
+        response = Response(
+            id=start.id or NO_ID,
+            model=start.model,
+            created=start.created,
+            stop=finish.stop,
+            usage=finish.usage or start.usage,
+            native=merge_native(start.native, finish.native),
+        )
+        head = response_head(start.id, start.created, start.model)
+        body = {**head, **finished(response, self._output, self._repeats, self._receipt, refused=self._refused)}
+        kind = _TERMINAL.get(str(body.get("status")), "response.completed")
+        return self._event(kind, response=body)
+
+    def _fail(self, error: ApiError) -> bytes:
+        # A stream must begin with `response.created`, also one that has nothing else to say.
+        before = b"" if self._started else self._begin(Start())
+        self._ended = True
+        start = self._start
+        failure = encode_failure(error)
+        body = unfinished(start.id, start.created, start.model, self._repeats, list(self._output), failure)
+        return before + self._event("response.failed", response=body)
+
+    # Items
+
+    def _open(self, block: Block, where: str) -> bytes:
+        place = len(self._output)
+        item_id = self._ids.of(wanted_id(block), prefix_of(block), place)
+        writing = self._writing = _Writing(block, _row_of(block), item_id, place)
+        if writing.row is None:
+            writing.item = encode_output_item([(block, where)], item_id, self._receipt)
+            if writing.item is None:
+                return b""
+            return self._event("response.output_item.added", output_index=place, item=writing.item)
+        self._refused = self._refused or isinstance(block, Refusal)
+        added = self._event("response.output_item.added", output_index=place, item=_announced(block, item_id))
+        # Reasoning may stay without words, and a message without parts: their part begins with the first word.
+        lazy = isinstance(block, Thinking) or native_of(block, NAME).get("$empty")
+        return added if lazy else added + self._begin_part(writing)
+
+    def _begin_part(self, writing: _Writing) -> bytes:
+        row = writing.row
+        if writing.begun or row is None or row.part_event is None:
+            return b""
+        writing.begun = True
+        return self._event(f"{row.part_event}.added", **self._at(writing), part=_part(row, ""))
+
+    def _at(self, writing: _Writing) -> dict[str, Any]:
+        row = writing.row
+        index = {row.index: 0} if row is not None and row.index else {}
+        return {"item_id": writing.item_id, "output_index": writing.place, **index}
+
+    def _delta(self, writing: _Writing, text: str) -> bytes:
+        begin = b"" if writing.begun else self._begin_part(writing)
+        writing.texts.append(text)
+        sequence = self._sequence
+        self._sequence = sequence + 1
+        return b"%b%b%d%b%b%b" % (begin, writing.head, sequence, writing.middle, json.encode(text), writing.tail)
+
+    def _close(self, close: Close) -> bytes:
+        writing, self._writing = self._writing, None
+        if writing is None:
+            return b""
+        item, before = writing.item, b""
+        if writing.row is not None:
+            said = "".join(writing.texts)
+            block = closed(writing.block, said, close)
+            item = encode_output_item([(block, f"content[{close.index}]")], writing.item_id, self._receipt)
+            if item is not None:
+                item["id"] = writing.item_id
+                before = self._end_text(writing, writing.row, block, said, item)
+        if item is None:
+            return b""
+        encoded = Raw(json.encode(item))
+        self._output.append(encoded)
+        return before + self._event("response.output_item.done", output_index=writing.place, item=encoded)
+
+    def _end_text(self, writing: _Writing, row: _Row, block: Block, said: str, item: dict[str, Any]) -> bytes:
+        """The events between the last delta and `output_item.done`."""
+        pieces: list[bytes] = []
+        if isinstance(block, ToolCall):
+            whole = arguments_text(block)
+            if whole and not said:  # no arguments are the empty object, for readers of deltas too
+                pieces.append(self._delta(writing, whole))
+            return b"".join([*pieces, self._event(f"{row.event}.done", **self._at(writing), **{row.whole: whole})])
+        if not writing.begun:
+            return b""
+        part = item["content"][0] if isinstance(block, Text | Refusal) else _part(row, said)
+        pieces.extend(
+            self._event(
+                "response.output_text.annotation.added", **self._at(writing), annotation_index=n, annotation=annotation
+            )
+            for n, annotation in enumerate(part.get("annotations") or ())
+        )
+        logprobs: dict[str, Any] = {"logprobs": []} if row.extra else {}
+        pieces.append(self._event(f"{row.event}.done", **self._at(writing), **{row.whole: said}, **logprobs))
+        pieces.append(self._event(f"{row.part_event}.done", **self._at(writing), part=part))
+        return b"".join(pieces)
+
+
+def _part(row: _Row, text: str) -> dict[str, Any]:
+    lists: dict[str, Any] = {"annotations": [], "logprobs": []} if row is _TEXT else {}
+    return {"type": row.part_type, row.whole: text, **lists}
+
+
+def _announced(block: Block, item_id: str) -> dict[str, Any]:
+    """An item as it is before its first word."""
+    if isinstance(block, ToolCall):
+        custom = block.kind == "custom"
+        head = {"id": item_id, "type": "custom_tool_call" if custom else "function_call", "status": "in_progress"}
+        named = {"namespace": block.namespace} if block.namespace is not None else {}
+        return {**head, "call_id": block.id, "name": block.name, **named, "input" if custom else "arguments": ""}
+    if isinstance(block, Thinking):
+        return {"id": item_id, "type": "reasoning", "summary": []}
+    note = notes_of(block).get("$item") if is_part(block) else None
+    phase = {"phase": note["phase"]} if isinstance(note, dict) and note.get("phase") is not None else {}
+    head = {"id": item_id, "type": "message", "status": "in_progress", "role": "assistant"}
+    return {**head, "content": [], **phase}

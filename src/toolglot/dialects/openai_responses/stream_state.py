@@ -1,0 +1,209 @@
+"""What the stream decoder reads, what it remembers, and the blocks that it writes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from msgspec import Raw, Struct
+from msgspec.json import Decoder
+
+from toolglot.dialects.openai_responses.parts import NAME, decode_annotation
+from toolglot.events import HAS_DELTAS, Close, Delta, Event, Open, Start
+from toolglot.ir import Block, Citation, Refusal, Text, Thinking, ToolCall, replace
+from toolglot.receipt import Receipt
+from toolglot.wire import json
+from toolglot.wire.reader import Reader
+
+NOTHING = Raw(b"")
+
+
+class Frame(Struct):
+    """The fields that some handler reads. Objects stay raw until one does."""
+
+    type: str = ""
+    delta: Any = None
+    output_index: int | None = None
+    content_index: int | None = None
+    summary_index: int | None = None
+    item_id: str | None = None
+    text: Any = None
+    refusal: Any = None
+    arguments: Any = None
+    input: Any = None
+    annotation: Raw = NOTHING
+    part: Raw = NOTHING
+    item: Raw = NOTHING
+    response: Raw = NOTHING
+
+
+# Progress of items that are carried whole when they are done, and other things that say nothing.
+SILENT = (
+    "response.in_progress",
+    "response.queued",
+    "response.web_search_call.",
+    "response.file_search_call.",
+    "response.code_interpreter_call",
+    "response.image_generation_call.",
+    "response.mcp_",
+    "response.shell_call_",
+    "response.apply_patch_call",
+    "response.tool_search_call",
+    "response.compaction",
+    "response.metadata",
+    "keepalive",
+    "ping",
+    "codex.",
+)
+
+
+class Piece:
+    """A block that is open, or was."""
+
+    __slots__ = ("annotations", "index", "open", "settled", "texts")
+
+    def __init__(self, index: int) -> None:
+        self.index = index
+        self.texts: list[str] = []
+        self.annotations: list[Reader] = []
+        self.settled = False
+        self.open = True
+
+
+class Item:
+    """An item of the output, and the blocks it has become: one per content part, one (at 0) for anything else."""
+
+    __slots__ = ("done", "fields", "held", "kind", "pieces", "place", "slots")
+
+    def __init__(self, fields: dict[str, Any], kind: str, place: int) -> None:
+        self.fields = fields
+        self.kind = kind
+        self.place = place
+        self.pieces: dict[int, Piece] = {}
+        self.held: list[str] = []  # arguments of a call whose name is not known yet
+        self.slots: list[tuple[str, int]] = []  # the parts of a reasoning item, in the order they were written
+        self.done = False
+
+
+_decoder = Decoder(Frame)
+
+EMPTY_TEXT = Text(text="")
+EMPTY_REFUSAL = Refusal(text="")
+_EMPTY_PARTS: dict[str, Text | Refusal] = {"output_text": EMPTY_TEXT, "refusal": EMPTY_REFUSAL}
+
+
+def read_frame(data: bytes) -> Frame:
+    return json.typed(data, _decoder)
+
+
+def read_object(raw: Raw, where: str) -> Reader:
+    """An object inside a frame, decoded only now that somebody wants it."""
+    return Reader(json.decode_frame(bytes(raw)), where)
+
+
+def empty_part(part: Reader) -> Text | Refusal | None:
+    """The block that a content part begins as; None for a part of another kind, which is carried whole."""
+    kind = part.peek("type")
+    return _EMPTY_PARTS.get(kind) if isinstance(kind, str) else None
+
+
+def text_of(block: Block) -> str:
+    """What deltas say of this block."""
+    if not isinstance(block, HAS_DELTAS):
+        return ""
+    return block.arguments if isinstance(block, ToolCall) else block.text
+
+
+class Blocks:
+    """The events that come out: blocks are opened, said and closed here, and nowhere else."""
+
+    __slots__ = ("_next", "_receipt", "called", "events", "refused", "started")
+
+    def __init__(self, receipt: Receipt) -> None:
+        self._receipt = receipt
+        self._next = 0
+        self.events: list[Event] = []
+        self.started = False
+        self.called = False
+        self.refused = False
+
+    def take(self) -> list[Event]:
+        events, self.events = self.events, []
+        return events
+
+    def start(self, response_id: str = "", model: str = "", created: int | None = None) -> None:
+        if not self.started:
+            self.started = True
+            self.events.append(Start(id=response_id, model=model, created=created))
+
+    def open(self, item: Item, place: int, block: Block) -> Piece:
+        self.start()
+        piece = item.pieces[place] = Piece(self._next)
+        self._next += 1
+        self.called = self.called or isinstance(block, ToolCall)
+        self.refused = self.refused or isinstance(block, Refusal)
+        self.events.append(Open(piece.index, block))
+        return piece
+
+    def open_call(self, item: Item, call: ToolCall) -> Piece:
+        item_id = item.fields.get("id")
+        native = {NAME: {"id": item_id}} if isinstance(item_id, str) else {}
+        piece = self.open(item, 0, replace(call, arguments="", complete=True, native=native))
+        for text in item.held:
+            self.say(piece, text)
+        item.held.clear()
+        return piece
+
+    def whole(self, item: Item, place: int, block: Block) -> None:
+        """A block that comes all at once."""
+        if isinstance(block, ToolCall):
+            piece = self.open_call(item, block)
+        elif isinstance(block, Text):
+            piece = self.open(item, place, replace(block, text="", citations=()))
+        elif isinstance(block, Thinking | Refusal):
+            piece = self.open(item, place, replace(block, text=""))
+        else:
+            piece = self.open(item, place, block)
+        self.settle(piece, text_of(block))
+        self.close(piece, block)
+
+    def say(self, piece: Piece, text: str) -> None:
+        piece.texts.append(text)
+        self.events.append(Delta(piece.index, text))
+
+    def settle(self, piece: Piece, text: Any) -> None:
+        """The whole text is known: say what the deltas left out."""
+        if piece.settled or not isinstance(text, str) or not text:
+            return
+        piece.settled = True
+        said = "".join(piece.texts)
+        if not text.startswith(said):
+            # Some servers write the arguments anew at the end, with other whitespace. What was said cannot be unsaid.
+            self._receipt.note("stream", "deltas and their end differ", "the deltas were taken")
+        elif len(text) > len(said):
+            self.say(piece, text[len(said) :])
+
+    def close(self, piece: Piece, block: Block) -> None:
+        """The block is whole, and `block` is what it has become."""
+        if not piece.open:
+            return
+        piece.open = False
+        citations = block.citations if isinstance(block, Text) else ()
+        complete = not isinstance(block, ToolCall) or block.complete
+        self.events.append(
+            Close(
+                index=piece.index,
+                citations=citations or _citations(piece),
+                complete=complete,
+                native=block.native,
+            )
+        )
+
+    def abandon(self, piece: Piece, *, complete: bool) -> None:
+        """Nothing more will be said of the block."""
+        piece.open = False
+        self.events.append(Close(index=piece.index, citations=_citations(piece), complete=complete))
+
+
+def _citations(piece: Piece) -> tuple[Citation, ...]:
+    """From the annotations that came on their own."""
+    return tuple(decode_annotation(annotation) for annotation in piece.annotations)

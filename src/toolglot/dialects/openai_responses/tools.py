@@ -1,0 +1,216 @@
+"""`tools` and `tool_choice` <-> the IR.
+
+A namespace is flattened: each of its tools names it, and a note (`$namespace`) lets them be put together again. Tools
+also arrive inside `input`, in `additional_tools` and `tool_search_output` items; they are offered like any other, with
+the note `$from_input`, and are not written to `tools`, because their item brings them.
+"""
+
+from __future__ import annotations
+
+from copy import deepcopy
+from typing import Any
+
+from toolglot.dialects.openai_responses.parts import NAME, absent, filled, own, present
+from toolglot.ir import Opaque, Request, Tool, ToolChoice, native_of, replace, with_native
+from toolglot.receipt import Receipt
+from toolglot.wire.reader import Reader, expected, keep
+
+NO_PARAMETERS = {"type": "object", "properties": {}}
+
+_KINDS = ("function", "custom")
+_BRINGERS = ("additional_tools", "tool_search_output")
+
+
+def decode_tools(tools: list[Reader]) -> list[Tool | Opaque]:
+    decoded: list[Tool | Opaque] = []
+    for index, tool in enumerate(tools):
+        kind = tool.peek("type")
+        if kind == "namespace":
+            decoded.extend(_decode_namespace(tool, index))
+        elif kind in _KINDS:
+            decoded.append(_decode_tool(tool))
+        else:
+            decoded.append(Opaque(NAME, tool.rest()))
+    return decoded
+
+
+def _decode_tool(tool: Reader, **shape: Any) -> Tool:
+    custom = tool.peek("type") == "custom"
+    lacking = None if custom else absent(tool, "parameters", "strict")
+    tool.take("type")
+    deferred = tool.peek("defer_loading") is True
+    if deferred:  # an explicit false stays with the rest
+        tool.take("defer_loading")
+    name, description = tool.need_text("name"), tool.text("description")
+    if custom:
+        format_ = tool.take("format")
+        native = keep(NAME, tool, **shape)
+        return Tool(name=name, description=description, kind="custom", format=format_, deferred=deferred, native=native)
+    return Tool(
+        name=name,
+        description=description,
+        parameters=tool.take("parameters"),
+        strict=tool.flag("strict"),
+        deferred=deferred,
+        native=keep(NAME, tool, absent=lacking, **shape),
+    )
+
+
+def _decode_namespace(namespace: Reader, index: int) -> list[Tool | Opaque]:
+    members = namespace.peek("tools")
+    plain = isinstance(members, list) and all(isinstance(item, dict) and item.get("type") in _KINDS for item in members)
+    if not plain or not members or not isinstance(namespace.peek("name"), str):
+        # Its members could not be put together again one by one.
+        return [Opaque(NAME, namespace.rest())]
+    namespace.take("type")
+    name = namespace.need_text("name")
+    readers = namespace.objects("tools")
+    description = namespace.text("description")
+    note = {"group": index, "fields": namespace.rest()}
+    tools = [replace(_decode_tool(member, namespace=note), namespace=name) for member in readers]
+    if description is not None:
+        # Others do not know what a namespace is for: this is theirs to lose, not a matter of shape.
+        tools[0] = with_native(tools[0], NAME, namespace_description=description)
+    return [*tools]
+
+
+def tools_in_items(items: list[Any], where: str) -> list[Tool]:
+    """The tools that input items bring along."""
+    brought: list[Tool] = []
+    for index, item in enumerate(items):
+        if isinstance(item, dict) and item.get("type") in _BRINGERS and isinstance(item.get("tools"), list):
+            copy = Reader({"tools": deepcopy(item["tools"])}, f"{where}[{index}]")
+            tools = (tool for tool in decode_tools(copy.objects("tools")) if isinstance(tool, Tool))
+            found = item["type"] == "tool_search_output"
+            brought.extend(
+                with_native(replace(tool, deferred=tool.deferred and not found), NAME, **{"$from_input": True})
+                for tool in tools
+            )
+    return brought
+
+
+def offered(listed: list[Tool | Opaque], brought: list[Tool]) -> tuple[Tool | Opaque, ...]:
+    """All tools, each once: one that was listed as deferred and then brought by an item is deferred no longer."""
+    loaded = {(tool.namespace, tool.name) for tool in brought if not tool.deferred}
+    tools: list[Tool | Opaque] = []
+    for tool in listed:
+        if isinstance(tool, Tool) and tool.deferred and (tool.namespace, tool.name) in loaded:
+            tool = with_native(replace(tool, deferred=False), NAME, **{"$deferred": True})
+        tools.append(tool)
+    known = {(tool.namespace, tool.name) for tool in tools if isinstance(tool, Tool)}
+    for tool in brought:
+        if (tool.namespace, tool.name) not in known:
+            known.add((tool.namespace, tool.name))
+            tools.append(tool)
+    return tuple(tools)
+
+
+def encode_tools(request: Request, receipt: Receipt) -> list[dict[str, Any]]:
+    encoded: list[dict[str, Any]] = []
+    groups: dict[tuple[str, Any], list[dict[str, Any]]] = {}
+    for index, tool in enumerate(request.tools):
+        where = f"tools[{index}]"
+        if isinstance(tool, Opaque):
+            if tool.dialect == NAME:
+                encoded.append(tool.value)
+            else:
+                receipt.loss(where, "tool of another API", "the Responses API does not know its type")
+        elif native_of(tool, NAME).get("$from_input"):
+            continue
+        elif tool.namespace is None:
+            encoded.append(_encode_tool(tool, where, receipt))
+        else:
+            _encode_member(tool, where, encoded, groups, receipt)
+    return encoded
+
+
+def _encode_member(
+    tool: Tool,
+    where: str,
+    encoded: list[dict[str, Any]],
+    groups: dict[tuple[str, Any], list[dict[str, Any]]],
+    receipt: Receipt,
+) -> None:
+    """Write a tool into its namespace, which is begun where its first tool stands."""
+    note = native_of(tool, NAME).get("$namespace")
+    group, fields = (note.get("group"), note.get("fields")) if isinstance(note, dict) else (None, None)
+    key = (tool.namespace or "", group if isinstance(group, int) else None)
+    if key not in groups:
+        groups[key] = []
+        description = native_of(tool, NAME).get("namespace_description")
+        # A description is required; one that came without it has none to give back.
+        described = present(description=description) or ({} if fields is not None else {"description": ""})
+        rest = fields if isinstance(fields, dict) else {}
+        encoded.append({"type": "namespace", "name": tool.namespace, **described, "tools": groups[key], **rest})
+    groups[key].append(_encode_tool(tool, where, receipt))
+
+
+def _encode_tool(tool: Tool, where: str, receipt: Receipt) -> dict[str, Any]:
+    if tool.cache is not None:
+        receipt.loss(f"{where}.cache", "cache breakpoint", "tools of the Responses API cannot carry one")
+    extra = own(tool)
+    extra.pop("namespace_description", None)
+    deferred = {"defer_loading": True} if tool.deferred or native_of(tool, NAME).get("$deferred") else {}
+    head = {"type": tool.kind, "name": tool.name, **present(description=tool.description)}
+    if tool.kind == "custom":
+        return {**head, **present(format=tool.format), **deferred, **extra}
+    # Without `strict` the server tries to make the schema strict, and optional fields come back filled with nothing
+    # (CLIProxyAPI #4497); everywhere else its absence means false.
+    strict = {"strict": tool.strict} if tool.strict is not None else filled(tool, strict=False)
+    parameters = (
+        {"parameters": tool.parameters} if tool.parameters is not None else filled(tool, parameters=NO_PARAMETERS)
+    )
+    return {**head, **parameters, **strict, **deferred, **extra}
+
+
+def decode_choice(value: Any, where: str) -> ToolChoice:
+    if value in ("auto", "none", "required"):
+        return ToolChoice(mode=value)
+    if not isinstance(value, str | dict):
+        raise expected(where, "a string or an object", value)
+    fields: dict[str, Any] = value if isinstance(value, dict) else {}
+    name, mode = fields.get("name"), fields.get("mode")
+    if fields.get("type") in _KINDS and isinstance(name, str):
+        return ToolChoice(mode="required", names=(name,), native={NAME: {"$choice": value}})
+    names = _allowed_names(fields.get("tools")) if fields.get("type") == "allowed_tools" else ()
+    if names and mode in ("auto", "required"):
+        return ToolChoice(mode=mode, names=names, native={NAME: {"$choice": value}})
+    return ToolChoice(mode="opaque", native={NAME: {"choice": value}})
+
+
+def _allowed_names(tools: Any) -> tuple[str, ...]:
+    """The names in an allowed subset; none when an entry is not a plain function or custom tool."""
+    names: list[str] = []
+    for tool in tools if isinstance(tools, list) else ():
+        if not isinstance(tool, dict) or tool.get("type") not in _KINDS or not isinstance(tool.get("name"), str):
+            return ()
+        names.append(tool["name"])
+    return tuple(names)
+
+
+def encode_choice(request: Request, receipt: Receipt) -> Any:
+    """The value of `tool_choice`; None when there is nothing to say."""
+    choice = request.tool_choice
+    if choice is None:
+        return None
+    notes = native_of(choice, NAME)
+    if choice.mode == "opaque":
+        if "choice" not in notes:
+            receipt.loss("tool_choice", "a hosted tool", "the Responses API cannot choose it")
+        return notes.get("choice")
+    if not choice.names:
+        return choice.mode
+    # The wire form that came is written again only while it still says the same.
+    if "$choice" in notes:
+        original = decode_choice(notes["$choice"], "$.tool_choice")
+        if (original.mode, original.names) == (choice.mode, choice.names):
+            return notes["$choice"]
+    named = [_named(request, name) for name in choice.names]
+    if choice.mode == "required" and len(named) == 1:
+        return named[0]
+    return {"type": "allowed_tools", "mode": choice.mode, "tools": named}
+
+
+def _named(request: Request, name: str) -> dict[str, Any]:
+    custom = any(isinstance(tool, Tool) and tool.name == name and tool.kind == "custom" for tool in request.tools)
+    return {"type": "custom" if custom else "function", "name": name}

@@ -1,0 +1,168 @@
+"""Anthropic Messages streams: the rules that the Python and JavaScript SDKs, the AI SDK and Claude Code enforce."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from toolglot.lint.report import Frame, Report, is_object, plain
+
+RULES = {
+    "event-line": "an `event:` line names the type of the data (the SDKs drop events without one in silence)",
+    "start-first": "message_start comes first",
+    "start-once": "there is one message_start",
+    "start-message": "message_start holds a message with an empty `content`",
+    "start-usage": "message_start.message.usage is there",
+    "index-dense": "content blocks count up from index 0",
+    "one-open": "one content block is open at a time",
+    "delta-open": "a delta or stop belongs to an open block",
+    "delta-type": "the type of a delta fits the type of its block",
+    "input-delta": "a tool's input comes in deltas and starts as {} (Claude Code ignores what the start holds)",
+    "input-json": "the input of a tool is a JSON object when its block stops, unless the output limit cut it",
+    "signature-once": "a block has one signature at most (the SDKs keep only the last)",
+    "blocks-stopped": "every block stops before message_delta",
+    "delta-usage": "message_delta.usage.output_tokens is there",
+    "usage-kept": "message_delta does not set input_tokens to 0 when message_start told some",
+    "stop-reason": "the last message_delta has a stop_reason",
+    "stop-last": "message_delta, then message_stop, end the stream",
+    "nothing-after": "nothing follows message_stop or an error",
+}
+
+_DELTAS: dict[str, frozenset[str]] = {
+    "text": frozenset({"text_delta", "citations_delta"}),
+    "thinking": frozenset({"thinking_delta", "signature_delta"}),
+    "tool_use": frozenset({"input_json_delta"}),
+    "server_tool_use": frozenset({"input_json_delta"}),
+    "mcp_tool_use": frozenset({"input_json_delta"}),
+    "redacted_thinking": frozenset(),
+}
+_KNOWN_DELTAS = frozenset[str]().union(*_DELTAS.values())
+_WITH_INPUT = ("tool_use", "server_tool_use", "mcp_tool_use")
+_CUT = ("max_tokens", "model_context_window_exceeded")
+
+
+class _Block:
+    def __init__(self, kind: str) -> None:
+        self.kind = kind
+        self.input: list[str] = []
+        self.signatures = 0
+
+
+class _Linter:
+    def __init__(self, report: Report) -> None:
+        self._report = report
+        self._started = self._delta = self._ended = False
+        self._next = 0
+        self._open: dict[int | str | None, _Block] = {}
+        self._broken: list[tuple[Frame, str]] = []
+        self._told_input = False
+        self._reason: Any = None
+        self._last = ""
+
+    def add(self, frame: Frame) -> None:
+        if frame.data is None:
+            return
+        report, kind = self._report, frame.fields.get("type")
+        if self._ended:
+            report.breach("nothing-after", frame)
+            return
+        if frame.value is None:
+            return
+        report.need(frame.event is not None and frame.event == kind, "event-line", frame, f"event: {frame.event}")
+        handle = _HANDLERS.get(kind) if isinstance(kind, str) else None
+        if kind == "ping":
+            return
+        if not self._started and kind not in ("message_start", "error"):
+            report.breach("start-first", frame)
+            self._started = True  # told once
+        if handle is not None:
+            handle(self, frame)
+        self._last = str(kind)
+
+    def close(self) -> None:
+        if self._last == "error":
+            return
+        self._report.need(self._last == "message_stop" and self._delta, "stop-last", None)
+        if self._delta:
+            self._report.need(isinstance(self._reason, str), "stop-reason", None)
+        if self._reason not in _CUT:
+            for frame, text in self._broken:
+                self._report.breach("input-json", frame, text[-60:])
+
+    def _start(self, frame: Frame) -> None:
+        if self._started:
+            self._report.breach("start-once", frame)
+        self._started = True
+        message = frame.fields.get("message")
+        message = message if isinstance(message, dict) else {}
+        self._report.need(message.get("content") == [], "start-message", frame)
+        usage = message.get("usage")
+        self._report.need(isinstance(usage, dict), "start-usage", frame)
+        self._told_input = isinstance(usage, dict) and bool(usage.get("input_tokens"))
+
+    def _open_block(self, frame: Frame) -> None:
+        index, block = plain(frame.fields.get("index")), frame.fields.get("content_block")
+        fields = block if isinstance(block, dict) else {}
+        self._report.need(index == self._next, "index-dense", frame, f"expected {self._next}, got {index}")
+        self._report.need(not self._open, "one-open", frame, f"open: {list(self._open)}")
+        self._next += 1
+        self._open[index] = _Block(str(fields.get("type")))
+        if fields.get("type") == "tool_use":
+            self._report.need(not fields.get("input"), "input-delta", frame)
+
+    def _delta_block(self, frame: Frame) -> None:
+        index, delta = plain(frame.fields.get("index")), frame.fields.get("delta")
+        block = self._open.get(index)
+        if not self._report.need(block is not None, "delta-open", frame, f"index {index}") or block is None:
+            return
+        fields = delta if isinstance(delta, dict) else {}
+        kind = plain(fields.get("type"))
+        if kind in _KNOWN_DELTAS and block.kind in _DELTAS:
+            self._report.need(kind in _DELTAS[block.kind], "delta-type", frame, f"{kind} in {block.kind}")
+        if kind == "input_json_delta" and isinstance(fields.get("partial_json"), str):
+            block.input.append(fields["partial_json"])
+        if kind == "signature_delta":
+            block.signatures += 1
+            self._report.need(block.signatures == 1, "signature-once", frame)
+
+    def _stop_block(self, frame: Frame) -> None:
+        index = plain(frame.fields.get("index"))
+        block = self._open.pop(index, None)
+        if not self._report.need(block is not None, "delta-open", frame, f"index {index}") or block is None:
+            return
+        text = "".join(block.input)
+        if block.kind in _WITH_INPUT and not is_object(text):
+            self._broken.append((frame, text))
+
+    def _delta_message(self, frame: Frame) -> None:
+        self._delta = True
+        self._report.need(not self._open, "blocks-stopped", frame, f"open: {list(self._open)}")
+        self._open.clear()
+        usage, delta = frame.fields.get("usage"), frame.fields.get("delta")
+        tokens = usage if isinstance(usage, dict) else {}
+        self._report.need(isinstance(tokens.get("output_tokens"), int), "delta-usage", frame)
+        self._report.need(tokens.get("input_tokens") != 0 or not self._told_input, "usage-kept", frame)
+        self._reason = delta.get("stop_reason") if isinstance(delta, dict) else None
+
+    def _stop(self, frame: Frame) -> None:
+        self._ended = True
+
+    def _error(self, frame: Frame) -> None:
+        self._ended = True
+
+
+_HANDLERS = {
+    "message_start": _Linter._start,
+    "content_block_start": _Linter._open_block,
+    "content_block_delta": _Linter._delta_block,
+    "content_block_stop": _Linter._stop_block,
+    "message_delta": _Linter._delta_message,
+    "message_stop": _Linter._stop,
+    "error": _Linter._error,
+}
+
+
+def check(frames: list[Frame], report: Report) -> None:
+    linter = _Linter(report)
+    for frame in frames:
+        linter.add(frame)
+    linter.close()

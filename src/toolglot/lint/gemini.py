@@ -1,0 +1,91 @@
+"""`streamGenerateContent?alt=sse`: the rules of google-genai, whose reader is no SSE parser, and of Gemini CLI."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from toolglot.lint.report import Frame, Report, plain
+
+RULES = {
+    "data-only": "every line is `data: ` with one space: no comment, no `event:`, no `id:` (google-genai fails)",
+    "no-done": "there is no `data: [DONE]`",
+    "camel-case": "keys are camelCase (others are lost in silence)",
+    "error-first": "in an error chunk `error` is the first key and `error.code` a number",
+    "finish": "a candidate has a finishReason, or promptFeedback a blockReason",
+    "finish-last": "no content follows the finishReason",
+    "args-object": "the args of a functionCall are an object",
+    "call-name": "a functionCall has a name",
+    "signature": "a thoughtSignature is base64",
+}
+
+_FREE = ("args", "response", "labels", "partialArgs")
+"""Members below which the keys are the user's own."""
+_SNAKE = re.compile(r"[a-z0-9]_[a-z]")
+_BASE64 = re.compile(r"[A-Za-z0-9+/_-]*={0,2}")
+
+
+def check(frames: list[Frame], report: Report) -> None:
+    finished: dict[Any, bool] = {}
+    failed = blocked = False
+    for frame in frames:
+        if not all(line.startswith(b"data: ") and not line.startswith(b"data:  ") for line in frame.lines):
+            report.breach("data-only", frame)
+        if frame.data == b"[DONE]":
+            report.breach("no-done", frame)
+        if "error" in frame.fields:
+            failed = True
+            _check_error(frame, report)
+            continue
+        if snake := next(_snake_keys(frame.value), None):
+            report.breach("camel-case", frame, snake)
+        feedback = frame.fields.get("promptFeedback")
+        blocked = blocked or (isinstance(feedback, dict) and bool(feedback.get("blockReason")))
+        candidates = frame.fields.get("candidates")
+        for candidate in candidates if isinstance(candidates, list) else ():
+            if isinstance(candidate, dict):
+                _check_candidate(candidate, finished, frame, report)
+    if not failed and not blocked and not (finished and all(finished.values())):
+        report.breach("finish", None)
+
+
+def _check_error(frame: Frame, report: Report) -> None:
+    error = frame.fields["error"]
+    sound = next(iter(frame.fields)) == "error" and isinstance(error, dict) and type(error.get("code")) is int
+    report.need(sound, "error-first", frame)
+
+
+def _snake_keys(value: Any) -> Iterator[str]:
+    waiting = [value]
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, dict):
+            yield from filter(_SNAKE.search, node)
+            waiting.extend(inner for key, inner in node.items() if key not in _FREE)
+        elif isinstance(node, list):
+            waiting.extend(node)
+
+
+def _check_candidate(candidate: dict[str, Any], finished: dict[Any, bool], frame: Frame, report: Report) -> None:
+    index = plain(candidate.get("index", 0))
+    content = candidate.get("content")
+    parts = content.get("parts") if isinstance(content, dict) else None
+    parts = [part for part in parts if isinstance(part, dict)] if isinstance(parts, list) else []
+    report.need(not (finished.get(index) and parts), "finish-last", frame)
+    finished[index] = finished.get(index, False) or bool(candidate.get("finishReason"))
+    for part in parts:
+        _check_part(part, frame, report)
+
+
+def _check_part(part: dict[str, Any], frame: Frame, report: Report) -> None:
+    signature = part.get("thoughtSignature")
+    if signature is not None:
+        report.need(isinstance(signature, str) and bool(_BASE64.fullmatch(signature)), "signature", frame)
+    call = part.get("functionCall")
+    if isinstance(call, dict):
+        arguments = call.get("args")
+        report.need(arguments is None or isinstance(arguments, dict), "args-object", frame)
+        # Arguments that are streamed (Vertex) have the name in their first part alone.
+        streamed = "partialArgs" in call or "willContinue" in call or not call
+        report.need(bool(call.get("name")) or streamed, "call-name", frame)

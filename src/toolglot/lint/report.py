@@ -1,0 +1,137 @@
+"""What the rules of every dialect work with: the events of a recording, and the list of breaches they write.
+
+A recording is split here without `wire.sse`, because a linter must see what a reader is told to skip: comments, lines
+without a meaning, a missing space, a last event that never ended.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from msgspec import Struct
+
+from toolglot.errors import DecodeError
+from toolglot.wire import json
+
+EXCERPT = 120
+"""Characters of an event that a breach shows."""
+
+
+class Breach(Struct, frozen=True):
+    """A rule that an event broke. `event` counts the recording's events from 1; the end counts as its last event."""
+
+    event: int
+    rule: str
+    message: str
+    excerpt: str
+
+    def __str__(self) -> str:
+        return f"event {self.event}: {self.rule}: {self.message}: {self.excerpt}"
+
+
+class Frame(Struct):
+    """One event of a recording: its lines as they stand there, and what they say."""
+
+    number: int
+    raw: bytes
+    lines: list[bytes]
+    ended: bool
+    """A blank line follows."""
+    event: str | None = None
+    data: bytes | None = None
+    value: Any = None
+    """The data as JSON; None when it is not."""
+    unreadable: str = ""
+    """Why the data is not JSON."""
+
+    @property
+    def fields(self) -> Mapping[str, Any]:
+        return self.value if isinstance(self.value, dict) else {}
+
+
+def split(recording: bytes) -> list[Frame]:
+    """The events of a recording. Lines without data before an event count to it."""
+    text = recording.removeprefix(b"\xef\xbb\xbf").replace(b"\r\n", b"\n").replace(b"\r", b"\n")
+    frames: list[Frame] = []
+    pieces = text.split(b"\n\n")
+    for position, piece in enumerate(pieces):
+        lines = [line for line in piece.split(b"\n") if line]
+        if not lines:
+            continue
+        ended = position < len(pieces) - 1
+        frame = Frame(number=len(frames) + 1, raw=piece + (b"\n\n" if ended else b""), lines=lines, ended=ended)
+        _read(frame)
+        frames.append(frame)
+    return frames
+
+
+def _read(frame: Frame) -> None:
+    data: list[bytes] = []
+    for line in frame.lines:
+        name, _, value = line.partition(b":")
+        if name == b"data":
+            data.append(value.removeprefix(b" "))
+        elif name == b"event":
+            frame.event = value.removeprefix(b" ").decode("utf-8", "replace")
+    if not data:
+        return
+    frame.data = b"\n".join(data)
+    try:
+        frame.value = json.decode_frame(frame.data)
+    except DecodeError as error:
+        frame.unreadable = error.what
+
+
+class Report:
+    """The breaches of one recording. `rules` maps the name of a rule to its sentence."""
+
+    def __init__(self, rules: Mapping[str, str], frames: list[Frame]) -> None:
+        self.breaches: list[Breach] = []
+        self._rules = rules
+        self._last = frames[-1] if frames else Frame(number=0, raw=b"", lines=[], ended=True)
+
+    def breach(self, rule: str, frame: Frame | None, detail: str = "") -> None:
+        """This event broke this rule; without one, the end of the recording did."""
+        at = frame or self._last
+        message = f"{self._rules[rule]} ({detail})" if detail else self._rules[rule]
+        self.breaches.append(Breach(at.number, rule, message, excerpt(at)))
+
+    def need(self, held: bool, rule: str, frame: Frame | None, detail: str = "") -> bool:
+        """Tells a breach unless the rule is held."""
+        if not held:
+            self.breach(rule, frame, detail)
+        return held
+
+
+def excerpt(frame: Frame) -> str:
+    shown = b" ".join(frame.lines).decode("utf-8", "replace")
+    return shown if len(shown) <= EXCERPT else f"{shown[:EXCERPT]}…"
+
+
+def plain(value: Any) -> int | str | None:
+    """A value that can be compared and looked up, whatever stood in the recording."""
+    return value if value is None or isinstance(value, int | str) else repr(value)
+
+
+def is_object(text: str) -> bool:
+    """Is this text a whole JSON object? No text at all stands for an empty one."""
+    return json.object_of(text) is not None
+
+
+COMMON_RULES = {
+    "readable": "the data of an event is JSON",
+    "ended": "a blank line ends every event, the last one too",
+    "not-empty": "a stream holds at least one event",
+}
+"""Rules that every dialect has."""
+
+
+def check_common(frames: list[Frame], report: Report) -> None:
+    if not frames:
+        report.breach("not-empty", None)
+    for frame in frames:
+        if frame.data is not None and frame.data != b"[DONE]" and frame.value is None:
+            report.breach("readable", frame, frame.unreadable)
+    if frames and not frames[-1].ended:
+        report.breach("ended", frames[-1])

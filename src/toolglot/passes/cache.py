@@ -1,0 +1,108 @@
+"""Prompt-cache breakpoints: as many and with such lifetimes as the target has."""
+
+from __future__ import annotations
+
+from toolglot.ir import Block, Cache, Message, Opaque, Refusal, Request, Text, Tool, ToolResult, replace
+from toolglot.passes import Context
+from toolglot.passes.blocks import Place, blocks, rewrite_blocks
+
+
+def fit(request: Request, context: Context) -> Request:
+    """The last breakpoints stay, since they cover the longest prefix."""
+    can = context.can
+    count = _count(request)
+    if not count and request.cache is None:
+        return request
+    if not can.cache_lifetimes or not can.cache_breakpoints:
+        context.receipt.loss("cache", "cache breakpoints", "the target has none")
+        return replace(_drop(request, count), cache=None)
+    if request.cache is not None and "cache" not in can.fields:
+        request = _on_last_block(request, request.cache, context)
+        count = _count(request)
+    if count > can.cache_breakpoints:
+        why = f"the target takes {can.cache_breakpoints}; the last ones stay"
+        context.receipt.loss("cache", f"{count} cache breakpoints", why)
+        request = _drop(request, count - can.cache_breakpoints)
+    return _with_lifetimes(request, context)
+
+
+def _count(request: Request) -> int:
+    tools = sum(isinstance(tool, Tool) and tool.cache is not None for tool in request.tools)
+    return tools + sum(_cache(block) is not None for block, _ in blocks(request))
+
+
+def _cache(block: Block) -> Cache | None:
+    return None if isinstance(block, Opaque | Refusal) else block.cache
+
+
+def _recache(block: Block, cache: Cache | None) -> Block:
+    return block if isinstance(block, Opaque | Refusal) else replace(block, cache=cache)
+
+
+def _drop(request: Request, count: int) -> Request:
+    """Without the first `count` breakpoints; tools stand before messages."""
+
+    def drop(tool: Tool | Opaque) -> Tool | Opaque:
+        nonlocal count
+        if isinstance(tool, Opaque) or tool.cache is None or not count:
+            return tool
+        count -= 1
+        return replace(tool, cache=None)
+
+    def drop_block(block: Block, place: Place) -> tuple[Block, ...]:
+        nonlocal count
+        if _cache(block) is None or not count:
+            return (block,)
+        count -= 1
+        return (_recache(block, None),)
+
+    return rewrite_blocks(replace(request, tools=tuple(map(drop, request.tools))), drop_block)
+
+
+def _on_last_block(request: Request, cache: Cache, context: Context) -> Request:
+    """A breakpoint for the whole request stands for one on the last block."""
+    request = replace(request, cache=None)
+    for number in range(len(request.messages) - 1, -1, -1):
+        message = request.messages[number]
+        for index in range(len(message.content) - 1, -1, -1):
+            block = message.content[index]
+            if isinstance(block, Text | ToolResult):
+                context.receipt.note("cache", "a breakpoint for the whole request", "it stands on the last block")
+                return _with_block(request, number, message, index, _recache(block, cache))
+    return request
+
+
+def _with_block(request: Request, number: int, message: Message, index: int, block: Block) -> Request:
+    content = (*message.content[:index], block, *message.content[index + 1 :])
+    messages = (*request.messages[:number], replace(message, content=content), *request.messages[number + 1 :])
+    return replace(request, messages=messages)
+
+
+def _with_lifetimes(request: Request, context: Context) -> Request:
+    def fitted(cache: Cache | None) -> Cache | None:
+        if cache is None or cache.seconds is None or cache.seconds in context.can.cache_lifetimes:
+            return cache
+        seconds = lifetime(cache.seconds, context.can.cache_lifetimes)
+        context.receipt.note("cache", f"a lifetime of {cache.seconds} seconds", f"the target's nearest is {seconds}")
+        return Cache(seconds)
+
+    def fit_block(block: Block, place: Place) -> tuple[Block, ...]:
+        cache = fitted(_cache(block))
+        return (block,) if cache is _cache(block) else (_recache(block, cache),)
+
+    tools = tuple(
+        tool
+        if isinstance(tool, Opaque) or fitted(tool.cache) is tool.cache
+        else replace(tool, cache=fitted(tool.cache))
+        for tool in request.tools
+    )
+    if any(new is not old for new, old in zip(tools, request.tools, strict=True)):
+        request = replace(request, tools=tools)
+    if fitted(request.cache) is not request.cache:
+        request = replace(request, cache=fitted(request.cache))
+    return rewrite_blocks(request, fit_block)
+
+
+def lifetime(seconds: int, lifetimes: tuple[int, ...]) -> int:
+    """The shortest lifetime that is long enough, else the longest: a cache that dies early is paid for twice."""
+    return min((other for other in lifetimes if other >= seconds), default=max(lifetimes))

@@ -1,0 +1,119 @@
+"""Which tools the model may, must or must not call, as far as the target can be told.
+
+What the target has no word for is asked for in the system prompt, and what can be had by offering fewer tools is had
+that way.
+"""
+
+from __future__ import annotations
+
+from toolglot.ir import Request, Tool, ToolChoice, native_of, replace
+from toolglot.passes import Context
+from toolglot.passes.instructions import instruct
+from toolglot.passes.reasoning import reasons
+
+ONE_AT_A_TIME = "Call at most one tool at a time and wait for its result before you call another."
+NO_TOOLS = "Do not call any tool; answer in text."
+ANY_TOOL = "Respond with a call of one of the tools, not with text."
+
+
+def fit(request: Request, context: Context) -> Request:
+    if not request.tools:
+        return _without_tools(request, context)
+    return _fit_parallel(_fit_choice(request, context), context)
+
+
+def _without_tools(request: Request, context: Context) -> Request:
+    # A dialect may hold its tools elsewhere, in a stored conversation for one.
+    if context.source == context.target:
+        return request
+    for name in ("tool_choice", "parallel_tool_calls"):
+        if getattr(request, name) is not None:
+            context.receipt.note(name, name, "there are no tools")
+    if request.tool_choice is None and request.parallel_tool_calls is None:
+        return request
+    return replace(request, tool_choice=None, parallel_tool_calls=None)
+
+
+def _fit_choice(request: Request, context: Context) -> Request:
+    choice = request.tool_choice
+    if choice is None:
+        return request
+    if choice.mode == "opaque":
+        if native_of(choice, context.target):
+            return request
+        context.receipt.loss("tool_choice", "a choice of its own dialect", "the target does not know it")
+        return replace(request, tool_choice=None)
+    if choice.mode == "none":
+        return _fit_none(request, choice, context)
+    request, choice = _fit_names(request, choice, context)
+    if choice.mode == "required" and (why := _unforceable(request, choice, context)):
+        return _ask(request, choice, why, context)
+    return request if choice is request.tool_choice else replace(request, tool_choice=choice)
+
+
+def _fit_none(request: Request, choice: ToolChoice, context: Context) -> Request:
+    """The tools stay: the history may have calls of them, and the prompt cache holds them."""
+    if "none" in context.can.tool_choices:
+        return request
+    context.receipt.loss("tool_choice", "no tool", "the target cannot be told; the system prompt asks for it")
+    return instruct(replace(request, tool_choice=None), NO_TOOLS)
+
+
+def _fit_names(request: Request, choice: ToolChoice, context: Context) -> tuple[Request, ToolChoice]:
+    """Names only where the target can hold them; elsewhere only the named tools are offered."""
+    can = context.can
+    if not choice.names:
+        return request, choice
+    forced = choice.mode == "required"
+    if forced and len(choice.names) == 1:
+        if "named" in can.tool_choices:
+            return request, choice
+    elif "allowed" in can.tool_choices and choice.mode in can.allowed_modes:
+        return request, choice
+    why = "the target takes no such choice; only these tools are offered, which costs the prompt cache"
+    context.receipt.loss("tool_choice.names", ", ".join(choice.names), why)
+    return _offer_only(request, choice, context), replace(choice, names=())
+
+
+def _offer_only(request: Request, choice: ToolChoice, context: Context) -> Request:
+    tools = tuple(tool for tool in request.tools if isinstance(tool, Tool) and tool.name in choice.names)
+    if not tools:
+        context.receipt.loss("tool_choice.names", ", ".join(choice.names), "there are no such tools")
+        return request
+    return request if len(tools) == len(request.tools) else replace(request, tools=tools)
+
+
+def _unforceable(request: Request, choice: ToolChoice, context: Context) -> str | None:
+    """Why the target cannot be made to call a tool; None when it can."""
+    can = context.can
+    kind = "required" if not choice.names else "named" if len(choice.names) == 1 else "allowed"
+    if kind not in can.tool_choices or (kind == "allowed" and "required" not in can.tool_choices):
+        return "the target cannot be forced to call a tool"
+    if not can.forced_choice_with_reasoning and reasons(request, context):
+        return "the target cannot be forced to call a tool while it reasons"
+    return None
+
+
+def _ask(request: Request, choice: ToolChoice, why: str, context: Context) -> Request:
+    context.receipt.loss("tool_choice", "a forced call", f"{why}; the system prompt asks for it")
+    line = ANY_TOOL
+    names: tuple[str, ...] = ()
+    if len(choice.names) == 1:
+        request = _offer_only(request, choice, context)
+        line = f"Respond with a call of the tool {choice.names[0]}, not with text."
+    elif choice.names:
+        names = choice.names if "auto" in context.can.allowed_modes else ()
+        request = request if names else _offer_only(request, choice, context)
+    return instruct(replace(request, tool_choice=ToolChoice(mode="auto", names=names, native=choice.native)), line)
+
+
+def _fit_parallel(request: Request, context: Context) -> Request:
+    wanted = request.parallel_tool_calls
+    if wanted is None or "parallel_tool_calls" in context.can.fields:
+        return request
+    request = replace(request, parallel_tool_calls=None)
+    if wanted:
+        return request
+    why = "the target has no switch for it; the system prompt asks for it"
+    context.receipt.loss("parallel_tool_calls", "one call at a time", why)
+    return instruct(request, ONE_AT_A_TIME)

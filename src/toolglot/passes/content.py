@@ -1,0 +1,38 @@
+"""Blocks in the forms that the target has: refusals, citations, and results that are errors."""
+
+from __future__ import annotations
+
+from toolglot.ir import Block, Refusal, Request, Text, ToolResult, replace
+from toolglot.passes import Context
+from toolglot.passes.blocks import Place, rewrite_blocks
+
+ERROR = "Error: "
+
+
+def fit(request: Request, context: Context) -> Request:
+    can = context.can
+
+    def fit_block(block: Block, place: Place) -> tuple[Block, ...]:
+        match block:
+            case Refusal(text=text) if not can.refusals:
+                context.receipt.note(str(place), "a refusal", "the target has no block for it; it is text")
+                return (Text(text=text, native=block.native),)
+            case Text() if block.citations and not can.citations:
+                context.receipt.loss(str(place), f"{len(block.citations)} citations", "the target takes none back")
+                return (replace(block, citations=()),)
+            case ToolResult(is_error=True) if not can.result_errors:
+                context.receipt.note(str(place), "a result that is an error", f"its text begins with {ERROR!r}")
+                return (replace(block, is_error=None, content=_marked(block.content)),)
+            case ToolResult(is_error=False) if not can.result_errors:
+                return (replace(block, is_error=None),)
+        return (block,)
+
+    return rewrite_blocks(request, fit_block)
+
+
+def _marked(content: tuple[Block, ...]) -> tuple[Block, ...]:
+    if content and isinstance(first := content[0], Text):
+        if first.text.lower().startswith("error"):
+            return content
+        return (replace(first, text=ERROR + first.text), *content[1:])
+    return (Text(text=ERROR.strip()), *content)

@@ -1,0 +1,66 @@
+"""Custom tools (free text, perhaps bound by a grammar) as functions with one text parameter, where there are none.
+
+Definition, calls and results change together. On the way back the event pass takes the text out of the object again,
+because `context.tools` says that the tool is a custom one; `names.shorten` has written that before.
+"""
+
+from __future__ import annotations
+
+from toolglot.ir import Block, Json, Opaque, Request, Tool, ToolCall, ToolResult, replace
+from toolglot.passes import Context
+from toolglot.passes.blocks import Place, rewrite_blocks
+from toolglot.wire import json
+
+MEMBER = "input"
+"""The one parameter of the function that stands for a custom tool."""
+
+
+def wrap(request: Request, context: Context) -> Request:
+    """Custom tools become functions `{"input": text}` when the target has no custom tools."""
+    if context.can.custom_tools:
+        return request
+    tools = tuple(_function(tool, f"tools[{index}]", context) for index, tool in enumerate(request.tools))
+    if any(new is not old for new, old in zip(tools, request.tools, strict=True)):
+        request = replace(request, tools=tools)
+    return rewrite_blocks(request, _wrap)
+
+
+def _wrap(block: Block, place: Place) -> tuple[Block, ...]:
+    match block:
+        case ToolCall(kind="custom"):
+            return (replace(block, kind="function", arguments=json.encode_text({MEMBER: block.arguments})),)
+        case ToolResult(kind="custom"):
+            return (replace(block, kind="function"),)
+    return (block,)
+
+
+def _function(tool: Tool | Opaque, where: str, context: Context) -> Tool | Opaque:
+    if isinstance(tool, Opaque) or tool.kind != "custom":
+        return tool
+    context.receipt.note(where, f"custom tool {tool.name}", f"it is a function with one text parameter, {MEMBER}")
+    grammar = _grammar(tool.format)
+    if grammar:
+        context.receipt.loss(f"{where}.format", "the grammar", "it is told in the description and nothing enforces it")
+    told = f"The input is free text that must match this {grammar[0]} grammar:\n{grammar[1]}" if grammar else ""
+    return replace(
+        tool,
+        kind="function",
+        description="\n\n".join(part for part in (tool.description, told) if part) or None,
+        parameters={
+            "type": "object",
+            "properties": {MEMBER: {"type": "string", "description": "The whole input of the tool, as plain text."}},
+            "required": [MEMBER],
+            "additionalProperties": False,
+        },
+        format=None,
+    )
+
+
+def _grammar(format_: Json) -> tuple[str, str] | None:
+    """Syntax and definition. Chat nests them under `grammar`, Responses does not."""
+    if not isinstance(format_, dict) or format_.get("type") != "grammar":
+        return None
+    inner = format_.get("grammar")
+    fields = inner if isinstance(inner, dict) else format_
+    definition = fields.get("definition")
+    return (str(fields.get("syntax") or "given"), definition) if isinstance(definition, str) else None

@@ -1,0 +1,66 @@
+"""Deferred tools on their way to another dialect: a tool is offered once the conversation has met it.
+
+Claude Code's ToolSearch declares tools with `defer_loading` and answers a search with `tool_reference` blocks inside a
+tool result; from then on the model may call them. References mean nothing to another dialect, even if it has deferred
+tools of its own, and a search that runs at the vendor stays behind: its tools are all offered, or nothing could find
+them. This runs before names change, so that references still fit.
+"""
+
+from __future__ import annotations
+
+from toolglot.ir import Block, Opaque, Request, Text, Tool, ToolCall, replace
+from toolglot.passes import Context
+from toolglot.passes.blocks import Place, blocks, rewrite_blocks
+
+
+def offer(request: Request, context: Context) -> Request:
+    """Offers the deferred tools that something refers to and leaves the others out."""
+    if context.source == context.target and context.can.deferred_tools:
+        return request
+    tools = _offered(request, context) if any(map(_is_deferred, request.tools)) else request.tools
+    # References are told in words whether or not their tools are still declared: the history before stays the same.
+    told = rewrite_blocks(request, _tell)
+    return told if tools is request.tools else replace(told, tools=tools)
+
+
+def _is_deferred(tool: Tool | Opaque) -> bool:
+    return isinstance(tool, Tool) and tool.deferred
+
+
+def _offered(request: Request, context: Context) -> tuple[Tool | Opaque, ...]:
+    met = {name for block, _ in blocks(request) if (name := _met(block)) is not None}
+    searched = any(isinstance(tool, Opaque) and _is_search(tool) for tool in request.tools)
+    tools: list[Tool | Opaque] = []
+    for index, tool in enumerate(request.tools):
+        if not isinstance(tool, Tool) or not tool.deferred:
+            tools.append(tool)
+        elif searched or tool.name in met:
+            tools.append(replace(tool, deferred=False))
+        else:
+            context.receipt.note(f"tools[{index}]", f"deferred tool {tool.name}", "nothing has referred to it yet")
+    return tuple(tools)
+
+
+def _is_search(tool: Opaque) -> bool:
+    """Is it a vendor's own search for tools, such as `tool_search` or `tool_search_tool_regex_20251119`?"""
+    kind = tool.value.get("type") if isinstance(tool.value, dict) else None
+    return isinstance(kind, str) and kind.startswith("tool_search")
+
+
+def _met(block: Block) -> str | None:
+    if isinstance(block, ToolCall):
+        return block.name
+    return _referred(block)
+
+
+def _referred(block: Block) -> str | None:
+    """The tool that a `tool_reference` block names."""
+    if not isinstance(block, Opaque) or not isinstance(block.value, dict):
+        return None
+    name = block.value.get("tool_name")
+    return name if block.value.get("type") == "tool_reference" and isinstance(name, str) else None
+
+
+def _tell(block: Block, place: Place) -> tuple[Block, ...]:
+    name = _referred(block)
+    return (block,) if name is None else (Text(text=f"The tool {name} can be called now."),)

@@ -1,0 +1,98 @@
+"""How much the model should think, in the words that the target has: efforts, a token budget, or neither."""
+
+from __future__ import annotations
+
+from toolglot.ir import Reasoning, Request, replace
+from toolglot.passes import Context
+
+SCALE = ("none", "minimal", "low", "medium", "high", "xhigh", "max")
+"""All efforts that any API knows, from least to most."""
+
+BUDGETS = {"minimal": 1024, "low": 1024, "medium": 8192, "high": 24576, "xhigh": 32768, "max": 65536}
+"""Thinking tokens for an effort. Google documents low, medium and high for its OpenAI-compatible endpoint; the two
+above go on in the same way. The other way, a budget is the first effort that is not below it."""
+
+SMALLEST_BUDGET = 1024
+
+
+def fit(request: Request, context: Context) -> Request:
+    wanted = request.reasoning
+    if wanted is None:
+        return request
+    if "reasoning" not in context.can.fields:
+        report = context.receipt.note if wanted.mode == "off" else context.receipt.loss
+        report("reasoning", _shown(wanted), "the target has no such parameter")
+        return replace(request, reasoning=None)
+    off = wanted.mode == "off" or wanted.effort == "none"
+    fitted = _off(wanted, context) if off else _on(wanted, request, context)
+    return request if fitted == wanted else replace(request, reasoning=fitted)
+
+
+def _shown(wanted: Reasoning) -> str:
+    said = (wanted.mode, wanted.effort, wanted.budget_tokens)
+    return "reasoning " + " ".join(str(part) for part in said if part is not None)
+
+
+def _off(wanted: Reasoning, context: Context) -> Reasoning:
+    can = context.can
+    if can.reasoning_off:
+        effort = wanted.effort if wanted.effort in can.efforts else None
+        budget = wanted.budget_tokens if can.reasoning_budget else None
+        return replace(wanted, mode="off", effort=effort, budget_tokens=budget)
+    least = next((effort for effort in can.efforts if effort != "none"), None)
+    context.receipt.loss("reasoning", "no reasoning", f"the model always reasons; its effort is {least or 'its own'}")
+    return replace(wanted, mode=None, effort=least, budget_tokens=None)
+
+
+def _on(wanted: Reasoning, request: Request, context: Context) -> Reasoning:
+    can, receipt = context.can, context.receipt
+    if wanted.effort is not None and wanted.effort not in can.efforts:
+        wanted = _other_effort(wanted, wanted.effort, request, context)
+    if wanted.budget_tokens is not None and not can.reasoning_budget:
+        effort = wanted.effort or nearest(_bucket(wanted.budget_tokens), can.efforts)
+        receipt.loss(
+            "reasoning.budget_tokens",
+            f"a budget of {wanted.budget_tokens} tokens",
+            f"the target takes no budget; its effort is {effort or 'its own'}",
+        )
+        wanted = replace(wanted, budget_tokens=None, effort=effort)
+    return wanted
+
+
+def _other_effort(wanted: Reasoning, effort: str, request: Request, context: Context) -> Reasoning:
+    can, receipt = context.can, context.receipt
+    if effort not in SCALE:
+        if context.source == context.target:  # merely new
+            return wanted
+        receipt.loss("reasoning.effort", f"effort {effort}", "the target does not know it")
+        return replace(wanted, effort=None)
+    if can.efforts:
+        other = nearest(effort, can.efforts)
+        receipt.loss("reasoning.effort", f"effort {effort}", f"the target's nearest is {other}")
+        return replace(wanted, effort=other)
+    if can.reasoning_budget:
+        budget = wanted.budget_tokens or _budget(effort, request.max_output_tokens)
+        receipt.note("reasoning.effort", f"effort {effort}", f"the target wants a budget: {budget} tokens")
+        return replace(wanted, mode=wanted.mode or "on", effort=None, budget_tokens=budget)
+    receipt.loss("reasoning.effort", f"effort {effort}", "the target has no efforts")
+    return replace(wanted, effort=None)
+
+
+def nearest(effort: str, efforts: tuple[str, ...]) -> str | None:
+    """The nearest of these efforts, the lower one of two; never `none`, which is no effort at all."""
+    known = [other for other in efforts if other in SCALE and other != "none"]
+    place = SCALE.index(effort)
+    return min(known, key=lambda other: abs(SCALE.index(other) - place), default=None)
+
+
+def _bucket(budget: int) -> str:
+    for effort in ("low", "medium", "high", "xhigh"):
+        if budget <= BUDGETS[effort]:
+            return effort
+    return "max"
+
+
+def _budget(effort: str, limit: int | None) -> int:
+    """Tokens for an effort. Thinking counts towards the output limit, so half of that stays for the answer."""
+    budget = BUDGETS[effort]
+    return budget if limit is None else max(SMALLEST_BUDGET, min(budget, limit // 2))

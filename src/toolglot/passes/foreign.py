@@ -1,0 +1,124 @@
+"""What only another dialect understands: told when it stays behind, taken out where it would be in the way.
+
+Encoders read their own `native` and no other, so foreign fields need no removing, only telling. That pass runs first,
+while the paths are still those of the client's request. Keys that start with `$` are notes on shape and mean nothing;
+the source's `cosmetic` keys mean nothing to anybody else; reasoning state is told by `reasoning.settle`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from toolglot.events import Close, Delta, Event, Finish, Open, Start
+from toolglot.ir import Block, Json, Opaque, Request, Text, Thinking, Tool, replace
+from toolglot.ir import Native as NativeFields
+from toolglot.passes import Context
+from toolglot.passes.blocks import Place, blocks, rewrite_blocks
+from toolglot.passes.reasoning import STATE
+from toolglot.receipt import Receipt
+
+
+def report(request: Request, context: Context) -> Request:
+    """Tells every native field that the target's encoder will not read. Changes nothing."""
+    for where, native in _natives(request):
+        for owner, fields in native.items():
+            if owner == context.target:
+                continue
+            for key, value in fields.items():
+                if means_something(key, value, context.cosmetic):
+                    context.receipt.loss(f"{where}.{key}" if where else key, key, f"only {owner} understands it")
+    return request
+
+
+def means_something(key: str, value: Json, cosmetic: frozenset[str]) -> bool:
+    """Would its owner miss this native field? Nulls, notes on shape and cosmetic keys nobody misses."""
+    if value is None or key.startswith("$") or key in STATE or key in cosmetic:
+        return False
+    return (
+        not isinstance(value, dict)
+        or not value
+        or any(means_something(name, inner, cosmetic) for name, inner in value.items())
+    )
+
+
+class Reporter:
+    """The same for a response on its way to the client, as an event pass that changes nothing."""
+
+    __slots__ = ("_client", "_cosmetic", "_receipt")
+
+    def __init__(self, client: str, cosmetic: frozenset[str], receipt: Receipt) -> None:
+        self._client = client
+        self._cosmetic = cosmetic
+        self._receipt = receipt
+
+    def feed(self, event: Event) -> Sequence[Event]:
+        match event:
+            case Delta():
+                pass
+            case Open(index=index, block=block):
+                self._report(f"content[{index}].", block.native)
+            case Close(index=index, native=native):
+                self._report(f"content[{index}].", native)
+            case Start(native=native) | Finish(native=native):
+                self._report("", native)
+            case _:
+                pass
+        return (event,)
+
+    def _report(self, where: str, native: NativeFields) -> None:
+        for owner, fields in native.items():
+            if owner != self._client:
+                for key, value in fields.items():
+                    if means_something(key, value, self._cosmetic):
+                        self._receipt.loss(f"{where}{key}", key, f"only {owner} understands it")
+
+
+def _natives(request: Request) -> Iterator[tuple[str, NativeFields]]:
+    if request.native:
+        yield "", request.native
+    for name in ("response_format", "reasoning", "tool_choice"):
+        node = getattr(request, name)
+        # A choice that only its dialect understands is told as a whole by `choice.fit`.
+        if node is not None and node.native and getattr(node, "mode", None) != "opaque":
+            yield name, node.native
+    for index, tool in enumerate(request.tools):
+        if tool.native:
+            yield f"tools[{index}]", tool.native
+    for number, message in enumerate(request.messages):
+        if message.native:
+            yield str(Place(number)), message.native
+    for block, place in blocks(request):
+        if block.native and not isinstance(block, Thinking):
+            yield str(place), block.native
+        if isinstance(block, Text):
+            for index, citation in enumerate(block.citations):
+                if citation.native:
+                    yield f"{place}.citations[{index}]", citation.native
+
+
+def remove(request: Request, context: Context) -> Request:
+    """Takes out blocks and tools that are opaque to the target, each with a loss that names its type."""
+
+    def keep(block: Block, place: Place) -> tuple[Block, ...]:
+        if not isinstance(block, Opaque) or block.dialect == context.target:
+            return (block,)
+        # A decoder that has read such an item into fields (`additional_tools`) calls its type cosmetic.
+        if _type(block.value) not in context.cosmetic:
+            context.receipt.loss(str(place), _type(block.value), f"only {block.dialect} understands it")
+        return ()
+
+    request = rewrite_blocks(request, keep)
+    tools: list[Tool | Opaque] = []
+    for index, tool in enumerate(request.tools):
+        if isinstance(tool, Opaque) and tool.dialect != context.target:
+            context.receipt.loss(f"tools[{index}]", _type(tool.value), f"only {tool.dialect} understands it")
+        else:
+            tools.append(tool)
+    return request if len(tools) == len(request.tools) else replace(request, tools=tuple(tools))
+
+
+def _type(value: Json) -> str:
+    kind = value.get("type") if isinstance(value, dict) else None
+    if isinstance(kind, str):
+        return kind
+    return ", ".join(map(str, value)) if isinstance(value, dict) and value else type(value).__name__

@@ -1,0 +1,31 @@
+"""The format of the answer: asked for in the system prompt where the target cannot be bound to it."""
+
+from __future__ import annotations
+
+from toolglot.ir import Request, ResponseFormat, replace
+from toolglot.passes import Context
+from toolglot.passes.instructions import instruct
+from toolglot.wire import json
+
+
+def fit(request: Request, context: Context) -> Request:
+    wanted = request.response_format
+    if wanted is None:
+        return request
+    if "response_format" in context.can.fields and wanted.kind in context.can.response_formats:
+        return request
+    request = replace(request, response_format=None)
+    if wanted.kind == "text":
+        return request
+    if wanted.kind == "json_schema" and wanted.schema is None:
+        wanted = replace(wanted, kind="json")
+    context.receipt.loss("response_format", wanted.kind, "approximated: the system prompt asks for it")
+    return instruct(request, _asked(wanted))
+
+
+def _asked(wanted: ResponseFormat) -> str:
+    line = "Answer with one JSON object and nothing else: no prose, no code fence."
+    if wanted.kind == "json":
+        return line
+    described = f" ({wanted.description})" if wanted.description else ""
+    return f"{line} It must match this JSON Schema{described}:\n{json.encode_text(wanted.schema)}"

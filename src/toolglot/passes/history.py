@@ -1,0 +1,160 @@
+"""A history in which every call has one result, right behind its batch, and every result has its call.
+
+Clients that were interrupted send calls without results, and clients that cut old turns off send results without
+calls (claude-code #6836); every API refuses both. A batch is the calls of a run of assistant messages. Its results
+stand before the next assistant message; whatever else stands between them moves behind them.
+
+Blocks of server-side tools are opaque and stay where they are.
+"""
+
+from __future__ import annotations
+
+from toolglot.ir import Block, Message, Request, Text, ToolCall, ToolResult, replace
+from toolglot.passes import Context
+from toolglot.passes.blocks import Place, with_messages
+
+INTERRUPTED = "The tool call was interrupted; its outcome is unknown."
+
+
+def repair(request: Request, context: Context) -> Request:
+    """Calls and results paired and in order. A dialect's own histories are its client's business."""
+    if context.source == context.target:
+        return request
+    messages: list[Message] = []
+    runs = _runs(request.messages)
+    for number, (start, stop) in enumerate(runs):
+        run = request.messages[start:stop]
+        if run[0].role != "assistant":
+            if number == 0:  # no call stands before these
+                messages.extend(_answers((), run, start, context))
+            continue
+        calls = tuple(block for message in run for block in message.content if isinstance(block, ToolCall))
+        messages.extend(_spoken(run, start, context))
+        next_start, next_stop = runs[number + 1] if number + 1 < len(runs) else (stop, stop)
+        messages.extend(_answers(calls, request.messages[next_start:next_stop], next_start, context))
+    return with_messages(request, tuple(messages))
+
+
+def _runs(messages: tuple[Message, ...]) -> list[tuple[int, int]]:
+    """Stretches of assistant messages and of everything else, by turns."""
+    runs: list[tuple[int, int]] = []
+    for index, message in enumerate(messages):
+        if runs and (messages[index - 1].role == "assistant") == (message.role == "assistant"):
+            runs[-1] = (runs[-1][0], index + 1)
+        else:
+            runs.append((index, index + 1))
+    return runs
+
+
+def _spoken(run: tuple[Message, ...], start: int, context: Context) -> list[Message]:
+    kept = [message for message in run if message.content]
+    for offset, message in enumerate(run):
+        if not message.content:
+            context.receipt.note(str(Place(start + offset)), "an assistant message without content", "it says nothing")
+    return kept
+
+
+def _answers(
+    calls: tuple[ToolCall, ...], messages: tuple[Message, ...], start: int, context: Context
+) -> tuple[Message, ...] | list[Message]:
+    """The messages after a batch of calls: its results in the order of the calls, then the rest as it stood."""
+    if not calls and not any(isinstance(block, ToolResult) for message in messages for block in message.content):
+        return messages
+    wanted = {call.id: call for call in calls}
+    results: dict[str, tuple[ToolResult, Message]] = {}
+    rest: list[Message] = []
+    for offset, message in enumerate(messages):
+        others: list[Block] = []
+        for index, block in enumerate(message.content):
+            place = Place(start + offset, index)
+            if not isinstance(block, ToolResult):
+                others.append(block)
+            elif block.call_id not in wanted:
+                others.extend(_as_text(block, place, context))
+            elif block.call_id in results:
+                context.receipt.loss(
+                    str(place), f"second result of {block.call_id}", "a call has one; the first counts"
+                )
+            else:
+                results[block.call_id] = (block, message)
+        if others or not message.content:
+            rest.append(_without_results(message, tuple(others)))
+    if _in_order(calls, results, messages, rest):
+        return messages
+    _tell(calls, results, messages, start, context)
+    return [*_in_call_order(calls, results, context), *rest]
+
+
+def _without_results(message: Message, others: tuple[Block, ...]) -> Message:
+    if len(others) == len(message.content) and all(
+        new is old for new, old in zip(others, message.content, strict=True)
+    ):
+        return message
+    return replace(message, content=others, role="user" if message.role == "tool" else message.role)
+
+
+def _in_order(
+    calls: tuple[ToolCall, ...],
+    results: dict[str, tuple[ToolResult, Message]],
+    messages: tuple[Message, ...],
+    rest: list[Message],
+) -> bool:
+    """Do the messages already say exactly this?"""
+    expected: list[Block] = [results[call.id][0] for call in calls if call.id in results]
+    for message in rest:
+        expected.extend(message.content)
+    standing = [block for message in messages for block in message.content]
+    return (
+        len(results) == len(calls)
+        and len(expected) == len(standing)
+        and all(new is old for new, old in zip(expected, standing, strict=True))
+    )
+
+
+def _tell(
+    calls: tuple[ToolCall, ...],
+    results: dict[str, tuple[ToolResult, Message]],
+    messages: tuple[Message, ...],
+    start: int,
+    context: Context,
+) -> None:
+    for call in calls:
+        if call.id not in results:
+            context.receipt.note(
+                str(Place(start)), f"no result of {call.name} ({call.id})", "it was called interrupted"
+            )
+    standing = [block for message in messages for block in message.content]
+    found = [id(result) for result, _ in results.values()]
+    if [id(block) for block in standing[: len(found)]] != [id(results[c.id][0]) for c in calls if c.id in results]:
+        context.receipt.note(str(Place(start)), "the results", "they stand in call order, right behind their calls")
+
+
+def _in_call_order(
+    calls: tuple[ToolCall, ...], results: dict[str, tuple[ToolResult, Message]], context: Context
+) -> list[Message]:
+    """One message for neighbouring results that came in one message; made-up results in messages of their own."""
+    ordered: list[Message] = []
+    previous: Message | None = None
+    for call in calls:
+        result, message = results.get(call.id, (None, None))
+        if result is None or message is None:
+            ordered.append(Message(role=context.can.results_role, content=(_interrupted(call),)))
+        elif message is previous:
+            ordered[-1] = replace(ordered[-1], content=(*ordered[-1].content, result))
+        else:
+            ordered.append(message if message.content == (result,) else replace(message, content=(result,)))
+        previous = message
+    return ordered
+
+
+def _interrupted(call: ToolCall) -> ToolResult:
+    return ToolResult(call_id=call.id, name=call.name, kind=call.kind, is_error=True, content=(Text(text=INTERRUPTED),))
+
+
+def _as_text(result: ToolResult, place: Place, context: Context) -> tuple[Block, ...]:
+    """A result without a call, as user text that says what it is."""
+    tool = result.name or "a tool"
+    context.receipt.loss(str(place), f"result of {tool} ({result.call_id})", "its call is not in the history")
+    if not result.content:
+        return ()
+    return (Text(text=f"[Result of {tool}, whose call is no longer in this conversation:]"), *result.content)

@@ -1,0 +1,193 @@
+"""Call ids: every call has one, no two calls share one, and the target's wire can hold it.
+
+An id depends only on what stands before it, never on chance: the same history gives the same ids in every process,
+and appending a turn changes none of them (prompt caches live on that). Results follow their calls.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import deque
+from collections.abc import Set
+
+from msgspec import Struct
+
+from toolglot.dialect import Capabilities
+from toolglot.ir import Block, Request, ToolCall, ToolKind, ToolResult, replace
+from toolglot.passes import Context
+from toolglot.passes.blocks import Place, blocks, rewrite_blocks, rewrite_message, rewrite_messages
+from toolglot.passes.digest import digest
+from toolglot.receipt import Receipt
+
+
+def derive(request: Request, context: Context) -> Request:
+    """Every call gets an id of its own, and every result the id and the name of its call.
+
+    Gemini and the deprecated function role have no ids: their results are matched by name and order. Some providers
+    count `call_0` anew in each response (litellm #30426), so a repeated id is made unique, call and result alike.
+    """
+    context.call_ids.update(call_id for block, _ in blocks(request) if (call_id := _id_of(block)))
+    # A dialect knows how to pair its own calls and results.
+    if context.source == context.target:
+        return request
+    pairing = _Pairing(context.receipt)
+    role = ""
+    messages = []
+    for number, message in enumerate(request.messages):
+        if message.role == "assistant":
+            pairing.next_turn(new_batch=role != "assistant")
+        role = message.role
+        messages.append(rewrite_message(message, number, pairing.pair))
+    if pairing.missing:
+        context.receipt.note(f"messages[{pairing.missing[0]}]", "calls without ids", "ids were derived from position")
+    context.call_ids |= pairing.seen
+    return rewrite_messages(request, lambda _, number: messages[number])
+
+
+def _id_of(block: Block) -> str | None:
+    match block:
+        case ToolCall(id=call_id) | ToolResult(call_id=call_id):
+            return call_id
+    return None
+
+
+class _Call(Struct):
+    """A call of the batch that results may answer now. `sent` is the id that the client sent."""
+
+    id: str
+    sent: str
+    name: str
+    kind: ToolKind
+    answered: bool = False
+
+
+class _Pairing:
+    """The ids given so far, and the batch of calls that is waiting for results."""
+
+    def __init__(self, receipt: Receipt) -> None:
+        self.seen: set[str] = set()
+        self.missing: list[int] = []
+        self._receipt = receipt
+        self._turn = 0
+        self._ordinal = 0
+        self._waiting: dict[tuple[str, str], deque[_Call]] = {}
+        self._latest: dict[str, _Call] = {}
+
+    def next_turn(self, *, new_batch: bool) -> None:
+        self._turn += 1
+        self._ordinal = 0
+        if new_batch:
+            self._waiting = {}
+
+    def pair(self, block: Block, place: Place) -> tuple[Block, ...]:
+        if isinstance(block, ToolCall):
+            return (self._call(block, place),)
+        if isinstance(block, ToolResult):
+            return (self._result(block),)
+        return (block,)
+
+    def _call(self, call: ToolCall, place: Place) -> ToolCall:
+        new = self._new_id(call, place)
+        self.seen.add(new)
+        self._ordinal += 1
+        entry = _Call(new, call.id, call.name, call.kind)
+        for key in (("id", call.id), ("name", call.name), ("any", "")):
+            self._waiting.setdefault(key, deque()).append(entry)
+        self._latest[call.id] = entry
+        return call if new == call.id else replace(call, id=new)
+
+    def _new_id(self, call: ToolCall, place: Place) -> str:
+        if call.id and call.id not in self.seen:
+            return call.id
+        stem = f"{call.id}_" if call.id else "call_"
+        length = 8 if call.id else 12
+        new, salt = "", 0
+        while not new or new in self.seen:
+            new = stem + digest(self._turn, self._ordinal, call.name, *([salt] if salt else []))[:length]
+            salt += 1
+        if call.id:
+            self._receipt.note(str(place), f"repeated call id {call.id}", f"an id is used once; it is {new} now")
+        else:
+            self.missing.append(place.message)
+        return new
+
+    def _result(self, result: ToolResult) -> ToolResult:
+        call = self._find(result)
+        if call is None:
+            return result
+        call.answered = True
+        name = call.name if result.name is None else result.name
+        if (call.id, name, call.kind) == (result.call_id, result.name, result.kind):
+            return result
+        return replace(result, call_id=call.id, name=name, kind=call.kind)
+
+    def _find(self, result: ToolResult) -> _Call | None:
+        if result.call_id:
+            return self._next("id", result.call_id) or self._latest.get(result.call_id)
+        if result.name is not None:
+            return self._next("name", result.name)
+        return self._next("any", "")
+
+    def _next(self, key: str, value: str) -> _Call | None:
+        """The first call of the batch under this key that has no result yet."""
+        queue = self._waiting.get((key, value))
+        while queue and queue[0].answered:
+            queue.popleft()
+        return queue[0] if queue else None
+
+
+def shorten(request: Request, context: Context) -> Request:
+    """Ids that the target's wire does not allow are replaced, for a call and its result alike."""
+    renaming = _Renaming(context)
+
+    def rename(block: Block, place: Place) -> tuple[Block, ...]:
+        match block:
+            case ToolCall(id=old) if old and (new := renaming.of(old, place)) != old:
+                return (replace(block, id=new),)
+            case ToolResult(call_id=old) if old and (new := renaming.of(old, place)) != old:
+                return (replace(block, call_id=new),)
+        return (block,)
+
+    request = rewrite_blocks(request, rename)
+    context.call_ids.update(renaming.new)
+    context.call_ids.update(renaming.new.values())
+    return request
+
+
+class _Renaming:
+    def __init__(self, context: Context) -> None:
+        self.new: dict[str, str] = {}
+        self._taken: set[str] = set()
+        self._can = context.can
+        self._receipt = context.receipt
+
+    def of(self, old: str, place: Place) -> str:
+        new = self.new.get(old)
+        if new is None:
+            fine = is_legal_id(old, self._can) and old not in self._taken
+            new = old if fine else replacement_id(old, self._can, self._taken)
+            self.new[old] = new
+            self._taken.add(new)
+            if new != old:
+                self._receipt.note(str(place), f"call id {old}", f"the target's wire does not allow it; it is {new}")
+        return new
+
+
+def is_legal_id(call_id: str, can: Capabilities) -> bool:
+    return len(call_id) <= can.id_length and re.fullmatch(can.id_pattern, call_id) is not None
+
+
+def replacement_id(call_id: str, can: Capabilities, taken: Set[str], *salt: object) -> str:
+    """A legal id that is not taken: a readable rest of the old one and a hash, or the hash alone.
+
+    The hash alone serves wires that allow no underscore; Mistral's ids are exactly nine letters and digits.
+    """
+    length = can.id_length
+    stem = "".join(letter if is_legal_id(letter, can) else "_" for letter in call_id[:length])[: max(length - 9, 0)]
+    candidate = ""
+    for attempt in range(16):
+        mark = digest(call_id, *salt, *([attempt] if attempt else []))
+        for candidate in (f"{stem}_{mark[:8]}", mark[:length]):
+            if is_legal_id(candidate, can) and candidate not in taken:
+                return candidate
+    return candidate

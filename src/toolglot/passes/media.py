@@ -1,0 +1,96 @@
+"""Images, documents, audio and video where the target can have them.
+
+What may not stand in a tool result moves to a user message right behind the results, with a marker in its old place
+(litellm #23712: dropped images, or base64 sent as text). What may stand nowhere leaves a marker. Base64 never becomes
+text.
+"""
+
+from __future__ import annotations
+
+from toolglot.ir import Block, Media, Message, Request, Text, ToolResult, replace
+from toolglot.passes import Context
+from toolglot.passes.blocks import INSTRUCTION_ROLES, Place, has_results, rewrite_message, with_messages
+
+
+def marker(media: Media, what: str) -> Text:
+    """The text that stands where media stood; it keeps the cache breakpoint."""
+    named = f" {media.name}" if media.name else ""
+    return Text(text=f"[{media.kind}{named} {what}]", cache=media.cache)
+
+
+def fit(request: Request, context: Context) -> Request:
+    """Every medium in a form and a place that the target takes, or a marker for it."""
+    messages: list[Message] = []
+    moved: list[Block] = []
+    for number, message in enumerate(request.messages):
+        if moved and not has_results(message):
+            messages.append(Message(role="user", content=tuple(moved)))
+            moved = []
+        fitted = _fit_message(message, number, context, moved)
+        if moved and not all(isinstance(block, ToolResult) for block in message.content):
+            fitted = _behind_results(fitted, moved)
+            moved = []
+        messages.append(fitted)
+    if moved:
+        messages.append(Message(role="user", content=tuple(moved)))
+    return with_messages(request, tuple(messages))
+
+
+def _behind_results(message: Message, moved: list[Block]) -> Message:
+    """What moved stands in the same message, between the results and the text that follows them."""
+    results = [block for block in message.content if isinstance(block, ToolResult)]
+    others = [block for block in message.content if not isinstance(block, ToolResult)]
+    return replace(message, content=(*results, *moved, *others))
+
+
+def _fit_message(message: Message, number: int, context: Context, moved: list[Block]) -> Message:
+    # What an assistant has shown in the target's own dialect may stand there.
+    if message.role in INSTRUCTION_ROLES or (message.role == "assistant" and context.source == context.target):
+        return message
+    can = context.can
+    allowed = can.media_in_assistant if message.role == "assistant" else can.media_in_user
+    counts: dict[int, int] = {}
+
+    def fit_block(block: Block, place: Place) -> tuple[Block, ...]:
+        if not isinstance(block, Media):
+            return (block,)
+        here = can.media_in_result if place.inner >= 0 else allowed
+        if block.source.kind == "text" and not ("text" in can.source_kinds and block.kind in here):
+            context.receipt.note(str(place), f"{block.kind} of plain text", "it is a text block")
+            return (_plain(block),)
+        if (why := _refusal(block, context)) is not None:
+            context.receipt.loss(str(place), block.kind, why)
+            return (marker(block, f"left out: {why}"),)
+        if block.kind in here:
+            return (block,)
+        if place.inner < 0 or block.kind not in can.media_in_user:
+            context.receipt.loss(str(place), block.kind, "the target does not take it here")
+            return (marker(block, "left out: it cannot be shown here"),)
+        counts[place.block] = counts.get(place.block, 0) + 1
+        result = message.content[place.block]
+        assert isinstance(result, ToolResult)
+        label = f"{block.kind} {counts[place.block]}"
+        moved.append(Text(text=f"[{label} of the result of {result.name or 'call'} {result.call_id}:]"))
+        moved.append(replace(block, cache=None))
+        context.receipt.note(str(place), block.kind, "results hold no such media; it is in the next user message")
+        return (Text(text=f"[{label} of this result follows in the next user message]", cache=block.cache),)
+
+    return rewrite_message(message, number, fit_block)
+
+
+def _plain(media: Media) -> Text:
+    title = f"{media.name}:\n" if media.name else ""
+    return Text(text=f"{title}{media.source.data}", cache=media.cache)
+
+
+def _refusal(media: Media, context: Context) -> str | None:
+    """Why the target takes this medium nowhere; None when it may."""
+    source = media.source
+    if source.kind == "file" and context.source != context.target:
+        return "a file id is known to the API that gave it alone"
+    if source.kind not in context.can.source_kinds:
+        return f"the target does not take media by {source.kind}"
+    types = context.can.image_types
+    if media.kind == "image" and types is not None and source.media_type and source.media_type not in types:
+        return f"the target does not take {source.media_type}"
+    return None

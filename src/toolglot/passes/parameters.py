@@ -1,0 +1,82 @@
+"""Sampling and limits: fields that the target's wire has, with values that it takes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from toolglot.ir import Request, replace
+from toolglot.passes import Context
+
+PLAIN = (
+    "max_output_tokens",
+    "temperature",
+    "top_p",
+    "top_k",
+    "seed",
+    "presence_penalty",
+    "frequency_penalty",
+    "stop",
+    "candidates",
+    "verbosity",
+    "user",
+    "metadata",
+    "service_tier",
+)
+"""The fields that a target either has or has not. Others (`tool_choice`, `reasoning` …) have a pass of their own."""
+
+DEFAULTS: dict[str, Any] = {
+    "temperature": 1,
+    "top_p": 1,
+    "presence_penalty": 0,
+    "frequency_penalty": 0,
+    "candidates": 1,
+    "service_tier": "auto",
+    "verbosity": "medium",
+}
+"""What every API does when it is not told: leaving these values out changes nothing."""
+
+
+def fit(request: Request, context: Context) -> Request:
+    changes: dict[str, Any] = {}
+    for name in PLAIN:
+        value = getattr(request, name)
+        if value is None or value == () or name in context.can.fields:
+            continue
+        changes[name] = () if name == "stop" else None
+        if value == DEFAULTS.get(name):
+            context.receipt.note(
+                name, f"{name} {value}", "the target has no such parameter; this is what it does anyway"
+            )
+        else:
+            context.receipt.loss(name, _shown(name, value), "the target has no such parameter")
+    changes |= _limits(replace(request, **changes) if changes else request, context)
+    return replace(request, **changes) if changes else request
+
+
+def _shown(name: str, value: Any) -> str:
+    """Values of a client's own are not for receipts, which end up in headers and logs."""
+    return name if name in ("user", "metadata", "stop") else f"{name} {value}"
+
+
+def _limits(request: Request, context: Context) -> dict[str, Any]:
+    can, receipt = context.can, context.receipt
+    changes: dict[str, Any] = {}
+    if request.temperature is not None and request.temperature > can.max_temperature:
+        changes["temperature"] = can.max_temperature
+        receipt.loss(
+            "temperature", f"temperature {request.temperature}", f"the target's highest is {can.max_temperature}"
+        )
+    tokens = request.max_output_tokens
+    if context.source == context.target:  # no limit counts tokens, a limit of 0 warms the cache
+        pass
+    elif tokens is None and can.default_output_tokens is not None:
+        changes["max_output_tokens"] = can.default_output_tokens
+        receipt.note("max_output_tokens", "no output limit", f"the target requires one: {can.default_output_tokens}")
+    elif tokens is not None and tokens < can.min_output_tokens:
+        changes["max_output_tokens"] = can.min_output_tokens
+        receipt.note("max_output_tokens", f"limit of {tokens}", f"the target's lowest is {can.min_output_tokens}")
+    most = can.max_stop_sequences
+    if most is not None and len(request.stop) > most:
+        changes["stop"] = request.stop[:most]
+        receipt.loss("stop", f"{len(request.stop)} stop sequences", f"the target takes {most}; the first ones stay")
+    return changes

@@ -1,0 +1,69 @@
+"""The passes that a request goes through on its way to another dialect, in order.
+
+Each one may rely on those before it:
+
+- Envelopes are opened before everything else: nobody but us may see them.
+- Foreign fields are told next, while paths are still those of the client's request.
+- Ids come before repair, which pairs calls and results by them; deferred tools and references before names change;
+  names before custom tools are wrapped, because the names pass writes down what kind a tool was; ids are shortened
+  after repair, which may bring new results.
+- Reasoning comes before the choice of tools, which depends on whether the model reasons.
+- Opaque blocks go after deferred tools have read their references, and before anything looks at what is left.
+- Media and emptiness make and unmake messages, so turns are grouped last.
+"""
+
+from __future__ import annotations
+
+from toolglot.ir import Request
+from toolglot.passes import (
+    Context,
+    RequestPass,
+    cache,
+    carry,
+    choice,
+    content,
+    custom,
+    deferred,
+    effort,
+    foreign,
+    formats,
+    history,
+    ids,
+    media,
+    names,
+    parameters,
+    reasoning,
+    schema,
+    system,
+    turns,
+)
+
+REQUEST_PASSES: tuple[RequestPass, ...] = (
+    carry.open_envelopes,
+    foreign.report,
+    ids.derive,
+    history.repair,
+    deferred.offer,
+    names.shorten,
+    custom.wrap,
+    ids.shorten,
+    reasoning.settle,
+    schema.fit,
+    foreign.remove,
+    system.fit,
+    content.fit,
+    media.fit,
+    parameters.fit,
+    effort.fit,
+    choice.fit,
+    formats.fit,
+    cache.fit,
+    turns.group,
+)
+
+
+def prepare(request: Request, context: Context) -> Request:
+    """The request as the target can express it."""
+    for request_pass in REQUEST_PASSES:
+        request = request_pass(request, context)
+    return request

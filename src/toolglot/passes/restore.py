@@ -1,0 +1,71 @@
+"""Calls on their way back to the client: its own tool names, its own tool kinds, ids that are legal and new.
+
+The request passes renamed tools for the upstream and wrapped custom tools into functions; this undoes both. It also
+gives an id to a call that came without one (Gemini), and another id to one whose id the conversation has used already
+(some servers call every first call `call_0`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from toolglot.dialect import Capabilities
+from toolglot.events import Close, Delta, Event, Open
+from toolglot.ir import ToolCall, replace
+from toolglot.passes import Context
+from toolglot.passes.digest import digest
+from toolglot.passes.ids import is_legal_id, replacement_id
+from toolglot.passes.unwrap import InputUnwrapper
+
+
+class Restorer:
+    __slots__ = ("_calls", "_client", "_context", "_unwrappers", "_used")
+
+    def __init__(self, context: Context, client: Capabilities) -> None:
+        self._context = context
+        self._client = client
+        self._used = set(context.call_ids)
+        self._calls = 0
+        self._unwrappers: dict[int, InputUnwrapper] = {}
+
+    def feed(self, event: Event) -> Sequence[Event]:
+        match event:
+            case Delta(index=index):
+                if self._unwrappers and index in self._unwrappers:
+                    text = self._unwrappers[index].feed(event.text)
+                    return (Delta(index, text),) if text else ()
+            case Open(block=ToolCall() as call):
+                return (self._open(event.index, call),)
+            case Close(index=index):
+                if index in self._unwrappers:
+                    return self._close(event)
+            case _:
+                pass
+        return (event,)
+
+    def _open(self, index: int, call: ToolCall) -> Event:
+        original = self._context.tools.get(call.name)
+        if original is not None:
+            if original.kind == "custom" and call.kind == "function":
+                self._unwrappers[index] = InputUnwrapper()
+            call = replace(call, name=original.name, namespace=original.namespace, kind=original.kind)
+        self._calls += 1
+        identity = self._new_id(call)
+        self._used.add(identity)
+        return Open(index, call if identity == call.id else replace(call, id=identity))
+
+    def _new_id(self, call: ToolCall) -> str:
+        turn = len(self._context.call_ids)
+        identity = call.id or f"call_{digest(turn, self._calls, call.name)[:12]}"
+        if not is_legal_id(identity, self._client) or identity in self._used:
+            return replacement_id(identity, self._client, self._used, turn)
+        return identity
+
+    def _close(self, event: Close) -> Sequence[Event]:
+        unwrapper = self._unwrappers.pop(event.index)
+        text = unwrapper.close()
+        if not unwrapper.exact:
+            why = "the upstream did not wrap the tool's input as it was told; its arguments are handed on as they came"
+            self._context.receipt.loss("content", "input of a custom tool", why)
+            event = replace(event, complete=event.complete and unwrapper.readable)
+        return (Delta(event.index, text), event) if text else (event,)

@@ -1,0 +1,71 @@
+"""Interleaved blocks in, one block at a time out.
+
+The block that opened first is passed on as it comes; what belongs to later blocks waits until it closes. The order of
+blocks is the order in which they opened, and nothing inside a block is reordered.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from toolglot.errors import ApiError
+from toolglot.events import Close, Delta, Event, Fault, Finish, Open, Start
+
+MAX_WAITING_CHARACTERS = 32 * 1024 * 1024
+
+
+class Sequencer:
+    __slots__ = ("_current", "_ended", "_waiting", "_waiting_size")
+
+    def __init__(self) -> None:
+        self._current = -1  # index of the block that is passed on; -1 between blocks
+        self._waiting: dict[int, list[Event]] = {}
+        self._waiting_size = 0
+        self._ended = False
+
+    def feed(self, event: Event) -> Sequence[Event]:
+        # Blocks leave in the order of Open, so their indices need no renumbering.
+        if self._ended:
+            return ()
+        match event:
+            case Delta(index=index):
+                if index == self._current:
+                    return (event,)
+                return self._wait(index, event, len(event.text))
+            case Open(index=index):
+                if self._current < 0:
+                    self._current = index
+                    return (event,)
+                self._waiting[index] = [event]
+                return ()
+            case Close(index=index):
+                if index != self._current:
+                    return self._wait(index, event, 0)
+                return (event, *self._next_blocks())
+            case Start():
+                return (event,)
+            case Finish() | Fault():
+                self._ended = True
+                return (event,)
+
+    def _wait(self, index: int, event: Event, size: int) -> Sequence[Event]:
+        self._waiting[index].append(event)
+        self._waiting_size += size
+        if self._waiting_size > MAX_WAITING_CHARACTERS:
+            self._ended = True
+            message = "The upstream interleaved more content than can be held back"
+            return (Fault(ApiError(kind="server", status=502, code="upstream_too_interleaved", message=message)),)
+        return ()
+
+    def _next_blocks(self) -> list[Event]:
+        """Everything that waited for the block that has just closed."""
+        released: list[Event] = []
+        self._current = -1
+        while self._waiting and self._current < 0:
+            index = min(self._waiting)
+            events = self._waiting.pop(index)
+            self._waiting_size -= sum(len(event.text) for event in events if isinstance(event, Delta))
+            released += events
+            if not isinstance(events[-1], Close):
+                self._current = index
+        return released

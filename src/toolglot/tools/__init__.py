@@ -1,0 +1,1 @@
+"""Tools as others define them: MCP definitions and results <-> the IR."""

@@ -1,0 +1,258 @@
+"""MCP tool definitions and tool results <-> the IR.
+
+MCP is not a dialect of a model's API: it has no conversation, only tools and what they return. So it has no entry in
+`DIALECTS`; `fragments.translate_tools` takes it as a source and a target by the name `mcp`, and a host that runs MCP
+tools reads their results with `decode_result`.
+
+Reading and writing back is lossless: what the IR has no place for (`title`, `outputSchema`, `annotations`, `icons`,
+`_meta`, `execution`, and whatever a later revision adds) is kept in `native["mcp"]`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from toolglot.dialect import Capabilities
+from toolglot.errors import DecodeError
+from toolglot.ir import Block, Json, Media, MediaKind, Opaque, Source, Text, Tool, ToolResult, native_of
+from toolglot.receipt import Receipt
+from toolglot.wire import json
+from toolglot.wire.reader import Reader, expected, keep
+
+NAME = "mcp"
+
+CAN = Capabilities(
+    fields=frozenset(),
+    # "Tool names SHOULD be between 1 and 128 characters: letters, digits, underscore, dash and dot."
+    name_pattern=r"[A-Za-z0-9._-]+",
+    name_start=r"[A-Za-z0-9._-]",
+    name_length=128,
+    strict_tools=False,
+    schema="object",
+    media_in_result=frozenset({"image", "audio", "document", "video"}),
+    source_kinds=frozenset({"base64", "url", "text"}),
+    result_errors=True,
+    # What a host shows to people; a model never sees it.
+    cosmetic=frozenset({"title", "icons", "resultType"}),
+)
+"""What an MCP tool definition and result can express."""
+
+
+def decode_tools(data: bytes | str) -> tuple[Tool, ...]:
+    """The tools of a list, of a `tools/list` result, or of the JSON-RPC message around one.
+
+    Raises:
+        DecodeError: it is none of these.
+    """
+    return read_tools(json.decode(data))
+
+
+def read_tools(value: Json) -> tuple[Tool, ...]:
+    """The same for parsed JSON, which is used up."""
+    where = "$"
+    if isinstance(value, dict) and isinstance(value.get("result"), dict):
+        value, where = value["result"], "$.result"
+    if isinstance(value, dict):
+        if not isinstance(value.get("tools"), list):
+            raise DecodeError(f"{where}.tools", "this array of tools is required")
+        value, where = value["tools"], f"{where}.tools"
+    if not isinstance(value, list):
+        raise expected(where, "an array of tools, or an object that holds one as `tools`", value)
+    return tuple(_read_tool(Reader(tool, f"{where}[{index}]")) for index, tool in enumerate(value))
+
+
+def _read_tool(tool: Reader) -> Tool:
+    schema = tool.object("inputSchema")
+    return Tool(
+        name=tool.need_text("name"),
+        description=tool.text("description"),
+        parameters=schema.rest() if schema is not None else None,
+        native=keep(NAME, tool, no_schema=True if schema is None else None),
+    )
+
+
+def encode_tools(tools: Iterable[Tool | Opaque], receipt: Receipt) -> list[dict[str, Any]]:
+    """Tool definitions as the `tools` member of a `tools/list` result holds them."""
+    written: list[dict[str, Any]] = []
+    for index, tool in enumerate(tools):
+        if isinstance(tool, Tool):
+            written.append(_write_tool(tool, f"tools[{index}]", receipt))
+        elif tool.dialect == NAME:
+            written.append(tool.value)
+        else:
+            receipt.loss(f"tools[{index}]", "tool of another API", "MCP does not know its type")
+    return written
+
+
+def _write_tool(tool: Tool, where: str, receipt: Receipt) -> dict[str, Any]:
+    if tool.kind != "function":
+        receipt.loss(where, f"{tool.kind} tool {tool.name}", "MCP has functions only")
+    if tool.namespace is not None:
+        receipt.loss(f"{where}.namespace", tool.namespace, "MCP names have no namespace")
+    own = native_of(tool, NAME)
+    fields: dict[str, Any] = {"name": tool.name}
+    if tool.description is not None:
+        fields["description"] = tool.description
+    if tool.parameters is not None:
+        fields["inputSchema"] = tool.parameters
+    elif not own.get("$no_schema"):
+        fields["inputSchema"] = {"type": "object"}  # MCP requires one
+    return {**fields, **_own(own)}
+
+
+def _own(fields: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in fields.items() if not key.startswith("$")}
+
+
+def decode_result(data: bytes | str, call_id: str, name: str | None = None) -> ToolResult:
+    """What a `tools/call` returned, alone or in its JSON-RPC message, as the result of the model's call.
+
+    A JSON-RPC error becomes an error result, so that the model learns of it.
+
+    Raises:
+        DecodeError: it is not a tool result.
+    """
+    return read_result(json.decode(data), call_id, name)
+
+
+def read_result(value: Json, call_id: str, name: str | None = None) -> ToolResult:
+    """The same for parsed JSON, which is used up."""
+    where = "$"
+    if isinstance(value, dict) and isinstance(value.get("error"), dict) and "content" not in value:
+        failure = Reader(value["error"], "$.error")
+        text = Text(text=failure.text("message") or json.encode_text(failure.rest()))
+        return ToolResult(call_id=call_id, name=name, content=(text,), is_error=True)
+    if isinstance(value, dict) and isinstance(value.get("result"), dict):
+        value, where = value["result"], "$.result"
+    result = Reader(value, where)
+    listed = "content" in result
+    content = tuple(_read_block(block) for block in result.objects("content"))
+    is_error = result.flag("isError")
+    shape: dict[str, Any] = {"no_content": None if listed else True}
+    structured = result.peek("structuredContent")
+    if structured is not None and not content:
+        result.take("structuredContent")
+        content = (Text(text=json.encode_text(structured)),)
+        shape["structured_only"] = structured
+    elif structured is not None and _is_told(structured, content):
+        shape["structured"] = result.take("structuredContent")
+    return ToolResult(
+        call_id=call_id, name=name, content=content, is_error=is_error, native=keep(NAME, result, **shape)
+    )
+
+
+def _is_told(structured: Json, content: tuple[Block, ...]) -> bool:
+    """Does a text of the content say the same? "A tool SHOULD also return the serialized JSON in a text block"."""
+    for block in content:
+        if isinstance(block, Text):
+            try:
+                if json.decode_frame(block.text.encode("utf-8", "surrogatepass")) == structured:
+                    return True
+            except DecodeError:
+                continue
+    return False
+
+
+def _read_block(block: Reader) -> Block:
+    kind = block.peek("type")
+    if kind == "text" and isinstance(block.peek("text"), str):
+        block.take("type")
+        return Text(text=block.need_text("text"), native=keep(NAME, block))
+    if kind in ("image", "audio") and isinstance(block.peek("data"), str):
+        block.take("type")
+        source = Source("base64", block.need_text("data"), block.text("mimeType"))
+        return Media(kind=kind, source=source, native=keep(NAME, block))
+    if kind == "resource" and _has_contents(block.peek("resource")):
+        return _read_resource(block)
+    if kind == "resource_link" and isinstance(block.peek("uri"), str):
+        return _read_link(block.rest())
+    return Opaque(NAME, block.rest())
+
+
+def _has_contents(resource: Json) -> bool:
+    return isinstance(resource, dict) and any(isinstance(resource.get(member), str) for member in ("text", "blob"))
+
+
+_KINDS: dict[str, MediaKind] = {"image": "image", "audio": "audio", "video": "video"}
+
+
+def _read_resource(block: Reader) -> Media:
+    block.take("type")
+    resource = block.object("resource")
+    assert resource is not None
+    media_type = resource.text("mimeType")
+    text = resource.text("text")
+    kind: MediaKind = "document"
+    if text is None:
+        source = Source("base64", resource.need_text("blob"), media_type)
+        kind = _KINDS.get((media_type or "").partition("/")[0], kind)
+    else:
+        source = Source("text", text, media_type)
+    uri = resource.peek("uri")
+    return Media(
+        kind=kind,
+        source=source,
+        name=uri if isinstance(uri, str) else None,
+        native=keep(NAME, block, resource=resource.rest()),
+    )
+
+
+def _read_link(link: dict[str, Any]) -> Text:
+    """A link as text: no model's API has such a block, and the model needs the address to ask for the resource."""
+    title = link.get("title") or link.get("name")
+    described = [str(title)] if title else []
+    described += [link["uri"] + (f" ({link['mimeType']})" if link.get("mimeType") else "")]
+    described += [str(link["description"])] if link.get("description") else []
+    return Text(text=f"[resource: {', '.join(described)}]", native={NAME: {"$link": link}})
+
+
+def encode_result(result: ToolResult, receipt: Receipt) -> dict[str, Any]:
+    """A tool result as `tools/call` returns it."""
+    own = native_of(result, NAME)
+    fields: dict[str, Any] = {}
+    if "$structured_only" in own:
+        fields["structuredContent"] = own["$structured_only"]
+        content = []
+    else:
+        content = [_write_block(block, index, receipt) for index, block in enumerate(result.content)]
+    if not own.get("$no_content"):
+        fields["content"] = [block for block in content if block is not None]
+    if "$structured" in own:
+        fields["structuredContent"] = own["$structured"]
+    if result.is_error is not None:
+        fields["isError"] = result.is_error
+    return {**fields, **_own(own)}
+
+
+def _write_block(block: Block, index: int, receipt: Receipt) -> dict[str, Any] | None:
+    where = f"content[{index}]"
+    own = native_of(block, NAME)
+    match block:
+        case Text() if "$link" in own:
+            link: dict[str, Any] = own["$link"]
+            return link
+        case Text(text=text):
+            return {"type": "text", "text": text, **_own(own)}
+        case Media():
+            return _write_media(block, index, receipt)
+        case Opaque(dialect=dialect, value=value) if dialect == NAME:
+            opaque: dict[str, Any] = value
+            return opaque
+    receipt.loss(where, type(block).__name__, "an MCP result has no place for it")
+    return None
+
+
+def _write_media(media: Media, index: int, receipt: Receipt) -> dict[str, Any]:
+    own, source = native_of(media, NAME), media.source
+    typed = {"mimeType": source.media_type} if source.media_type is not None else {}
+    if source.kind == "file":
+        receipt.loss(f"content[{index}]", media.kind, "a file id is known to the API that gave it alone")
+        return {"type": "text", "text": f"[{media.kind} left out: it is known by a file id only]"}
+    if source.kind == "url":
+        return {"type": "resource_link", "uri": source.data, "name": media.name or source.data, **typed}
+    if source.kind == "base64" and media.kind in ("image", "audio") and "$resource" not in own:
+        return {"type": media.kind, "data": source.data, **typed, **_own(own)}
+    member = "text" if source.kind == "text" else "blob"
+    rest = own.get("$resource", {"uri": f"attachment:///{media.name or index}"})
+    return {"type": "resource", "resource": {**rest, **typed, member: source.data}, **_own(own)}

@@ -1,0 +1,663 @@
+"""Streams of Messages: decoding whatever servers send, encoding what the strictest client accepts."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from toolglot.dialects.anthropic import ANTHROPIC, NAME
+from toolglot.errors import ApiError, ErrorKind
+from toolglot.events import Checker, Close, Delta, Event, Fault, Finish, Open, Start, fold, unfold
+from toolglot.ir import (
+    Citation,
+    Media,
+    Opaque,
+    Refusal,
+    Response,
+    Source,
+    Stop,
+    Text,
+    Thinking,
+    ToolCall,
+    Usage,
+)
+from toolglot.receipt import Receipt
+
+START: dict[str, Any] = {
+    "type": "message_start",
+    "message": {
+        "id": "msg_1",
+        "type": "message",
+        "role": "assistant",
+        "model": "claude-x",
+        "content": [],
+        "stop_reason": None,
+        "stop_sequence": None,
+        "usage": {
+            "input_tokens": 40,
+            "cache_creation_input_tokens": 0,
+            "cache_read_input_tokens": 10,
+            "output_tokens": 1,
+        },
+    },
+}
+STOP = {"type": "message_stop"}
+
+
+def begin(index: int, block: dict[str, Any]) -> dict[str, Any]:
+    return {"type": "content_block_start", "index": index, "content_block": block}
+
+
+def more(index: int, kind: str, **fields: Any) -> dict[str, Any]:
+    return {"type": "content_block_delta", "index": index, "delta": {"type": kind, **fields}}
+
+
+def end(index: int) -> dict[str, Any]:
+    return {"type": "content_block_stop", "index": index}
+
+
+def finish(reason: str | None, **usage: int) -> dict[str, Any]:
+    return {
+        "type": "message_delta",
+        "delta": {"stop_reason": reason, "stop_sequence": None},
+        "usage": usage or {"output_tokens": 30},
+    }
+
+
+def call(index: int, name: str, *pieces: str) -> list[dict[str, Any]]:
+    block = {"type": "tool_use", "id": f"toolu_{name}", "name": name, "input": {}}
+    return [
+        begin(index, block),
+        *(more(index, "input_json_delta", partial_json=piece) for piece in pieces),
+        end(index),
+    ]
+
+
+def text(index: int, *pieces: str) -> list[dict[str, Any]]:
+    return [
+        begin(index, {"type": "text", "text": ""}),
+        *(more(index, "text_delta", text=piece) for piece in pieces),
+        end(index),
+    ]
+
+
+def wire(events: Iterable[dict[str, Any]]) -> bytes:
+    return b"".join(
+        b"event: %b\ndata: %b\n\n" % (str(event.get("type")).encode(), json.dumps(event).encode()) for event in events
+    )
+
+
+def decode(data: bytes, receipt: Receipt | None = None) -> list[Event]:
+    decoder = ANTHROPIC.stream_decoder(Receipt() if receipt is None else receipt)
+    events = decoder.feed(data) + decoder.close()
+    checker = Checker()
+    for event in events:
+        checker.add(event)
+    checker.close()
+    return events
+
+
+def decode_bytewise(data: bytes) -> list[Event]:
+    decoder = ANTHROPIC.stream_decoder(Receipt())
+    pieces = [decoder.feed(data[index : index + 1]) for index in range(len(data))]
+    return [event for piece in pieces for event in piece] + decoder.close()
+
+
+def read(*events: dict[str, Any]) -> Response:
+    return fold(decode(wire([START, *events])))
+
+
+def fault_of(events: list[Event]) -> ApiError:
+    last = events[-1]
+    assert isinstance(last, Fault)
+    return last.error
+
+
+GOLDEN = [
+    START,
+    begin(0, {"type": "text", "text": ""}),
+    {"type": "ping"},
+    more(0, "text_delta", text="Let me check, 天気 ☀."),
+    end(0),
+    *call(1, "get_weather", "", '{"city":', '"Paris"}'),
+    *call(2, "get_time", '{"tz":"CET"}'),
+    finish("tool_use"),
+    STOP,
+]
+
+
+def test_the_golden_stream_is_read() -> None:
+    start, *rest = decode(wire(GOLDEN))
+    usage = Usage(input_tokens=50, cached_tokens=10, output_tokens=1)
+    assert start == Start(id="msg_1", model="claude-x", usage=usage)
+    assert rest == [
+        Open(0, Text(text="")),
+        Delta(0, "Let me check, 天気 ☀."),
+        Close(index=0),
+        Open(1, ToolCall(id="toolu_get_weather", name="get_weather")),
+        Delta(1, '{"city":'),
+        Delta(1, '"Paris"}'),
+        Close(index=1),
+        Open(2, ToolCall(id="toolu_get_time", name="get_time")),
+        Delta(2, '{"tz":"CET"}'),
+        Close(index=2),
+        Finish(stop=Stop("tool_calls", "tool_use"), usage=Usage(input_tokens=50, cached_tokens=10, output_tokens=30)),
+    ]
+
+
+def test_the_bytes_may_be_cut_anywhere() -> None:
+    data = wire(GOLDEN)
+    assert decode_bytewise(data) == decode(data)
+    crlf = data.replace(b"\n", b"\r\n")
+    assert decode_bytewise(crlf) == decode(data)
+
+
+@pytest.mark.parametrize("size", range(0, len(wire(GOLDEN)), 7))
+def test_a_stream_that_is_cut_ends_in_a_fault_unless_its_stop_reason_came(size: int) -> None:
+    data = wire(GOLDEN)[:size]
+    events = decode(data)
+    if b'"output_tokens": 30}}' in data:
+        assert isinstance(events[-1], Finish)
+    else:
+        assert fault_of(events).code == "upstream_truncated"
+    assert decode_bytewise(data) == events
+
+
+def test_a_missing_message_stop_is_forgiven_after_a_stop_reason() -> None:
+    assert read(*text(0, "Hi"), finish("end_turn")).stop == Stop("end", "end_turn")
+    assert fault_of(decode(wire([START, *text(0, "Hi"), finish(None)]))).code == "upstream_truncated"
+
+
+def test_another_apis_end_mark_ends_the_stream() -> None:
+    done = b"data: [DONE]\n\n"
+    whole = decode(wire([START, *text(0, "Hi"), finish("end_turn"), STOP]))
+    assert decode(wire([START, *text(0, "Hi"), finish("end_turn")]) + done) == whole
+    assert decode(wire([START, *text(0, "Hi"), finish("end_turn"), STOP]) + done) == whole
+    assert fault_of(decode(wire([START, *text(0, "Hi")]) + done)).code == "upstream_truncated"
+
+
+def test_a_missing_message_delta_is_an_end() -> None:
+    assert read(*text(0, "Hi"), STOP).stop == Stop("end")
+
+
+TWINS: list[tuple[str, list[dict[str, Any]], dict[str, Any]]] = [
+    ("text", text(0, "Hel", "lo"), {"type": "text", "text": "Hello"}),
+    ("a call", call(0, "f", '{"a":', "1}"), {"type": "tool_use", "id": "toolu_f", "name": "f", "input": {"a": 1}}),
+    ("a call without arguments", call(0, "f"), {"type": "tool_use", "id": "toolu_f", "name": "f", "input": {}}),
+    (
+        "a call with its arguments in the start",
+        [begin(0, {"type": "tool_use", "id": "t", "name": "f", "input": {"a": 1}}), end(0)],
+        {"type": "tool_use", "id": "t", "name": "f", "input": {"a": 1}},
+    ),
+    (
+        "a call with its arguments in the start and again in a delta",
+        [
+            begin(0, {"type": "tool_use", "id": "t", "name": "f", "input": {"a": 1}}),
+            more(0, "input_json_delta", partial_json='{"a":1}'),
+            end(0),
+        ],
+        {"type": "tool_use", "id": "t", "name": "f", "input": {"a": 1}},
+    ),
+    (
+        "signed thinking",
+        [
+            begin(0, {"type": "thinking", "thinking": "", "signature": ""}),
+            more(0, "thinking_delta", thinking="Hm"),
+            more(0, "signature_delta", signature="c2ln"),
+            end(0),
+        ],
+        {"type": "thinking", "thinking": "Hm", "signature": "c2ln"},
+    ),
+    (
+        "omitted thinking",
+        [
+            begin(0, {"type": "thinking", "thinking": "", "signature": ""}),
+            more(0, "signature_delta", signature="c2ln"),
+            end(0),
+        ],
+        {"type": "thinking", "thinking": "", "signature": "c2ln"},
+    ),
+    (
+        "redacted thinking",
+        [begin(0, {"type": "redacted_thinking", "data": "ZGF0YQ"}), end(0)],
+        {"type": "redacted_thinking", "data": "ZGF0YQ"},
+    ),
+    (
+        "cited text",
+        [
+            begin(0, {"type": "text", "text": ""}),
+            more(0, "text_delta", text="Hi"),
+            more(0, "citations_delta", citation={"type": "page_location", "cited_text": "q", "start_page_number": 1}),
+            end(0),
+        ],
+        {
+            "type": "text",
+            "text": "Hi",
+            "citations": [{"type": "page_location", "cited_text": "q", "start_page_number": 1}],
+        },
+    ),
+    (
+        "a server's tool",
+        [
+            begin(0, {"type": "server_tool_use", "id": "s", "name": "web_search", "input": {}}),
+            more(0, "input_json_delta", partial_json='{"query"'),
+            more(0, "input_json_delta", partial_json=':"x"}'),
+            end(0),
+        ],
+        {"type": "server_tool_use", "id": "s", "name": "web_search", "input": {"query": "x"}},
+    ),
+    (
+        "a server's tool with its input in the start",
+        [
+            begin(0, {"type": "mcp_tool_use", "id": "s", "name": "f", "server_name": "m", "input": {"a": 1}}),
+            more(0, "input_json_delta", partial_json=""),
+            end(0),
+        ],
+        {"type": "mcp_tool_use", "id": "s", "name": "f", "server_name": "m", "input": {"a": 1}},
+    ),
+    (
+        "a result of a server's tool",
+        [begin(0, {"type": "web_search_tool_result", "tool_use_id": "s", "content": []}), end(0)],
+        {"type": "web_search_tool_result", "tool_use_id": "s", "content": []},
+    ),
+    (
+        "a block that grows in a way that is new",
+        [
+            begin(0, {"type": "compaction", "content": "a", "n": 1}),
+            more(0, "compaction_delta", content="b", n=2),
+            more(0, "compaction_delta", content="c"),
+            end(0),
+        ],
+        {"type": "compaction", "content": "abc", "n": 2},
+    ),
+]
+
+
+@pytest.mark.parametrize(("name", "events", "block"), TWINS, ids=[twin[0] for twin in TWINS])
+def test_a_streamed_block_equals_its_twin_at_rest(
+    name: str, events: list[dict[str, Any]], block: dict[str, Any]
+) -> None:
+    data = wire([START, *events, finish("end_turn"), STOP])
+    twin = {**START["message"], "content": [block], "stop_reason": "end_turn"}
+    streamed = fold(decode(data)).content
+    at_rest = ANTHROPIC.decode_response(json.dumps(twin, separators=(",", ":")).encode()).content
+    assert streamed[0] == at_rest[0] or json_of(streamed[0]) == json_of(at_rest[0])
+    assert json_of(streamed[0]) == block
+    assert decode_bytewise(data) == decode(data)
+
+
+def json_of(block: Any) -> Any:
+    return json.loads(ANTHROPIC.encode_response(Response(content=(block,)), None, Receipt()))["content"][0]
+
+
+def test_a_block_that_is_not_understood_waits_for_its_end() -> None:
+    decoder = ANTHROPIC.stream_decoder(Receipt())
+    start = begin(0, {"type": "server_tool_use", "id": "s", "name": "w", "input": {}})
+    assert decoder.feed(wire([START, start]))[1:] == []
+    assert decoder.feed(wire([more(0, "input_json_delta", partial_json='{"q":1}')])) == []
+    value = {"type": "server_tool_use", "id": "s", "name": "w", "input": {"q": 1}}
+    assert decoder.feed(wire([end(0)])) == [Open(0, Opaque(NAME, value)), Close(index=0)]
+
+
+def test_broken_input_of_a_servers_tool_stays_visible() -> None:
+    start = begin(0, {"type": "server_tool_use", "id": "s", "name": "w", "input": {}})
+    response = read(start, more(0, "input_json_delta", partial_json='{"q'), end(0), finish("max_tokens"), STOP)
+    block = response.content[0]
+    assert isinstance(block, Opaque)
+    assert block.value["input"] == '{"q'
+
+
+def test_a_call_that_the_limit_cut_is_not_complete() -> None:
+    response = read(*call(0, "f", "{}"), *call(1, "g", '{"a":'), finish("max_tokens"), STOP)
+    assert [block.complete for block in response.content if isinstance(block, ToolCall)] == [True, False]
+    response = read(*call(0, "f", "{}"), *text(1, "x"), finish("max_tokens"), STOP)
+    assert [block.complete for block in response.content if isinstance(block, ToolCall)] == [True]
+
+
+def test_blocks_that_never_end_are_closed() -> None:
+    start = begin(0, {"type": "tool_use", "id": "t", "name": "f", "input": {}})
+    piece = more(0, "input_json_delta", partial_json="{}")
+    for reason, complete in (("tool_use", True), ("max_tokens", False)):
+        block = read(start, piece, finish(reason), STOP).content[0]
+        assert isinstance(block, ToolCall)
+        assert block.complete is complete
+    assert len(read(start, piece, start, piece, end(0), finish("tool_use"), STOP).content) == 2
+
+
+def test_interleaved_blocks_keep_their_own_deltas() -> None:
+    first, second = call(0, "f", '{"a":', "1}"), call(1, "g", '{"b":', "2}")
+    mixed = [event for pair in zip(first, second, strict=True) for event in pair]
+    content = read(*mixed, finish("tool_use"), STOP).content
+    assert [block.arguments for block in content if isinstance(block, ToolCall)] == ['{"a":1}', '{"b":2}']
+
+
+def test_a_second_start_makes_no_second_start() -> None:
+    receipt = Receipt()
+    events = decode(wire([START, *text(0, "a"), START, *text(0, "b"), finish("end_turn"), STOP]), receipt)
+    assert sum(isinstance(event, Start) for event in events) == 1
+    assert fold(events).content == (Text(text="a"), Text(text="b"))
+    assert len(receipt.losses) == 1
+
+
+def test_a_stream_without_a_start_is_read() -> None:
+    events = decode(wire([*text(0, "a"), finish("end_turn"), STOP]))
+    assert events[0] == Start()
+    assert fold(events).content == (Text(text="a"),)
+
+
+def test_deltas_without_a_start_of_their_block_are_read_where_they_tell_their_kind() -> None:
+    receipt = Receipt()
+    odd = [
+        more(0, "text_delta", text="a"),
+        more(1, "thinking_delta", thinking="b"),
+        more(2, "input_json_delta", partial_json="c"),
+        end(7),
+    ]
+    response = fold(decode(wire([START, *odd, finish("end_turn"), STOP]), receipt))
+    assert response.content == (Text(text="a"), Thinking(text="b"))
+    assert [line.what for line in receipt.losses] == ["input_json_delta of no block"]
+
+
+def test_missing_indices_mean_the_latest_block() -> None:
+    events = [{key: value for key, value in event.items() if key != "index"} for event in text(0, "a") + text(1, "b")]
+    assert read(*events, finish("end_turn"), STOP).content == (Text(text="a"), Text(text="b"))
+
+
+def test_what_stands_in_a_start_is_not_lost() -> None:
+    starts = [
+        begin(0, {"type": "text", "text": "He"}),
+        more(0, "text_delta", text="y"),
+        end(0),
+        begin(1, {"type": "text"}),
+        more(1, "text_delta", text="x"),
+        end(1),
+    ]
+    assert read(*starts, finish("end_turn"), STOP).content == (Text(text="Hey"), Text(text="x"))
+
+
+def test_a_delta_that_does_not_fit_is_a_loss() -> None:
+    receipt = Receipt()
+    odd = [begin(0, {"type": "text", "text": ""}), more(0, "thinking_delta", thinking="x"), end(0)]
+    assert fold(decode(wire([START, *odd, finish("end_turn"), STOP]), receipt)).content == (Text(text=""),)
+    assert [line.what for line in receipt.losses] == ["thinking_delta in text"]
+
+
+def test_unknown_events_are_told_once_and_pings_never() -> None:
+    receipt = Receipt()
+    new = [{"type": "brand_new", "delta": "text", "index": "x"}, {"type": "ping"}, {"type": "brand_new"}]
+    fold(decode(wire([START, *new, *text(0, "a"), finish("end_turn"), STOP]), receipt))
+    assert [line.what for line in receipt.losses] == ["event brand_new"]
+
+
+def test_usage_grows_and_is_never_wiped_out_by_a_zero() -> None:
+    zeros = {"input_tokens": 0, "cache_read_input_tokens": 0, "output_tokens": 7}
+    usage = read(*text(0, "a"), finish("end_turn", **zeros), STOP).usage
+    assert usage == Usage(input_tokens=50, cached_tokens=10, output_tokens=7)
+    late = {"type": "message_start", "message": {"id": "m"}}
+    events = decode(wire([late, finish("end_turn", input_tokens=9, output_tokens=2), STOP]))
+    usage = fold(events).usage
+    assert usage is not None
+    assert usage.input_tokens == 9
+    uncounted = {"type": "message_delta", "delta": {"stop_reason": "end_turn"}}
+    assert fold(decode(wire([late, uncounted, STOP]))).usage is None
+
+
+def test_the_first_stop_reason_is_not_erased_by_a_null() -> None:
+    assert read(finish("tool_use"), finish(None), STOP).stop == Stop("tool_calls", "tool_use")
+
+
+def test_what_is_known_at_the_end_is_kept() -> None:
+    details = {"type": "refusal", "category": "bio", "explanation": "No."}
+    last = {
+        "type": "message_delta",
+        "delta": {"stop_reason": "refusal", "stop_sequence": None, "stop_details": details, "container": {"id": "c"}},
+        "usage": {"output_tokens": 1},
+        "context_management": {"applied_edits": []},
+    }
+    response = read(last, STOP)
+    assert response.stop == Stop("refusal", "refusal", None, "No.")
+    assert response.native == {
+        NAME: {"stop_details": details, "container": {"id": "c"}, "context_management": {"applied_edits": []}}
+    }
+    assert frames(encode(decode(wire([START, last, STOP]))))[-2][1] == {
+        **last,
+        "usage": {**START["message"]["usage"], "output_tokens": 1},
+    }
+
+
+ERRORS: list[tuple[bytes, ErrorKind, str]] = [
+    (
+        b'event: error\ndata: {"type":"error","error":{"type":"overloaded_error","message":"busy"}}\n\n',
+        "overloaded",
+        "busy",
+    ),
+    (b'data: {"error":{"message":"slow","type":"rate_limit_exceeded"}}\n\n', "rate_limit", "slow"),
+    (b'data: {"error":"broke"}\n\n', "server", "broke"),
+    (b'data: {"detail":"gone"}\n\n', "server", "gone"),
+    (b'data: {"object":"error","message":"vLLM","code":400}\n\n', "bad_request", "vLLM"),
+    (b'event: error\ndata: "text"\n\n', "server", "text"),
+    (b"event: error\ndata: not even JSON\n\n", "server", "not even JSON"),
+]
+
+
+@pytest.mark.parametrize(("data", "kind", "message"), ERRORS)
+def test_errors_in_a_stream_are_faults_in_whatever_shape(data: bytes, kind: ErrorKind, message: str) -> None:
+    for before in (b"", wire([START, *text(0, "a")])):
+        events = decode(before + data + wire([STOP]))
+        error = fault_of(events)
+        assert (error.kind, error.message) == (kind, message)
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"data: {\n\n",
+        b"data: [1]\n\n",
+        b"data: 5\n\n",
+        b"data: \xff\n\n",
+        b'data: {"type":"message_start","message":5}\n\n',
+        b'data: {"type":"content_block_start","index":0,"content_block":5}\n\n',
+        b'data: {"type":"content_block_delta","index":0,"delta":{"text":5}}\n\n',
+        b'data: {"type":"message_delta","delta":{"stop_reason":5}}\n\ndata: {"type":"message_stop"}\n\n',
+        b'data: {"type":"message_delta","delta":{"stop_reason":"x"},"usage":{"input_tokens":"x"}}\n\n',
+    ],
+)
+def test_what_cannot_be_read_is_a_fault(data: bytes) -> None:
+    assert fault_of(decode(data)).code == "upstream_unreadable"
+
+
+@given(st.lists(st.one_of(st.binary(max_size=20), st.sampled_from([wire([event]) for event in GOLDEN]))))
+def test_any_bytes_give_a_grammatical_stream(pieces: list[bytes]) -> None:
+    data = b"".join(pieces)
+    assert decode_bytewise(data) == decode(data)
+
+
+def test_nothing_follows_the_end() -> None:
+    decoder = ANTHROPIC.stream_decoder(Receipt())
+    decoder.feed(wire(GOLDEN))
+    assert decoder.feed(wire(GOLDEN)) == []
+    assert decoder.close() == []
+
+
+# ── encoding ──
+
+
+def encode(events: Iterable[Event], receipt: Receipt | None = None) -> bytes:
+    lines = Receipt() if receipt is None else receipt
+    encoder = ANTHROPIC.stream_encoder(None, lines)
+    data = b"".join(encoder.feed(event) for event in events)
+    if receipt is None:
+        assert not lines, str(lines)
+    return data
+
+
+def frames(data: bytes) -> list[tuple[str, Any]]:
+    assert data.endswith(b"\n\n")
+    read_frames = []
+    for block in data.decode().split("\n\n")[:-1]:
+        event, payload = block.split("\n")
+        assert event.startswith("event: ")
+        assert payload.startswith("data: ")
+        read_frames.append((event[7:], json.loads(payload[6:])))
+    assert all(name == value["type"] for name, value in read_frames)
+    return read_frames
+
+
+def payloads(events: Iterable[Event], receipt: Receipt | None = None) -> list[Any]:
+    return [value for _, value in frames(encode(events, receipt))]
+
+
+def blocks(*content: Any) -> list[Any]:
+    """The payloads between the first event and the last two."""
+    return payloads(unfold(Response(content=content)))[1:-2]
+
+
+def test_the_golden_stream_comes_back() -> None:
+    written = [value for _, value in frames(encode(decode(wire(GOLDEN))))]
+    silent = [event for event in GOLDEN if event["type"] != "ping" and event.get("delta", {}).get("partial_json") != ""]
+    silent[-2] = finish("tool_use", **{**START["message"]["usage"], "output_tokens": 30})
+    assert written == silent
+
+
+@pytest.mark.parametrize(("name", "events", "block"), TWINS, ids=[twin[0] for twin in TWINS])
+def test_a_block_that_is_written_is_read_back(name: str, events: list[dict[str, Any]], block: dict[str, Any]) -> None:
+    first = decode(wire([START, *events, finish("end_turn"), STOP]))
+    again = decode(encode(first))
+    assert json_of(fold(again).content[0]) == block
+
+
+def test_a_stream_from_another_api_is_what_the_sdks_accept() -> None:
+    written = payloads(
+        [
+            Start(id="chatcmpl-1", model="gpt", created=1),
+            Open(0, Thinking()),
+            Delta(0, "Hm"),
+            Close(index=0),
+            Open(1, Text(text="")),
+            Delta(1, "Hi"),
+            Close(index=1),
+            Open(2, ToolCall(id="call_1", name="f")),
+            Delta(2, '{"a":1}'),
+            Close(index=2),
+            Finish(stop=Stop("tool_calls", "tool_calls"), usage=Usage(input_tokens=9, output_tokens=5)),
+        ]
+    )
+    message: dict[str, Any] = {
+        "id": "chatcmpl-1",
+        "type": "message",
+        "role": "assistant",
+        "model": "gpt",
+        "content": [],
+        "stop_reason": None,
+        "stop_sequence": None,
+        "usage": {"input_tokens": 0, "output_tokens": 0},
+    }
+    usage = {
+        "input_tokens": 9,
+        "cache_creation_input_tokens": 0,
+        "cache_read_input_tokens": 0,
+        "output_tokens": 5,
+    }
+    assert written == [
+        {"type": "message_start", "message": message},
+        begin(0, {"type": "thinking", "thinking": "", "signature": ""}),
+        more(0, "thinking_delta", thinking="Hm"),
+        end(0),
+        begin(1, {"type": "text", "text": ""}),
+        more(1, "text_delta", text="Hi"),
+        end(1),
+        begin(2, {"type": "tool_use", "id": "call_1", "name": "f", "input": {}}),
+        more(2, "input_json_delta", partial_json='{"a":1}'),
+        end(2),
+        finish("tool_use", **usage),
+        STOP,
+    ]
+
+
+@pytest.mark.parametrize(("arguments", "pieces"), [("", ["{}"]), (" ", [" ", "{}"])])
+def test_a_call_without_arguments_becomes_an_empty_object(arguments: str, pieces: list[str]) -> None:
+    start = begin(0, {"type": "tool_use", "id": "t", "name": "f", "input": {}})
+    deltas = [more(0, "input_json_delta", partial_json=piece) for piece in pieces]
+    assert blocks(ToolCall(id="t", name="f", arguments=arguments)) == [start, *deltas, end(0)]
+
+
+def test_the_signature_comes_last_and_only_if_there_is_one() -> None:
+    signed = Thinking(text="Hm", native={NAME: {"signature": "c2ln"}})
+    assert blocks(signed)[1:] == [
+        more(0, "thinking_delta", thinking="Hm"),
+        more(0, "signature_delta", signature="c2ln"),
+        end(0),
+    ]
+    assert blocks(Thinking(native={NAME: {"signature": "c2ln"}}))[1:] == [
+        more(0, "signature_delta", signature="c2ln"),
+        end(0),
+    ]
+
+
+def test_blocks_without_a_place_are_losses_and_leave_no_gap() -> None:
+    receipt = Receipt()
+    content = (
+        Thinking(native={"openai_responses": {"encrypted_content": "x"}}),
+        Media(kind="image", source=Source("url", "u")),
+        Opaque("gemini", {"x": 1}),
+        Text(text="Hi", citations=(Citation(title="t"), Citation(url="u"))),
+    )
+    written = payloads(unfold(Response(content=content)), receipt)[1:-2]
+    citation = {"type": "web_search_result_location", "cited_text": "", "url": "u", "encrypted_index": ""}
+    assert written == [*text(0, "Hi")[:-1], more(0, "citations_delta", citation=citation), end(0)]
+    assert [line.what for line in receipt.losses] == ["Media", "Opaque", "citation"]
+
+
+def test_blocks_of_this_dialect_stream_as_the_accumulators_want_them() -> None:
+    use = {"type": "server_tool_use", "id": "s", "name": "w", "input": {"q": 1}}
+    result = {"type": "web_search_tool_result", "tool_use_id": "s", "content": []}
+    assert blocks(Opaque(NAME, use), Opaque(NAME, result)) == [
+        begin(0, {**use, "input": {}}),
+        more(0, "input_json_delta", partial_json='{"q":1}'),
+        end(0),
+        begin(1, result),
+        end(1),
+    ]
+
+
+def test_a_refusal_is_text_and_a_reason() -> None:
+    written = payloads(unfold(Response(content=(Refusal(text="No."),), stop=Stop("end", "stop"))))
+    assert written[1:-2] == text(0, "No.")
+    assert written[-2]["delta"]["stop_reason"] == "refusal"
+
+
+def test_an_unknown_input_is_left_out_at_the_end_and_never_zero() -> None:
+    def usage_at_end(start: Usage | None, last: Usage | None) -> Any:
+        events: list[Event] = [Start(usage=start), Finish(stop=Stop("end"), usage=last)]
+        return payloads(events)[-2]["usage"]
+
+    assert usage_at_end(None, None) == {"output_tokens": 0}
+    assert usage_at_end(Usage(input_tokens=5, output_tokens=1), None) == {"output_tokens": 1}
+    assert usage_at_end(None, Usage(output_tokens=3)) == {"output_tokens": 3}
+    all_cached = usage_at_end(None, Usage(input_tokens=5, cached_tokens=5, output_tokens=3))
+    assert (all_cached["input_tokens"], all_cached["cache_read_input_tokens"]) == (0, 5)
+
+
+def test_a_fault_is_an_error_event_and_no_clean_stop() -> None:
+    error = ApiError(kind="overloaded", message="busy")
+    events: list[Event] = [Start(), Open(0, Text(text="")), Delta(0, "a"), Fault(error)]
+    last = frames(encode(events))[-1]
+    assert last == ("error", {"type": "error", "error": {"type": "overloaded_error", "message": "busy"}})
+
+
+def test_the_keepalive_is_a_ping() -> None:
+    encoder = ANTHROPIC.stream_encoder(None, Receipt())
+    assert encoder.keepalive() == b'event: ping\ndata: {"type":"ping"}\n\n'
+    assert decode(wire([START]) + encoder.keepalive() + wire([finish("end_turn"), STOP]))
+
+
+def test_a_megabyte_of_arguments_in_many_deltas_arrives_whole() -> None:
+    pieces = ['{"text":"', *["0123456789" * 5] * 20_000, '"}']
+    block = read(*call(0, "f", *pieces), finish("tool_use"), STOP).content[0]
+    assert isinstance(block, ToolCall)
+    assert block.arguments == "".join(pieces)

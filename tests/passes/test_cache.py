@@ -1,0 +1,54 @@
+from __future__ import annotations
+
+import pytest
+
+from toolglot.ir import Cache, Message, Request, Text, Tool
+from toolglot.passes import cache
+
+from .targets import ANTHROPIC, CHAT, GEMINI, answered, asked, lines, result, to, tool, user
+
+
+def marked(seconds: int | None = None) -> Message:
+    return Message(role="user", content=(Text(text="x", cache=Cache(seconds)),))
+
+
+def marks(request: Request) -> list[Cache | None]:
+    tools = [tool.cache for tool in request.tools if isinstance(tool, Tool)]
+    return tools + [b.cache for m in request.messages for b in m.content if isinstance(b, Text)]
+
+
+def test_breakpoints_go_with_one_line_where_the_target_has_none() -> None:
+    context = to(GEMINI)
+    request = cache.fit(asked(marked(), marked(300), tools=(tool(cache=Cache()),), cache=Cache()), context)
+    assert (marks(request), request.cache) == ([None, None, None], None)
+    assert lines(context) == ["loss cache"]
+
+
+def test_the_last_breakpoints_stay() -> None:
+    context = to(ANTHROPIC)
+    request = cache.fit(asked(*[marked()] * 5, tools=(tool(cache=Cache()),)), context)
+    assert marks(request) == [None, None, Cache(), Cache(), Cache(), Cache()]
+    assert lines(context) == ["loss cache"]
+
+
+@pytest.mark.parametrize(
+    ("seconds", "expected"), [(None, None), (300, 1800), (3600, 43200), (1800, 1800), (90000, 43200)]
+)
+def test_a_lifetime_is_the_shortest_that_is_long_enough(seconds: int | None, expected: int | None) -> None:
+    request = cache.fit(asked(marked(seconds), tools=(tool(cache=Cache(seconds)),)), to(CHAT))
+    assert marks(request) == [Cache(expected), Cache(expected)]
+
+
+def test_a_breakpoint_for_the_whole_request_stands_on_its_last_block_elsewhere() -> None:
+    context = to(CHAT)
+    request = cache.fit(asked(user(), answered(result("a")), cache=Cache()), context)
+    assert request.cache is None
+    assert request.messages[1].content == (result("a", cache=Cache()),)
+    assert lines(context) == ["note cache"]
+
+
+def test_legal_breakpoints_stay_as_they_are() -> None:
+    request = asked(marked(300), marked(), tools=(tool(cache=Cache(3600)),), cache=Cache())
+    context = to(ANTHROPIC)
+    assert cache.fit(request, context) == request
+    assert not context.receipt

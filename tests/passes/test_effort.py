@@ -1,0 +1,55 @@
+from __future__ import annotations
+
+import pytest
+
+from toolglot.dialect import Capabilities
+from toolglot.ir import Reasoning, replace
+from toolglot.passes import effort
+
+from .targets import ANTHROPIC, BUDGET_ONLY, CHAT, GEMINI, asked, lines, to, user
+
+ALWAYS = replace(ANTHROPIC, reasoning_off=False, reasoning_budget=False)
+
+
+@pytest.mark.parametrize(
+    ("can", "wanted", "expected", "severity"),
+    [
+        (CHAT, Reasoning(effort="high"), Reasoning(effort="high"), []),
+        (CHAT, Reasoning(mode="off", effort="none"), Reasoning(mode="off", effort="none"), []),
+        (ANTHROPIC, Reasoning(effort="minimal"), Reasoning(effort="low"), ["loss"]),
+        (ANTHROPIC, Reasoning(effort="xhigh"), Reasoning(effort="high"), ["loss"]),
+        (GEMINI, Reasoning(effort="max"), Reasoning(effort="high"), ["loss"]),
+        (GEMINI, Reasoning(mode="off", effort="none"), Reasoning(mode="off"), []),
+        (ALWAYS, Reasoning(mode="off"), Reasoning(effort="low"), ["loss"]),
+        (ALWAYS, Reasoning(effort="none"), Reasoning(effort="low"), ["loss"]),
+        (CHAT, Reasoning(mode="on", budget_tokens=1024), Reasoning(mode="on", effort="low"), ["loss"]),
+        (CHAT, Reasoning(mode="on", budget_tokens=8000), Reasoning(mode="on", effort="medium"), ["loss"]),
+        (CHAT, Reasoning(mode="on", budget_tokens=31999), Reasoning(mode="on", effort="xhigh"), ["loss"]),
+        (CHAT, Reasoning(mode="on", budget_tokens=10**6), Reasoning(mode="on", effort="max"), ["loss"]),
+        (BUDGET_ONLY, Reasoning(effort="medium"), Reasoning(mode="on", budget_tokens=8192), ["note"]),
+        (BUDGET_ONLY, Reasoning(mode="on", budget_tokens=5), Reasoning(mode="on", budget_tokens=5), []),
+        (ANTHROPIC, Reasoning(effort="ultra"), Reasoning(), ["loss"]),
+    ],
+)
+def test_reasoning_is_said_in_the_words_of_the_target(
+    can: Capabilities, wanted: Reasoning, expected: Reasoning, severity: list[str]
+) -> None:
+    context = to(can)
+    assert effort.fit(asked(user(), reasoning=wanted), context).reasoning == expected
+    assert [line.severity for line in context.receipt] == severity
+
+
+def test_a_budget_leaves_half_of_the_output_for_the_answer() -> None:
+    request = effort.fit(asked(user(), reasoning=Reasoning(effort="high"), max_output_tokens=8000), to(BUDGET_ONLY))
+    assert request.reasoning == Reasoning(mode="on", budget_tokens=4000)
+
+
+def test_reasoning_is_a_loss_where_there_is_no_word_for_it() -> None:
+    context = to(replace(CHAT, fields=frozenset()))
+    assert effort.fit(asked(user(), reasoning=Reasoning(effort="high")), context).reasoning is None
+    assert lines(context) == ["loss reasoning"]
+
+
+def test_a_new_effort_of_the_targets_own_dialect_rides_along() -> None:
+    request = asked(user(), reasoning=Reasoning(effort="ultra"))
+    assert effort.fit(request, to(CHAT, source="openai_chat")) is request

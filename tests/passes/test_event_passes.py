@@ -1,0 +1,199 @@
+"""Event passes: sequence, settle, restore, unwrap."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from collections.abc import Iterable, Sequence
+from typing import Protocol
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from toolglot.dialect import Capabilities
+from toolglot.events import Checker, Close, Delta, Event, Fault, Finish, Open, Start, fold
+from toolglot.ir import Stop, StopReason, Text, ToolCall
+from toolglot.passes import Context, OriginalTool
+from toolglot.passes.restore import Restorer
+from toolglot.passes.sequence import Sequencer
+from toolglot.passes.settle import Settler
+from toolglot.passes.unwrap import InputUnwrapper
+from toolglot.receipt import Receipt
+
+
+class EventPass(Protocol):
+    def feed(self, event: Event) -> Sequence[Event]: ...
+
+
+def run(event_pass: EventPass, events: Iterable[Event]) -> list[Event]:
+    return [out for event in events for out in event_pass.feed(event)]
+
+
+def tool(index: int, name: str = "f", call_id: str = "") -> Open:
+    return Open(index, ToolCall(id=call_id or f"id{index}", name=name))
+
+
+@st.composite
+def interleaved(draw: st.DrawFn) -> list[Event]:
+    """Up to four blocks whose events are shuffled, but for their own order."""
+    count = draw(st.integers(1, 4))
+    events: list[Event] = [Start()]
+    left: dict[int, list[Event]] = {}
+    opened = 0
+    while opened < count or left:
+        if opened < count and (not left or draw(st.booleans())):
+            pieces = draw(st.lists(st.text(min_size=1, max_size=3), max_size=4))
+            events.append(tool(opened))
+            left[opened] = [*(Delta(opened, piece) for piece in pieces), Close(index=opened)]
+            opened += 1
+            continue
+        index = draw(st.sampled_from(sorted(left)))
+        events.append(left[index].pop(0))
+        if not left[index]:
+            del left[index]
+    return [*events, Finish(stop=Stop("tool_calls"))]
+
+
+@given(interleaved())
+def test_interleaved_blocks_leave_one_after_the_other_and_whole(events: list[Event]) -> None:
+    sequenced = run(Sequencer(), events)
+    checker = Checker(sequential=True)
+    for event in sequenced:
+        checker.add(event)
+    checker.close()
+    assert fold(sequenced) == fold(events)
+
+
+@given(interleaved())
+def test_sequencing_twice_changes_nothing_more(events: list[Event]) -> None:
+    once = run(Sequencer(), events)
+    assert run(Sequencer(), once) == once
+
+
+def test_the_first_open_block_streams_without_delay() -> None:
+    sequencer = Sequencer()
+    run(sequencer, [Start(), tool(0), tool(1)])
+    assert run(sequencer, [Delta(1, "later")]) == []
+    assert run(sequencer, [Delta(0, "now")]) == [Delta(0, "now")]
+    assert run(sequencer, [Close(index=0)]) == [Close(index=0), tool(1), Delta(1, "later")]
+    assert run(sequencer, [Delta(1, "now too")]) == [Delta(1, "now too")]
+
+
+def test_what_waits_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("toolglot.passes.sequence.MAX_WAITING_CHARACTERS", 10)
+    events: list[Event] = [Start(), tool(0), tool(1), Delta(1, "x" * 11), Delta(0, "y"), Close(index=0)]
+    out = run(Sequencer(), events)
+    assert isinstance(out[-1], Fault)
+    assert [type(event) for event in out] == [Start, Open, Fault]
+
+
+STOPS: list[tuple[StopReason, bool, StopReason]] = [
+    ("end", True, "tool_calls"),
+    ("other", True, "tool_calls"),
+    ("tool_calls", False, "end"),
+    ("tool_calls", True, "tool_calls"),
+    ("end", False, "end"),
+    ("length", True, "length"),
+    ("filtered", True, "filtered"),
+    ("refusal", True, "refusal"),
+]
+
+
+@pytest.mark.parametrize(("said", "with_call", "meant"), STOPS)
+def test_the_stop_reason_agrees_with_what_was_seen(said: StopReason, with_call: bool, meant: StopReason) -> None:
+    body: list[Event] = [tool(0), Delta(0, "{}"), Close(index=0)] if with_call else []
+    out = run(Settler(), [Start(), *body, Finish(stop=Stop(said, "raw"))])
+    assert isinstance(out[-1], Finish)
+    assert out[-1].stop == Stop(meant, "raw")
+
+
+@pytest.mark.parametrize(("pieces", "complete"), [(["{", "}"], True), ([], True), (['{"x'], False), (["[1]"], False)])
+def test_a_call_that_is_no_object_at_its_end_is_marked(pieces: list[str], complete: bool) -> None:
+    events: list[Event] = [Start(), tool(0), *(Delta(0, piece) for piece in pieces), Close(index=0)]
+    out = run(Settler(), events)
+    assert out[-1] == Close(index=0, complete=complete)
+
+
+def context(**tools: OriginalTool) -> Context:
+    can = Capabilities(fields=frozenset())
+    return Context(source="a", target="b", can=can, receipt=Receipt(), tools=tools, call_ids={"used"})
+
+
+CLIENT = Capabilities(fields=frozenset(), id_length=20)
+
+
+def opened(out: list[Event]) -> ToolCall:
+    (block,) = [event.block for event in out if isinstance(event, Open)]
+    assert isinstance(block, ToolCall)
+    return block
+
+
+def test_a_renamed_tool_gets_its_own_name_back() -> None:
+    restorer = Restorer(context(short=OriginalTool("the.long.name", "ns")), CLIENT)
+    call = opened(run(restorer, [tool(0, "short")]))
+    assert (call.name, call.namespace) == ("the.long.name", "ns")
+
+
+def test_a_call_without_an_id_gets_the_same_new_one_every_time() -> None:
+    events = [Open(0, ToolCall(id="", name="f"))]
+    first = opened(run(Restorer(context(), CLIENT), events))
+    assert first.id
+    assert first == opened(run(Restorer(context(), CLIENT), events))
+
+
+@pytest.mark.parametrize("call_id", ["used", "functions.Bash:0", "x" * 100])
+def test_an_id_that_is_used_or_illegal_is_replaced(call_id: str) -> None:
+    call = opened(run(Restorer(context(), CLIENT), [tool(0, "f", call_id)]))
+    assert call.id != call_id
+    assert len(call.id) <= 20
+
+
+def test_two_calls_of_one_answer_never_share_an_id() -> None:
+    out = run(Restorer(context(), CLIENT), [tool(0, "f", "same"), Close(index=0), tool(1, "f", "same"), Close(index=1)])
+    ids = [event.block.id for event in out if isinstance(event, Open) and isinstance(event.block, ToolCall)]
+    assert len(set(ids)) == 2
+
+
+def test_a_wrapped_custom_tool_is_unwrapped_as_it_streams() -> None:
+    restorer = Restorer(context(patch=OriginalTool("patch", None, "custom")), CLIENT)
+    assert opened(run(restorer, [tool(0, "patch")])).kind == "custom"
+    assert run(restorer, [Delta(0, '{"inp')]) == []
+    assert run(restorer, [Delta(0, 'ut": "line 1\\nli')]) == [Delta(0, "line 1\nli")]
+    assert run(restorer, [Delta(0, 'ne 2"}')]) == [Delta(0, "ne 2")]
+    assert run(restorer, [Close(index=0)]) == [Close(index=0)]
+
+
+@given(st.text(), st.lists(st.integers(0, 500), max_size=8), st.booleans())
+def test_any_text_is_unwrapped_exactly_however_it_is_cut(text: str, cuts: list[int], ascii_: bool) -> None:
+    wrapped = json.dumps({"input": text}, ensure_ascii=ascii_)
+    if any(0xD800 <= ord(letter) < 0xE000 for letter in text):
+        return
+    edges = [0, *sorted(min(cut, len(wrapped)) for cut in cuts), len(wrapped)]
+    unwrapper = InputUnwrapper()
+    out = [unwrapper.feed(wrapped[a:b]) for a, b in itertools.pairwise(edges)]
+    assert "".join(out) + unwrapper.close() == text
+    assert unwrapper.exact
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text", "exact", "readable"),
+    [
+        ('{"other":1,"input":"x"}', "x", False, True),
+        ('{"input":"x","more":1}', "x", False, True),
+        ('{"text":"x"}', '{"text":"x"}', False, False),
+        ("free text", "free text", False, False),
+        ('{"input":"cut', "cut", False, False),
+        ("", "", False, False),
+    ],
+)
+def test_what_is_wrapped_otherwise_is_told(arguments: str, text: str, exact: bool, readable: bool) -> None:
+    unwrapper = InputUnwrapper()
+    assert unwrapper.feed(arguments) + unwrapper.close() == text
+    assert (unwrapper.exact, unwrapper.readable) == (exact, readable)
+
+
+def test_text_passes_untouched() -> None:
+    events: list[Event] = [Start(), Open(0, Text(text="")), Delta(0, "x"), Close(index=0)]
+    for event_pass in (Sequencer(), Settler(), Restorer(context(), CLIENT)):
+        assert run(event_pass, events) == events

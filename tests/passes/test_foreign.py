@@ -1,0 +1,74 @@
+from __future__ import annotations
+
+from toolglot.ir import Citation, Message, Opaque, Reasoning, Request, Text, Thinking, ToolCall, ToolChoice, ToolResult
+from toolglot.passes import foreign
+
+from .targets import ANTHROPIC, CHAT, answered, asked, lines, result, to, tool, user
+
+
+def test_every_field_that_stays_behind_is_told_with_its_path() -> None:
+    own = {"openai_chat": {"logit_bias": {}, "$shape": "x", "store": True, "gone": None}}
+    request = Request(
+        model="m",
+        native=own,
+        reasoning=Reasoning(native={"openai_chat": {"pro": 1}}),
+        tools=(tool(native={"openai_chat": {"async": True}}),),
+        messages=(
+            Message(
+                role="user",
+                content=(Text(text="x", citations=(Citation(native={"openai_chat": {"index": 1}}),)),),
+                native={"openai_chat": {"name": "Bob"}},
+            ),
+            answered(result("a", native={"openai_chat": {"odd": 1}})),
+        ),
+    )
+    context = to(ANTHROPIC, source="openai_chat", cosmetic=frozenset({"store"}))
+    assert foreign.report(request, context) is request
+    assert lines(context) == [
+        "loss logit_bias",
+        "loss reasoning.pro",
+        "loss tools[0].async",
+        "loss messages[0].name",
+        "loss messages[0].content[0].citations[0].index",
+        "loss messages[1].content[0].odd",
+    ]
+
+
+def test_the_targets_own_fields_and_reasoning_state_are_not_told_here() -> None:
+    call = ToolCall(id="c", name="look", native={"gemini": {"thoughtSignature": "x"}, "anthropic": {"caller": 1}})
+    thought = Thinking(text="Hm", native={"gemini": {"thought": True}})
+    context = to(ANTHROPIC, source="gemini")
+    foreign.report(asked(user(), Message(role="assistant", content=(thought, call))), context)
+    assert not context.receipt
+
+
+def test_a_choice_of_its_own_dialect_is_told_elsewhere() -> None:
+    context = to(ANTHROPIC, source="openai_chat")
+    choice = ToolChoice(mode="opaque", native={"openai_chat": {"choice": {"type": "mcp"}}})
+    foreign.report(asked(user(), tool_choice=choice), context)
+    assert not context.receipt
+
+
+def test_opaque_blocks_and_tools_of_another_dialect_go_and_name_their_type() -> None:
+    context = to(CHAT, source="anthropic")
+    search = Opaque("anthropic", {"type": "web_search_20250305", "name": "web_search"})
+    block = Opaque("anthropic", {"type": "server_tool_use"})
+    inner = Opaque("anthropic", {"type": "search_result"})
+    mine = Opaque("openai_chat", {"type": "new"})
+    request = asked(
+        Message(role="assistant", content=(block, mine, Text(text="x"))),
+        answered(result("a"), ToolResult(call_id="b", content=(inner,))),
+        tools=(search, mine),
+    )
+    removed = foreign.remove(request, context)
+    assert removed.tools == (mine,)
+    assert removed.messages[0].content == (mine, Text(text="x"))
+    assert removed.messages[1].content[1] == result("b", "")
+    assert [line.what for line in context.receipt] == ["server_tool_use", "search_result", "web_search_20250305"]
+
+
+def test_an_item_that_was_read_into_fields_is_no_loss() -> None:
+    item = Message(role="developer", content=(Opaque("openai_responses", {"type": "additional_tools", "tools": []}),))
+    context = to(CHAT, source="openai_responses", cosmetic=frozenset({"additional_tools"}))
+    assert foreign.remove(asked(item, user()), context).messages[0].content == ()
+    assert not context.receipt

@@ -1,0 +1,157 @@
+from __future__ import annotations
+
+import pytest
+
+from toolglot.dialect import Capabilities
+from toolglot.ir import Media, Message, Opaque, Source, Text, ToolCall, ToolResult
+from toolglot.passes import history
+from toolglot.passes.history import INTERRUPTED
+
+from .targets import (
+    ANTHROPIC,
+    CHAT,
+    GEMINI,
+    RESPONSES,
+    answered,
+    asked,
+    calls,
+    lines,
+    result,
+    said,
+    texts,
+    to,
+    user,
+)
+
+
+def shape(*messages: Message) -> list[list[str]]:
+    """Role, then what stands inside."""
+    shown = []
+    for message in messages:
+        row = [message.role]
+        for block in message.content:
+            match block:
+                case ToolCall(id=call_id):
+                    row.append(f"call {call_id}")
+                case ToolResult(call_id=call_id, is_error=is_error):
+                    row.append(f"result {call_id}" + (" error" if is_error else ""))
+                case _:
+                    row.append(type(block).__name__)
+        shown.append(row)
+    return shown
+
+
+@pytest.mark.parametrize("can", [ANTHROPIC, CHAT, GEMINI, RESPONSES])
+def test_a_call_without_result_gets_one_that_says_so(can: Capabilities) -> None:
+    context = to(can)
+    request = history.repair(asked(user(), calls("a", "b"), answered(result("b")), user("Go on")), context)
+    made = request.messages[2].content[0]
+    assert request.messages[2].role == can.results_role
+    assert made == ToolResult(call_id="a", name="look", is_error=True, content=(Text(text=INTERRUPTED),))
+    assert shape(*request.messages[3:]) == [["tool", "result b"], ["user", "Text"]]
+    assert not context.receipt.losses
+
+
+def test_calls_at_the_very_end_get_results_too() -> None:
+    request = history.repair(asked(user(), calls("a", "b")), to(CHAT))
+    assert shape(*request.messages[2:]) == [["tool", "result a error"], ["tool", "result b error"]]
+
+
+def test_results_stand_in_call_order_and_text_moves_behind_them() -> None:
+    context = to(CHAT)
+    between = Message(role="system", content=(Text(text="By the way"),))
+    request = history.repair(
+        asked(user(), calls("a", "b"), answered(result("b")), between, answered(result("a")), said("ok")), context
+    )
+    assert shape(*request.messages[2:]) == [
+        ["tool", "result a"],
+        ["tool", "result b"],
+        ["system", "Text"],
+        ["assistant", "Text"],
+    ]
+    assert lines(context) == ["note messages[2]"]
+
+
+def test_results_of_one_user_message_stay_in_one_message_before_its_text() -> None:
+    mixed = Message(role="user", content=(Text(text="so:"), result("b"), result("a"), Text(text="go on")))
+    request = history.repair(asked(user(), calls("a", "b"), mixed), to(CHAT, source="anthropic"))
+    assert shape(*request.messages[2:]) == [
+        ["user", "result a"],
+        ["user", "result b"],
+        ["user", "Text", "Text"],
+    ] or shape(*request.messages[2:]) == [["user", "result a", "result b"], ["user", "Text", "Text"]]
+
+
+def test_calls_of_neighbouring_assistant_messages_are_one_batch() -> None:
+    context = to(CHAT, source="openai_responses")
+    request = asked(user(), calls("a"), said("and"), calls("b"), answered(result("a")), answered(result("b")))
+    assert history.repair(request, context) is request
+    assert not context.receipt
+
+
+def test_a_result_without_call_is_user_text_that_names_its_tool() -> None:
+    context = to(CHAT)
+    image = Media(kind="image", source=Source("base64", "AAAA", "image/png"))
+    orphan = ToolResult(call_id="gone", name="look", content=(Text(text="sunny"), image))
+    request = history.repair(asked(user(), said("Hm"), answered(orphan), user("Next")), context)
+    assert shape(*request.messages[2:]) == [["user", "Text", "Text", "Media"], ["user", "Text"]]
+    assert "look" in texts(request.messages[2])[0]
+    assert lines(context) == ["loss messages[2].content[0]"]
+
+
+def test_an_empty_result_without_call_is_left_out_and_told() -> None:
+    context = to(CHAT)
+    request = history.repair(asked(answered(result("gone", "")), user()), context)
+    assert shape(*request.messages) == [["user", "Text"]]
+    assert lines(context) == ["loss messages[0].content[0]"]
+
+
+def test_of_two_results_for_one_call_the_first_counts() -> None:
+    context = to(CHAT)
+    request = history.repair(asked(user(), calls("a"), answered(result("a", "1")), answered(result("a", "2"))), context)
+    assert request.messages[2:] == (answered(result("a", "1")),)
+    assert lines(context) == ["loss messages[3].content[0]"]
+
+
+def test_a_result_that_comes_after_the_next_turn_is_text() -> None:
+    request = history.repair(
+        asked(user(), calls("a"), said("waiting"), user("?"), said("…"), answered(result("a"))), to(CHAT)
+    )
+    assert shape(*request.messages[3:]) == [
+        ["tool", "result a error"],
+        ["user", "Text"],
+        ["assistant", "Text"],
+        ["user", "Text", "Text"],
+    ]
+
+
+def test_an_assistant_message_without_content_is_left_out() -> None:
+    context = to(CHAT)
+    request = history.repair(asked(user(), Message(role="assistant"), user("?")), context)
+    assert shape(*request.messages) == [["user", "Text"], ["user", "Text"]]
+    assert lines(context) == ["note messages[1]"]
+
+
+def test_an_empty_result_stays_empty() -> None:
+    request = asked(user(), calls("a"), answered(result("a", "")))
+    assert history.repair(request, to(CHAT)) is request
+
+
+def test_blocks_of_server_side_tools_stay_where_they_are() -> None:
+    server = Opaque("anthropic", {"type": "server_tool_use", "id": "srvtoolu_1"})
+    request = asked(user(), Message(role="assistant", content=(server, Text(text="found"))), user("thanks"))
+    assert history.repair(request, to(CHAT, source="anthropic")) is request
+
+
+def test_a_dialect_keeps_its_own_histories() -> None:
+    request = asked(answered(result("stored")), calls("a"))
+    context = to(RESPONSES, source="openai_responses")
+    assert history.repair(request, context) is request
+    assert not context.receipt
+
+
+def test_one_more_turn_changes_nothing_before_it() -> None:
+    broken = [user(), calls("a", "b"), answered(result("b")), user("?"), said("Hm"), user("go")]
+    shorter = history.repair(asked(*broken), to(CHAT))
+    longer = history.repair(asked(*broken, calls("c"), answered(result("c"))), to(CHAT))
+    assert longer.messages[: len(shorter.messages)] == shorter.messages

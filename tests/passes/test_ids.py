@@ -1,0 +1,120 @@
+from __future__ import annotations
+
+import re
+
+from toolglot.ir import Message, Request, ToolCall, ToolResult
+from toolglot.passes import ids
+
+from .targets import ANTHROPIC, CHAT, GEMINI, MISTRAL, answered, asked, calls, lines, result, said, to, user
+
+
+def call_ids(request: Request) -> list[str]:
+    return [b.id for m in request.messages for b in m.content if isinstance(b, ToolCall)]
+
+
+def result_ids(request: Request) -> list[str]:
+    return [b.call_id for m in request.messages for b in m.content if isinstance(b, ToolResult)]
+
+
+def test_calls_without_ids_get_ids_and_their_results_follow_by_name_and_order() -> None:
+    batch = Message(
+        role="assistant",
+        content=(ToolCall(id="", name="a"), ToolCall(id="", name="b"), ToolCall(id="", name="a", arguments="{}")),
+    )
+    answers = answered(result("", "1", name="a"), result("", "2", name="a"), result("", "3", name="b"), role="user")
+    context = to(ANTHROPIC, source="gemini")
+    request = ids.derive(asked(user(), batch, answers), context)
+    first, second, third = call_ids(request)
+    assert len({first, second, third}) == 3
+    assert result_ids(request) == [first, third, second]
+    assert all(re.fullmatch(r"call_[0-9a-f]{12}", call_id) for call_id in (first, second, third))
+    assert lines(context) == ["note messages[1]"]
+
+
+def test_the_same_position_and_name_give_the_same_id_in_every_process() -> None:
+    request = ids.derive(asked(user(), calls("")), to(CHAT))
+    assert call_ids(request) == ["call_89a39a0902ca"]
+
+
+def test_a_result_without_id_and_name_answers_the_next_call_and_learns_its_name() -> None:
+    request = ids.derive(asked(user(), calls(""), answered(result(""))), to(GEMINI))
+    (block,) = request.messages[2].content
+    assert isinstance(block, ToolResult)
+    assert (block.call_id, block.name) == (call_ids(request)[0], "look")
+
+
+def test_a_result_learns_the_name_and_the_kind_of_its_call() -> None:
+    batch = Message(role="assistant", content=(ToolCall(id="c", name="patch", kind="custom", arguments="x"),))
+    request = ids.derive(asked(user(), batch, answered(result("c"))), to(GEMINI))
+    (block,) = request.messages[2].content
+    assert isinstance(block, ToolResult)
+    assert (block.name, block.kind) == ("patch", "custom")
+
+
+def test_an_id_that_each_response_uses_again_is_made_unique_with_its_result() -> None:
+    turn = (calls("call_0"), answered(result("call_0")))
+    context = to(CHAT)
+    request = ids.derive(asked(user(), *turn, *turn, *turn), context)
+    assert call_ids(request) == result_ids(request)
+    assert len(set(call_ids(request))) == 3
+    assert call_ids(request)[0] == "call_0"
+    assert len(context.receipt.notes) == 2
+    assert not context.receipt.losses
+    assert context.call_ids == set(call_ids(request))
+
+
+def test_one_id_twice_in_one_batch_is_answered_in_order() -> None:
+    request = ids.derive(asked(user(), calls("x", "x"), answered(result("x", "1"), result("x", "2"))), to(CHAT))
+    assert call_ids(request) == result_ids(request)
+    assert len(set(call_ids(request))) == 2
+
+
+def test_a_result_that_nobody_asked_for_keeps_its_id() -> None:
+    request = ids.derive(asked(user(), answered(result("nobody"))), to(CHAT))
+    assert result_ids(request) == ["nobody"]
+
+
+def test_a_dialect_that_needs_no_ids_keeps_its_own_history_without_them() -> None:
+    request = asked(user(), calls(""), answered(result("", name="look"), role="user"))
+    context = to(GEMINI, source="gemini")
+    assert ids.derive(request, context) is request
+    assert not context.receipt
+
+
+def test_legal_ids_stay_and_others_keep_a_readable_rest() -> None:
+    context = to(ANTHROPIC)
+    request = asked(user(), calls("functions.Bash:0", "fine"), answered(result("fine"), result("functions.Bash:0")))
+    shortened = ids.shorten(request, context)
+    assert call_ids(shortened) == ["functions_Bash_0_a97d1507", "fine"]
+    assert result_ids(shortened) == ["fine", "functions_Bash_0_a97d1507"]
+    assert lines(context) == ["note messages[1].content[0]"]
+    assert context.call_ids == {"functions.Bash:0", "functions_Bash_0_a97d1507", "fine"}
+
+
+def test_long_ids_are_cut_to_the_limit_and_stay_apart() -> None:
+    stem = "call_" + "x" * 60
+    request = ids.shorten(asked(user(), calls(f"{stem}1", f"{stem}2")), to(CHAT))
+    first, second = call_ids(request)
+    assert first != second
+    assert len(first) == len(second) == 40
+
+
+def test_ids_of_nine_letters_and_digits_come_out_of_the_same_rule() -> None:
+    request = asked(user(), calls("call_abcdef", "aB3dE6gH9"), answered(result("call_abcdef"), result("aB3dE6gH9")))
+    shortened = ids.shorten(request, to(MISTRAL))
+    assert re.fullmatch(r"[A-Za-z0-9]{9}", call_ids(shortened)[0])
+    assert call_ids(shortened)[1] == "aB3dE6gH9"
+    assert call_ids(shortened) == result_ids(shortened)
+
+
+def test_a_legal_id_that_equals_a_replacement_gives_way() -> None:
+    taken = ids.replacement_id("bad id", ANTHROPIC, set())
+    request = ids.shorten(asked(user(), calls("bad id"), answered(result("bad id")), calls(taken)), to(ANTHROPIC))
+    assert len(set(call_ids(request))) == 2
+
+
+def test_more_turns_change_no_id_before_them() -> None:
+    history = [user(), calls("", ""), answered(result("", name="look"), result("", name="look")), said("ok")]
+    shorter = ids.derive(asked(*history), to(CHAT))
+    longer = ids.derive(asked(*history, user(), calls("", ""), answered(result(""))), to(CHAT))
+    assert longer.messages[:4] == shorter.messages

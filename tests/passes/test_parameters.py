@@ -1,0 +1,51 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from toolglot.dialect import Capabilities
+from toolglot.passes import parameters
+
+from .targets import ANTHROPIC, CHAT, RESPONSES, asked, lines, to, user
+
+
+@pytest.mark.parametrize(
+    ("can", "field", "value", "expected", "line"),
+    [
+        (CHAT, "temperature", 1.7, 1.7, None),
+        (ANTHROPIC, "temperature", 1.7, 1.0, "loss temperature"),
+        (CHAT, "top_k", 40, None, "loss top_k"),
+        (ANTHROPIC, "seed", 7, None, "loss seed"),
+        (ANTHROPIC, "presence_penalty", 0, None, "note presence_penalty"),
+        (RESPONSES, "frequency_penalty", 0.5, None, "loss frequency_penalty"),
+        (RESPONSES, "stop", ("END",), (), "loss stop"),
+        (CHAT, "stop", tuple("abcdef"), tuple("abcd"), "loss stop"),
+        (RESPONSES, "candidates", 3, None, "loss candidates"),
+        (RESPONSES, "candidates", 1, None, "note candidates"),
+        (ANTHROPIC, "verbosity", "low", None, "loss verbosity"),
+        (ANTHROPIC, "metadata", {"a": "b"}, None, "loss metadata"),
+        (ANTHROPIC, "service_tier", "flex", None, "loss service_tier"),
+        (RESPONSES, "max_output_tokens", 5, 16, "note max_output_tokens"),
+        (ANTHROPIC, "max_output_tokens", None, 8192, "note max_output_tokens"),
+    ],
+)
+def test_each_parameter_has_a_value_that_the_target_takes(
+    can: Capabilities, field: str, value: Any, expected: Any, line: str | None
+) -> None:
+    context = to(can)
+    fields = {"max_output_tokens": 100, field: value}
+    assert getattr(parameters.fit(asked(user(), **fields), context), field) == expected
+    assert lines(context) == ([line] if line else [])
+
+
+def test_receipts_do_not_show_who_the_user_is() -> None:
+    context = to(ANTHROPIC)
+    parameters.fit(asked(user(), metadata={"session": "secret"}, max_output_tokens=1), context)
+    assert "secret" not in str(context.receipt)
+
+
+@pytest.mark.parametrize("limit", [None, 0])
+def test_no_limit_and_a_limit_of_nothing_have_their_uses_in_their_own_dialect(limit: int | None) -> None:
+    request = asked(user(), max_output_tokens=limit)
+    assert parameters.fit(request, to(ANTHROPIC, source="anthropic")) is request

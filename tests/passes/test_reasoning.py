@@ -1,0 +1,126 @@
+from __future__ import annotations
+
+import pytest
+
+from toolglot.dialect import Capabilities
+from toolglot.ir import Message, Reasoning, Request, Text, Thinking, ToolCall, replace
+from toolglot.passes import reasoning
+from toolglot.passes.reasoning import UNSIGNED
+
+from .targets import ANTHROPIC, CHAT, GEMINI, RESPONSES, answered, asked, calls, lines, result, said, to, user
+
+SIGNED = Thinking(text="Hm", native={"anthropic": {"signature": "c2ln"}})
+REDACTED = Thinking(native={"anthropic": {"data": "AAAA"}})
+
+
+def thought(*blocks: Thinking | ToolCall | Text) -> Message:
+    return Message(role="assistant", content=blocks)
+
+
+def signatures(request: Request) -> list[str | None]:
+    return [
+        block.native.get("gemini", {}).get("thoughtSignature")
+        for message in request.messages
+        for block in message.content
+        if isinstance(block, ToolCall)
+    ]
+
+
+def test_reasoning_goes_back_to_its_owner_untouched() -> None:
+    request = asked(user(), thought(SIGNED, REDACTED, Text(text="So")))
+    context = to(ANTHROPIC, source="openai_chat")
+    assert reasoning.settle(request, context) is request
+    assert not context.receipt
+
+
+def test_reasoning_without_state_stays_in_its_own_dialect() -> None:
+    request = asked(user(), thought(Thinking(text="unsigned"), Text(text="So")))
+    assert reasoning.settle(request, to(ANTHROPIC, source="anthropic")) is request
+
+
+@pytest.mark.parametrize("can", [RESPONSES, GEMINI])
+def test_reasoning_of_another_model_is_left_out_with_one_line_per_message(can: Capabilities) -> None:
+    context = to(can, source="anthropic")
+    request = reasoning.settle(asked(user(), thought(SIGNED, REDACTED, Text(text="So"))), context)
+    assert request.messages[1].content == (Text(text="So"),)
+    assert lines(context) == ["loss messages[1]"]
+
+
+def test_reasoning_text_is_welcome_where_the_target_takes_any() -> None:
+    context = to(CHAT, source="anthropic")
+    request = reasoning.settle(asked(user(), thought(SIGNED, Text(text="So"))), context)
+    assert request.messages[1].content[0] == SIGNED
+    assert lines(context) == ["note messages[1]"]
+
+
+def test_reasoning_that_is_only_opaque_state_is_a_loss_elsewhere() -> None:
+    context = to(CHAT, source="anthropic")
+    request = reasoning.settle(asked(user(), thought(REDACTED, Text(text="So"))), context)
+    assert request.messages[1].content == (Text(text="So"),)
+    assert lines(context) == ["loss messages[1]"]
+
+
+def test_gemini_gets_a_mark_on_the_first_call_of_each_unsigned_step_alone() -> None:
+    own = ToolCall(id="c", name="look", native={"gemini": {"thoughtSignature": "cmVhbA=="}})
+    request = asked(
+        user(),
+        calls("a", "b"),
+        answered(result("a"), result("b")),
+        thought(own),
+        answered(result("c")),
+        calls("d"),
+        calls("e"),
+        model="gemini-3-pro",
+    )
+    settled = reasoning.settle(request, to(GEMINI, source="openai_chat"))
+    assert signatures(settled) == [UNSIGNED, None, "cmVhbA==", UNSIGNED, None]
+
+
+@pytest.mark.parametrize(
+    ("model", "marked"),
+    [
+        ("gemini-2.5-pro", False),
+        ("models/gemini-1.5-flash", False),
+        ("gemma-3-27b", False),
+        ("gemini-3.1-flash", True),
+        ("gemini-12", True),
+        ("mine", True),
+    ],
+)
+def test_only_models_since_gemini_3_ask_for_signatures(model: str, marked: bool) -> None:
+    settled = reasoning.settle(asked(user(), calls("a"), model=model), to(GEMINI))
+    assert signatures(settled) == [UNSIGNED if marked else None]
+
+
+def test_a_gemini_client_speaks_for_itself() -> None:
+    request = asked(user(), calls("a"), model="gemini-3-pro")
+    assert reasoning.settle(request, to(GEMINI, source="gemini")) is request
+
+
+def test_a_new_turn_changes_no_mark_before_it() -> None:
+    history = (user(), calls("a"), answered(result("a")), said("ok"))
+    shorter = reasoning.settle(asked(*history), to(GEMINI))
+    longer = reasoning.settle(asked(*history, user("more"), calls("b")), to(GEMINI))
+    assert longer.messages[:4] == shorter.messages
+
+
+@pytest.mark.parametrize("wanted", [Reasoning(mode="on"), Reasoning(mode="auto"), Reasoning(effort="high")])
+def test_thinking_is_off_for_a_turn_whose_calls_lost_their_thinking(wanted: Reasoning) -> None:
+    context = to(ANTHROPIC, source="openai_chat")
+    request = reasoning.settle(asked(user(), calls("a"), answered(result("a")), reasoning=wanted), context)
+    assert request.reasoning == Reasoning(mode="off")
+    assert lines(context) == ["loss reasoning"]
+
+
+def test_thinking_stays_on_when_the_turn_has_its_own_or_is_over() -> None:
+    own = thought(SIGNED, ToolCall(id="a", name="look"))
+    split = (thought(SIGNED), thought(ToolCall(id="a", name="look")))
+    for history in ((user(), own), (user(), *split), (user(), calls("a"), answered(result("a")), said("x"), user("y"))):
+        request = asked(*history, reasoning=Reasoning(mode="on", budget_tokens=2000))
+        assert reasoning.settle(request, to(ANTHROPIC)).reasoning == request.reasoning
+
+
+def test_thinking_stays_on_where_it_cannot_be_off_or_needs_no_beginning() -> None:
+    request = asked(user(), calls("a"), answered(result("a")), reasoning=Reasoning(mode="on"))
+    for can in (replace(ANTHROPIC, reasoning_off=False), replace(ANTHROPIC, reasoning_budget=False)):
+        assert reasoning.settle(request, to(can, target="anthropic")) is request

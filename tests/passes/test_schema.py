@@ -1,0 +1,180 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from toolglot.ir import Request, Tool
+from toolglot.passes import Context, schema
+
+from .targets import ANTHROPIC, CHAT, GEMINI, RESPONSES, asked, lines, to, tool, user
+
+TEXT = {"type": "string"}
+
+
+def one(parameters: Any, **fields: Any) -> Request:
+    return asked(user(), tools=(Tool(name="look", parameters=parameters, **fields),))
+
+
+def fitted(request: Request, context: Context) -> Tool:
+    (found,) = schema.fit(request, context).tools
+    assert isinstance(found, Tool)
+    return found
+
+
+def test_an_object_schema_stays_byte_for_byte() -> None:
+    parameters = {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "type": "object",
+        "properties": {
+            "properties": {"const": "x"},
+            "$ref": {"enum": [1, True, None]},
+            "tree": {"$ref": "#/$defs/tree"},
+            "big": {"type": "integer", "maximum": 2**80},
+        },
+        "$defs": {"tree": {"type": "object", "properties": {"next": {"$ref": "#/$defs/tree"}}}},
+        "if": {"required": ["tree"]},
+        "then": {"required": ["big"]},
+    }
+    request = one(parameters)
+    context = to(ANTHROPIC)
+    assert schema.fit(request, context) is request
+    assert not context.receipt
+
+
+@pytest.mark.parametrize(
+    ("parameters", "expected", "losses"),
+    [
+        (None, {"type": "object", "properties": {}}, 0),
+        ({}, {"type": "object", "properties": {}}, 0),
+        (True, {"type": "object", "properties": {}}, 0),
+        (False, {"type": "object", "properties": {}}, 1),
+        ({"type": "object"}, {"type": "object", "properties": {}}, 0),
+        ({"properties": {"a": TEXT}}, {"type": "object", "properties": {"a": TEXT}}, 0),
+        ({"type": ["object", "null"], "properties": {"a": TEXT}}, {"type": "object", "properties": {"a": TEXT}}, 0),
+        (TEXT, {"type": "object", "properties": {"value": TEXT}, "required": ["value"]}, 1),
+        (
+            {"$ref": "#/$defs/a", "$defs": {"a": {"type": "object", "properties": {"x": TEXT}}}},
+            {
+                "type": "object",
+                "properties": {"x": TEXT},
+                "$defs": {"a": {"type": "object", "properties": {"x": TEXT}}},
+            },
+            0,
+        ),
+        ({"$ref": "#"}, {"type": "object", "properties": {}}, 1),
+        ({"$ref": "https://example.com/schema"}, {"type": "object", "properties": {}}, 1),
+        (
+            {"allOf": [{"properties": {"a": TEXT}, "required": ["a"]}, {"properties": {"b": TEXT}, "required": ["b"]}]},
+            {"type": "object", "properties": {"a": TEXT, "b": TEXT}, "required": ["a", "b"]},
+            0,
+        ),
+        (
+            {
+                "anyOf": [
+                    {"type": "object", "properties": {"k": {"const": 1}, "a": TEXT}, "required": ["k", "a"]},
+                    {"type": "object", "properties": {"k": {"const": 2}}, "required": ["k"]},
+                ]
+            },
+            {
+                "type": "object",
+                "properties": {"k": {"anyOf": [{"const": 1}, {"const": 2}]}, "a": TEXT},
+                "required": ["k"],
+            },
+            1,
+        ),
+        (
+            {
+                "type": "object",
+                "properties": {"a": TEXT, "b": TEXT},
+                "anyOf": [{"required": ["a"]}, {"required": ["b"]}],
+            },
+            {"type": "object", "properties": {"a": TEXT, "b": TEXT}},
+            1,
+        ),
+        (
+            {"oneOf": [TEXT, {"$ref": "#/$defs/a"}], "$defs": {"a": {"type": "object"}}},
+            {
+                "type": "object",
+                "properties": {"value": {"oneOf": [TEXT, {"$ref": "#/$defs/a"}]}},
+                "required": ["value"],
+                "$defs": {"a": {"type": "object"}},
+            },
+            1,
+        ),
+        (
+            {"type": "object", "properties": {"a": TEXT}, "not": {"required": ["a"]}},
+            {"type": "object", "properties": {"a": TEXT}},
+            1,
+        ),
+    ],
+)
+def test_the_root_is_made_an_object(parameters: Any, expected: Any, losses: int) -> None:
+    context = to(ANTHROPIC)
+    once = schema.fit(one(parameters), context)
+    assert fitted(once, context).parameters == expected
+    assert len(context.receipt.losses) == losses
+    assert schema.fit(once, context) is once
+
+
+def test_parameters_may_be_absent_where_the_target_says_so() -> None:
+    request = one(None)
+    assert schema.fit(request, to(CHAT)) is request
+
+
+def test_a_dialect_keeps_what_its_own_client_wrote_below_an_object() -> None:
+    request = one({"type": "object", "anyOf": [{"required": ["a"]}]})
+    assert schema.fit(request, to(RESPONSES, source="openai_responses")) is request
+
+
+def test_references_that_lead_in_circles_end() -> None:
+    circle = {"$ref": "#/$defs/a", "$defs": {"a": {"$ref": "#/$defs/b"}, "b": {"$ref": "#/$defs/a"}}}
+    context = to(ANTHROPIC)
+    assert fitted(one(circle), context).parameters["type"] == "object"
+    assert lines(context) == ["loss tools[0].parameters"]
+
+
+def test_ten_thousand_levels_are_no_harm() -> None:
+    def deep() -> dict[str, Any]:
+        node: dict[str, Any] = {"type": "string"}
+        for _ in range(10_000):
+            node = {"type": "object", "properties": {"next": node}}
+        return node
+
+    branches = {"anyOf": [{"properties": {"a": deep()}}, {"properties": {"a": deep()}}]}
+    found = fitted(one(branches, strict=True), to(RESPONSES))
+    assert list(found.parameters["properties"]) == ["a"]
+    assert found.strict is False
+
+
+STRICT = {"type": "object", "properties": {"a": TEXT}, "required": ["a"], "additionalProperties": False}
+
+
+def test_strict_stays_when_the_schema_is_strict() -> None:
+    request = one(STRICT, strict=True)
+    assert schema.fit(request, to(RESPONSES)) is request
+
+
+@pytest.mark.parametrize(
+    "parameters",
+    [
+        {**STRICT, "required": []},
+        {**STRICT, "additionalProperties": True},
+        {**STRICT, "properties": {"a": {"type": "array", "items": {"type": "object", "properties": {"b": TEXT}}}}},
+    ],
+)
+def test_strict_goes_when_the_schema_is_outside_the_subset(parameters: Any) -> None:
+    context = to(RESPONSES)
+    assert fitted(one(parameters, strict=True), context).strict is False
+    assert lines(context) == ["note tools[0].strict"]
+
+
+def test_strict_is_a_loss_where_the_target_has_none() -> None:
+    context = to(GEMINI)
+    assert fitted(one(STRICT, strict=True), context).strict is None
+    assert lines(context) == ["loss tools[0].strict"]
+
+
+def test_custom_tools_have_no_schema_to_fit() -> None:
+    request = asked(user(), tools=(tool("p", kind="custom", parameters=None),))
+    assert schema.fit(request, to(RESPONSES)) is request

@@ -1,0 +1,100 @@
+from __future__ import annotations
+
+from toolglot.ir import Cache, Message, Request, Text, ToolCall, replace
+from toolglot.passes import turns
+
+from .targets import ANTHROPIC, CHAT, GEMINI, RESPONSES, answered, asked, calls, lines, result, said, to, user
+from .test_history import shape
+
+
+def test_results_and_text_after_them_are_one_user_turn() -> None:
+    request = asked(user(), calls("a", "b"), answered(result("a")), answered(result("b")), user("Go on"))
+    grouped = turns.group(request, to(ANTHROPIC, source="openai_chat"))
+    assert shape(*grouped.messages) == [
+        ["user", "Text"],
+        ["assistant", "call a", "call b"],
+        ["user", "result a", "result b", "Text"],
+    ]
+
+
+def test_results_come_first_in_a_user_turn() -> None:
+    mixed = Message(role="user", content=(Text(text="so"), result("a")))
+    grouped = turns.group(asked(user(), calls("a"), mixed), to(GEMINI))
+    assert shape(grouped.messages[2]) == [["user", "result a", "Text"]]
+
+
+def test_a_user_turn_with_results_is_split_where_results_have_a_role() -> None:
+    mixed = Message(role="user", content=(result("a"), result("b"), Text(text="Go on")))
+    grouped = turns.group(asked(user(), calls("a", "b"), mixed), to(CHAT, source="anthropic"))
+    assert shape(*grouped.messages[2:]) == [["tool", "result a"], ["tool", "result b"], ["user", "Text"]]
+
+
+def test_neighbouring_assistant_items_are_one_turn_in_order() -> None:
+    request = asked(
+        user(), said("pre"), calls("a"), said("mid"), calls("b"), answered(result("a")), answered(result("b"))
+    )
+    grouped = turns.group(request, to(CHAT, source="openai_responses"))
+    assert shape(grouped.messages[1]) == [["assistant", "Text", "call a", "Text", "call b"]]
+
+
+def test_items_stay_apart_where_the_target_has_items() -> None:
+    request = asked(user(), said("pre"), calls("a"), answered(result("a")))
+    assert turns.group(request, to(RESPONSES, source="anthropic")) is request
+
+
+def test_system_messages_are_not_merged() -> None:
+    system = Message(role="system", content=(Text(text="Be kind"),))
+    grouped = turns.group(asked(system, system, user(), user("again")), to(ANTHROPIC))
+    assert shape(*grouped.messages) == [["system", "Text"], ["system", "Text"], ["user", "Text", "Text"]]
+
+
+def test_empty_text_goes_where_the_target_refuses_it_and_hands_its_breakpoint_on() -> None:
+    content = (Text(text="Hello"), Text(text=" \n", cache=Cache()))
+    grouped = turns.group(asked(Message(role="user", content=content), said(""), user("?")), to(ANTHROPIC))
+    assert grouped.messages[0].content[0] == Text(text="Hello", cache=Cache())
+    assert shape(*grouped.messages) == [["user", "Text", "Text"]]
+
+
+def test_empty_text_inside_a_result_goes_and_the_result_stays() -> None:
+    empty = replace(result("a"), content=(Text(text=""),))
+    grouped = turns.group(asked(user(), calls("a"), answered(empty)), to(ANTHROPIC))
+    assert grouped.messages[2].content == (result("a", ""),)
+
+
+def test_a_conversation_that_the_assistant_begins_gets_a_user_message_in_front() -> None:
+    context = to(ANTHROPIC)
+    grouped = turns.group(asked(said("Welcome"), user()), context)
+    assert shape(*grouped.messages) == [["user", "Text"], ["assistant", "Text"], ["user", "Text"]]
+    assert lines(context) == ["loss messages[0]"]
+
+
+def test_a_system_prompt_alone_gets_a_user_message() -> None:
+    system = Message(role="system", content=(Text(text="Be kind"),))
+    assert shape(*turns.group(asked(system), to(ANTHROPIC)).messages) == [["system", "Text"], ["user", "Text"]]
+
+
+def test_an_assistant_message_at_the_end_is_followed_by_the_wish_to_go_on() -> None:
+    context = to(ANTHROPIC)
+    grouped = turns.group(asked(user(), said("Once upon")), context)
+    assert shape(*grouped.messages)[-1] == ["user", "Text"]
+    assert lines(context) == ["loss messages[1]"]
+
+
+def test_fields_of_merged_messages_are_those_of_the_first() -> None:
+    context = to(ANTHROPIC)
+    noted = replace(user(), native={"anthropic": {"clear_at": 1}})
+    grouped = turns.group(asked(noted, user("more")), context)
+    assert grouped.messages[0].native == noted.native
+    assert lines(context) == ["note messages[0]"]
+
+
+def test_a_dialect_keeps_its_own_grouping() -> None:
+    request: Request = asked(user(), user("more"), calls("a"), answered(result("a"), role="user"), user("so"))
+    context = to(ANTHROPIC, source="anthropic")
+    assert turns.group(request, context) is request
+    assert not context.receipt
+
+
+def test_grouping_keeps_every_call() -> None:
+    grouped = turns.group(asked(user(), calls("a"), calls("b")), to(GEMINI))
+    assert [b.id for b in grouped.messages[1].content if isinstance(b, ToolCall)] == ["a", "b"]
