@@ -1,0 +1,54 @@
+# `make demo` and `make test` set up all they need on a machine that has Python 3.11 or newer and nothing else.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+INSTALLED := $(VENV)/.installed
+INSTALLED_DEV := $(VENV)/.installed-dev
+
+.PHONY: help demo test lint format bench clean
+
+help:
+	@echo "make demo     a worked translation in the terminal"
+	@echo "make test     lint, types and tests"
+	@echo "make lint     lint and types alone"
+	@echo "make format   rewrite the code in the project's format"
+	@echo "make bench    measure the core"
+	@echo "make clean    remove what make has made"
+
+$(BIN)/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
+		|| { echo "toolglot needs Python 3.11 or newer: make PYTHON=/path/to/python3"; exit 1; }
+	@echo "setting up $(VENV) ..."
+	@$(PYTHON) -m venv $(VENV)
+
+$(INSTALLED): $(BIN)/python pyproject.toml
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable .
+	@touch $@
+
+# The dev group is read from pyproject.toml here, because only recent versions of pip know `--group`.
+$(INSTALLED_DEV): $(INSTALLED)
+	@$(BIN)/python -c 'import tomllib; print(*tomllib.load(open("pyproject.toml", "rb"))["dependency-groups"]["dev"], sep="\n")' \
+		| $(BIN)/python -m pip install --quiet --disable-pip-version-check --requirement /dev/stdin
+	@touch $@
+
+demo: $(INSTALLED)
+	@$(BIN)/python -m toolglot.demo
+
+test: lint
+	$(BIN)/python -m pytest
+
+lint: $(INSTALLED_DEV)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+format: $(INSTALLED_DEV)
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+bench: $(INSTALLED_DEV)
+	$(BIN)/python -m bench
+
+clean:
+	rm -rf $(VENV) dist build .mypy_cache .pytest_cache .ruff_cache .hypothesis

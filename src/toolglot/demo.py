@@ -135,7 +135,7 @@ def _show_receipt(console: Console, receipt: Receipt) -> None:
 def _show_next(console: Console) -> None:
     _say(console, "Next, with your own data (the command is in .venv/bin):")
     for command in (
-        "toolglot translate --from openai_chat --to gemini --kind request --pretty request.json",
+        "toolglot translate --from openai_chat --to gemini --kind request chat.json",
         "toolglot translate --from mcp --to anthropic --kind tools tools.json",
         "toolglot dialects",
     ):

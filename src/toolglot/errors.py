@@ -82,6 +82,8 @@ class RateLimit(Struct, frozen=True):
 
 
 class ApiError(Struct, frozen=True, kw_only=True):
+    """An API's error in nobody's dialect. `status` is 0 where none came over HTTP."""
+
     kind: ErrorKind
     message: str
     status: int = 0

@@ -72,6 +72,14 @@ def test_results_stand_in_call_order_and_text_moves_behind_them() -> None:
     assert lines(context) == ["note messages[2]"]
 
 
+def test_an_empty_message_between_results_moves_behind_them() -> None:
+    empty = Message(role="user")
+    request = history.repair(
+        asked(user(), calls("a", "b"), answered(result("a")), empty, answered(result("b"))), to(CHAT)
+    )
+    assert shape(*request.messages[2:]) == [["tool", "result a"], ["tool", "result b"], ["user"]]
+
+
 def test_results_of_one_user_message_stay_in_one_message_before_its_text() -> None:
     mixed = Message(role="user", content=(Text(text="so:"), result("b"), result("a"), Text(text="go on")))
     request = history.repair(asked(user(), calls("a", "b"), mixed), to(CHAT, source="anthropic"))

@@ -51,6 +51,11 @@ def test_a_result_learns_the_name_and_the_kind_of_its_call() -> None:
     assert (block.name, block.kind) == ("patch", "custom")
 
 
+def test_a_result_under_a_wrong_name_gets_the_name_of_its_call() -> None:
+    request = ids.derive(asked(user(), calls("c"), answered(result("c", name="other"))), to(GEMINI))
+    assert request.messages[2].content == (result("c", name="look"),)
+
+
 def test_an_id_that_each_response_uses_again_is_made_unique_with_its_result() -> None:
     turn = (calls("call_0"), answered(result("call_0")))
     context = to(CHAT)

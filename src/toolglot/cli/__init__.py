@@ -14,6 +14,7 @@ def main() -> None:
 
         app(prog_name="toolglot")
     except ModuleNotFoundError as error:
-        if error.name not in ("click", "rich"):
+        missing = (error.name or "").partition(".")[0]
+        if missing not in ("click", "rich"):
             raise
-        sys.exit(f"toolglot: the command line needs {error.name}: pip install click rich")
+        sys.exit(f"toolglot: the command line needs {missing}: pip install click rich")

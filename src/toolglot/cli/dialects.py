@@ -62,8 +62,12 @@ ROWS: tuple[tuple[str, Callable[[Capabilities], str]], ...] = (
 
 @click.command()
 @click.option("--json", "as_json", is_flag=True, help="Everything, as JSON.")
-def dialects(as_json: bool) -> None:
+@click.option("--markdown", "as_markdown", is_flag=True, help="The table, for a page of documentation.")
+def dialects(as_json: bool, as_markdown: bool) -> None:
     """Show what each dialect can carry."""
+    if as_markdown:
+        click.echo("\n".join(_markdown()))
+        return
     if as_json:
         click.echo(msgspec.json.format(msgspec.json.encode(_described(), order="sorted"), indent=2))
         return
@@ -78,13 +82,16 @@ def dialects(as_json: bool) -> None:
         table.add_row(label, *(told(dialect.can) for dialect in DIALECTS.values()))
     console = Console()
     console.print(table)
-    for line in _rules_of_models():
-        console.print(line, highlight=False, markup=False)
+    console.print("Some models differ from their dialect (--json tells which):")
+    for dialect in DIALECTS.values():
+        for rule in dialect.models:
+            console.print(f"  {dialect.name}: {rule.why}", highlight=False, markup=False)
 
 
-def _rules_of_models() -> list[str]:
-    rules = [(dialect, rule) for dialect in DIALECTS.values() for rule in dialect.models]
-    return [f"{dialect.name}, models {rule.pattern}: {rule.why}" for dialect, rule in rules]
+def _markdown() -> list[str]:
+    rows = [("", *DIALECTS), ("---", *("---" for _ in DIALECTS))]
+    rows += [(label, *(told(dialect.can) for dialect in DIALECTS.values())) for label, told in ROWS]
+    return [f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in row)} |" for row in rows]
 
 
 def _described() -> dict[str, object]:

@@ -172,7 +172,10 @@ def _give(receipt: Receipt, receipt_file: Path | None) -> None:
         lines = [
             {"severity": line.severity, "where": line.where, "what": line.what, "why": line.why} for line in receipt
         ]
-        receipt_file.write_bytes(msgspec.json.format(msgspec.json.encode(lines), indent=2) + b"\n")
+        try:
+            receipt_file.write_bytes(msgspec.json.format(msgspec.json.encode(lines), indent=2) + b"\n")
+        except OSError as error:
+            refuse(receipt_file, error.strerror or str(error))
         return
     for line in receipt:
         click.echo(str(line), err=True)

@@ -8,9 +8,7 @@ from toolglot.dialects.gemini import GEMINI
 from toolglot.dialects.openai_chat import OPENAI_CHAT
 from toolglot.dialects.openai_responses import OPENAI_RESPONSES
 
-DIALECTS: dict[str, Dialect] = {
-    dialect.name: dialect for dialect in (OPENAI_CHAT, OPENAI_RESPONSES, ANTHROPIC, GEMINI)
-}
+DIALECTS: dict[str, Dialect] = {dialect.name: dialect for dialect in (OPENAI_CHAT, OPENAI_RESPONSES, ANTHROPIC, GEMINI)}
 
 
 def find(dialect: Dialect | str) -> Dialect:

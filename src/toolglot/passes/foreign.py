@@ -104,7 +104,10 @@ def remove(request: Request, context: Context) -> Request:
             return (block,)
         # A decoder that has read such an item into fields (`additional_tools`) calls its type cosmetic.
         if _type(block.value) not in context.cosmetic:
-            context.receipt.loss(str(place), _type(block.value), f"only {block.dialect} understands it")
+            kind = _type(block.value)
+        # A cosmetic item's content is carried some other way: the tools that it brings stand among the tools.
+        tell = context.receipt.note if kind in context.cosmetic else context.receipt.loss
+        tell(str(place), kind, f"only {block.dialect} understands it")
         return ()
 
     request = rewrite_blocks(request, keep)

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from toolglot.ir import Block, Message, Request, Text, ToolCall, ToolResult, replace
 from toolglot.passes import Context
-from toolglot.passes.blocks import Place, with_messages
+from toolglot.passes.blocks import Place, has_results, with_messages
 
 INTERRUPTED = "The tool call was interrupted; its outcome is unknown."
 
@@ -58,7 +58,7 @@ def _answers(
     calls: tuple[ToolCall, ...], messages: tuple[Message, ...], start: int, context: Context
 ) -> tuple[Message, ...] | list[Message]:
     """The messages after a batch of calls: its results in the order of the calls, then the rest as it stood."""
-    if not calls and not any(isinstance(block, ToolResult) for message in messages for block in message.content):
+    if not calls and not any(map(has_results, messages)):
         return messages
     wanted = {call.id: call for call in calls}
     results: dict[str, tuple[ToolResult, Message]] = {}
@@ -104,8 +104,10 @@ def _in_order(
     for message in rest:
         expected.extend(message.content)
     standing = [block for message in messages for block in message.content]
+    last = max((index for index, message in enumerate(messages) if has_results(message)), default=0)
     return (
-        len(results) == len(calls)
+        all(message.content for message in messages[:last])
+        and len(results) == len(calls)
         and len(expected) == len(standing)
         and all(new is old for new, old in zip(expected, standing, strict=True))
     )
@@ -121,7 +123,7 @@ def _tell(
     for call in calls:
         if call.id not in results:
             context.receipt.note(
-                str(Place(start)), f"no result of {call.name} ({call.id})", "it was called interrupted"
+                str(Place(start)), f"no result of {call.name} ({call.id})", "one says that the call was interrupted"
             )
     standing = [block for message in messages for block in message.content]
     found = [id(result) for result, _ in results.values()]

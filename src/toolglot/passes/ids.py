@@ -116,10 +116,10 @@ class _Pairing:
         if call is None:
             return result
         call.answered = True
-        name = call.name if result.name is None else result.name
-        if (call.id, name, call.kind) == (result.call_id, result.name, result.kind):
+        if (call.id, call.name, call.kind) == (result.call_id, result.name, result.kind):
             return result
-        return replace(result, call_id=call.id, name=name, kind=call.kind)
+        # Gemini refuses a response whose name is not that of its call.
+        return replace(result, call_id=call.id, name=call.name, kind=call.kind)
 
     def _find(self, result: ToolResult) -> _Call | None:
         if result.call_id:

@@ -6,9 +6,11 @@ A null counts as absent and stays in the rest, so that it comes back as the null
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from toolglot.errors import DecodeError
+from toolglot.ir import Native
 from toolglot.wire import json
 
 _NAMES = {
@@ -130,10 +132,22 @@ def document(data: bytes | str, limit: int = json.MAX_DOCUMENT_BYTES) -> Reader:
     return Reader(json.decode(data, limit))
 
 
-def keep(owner: str, reader: Reader, **shape: Any) -> dict[str, dict[str, Any]]:
-    """`native` for a node: what the reader has left, with notes on its shape (`$` is prefixed to each name)."""
+def keep(owner: str, reader: Reader, **shape: Any) -> Native:
+    """`native` for a node: what the reader has left, with notes on its shape (`$` is prefixed to each name).
+
+    An unknown field that itself begins with `$` is set apart, so that nothing a peer sends is taken for a note.
+    """
     rest = reader.rest()
+    strange = [key for key in rest if key.startswith("$")]
+    if strange:
+        shape["dollar"] = {key: rest.pop(key) for key in strange}
     for name, value in shape.items():
         if value is not None:
             rest[f"${name}"] = value
     return {owner: rest} if rest else {}
+
+
+def kept(notes: Mapping[str, Any]) -> dict[str, Any]:
+    """The fields that `keep` kept, without the notes."""
+    fields = {key: value for key, value in notes.items() if not key.startswith("$")}
+    return fields | notes["$dollar"] if "$dollar" in notes else fields

@@ -386,6 +386,7 @@ VARIANTS: list[dict[str, Any]] = [
     {"messages": [{"role": "assistant", "content": [{"type": "tool_use", "name": "f", "input": None}]}]},
     {"messages": [{"role": "assistant", "content": [{"type": "tool_use", "name": "f", "input": "{}"}]}]},
     {"messages": [{"role": "user", "content": [{"type": "image", "source": {"type": "base64", "data": "AA"}}]}]},
+    {"messages": [{"role": "assistant", "content": [{"type": "thinking", "thinking": "x", "data": "y"}]}]},
     {"output_config": {"format": {"type": "json_schema"}}},
     {"cache_control": {"type": "ephemeral"}},
 ]

@@ -5,7 +5,7 @@ Server tools, MCP blocks, search results and whatever is new ride along as `Opaq
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from msgspec import Raw
@@ -186,10 +186,15 @@ def encode_block(block: Block, where: str, receipt: Receipt, reply: bool) -> dic
             return None
 
 
+def is_redacted(own: Mapping[str, Any]) -> bool:
+    """Does this dialect keep reasoning here that it has not shown?"""
+    return "$redacted" in own or ("data" in own and own.keys().isdisjoint({"signature", "$unsigned"}))
+
+
 def _encode_thinking(block: Thinking, where: str, receipt: Receipt, reply: bool) -> dict[str, Any] | None:
     """Reasoning. In a request the API takes back only what it has signed, and refuses a forged signature (400)."""
     own = native_of(block, NAME)
-    if own.get("$redacted"):
+    if is_redacted(own):
         return with_kept({"type": "redacted_thinking"}, block)
     if own.get("$unsigned"):  # an imitator's, which wants it back as it was
         return with_kept({"type": "thinking", "thinking": block.text}, block)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from toolglot.dialects.anthropic.blocks import is_redacted
 from toolglot.dialects.anthropic.citations import encode_citations
 from toolglot.dialects.anthropic.errors import write_error
 from toolglot.dialects.anthropic.native import NAME, with_kept
@@ -88,7 +89,7 @@ class AnthropicStreamEncoder:
                 start = {"type": "tool_use", "id": block.id, "name": block.name, "input": {}}
                 return self._begin(with_kept(start, block), _ARGUMENTS, block.arguments)
             case Thinking():
-                if native_of(block, NAME).get("$redacted"):
+                if is_redacted(native_of(block, NAME)):
                     return self._begin(with_kept({"type": "redacted_thinking"}, block), _THINKING)
                 self._waiting = block
                 return self._delta(block.text) if block.text else b""
@@ -141,7 +142,7 @@ class AnthropicStreamEncoder:
     def _end_thinking(self, block: Thinking, event: Close) -> bytes:
         """The signature, once and last. Reasoning with neither text nor signature has not been begun, and never is."""
         own = {**native_of(block, NAME), **event.native.get(NAME, {})}
-        if own.get("$redacted"):
+        if is_redacted(own):
             return b""
         written = self._begin_thinking(block) if self._waiting is not None and "signature" in own else b""
         self._waiting = None

@@ -178,7 +178,8 @@ def _decode_result(part: Reader, _: str) -> Block:
     for index, item in enumerate(nested):
         content.append(_decode_result_part(Reader(item, f"{result.at('parts')}[{index}]")))
     noted = shape if shape != usual_shape(text, is_error) else None
-    native = keep(NAME, part, response=noted, parts="object" if bare else None)
+    shapes = {"response": noted, "parts": "object" if bare else None, "name": "absent" if name is None else None}
+    native = keep(NAME, part, **shapes)
     native = _with_rest(native, "functionResponse", result)
     return ToolResult(call_id=call_id or "", name=name, content=tuple(content), is_error=is_error, native=native)
 
@@ -275,7 +276,7 @@ def broken_call(call: ToolCall) -> str:
 
 
 def encode_result(result: ToolResult, name: str, where: str, receipt: Receipt) -> dict[str, Any]:
-    """A functionResponse part."""
+    """A functionResponse part. `name` is the tool's; a result of a Gemini client that had none goes on without."""
     texts: list[str] = []
     parts: list[dict[str, Any]] = []
     for index, block in enumerate(result.content):
@@ -291,7 +292,8 @@ def encode_result(result: ToolResult, name: str, where: str, receipt: Receipt) -
     notes = native_of(result, NAME)
     response = write_response("\n".join(texts) if texts else None, result.is_error, notes.get("$response"))
     fields: dict[str, Any] = {"id": result.call_id} if result.call_id else {}
-    fields["name"] = name
+    if result.name is not None or notes.get("$name") != "absent":
+        fields["name"] = name
     if response is not None:
         fields["response"] = response
     if parts:

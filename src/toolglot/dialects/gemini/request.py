@@ -278,8 +278,8 @@ class _Writer:
         return encode_call(call, args)
 
     def _name_of(self, result: ToolResult, where: str) -> str:
-        if result.name is not None:
-            return result.name
+        if result.name is not None or native_of(result, NAME).get("$name") == "absent":
+            return result.name or ""
         if result.call_id in self._names:
             return self._names[result.call_id]
         self._receipt.loss(where, "name of the tool", "no call in the conversation has this result's id")

@@ -8,7 +8,7 @@ from toolglot.ir import Block, Cache, Citation, Media, Opaque, Refusal, Source, 
 from toolglot.receipt import Receipt
 from toolglot.wire import json
 from toolglot.wire.data_url import parse_data_url, write_data_url
-from toolglot.wire.reader import Reader, expected, keep
+from toolglot.wire.reader import Reader, expected, keep, kept
 
 NAME = "openai_chat"
 
@@ -114,7 +114,7 @@ def encode_cache(cache: Cache | None) -> dict[str, Any]:
 
 def own(block: Block) -> dict[str, Any]:
     """The fields of this dialect that ride on a block, without the notes on shape."""
-    return {key: value for key, value in native_of(block, NAME).items() if not key.startswith("$")}
+    return kept(native_of(block, NAME))
 
 
 def encode_part(block: Block, where: str, receipt: Receipt) -> dict[str, Any] | None:
@@ -176,12 +176,13 @@ def _decode_call(call: Reader) -> Block:
         call.take("type")
     inner = call.object(member)
     assert inner is not None
+    no_id = "id" not in call
     call_id, name = call.text("id") or "", inner.text("name") or ""
     # Sloppy servers send the arguments as an object; nothing is lost by writing them as the text they should be.
     loose = inner.take("arguments") if isinstance(inner.peek("arguments"), dict) else None
     arguments = inner.text("input" if kind == "custom" else "arguments")
     text = json.encode_text(loose) if loose is not None else arguments or ""
-    native = keep(NAME, call, typeless=_noted(kind is None), no_id=_noted(not call_id), empty=_noted(arguments == ""))
+    native = keep(NAME, call, typeless=_noted(kind is None), no_id=_noted(no_id), empty=_noted(arguments == ""))
     if rest := inner.rest():
         native.setdefault(NAME, {})[member] = rest
     return ToolCall(

@@ -7,7 +7,6 @@ vLLM) is read as a `Thinking` block and written back under the name it came with
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 from typing import Any
 
 from toolglot.dialects.openai_chat.blocks import (
@@ -36,7 +35,7 @@ from toolglot.ir import (
 )
 from toolglot.receipt import Receipt
 from toolglot.wire import json
-from toolglot.wire.reader import Reader, document, expected, keep
+from toolglot.wire.reader import Reader, document, expected, keep, kept
 
 REASONING_FIELDS = ("reasoning_content", "reasoning")
 
@@ -84,7 +83,7 @@ def decode_request(data: bytes) -> Request:
         "max": limit_name if limit is not None else None,
         "user": user_name if fields["user"] is not None else None,
         "stop": one_stop or None,
-        "stream": fields["stream"],
+        "stream": False if fields["stream"] is False else None,
         "no_tools": empty_tools or None,
         "no_parallel": True if legacy and parallel is None else None,
         "no_model": True if not fields["model"] else None,
@@ -174,12 +173,13 @@ def _take_content(message: Reader) -> tuple[str | None, tuple[Block, ...]]:
 
 def _decode_result(message: Reader, role: str) -> Message:
     shape, content = _take_content(message)
+    no_id = "tool_call_id" not in message
     result = ToolResult(call_id=message.text("tool_call_id") or "", name=message.text("name"), content=content)
     notes = {
         "content": shape,
         "named": True if result.name is not None else None,
         "legacy": True if role == "function" else None,
-        "no_id": True if not result.call_id else None,
+        "no_id": True if no_id else None,
     }
     return Message(role="tool", content=(result,), native=keep(NAME, message, **notes))
 
@@ -221,11 +221,11 @@ def request_fields(request: Request, receipt: Receipt) -> dict[str, Any]:
         notes.get("$user", "user"): request.user,
         "metadata": request.metadata,
         "service_tier": request.service_tier,
-        "stream": request.stream or notes.get("$stream"),
+        "stream": True if request.stream else notes.get("$stream"),
         # A stream without usage at its end would leave the client's side without any.
         "stream_options": {"include_usage": True} if request.stream and NAME not in request.native else None,
     }
-    return {**{key: value for key, value in fields.items() if value is not None}, **_own(notes)}
+    return {**{key: value for key, value in fields.items() if value is not None}, **kept(notes)}
 
 
 def _limit_name(model: str) -> str:
@@ -291,11 +291,7 @@ def _encode_plain(role: str, blocks: list[Block], message: Message, where: str, 
         missing = None if calls or "refusal" in wire else ""
         wire["content"] = _encode_content(parts, shape, missing, where, receipt)
     _add_calls(wire, calls)
-    return {**wire, **_own(notes)}
-
-
-def _own(notes: Mapping[str, Any]) -> dict[str, Any]:
-    return {key: value for key, value in notes.items() if not key.startswith("$")}
+    return {**wire, **kept(notes)}
 
 
 def _add_calls(wire: dict[str, Any], calls: list[ToolCall]) -> None:
@@ -303,7 +299,7 @@ def _add_calls(wire: dict[str, Any], calls: list[ToolCall]) -> None:
     for call in calls:
         notes = native_of(call, NAME)
         if notes.get("$legacy"):
-            wire["function_call"] = {"name": call.name, "arguments": arguments_text(call), **_own(notes)}
+            wire["function_call"] = {"name": call.name, "arguments": arguments_text(call), **kept(notes)}
         else:
             listed.append(encode_call(call))
     if listed:
@@ -318,7 +314,7 @@ def _encode_content(parts: list[Block], shape: str | None, missing: str | None, 
     if not parts:
         return _EMPTY.get(shape, missing)
     first = parts[0]
-    if len(parts) == 1 and shape != "parts" and isinstance(first, Text) and first.cache is None and not first.native:
+    if len(parts) == 1 and shape != "parts" and isinstance(first, Text) and not (first.cache or native_of(first, NAME)):
         return first.text
     encoded = [encode_part(part, f"{where}.content[{index}]", receipt) for index, part in enumerate(parts)]
     return [part for part in encoded if part is not None]
@@ -327,14 +323,14 @@ def _encode_content(parts: list[Block], shape: str | None, missing: str | None, 
 def _encode_result(result: ToolResult, message: Message, where: str, receipt: Receipt) -> dict[str, Any]:
     # What rides on the message belongs to its one result; a message with more came from another wire.
     notes = native_of(message, NAME) if len(message.content) == 1 else {}
-    identity: dict[str, Any] = {"tool_call_id": result.call_id}
-    if notes.get("$no_id") and not result.call_id:
-        identity = {}
-    if notes.get("$named") and result.name is not None:
+    legacy = bool(notes.get("$legacy"))
+    identity: dict[str, Any] = {}
+    # The deprecated role goes by name alone, also when an id has been derived meanwhile.
+    if not notes.get("$no_id") or (result.call_id and not legacy):
+        identity["tool_call_id"] = result.call_id
+    if (notes.get("$named") or legacy) and result.name is not None:
         identity["name"] = result.name
-    role = "function" if notes.get("$legacy") else "tool"
-    if role == "function":
-        identity = {"name": result.name or ""}
+    role = "function" if legacy else "tool"
     shape = notes.get("$content")
     content = _encode_content(list(result.content), shape, "", where, receipt)
-    return {"role": role, **identity, **({} if shape == "absent" else {"content": content}), **_own(notes)}
+    return {"role": role, **identity, **({} if shape == "absent" else {"content": content}), **kept(notes)}

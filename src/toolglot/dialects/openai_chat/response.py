@@ -32,7 +32,7 @@ from toolglot.ir import (
 )
 from toolglot.receipt import Receipt
 from toolglot.wire import json, openai_error
-from toolglot.wire.reader import Reader, keep
+from toolglot.wire.reader import Reader, keep, kept
 
 FINISH: dict[str, StopReason] = {
     "stop": "end",
@@ -167,7 +167,7 @@ def encode_response(response: Response, request: Request | None, receipt: Receip
         "finish_reason": finish or encode_stop(response.stop, response.content, legacy),
         **notes.get("choice", {"logprobs": None}),
     }
-    own = {key: value for key, value in notes.items() if not key.startswith("$") and key not in ("message", "choice")}
+    own = {key: value for key, value in kept(notes).items() if key not in ("message", "choice")}
     fields: dict[str, Any] = {
         "id": response.id,
         "object": "chat.completion",

@@ -7,7 +7,7 @@ from typing import Any
 from toolglot.dialects.openai_chat.blocks import NAME
 from toolglot.ir import Opaque, Request, Tool, ToolChoice, native_of
 from toolglot.receipt import Receipt
-from toolglot.wire.reader import Reader, expected, keep
+from toolglot.wire.reader import Reader, expected, keep, kept
 
 
 def decode_tools(body: Reader) -> tuple[Tool | Opaque, ...]:
@@ -103,8 +103,7 @@ def _encode_function(tool: Tool) -> dict[str, Any]:
 
 
 def _inside(tool: Tool) -> dict[str, Any]:
-    own = native_of(tool, NAME)
-    return {key: value for key, value in own.items() if key != "beside" and not key.startswith("$")}
+    return {key: value for key, value in kept(native_of(tool, NAME)).items() if key != "beside"}
 
 
 def _present(**fields: Any) -> dict[str, Any]:

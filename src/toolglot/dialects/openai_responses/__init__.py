@@ -50,6 +50,7 @@ CAPABILITIES = Capabilities(
     # field of the IR that says the same (`summary` and `content` of reasoning are its text).
     cosmetic=frozenset(
         {
+            "additional_tools",
             "client_metadata",
             "completed_at",
             "content",
@@ -71,6 +72,7 @@ CAPABILITIES = Capabilities(
             "store",
             "stream_options",
             "summary",
+            "tool_search_output",
             "truncation",
         }
     ),

@@ -172,16 +172,17 @@ def encode_cache(cache: Cache | None) -> dict[str, Any]:
 
 
 def decode_annotation(annotation: Reader) -> Citation:
-    """The type stays in `native`: it tells our own annotations from other dialects' citations."""
+    """Its type is noted: that tells our own annotations from other dialects' citations."""
     if annotation.peek("type") != "url_citation":
         name = annotation.peek("filename")
         return Citation(title=name if isinstance(name, str) else None, native=keep(NAME, annotation))
+    kind = annotation.take("type")
     return Citation(
         url=annotation.text("url"),
         title=annotation.text("title"),
         start=annotation.integer("start_index"),
         end=annotation.integer("end_index"),
-        native=keep(NAME, annotation),
+        native=keep(NAME, annotation, type=kind),
     )
 
 
@@ -191,12 +192,12 @@ def encode_annotations(citations: tuple[Citation, ...], where: str, receipt: Rec
 
 
 def _encode_annotation(citation: Citation, where: str, receipt: Receipt) -> dict[str, Any] | None:
-    fields = own(citation)
-    if fields and fields.get("type") != "url_citation":
-        return fields
-    if fields:
+    fields, kind = own(citation), native_of(citation, NAME).get("$type")
+    if kind is not None:
         span = present(start_index=citation.start, end_index=citation.end)
-        return {**present(url=citation.url, title=citation.title), **span, **fields}
+        return {"type": kind, **present(url=citation.url, title=citation.title), **span, **fields}
+    if fields:
+        return fields
     if citation.url is None:
         receipt.loss(where, "citation", "the Responses API can cite only URLs and its own files")
         return None

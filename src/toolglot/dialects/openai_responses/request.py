@@ -44,15 +44,20 @@ def path(request: Request) -> str:
 
 def decode_request(data: bytes) -> Request:
     body = document(data)
-    shape: dict[str, Any] = {"absent": absent(body, "store")}
-    listed = decode_tools(body.objects("tools")) if body.peek("tools") else []
+    shape: dict[str, Any] = {"absent": absent(body, "store"), "text": body.peek("text") == {} or None}
+    no_tools = body.peek("tools") == []
+    listed = decode_tools(body.objects("tools"))
     messages, brought, shape["input"] = _decode_input(body)
     if isinstance(body.peek("instructions"), str):  # a prompt template may put a list of items here: it rides along
         text = Text(text=body.need_text("instructions"))
         messages = (Message(role="system", content=(text,), native={NAME: {"$from": "instructions"}}), *messages)
     user_name = "safety_identifier" if "safety_identifier" in body else "user"
     user, stream = body.text(user_name), body.flag("stream")
-    shape |= {"user": user_name if user is not None else None, "stream": False if stream is False else None}
+    shape |= {
+        "no_tools": no_tools or None,
+        "user": user_name if user is not None else None,
+        "stream": False if stream is False else None,
+    }
     choice = body.take("tool_choice")
     response_format, verbosity = _decode_text(body)
     fields: dict[str, Any] = {
@@ -127,7 +132,7 @@ def _decode_text(body: Reader) -> tuple[ResponseFormat | None, str | None]:
     value = text.peek("format")
     if isinstance(value, dict) and value.get("type") in list(_FORMATS):
         wanted = _decode_format(Reader(text.take("format"), text.at("format")))
-    if text.rest() or (wanted is None and verbosity is None):
+    if text.rest():
         body.rest()["text"] = text.rest()
     return wanted, verbosity
 
@@ -161,7 +166,7 @@ def _encode_text(request: Request, rest: Any) -> dict[str, Any] | None:
     fields |= present(verbosity=request.verbosity)
     if isinstance(rest, dict):
         return {**rest, **fields}
-    return fields or None
+    return fields if fields or native_of(request, NAME).get("$text") else None
 
 
 def _decode_metadata(body: Reader) -> dict[str, str] | None:
@@ -187,7 +192,7 @@ def request_fields(request: Request, receipt: Receipt) -> dict[str, Any]:
     fields = present(
         model=request.model or None,
         instructions=instructions,
-        tools=tools or None,
+        tools=tools if tools or notes.get("$no_tools") else None,
         tool_choice=encode_choice(request, receipt),
         parallel_tool_calls=request.parallel_tool_calls,
         max_output_tokens=request.max_output_tokens,

@@ -73,6 +73,7 @@ _TOLD = frozenset(_REPEATED) | {
     "image",
     "incomplete_details",
     "object",
+    "output",
     "presence_penalty",
     "prompt",
     "prompt_cache_options",
@@ -130,7 +131,7 @@ def decode_response(data: bytes) -> Response:
 
 
 def take_output(body: Reader) -> list[Reader]:
-    """The items. An empty list stays with the rest."""
+    """The items; an empty list is left, to be noted with the rest."""
     return body.objects("output") if body.peek("output") else []
 
 

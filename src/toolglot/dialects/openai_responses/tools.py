@@ -38,9 +38,9 @@ def _decode_tool(tool: Reader, **shape: Any) -> Tool:
     custom = tool.peek("type") == "custom"
     lacking = None if custom else absent(tool, "parameters", "strict")
     tool.take("type")
-    deferred = tool.peek("defer_loading") is True
-    if deferred:  # an explicit false stays with the rest
-        tool.take("defer_loading")
+    defer = tool.flag("defer_loading")
+    deferred = defer is True
+    shape["deferred"] = False if defer is False else None
     name, description = tool.need_text("name"), tool.text("description")
     if custom:
         format_ = tool.take("format")
@@ -65,7 +65,7 @@ def _decode_namespace(namespace: Reader, index: int) -> list[Tool | Opaque]:
     namespace.take("type")
     name = namespace.need_text("name")
     readers = namespace.objects("tools")
-    description = namespace.text("description")
+    description = namespace.text("description") if namespace.peek("description") else None
     note = {"group": index, "fields": namespace.rest()}
     tools = [replace(_decode_tool(member, namespace=note), namespace=name) for member in readers]
     if description is not None:
@@ -137,10 +137,9 @@ def _encode_member(
     key = (tool.namespace or "", group if isinstance(group, int) else None)
     if key not in groups:
         groups[key] = []
-        description = native_of(tool, NAME).get("namespace_description")
-        # A description is required; one that came without it has none to give back.
-        described = present(description=description) or ({} if fields is not None else {"description": ""})
-        rest = fields if isinstance(fields, dict) else {}
+        rest = dict(fields) if isinstance(fields, dict) else {"description": ""}  # which the API demands
+        rest |= present(description=native_of(tool, NAME).get("namespace_description"))
+        described = {"description": rest.pop("description")} if "description" in rest else {}
         encoded.append({"type": "namespace", "name": tool.namespace, **described, "tools": groups[key], **rest})
     groups[key].append(_encode_tool(tool, where, receipt))
 
@@ -150,7 +149,7 @@ def _encode_tool(tool: Tool, where: str, receipt: Receipt) -> dict[str, Any]:
         receipt.loss(f"{where}.cache", "cache breakpoint", "tools of the Responses API cannot carry one")
     extra = own(tool)
     extra.pop("namespace_description", None)
-    deferred = {"defer_loading": True} if tool.deferred or native_of(tool, NAME).get("$deferred") else {}
+    deferred = present(defer_loading=tool.deferred or native_of(tool, NAME).get("$deferred"))
     head = {"type": tool.kind, "name": tool.name, **present(description=tool.description)}
     if tool.kind == "custom":
         return {**head, **present(format=tool.format), **deferred, **extra}

@@ -1,0 +1,15 @@
+"""Settings for the property tests: the same examples in every run, and no deadline on a busy machine."""
+
+from __future__ import annotations
+
+from hypothesis import HealthCheck, settings
+
+settings.register_profile(
+    "ci",
+    derandomize=True,
+    deadline=None,
+    max_examples=30,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.large_base_example],
+)
+settings.register_profile("deep", parent=settings.get_profile("ci"), derandomize=False, max_examples=1000)
+settings.load_profile("ci")

@@ -1,0 +1,320 @@
+"""Responses of generateContent, read and written."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from toolglot.dialects.gemini import GEMINI
+from toolglot.errors import DecodeError, UpstreamError
+from toolglot.ir import (
+    Citation,
+    Media,
+    Opaque,
+    Refusal,
+    Request,
+    Response,
+    Source,
+    Stop,
+    StopReason,
+    Text,
+    Thinking,
+    ToolCall,
+    ToolResult,
+    Usage,
+    replace,
+)
+from toolglot.receipt import Receipt
+
+
+def decode(body: Any) -> Response:
+    return GEMINI.decode_response(json.dumps(body).encode())
+
+
+def encode(response: Response, receipt: Receipt | None = None, request: Request | None = None) -> Any:
+    return json.loads(GEMINI.encode_response(response, request, receipt if receipt is not None else Receipt()))
+
+
+def candidate(*parts: Any, **fields: Any) -> dict[str, Any]:
+    return {"content": {"parts": list(parts), "role": "model"}, "finishReason": "STOP", "index": 0, **fields}
+
+
+CALL = {"functionCall": {"id": "fc-a", "name": "get_weather", "args": {"city": "Paris"}}, "thoughtSignature": "c2ln"}
+USAGE = {
+    "promptTokenCount": 50,
+    "cachedContentTokenCount": 10,
+    "toolUsePromptTokenCount": 5,
+    "candidatesTokenCount": 30,
+    "thoughtsTokenCount": 7,
+    "totalTokenCount": 92,
+    "promptTokensDetails": [{"modality": "TEXT", "tokenCount": 50}],
+}
+
+BODIES: dict[str, Any] = {
+    "full": {
+        "candidates": [
+            candidate(
+                {"text": "hm", "thought": True},
+                {"text": "Let me look."},
+                CALL,
+                {"functionCall": {"name": "now"}},
+                {"executableCode": {"code": "1"}},
+                safetyRatings=[],
+                groundingMetadata={"webSearchQueries": ["x"]},
+                citationMetadata={"citationSources": [{"uri": "u"}]},
+            )
+        ],
+        "usageMetadata": USAGE,
+        "modelVersion": "gemini-3-pro",
+        "responseId": "r1",
+        "createTime": "2026-01-01T00:00:00Z",
+        "novel": None,
+    },
+    "two candidates": {"candidates": [candidate({"text": "a"}), candidate({"text": "b"}, index=1)]},
+    "bare": {"candidates": [{"content": {"parts": [{"text": "a"}]}}]},
+    "no content": {"candidates": [{"finishReason": "MALFORMED_FUNCTION_CALL", "finishMessage": "no"}]},
+    "no parts": {"candidates": [{"content": {"role": "model"}, "finishReason": "MAX_TOKENS", "index": 0}]},
+    "null content": {"candidates": [{"content": None, "finishReason": "STOP", "index": 0}]},
+    "single part": {"candidates": [{"content": {"role": "", "parts": {"text": "a"}, "novel": 1}, "index": 3}]},
+    "blocked": {"promptFeedback": {"blockReason": "SAFETY", "safetyRatings": []}, "usageMetadata": {}},
+    "blocked, empty": {"candidates": [], "promptFeedback": {"blockReason": "OTHER", "blockReasonMessage": "why"}},
+    "nothing": {},
+    "nulls": {"candidates": None, "usageMetadata": None, "modelVersion": "", "responseId": None},
+    "new reason": {"candidates": [candidate(finishReason="NOVEL")]},
+    "odd reason": {"candidates": [candidate(finishReason="stop", finishMessage="m")]},
+    "continuation": {"candidates": [candidate(finishReason="CONTINUATION", continuationToken="t")]},
+}
+
+
+@pytest.mark.parametrize("body", BODIES.values(), ids=BODIES.keys())
+def test_a_response_comes_back_as_it_was(body: Any) -> None:
+    receipt = Receipt()
+    first = GEMINI.encode_response(decode(body), None, receipt)
+    assert json.loads(first) == body
+    assert GEMINI.encode_response(GEMINI.decode_response(first), None, receipt) == first
+    assert not receipt
+
+
+def test_a_response_is_its_first_candidate() -> None:
+    response = decode(BODIES["full"])
+    assert (response.id, response.model) == ("r1", "gemini-3-pro")
+    assert response.content[:3] == (
+        Thinking(text="hm", native={"gemini": {"thought": True}}),
+        Text(text="Let me look."),
+        ToolCall(
+            id="fc-a",
+            name="get_weather",
+            arguments='{"city": "Paris"}',
+            native={"gemini": {"thoughtSignature": "c2ln"}},
+        ),
+    )
+    assert decode(BODIES["two candidates"]).content == (Text(text="a"),)
+
+
+def test_snake_case_is_read_and_camel_case_is_written() -> None:
+    body = {
+        "candidates": [
+            {"content": {"parts": [{"function_call": {"name": "f", "args": {"a_b": 1}}}]}, "finish_reason": "STOP"}
+        ],
+        "usage_metadata": {"prompt_token_count": 3},
+        "response_id": "r1",
+    }
+    response = decode(body)
+    assert response.stop.reason == "tool_calls"
+    assert response.usage is not None
+    assert response.usage.input_tokens == 3
+    assert encode(response) == {
+        "candidates": [
+            {"content": {"parts": [{"functionCall": {"name": "f", "args": {"a_b": 1}}}]}, "finishReason": "STOP"}
+        ],
+        "usageMetadata": {"promptTokenCount": 3},
+        "responseId": "r1",
+    }
+
+
+@pytest.mark.parametrize(
+    ("raw", "reason"),
+    [
+        ("STOP", "end"),
+        ("MAX_TOKENS", "length"),
+        ("CONTINUATION", "length"),
+        ("SAFETY", "filtered"),
+        ("RECITATION", "filtered"),
+        ("BLOCKLIST", "filtered"),
+        ("PROHIBITED_CONTENT", "filtered"),
+        ("SPII", "filtered"),
+        ("LANGUAGE", "filtered"),
+        ("IMAGE_SAFETY", "filtered"),
+        ("MALFORMED_FUNCTION_CALL", "malformed_call"),
+        ("UNEXPECTED_TOOL_CALL", "malformed_call"),
+        ("MALFORMED_RESPONSE", "malformed_call"),
+        ("TOO_MANY_TOOL_CALLS", "pause"),
+        ("OTHER", "other"),
+        ("NOVEL", "other"),
+    ],
+)
+def test_a_finish_reason_has_a_meaning_and_keeps_its_word(raw: str, reason: StopReason) -> None:
+    response = decode({"candidates": [candidate({"text": "a"}, finishReason=raw, finishMessage="m")]})
+    assert response.stop == Stop(reason, raw, detail="m")
+
+
+def test_calls_make_a_stop_wait_for_tools_but_do_not_hide_a_cut() -> None:
+    assert decode({"candidates": [candidate(CALL)]}).stop.reason == "tool_calls"
+    assert decode({"candidates": [candidate(CALL, finishReason="MAX_TOKENS")]}).stop.reason == "length"
+
+
+def test_a_refused_prompt_is_filtered() -> None:
+    assert decode(BODIES["blocked, empty"]).stop == Stop("filtered", "OTHER", detail="why")
+
+
+@pytest.mark.parametrize(
+    ("reason", "raw", "finish"),
+    [
+        ("end", "end_turn", "STOP"),
+        ("stop_sequence", None, "STOP"),
+        ("tool_calls", "tool_use", "STOP"),
+        ("length", "max_tokens", "MAX_TOKENS"),
+        ("context_full", None, "MAX_TOKENS"),
+        ("refusal", "refusal", "SAFETY"),
+        ("filtered", "content_filter", "SAFETY"),
+        ("filtered", "SPII", "SPII"),
+        ("pause", "pause_turn", "TOO_MANY_TOOL_CALLS"),
+        ("malformed_call", None, "MALFORMED_FUNCTION_CALL"),
+        ("other", "novel", "OTHER"),
+        ("other", "NOVEL", "NOVEL"),
+        ("length", "STOP", "MAX_TOKENS"),
+    ],
+)
+def test_a_stop_from_elsewhere_gets_the_nearest_word(reason: StopReason, raw: str | None, finish: str) -> None:
+    body = encode(Response(stop=Stop(reason, raw, detail="why")))
+    assert body["candidates"][0]["finishReason"] == finish
+    assert body["candidates"][0]["finishMessage"] == "why"
+
+
+def test_counts_are_cut_differently_here() -> None:
+    usage = decode({"usageMetadata": USAGE}).usage
+    assert usage is not None
+    assert (usage.input_tokens, usage.output_tokens) == (55, 37)
+    assert (usage.cached_tokens, usage.reasoning_tokens) == (10, 7)
+    changed = replace(usage, output_tokens=40)
+    assert encode(Response(usage=changed))["usageMetadata"] == {
+        "promptTokenCount": 55,
+        "cachedContentTokenCount": 10,
+        "candidatesTokenCount": 33,
+        "thoughtsTokenCount": 7,
+        "totalTokenCount": 95,
+    }
+
+
+def test_a_response_from_elsewhere_is_written_whole() -> None:
+    response = Response(
+        id="msg_1",
+        model="claude",
+        created=1767225600,
+        content=(
+            Thinking(text="hm", native={"anthropic": {"signature": "x"}}),
+            Text(text="a", citations=(Citation(url="https://e.org", title="E", start=0, end=1),)),
+            ToolCall(id="toolu_1", name="f", arguments='{"a": 1}'),
+            ToolCall(id="toolu_2", name="g"),
+            Refusal(text="no"),
+            Media(kind="image", source=Source("base64", "AA", "image/png")),
+            ToolResult(call_id="s1", content=(Text(text="ok"),)),
+        ),
+        stop=Stop("tool_calls", "tool_use"),
+        usage=Usage(input_tokens=10, output_tokens=5),
+    )
+    receipt = Receipt()
+    assert encode(response, receipt) == {
+        "candidates": [
+            {
+                "content": {
+                    "parts": [
+                        {"text": "hm", "thought": True},
+                        {"text": "a"},
+                        {"functionCall": {"id": "toolu_1", "name": "f", "args": {"a": 1}}},
+                        {"functionCall": {"id": "toolu_2", "name": "g", "args": {}}},
+                        {"text": "no"},
+                        {"inlineData": {"mimeType": "image/png", "data": "AA"}},
+                        {"functionResponse": {"id": "s1", "name": "s1", "response": {"output": "ok"}}},
+                    ],
+                    "role": "model",
+                },
+                "finishReason": "STOP",
+                "citationMetadata": {
+                    "citationSources": [{"startIndex": 0, "endIndex": 1, "uri": "https://e.org", "title": "E"}]
+                },
+                "index": 0,
+            }
+        ],
+        "usageMetadata": {"promptTokenCount": 10, "candidatesTokenCount": 5, "totalTokenCount": 15},
+        "modelVersion": "claude",
+        "responseId": "msg_1",
+        "createTime": "2026-01-01T00:00:00Z",
+    }
+    assert not receipt
+
+
+def test_an_empty_response_still_has_its_frame() -> None:
+    assert encode(Response(), request=Request(model="gemini-3-pro")) == {
+        "candidates": [{"content": {"parts": [], "role": "model"}, "finishReason": "STOP", "index": 0}],
+        "usageMetadata": {"promptTokenCount": 0, "candidatesTokenCount": 0, "totalTokenCount": 0},
+        "modelVersion": "gemini-3-pro",
+    }
+
+
+@pytest.mark.parametrize(
+    ("call", "shown"),
+    [
+        (ToolCall(id="1", name="f", arguments='{"a":'), '[tool call f was not valid JSON: {"a":]'),
+        (ToolCall(id="1", name="f", arguments="[1]"), "[tool call f was not valid JSON: [1]]"),
+        (ToolCall(id="1", name="f", arguments="{}", complete=False), "[tool call f was cut off: {}]"),
+    ],
+)
+def test_a_call_that_must_not_run_is_shown_as_text(call: ToolCall, shown: str) -> None:
+    receipt = Receipt()
+    body = encode(Response(content=(call,)), receipt)
+    assert body["candidates"][0]["content"]["parts"] == [{"text": shown}]
+    assert [loss.where for loss in receipt.losses] == ["content[0]"]
+
+
+def test_what_cannot_be_said_is_reported() -> None:
+    receipt = Receipt()
+    content = (Thinking(), Opaque("anthropic", {"type": "novel"}), Text(text="a", citations=(Citation(quote="q"),)))
+    assert encode(Response(content=content), receipt)["candidates"][0]["content"]["parts"] == [{"text": "a"}]
+    assert [loss.where for loss in receipt.losses] == ["content[0]", "content[1]", "content"]
+
+
+def test_an_error_in_place_of_a_response_is_told_as_one() -> None:
+    for body in (
+        {"error": {"code": 429, "message": "m", "status": "RESOURCE_EXHAUSTED"}},
+        [{"error": {"message": "m"}}],
+    ):
+        with pytest.raises(UpstreamError, match="m"):
+            decode(body)
+
+
+@pytest.mark.parametrize(
+    ("body", "where"),
+    [
+        ({"candidates": {}}, "$.candidates"),
+        ({"candidates": [1]}, "$.candidates[0]"),
+        ({"candidates": [{"content": {"parts": [{"text": 1}]}}]}, "$.candidates[0].content.parts[0].text"),
+        ({"candidates": [{"finishReason": 1}]}, "$.candidates[0].finishReason"),
+        ({"usageMetadata": 1}, "$.usageMetadata"),
+        ({"usageMetadata": {"promptTokenCount": "1"}}, "$.usageMetadata.promptTokenCount"),
+    ],
+)
+def test_a_wrong_type_is_refused_with_its_path(body: Any, where: str) -> None:
+    with pytest.raises(DecodeError) as caught:
+        decode(body)
+    assert caught.value.where == where
+
+
+@given(st.binary(max_size=60) | st.text(max_size=60).map(str.encode))
+def test_no_bytes_raise_anything_but_a_decode_error(data: bytes) -> None:
+    with pytest.raises(DecodeError):
+        GEMINI.decode_response(data)

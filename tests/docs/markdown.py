@@ -1,0 +1,51 @@
+"""Fenced blocks of a Markdown page, and how each kind is run.
+
+- `python`: with `>>>` it is a doctest, else it is executed; all blocks of a page share their names.
+- `bash`: run by bash in a folder of the page's own, with `toolglot` on the path. A `json` or `text` block right behind
+  it is what it must print to standard output.
+- A `bash` block of set-up commands (`make`, `pip install` …) is checked and not run, see `test_pages`.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import NamedTuple
+
+ROOT = Path(__file__).parent.parent.parent
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
+
+_FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+_SET_UP = re.compile(r"^(make|pip|pipx|git|cd|\.ci/run|uv|source|\.)\b")
+
+
+class Block(NamedTuple):
+    language: str
+    text: str
+    line: int
+    expected: tuple[str, str] | None = None
+    """Language and text of the output, for a block of commands."""
+
+    @property
+    def is_set_up(self) -> bool:
+        return self.language == "bash" and all(_SET_UP.match(line) for line in self.commands)
+
+    @property
+    def commands(self) -> list[str]:
+        """The lines that are commands; comments are not."""
+        return [line for line in self.text.splitlines() if line.strip() and not line.startswith("#")]
+
+
+def blocks(page: Path) -> list[Block]:
+    text = page.read_text()
+    found: list[Block] = []
+    end = 0
+    for match in _FENCE.finditer(text):
+        block = Block(match[1], match[2], text.count("\n", 0, match.start()) + 1)
+        follows = found and found[-1].language == "bash" and text[end : match.start()].strip() == ""
+        if follows and block.language in ("json", "text"):
+            found[-1] = found[-1]._replace(expected=(block.language, block.text))
+        else:
+            found.append(block)
+        end = match.end()
+    return found

@@ -1,0 +1,102 @@
+"""Every command and every example of the README and the documentation is run."""
+
+from __future__ import annotations
+
+import doctest
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.docs.markdown import PAGES, ROOT, Block, blocks
+
+KNOWN_LANGUAGES = {"bash", "python", "json", "text", ""}
+SET_UP_COMMANDS = ("pip install", "pipx install", "git clone", "cd ", ".ci/run", "make ")
+
+pages = pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+
+
+@pages
+def test_the_python_of_a_page_runs_and_says_what_it_shows(page: Path) -> None:
+    names: dict[str, Any] = {"__name__": page.stem}
+    for block in blocks(page):
+        if block.language != "python":
+            continue
+        if ">>>" not in block.text:
+            exec(compile("\n" * block.line + block.text, str(page), "exec"), names)
+            continue
+        test = doctest.DocTestParser().get_doctest(block.text, names, page.name, str(page), block.line)
+        runner = doctest.DocTestRunner(optionflags=doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS)
+        told: list[str] = []
+        runner.run(test, out=told.append, clear_globs=False)
+        assert not runner.failures, "".join(told)
+        names.update(test.globs)
+
+
+@pages
+def test_the_commands_of_a_page_run_and_print_what_it_shows(page: Path, tmp_path: Path) -> None:
+    for block in blocks(page):
+        if block.language != "bash" or block.is_set_up:
+            continue
+        done = run(["bash", "-euo", "pipefail", "-c", block.text], tmp_path)
+        where = f"{page.name}:{block.line}"
+        assert done.returncode == 0, f"{where}: {done.stderr}"
+        check_output(block, done.stdout, where)
+
+
+def check_output(block: Block, printed: str, where: str) -> None:
+    if block.expected is None:
+        return
+    language, text = block.expected
+    if language == "json":
+        assert json.loads(printed) == json.loads(text), where
+    else:
+        assert printed.strip() == text.strip(), where
+
+
+@pages
+def test_the_set_up_commands_of_a_page_exist(page: Path) -> None:
+    targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+    for block in blocks(page):
+        for command in block.commands if block.is_set_up else ():
+            assert command.startswith(SET_UP_COMMANDS), f"{page.name}:{block.line}: {command}"
+            if command.startswith("make "):
+                assert command.split()[1] in targets, f"{page.name}:{block.line}: {command}"
+            if command.startswith(".ci/run"):
+                assert os.access(ROOT / ".ci/run", os.X_OK)
+
+
+@pages
+def test_a_page_has_only_blocks_that_are_checked_and_links_that_lead_somewhere(page: Path) -> None:
+    for block in blocks(page):
+        assert block.language in KNOWN_LANGUAGES, f"{page.name}:{block.line}: {block.language}"
+    for link in re.findall(r"\]\((?!https?://|#)([^)#]+)", page.read_text()):
+        assert (page.parent / link).exists(), f"{page.name}: {link}"
+
+
+def test_make_demo_shows_a_translation_with_its_receipt() -> None:
+    """For real. Outside of `make` the set-up is left out: this interpreter has it all already."""
+    ready = [] if (ROOT / ".venv/.installed").exists() else [f"BIN={Path(sys.executable).parent}", "INSTALLED="]
+    done = run(["make", "--no-print-directory", "demo", *ready], ROOT)
+    assert done.returncode == 0, done.stderr
+    for word in ("Chat request", "Anthropic request", "loss", "message_start", "functionCall", "toolglot translate"):
+        assert word in done.stdout
+    assert done.stdout.count("no breach") == 2
+
+
+def test_the_table_of_dialects_is_the_one_that_the_command_prints() -> None:
+    done = run([sys.executable, "-m", "toolglot", "dialects", "--markdown"], ROOT)
+    assert done.stdout in (ROOT / "docs/dialects.md").read_text()
+
+
+def run(command: list[str], folder: Path) -> subprocess.CompletedProcess[str]:
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    environment = {**os.environ, "PATH": path, "COLUMNS": "100", "NO_COLOR": "1"}
+    environment.pop("MAKEFLAGS", None)
+    environment.pop("MAKELEVEL", None)
+    return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)

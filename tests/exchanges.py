@@ -1,0 +1,77 @@
+"""Shorthands of the tests: whole streams through decoders, encoders and exchanges."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from itertools import product
+from typing import Any
+
+from toolglot.dialects import DIALECTS
+from toolglot.events import Checker, Event, Fold
+from toolglot.ir import Block, Refusal, Request, Response, Text, Thinking, ToolCall
+from toolglot.receipt import Receipt
+from toolglot.translate import Exchange
+from toolglot.wire import json
+
+NAMES = tuple(DIALECTS)
+PAIRS = tuple(product(NAMES, NAMES))
+"""Every ordered pair of client and upstream, same-dialect pairs included."""
+FOREIGN_PAIRS = tuple((client, upstream) for client, upstream in PAIRS if client != upstream)
+
+
+def read_events(dialect: str, chunks: Iterable[bytes], receipt: Receipt | None = None) -> list[Event]:
+    decoder = DIALECTS[dialect].stream_decoder(receipt if receipt is not None else Receipt())
+    events: list[Event] = []
+    for chunk in chunks:
+        events += decoder.feed(chunk)
+    return events + decoder.close()
+
+
+def write_events(dialect: str, events: Iterable[Event], request: Request | None = None) -> bytes:
+    encoder = DIALECTS[dialect].stream_encoder(request, Receipt())
+    return b"".join([encoder.feed(event) for event in events])
+
+
+def through(exchange: Exchange, chunks: Iterable[bytes]) -> bytes:
+    translation = exchange.stream()
+    return b"".join([translation.feed(chunk) for chunk in chunks]) + translation.close()
+
+
+def relay(client: str, upstream: str, chunks: Iterable[bytes]) -> bytes:
+    """An upstream's stream as a client that has not said anything special gets it."""
+    return through(Exchange(client, upstream), chunks)
+
+
+def check(events: Iterable[Event], *, sequential: bool = False) -> None:
+    checker = Checker(sequential=sequential)
+    for event in events:
+        checker.add(event)
+    checker.close()
+
+
+def folded(events: Iterable[Event]) -> Response:
+    accumulator = Fold()
+    for event in events:
+        accumulator.add(event)
+    return accumulator.response()
+
+
+def calls_of(content: Iterable[Block]) -> list[ToolCall]:
+    return [block for block in content if isinstance(block, ToolCall)]
+
+
+def meaning(arguments: str) -> Any:
+    """What arguments say, whatever whitespace they came with; text that is no JSON says itself."""
+    raw = json.object_of(arguments)
+    return arguments if raw is None else json.decode_frame(bytes(raw))
+
+
+def spoken(content: Iterable[Block]) -> dict[str, Any]:
+    """What a response says, however its wire has split and ordered it."""
+    blocks = list(content)
+    return {
+        "thinking": "".join(block.text for block in blocks if isinstance(block, Thinking)),
+        "text": "".join(block.text for block in blocks if isinstance(block, Text)),
+        "refusal": "".join(block.text for block in blocks if isinstance(block, Refusal)),
+        "calls": [(call.id, call.name, meaning(call.arguments)) for call in calls_of(blocks)],
+    }

@@ -1,0 +1,93 @@
+"""Law 6: a history with one more turn extends the bytes that the upstream got before; prompt caches live on that."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.exchanges import PAIRS
+from tests.strategies import conversations, ids, names, tool_lists
+from toolglot.dialects import DIALECTS
+from toolglot.ir import Message, Request, Text, ToolCall, replace
+from toolglot.receipt import Receipt
+from toolglot.translate import Exchange
+
+ROOT = Path(__file__).parents[2]
+members = msgspec.json.Decoder(dict[str, msgspec.Raw])
+elements = msgspec.json.Decoder(list[msgspec.Raw])
+
+
+def sent_members(client: str, upstream: str, request: Request) -> dict[str, bytes]:
+    """The members of the upstream's request as they stand on the wire."""
+    raw = DIALECTS[client].encode_request(request, Receipt())
+    encoded = Exchange(client, upstream).request(raw, model=request.model)
+    return {key: bytes(value) for key, value in members.decode(encoded).items()}
+
+
+def turn_ends(messages: tuple[Message, ...]) -> list[int]:
+    """Where the history ends and the model is to speak: before each assistant message, and at the end."""
+    ends = [
+        index for index, message in enumerate(messages) if message.role == "assistant" and index and _answered(messages, index)
+    ]
+    return [*ends, len(messages)]
+
+
+def _answered(messages: tuple[Message, ...], index: int) -> bool:
+    return messages[index - 1].role != "assistant"
+
+
+@pytest.mark.parametrize(("client", "upstream"), PAIRS)
+@given(data=st.data())
+def test_a_longer_history_extends_the_same_prefix(client: str, upstream: str, data: st.DataObject) -> None:
+    offered = data.draw(tool_lists(names, custom=False))
+    messages = data.draw(conversations(offered, ids).filter(lambda messages: len(messages) > 2))
+    whole = Request(model="gpt-5", tools=offered, messages=messages, max_output_tokens=100)
+    key = DIALECTS[upstream].history_key
+    previous: dict[str, bytes] | None = None
+    for end in turn_ends(messages):
+        now = sent_members(client, upstream, replace(whole, messages=messages[:end]))
+        if previous is not None:
+            before, after = elements.decode(previous[key]), elements.decode(now[key])
+            assert [bytes(item) for item in after[: len(before)]] == [bytes(item) for item in before]
+            assert {name: value for name, value in now.items() if name != key} == {
+                name: value for name, value in previous.items() if name != key
+            }
+        previous = now
+
+
+def test_the_same_request_gives_the_same_bytes_in_every_process() -> None:
+    """Nothing is random, and no set decides an order: another process with another hash seed writes the same."""
+    script = "import sys; from tests.laws.test_law_6_prefix import all_bytes; sys.stdout.buffer.write(all_bytes())"
+    environment = {**os.environ, "PYTHONHASHSEED": "12345"}
+    other = subprocess.run([sys.executable, "-c", script], env=environment, cwd=ROOT, capture_output=True, check=True)
+    assert other.stdout == all_bytes()
+
+
+def all_bytes() -> bytes:
+    return b"\n".join(fixed_bytes(client, upstream) for client, upstream in PAIRS)
+
+
+def fixed_bytes(client: str, upstream: str) -> bytes:
+    """A request in which everything has to be invented or renamed."""
+    calls = tuple(ToolCall(id="", name=name, arguments='{"a": 1}') for name in ("a.b", "a" * 100, "日本"))
+    messages = (
+        Message(role="user", content=(Text(text="Go"),)),
+        Message(role="assistant", content=calls),
+        Message(role="user", content=(Text(text="And?"),)),
+    )
+    request = Request(model="gpt-5", messages=messages, max_output_tokens=10)
+    raw = DIALECTS[client].encode_request(request, Receipt())
+    return Exchange(client, upstream).request(raw, model="gpt-5")
+
+
+@pytest.mark.parametrize(("client", "upstream"), PAIRS)
+def test_every_request_has_its_history_where_the_dialect_says(client: str, upstream: str) -> None:
+    assert isinstance(json.loads(fixed_bytes(client, upstream))[DIALECTS[upstream].history_key], list)

@@ -1,0 +1,84 @@
+"""Law 7: an upstream that is cut anywhere gives the client a well-formed stream that ends in that dialect's error.
+
+A clean end is allowed only once everything has come: the same calls, the same text, the same reason to stop.
+"""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.case_files import cases_with
+from tests.documents import DOCUMENTS
+from tests.exchanges import NAMES, PAIRS, check, folded, read_events, relay, spoken
+from toolglot.events import Event, Fault
+
+ERROR_MARKS = {
+    "openai_chat": b'data: {"error":{',
+    "openai_responses": b"event: response.failed\n",
+    "anthropic": b"event: error\ndata: ",
+    "gemini": b'data: {"error":{',
+}
+"""How the error of each dialect begins on the wire."""
+
+
+def is_whole(events: list[Event], expected: list[Event]) -> bool:
+    ended, wanted = folded(events), folded(expected)
+    return spoken(ended.content) == spoken(wanted.content) and ended.stop.reason == wanted.stop.reason
+
+
+def client_side(client: str, upstream: str, stream: bytes) -> tuple[bytes, list[Event]]:
+    written = relay(client, upstream, [stream])
+    events = read_events(client, [written])
+    check(events)
+    return written, events
+
+
+def is_honest(client: str, upstream: str, stream: bytes, end: int) -> None:
+    expected = client_side(client, upstream, stream)[1]
+    written, events = client_side(client, upstream, stream[:end])
+    if isinstance(events[-1], Fault):
+        last = written.rstrip(b"\n").rpartition(b"\n\n")[2] + b"\n"
+        mark = ERROR_MARKS.get(client)
+        assert mark is None or last.startswith(mark), last
+        assert written.endswith(b"\n\n")
+    else:
+        assert is_whole(events, expected), f"cut at {end}, and yet it ended well"
+
+
+@pytest.mark.parametrize(("client", "upstream"), PAIRS)
+@pytest.mark.parametrize("name", ["text_and_two_calls", "thinking"])
+def test_cutting_a_recorded_stream_anywhere_is_told(client: str, upstream: str, name: str) -> None:
+    for case in cases_with("stream", upstream):
+        if case.name != name:
+            continue
+        stream = case.read("stream")
+        bounds = [index for index in range(len(stream)) if stream[index - 1 : index + 1] == b"\n\n"]
+        # Every place around the ends of frames, and a sample of the places inside them.
+        places = {place for bound in bounds for place in range(bound - 3, bound + 3)} | set(range(0, len(stream), 7))
+        for end in sorted(place for place in places if 0 <= place < len(stream)):
+            is_honest(client, upstream, stream, end)
+
+
+@pytest.mark.parametrize(("client", "upstream"), PAIRS)
+@given(data=st.data())
+def test_cutting_any_stream_anywhere_is_told(client: str, upstream: str, data: st.DataObject) -> None:
+    stream = data.draw(DOCUMENTS[upstream].streams).encode()
+    is_honest(client, upstream, stream, data.draw(st.integers(0, len(stream) - 1)))
+
+
+@pytest.mark.parametrize(("client", "upstream"), PAIRS)
+def test_half_of_a_stream_never_ends_well(client: str, upstream: str) -> None:
+    for case in cases_with("stream", upstream):
+        stream = case.read("stream")
+        assert isinstance(client_side(client, upstream, stream[: len(stream) // 2])[1][-1], Fault)
+
+
+@pytest.mark.parametrize("client", NAMES)
+@pytest.mark.parametrize("upstream", NAMES)
+def test_an_upstream_that_says_nothing_is_an_error(client: str, upstream: str) -> None:
+    for silence in (b"", b"\n\n", b": comment\n\n"):
+        written, events = client_side(client, upstream, silence)
+        assert isinstance(events[-1], Fault)
+        assert client not in ERROR_MARKS or ERROR_MARKS[client] in written

@@ -1,0 +1,304 @@
+"""Law 8: what is not carried over stands in the receipt, and the receipt of a same-dialect path is empty."""
+
+from __future__ import annotations
+
+import json
+from typing import Any, NamedTuple
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.case_files import MODELS, Case, cases_with
+from tests.documents import DOCUMENTS, wire
+from tests.exchanges import FOREIGN_PAIRS, NAMES, relay
+from tests.laws.mutations import Path, at, paths, without
+from toolglot.dialects import DIALECTS
+from toolglot.errors import DecodeError
+from toolglot.ir import (
+    Cache,
+    Citation,
+    Media,
+    Message,
+    Opaque,
+    Reasoning,
+    Refusal,
+    Request,
+    Response,
+    ResponseFormat,
+    Source,
+    Text,
+    Thinking,
+    Tool,
+    ToolCall,
+    ToolChoice,
+    ToolResult,
+    Usage,
+    replace,
+)
+from toolglot.receipt import Receipt
+from toolglot.translate import Exchange
+
+NEEDLE = "n33dl3"
+
+
+class Probe(NamedTuple):
+    """A request with one thing in it that can be recognised: in the target's bytes, or in the receipt by its name."""
+
+    field: str
+    request: Request
+    needles: tuple[str, ...]
+
+
+TOOL = Tool(name="get_weather", parameters={"type": "object", "properties": {}})
+BASE = Request(
+    model="some-model",
+    tools=(TOOL,),
+    max_output_tokens=77,
+    messages=(Message(role="user", content=(Text(text="Hello"),)),),
+)
+
+
+def in_user(*blocks: Any) -> Request:
+    return replace(BASE, messages=(Message(role="user", content=(Text(text="Hello"), *blocks)),))
+
+
+def in_assistant(*blocks: Any) -> Request:
+    spoken = Message(role="assistant", content=(Text(text="Well"), *blocks))
+    return replace(BASE, messages=(*BASE.messages, spoken, Message(role="user", content=(Text(text="So?"),))))
+
+
+def in_result(**fields: Any) -> Request:
+    call = Message(role="assistant", content=(ToolCall(id="call_1", name="get_weather", arguments="{}"),))
+    result = Message(role="tool", content=(ToolResult(call_id="call_1", name="get_weather", **fields),))
+    return replace(BASE, messages=(*BASE.messages, call, result))
+
+
+def image(**fields: Any) -> Media:
+    return Media(kind="image", source=Source("base64", NEEDLE, "image/png"), **fields)
+
+
+PROBES = (
+    Probe("parallel_tool_calls", replace(BASE, parallel_tool_calls=False), ("parallel",)),
+    Probe("temperature", replace(BASE, temperature=0.123), ("0.123",)),
+    Probe("top_p", replace(BASE, top_p=0.123), ("0.123",)),
+    Probe("top_k", replace(BASE, top_k=7654), ("7654",)),
+    Probe("seed", replace(BASE, seed=7654), ("7654",)),
+    Probe("presence_penalty", replace(BASE, presence_penalty=0.123), ("0.123",)),
+    Probe("frequency_penalty", replace(BASE, frequency_penalty=0.123), ("0.123",)),
+    Probe("stop", replace(BASE, stop=(NEEDLE,)), (NEEDLE,)),
+    Probe("candidates", replace(BASE, candidates=3), ('"n":3', '"candidateCount":3')),
+    Probe(
+        "response_format",
+        replace(BASE, response_format=ResponseFormat(kind="json_schema", name="a", schema={"title": NEEDLE})),
+        (NEEDLE,),
+    ),
+    Probe("response_format", replace(BASE, response_format=ResponseFormat(kind="json")), ("json_object", "/json")),
+    Probe("reasoning", replace(BASE, reasoning=Reasoning(effort="high")), ("high", "HIGH", "enabled")),
+    Probe("reasoning", replace(BASE, reasoning=Reasoning(mode="on", budget_tokens=4321)), ("4321",)),
+    Probe("reasoning", replace(BASE, reasoning=Reasoning(mode="off")), ("none", "disabled", '"thinkingBudget":0')),
+    Probe("verbosity", replace(BASE, verbosity="low"), ('"verbosity":"low"',)),
+    Probe("user", replace(BASE, user=NEEDLE), (NEEDLE,)),
+    Probe("metadata", replace(BASE, metadata={"key": NEEDLE}), (NEEDLE,)),
+    Probe("service_tier", replace(BASE, service_tier="priority"), ("priority",)),
+    Probe("cache", replace(BASE, cache=Cache()), ("cache_control",)),
+    Probe("tool_choice", replace(BASE, tool_choice=ToolChoice(mode="required")), ("required", "any", "ANY")),
+    Probe(
+        "tool_choice",
+        replace(BASE, tool_choice=ToolChoice(mode="required", names=("get_weather",))),
+        ('"tool_choice"', '"allowedFunctionNames":["get_weather"]'),
+    ),
+    Probe(
+        "tool_choice",
+        replace(BASE, tool_choice=ToolChoice(mode="opaque", native={"novel": {"x": 1}})),
+        ('"tool_choice"',),
+    ),
+    Probe("description", replace(BASE, tools=(replace(TOOL, description=NEEDLE),)), (NEEDLE,)),
+    Probe("strict", replace(BASE, tools=(replace(TOOL, strict=True),)), ('"strict":true', "VALIDATED")),
+    Probe("namespace", replace(BASE, tools=(replace(TOOL, namespace=NEEDLE),)), (NEEDLE,)),
+    Probe("deferred", replace(BASE, tools=(TOOL, Tool(name=NEEDLE, deferred=True))), (NEEDLE,)),
+    Probe("cache", replace(BASE, tools=(replace(TOOL, cache=Cache()),)), ("cache_control",)),
+    Probe(
+        "format",
+        replace(BASE, tools=(Tool(name="edit", kind="custom", format={"type": "grammar", "definition": NEEDLE}),)),
+        (NEEDLE,),
+    ),
+    Probe("tools", replace(BASE, tools=(TOOL, Opaque("novel", {"type": NEEDLE}))), (NEEDLE,)),
+    Probe("content", in_user(Opaque("novel", {"type": NEEDLE})), (NEEDLE,)),
+    Probe("content", in_user(Text(text="x", native={"novel": {NEEDLE: 1}})), (NEEDLE,)),
+    Probe("cache", in_user(Text(text="x", cache=Cache())), ("cache_control", "prompt_cache_breakpoint")),
+    Probe("content", in_user(Text(text="x", citations=(Citation(url=f"https://{NEEDLE}"),))), (NEEDLE,)),
+    Probe("content", in_assistant(Text(text="x", citations=(Citation(url=f"https://{NEEDLE}"),))), (NEEDLE,)),
+    Probe("content", in_assistant(Text(text="x", citations=(Citation(quote=NEEDLE),))), (NEEDLE,)),
+    Probe("content", in_user(image()), (NEEDLE,)),
+    Probe("content", in_user(image(detail="low")), ('"detail":"low"', "MEDIA_RESOLUTION_LOW")),
+    Probe("content", in_user(Media(kind="image", source=Source("url", f"https://{NEEDLE}/a.png"))), (NEEDLE,)),
+    Probe("content", in_user(Media(kind="image", source=Source("file", NEEDLE))), (NEEDLE,)),
+    Probe("content", in_user(Media(kind="audio", source=Source("base64", NEEDLE, "audio/wav"))), (NEEDLE,)),
+    Probe("content", in_user(Media(kind="video", source=Source("base64", NEEDLE, "video/mp4"))), (NEEDLE,)),
+    Probe("content", in_user(Media(kind="document", source=Source("base64", NEEDLE, "application/pdf"))), (NEEDLE,)),
+    Probe("content", in_user(Media(kind="document", source=Source("text", NEEDLE, "text/plain"))), (NEEDLE, "bjMzZGwz")),
+    Probe(
+        "content",
+        in_user(Media(kind="document", source=Source("base64", "JVBERi0=", "application/pdf"), name=NEEDLE)),
+        (NEEDLE,),
+    ),
+    Probe("content", in_assistant(Thinking(text=NEEDLE)), (NEEDLE,)),
+    Probe("content", in_assistant(Thinking(text="", native={"novel": {"signature": NEEDLE}})), (NEEDLE,)),
+    Probe("content", in_assistant(Refusal(text=NEEDLE)), (NEEDLE,)),
+    Probe("content", in_assistant(image()), (NEEDLE,)),
+    Probe("content", in_result(content=(image(),)), (NEEDLE,)),
+    Probe("content", in_result(content=(Text(text="x"),), is_error=True), ("is_error", '"error"', "rror:")),
+    Probe("content", in_result(content=(Text(text=NEEDLE),)), (NEEDLE,)),
+    Probe("content", in_result(content=(Opaque("novel", {"type": NEEDLE}),)), (NEEDLE,)),
+    Probe("messages", replace(BASE, messages=(*BASE.messages, Message(role=NEEDLE))), (NEEDLE,)),
+    Probe(
+        "messages", replace(BASE, messages=(*BASE.messages, Message(role="x", content=(Text(text=NEEDLE),)))), (NEEDLE,)
+    ),
+    Probe("native", replace(BASE, native={"novel": {NEEDLE: 1}}), (NEEDLE,)),
+    Probe("native", replace(BASE, messages=(replace(BASE.messages[0], native={"novel": {NEEDLE: 1}}),)), (NEEDLE,)),
+    Probe("native", replace(BASE, tools=(replace(TOOL, native={"novel": {NEEDLE: 1}}),)), (NEEDLE,)),
+)
+
+
+def probed(request: Request, target: str) -> tuple[str, set[str]]:
+    source = next(name for name in NAMES if name != target)
+    exchange = Exchange(source, target, model=MODELS.get(target))
+    encoded = DIALECTS[target].encode_request(exchange.rewrite(request), exchange.receipt)
+    return encoded.decode(), {str(line) for line in exchange.receipt}
+
+
+@pytest.mark.parametrize("target", NAMES)
+@pytest.mark.parametrize("probe", PROBES, ids=lambda probe: f"{probe.field}-{PROBES.index(probe)}")
+def test_a_field_is_carried_or_told(probe: Probe, target: str) -> None:
+    encoded, lines = probed(probe.request, target)
+    carried = any(needle in encoded for needle in probe.needles)
+    assert carried or lines - probed(BASE, target)[1], encoded
+
+
+# Members without a meaning of their own: they say how a document is written, or what kind of thing stands beside them.
+NO_MEANING = {"type", "object", "role", "index", "mode", "logprobs", "status", "model", "stream", "format"}
+DEFAULTS: set[tuple[str, Any]] = {
+    ("strict", False),
+    ("parallel_tool_calls", True),
+    ("detail", "auto"),
+    ("content", ""),
+    ("output", ""),
+    ("candidateCount", 1),
+    ("media_type", "image/png"),
+    ("media_type", "text/plain"),
+}
+"""What the other side assumes anyhow."""
+
+
+def translated(case: Case, target: str, document: Any) -> tuple[bytes, set[str]]:
+    model = MODELS.get(case.dialect) if DIALECTS[case.dialect].model_in_path else None
+    exchange = Exchange(case.dialect, target, model=MODELS.get(target))
+    encoded = exchange.request(wire(document), model=model)
+    return encoded, {str(line) for line in exchange.receipt}
+
+
+class Silence:
+    """Which members of a request vanish: without them, neither the bytes nor the receipt are others."""
+
+    def __init__(self, case: Case, target: str) -> None:
+        self.case, self.target = case, target
+        self.document = case.value("request")
+        self.encoded, self.lines = translated(case, target, self.document)
+        self.told: set[Path] = set()
+
+    def members(self) -> list[str]:
+        silent = [path for path in paths(self.document) if path and self._vanishes(path)]
+        return [f"{self.case.name}: {'.'.join(map(str, path))} = {str(at(self.document, path))[:60]}" for path in silent]
+
+    def _vanishes(self, path: Path) -> bool:
+        value, key = at(self.document, path), path[-1]
+        cosmetic = DIALECTS[self.case.dialect].can.cosmetic
+        if isinstance(key, str) and (key in NO_MEANING or key in cosmetic or value in (None, [], {})):
+            return False
+        if not isinstance(value, dict | list) and (key, value) in DEFAULTS:
+            return False
+        if any(path[:length] in self.told for length in range(1, len(path))) or self._stands_there(value):
+            return False
+        try:
+            encoded, lines = translated(self.case, self.target, without(self.document, path))
+        except DecodeError:
+            return False  # nothing can be said without it
+        if self.lines - lines:
+            self.told.add(path)
+        return encoded == self.encoded and lines == self.lines
+
+    def _stands_there(self, value: Any) -> bool:
+        """An id that the other side would have derived from its place is carried all the same."""
+        return isinstance(value, str) and json.dumps(value, ensure_ascii=False).encode() in self.encoded
+
+
+@pytest.mark.parametrize(("source", "target"), FOREIGN_PAIRS)
+def test_no_member_of_a_request_vanishes_in_silence(source: str, target: str) -> None:
+    silent = [line for case in cases_with("request", source) for line in Silence(case, target).members()]
+    assert not silent, "\n".join(silent)
+
+
+@pytest.mark.parametrize("dialect", NAMES)
+@given(data=st.data())
+def test_a_same_dialect_request_is_forwarded_and_has_no_receipt(dialect: str, data: st.DataObject) -> None:
+    raw = wire(data.draw(DOCUMENTS[dialect].requests))
+    exchange = Exchange(dialect, dialect)
+    assert exchange.request(raw) == raw
+    assert not exchange.receipt
+
+
+@pytest.mark.parametrize("dialect", NAMES)
+@given(data=st.data())
+def test_a_same_dialect_response_is_forwarded_and_has_no_receipt(dialect: str, data: st.DataObject) -> None:
+    raw = wire(data.draw(DOCUMENTS[dialect].responses))
+    exchange = Exchange(dialect, dialect)
+    assert exchange.response(raw) == raw
+    assert not exchange.receipt
+
+
+@pytest.mark.parametrize("dialect", NAMES)
+@given(data=st.data())
+def test_a_same_dialect_stream_is_forwarded_and_has_no_receipt(dialect: str, data: st.DataObject) -> None:
+    stream = data.draw(DOCUMENTS[dialect].streams).encode()
+    assert relay(dialect, dialect, [stream]) == stream
+    exchange = Exchange(dialect, dialect)
+    translation = exchange.stream()
+    translation.feed(stream)
+    translation.close()
+    assert not exchange.receipt
+
+
+RESPONSE_PROBES = (
+    (Text(text="x", citations=(Citation(url=f"https://{NEEDLE}"),)), "citation"),
+    (Text(text="x", citations=(Citation(quote=NEEDLE),)), "citation"),
+    (Thinking(text=NEEDLE), "thinking"),
+    (Thinking(text="", native={"novel": {"signature": NEEDLE}}), "hinking"),
+    (Refusal(text=NEEDLE), "efusal"),
+    (Opaque("novel", {"type": NEEDLE}), NEEDLE),
+    (Media(kind="image", source=Source("base64", NEEDLE, "image/png")), "edia"),
+)
+
+
+@pytest.mark.parametrize("target", NAMES)
+@pytest.mark.parametrize(("block", "named"), RESPONSE_PROBES)
+def test_a_block_of_a_response_is_carried_or_told(block: Any, named: str, target: str) -> None:
+    source = next(name for name in NAMES if name != target)
+    exchange = Exchange(target, source)
+    answer = Response(id="r", model="m", content=(Text(text="Well"), block), usage=Usage(input_tokens=1))
+    encoded = DIALECTS[target].encode_response(exchange.restore(answer), None, exchange.receipt).decode()
+    assert NEEDLE in encoded or exchange.receipt.losses, encoded
+
+
+@pytest.mark.parametrize("dialect", NAMES)
+def test_an_encoder_alone_tells_what_it_cannot_write(dialect: str) -> None:
+    """No pass has prepared the request: still nothing is dropped in silence."""
+    foreign = Opaque("novel", {"type": NEEDLE})
+    request = replace(in_user(foreign), tools=(TOOL, foreign), top_k=7654, seed=7654)
+    receipt = Receipt()
+    encoded = DIALECTS[dialect].encode_request(request, receipt).decode()
+    assert NEEDLE not in encoded
+    wheres = [line.where for line in receipt.losses]
+    assert any(where.startswith("messages[0].content[1]") for where in wheres), wheres
+    assert any(where.startswith("tools[1]") for where in wheres), wheres
+    assert encoded.count("7654") + sum(where in ("top_k", "seed") for where in wheres) == 2

@@ -1,0 +1,61 @@
+"""Law 9: running a pass, or all of them, a second time changes nothing more."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+
+from tests.exchanges import NAMES, PAIRS
+from tests.strategies import event_streams, requests
+from toolglot.dialect import capabilities
+from toolglot.dialects import DIALECTS
+from toolglot.events import Event
+from toolglot.ir import Request
+from toolglot.passes import Context, RequestPass
+from toolglot.passes.pipeline import REQUEST_PASSES
+from toolglot.passes.sequence import Sequencer
+from toolglot.passes.settle import Settler
+from toolglot.receipt import Receipt
+from toolglot.translate import Exchange
+
+
+def context(source: str, target: str, request: Request) -> Context:
+    return Context(
+        source=source,
+        target=target,
+        can=capabilities(DIALECTS[target], request.model),
+        receipt=Receipt(),
+        cosmetic=DIALECTS[source].can.cosmetic,
+    )
+
+
+def name_of(request_pass: RequestPass) -> str:
+    return f"{request_pass.__module__.rpartition('.')[2]}.{getattr(request_pass, '__name__', 'pass')}"
+
+
+@pytest.mark.parametrize(("client", "upstream"), PAIRS)
+@given(request=requests())
+def test_all_passes_together_are_idempotent(client: str, upstream: str, request: Request) -> None:
+    once = Exchange(client, upstream).rewrite(request)
+    assert Exchange(client, upstream).rewrite(once) == once
+
+
+@pytest.mark.parametrize("request_pass", REQUEST_PASSES, ids=name_of)
+@pytest.mark.parametrize("target", NAMES)
+@given(request=requests())
+def test_a_request_pass_is_idempotent(request_pass: RequestPass, target: str, request: Request) -> None:
+    """Each pass sees what the passes before it have made, as it does in the pipeline."""
+    source = next(name for name in NAMES if name != target)
+    shared = context(source, target, request)
+    for earlier in REQUEST_PASSES[: REQUEST_PASSES.index(request_pass)]:
+        request = earlier(request, shared)
+    once = request_pass(request, shared)
+    assert request_pass(once, context(source, target, request)) == once
+
+
+@pytest.mark.parametrize("event_pass", [Settler, Sequencer])
+@given(events=event_streams())
+def test_an_event_pass_is_idempotent(event_pass: type[Settler] | type[Sequencer], events: list[Event]) -> None:
+    first, second = event_pass(), event_pass()
+    once = [out for event in events for out in first.feed(event)]
+    assert [out for event in once for out in second.feed(event)] == once

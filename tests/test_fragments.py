@@ -1,0 +1,266 @@
+"""Tool definitions alone and histories alone, between every pair."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.case_files import Case, cases_with
+from toolglot import translate_messages, translate_tools
+from toolglot.dialects import DIALECTS
+from toolglot.errors import DecodeError, LossError
+
+SCHEMA = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}
+
+TOOLS: dict[str, list[dict[str, Any]]] = {
+    "openai_chat": [
+        {"type": "function", "function": {"name": "weather", "description": "Weather now.", "parameters": SCHEMA}}
+    ],
+    "openai_responses": [
+        {
+            "type": "function",
+            "name": "weather",
+            "description": "Weather now.",
+            "parameters": SCHEMA,
+            "strict": False,
+        }
+    ],
+    "anthropic": [{"name": "weather", "description": "Weather now.", "input_schema": SCHEMA}],
+    "gemini": [
+        {"functionDeclarations": [{"name": "weather", "description": "Weather now.", "parametersJsonSchema": SCHEMA}]}
+    ],
+    "mcp": [{"name": "weather", "description": "Weather now.", "inputSchema": SCHEMA}],
+}
+
+ARGUMENTS = '{"city":"Paris","n":1.0}'
+
+HISTORIES: dict[str, Any] = {
+    "openai_chat": [
+        {"role": "system", "content": "Be brief."},
+        {"role": "user", "content": "Umbrella?"},
+        {
+            "role": "assistant",
+            "content": None,
+            "tool_calls": [
+                {"id": "call_1", "type": "function", "function": {"name": "weather", "arguments": ARGUMENTS}}
+            ],
+        },
+        {"role": "tool", "tool_call_id": "call_1", "content": "Rain."},
+        {"role": "assistant", "content": "Yes."},
+    ],
+    "openai_responses": {
+        "instructions": "Be brief.",
+        "input": [
+            {"type": "message", "role": "user", "content": [{"type": "input_text", "text": "Umbrella?"}]},
+            {"type": "function_call", "call_id": "call_1", "name": "weather", "arguments": ARGUMENTS},
+            {"type": "function_call_output", "call_id": "call_1", "output": "Rain."},
+            {
+                "type": "message",
+                "role": "assistant",
+                "content": [{"type": "output_text", "text": "Yes.", "annotations": []}],
+            },
+        ],
+    },
+    "anthropic": {
+        "system": "Be brief.",
+        "messages": [
+            {"role": "user", "content": "Umbrella?"},
+            {
+                "role": "assistant",
+                "content": [
+                    {"type": "tool_use", "id": "call_1", "name": "weather", "input": {"city": "Paris", "n": 1.0}}
+                ],
+            },
+            {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "call_1", "content": "Rain."}]},
+            {"role": "assistant", "content": "Yes."},
+        ],
+    },
+    "gemini": {
+        "systemInstruction": {"parts": [{"text": "Be brief."}]},
+        "contents": [
+            {"role": "user", "parts": [{"text": "Umbrella?"}]},
+            {
+                "role": "model",
+                "parts": [
+                    {
+                        "functionCall": {"id": "call_1", "name": "weather", "args": {"city": "Paris", "n": 1.0}},
+                        "thoughtSignature": "skip_thought_signature_validator",
+                    }
+                ],
+            },
+            {
+                "role": "user",
+                "parts": [{"functionResponse": {"id": "call_1", "name": "weather", "response": {"output": "Rain."}}}],
+            },
+            {"role": "model", "parts": [{"text": "Yes."}]},
+        ],
+    },
+}
+
+
+# What Responses alone writes out: that a tool is not strict, that a text has no annotations.
+SAID_BY_RESPONSES: tuple[tuple[str, Any], ...] = (("strict", False), ("annotations", []))
+
+
+def plain(value: Any) -> Any:
+    """Without what means nothing: the defaults that are written out, and one text as a list of parts."""
+    match value:
+        case [{"type": "text", "text": text, **rest}] if not rest:
+            return text
+        case list():
+            return [plain(item) for item in value]
+        case dict():
+            return {key: plain(item) for key, item in value.items() if (key, item) not in SAID_BY_RESPONSES}
+    return value
+
+
+@pytest.mark.parametrize("target", TOOLS)
+@pytest.mark.parametrize("source", TOOLS)
+def test_a_tool_becomes_the_same_tool_of_every_other_kind(source: str, target: str) -> None:
+    translated = translate_tools(TOOLS[source], source, target)
+    assert plain(translated.json()) == plain(TOOLS[target])
+    assert not translated.receipt
+
+
+@pytest.mark.parametrize("source", TOOLS)
+def test_tools_may_stand_in_an_object(source: str) -> None:
+    request = {"model": "m", "tools": TOOLS[source], "temperature": 1}
+    assert plain(translate_tools(request, source, "anthropic").json()) == TOOLS["anthropic"]
+
+
+def test_no_tools_are_an_empty_array_everywhere() -> None:
+    for source in TOOLS:
+        for target in TOOLS:
+            assert translate_tools("[]", source, target).data == b"[]", (source, target)
+
+
+def test_what_mcp_says_of_a_tool_and_others_cannot_is_a_loss() -> None:
+    tool = {**TOOLS["mcp"][0], "title": "Weather", "annotations": {"readOnlyHint": True}}
+    translated = translate_tools([tool], "mcp", "anthropic")
+    assert translated.json() == TOOLS["anthropic"]
+    assert [line.where for line in translated.receipt.losses] == ["tools[0].annotations"]
+    with pytest.raises(LossError):
+        translate_tools([tool], "mcp", "anthropic", strict=True)
+
+
+def test_a_custom_tool_becomes_a_function_for_mcp() -> None:
+    custom = {"type": "custom", "custom": {"name": "run", "description": "Runs code."}}
+    translated = translate_tools([custom], "openai_chat", "mcp")
+    (tool,) = translated.json()
+    assert tool["name"] == "run"
+    assert list(tool["inputSchema"]["properties"]) == ["input"]
+
+
+def test_a_hosted_tool_is_a_loss_and_the_others_stay() -> None:
+    listed = [{"type": "web_search"}, *TOOLS["openai_responses"]]
+    translated = translate_tools(listed, "openai_responses", "mcp")
+    assert translated.json() == TOOLS["mcp"]
+    assert [line.what for line in translated.receipt.losses] == ["web_search"]
+
+
+def test_a_deferred_tool_is_offered_at_once_where_nothing_is_deferred() -> None:
+    deferred = {**TOOLS["anthropic"][0], "defer_loading": True}
+    translated = translate_tools([deferred], "anthropic", "openai_chat")
+    assert translated.json() == TOOLS["openai_chat"]
+    assert [line.where for line in translated.receipt.losses] == ["tools[0]"]
+
+
+@pytest.mark.parametrize("target", HISTORIES)
+@pytest.mark.parametrize("source", HISTORIES)
+def test_a_history_becomes_the_same_history_in_every_dialect(source: str, target: str) -> None:
+    translated = translate_messages(plain(HISTORIES[source]), source, target)
+    assert plain(translated.json()) == plain(HISTORIES[target])
+    assert not translated.receipt.losses
+
+
+def test_arguments_keep_their_spelling() -> None:
+    text = '[{"role":"assistant","content":[{"type":"tool_use","id":"c","name":"f","input":{"n": 1.0, "big": 1e3}}]}]'
+    calls = translate_messages(text, "anthropic", "openai_chat").json()[0]["tool_calls"]
+    assert calls[0]["function"]["arguments"] == '{"n": 1.0, "big": 1e3}'
+
+
+def test_a_history_without_system_text_is_an_array() -> None:
+    assert (
+        translate_messages(HISTORIES["openai_chat"][1:], "openai_chat", "anthropic").json()
+        == (HISTORIES["anthropic"]["messages"])
+    )
+
+
+def test_a_whole_request_serves_as_a_history() -> None:
+    request = {**HISTORIES["anthropic"], "model": "m", "max_tokens": 5, "tools": TOOLS["anthropic"]}
+    assert translate_messages(request, "anthropic", "openai_chat").json() == HISTORIES["openai_chat"]
+
+
+def test_gemini_may_spell_its_members_either_way() -> None:
+    request = {
+        "system_instruction": {"parts": [{"text": "S"}]},
+        "contents": [{"role": "user", "parts": [{"text": "Hi"}]}],
+    }
+    assert translate_messages(request, "gemini", "openai_chat").json() == [
+        {"role": "system", "content": "S"},
+        {"role": "user", "content": "Hi"},
+    ]
+
+
+def test_a_string_of_input_is_a_history() -> None:
+    assert translate_messages({"input": "Hi"}, "openai_responses", "anthropic").json() == [
+        {"role": "user", "content": "Hi"}
+    ]
+
+
+def test_strict_refuses_a_history_that_would_lose_something() -> None:
+    history = [{"role": "user", "content": [{"type": "input_audio", "input_audio": {"data": "QQ==", "format": "wav"}}]}]
+    assert translate_messages(history, "openai_chat", "anthropic").receipt.losses
+    with pytest.raises(LossError):
+        translate_messages(history, "openai_chat", "anthropic", strict=True)
+
+
+@pytest.mark.parametrize(
+    ("data", "where"),
+    [
+        ('[{"role": 3}]', "$[0].role"),
+        ('{"messages": [{"role": 3}]}', "$.messages[0].role"),
+        ('{"contents": []}', "$.messages"),
+        ("3", "$"),
+        ('[{"role"', "$[0]"),
+    ],
+)
+def test_a_history_that_cannot_be_read_is_refused_with_its_own_path(data: str, where: str) -> None:
+    with pytest.raises(DecodeError) as caught:
+        translate_messages(data, "openai_chat", "anthropic")
+    assert caught.value.where == where
+
+
+@pytest.mark.parametrize(
+    ("data", "where"),
+    [
+        ('[{"type":"function","function":{}}]', "$[0].function.name"),
+        ("{}", "$.tools"),
+        ('"x"', "$"),
+        ('{"tools": 3}', "$.tools"),
+    ],
+)
+def test_tools_that_cannot_be_read_are_refused_with_their_own_path(data: str, where: str) -> None:
+    with pytest.raises(DecodeError) as caught:
+        translate_tools(data, "openai_chat", "anthropic")
+    assert caught.value.where == where
+
+
+def test_an_unknown_name_lists_the_known_ones() -> None:
+    with pytest.raises(KeyError, match="openai_chat, openai_responses, anthropic, gemini, mcp"):
+        translate_tools("[]", "cohere", "mcp")
+
+
+@pytest.mark.parametrize("case", cases_with("request"), ids=lambda case: f"{case.dialect}-{case.name}")
+def test_fragments_of_whole_requests_come_back_to_their_own_dialect_as_they_were(case: Case) -> None:
+    request, dialect = case.value("request"), DIALECTS[case.dialect]
+    data = case.read("request")
+    tools = translate_tools(data, dialect, dialect) if "tools" in request else None
+    if tools and not tools.receipt:  # some cases hold names that no API allows
+        assert tools.json() == request["tools"]
+    messages = translate_messages(data, dialect, dialect)
+    if not messages.receipt:
+        written = messages.json()
+        history = written[dialect.history_key] if isinstance(written, dict) else written
+        assert history == request[dialect.history_key]

@@ -1,0 +1,160 @@
+"""The edges of the package: what may import what, what importing does, what is public, how long a module may be."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import importlib.util
+import json
+import pkgutil
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+import toolglot
+
+ROOT = Path(toolglot.__file__).parent
+SHELLS = ("cli", "demo", "__main__")
+"""What may use more than the standard library and msgspec; the core never imports these."""
+MAX_LINES = 400
+LONG_MODULES: frozenset[str] = frozenset()
+"""Modules that may be longer, each with a reason beside it."""
+
+
+def module_names() -> list[str]:
+    return ["toolglot", *(info.name for info in pkgutil.walk_packages([str(ROOT)], "toolglot."))]
+
+
+def is_shell(name: str) -> bool:
+    return any(name == f"toolglot.{shell}" or name.startswith(f"toolglot.{shell}.") for shell in SHELLS)
+
+
+CORE = [name for name in module_names() if not is_shell(name)]
+
+IMPORT_AND_WATCH = """
+import importlib, json, sys
+# What msgspec imports is its own affair.
+import msgspec, msgspec.json, msgspec.structs
+before = set(sys.modules)
+touched = []
+def watch(event, arguments):
+    if event == "open":
+        touched.append(("open", str(arguments[0])))
+    elif event.startswith(("socket.", "subprocess.", "os.system", "os.exec", "urllib.")):
+        touched.append((event, ""))
+sys.addaudithook(watch)
+for name in json.loads(sys.argv[1]):
+    importlib.import_module(name)
+print(json.dumps({"modules": sorted(set(sys.modules) - before), "touched": touched}))
+"""
+
+
+class Imported(NamedTuple):
+    modules: list[str]
+    touched: list[tuple[str, str]]
+
+
+@pytest.fixture(scope="module")
+def imported() -> Imported:
+    """What a fresh interpreter loads and touches when it imports the whole core."""
+    command = [sys.executable, "-B", "-c", IMPORT_AND_WATCH, json.dumps(CORE)]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    told = json.loads(done.stdout)
+    return Imported(told["modules"], [tuple(entry) for entry in told["touched"]])
+
+
+def test_the_core_imports_the_standard_library_and_msgspec_alone(
+    imported: Imported,
+) -> None:
+    roots = {name.partition(".")[0] for name in imported.modules}
+    assert roots - sys.stdlib_module_names - {"toolglot", "msgspec"} == set()
+
+
+def test_importing_the_core_opens_no_socket_and_no_file_but_modules(
+    imported: Imported,
+) -> None:
+    homes = (str(ROOT), *sys.path[1:], sys.prefix, sys.base_prefix)
+    for event, path in imported.touched:
+        assert event == "open", event
+        assert path.startswith(homes), path
+        assert path.endswith((".py", ".pyc", ".so")), path
+
+
+def test_the_core_never_imports_the_shells(imported: Imported) -> None:
+    assert not [name for name in imported.modules if name.startswith("toolglot.") and is_shell(name)]
+
+
+def imports_of(path: Path) -> set[str]:
+    """Every module that a file names in an import, wherever the import stands."""
+    found: set[str] = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path}: a relative import"
+            found |= {f"{node.module}.{alias.name}" for alias in node.names}
+    return found
+
+
+FOLDERS = sorted(path.parent.name for path in (ROOT / "dialects").glob("*/__init__.py"))
+
+
+@pytest.mark.parametrize("dialect", FOLDERS)
+def test_a_dialect_imports_no_other_dialect_and_nothing_above_it(dialect: str) -> None:
+    own = f"toolglot.dialects.{dialect}"
+    below = ("dialect", "errors", "events", "ir", "receipt", "wire", "schema")
+    for path in sorted((ROOT / "dialects" / dialect).rglob("*.py")):
+        for name in imports_of(path):
+            if name.startswith("toolglot") and not f"{name}.".startswith(f"{own}."):
+                assert name.split(".")[1] in below, f"{path.name} imports {name}"
+
+
+FORBIDDEN = ("asyncio", "logging", "os", "random", "secrets", "socket", "time", "uuid")
+
+
+@pytest.mark.parametrize("name", CORE)
+def test_the_core_has_no_clock_no_chance_no_environment_and_no_log(name: str) -> None:
+    spec = importlib.util.find_spec(name)
+    assert spec is not None
+    assert spec.origin is not None
+    roots = {imported_name.partition(".")[0] for imported_name in imports_of(Path(spec.origin))}
+    assert not roots & set(FORBIDDEN)
+    assert not re.search(r"\.(now|utcnow|today)\(", Path(spec.origin).read_text())
+
+
+@pytest.mark.parametrize("name", module_names())
+def test_what_a_module_says_it_exports_is_true_and_sorted(name: str) -> None:
+    module = importlib.import_module(name) if name != "toolglot.__main__" else None
+    exported = getattr(module, "__all__", None)
+    if exported is not None:
+        assert len(set(exported)) == len(exported)
+        assert all(hasattr(module, entry) for entry in exported)
+        assert list(exported) == sorted(exported, key=sorting_key)
+
+
+def sorting_key(name: str) -> tuple[int, str]:
+    """Constants, then classes, then functions, as the linter sorts them."""
+    return (0 if name.isupper() else 1 if name[0].isupper() else 2, name)
+
+
+def test_everything_public_is_documented() -> None:
+    for name in toolglot.__all__:
+        value = getattr(toolglot, name)
+        assert isinstance(value, dict) or value.__doc__, name
+
+
+@pytest.mark.parametrize("path", sorted(ROOT.rglob("*.py")), ids=lambda path: str(path.relative_to(ROOT)))
+def test_a_module_is_short_and_begins_by_saying_what_it_is(path: Path) -> None:
+    text = path.read_text()
+    lines = text.count("\n")
+    name = str(path.relative_to(ROOT))
+    assert lines <= MAX_LINES or name in LONG_MODULES, f"{name} has {lines} lines"
+    assert ast.get_docstring(ast.parse(text)), f"{name} has no docstring"
+
+
+def test_the_list_of_long_modules_holds_no_short_ones() -> None:
+    assert all((ROOT / name).read_text().count("\n") > MAX_LINES for name in LONG_MODULES)
