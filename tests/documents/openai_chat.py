@@ -136,7 +136,7 @@ response_formats = st.one_of(
 )
 
 requests = record(
-    {"model": st.sampled_from(["gpt-4.1", "gpt-5", "mistral-large"]), "messages": some(messages, at_most=5)},
+    {"model": st.sampled_from(["gpt-4.1", "gpt-5", "deepseek-chat"]), "messages": some(messages, at_most=5)},
     {
         "tools": some(tools),
         "tool_choice": choices,

@@ -102,9 +102,7 @@ def remove(request: Request, context: Context) -> Request:
     def keep(block: Block, place: Place) -> tuple[Block, ...]:
         if not isinstance(block, Opaque) or block.dialect == context.target:
             return (block,)
-        # A decoder that has read such an item into fields (`additional_tools`) calls its type cosmetic.
-        if _type(block.value) not in context.cosmetic:
-            kind = _type(block.value)
+        kind = _type(block.value)
         # A cosmetic item's content is carried some other way: the tools that it brings stand among the tools.
         tell = context.receipt.note if kind in context.cosmetic else context.receipt.loss
         tell(str(place), kind, f"only {block.dialect} understands it")

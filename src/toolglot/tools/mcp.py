@@ -10,7 +10,7 @@ Reading and writing back is lossless: what the IR has no place for (`title`, `ou
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import Any
 
 from toolglot.dialect import Capabilities
@@ -18,7 +18,7 @@ from toolglot.errors import DecodeError
 from toolglot.ir import Block, Json, Media, MediaKind, Opaque, Source, Text, Tool, ToolResult, native_of
 from toolglot.receipt import Receipt
 from toolglot.wire import json
-from toolglot.wire.reader import Reader, expected, keep
+from toolglot.wire.reader import Reader, expected, keep, kept
 
 NAME = "mcp"
 
@@ -98,11 +98,7 @@ def _write_tool(tool: Tool, where: str, receipt: Receipt) -> dict[str, Any]:
         fields["inputSchema"] = tool.parameters
     elif not own.get("$no_schema"):
         fields["inputSchema"] = {"type": "object"}  # MCP requires one
-    return {**fields, **_own(own)}
-
-
-def _own(fields: Mapping[str, Any]) -> dict[str, Any]:
-    return {key: value for key, value in fields.items() if not key.startswith("$")}
+    return {**fields, **kept(own)}
 
 
 def decode_result(data: bytes | str, call_id: str, name: str | None = None) -> ToolResult:
@@ -222,7 +218,7 @@ def encode_result(result: ToolResult, receipt: Receipt) -> dict[str, Any]:
         fields["structuredContent"] = own["$structured"]
     if result.is_error is not None:
         fields["isError"] = result.is_error
-    return {**fields, **_own(own)}
+    return {**fields, **kept(own)}
 
 
 def _write_block(block: Block, index: int, receipt: Receipt) -> dict[str, Any] | None:
@@ -233,7 +229,7 @@ def _write_block(block: Block, index: int, receipt: Receipt) -> dict[str, Any] |
             link: dict[str, Any] = own["$link"]
             return link
         case Text(text=text):
-            return {"type": "text", "text": text, **_own(own)}
+            return {"type": "text", "text": text, **kept(own)}
         case Media():
             return _write_media(block, index, receipt)
         case Opaque(dialect=dialect, value=value) if dialect == NAME:
@@ -252,7 +248,7 @@ def _write_media(media: Media, index: int, receipt: Receipt) -> dict[str, Any]:
     if source.kind == "url":
         return {"type": "resource_link", "uri": source.data, "name": media.name or source.data, **typed}
     if source.kind == "base64" and media.kind in ("image", "audio") and "$resource" not in own:
-        return {"type": media.kind, "data": source.data, **typed, **_own(own)}
+        return {"type": media.kind, "data": source.data, **typed, **kept(own)}
     member = "text" if source.kind == "text" else "blob"
     rest = own.get("$resource", {"uri": f"attachment:///{media.name or index}"})
-    return {"type": "resource", "resource": {**rest, **typed, member: source.data}, **_own(own)}
+    return {"type": "resource", "resource": {**rest, **typed, member: source.data}, **kept(own)}

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from toolglot.dialect import capabilities
 from toolglot.dialects.gemini import GEMINI
 from toolglot.dialects.gemini.names import REQUEST, normalize
 from toolglot.errors import DecodeError
@@ -700,6 +701,24 @@ def test_settings_have_their_own_names_here() -> None:
     decoded = decode(encode(request))
     assert (decoded.stop, decoded.candidates, decoded.top_k) == (("END",), 2, 40)
     assert (decoded.metadata, decoded.service_tier) == ({"team": "a"}, "standard")
+
+
+# What the models can be told
+
+
+@pytest.mark.parametrize(
+    ("model", "efforts", "can_be_off", "media_in_result"),
+    [
+        ("gemini-2.5-flash", 0, True, False),
+        ("models/gemini-2.5-pro", 0, False, False),
+        ("gemini-3-pro-preview", 4, False, True),
+        ("gemini-3.8-flash", 4, True, True),
+        ("novel", 4, True, True),
+    ],
+)
+def test_models_differ(model: str, efforts: int, can_be_off: bool, media_in_result: bool) -> None:
+    can = capabilities(GEMINI, model)
+    assert (len(can.efforts), can.reasoning_off, bool(can.media_in_result)) == (efforts, can_be_off, media_in_result)
 
 
 # What cannot be read

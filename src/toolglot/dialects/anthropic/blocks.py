@@ -14,7 +14,6 @@ from toolglot.dialects.anthropic.citations import decode_citations, encode_citat
 from toolglot.dialects.anthropic.media import decode_media, encode_media
 from toolglot.dialects.anthropic.native import (
     NAME,
-    kept,
     missing,
     take_cache,
     take_empty,
@@ -25,7 +24,7 @@ from toolglot.dialects.anthropic.native import (
 from toolglot.ir import Block, Media, Opaque, Refusal, Text, Thinking, ToolCall, ToolResult, native_of
 from toolglot.receipt import Receipt
 from toolglot.wire import json
-from toolglot.wire.reader import Reader, expected
+from toolglot.wire.reader import Reader, expected, keep
 
 NO_INPUT = Raw(b"")
 """Stands for an `input` that was not found a second time in the bytes."""
@@ -78,7 +77,7 @@ def _decode_text(block: Reader) -> Block:
     block.take("type")
     text, empty = block.need_text("text"), take_empty(block, "citations")
     citations, cache = decode_citations(block), take_cache(block)
-    return Text(text=text, citations=citations, cache=cache, native=kept(block, empty=empty))
+    return Text(text=text, citations=citations, cache=cache, native=keep(NAME, block, empty=empty))
 
 
 def _decode_thinking(block: Reader) -> Block:
@@ -86,12 +85,12 @@ def _decode_thinking(block: Reader) -> Block:
         return Opaque(NAME, block.rest())
     block.take("type")
     unsigned = True if not isinstance(block.peek("signature"), str) else None
-    return Thinking(text=block.need_text("thinking"), native=kept(block, unsigned=unsigned))
+    return Thinking(text=block.need_text("thinking"), native=keep(NAME, block, unsigned=unsigned))
 
 
 def _decode_redacted(block: Reader) -> Block:
     block.take("type")
-    return Thinking(native=kept(block, redacted=True))
+    return Thinking(native=keep(NAME, block, redacted=True))
 
 
 def _decode_call(block: Reader, raw_input: Raw) -> Block:
@@ -102,7 +101,7 @@ def _decode_call(block: Reader, raw_input: Raw) -> Block:
     name, call_id, cache = block.need_text("name"), block.text("id") or "", take_cache(block)
     given = block.take("input")
     arguments = arguments_text(given, raw_input, block.at("input"))
-    native = kept(block, missing=absent, twice=True if isinstance(given, str) else None)
+    native = keep(NAME, block, missing=absent, twice=True if isinstance(given, str) else None)
     return ToolCall(id=call_id, name=name, arguments=arguments, cache=cache, native=native)
 
 
@@ -128,7 +127,7 @@ def _decode_result(block: Reader) -> Block:
     content, shape = take_content(block, kinds=_KINDS_IN_RESULT)
     note = shape if shape != "absent" else None
     return ToolResult(
-        call_id=call_id, content=content, is_error=is_error, cache=cache, native=kept(block, content=note)
+        call_id=call_id, content=content, is_error=is_error, cache=cache, native=keep(NAME, block, content=note)
     )
 
 

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from toolglot.dialects.anthropic.native import NAME, kept, with_kept
+from toolglot.dialects.anthropic.native import NAME, with_kept
 from toolglot.ir import Citation, native_of
 from toolglot.receipt import Receipt
-from toolglot.wire.reader import Reader
+from toolglot.wire.reader import Reader, keep
 
 # type of location -> its field for the source's address, and for its title
 _FIELDS: dict[str, tuple[str | None, str]] = {
@@ -30,11 +30,11 @@ def decode_citations(block: Reader) -> tuple[Citation, ...]:
 def decode_citation(citation: Reader) -> Citation:
     kind = citation.peek("type")
     if not isinstance(kind, str) or kind not in _FIELDS:
-        return Citation(native=kept(citation) or {NAME: {}})
+        return Citation(native=keep(NAME, citation) or {NAME: {}})
     url_field, title_field = _FIELDS[kind]
     url = citation.text(url_field) if url_field else None
     title, quote = citation.text(title_field), citation.text("cited_text")
-    return Citation(url=url, title=title, quote=quote, native=kept(citation))
+    return Citation(url=url, title=title, quote=quote, native=keep(NAME, citation))
 
 
 def encode_citations(

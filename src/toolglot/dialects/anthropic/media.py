@@ -6,10 +6,10 @@ import base64
 import binascii
 from typing import Any, Literal
 
-from toolglot.dialects.anthropic.native import NAME, kept, take_cache, with_kept, write_cache
+from toolglot.dialects.anthropic.native import NAME, take_cache, with_kept, write_cache
 from toolglot.ir import Block, Media, Opaque, Source, native_of
 from toolglot.receipt import Receipt
-from toolglot.wire.reader import Reader
+from toolglot.wire.reader import Reader, keep
 
 _SourceKind = Literal["base64", "url", "file", "text"]
 
@@ -37,7 +37,7 @@ def decode_media(block: Reader) -> Block:
         source=Source(source_kind, source.need_text(_SOURCE_FIELDS[source_kind]), source.text("media_type")),
         name=block.text("title") if kind == "document" else None,
         cache=take_cache(block),
-        native=kept(block, source=source.rest() or None, untyped=untyped),
+        native=keep(NAME, block, source=source.rest() or None, untyped=untyped),
     )
 
 
@@ -53,7 +53,7 @@ def _decode_written_document(block: Reader, source: dict[str, Any]) -> Block:
         source=Source("text", text, "text/plain"),
         name=block.text("title"),
         cache=take_cache(block),
-        native=kept(block, written=source),
+        native=keep(NAME, block, written=source),
     )
 
 

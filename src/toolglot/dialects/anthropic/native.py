@@ -1,32 +1,19 @@
 """What only this dialect understands about a node: set aside when reading, put back when writing.
 
-Notes on shape begin with `$`. An unknown field of the wire that happens to begin so is kept apart, under `$dollar`,
-so that nothing a peer sends is ever taken for a note.
+Notes on shape begin with `$`.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-from toolglot.ir import Cache, Native, Node, native_of
-from toolglot.wire.reader import Reader
+from toolglot.ir import Cache, Node, native_of
+from toolglot.wire.reader import Reader, kept
 
 NAME = "anthropic"
 
 LIFETIMES = {"5m": 300, "1h": 3600}
 _LIFETIME_NAMES = {seconds: name for name, seconds in LIFETIMES.items()}
-
-
-def kept(reader: Reader, **shape: Any) -> Native:
-    """`native` for a node: what the reader has left, and notes on its shape."""
-    rest = reader.rest()
-    strange = [key for key in rest if key.startswith("$")]
-    if strange:
-        shape["dollar"] = {key: rest.pop(key) for key in strange}
-    for name, value in shape.items():
-        if value is not None:
-            rest[f"${name}"] = value
-    return {NAME: rest} if rest else {}
 
 
 def take_empty(reader: Reader, *keys: str) -> dict[str, Any] | None:
@@ -52,10 +39,8 @@ def with_kept(wire: dict[str, Any], node: Node) -> dict[str, Any]:
     """The wire form, with what was kept. Where the IR has a say, it wins over what was kept."""
     notes = native_of(node, NAME)
     if notes:
-        for fields in (notes.get("$empty"), notes.get("$dollar"), notes):
-            for key, value in fields.items() if fields else ():
-                if fields is not notes or not key.startswith("$"):
-                    wire.setdefault(key, value)
+        for key, value in {**kept(notes), **notes.get("$empty", {})}.items():
+            wire.setdefault(key, value)
     return wire
 
 

@@ -9,10 +9,10 @@ from __future__ import annotations
 from typing import Any, Literal
 
 from toolglot.dialects.anthropic.models import DEFAULT_MAX_TOKENS, reasons_by_budget, takes_effort
-from toolglot.dialects.anthropic.native import NAME, kept, with_kept
+from toolglot.dialects.anthropic.native import NAME, with_kept
 from toolglot.ir import Reasoning, Request, ResponseFormat, native_of
 from toolglot.receipt import Receipt
-from toolglot.wire.reader import Reader
+from toolglot.wire.reader import Reader, keep
 
 _MODES: dict[str, Literal["on", "off", "auto"]] = {"enabled": "on", "adaptive": "auto", "disabled": "off"}
 _TYPES = {mode: name for name, mode in _MODES.items()}
@@ -40,7 +40,7 @@ def decode_reasoning(body: Reader, config: Reader) -> Reasoning | None:
         effort=effort,
         budget_tokens=thinking.integer("budget_tokens"),
         show=show,
-        native=kept(thinking, thinking=kind),
+        native=keep(NAME, thinking, thinking=kind),
     )
 
 
@@ -51,7 +51,7 @@ def decode_format(config: Reader) -> ResponseFormat | None:
     wanted = Reader(config.take("format"), config.at("format"))
     wanted.take("type")
     schema = wanted.take("schema")
-    return ResponseFormat(kind="json_schema", schema=schema, native=kept(wanted))
+    return ResponseFormat(kind="json_schema", schema=schema, native=keep(NAME, wanted))
 
 
 def encode_thinking(request: Request, receipt: Receipt) -> dict[str, Any] | None:

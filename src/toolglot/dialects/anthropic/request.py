@@ -15,7 +15,6 @@ from toolglot.dialects.anthropic.blocks import NO_INPUT, encode_blocks, take_con
 from toolglot.dialects.anthropic.models import DEFAULT_MAX_TOKENS
 from toolglot.dialects.anthropic.native import (
     NAME,
-    kept,
     missing,
     take_cache,
     take_empty,
@@ -29,7 +28,7 @@ from toolglot.errors import DecodeError
 from toolglot.ir import Message, Request, native_of, with_native
 from toolglot.receipt import Receipt
 from toolglot.wire import json
-from toolglot.wire.reader import Reader, document, expected
+from toolglot.wire.reader import Reader, document, expected, keep
 
 _TIERS = {"auto": "auto", "standard_only": "default"}
 _TIER_NAMES = {tier: name for name, tier in _TIERS.items()}
@@ -109,7 +108,7 @@ def decode_request(data: bytes) -> Request:
         "stream": False if stream is False else None,
         "missing": absent,
     }
-    native = kept(body, **shape)
+    native = keep(NAME, body, **shape)
     for name, rest in (("output_config", config.rest()), ("metadata", metadata.rest())):
         if rest:
             native.setdefault(NAME, {})[name] = rest
@@ -127,7 +126,7 @@ def _decode_message(message: Reader, inputs: Sequence[Raw]) -> Message:
     role = message.need_text("role")
     content, shape = take_content(message, inputs=inputs)
     return Message(
-        role=role, content=content, native=kept(message, content=shape, role=role if role in _ROLES else None)
+        role=role, content=content, native=keep(NAME, message, content=shape, role=role if role in _ROLES else None)
     )
 
 

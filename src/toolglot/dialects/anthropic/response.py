@@ -10,7 +10,7 @@ from msgspec.json import Decoder
 
 from toolglot.dialects.anthropic.blocks import NO_INPUT, decode_block, encode_blocks
 from toolglot.dialects.anthropic.errors import is_error, read_error
-from toolglot.dialects.anthropic.native import NAME, kept, with_kept
+from toolglot.dialects.anthropic.native import NAME, with_kept
 from toolglot.dialects.anthropic.usage import decode_usage, encode_usage
 from toolglot.errors import DecodeError, UpstreamError
 from toolglot.ir import (
@@ -26,7 +26,7 @@ from toolglot.ir import (
 )
 from toolglot.receipt import Receipt
 from toolglot.wire import json
-from toolglot.wire.reader import Reader
+from toolglot.wire.reader import Reader, keep
 
 STOPS: dict[str, StopReason] = {
     "end_turn": "end",
@@ -82,7 +82,7 @@ def decode_response(data: bytes) -> Response:
         content=content,
         stop=stop,
         usage=decode_usage(usage) if usage is not None else None,
-        native=kept(body, stop_reason=unknown_stop(stop), missing=absent or None),
+        native=keep(NAME, body, stop_reason=unknown_stop(stop), missing=absent or None),
         **fields,
     )
 

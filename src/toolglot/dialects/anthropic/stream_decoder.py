@@ -18,7 +18,7 @@ from msgspec.json import Decoder
 from toolglot.dialects.anthropic.blocks import NO_INPUT, decode_block
 from toolglot.dialects.anthropic.citations import decode_citation
 from toolglot.dialects.anthropic.errors import is_error, read_error
-from toolglot.dialects.anthropic.native import NAME, kept
+from toolglot.dialects.anthropic.native import NAME
 from toolglot.dialects.anthropic.response import CUTS, message_fields, take_stop, unknown_stop
 from toolglot.dialects.anthropic.usage import decode_usage
 from toolglot.errors import ApiError, DecodeError, truncated, unreadable
@@ -26,7 +26,7 @@ from toolglot.events import Close, Delta, Event, Fault, Finish, Open, Start
 from toolglot.ir import Block, Citation, Native, Opaque, Text, Thinking, ToolCall, native_of, replace
 from toolglot.receipt import Receipt
 from toolglot.wire import json
-from toolglot.wire.reader import Reader
+from toolglot.wire.reader import Reader, keep
 from toolglot.wire.sse import SseReader
 
 
@@ -163,7 +163,7 @@ class AnthropicStreamDecoder:
             message.rest().pop(key, None)
         self._started = True
         counted = decode_usage(usage) if usage is not None else None
-        self._events.append(Start(usage=counted, native=kept(message), **fields))
+        self._events.append(Start(usage=counted, native=keep(NAME, message), **fields))
 
     def _start_anyway(self) -> None:
         if not self._started:
@@ -342,7 +342,7 @@ class AnthropicStreamDecoder:
         if self._held is not None:
             self._release(complete=not (cut and self._held.index == self._next - 1))
         usage = decode_usage(Reader(self._usage, "$.usage")) if self._usage else None
-        native = kept(final, stop_reason=unknown_stop(stop))
+        native = keep(NAME, final, stop_reason=unknown_stop(stop))
         self._ended = True
         self._events.append(Finish(stop=stop, usage=usage, native=native))
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from toolglot.dialects.anthropic.native import NAME, kept, take_cache, with_kept, write_cache
+from toolglot.dialects.anthropic.native import NAME, take_cache, with_kept, write_cache
 from toolglot.ir import Opaque, Request, Tool, ToolChoice, native_of
 from toolglot.receipt import Receipt
-from toolglot.wire.reader import Reader
+from toolglot.wire.reader import Reader, keep
 
 _MODES: dict[str, Literal["auto", "none", "required"]] = {
     "auto": "auto",
@@ -39,7 +39,7 @@ def _decode_tool(tool: Reader) -> Tool | Opaque:
         "deferred": False if deferred is False else None,
         "no_schema": True if fields["parameters"] is None else None,
     }
-    return Tool(deferred=bool(deferred), native=kept(tool, **shape), **fields)
+    return Tool(deferred=bool(deferred), native=keep(NAME, tool, **shape), **fields)
 
 
 def encode_tools(request: Request, receipt: Receipt) -> list[dict[str, Any]] | None:
@@ -86,7 +86,7 @@ def decode_choice(body: Reader) -> tuple[ToolChoice | None, bool | None]:
     choice.take("type")
     alone = choice.flag("disable_parallel_tool_use")
     names = (choice.need_text("name"),) if kind == "tool" else ()
-    native = kept(choice, parallel=None if alone is None else not alone)
+    native = keep(NAME, choice, parallel=None if alone is None else not alone)
     return ToolChoice(mode=_MODES[kind], names=names, native=native), None if alone is None else not alone
 
 

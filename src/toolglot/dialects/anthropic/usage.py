@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from toolglot.dialects.anthropic.native import NAME, kept, with_kept, without_missing
+from toolglot.dialects.anthropic.native import NAME, with_kept, without_missing
 from toolglot.ir import Usage, native_of
-from toolglot.wire.reader import Reader
+from toolglot.wire.reader import Reader, keep
 
 _READ = "cache_read_input_tokens"
 _WRITTEN = "cache_creation_input_tokens"
@@ -27,7 +27,7 @@ def decode_usage(usage: Reader) -> Usage:
         cached_tokens=read,
         cache_write_tokens=written,
         reasoning_tokens=thinking if type(thinking) is int else 0,
-        native=kept(usage, missing=absent or None),
+        native=keep(NAME, usage, missing=absent or None),
     )
 
 

@@ -58,8 +58,9 @@ GEMINI = Dialect(
         media_in_user=frozenset({"image", "document", "audio", "video"}),
         media_in_result=frozenset({"image", "document", "audio", "video"}),
         media_in_assistant=frozenset({"image", "audio"}),
-        # `fileUri` takes what Google hosts; it does not fetch an arbitrary URL.
-        source_kinds=frozenset({"base64", "file", "text"}),
+        # `fileUri` takes what Google hosts and any public or signed HTTPS URL, which the API fetches (Google's post
+        # "Increased file size limits and expanded inputs support in Gemini API"). Plain text goes as inline data.
+        source_kinds=frozenset({"base64", "url", "file", "text"}),
         result_errors=True,
         thinking="owned",
         efforts=("minimal", "low", "medium", "high"),

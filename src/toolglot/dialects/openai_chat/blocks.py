@@ -162,8 +162,9 @@ def decode_calls(message: Reader) -> tuple[Block, ...]:
     """`tool_calls` and the deprecated `function_call` of an assistant message."""
     calls: list[Block] = [_decode_call(call) for call in message.objects("tool_calls")]
     if (legacy := message.object("function_call")) is not None:
-        name, arguments = legacy.need_text("name"), legacy.text("arguments") or ""
-        calls.append(ToolCall(id="", name=name, arguments=arguments, native=keep(NAME, legacy, legacy=True)))
+        name, arguments = legacy.need_text("name"), legacy.text("arguments")
+        native = keep(NAME, legacy, legacy=True, empty=_noted(arguments == ""))
+        calls.append(ToolCall(id="", name=name, arguments=arguments or "", native=native))
     return tuple(calls)
 
 

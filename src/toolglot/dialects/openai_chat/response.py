@@ -85,7 +85,8 @@ def decode_response(data: bytes) -> Response:
 
 
 def _decode_message(message: Reader) -> tuple[Block, ...]:
-    message.take("role")
+    if message.peek("role") == "assistant":
+        message.take("role")
     content = message.peek("content")
     blocks: tuple[Block, ...] = ()
     if content:

@@ -25,7 +25,7 @@ from toolglot.dialects.openai_responses.parts import (
 )
 from toolglot.ir import Block, Message, Opaque, Text, Thinking, ToolCall, ToolResult, native_of
 from toolglot.receipt import Receipt
-from toolglot.wire.reader import Reader, expected, keep
+from toolglot.wire.reader import Reader, expected, keep, kept
 
 Group = list[tuple[Block, str]]
 """Blocks that make up one item, each with its path."""
@@ -178,7 +178,7 @@ def _encode_input_message(message: Message, group: Group, *, alone: bool, receip
     item_note = notes_of(group[0][0]).get("$item") if group else None
     extra = own(message) if alone else {}
     if isinstance(item_note, dict):
-        extra = {key: value for key, value in item_note.items() if not key.startswith("$")}
+        extra = kept(item_note)
     blocks = [block for block, _ in group]
     # Text beside tool results is the user's.
     role = "user" if message.role == "tool" and not alone else message.role

@@ -35,7 +35,7 @@ from toolglot.dialects.openai_responses.parts import (
 )
 from toolglot.ir import Block, Media, Native, Opaque, Text, Thinking, ToolCall, native_of, replace
 from toolglot.receipt import Receipt
-from toolglot.wire.reader import Reader
+from toolglot.wire.reader import Reader, kept
 
 
 def decode_output_item(item: Reader, place: int) -> list[Block]:
@@ -156,13 +156,13 @@ def _output_message(group: Group, item_id: str, receipt: Receipt) -> dict[str, A
     lacking = fields.get("$absent")
     content: list[dict[str, Any]] = []
     head = {"id": item_id, "type": "message", "status": "completed", "role": "assistant", "content": content}
-    kept = {key: value for key, value in head.items() if not isinstance(lacking, list) or key not in lacking}
+    present = {key: value for key, value in head.items() if not isinstance(lacking, list) or key not in lacking}
     for block, where in group:
         if is_empty(block) or (part := encode_part(block, "assistant", where, receipt)) is None:
             continue
         content.append({**part, **filled(block, logprobs=[]), **own(block)} if isinstance(block, Text) else part)
     listed = {"content": content} if content else {}
-    return {**kept, **{key: value for key, value in fields.items() if not key.startswith("$")}, **listed}
+    return {**present, **kept(fields), **listed}
 
 
 def _output_reasoning(block: Any, item_id: str) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from typing import Any
 from toolglot.ir import Block, Cache, Citation, Media, Node, Opaque, Refusal, Source, Text, native_of
 from toolglot.receipt import Receipt
 from toolglot.wire.data_url import parse_data_url, write_data_url
-from toolglot.wire.reader import Reader, expected, keep
+from toolglot.wire.reader import Reader, expected, keep, kept
 
 NAME = "openai_responses"
 
@@ -28,7 +28,7 @@ _EXTENSIONS = {"application/pdf": "pdf", "text/plain": "txt", "text/markdown": "
 
 def own(node: Node | Opaque) -> dict[str, Any]:
     """The fields of this dialect that ride on a node, without the notes on shape."""
-    return {key: value for key, value in native_of(node, NAME).items() if not key.startswith("$")}
+    return kept(native_of(node, NAME))
 
 
 def absent(reader: Reader, *keys: str) -> list[str] | None:
