@@ -27,6 +27,7 @@ from toolglot.passes.sequence import Sequencer
 from toolglot.passes.settle import Settler
 from toolglot.receipt import Receipt
 from toolglot.wire import json
+from toolglot.wire.sse import whole_frames
 
 
 class EventPass(Protocol):
@@ -200,6 +201,7 @@ class StreamTranslation:
         self.usage: Usage | None = None
         self.fault: ApiError | None = None
         self.ended = False
+        self._held = b""
 
     def feed(self, data: bytes) -> bytes:
         """The client's bytes for these bytes of the upstream."""
@@ -265,11 +267,18 @@ class StreamTranslation:
         return encoded
 
     def _forward(self, data: bytes, events: Iterable[Event]) -> bytes:
-        """The same dialect on both sides: the bytes as they are, and an error of our own if they stop too soon."""
+        """The same dialect on both sides: the bytes as they are, and an error of our own if they stop too soon.
+
+        A frame that is not whole yet waits, so that an error never has to follow half of one.
+        """
         for event in events:
             self._notice(event)
             if isinstance(event, Fault) and event.error.code in ("upstream_truncated", "upstream_unreadable"):
-                return data + self._encoder.feed(event)
+                return whole_frames(self._held + data)[0] + self._encoder.feed(event)
+        if self.ended or not data:
+            data, self._held = self._held + data, b""
+            return data
+        data, self._held = whole_frames(self._held + data)
         return data
 
     def _notice(self, event: Event) -> None:

@@ -271,6 +271,19 @@ GEMINI: Body = {
     "labels": {"purpose": "test"},
 }
 
+# A request of which every member means something to everybody.
+BARE: dict[str, Body] = {
+    "openai_chat": {"model": "gpt-5.6", "messages": [{"role": "user", "content": "Hello"}], "stream": True},
+    "openai_responses": {"model": "gpt-5.6", "input": "Hello", "stream": True},
+    "anthropic": {
+        "model": "claude-opus-5-5",
+        "max_tokens": 100,
+        "messages": [{"role": "user", "content": "Hello"}],
+        "stream": True,
+    },
+    "gemini": {"contents": [{"role": "user", "parts": [{"text": "Hello"}]}]},
+}
+
 RICH = {"openai_chat": OPENAI_CHAT, "openai_responses": OPENAI_RESPONSES, "anthropic": ANTHROPIC, "gemini": GEMINI}
 
 
@@ -295,6 +308,7 @@ _CHAT_REPORT = {"name": "report", "schema": REPORT, "strict": True}
 # dialect -> variation -> the members that differ from the rich request
 VARIATIONS: dict[str, dict[str, Body]] = {
     "openai_chat": {
+        "bare": {},
         "as-it-is": {},
         "choice-none": {"tool_choice": "none"},
         "choice-required": {"tool_choice": "required"},
@@ -334,6 +348,7 @@ VARIATIONS: dict[str, dict[str, Body]] = {
         },
     },
     "openai_responses": {
+        "bare": {},
         "as-it-is": {},
         "choice-none": {"tool_choice": "none"},
         "choice-required": {"tool_choice": "required"},
@@ -341,9 +356,9 @@ VARIATIONS: dict[str, dict[str, Body]] = {
         "choice-allowed": {"tool_choice": {"type": "allowed_tools", "mode": "auto", "tools": _ALLOWED_RESPONSES}},
         "structured": {"text": {"format": _JSON_SCHEMA}},
         "json": {"text": {"format": {"type": "json_object"}}},
-        "plain": {"input": "Hello", "tools": None, "tool_choice": None, "parallel_tool_calls": None, "stream": True},
     },
     "anthropic": {
+        "bare": {},
         "as-it-is": {},
         "choice-none": {"tool_choice": {"type": "none"}},
         "choice-any": {"tool_choice": {"type": "any"}},
@@ -354,6 +369,7 @@ VARIATIONS: dict[str, dict[str, Body]] = {
         "plain": {"system": "You are terse.", "messages": [{"role": "user", "content": "Hello"}], "tools": None},
     },
     "gemini": {
+        "bare": {},
         "as-it-is": {},
         "choice-none": _calling("NONE"),
         "choice-any": _calling("ANY"),
@@ -373,5 +389,7 @@ VARIATIONS: dict[str, dict[str, Body]] = {
 
 def request(dialect: str, variation: str) -> Body:
     """The rich request of a dialect, varied; a member that is varied to None is left out."""
+    if variation == "bare":
+        return BARE[dialect]
     body = {**RICH[dialect], **VARIATIONS[dialect][variation]}
     return {key: value for key, value in body.items() if value is not None}

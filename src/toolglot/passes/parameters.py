@@ -35,6 +35,9 @@ DEFAULTS: dict[str, Any] = {
 }
 """What every API does when it is not told: leaving these values out changes nothing."""
 
+BOOKKEEPING = frozenset({"user", "metadata"})
+"""Labels for the vendor's own records."""
+
 
 def fit(request: Request, context: Context) -> Request:
     changes: dict[str, Any] = {}
@@ -43,7 +46,9 @@ def fit(request: Request, context: Context) -> Request:
         if value is None or value == () or name in context.can.fields:
             continue
         changes[name] = () if name == "stop" else None
-        if value == DEFAULTS.get(name):
+        if name in BOOKKEEPING:
+            context.receipt.note(name, _shown(name, value), "the target has no such parameter; no answer depends on it")
+        elif value == DEFAULTS.get(name):
             context.receipt.note(
                 name, f"{name} {value}", "the target has no such parameter; this is what it does anyway"
             )

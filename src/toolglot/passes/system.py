@@ -14,8 +14,10 @@ def fit(request: Request, context: Context) -> Request:
     """System text in place: where it may only lead, later text becomes tagged user text and is never hoisted.
 
     Hoisting would change the beginning of the prompt with every turn, and with it the prompt cache and Claude's
-    thinking blocks, which are bound to the prefix.
+    thinking blocks, which are bound to the prefix. A client of the target's own dialect knows where it may put them.
     """
+    if context.source == context.target:
+        return request
     first = leading(request)
 
     def place(message: Message, number: int) -> Message:
@@ -23,7 +25,7 @@ def fit(request: Request, context: Context) -> Request:
             if number >= first and context.can.system == "leading":
                 return _as_user(message, number, context)
             return _as_instruction(message, number, context)
-        if message.role not in KNOWN_ROLES and context.source != context.target:
+        if message.role not in KNOWN_ROLES:
             context.receipt.loss(
                 str(Place(number)), f"role {message.role}", "the target does not know it; it is a user's"
             )
@@ -49,8 +51,7 @@ def _tagged(block: Block) -> Block:
 def _as_instruction(message: Message, number: int, context: Context) -> Message:
     role = "system" if message.role == "developer" and not context.can.developer_role else message.role
     content = message.content
-    # A dialect whose own system messages hold media knows what it does.
-    if context.source != context.target and any(isinstance(block, Media) for block in content):
+    if any(isinstance(block, Media) for block in content):
         content = tuple(_text_only(block, Place(number, index), context) for index, block in enumerate(content))
     if role == message.role and content is message.content:
         return message

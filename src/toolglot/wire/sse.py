@@ -102,3 +102,14 @@ class SseReader:
 def frame(data: bytes, event: bytes = b"") -> bytes:
     """One event on the wire."""
     return b"event: %b\ndata: %b\n\n" % (event, data) if event else b"data: %b\n\n" % data
+
+
+_ENDS = (b"\n\n", b"\r\n\r\n", b"\r\r")
+
+
+def whole_frames(data: bytes) -> tuple[bytes, bytes]:
+    """The bytes up to the end of the last whole event, and the rest. What is no event stream counts as whole."""
+    if data.endswith(b"\n\n") or data[:1] in (b"[", b"{"):
+        return data, b""
+    end = max(data.rfind(mark) + len(mark) if mark in data else 0 for mark in _ENDS)
+    return data[:end], data[end:]

@@ -92,6 +92,11 @@ WAYS: dict[str, tuple[bytes, ...]] = {
         calls(call(0, ":1}", "f")),
         calls(call(1, '{"y":2}', "g", "b")),
     ),
+    "with the first name after the second call began": (
+        calls(call(0, '{"x":1}', None, "a")),
+        calls(call(1, '{"y":2}', "g", "b")),
+        calls(call(0, None, "f")),
+    ),
     "with the id late": (
         calls(call(0, '{"x"', "f")),
         calls(call(0, ":1}", None, "a")),
@@ -130,6 +135,21 @@ def test_cutting_the_bytes_changes_nothing(way: tuple[bytes, ...]) -> None:
 def test_ids_that_never_come_are_left_empty_and_two_calls_at_one_index_stay_two() -> None:
     events = decode(calls(call(0, '{"x":1}', "f")), calls(call(0, '{"y":2}', "g")), *END)
     assert called(fold(events)) == [("", "f", '{"x":1}'), ("", "g", '{"y":2}')]
+
+
+def test_a_call_whose_id_never_comes_keeps_its_place() -> None:
+    events = decode(calls(call(0, '{"x":1}', "f")), calls(call(1, '{"y":2}', "g", "b")), *END)
+    assert called(fold(events)) == [("", "f", '{"x":1}'), ("b", "g", '{"y":2}')]
+
+
+def test_text_after_a_call_whose_id_never_comes_stays_behind_it() -> None:
+    response = fold(decode(calls(call(0, "{}", "f")), chunk({"content": "so"}), *END))
+    assert [type(block) for block in response.content] == [ToolCall, Text]
+
+
+def test_two_calls_with_one_id_at_two_indices_are_two_calls() -> None:
+    events = decode(calls(call(0, '{"x":1}', "f", "a"), call(1, '{"y":2}', "g", "a")), *END)
+    assert called(fold(events)) == [("a", "f", '{"x":1}'), ("a", "g", '{"y":2}')]
 
 
 def test_a_finished_call_is_closed_before_the_next_one_opens() -> None:

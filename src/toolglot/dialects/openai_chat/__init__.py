@@ -71,7 +71,7 @@ OPENAI_CHAT = Dialect(
     models=(
         ModelRule(
             r"mistral|ministral|codestral|devstral|magistral",
-            {"id_pattern": r"[A-Za-z0-9]+", "id_length": 9},
+            {"id_pattern": r"[A-Za-z0-9]{9}", "id_length": 9},
             "Mistral wants call ids of exactly nine letters and digits",
         ),
     ),

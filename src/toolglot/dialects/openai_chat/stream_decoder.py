@@ -119,6 +119,7 @@ class ChatStreamDecoder:
         self._citations: tuple[Citation, ...] = ()
         self._calls: list[_OpenCall] = []
         self._unclosed: list[_OpenCall] = []
+        self._opened = 0  # how many of the calls have been opened
         self._by_index: dict[int, _OpenCall] = {}
         self._by_id: dict[str, _OpenCall] = {}
         self._usage: Usage | None = None
@@ -222,21 +223,29 @@ class ChatStreamDecoder:
             return
         if self._text_kind is not kind:
             self._close_text()
+            self._open_ready_calls(text_follows=True)
             self._close_whole_calls()
             self._text_kind = kind
             self._text_index = self._open(kind(text=""))
         self._events.append(Delta(self._text_index, text))
 
     def _find(self, delta: _Call, inner: _Function, kind: ToolKind) -> _OpenCall:
-        if delta.id and delta.id in self._by_id:
-            return self._by_id[delta.id]
-        index = delta.index if delta.index is not None else (-1 if delta.id or not self._calls else None)
-        call = self._calls[-1] if index is None else self._by_index.get(index)
-        if call is None or (delta.id and call.id) or self._begins_again(call, delta, inner):
+        call = self._known(delta)
+        if call is None or self._begins_again(call, delta, inner):
             call = self._new_call(kind, legacy=False)
-            if index is not None:
-                self._by_index[index] = call
+            if delta.index is not None:
+                self._by_index[delta.index] = call
         return call
+
+    def _known(self, delta: _Call) -> _OpenCall | None:
+        """The call that this delta goes on with, if any."""
+        if delta.index is None:
+            # Without an index the id decides; without an id it is the latest call's.
+            return self._by_id.get(delta.id) if delta.id else (self._calls[-1] if self._calls else None)
+        call = self._by_index.get(delta.index)
+        if call is None or not delta.id or not call.id or call.id == delta.id:
+            return call
+        return self._by_id.get(delta.id)  # another id at the same index is another call
 
     @staticmethod
     def _begins_again(call: _OpenCall, delta: _Call, inner: _Function) -> bool:
@@ -246,8 +255,9 @@ class ChatStreamDecoder:
     def _new_call(self, kind: ToolKind, legacy: bool) -> _OpenCall:
         call = _OpenCall(kind, legacy)
         self._close_text()
-        self._close_whole_calls()
         self._calls.append(call)
+        self._open_ready_calls()
+        self._close_whole_calls()
         self._unclosed.append(call)
         return call
 
@@ -269,10 +279,24 @@ class ChatStreamDecoder:
         if call.index >= 0:
             if arguments:
                 self._events.append(Delta(call.index, arguments))
-        elif call.name and call.pieces and (call.id or call.legacy):
+        else:
+            self._open_ready_calls()
+
+    def _open_ready_calls(self, text_follows: bool = False) -> None:
+        """Open what is ready, in the order in which the calls began.
+
+        The latest call waits until its id has come and its arguments begin; one behind which another block has begun
+        waits for its name alone.
+        """
+        while self._opened < len(self._calls):
+            call = self._calls[self._opened]
+            is_last = self._opened == len(self._calls) - 1 and not text_follows
+            if not call.name or (is_last and not (call.pieces and (call.id or call.legacy))):
+                return
             self._open_call(call)
 
     def _open_call(self, call: _OpenCall) -> None:
+        self._opened += 1
         native = {NAME: {"$legacy": True}} if call.legacy else {}
         call.index = self._open(ToolCall(id=call.id, name=call.name, kind=call.kind, native=native))
         if text := "".join(call.pieces):
@@ -306,14 +330,13 @@ class ChatStreamDecoder:
 
     def _end(self) -> None:
         self._close_text()
-        for call in self._calls:
-            if call.index < 0:
-                if not call.name:
-                    self._fault(unreadable(DecodeError("$.choices[0].delta.tool_calls", "a call without a name")))
-                    return
-                self._open_call(call)
-            if not call.closed:
-                self._close_call(call)
+        for call in self._calls[self._opened :]:
+            if not call.name:
+                self._fault(unreadable(DecodeError("$.choices[0].delta.tool_calls", "a call without a name")))
+                return
+            self._open_call(call)
+        for call in self._unclosed:
+            self._close_call(call)
         self._ended = True
         reason = FINISH.get(self._finish or "stop", "other")
         if reason == "end" and self._refused:
