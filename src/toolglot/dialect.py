@@ -102,10 +102,14 @@ class Capabilities(Struct, frozen=True, kw_only=True):
     cache_lifetimes: tuple[int, ...] = ()
     """Lifetimes of prompt-cache breakpoints in seconds, the default first; empty when there are no breakpoints."""
     cache_breakpoints: int = 0
+    cache_on_parts_only: bool = True
+    """Breakpoints may stand on text and media, not on tools, calls and results."""
 
     efforts: tuple[str, ...] = ()
     """Reasoning efforts from least to most."""
     reasoning_off: bool = True
+    reasoning_shown: bool = True
+    """The request can say whether readable reasoning is wanted back."""
     reasoning_budget: bool = False
     forced_choice_with_reasoning: bool = True
     response_formats: frozenset[str] = frozenset({"text", "json", "json_schema"})

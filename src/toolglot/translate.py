@@ -144,6 +144,8 @@ class Exchange:
         accumulator = Fold()
         for event in _through(passes, tuple(unfold(response))):
             accumulator.add(event)
+        if accumulator.fault is not None:
+            raise UpstreamError(accumulator.fault)
         restored = accumulator.response()
         return replace(restored, created=restored.created if restored.created is not None else self._created)
 

@@ -98,6 +98,7 @@ ANTHROPIC = Capabilities(
     thinking="owned",
     cache_lifetimes=(300, 3600),
     cache_breakpoints=4,
+    cache_on_parts_only=False,
     efforts=("low", "medium", "high", "max"),
     reasoning_budget=True,
     forced_choice_with_reasoning=False,

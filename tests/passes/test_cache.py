@@ -21,29 +21,37 @@ def test_breakpoints_go_with_one_line_where_the_target_has_none() -> None:
     context = to(GEMINI)
     request = cache.fit(asked(marked(), marked(300), tools=(tool(cache=Cache()),), cache=Cache()), context)
     assert (marks(request), request.cache) == ([None, None, None], None)
-    assert lines(context) == ["loss cache"]
+    assert lines(context) == ["note cache"]
 
 
 def test_the_last_breakpoints_stay() -> None:
     context = to(ANTHROPIC)
     request = cache.fit(asked(*[marked()] * 5, tools=(tool(cache=Cache()),)), context)
     assert marks(request) == [None, None, Cache(), Cache(), Cache(), Cache()]
-    assert lines(context) == ["loss cache"]
+    assert lines(context) == ["note cache"]
 
 
 @pytest.mark.parametrize(
     ("seconds", "expected"), [(None, None), (300, 1800), (3600, 43200), (1800, 1800), (90000, 43200)]
 )
 def test_a_lifetime_is_the_shortest_that_is_long_enough(seconds: int | None, expected: int | None) -> None:
-    request = cache.fit(asked(marked(seconds), tools=(tool(cache=Cache(seconds)),)), to(CHAT))
-    assert marks(request) == [Cache(expected), Cache(expected)]
+    request = cache.fit(asked(marked(seconds)), to(CHAT))
+    assert marks(request) == [Cache(expected)]
+
+
+def test_breakpoints_on_tools_calls_and_results_go_where_only_parts_may_have_them() -> None:
+    context = to(CHAT)
+    request = cache.fit(asked(marked(), answered(result("a", cache=Cache())), tools=(tool(cache=Cache()),)), context)
+    assert marks(request) == [None, Cache()]
+    assert request.messages[1].content == (result("a"),)
+    assert lines(context) == ["note tools[0].cache", "note messages[1].content[0].cache"]
 
 
 def test_a_breakpoint_for_the_whole_request_stands_on_its_last_block_elsewhere() -> None:
     context = to(CHAT)
     request = cache.fit(asked(user(), answered(result("a")), cache=Cache()), context)
     assert request.cache is None
-    assert request.messages[1].content == (result("a", cache=Cache()),)
+    assert marks(request) == [Cache()]
     assert lines(context) == ["note cache"]
 
 

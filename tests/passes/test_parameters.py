@@ -24,7 +24,7 @@ from .targets import ANTHROPIC, CHAT, RESPONSES, asked, lines, to, user
         (RESPONSES, "candidates", 3, None, "loss candidates"),
         (RESPONSES, "candidates", 1, None, "note candidates"),
         (ANTHROPIC, "verbosity", "low", None, "loss verbosity"),
-        (ANTHROPIC, "metadata", {"a": "b"}, None, "loss metadata"),
+        (ANTHROPIC, "metadata", {"a": "b"}, None, "note metadata"),
         (ANTHROPIC, "service_tier", "flex", None, "loss service_tier"),
         (RESPONSES, "max_output_tokens", 5, 16, "note max_output_tokens"),
         (ANTHROPIC, "max_output_tokens", None, 8192, "note max_output_tokens"),

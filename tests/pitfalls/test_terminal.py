@@ -65,7 +65,7 @@ ENDS = {
     "openai_chat": b'data: {"error":{',
     "openai_responses": b"event: response.failed\n",
     "anthropic": b"event: error\n",
-    "gemini": b'data: {"error":{"code":502',
+    "gemini": b'data: {"error":{"code":5',
 }
 
 

@@ -2,26 +2,31 @@
 
 from __future__ import annotations
 
-from toolglot.ir import Block, Cache, Message, Opaque, Refusal, Request, Text, Tool, ToolResult, replace
+from toolglot.ir import Block, Cache, Media, Message, Opaque, Refusal, Request, Text, Tool, ToolResult, replace
 from toolglot.passes import Context
 from toolglot.passes.blocks import Place, blocks, rewrite_blocks
 
 
 def fit(request: Request, context: Context) -> Request:
     """The last breakpoints stay, since they cover the longest prefix."""
+    if context.source == context.target:
+        return request
     can = context.can
     count = _count(request)
     if not count and request.cache is None:
         return request
     if not can.cache_lifetimes or not can.cache_breakpoints:
-        context.receipt.loss("cache", "cache breakpoints", "the target has none")
+        context.receipt.note("cache", "cache breakpoints", "the target has none; answers do not depend on them")
         return replace(_drop(request, count), cache=None)
     if request.cache is not None and "cache" not in can.fields:
         request = _on_last_block(request, request.cache, context)
         count = _count(request)
+    if can.cache_on_parts_only:
+        request = _on_parts_only(request, context)
+        count = _count(request)
     if count > can.cache_breakpoints:
         why = f"the target takes {can.cache_breakpoints}; the last ones stay"
-        context.receipt.loss("cache", f"{count} cache breakpoints", why)
+        context.receipt.note("cache", f"{count} cache breakpoints", why)
         request = _drop(request, count - can.cache_breakpoints)
     return _with_lifetimes(request, context)
 
@@ -66,10 +71,32 @@ def _on_last_block(request: Request, cache: Cache, context: Context) -> Request:
         message = request.messages[number]
         for index in range(len(message.content) - 1, -1, -1):
             block = message.content[index]
-            if isinstance(block, Text | ToolResult):
+            if isinstance(block, Text) or (isinstance(block, ToolResult) and not context.can.cache_on_parts_only):
                 context.receipt.note("cache", "a breakpoint for the whole request", "it stands on the last block")
                 return _with_block(request, number, message, index, _recache(block, cache))
+    context.receipt.note("cache", "a breakpoint for the whole request", "no block can carry it")
     return request
+
+
+def _on_parts_only(request: Request, context: Context) -> Request:
+    """Without the breakpoints on tools, calls and results; the next one on a text covers them too."""
+
+    def misplaced(where: str) -> None:
+        context.receipt.note(f"{where}.cache", "cache breakpoint", "the target has them on text and media only")
+
+    def bare(block: Block, place: Place) -> tuple[Block, ...]:
+        if _cache(block) is None or isinstance(block, Text | Media):
+            return (block,)
+        misplaced(str(place))
+        return (_recache(block, None),)
+
+    tools: list[Tool | Opaque] = []
+    for index, tool in enumerate(request.tools):
+        if isinstance(tool, Tool) and tool.cache is not None:
+            misplaced(f"tools[{index}]")
+            tool = replace(tool, cache=None)
+        tools.append(tool)
+    return rewrite_blocks(replace(request, tools=tuple(tools)), bare)
 
 
 def _with_block(request: Request, number: int, message: Message, index: int, block: Block) -> Request:

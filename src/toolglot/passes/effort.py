@@ -23,9 +23,12 @@ def fit(request: Request, context: Context) -> Request:
         report = context.receipt.note if wanted.mode == "off" else context.receipt.loss
         report("reasoning", _shown(wanted), "the target has no such parameter")
         return replace(request, reasoning=None)
+    if wanted.show is not None and not context.can.reasoning_shown:
+        context.receipt.note("reasoning.show", "whether reasoning is shown", "the target decides that itself")
+        wanted = replace(wanted, show=None)
     off = wanted.mode == "off" or wanted.effort == "none"
     fitted = _off(wanted, context) if off else _on(wanted, request, context)
-    return request if fitted == wanted else replace(request, reasoning=fitted)
+    return request if fitted == request.reasoning else replace(request, reasoning=fitted)
 
 
 def _shown(wanted: Reasoning) -> str:

@@ -19,7 +19,12 @@ def marker(media: Media, what: str) -> Text:
 
 
 def fit(request: Request, context: Context) -> Request:
-    """Every medium in a form and a place that the target takes, or a marker for it."""
+    """Every medium in a form and a place that the target takes, or a marker for it.
+
+    A client of the target's own dialect has put them where it knows that they are taken.
+    """
+    if context.source == context.target:
+        return request
     messages: list[Message] = []
     moved: list[Block] = []
     for number, message in enumerate(request.messages):

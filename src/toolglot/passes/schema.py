@@ -21,7 +21,12 @@ EMPTY: Json = {"type": "object", "properties": {}}
 
 
 def fit(request: Request, context: Context) -> Request:
-    """Parameters with an object at the root, and `strict` only where the target will take it."""
+    """Parameters with an object at the root, and `strict` only where the target will take it.
+
+    A client of the target's own dialect knows which schemas it takes.
+    """
+    if context.source == context.target:
+        return request
     tools = tuple(_fit_tool(tool, f"tools[{index}]", context) for index, tool in enumerate(request.tools))
     if all(new is old for new, old in zip(tools, request.tools, strict=True)):
         return request
@@ -31,25 +36,23 @@ def fit(request: Request, context: Context) -> Request:
 def _fit_tool(tool: Tool | Opaque, where: str, context: Context) -> Tool | Opaque:
     if isinstance(tool, Opaque) or tool.kind == "custom":
         return tool
-    if context.can.schema == "object" and not _is_fine(tool.parameters, context):
+    if context.can.schema == "object" and not _is_fine(tool.parameters):
         tool = replace(tool, parameters=_object(tool.parameters, f"{where}.parameters", context))
     if tool.strict and not context.can.strict_tools:
         context.receipt.loss(f"{where}.strict", f"strict tool {tool.name}", "the target cannot enforce a tool's schema")
         return replace(tool, strict=None)
-    if tool.strict and context.source != context.target and not _is_strict(tool.parameters):
+    if tool.strict and not _is_strict(tool.parameters):
         why = "the target's strict mode wants every property required and no others allowed"
         context.receipt.note(f"{where}.strict", f"strict tool {tool.name}", why)
         return replace(tool, strict=False)
     return tool
 
 
-def _is_fine(schema: Json, context: Context) -> bool:
+def _is_fine(schema: Json) -> bool:
     if not isinstance(schema, dict) or schema.get("type") != "object":
         return False
-    # The rest is refused by some targets only; a client that speaks the target's dialect knows which.
-    return context.source == context.target or (
-        isinstance(schema.get("properties"), dict)
-        and not any(key in schema for key in (*COMBINERS, "$ref", "not", "enum"))
+    return isinstance(schema.get("properties"), dict) and not any(
+        key in schema for key in (*COMBINERS, "$ref", "not", "enum")
     )
 
 

@@ -9,9 +9,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from toolglot.events import Close, Delta, Event, Finish, Open
-from toolglot.ir import Opaque, StopReason, ToolCall, replace
+from toolglot.errors import ApiError
+from toolglot.events import Close, Delta, Event, Fault, Finish, Open
+from toolglot.ir import Opaque, Stop, StopReason, ToolCall, replace
 from toolglot.wire import json
+
+
+def malformed(stop: Stop) -> ApiError:
+    """An answer that is a failed attempt at a call is no answer: clients may try again (litellm #40477)."""
+    told = ": ".join(part for part in (stop.raw, stop.detail) if part)
+    message = f"The model tried a tool call that its server could not read ({told or 'malformed call'})"
+    return ApiError(kind="server", status=502, code="malformed_tool_call", message=message)
 
 
 class Settler:
@@ -38,6 +46,8 @@ class Settler:
                 pieces = self._arguments.pop(index, None)
                 if pieces is not None and event.complete and json.object_of("".join(pieces)) is None:
                     return (replace(event, complete=False),)
+            case Finish(stop=stop) if stop.reason == "malformed_call" and not self._calls:
+                return (Fault(malformed(stop)),)
             case Finish(stop=stop):
                 reason = self._reason(stop.reason)
                 if reason != stop.reason:

@@ -50,6 +50,7 @@ CAPABILITIES = Capabilities(
     thinking="owned",
     cache_lifetimes=(300, 3600),
     cache_breakpoints=4,
+    cache_on_parts_only=False,
     efforts=("low", "medium", "high", "xhigh", "max"),
     reasoning_budget=True,
     forced_choice_with_reasoning=False,

@@ -55,6 +55,7 @@ OPENAI_CHAT = Dialect(
         cache_lifetimes=(1800, 43200),
         cache_breakpoints=4,
         efforts=("none", "minimal", "low", "medium", "high", "xhigh", "max"),
+        reasoning_shown=False,
         max_stop_sequences=4,
         cosmetic=frozenset(
             {
