@@ -5,15 +5,18 @@ VENV := .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 INSTALLED_DEV := $(VENV)/.installed-dev
+INSTALLED_E2E := $(VENV)/.installed-e2e
 
-.PHONY: help demo test lint format bench clean
+.PHONY: help demo test test-all lint format bench mutants clean
 
 help:
 	@echo "make demo     a worked translation in the terminal"
 	@echo "make test     lint, types and tests"
+	@echo "make test-all the same, and the official SDKs (Python and JavaScript) on what toolglot writes"
 	@echo "make lint     lint and types alone"
 	@echo "make format   rewrite the code in the project's format"
 	@echo "make bench    measure the core"
+	@echo "make mutants  break the code in 200 places and see whether the tests notice"
 	@echo "make clean    remove what make has made"
 
 $(BIN)/python:
@@ -32,11 +35,20 @@ $(INSTALLED_DEV): $(INSTALLED)
 		| $(BIN)/python -m pip install --quiet --disable-pip-version-check --requirement /dev/stdin
 	@touch $@
 
+# setup.sh changes its directory and wants an absolute path.
+$(INSTALLED_E2E): $(INSTALLED_DEV) tests/e2e/requirements.txt tests/e2e/js/package-lock.json
+	@tests/e2e/setup.sh $(CURDIR)/$(BIN)/python
+	@touch $@
+
 demo: $(INSTALLED)
 	@$(BIN)/python -m toolglot.demo
 
 test: lint
 	$(BIN)/python -m pytest
+
+# What a machine without Node or the SDKs skips, nothing may skip here.
+test-all: $(INSTALLED_E2E) lint
+	TOOLGLOT_NO_SKIPS=1 $(BIN)/python -m pytest
 
 lint: $(INSTALLED_DEV)
 	$(BIN)/ruff check .
@@ -50,5 +62,9 @@ format: $(INSTALLED_DEV)
 bench: $(INSTALLED_DEV)
 	$(BIN)/python -m bench
 
+mutants: $(INSTALLED_DEV)
+	$(BIN)/python -m tests.mutate
+
 clean:
+	rm -rf tests/e2e/js/node_modules
 	rm -rf $(VENV) dist build .mypy_cache .pytest_cache .ruff_cache .hypothesis

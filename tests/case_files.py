@@ -55,9 +55,7 @@ def compact(raw: bytes) -> bytes:
     return msgspec.json.format(raw, indent=-1)
 
 
-CASES = tuple(
-    Case(folder.parent.name, folder.name) for folder in sorted(ROOT.glob("*/*")) if folder.is_dir()
-)
+CASES = tuple(Case(folder.parent.name, folder.name) for folder in sorted(ROOT.glob("*/*")) if folder.is_dir())
 KINDS = ("request", "response", "stream", "error")
 
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import json
-from typing import Any
+from typing import Any, Literal
 
 from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
@@ -23,6 +24,7 @@ from toolglot.ir import (
     ResponseFormat,
     Source,
     Stop,
+    StopReason,
     Text,
     Thinking,
     Tool,
@@ -199,7 +201,8 @@ def conversations(
         messages.append(Message(role=draw(st.sampled_from(["system", "developer"])), content=(draw(plain_text),)))
     messages.append(Message(role="user", content=(draw(plain_text), *draw(st.lists(images, max_size=1)))))
     for turn in range(draw(st.integers(0, 3))):
-        if offered and draw(st.integers(0, 3)):
+        uses_tools = bool(offered) and draw(st.sampled_from([True, True, True, False]))
+        if uses_tools:
             messages += draw(tool_turns(offered, call_ids, turn))
         else:
             messages.append(Message(role="assistant", content=(draw(plain_text),)))
@@ -244,7 +247,8 @@ awkward_messages = st.one_of(
 
 @st.composite
 def tool_choices(draw: st.DrawFn, offered: tuple[Tool, ...]) -> ToolChoice:
-    mode = draw(st.sampled_from(["auto", "none", "required"]))
+    modes: tuple[Literal["auto", "none", "required"], ...] = ("auto", "none", "required")
+    mode = draw(st.sampled_from(modes))
     few = draw(st.lists(st.sampled_from([tool.name for tool in offered]), max_size=2, unique=True))
     return ToolChoice(mode=mode, names=tuple(few) if mode != "none" else ())
 
@@ -340,13 +344,13 @@ def responses(draw: st.DrawFn, name: SearchStrategy[str] = legal_names) -> Respo
         *draw(st.lists(plain_text, max_size=1)),
         *calls,
     )
-    ends = ["tool_calls", "length"] if calls else ["end", "length", "filtered", "stop_sequence"]
+    ends: list[StopReason] = ["tool_calls", "length"] if calls else ["end", "length", "filtered", "stop_sequence"]
     return Response(
         id="resp_1",
         model="some-model",
         created=1_700_000_000,
         content=content,
-        stop=Stop(draw(st.sampled_from(ends))),  # type: ignore[arg-type]
+        stop=Stop(draw(st.sampled_from(ends))),
         usage=draw(st.none() | usages),
     )
 
@@ -366,7 +370,7 @@ def _pieces(draw: st.DrawFn, event: Event) -> list[Event]:
         return [event]
     cuts = sorted(draw(st.sets(st.integers(1, max(1, len(event.text) - 1)), max_size=3)))
     bounds = [0, *(cut for cut in cuts if cut < len(event.text)), len(event.text)]
-    return [Delta(event.index, event.text[low:high]) for low, high in zip(bounds, bounds[1:], strict=False)]
+    return [Delta(event.index, event.text[low:high]) for low, high in itertools.pairwise(bounds)]
 
 
 def _interleaved(draw: st.DrawFn, events: list[Event]) -> list[Event]:

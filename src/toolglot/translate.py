@@ -16,7 +16,7 @@ from typing import Protocol
 from toolglot.dialect import Capabilities, Dialect, capabilities
 from toolglot.dialects import find
 from toolglot.errors import ApiError, DecodeError, HttpError, LossError, UpstreamError, unreadable
-from toolglot.events import Delta, Event, Fault, Finish, Fold, Open, unfold
+from toolglot.events import Delta, Event, Fault, Finish, Fold, Open, Start, unfold
 from toolglot.ir import Refusal, Request, Response, Text, Thinking, Usage, replace
 from toolglot.passes import Context, RequestPass
 from toolglot.passes.carry import Carrier
@@ -27,7 +27,7 @@ from toolglot.passes.sequence import Sequencer
 from toolglot.passes.settle import Settler
 from toolglot.receipt import Receipt
 from toolglot.wire import json
-from toolglot.wire.sse import whole_frames
+from toolglot.wire.sse import end_of_frames
 
 
 class EventPass(Protocol):
@@ -203,7 +203,8 @@ class StreamTranslation:
         self.usage: Usage | None = None
         self.fault: ApiError | None = None
         self.ended = False
-        self._held = b""
+        self._held = bytearray()  # of a forwarded frame whose end has not come
+        self._framed = True
 
     def feed(self, data: bytes) -> bytes:
         """The client's bytes for these bytes of the upstream."""
@@ -220,7 +221,7 @@ class StreamTranslation:
         if self.ended:
             return b""
         events = self._decoder.close()
-        return self._forward(b"", events) if self._verbatim else self._translate(events)
+        return self._forward(b"", events, last=True) if self._verbatim else self._translate(events)
 
     def fail(self, error: ApiError) -> bytes:
         """The upstream has failed in a way that its bytes do not tell (a reset, a timeout)."""
@@ -268,20 +269,27 @@ class StreamTranslation:
         self._notice(event)
         return encoded
 
-    def _forward(self, data: bytes, events: Iterable[Event]) -> bytes:
+    def _forward(self, data: bytes, events: Iterable[Event], *, last: bool = False) -> bytes:
         """The same dialect on both sides: the bytes as they are, and an error of our own if they stop too soon.
 
         A frame that is not whole yet waits, so that an error never has to follow half of one.
         """
+        searched = max(len(self._held) - 3, 0)  # the longest end of a frame is four bytes
+        self._held += data
+        # Gemini can also stream one JSON array, which has no frames to wait for.
+        self._framed = self._framed and not (searched == 0 and self._held.startswith(b"["))
+        end = end_of_frames(self._held, searched) if self._framed else len(self._held)
         for event in events:
             self._notice(event)
+            if isinstance(event, Start):
+                self._encoder.feed(event)  # an error of our own must have the id of the response it ends
             if isinstance(event, Fault) and event.error.code in ("upstream_truncated", "upstream_unreadable"):
-                return whole_frames(self._held + data)[0] + self._encoder.feed(event)
-        if self.ended or not data:
-            data, self._held = self._held + data, b""
-            return data
-        data, self._held = whole_frames(self._held + data)
-        return data
+                return bytes(self._held[:end]) + self._encoder.feed(event)
+        if last or self.ended:
+            end = len(self._held)
+        whole = bytes(self._held[:end])
+        del self._held[:end]
+        return whole
 
     def _notice(self, event: Event) -> None:
         if isinstance(event, Finish):

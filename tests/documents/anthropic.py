@@ -33,7 +33,13 @@ citations = st.lists(
     st.sampled_from(
         [
             {"type": "web_search_result_location", "url": "https://a.b", "title": "A", "cited_text": "x"},
-            {"type": "char_location", "cited_text": "x", "document_index": 0, "start_char_index": 0, "end_char_index": 1},
+            {
+                "type": "char_location",
+                "cited_text": "x",
+                "document_index": 0,
+                "start_char_index": 0,
+                "end_char_index": 1,
+            },
             {"type": "novel_location", "x": 1},
         ]
     ),
@@ -182,13 +188,17 @@ responses = record(
     {"container": objects, "stop_details": record({"type": st.just("refusal")}, {"explanation": texts})},
 )
 
-_FIELD = {"text": ("text_delta", "text"), "thinking": ("thinking_delta", "thinking"), "call": ("input_json_delta", "partial_json")}
+_FIELD = {
+    "text": ("text_delta", "text"),
+    "thinking": ("thinking_delta", "thinking"),
+    "call": ("input_json_delta", "partial_json"),
+}
 
 
 def write_stream(answer: list[Spoken]) -> str:
     message = {"id": "msg_1", "type": "message", "role": "assistant", "model": "claude-x", "content": []}
     usage = {"input_tokens": 40, "cache_read_input_tokens": 10, "output_tokens": 1}
-    end = {"stop_reason": None, "stop_sequence": None}
+    end: dict[str, str | None] = {"stop_reason": None, "stop_sequence": None}
     written = named_event("message_start", {"message": {**message, **end, "usage": usage}}) + named_event("ping", {})
     for index, block in enumerate(answer):
         kind, field = _FIELD[block.kind]
@@ -207,7 +217,9 @@ def write_stream(answer: list[Spoken]) -> str:
 def _start(block: Spoken, index: int) -> dict[str, Any]:
     if block.kind == "call":
         return {"type": "tool_use", "id": f"toolu_{index}", "name": block.name, "input": {}}
-    return {"type": "text", "text": ""} if block.kind == "text" else {"type": "thinking", "thinking": "", "signature": ""}
+    return (
+        {"type": "text", "text": ""} if block.kind == "text" else {"type": "thinking", "thinking": "", "signature": ""}
+    )
 
 
 streams = answers().map(write_stream)

@@ -25,7 +25,9 @@ from tests.documents.shared import (
 )
 from tests.strategies import arguments, broken_arguments, ids, names
 
-breakpoints = record({"mode": st.just("explicit")}, {"ttl": st.sampled_from(["30m", "12h"])}, nulls=False, unknown=False)
+breakpoints = record(
+    {"mode": st.just("explicit")}, {"ttl": st.sampled_from(["30m", "12h"])}, nulls=False, unknown=False
+)
 text_parts = tagged("text", {"text": texts}, {"prompt_cache_breakpoint": breakpoints})
 image_parts = tagged(
     "image_url",
@@ -118,7 +120,10 @@ choices: st.SearchStrategy[Any] = st.one_of(
     st.builds(
         lambda mode, few: {
             "type": "allowed_tools",
-            "allowed_tools": {"mode": mode, "tools": [{"type": "function", "function": {"name": name}} for name in few]},
+            "allowed_tools": {
+                "mode": mode,
+                "tools": [{"type": "function", "function": {"name": name}} for name in few],
+            },
         },
         st.sampled_from(["auto", "required"]),
         st.lists(names, min_size=1, max_size=3, unique=True),

@@ -24,7 +24,7 @@ from tests.documents.shared import (
 )
 from tests.strategies import arguments, broken_arguments, ids, names
 
-annotations = st.lists(
+url_annotations = st.lists(
     st.sampled_from(
         [
             {"type": "url_citation", "url": "https://a.b", "title": "A", "start_index": 0, "end_index": 1},
@@ -53,7 +53,7 @@ input_files = tagged(
         "filename": st.just("a.pdf"),
     },
 )
-output_texts = tagged("output_text", {"text": texts}, {"annotations": annotations, "logprobs": st.just([])})
+output_texts = tagged("output_text", {"text": texts}, {"annotations": url_annotations, "logprobs": st.just([])})
 refusals = tagged("refusal", {"refusal": texts})
 
 item_ids: dict[str, st.SearchStrategy[Any]] = {"id": words, "status": st.sampled_from(["completed", "incomplete"])}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from collections.abc import Mapping
 from typing import Any, NamedTuple
@@ -57,7 +58,7 @@ class Spoken(NamedTuple):
 
 def _cut(text: str, cuts: list[int]) -> tuple[str, ...]:
     bounds = [0, *sorted({cut for cut in cuts if 0 < cut < len(text)}), len(text)]
-    return tuple(text[low:high] for low, high in zip(bounds, bounds[1:], strict=False) if low < high)
+    return tuple(text[low:high] for low, high in itertools.pairwise(bounds) if low < high)
 
 
 pieces = st.builds(_cut, texts, st.lists(st.integers(1, 20), max_size=3))

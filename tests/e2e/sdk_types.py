@@ -141,7 +141,8 @@ def _snake_case(value: Any, annotation: Any, path: str) -> Iterator[str]:
         for key, item in value.items():
             yield from _snake_case(item, members[1], f"{path}.{key}")
     elif isinstance(value, dict) and isinstance(annotation, type) and issubclass(annotation, BaseModel):
-        fields = {field.alias or name: field for name, field in annotation.model_fields.items()}
+        model: Any = annotation
+        fields = {field.alias or name: field for name, field in model.model_fields.items()}
         for key, item in value.items():
             if key in fields:
                 yield from _snake_case(item, fields[key].annotation, f"{path}.{key}")

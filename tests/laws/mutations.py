@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import itertools
 from typing import Any
 
 from hypothesis import strategies as st
@@ -108,4 +109,4 @@ SNIPPETS = (
 def cuttings(draw: st.DrawFn, data: bytes) -> list[bytes]:
     """The bytes in chunks, cut anywhere."""
     bounds = [0, *sorted(draw(st.sets(st.integers(0, len(data)), max_size=12))), len(data)]
-    return [data[low:high] for low, high in zip(bounds, bounds[1:], strict=False)]
+    return [data[low:high] for low, high in itertools.pairwise(bounds)]

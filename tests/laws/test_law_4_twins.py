@@ -54,7 +54,9 @@ def test_a_stream_says_what_the_response_said(dialect: str, response: Response) 
     streamed = folded(read_events(dialect, [write_events(dialect, unfold(response))]))
     wanted, got = spoken(response.content), spoken(streamed.content)
     if dialect == "gemini":  # it has calls without ids; the restoring pass gives them one
-        wanted["calls"] = [(got_call[0], *call[1:]) for got_call, call in zip(got["calls"], wanted["calls"], strict=True)]
+        wanted["calls"] = [
+            (got_call[0], *call[1:]) for got_call, call in zip(got["calls"], wanted["calls"], strict=True)
+        ]
     assert got == wanted
 
 

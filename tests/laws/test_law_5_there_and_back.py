@@ -55,15 +55,17 @@ def there_and_back(client: str, upstream: str, asked: Request) -> Request:
     return DIALECTS[client].decode_request(DIALECTS[client].encode_request(back.rewrite(heard), back.receipt))
 
 
-def shape(request: Request) -> list[Any]:
+def shape(request: Request) -> list[tuple[str, int]]:
     """Calls and results with their ids replaced by the order of their first use: who answers whom."""
     numbers: dict[str, int] = {}
-    return [
-        (type(block).__name__, numbers.setdefault(getattr(block, "id", None) or getattr(block, "call_id", ""), len(numbers)))
-        for message in request.messages
-        for block in message.content
-        if isinstance(block, ToolCall | ToolResult)
-    ]
+    found: list[tuple[str, int]] = []
+    for message in request.messages:
+        for block in message.content:
+            if isinstance(block, ToolCall):
+                found.append(("call", numbers.setdefault(block.id, len(numbers))))
+            elif isinstance(block, ToolResult):
+                found.append(("result", numbers.setdefault(block.call_id, len(numbers))))
+    return found
 
 
 @pytest.mark.parametrize(("client", "upstream"), PAIRS)
@@ -88,7 +90,9 @@ def test_any_names_and_ids_keep_who_answers_whom(client: str, upstream: str, req
     asked = as_heard(client, request)
     again = there_and_back(client, upstream, asked)
     assert shape(again) == shape(_with_ids(asked))
-    assert [meaning(call.arguments) for call in calls_in(again)] == [meaning(call.arguments) for call in calls_in(asked)]
+    assert [meaning(call.arguments) for call in calls_in(again)] == [
+        meaning(call.arguments) for call in calls_in(asked)
+    ]
 
 
 def _with_ids(request: Request) -> Request:
@@ -126,9 +130,7 @@ def answered(draw: st.DrawFn, exchange: Exchange) -> Response:
 
 @pytest.mark.parametrize(("client", "upstream"), FOREIGN_PAIRS)
 @given(data=st.data())
-def test_calls_come_back_under_the_names_that_the_client_gave(
-    client: str, upstream: str, data: st.DataObject
-) -> None:
+def test_calls_come_back_under_the_names_that_the_client_gave(client: str, upstream: str, data: st.DataObject) -> None:
     asked = as_heard(client, data.draw(tool_requests(names, legal_ids)))
     exchange = Exchange(client, upstream)
     sent = exchange.rewrite(asked)

@@ -35,7 +35,9 @@ def sent_members(client: str, upstream: str, request: Request) -> dict[str, byte
 def turn_ends(messages: tuple[Message, ...]) -> list[int]:
     """Where the history ends and the model is to speak: before each assistant message, and at the end."""
     ends = [
-        index for index, message in enumerate(messages) if message.role == "assistant" and index and _answered(messages, index)
+        index
+        for index, message in enumerate(messages)
+        if message.role == "assistant" and index and _answered(messages, index)
     ]
     return [*ends, len(messages)]
 

@@ -139,7 +139,9 @@ PROBES = (
     Probe("content", in_user(Media(kind="audio", source=Source("base64", NEEDLE, "audio/wav"))), (NEEDLE,)),
     Probe("content", in_user(Media(kind="video", source=Source("base64", NEEDLE, "video/mp4"))), (NEEDLE,)),
     Probe("content", in_user(Media(kind="document", source=Source("base64", NEEDLE, "application/pdf"))), (NEEDLE,)),
-    Probe("content", in_user(Media(kind="document", source=Source("text", NEEDLE, "text/plain"))), (NEEDLE, "bjMzZGwz")),
+    Probe(
+        "content", in_user(Media(kind="document", source=Source("text", NEEDLE, "text/plain"))), (NEEDLE, "bjMzZGwz")
+    ),
     Probe(
         "content",
         in_user(Media(kind="document", source=Source("base64", "JVBERi0=", "application/pdf"), name=NEEDLE)),
@@ -211,7 +213,9 @@ class Silence:
 
     def members(self) -> list[str]:
         silent = [path for path in paths(self.document) if path and self._vanishes(path)]
-        return [f"{self.case.name}: {'.'.join(map(str, path))} = {str(at(self.document, path))[:60]}" for path in silent]
+        return [
+            f"{self.case.name}: {'.'.join(map(str, path))} = {str(at(self.document, path))[:60]}" for path in silent
+        ]
 
     def _vanishes(self, path: Path) -> bool:
         value, key = at(self.document, path), path[-1]

@@ -259,7 +259,7 @@ def test_no_content_beside_calls_is_no_content(target: str, content: Any) -> Non
     if target == "anthropic":
         assert [block["type"] for block in encoded["messages"][1]["content"]] == ["tool_use"]
     if target == "gemini":
-        assert [list(part)[0] for part in encoded["contents"][1]["parts"]] == ["functionCall"]
+        assert [next(iter(part)) for part in encoded["contents"][1]["parts"]] == ["functionCall"]
 
 
 def test_no_empty_text_block_reaches_claude() -> None:
@@ -279,5 +279,9 @@ def test_a_result_without_content_is_an_empty_result(target: str) -> None:
     document = anthropic_result(None)
     del document["messages"][2]["content"][0]["content"]
     encoded = json.dumps(ask("anthropic", target, document))
-    marks = {"openai_chat": '"tool_call_id": "a"', "openai_responses": '"function_call_output"', "gemini": '"functionResponse"'}
+    marks = {
+        "openai_chat": '"tool_call_id": "a"',
+        "openai_responses": '"function_call_output"',
+        "gemini": '"functionResponse"',
+    }
     assert marks[target] in encoded

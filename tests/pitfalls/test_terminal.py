@@ -10,10 +10,10 @@ from tests.exchanges import FOREIGN_PAIRS, NAMES, calls_of, check, folded, read_
 from tests.laws.measure import seconds
 from tests.pitfalls.wires import (
     added,
+    answer,
     anthropic,
     anthropic_blocks,
     anthropic_stop,
-    answer,
     call,
     calls,
     chat,
@@ -43,7 +43,10 @@ def test_stop_beside_a_call_is_a_tool_stop() -> None:
     """bifrost #6123: the upstream says `stop`, the client hears `end_turn`, and the agent never runs the tool."""
     assert anthropic_stop(to("anthropic", "openai_chat", chat(ONE_CALL, finish="stop"))) == "tool_use"
     whole = chat_response(
-        {"content": None, "tool_calls": [{"id": "a", "type": "function", "function": {"name": "f", "arguments": "{}"}}]},
+        {
+            "content": None,
+            "tool_calls": [{"id": "a", "type": "function", "function": {"name": "f", "arguments": "{}"}}],
+        },
         "stop",
     )
     assert answer("anthropic", "openai_chat", whole)["stop_reason"] == "tool_use"
@@ -58,7 +61,10 @@ def test_a_call_does_not_mask_a_cut_or_a_filter(finish: str, wanted: str) -> Non
 def test_a_tool_stop_without_a_call_is_an_ordinary_end() -> None:
     """opencode2api PR #27: `tool_calls` with no call leaves the client waiting for nothing."""
     assert anthropic_stop(to("anthropic", "openai_chat", chat({"content": "Done."}))) == "end_turn"
-    assert answer("anthropic", "openai_chat", chat_response({"content": "Done."}, "tool_calls"))["stop_reason"] == "end_turn"
+    assert (
+        answer("anthropic", "openai_chat", chat_response({"content": "Done."}, "tool_calls"))["stop_reason"]
+        == "end_turn"
+    )
 
 
 ENDS = {
@@ -98,7 +104,9 @@ def test_no_message_stop_follows_an_error() -> None:
 )
 def test_an_error_inside_a_200_stream_is_an_error(error: dict[str, object]) -> None:
     """SHTUCodeProxy PR #4: vLLM answers 200 and sends `{"object": "error"}` or `{"detail": …}` as an event."""
-    written = relay("anthropic", "openai_chat", [chat({"content": "Half"}, finish=None, done=False) + data_frame(error)])
+    written = relay(
+        "anthropic", "openai_chat", [chat({"content": "Half"}, finish=None, done=False) + data_frame(error)]
+    )
     last = frames(written)[-1]
     assert last["type"] == "error"
     assert "Out of memory" in last["error"]["message"]
@@ -142,7 +150,9 @@ def test_broken_arguments_are_never_written_as_a_valid_object() -> None:
 def test_a_malformed_call_of_gemini_is_not_an_empty_success(client: str, reason: str) -> None:
     """litellm #40477: an empty 200 made agents retry for ever without a reason."""
     chunk = {
-        "candidates": [{"content": {}, "finishReason": reason, "finishMessage": "Malformed function call: f(", "index": 0}]
+        "candidates": [
+            {"content": {}, "finishReason": reason, "finishMessage": "Malformed function call: f(", "index": 0}
+        ]
     }
     written = relay(client, "gemini", [data_frame(chunk)])
     assert reason.encode() in written or b"Malformed function call" in written or b"malformed" in written.lower()
@@ -172,7 +182,11 @@ def test_a_keepalive_is_a_whole_frame_that_clients_ignore(dialect: str) -> None:
 def _either(dialect: str) -> bytes:
     if dialect != "openai_chat":
         return chat(ONE_CALL)
-    return anthropic(opened(0, type="text", text=""), added(0, type="text_delta", text="Hi."), {"type": "content_block_stop", "index": 0})
+    return anthropic(
+        opened(0, type="text", text=""),
+        added(0, type="text_delta", text="Hi."),
+        {"type": "content_block_stop", "index": 0},
+    )
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,9 @@ from toolglot.translate import Exchange
 Json = Any
 
 
-def chat(*deltas: Mapping[str, Json], finish: str | None = "tool_calls", usage: Json = None, done: bool = True) -> bytes:
+def chat(
+    *deltas: Mapping[str, Json], finish: str | None = "tool_calls", usage: Json = None, done: bool = True
+) -> bytes:
     """A Chat Completions stream of these deltas."""
     base = {"id": "chatcmpl-1", "object": "chat.completion.chunk", "created": 1, "model": "m"}
     chunks = [{**base, "choices": [{"index": 0, "delta": delta, "finish_reason": None}]} for delta in deltas]
@@ -51,7 +53,11 @@ def anthropic(*events: Mapping[str, Json], stop: str | None = "tool_use") -> byt
     written += b"".join(map(named_frame, events))
     if stop is None:
         return written
-    end = {"type": "message_delta", "delta": {"stop_reason": stop, "stop_sequence": None}, "usage": {"output_tokens": 9}}
+    end = {
+        "type": "message_delta",
+        "delta": {"stop_reason": stop, "stop_sequence": None},
+        "usage": {"output_tokens": 9},
+    }
     return written + named_frame(end) + named_frame({"type": "message_stop"})
 
 
@@ -88,7 +94,10 @@ def gemini(*parts: list[Json], finish: str | None = "STOP", **more: Json) -> byt
 def frames(stream: bytes) -> list[Json]:
     """The JSON of every frame that a client gets."""
     payloads = [
-        line.removeprefix(b"data: ") for block in stream.split(b"\n\n") for line in block.split(b"\n") if b"data: " in line
+        line.removeprefix(b"data: ")
+        for block in stream.split(b"\n\n")
+        for line in block.split(b"\n")
+        if b"data: " in line
     ]
     return [json.loads(payload) for payload in payloads if payload != b"[DONE]"]
 

@@ -107,9 +107,6 @@ def frame(data: bytes, event: bytes = b"") -> bytes:
 _ENDS = (b"\n\n", b"\r\n\r\n", b"\r\r")
 
 
-def whole_frames(data: bytes) -> tuple[bytes, bytes]:
-    """The bytes up to the end of the last whole event, and the rest. What is no event stream counts as whole."""
-    if data.endswith(b"\n\n") or data[:1] in (b"[", b"{"):
-        return data, b""
-    end = max(data.rfind(mark) + len(mark) if mark in data else 0 for mark in _ENDS)
-    return data[:end], data[end:]
+def end_of_frames(data: bytearray, start: int) -> int:
+    """Where the last whole event ends that ends after `start`, else 0."""
+    return max(data.rfind(mark, start) + len(mark) if data.find(mark, start) >= 0 else 0 for mark in _ENDS)

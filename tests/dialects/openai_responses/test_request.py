@@ -477,18 +477,10 @@ def test_a_message_of_several_blocks_becomes_items_in_order() -> None:
         ),
     )
     assert items(assistant, results) == [
-        {
-            "type": "message",
-            "role": "assistant",
-            "content": [{"type": "output_text", "text": "before", "annotations": []}],
-        },
+        {"type": "message", "role": "assistant", "content": "before"},
         {"type": "function_call", "call_id": "a", "name": "f", "arguments": "{}"},
         {"type": "custom_tool_call", "call_id": "b", "name": "exec", "namespace": "ns", "input": "x"},
-        {
-            "type": "message",
-            "role": "assistant",
-            "content": [{"type": "output_text", "text": "after", "annotations": []}],
-        },
+        {"type": "message", "role": "assistant", "content": "after"},
         {"type": "function_call_output", "call_id": "a", "output": "fine"},
         {"type": "custom_tool_call_output", "call_id": "b", "output": ""},
         {

@@ -59,7 +59,7 @@ def encode_thinking(request: Request, receipt: Receipt) -> dict[str, Any] | None
     if reasoning is None:
         return None
     came_as = native_of(reasoning, NAME).get("$thinking")
-    if came_as is not None and _MODES.get(came_as) == reasoning.mode:
+    if came_as is not None and _MODES.get(came_as) == reasoning.mode and _fits(came_as, reasoning):
         return _as_it_came(reasoning)
     if reasoning.mode == "off" or (reasoning.mode is None and reasoning.effort == "none"):
         return {"type": "disabled"}
@@ -71,6 +71,11 @@ def encode_thinking(request: Request, receipt: Receipt) -> dict[str, Any] | None
     if reasoning.show is not None:
         wire["display"] = _DISPLAYS[reasoning.show]
     return wire
+
+
+def _fits(came_as: str, reasoning: Reasoning) -> bool:
+    """A budget goes with `enabled` and nothing else; passes may have traded it for an effort, or the other way."""
+    return (came_as == "enabled") == (reasoning.budget_tokens is not None)
 
 
 def _as_it_came(reasoning: Reasoning) -> dict[str, Any] | None:

@@ -71,6 +71,11 @@ OPENAI_CHAT = Dialect(
     ),
     models=(
         ModelRule(
+            r"(^|/)(gpt-(?!oss)|chatgpt|o[1-9](-|$))",
+            {"thinking": "none"},
+            "OpenAI's own server has no field for reasoning; its imitators do",
+        ),
+        ModelRule(
             r"mistral|ministral|codestral|devstral|magistral",
             {"id_pattern": r"[A-Za-z0-9]{9}", "id_length": 9},
             "Mistral wants call ids of exactly nine letters and digits",

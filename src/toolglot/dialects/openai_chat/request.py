@@ -83,7 +83,8 @@ def decode_request(data: bytes) -> Request:
         "max": limit_name if limit is not None else None,
         "user": user_name if fields["user"] is not None else None,
         "stop": one_stop or None,
-        "stream": False if fields["stream"] is False else None,
+        # Also True: that this dialect has spoken is how the encoder knows whether to ask for usage on its own.
+        "stream": fields["stream"],
         "no_tools": empty_tools or None,
         "no_parallel": True if legacy and parallel is None else None,
         "no_model": True if not fields["model"] else None,

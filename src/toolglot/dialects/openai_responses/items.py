@@ -166,11 +166,22 @@ def encode_message(message: Message, where: str, receipt: Receipt) -> list[dict[
     items: list[dict[str, Any]] = []
     for group in groups:
         block, path = group[0]
-        if is_part(block):
+        if _is_foreign_speech(message, group):
+            items += [_encode_speech(part) for part, _ in group if isinstance(part, Text)]
+        elif is_part(block):
             items.append(_encode_input_message(message, group, alone=len(groups) == 1, receipt=receipt))
         elif (item := _encode_input_block(block, path, receipt)) is not None:
             items.append(item)
     return items
+
+
+def _is_foreign_speech(message: Message, group: Group) -> bool:
+    """Words of an assistant that did not come from this API: `output_text` stands only in items that have its ids."""
+    return message.role == "assistant" and not message.native.get(NAME) and all(is_plain(block) for block, _ in group)
+
+
+def _encode_speech(block: Text) -> dict[str, Any]:
+    return {"type": "message", "role": "assistant", "content": block.text}
 
 
 def _encode_input_message(message: Message, group: Group, *, alone: bool, receipt: Receipt) -> dict[str, Any]:

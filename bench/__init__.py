@@ -1,0 +1,1 @@
+"""How long the core takes: `python -m bench`."""
