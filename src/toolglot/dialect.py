@@ -111,6 +111,7 @@ class Capabilities(Struct, frozen=True, kw_only=True):
     reasoning_shown: bool = True
     """The request can say whether readable reasoning is wanted back."""
     reasoning_budget: bool = False
+    reasoning_with_tools: bool = True
     forced_choice_with_reasoning: bool = True
     response_formats: frozenset[str] = frozenset({"text", "json", "json_schema"})
     max_stop_sequences: int | None = None

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from toolglot.dialect import Capabilities
-from toolglot.ir import Reasoning, replace
+from toolglot.ir import Reasoning, Tool, replace
 from toolglot.passes import effort
 
 from .targets import ANTHROPIC, BUDGET_ONLY, CHAT, GEMINI, asked, lines, to, user
@@ -53,3 +53,26 @@ def test_reasoning_is_a_loss_where_there_is_no_word_for_it() -> None:
 def test_a_new_effort_of_the_targets_own_dialect_rides_along() -> None:
     request = asked(user(), reasoning=Reasoning(effort="ultra"))
     assert effort.fit(request, to(CHAT, source="openai_chat")) is request
+
+
+@pytest.mark.parametrize(
+    ("wanted", "told"),
+    [(None, ["note reasoning"]), (Reasoning(effort="high"), ["loss reasoning"]), (Reasoning(mode="off"), [])],
+)
+def test_a_model_that_takes_tools_only_without_reasoning_is_told_not_to_reason(
+    wanted: Reasoning | None, told: list[str]
+) -> None:
+    context = to(replace(CHAT, reasoning_with_tools=False))
+    request = effort.fit(asked(user(), tools=(Tool(name="f"),), reasoning=wanted), context)
+    assert request.reasoning is not None
+    assert request.reasoning.mode == "off"
+    assert lines(context) == told
+    without_tools = effort.fit(asked(user(), reasoning=wanted), to(replace(CHAT, reasoning_with_tools=False)))
+    assert without_tools.reasoning == wanted
+
+
+def test_a_target_that_shows_reasoning_as_it_likes_is_not_told() -> None:
+    context = to(replace(CHAT, reasoning_shown=False))
+    request = effort.fit(asked(user(), reasoning=Reasoning(effort="high", show=True)), context)
+    assert request.reasoning == Reasoning(effort="high")
+    assert lines(context) == ["note reasoning.show"]

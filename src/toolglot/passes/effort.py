@@ -17,6 +17,8 @@ SMALLEST_BUDGET = 1024
 
 def fit(request: Request, context: Context) -> Request:
     wanted = request.reasoning
+    if not context.can.reasoning_with_tools and request.tools and context.source != context.target:
+        return _without_reasoning(request, context)
     if wanted is None:
         return request
     if "reasoning" not in context.can.fields:
@@ -29,6 +31,16 @@ def fit(request: Request, context: Context) -> Request:
     off = wanted.mode == "off" or wanted.effort == "none"
     fitted = _off(wanted, context) if off else _on(wanted, request, context)
     return request if fitted == request.reasoning else replace(request, reasoning=fitted)
+
+
+def _without_reasoning(request: Request, context: Context) -> Request:
+    """The target refuses function tools unless it is told not to reason, also when nobody asked it to."""
+    wanted = request.reasoning
+    if wanted is not None and wanted.mode == "off" and wanted.effort in (None, "none"):
+        return request
+    tell = context.receipt.note if wanted is None else context.receipt.loss
+    tell("reasoning", "reasoning", "this model takes function tools here only without reasoning")
+    return replace(request, reasoning=Reasoning(mode="off", effort="none"))
 
 
 def _shown(wanted: Reasoning) -> str:

@@ -76,6 +76,11 @@ OPENAI_CHAT = Dialect(
             "OpenAI's own server has no field for reasoning; its imitators do",
         ),
         ModelRule(
+            r"(^|/)gpt-(5\.([4-9]|\d\d)|[6-9]|\d\d)",
+            {"reasoning_with_tools": False},
+            "From GPT-5.4 on, Chat Completions refuses function tools unless reasoning_effort is none (litellm #34569)",
+        ),
+        ModelRule(
             r"mistral|ministral|codestral|devstral|magistral",
             {"id_pattern": r"[A-Za-z0-9]{9}", "id_length": 9},
             "Mistral wants call ids of exactly nine letters and digits",
