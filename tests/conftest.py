@@ -11,5 +11,5 @@ settings.register_profile(
     max_examples=30,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.large_base_example],
 )
-settings.register_profile("deep", parent=settings.get_profile("ci"), derandomize=False, max_examples=1000)
+settings.register_profile("deep", parent=settings.get_profile("ci"), derandomize=False, max_examples=300)
 settings.load_profile("ci")

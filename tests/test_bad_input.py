@@ -27,10 +27,10 @@ def decoder(dialect: str, kind: str) -> Decode:
 
 def refusal(decode: Decode, raw: bytes) -> DecodeError:
     """The error that these bytes are refused with."""
-    start = time.perf_counter()
+    start = time.process_time()
     with pytest.raises(DecodeError) as caught:
         decode(raw)
-    assert time.perf_counter() - start < LIMIT_SECONDS
+    assert time.process_time() - start < LIMIT_SECONDS
     assert caught.value.where.startswith("$")
     assert len(str(caught.value)) < 2000
     return caught.value
@@ -198,9 +198,9 @@ def test_a_string_of_fifty_megabytes_is_refused_at_once(dialect: str, kind: str)
 @both_kinds
 @every_dialect
 def test_a_string_of_twenty_megabytes_is_taken(dialect: str, kind: str) -> None:
-    start = time.perf_counter()
+    start = time.process_time()
     decoder(dialect, kind)(with_text(dialect, kind, b"\\n\\u00e9 text" * 1_600_000))
-    assert time.perf_counter() - start < LIMIT_SECONDS
+    assert time.process_time() - start < LIMIT_SECONDS
 
 
 @every_dialect
@@ -209,9 +209,9 @@ def test_a_hundred_thousand_small_messages_are_no_trouble(dialect: str) -> None:
     case = next(case for case in cases_with("request", dialect) if case.name == "tool_round_trip")
     message = case.value("request")[dialect_record.history_key][0]
     raw = json.dumps({"model": "m", dialect_record.history_key: [message] * 100_000, "max_tokens": 1}).encode()
-    start = time.perf_counter()
+    start = time.process_time()
     dialect_record.decode_request(raw)
-    assert time.perf_counter() - start < LIMIT_SECONDS
+    assert time.process_time() - start < LIMIT_SECONDS
 
 
 def whole_stream(dialect: str) -> bytes:
@@ -219,9 +219,9 @@ def whole_stream(dialect: str) -> bytes:
 
 
 def is_a_fault(dialect: str, stream: bytes) -> Event:
-    start = time.perf_counter()
+    start = time.process_time()
     events = read_events(dialect, [stream])
-    assert time.perf_counter() - start < LIMIT_SECONDS
+    assert time.process_time() - start < LIMIT_SECONDS
     check(events)
     assert isinstance(events[-1], Fault)
     for client in NAMES:

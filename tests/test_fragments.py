@@ -55,11 +55,7 @@ HISTORIES: dict[str, Any] = {
             {"type": "message", "role": "user", "content": [{"type": "input_text", "text": "Umbrella?"}]},
             {"type": "function_call", "call_id": "call_1", "name": "weather", "arguments": ARGUMENTS},
             {"type": "function_call_output", "call_id": "call_1", "output": "Rain."},
-            {
-                "type": "message",
-                "role": "assistant",
-                "content": [{"type": "output_text", "text": "Yes.", "annotations": []}],
-            },
+            {"type": "message", "role": "assistant", "content": "Yes."},
         ],
     },
     "anthropic": {
@@ -99,8 +95,8 @@ HISTORIES: dict[str, Any] = {
 }
 
 
-# What Responses alone writes out: that a tool is not strict, that a text has no annotations.
-SAID_BY_RESPONSES: tuple[tuple[str, Any], ...] = (("strict", False), ("annotations", []))
+# What Responses alone writes out: that a tool is not strict.
+SAID_BY_RESPONSES: tuple[tuple[str, Any], ...] = (("strict", False),)
 
 
 def plain(value: Any) -> Any:

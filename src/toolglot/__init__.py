@@ -24,7 +24,17 @@ from toolglot.api import (
 )
 from toolglot.dialect import Capabilities, Dialect
 from toolglot.dialects import DIALECTS
-from toolglot.errors import ApiError, DecodeError, HttpError, LossError, StreamError, ToolglotError, UpstreamError
+from toolglot.errors import (
+    ApiError,
+    DecodeError,
+    HttpError,
+    LossError,
+    StreamError,
+    ToolglotError,
+    UnknownDialectError,
+    UpstreamDecodeError,
+    UpstreamError,
+)
 from toolglot.events import fold, unfold
 from toolglot.fragments import translate_messages, translate_tools
 from toolglot.receipt import Loss, Receipt
@@ -49,6 +59,8 @@ __all__ = [
     "Translated",
     "TranslatedAsyncStream",
     "TranslatedStream",
+    "UnknownDialectError",
+    "UpstreamDecodeError",
     "UpstreamError",
     "fold",
     "read_response",

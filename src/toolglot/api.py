@@ -18,7 +18,7 @@ from toolglot.errors import HttpError
 from toolglot.events import Event
 from toolglot.ir import Response
 from toolglot.receipt import Receipt
-from toolglot.translate import Exchange, StreamTranslation
+from toolglot.translate import Document, Exchange, StreamTranslation
 from toolglot.wire import json
 
 
@@ -31,6 +31,11 @@ class Translated(Struct, frozen=True):
     def json(self) -> Any:
         """The data as Python values."""
         return json.decode_frame(self.data)
+
+
+def _chunks(source: bytes | str | Iterable[bytes]) -> Iterable[bytes]:
+    """A stream that is given whole is one chunk."""
+    return (json.to_bytes(source),) if isinstance(source, bytes | str) else source
 
 
 class TranslatedStream:
@@ -65,14 +70,8 @@ class TranslatedAsyncStream:
             yield last
 
 
-def _bytes(data: bytes | str | Mapping[str, Any]) -> bytes:
-    if isinstance(data, str):
-        return data.encode("utf-8", "surrogatepass")
-    return data if isinstance(data, bytes) else json.encode(data)
-
-
 def translate_request(
-    data: bytes | str | Mapping[str, Any],
+    data: Document,
     source: Dialect | str,
     target: Dialect | str,
     *,
@@ -85,24 +84,24 @@ def translate_request(
     `model` and `stream` override what the request says; Gemini has them in the URL, not in the body.
     """
     exchange = Exchange(source, target, strict=strict)
-    encoded = exchange.request(_bytes(data), model=model, stream=stream)
+    encoded = exchange.request(data, model=model, stream=stream)
     return Translated(encoded, exchange.receipt)
 
 
 def translate_response(
-    data: bytes | str | Mapping[str, Any], source: Dialect | str, target: Dialect | str, *, strict: bool = False
+    data: Document, source: Dialect | str, target: Dialect | str, *, strict: bool = False
 ) -> Translated:
     """A whole response in the source's dialect, as a response in the target's."""
     exchange = Exchange(target, source, strict=strict)
-    return Translated(exchange.response(_bytes(data)), exchange.receipt)
+    return Translated(exchange.response(data), exchange.receipt)
 
 
 def translate_stream(
-    chunks: Iterable[bytes], source: Dialect | str, target: Dialect | str, *, strict: bool = False
+    chunks: bytes | str | Iterable[bytes], source: Dialect | str, target: Dialect | str, *, strict: bool = False
 ) -> TranslatedStream:
     """A streamed response in the source's dialect, cut into chunks anywhere, as one in the target's."""
     exchange = Exchange(target, source, strict=strict)
-    return TranslatedStream(exchange.stream(), exchange.receipt, chunks)
+    return TranslatedStream(exchange.stream(), exchange.receipt, _chunks(chunks))
 
 
 def translate_stream_async(
@@ -114,20 +113,20 @@ def translate_stream_async(
 
 
 def translate_error(
-    status: int, headers: Mapping[str, str], body: bytes, source: Dialect | str, target: Dialect | str
+    status: int, headers: Mapping[str, str], body: Document, source: Dialect | str, target: Dialect | str
 ) -> HttpError:
     """An HTTP error in the source's dialect, as one in the target's."""
     return Exchange(target, source).error(status, headers, body)
 
 
-def read_stream(chunks: Iterable[bytes], dialect: Dialect | str) -> Iterator[Event]:
+def read_stream(chunks: bytes | str | Iterable[bytes], dialect: Dialect | str) -> Iterator[Event]:
     """The events of a streamed response, as they come. `fold` adds them up to a `Response`."""
     decoder = find(dialect).stream_decoder(Receipt())
-    for chunk in chunks:
+    for chunk in _chunks(chunks):
         yield from decoder.feed(chunk)
     yield from decoder.close()
 
 
-def read_response(data: bytes | str | Mapping[str, Any], dialect: Dialect | str) -> Response:
+def read_response(data: Document, dialect: Dialect | str) -> Response:
     """A whole response in nobody's dialect."""
-    return find(dialect).decode_response(_bytes(data))
+    return find(dialect).decode_response(json.to_bytes(data))

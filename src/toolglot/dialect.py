@@ -122,6 +122,8 @@ class Capabilities(Struct, frozen=True, kw_only=True):
 
     cosmetic: frozenset[str] = frozenset()
     """Native keys of this dialect that mean nothing to any other: leaving them behind is no loss."""
+    containers: frozenset[str] = frozenset()
+    """Native keys that hold what is left of an object of the wire: receipts name what is in them."""
 
 
 class ModelRule(Struct, frozen=True):

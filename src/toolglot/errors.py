@@ -5,7 +5,9 @@ Values: an `ApiError` is an API's error in nobody's dialect; each dialect reads 
 Exceptions, and whose fault each is::
 
     ToolglotError
+    ├── UnknownDialectError   there is no dialect of that name                               (the caller's)
     ├── DecodeError     the bytes are not what the dialect allows; `where` says which part   (the sender's)
+    │   └── UpstreamDecodeError   the same of an answer                                      (the upstream's)
     ├── LossError       strict mode met a loss; `receipt` tells all of them                  (nobody's: a refusal)
     ├── UpstreamError   a whole response turned out to be an error; `error` tells which      (the upstream's)
     └── StreamError     events came in an order that the grammar forbids                     (ours, or a lint finding)
@@ -118,6 +120,22 @@ class DecodeError(ToolglotError):
         super().__init__(f"{where}: {what}")
         self.where = where
         self.what = what
+
+
+class UpstreamDecodeError(DecodeError):
+    """What the upstream answered with does not mean anything in its dialect."""
+
+
+class UnknownDialectError(ToolglotError, KeyError):
+    """There is no dialect of this name."""
+
+    def __init__(self, name: str, known: tuple[str, ...]) -> None:
+        super().__init__(name)
+        self.name = name
+        self.known = known
+
+    def __str__(self) -> str:
+        return f"there is no dialect {self.name!r}; there are {', '.join(self.known)}"
 
 
 class LossError(ToolglotError):

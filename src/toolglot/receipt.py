@@ -25,7 +25,9 @@ class Loss(Struct, frozen=True):
     severity: Severity = "loss"
 
     def __str__(self) -> str:
-        return f"{self.severity}: {self.where}: {self.what}: {self.why}"
+        # A field that is named by its path need not be named again.
+        what = "" if self.where.endswith(self.what) else f" {self.what}:"
+        return f"{self.severity}: {self.where}:{what} {self.why}"
 
 
 class Receipt:

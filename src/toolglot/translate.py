@@ -11,11 +11,11 @@ anything to change, the bytes go through as they are, but for the model's name.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Protocol
+from typing import Any, Protocol, TypeAlias
 
 from toolglot.dialect import Capabilities, Dialect, capabilities
 from toolglot.dialects import find
-from toolglot.errors import ApiError, DecodeError, HttpError, LossError, UpstreamError, unreadable
+from toolglot.errors import ApiError, DecodeError, HttpError, LossError, UpstreamDecodeError, UpstreamError, unreadable
 from toolglot.events import Delta, Event, Fault, Finish, Fold, Open, Start, unfold
 from toolglot.ir import Refusal, Request, Response, Text, Thinking, Usage, replace
 from toolglot.passes import Context, RequestPass
@@ -28,6 +28,9 @@ from toolglot.passes.settle import Settler
 from toolglot.receipt import Receipt
 from toolglot.wire import json
 from toolglot.wire.sse import end_of_frames
+
+Document: TypeAlias = bytes | str | Mapping[str, Any]
+"""A JSON document: its bytes, its text, or what it says as Python values."""
 
 
 class EventPass(Protocol):
@@ -84,22 +87,33 @@ class Exchange:
             can=self._can or capabilities(self.upstream, model),
             receipt=self.receipt,
             cosmetic=self.client.can.cosmetic,
+            containers=self.client.can.containers,
             slot=self.client.state_slot,
         )
 
-    def request(self, data: bytes, *, model: str | None = None, stream: bool | None = None) -> bytes:
+    @property
+    def path(self) -> str:
+        """Where the rewritten request is posted, below the upstream's base URL."""
+        if self.sent is None:
+            raise ValueError("the path is known once there is a request")
+        return self.upstream.path(self.sent)
+
+    def request(self, data: Document, *, model: str | None = None, stream: bool | None = None) -> bytes:
         """The upstream's request. `model` and `stream` are for dialects that have them in the URL.
 
         Raises:
             DecodeError: the data is not a request of the client's dialect.
             LossError: strict, and something would be lost.
         """
+        data = json.to_bytes(data)
         asked = self.client.decode_request(data)
         if model is not None:
             asked = replace(asked, model=model)
         if stream is not None:
             asked = replace(asked, stream=stream)
         sent = self.rewrite(asked)
+        if not sent.model:
+            self.receipt.loss("model", "no model", "a request needs one; tell the exchange or the request which")
         if self.verbatim:
             return self._forward(data, sent)
         encoded = self.upstream.encode_request(sent, self.receipt)
@@ -120,20 +134,24 @@ class Exchange:
     def _forward(self, data: bytes, sent: Request) -> bytes:
         """The client's bytes, with the upstream's name of the model where the dialect has it in the body."""
         if self.asked is None or sent.model == self.asked.model or self.upstream.model_in_path:
-            return bytes(data)
-        return json.replace_member(bytes(data), "model", sent.model)
+            return data
+        return json.replace_member(data, "model", sent.model)
 
-    def response(self, data: bytes) -> bytes:
+    def response(self, data: Document) -> bytes:
         """The client's response.
 
         Raises:
-            DecodeError: the data is not a response of the upstream's dialect.
+            UpstreamDecodeError: the data is not a response of the upstream's dialect.
             UpstreamError: it is an error where a response should be.
             LossError: strict, and something would be lost.
         """
-        response = self.upstream.decode_response(data)
+        data = json.to_bytes(data)
+        try:
+            response = self.upstream.decode_response(data)
+        except DecodeError as error:
+            raise UpstreamDecodeError(error.where, error.what) from None
         if self.verbatim:
-            return bytes(data)
+            return data
         encoded = self.client.encode_response(self.restore(response), self.asked, self.receipt)
         self._refuse_losses()
         return encoded
@@ -153,15 +171,17 @@ class Exchange:
         """A translator for the upstream's stream of bytes."""
         return StreamTranslation(self)
 
-    def error(self, status: int, headers: Mapping[str, str], body: bytes) -> HttpError:
+    def error(self, status: int, headers: Mapping[str, str], body: Document) -> HttpError:
         """The client's form of an error that the upstream answered with."""
-        return self.client.encode_error(self.upstream.decode_error(status, headers, body))
+        return self.client.encode_error(self.upstream.decode_error(status, headers, json.to_bytes(body)))
 
     def refusal(self, error: DecodeError | LossError | UpstreamError) -> HttpError:
         """The client's form of an error that this exchange raised."""
         match error:
             case UpstreamError(error=api_error):
                 return self.client.encode_error(api_error)
+            case UpstreamDecodeError():
+                return self.client.encode_error(unreadable(error))
             case DecodeError(where=where):
                 return self.client.encode_error(ApiError(kind="bad_request", message=str(error), param=where))
             case LossError():
@@ -171,7 +191,7 @@ class Exchange:
         carrier = Carrier(
             self.client.name, self.client.state_slot, self.upstream.name, self.upstream.state_slot, self.receipt
         )
-        reporter = Reporter(self.client.name, self.upstream.can.cosmetic, self.receipt)
+        reporter = Reporter(self.client.name, self.upstream.can, self.receipt)
         return Settler(), Sequencer(), reporter, Restorer(self._context, self.client.can), carrier
 
     def _refuse_losses(self) -> None:

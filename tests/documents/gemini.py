@@ -1,4 +1,4 @@
-"""Requests, responses and streams as clients and servers of Gemini write them: camelCase, and snake_case in requests."""
+"""Requests, responses and streams as clients and servers of Gemini write them."""
 
 from __future__ import annotations
 

@@ -195,20 +195,26 @@ DEFAULTS: set[tuple[str, Any]] = {
 """What the other side assumes anyhow."""
 
 
-def translated(case: Case, target: str, document: Any) -> tuple[bytes, set[str]]:
+def request_to(case: Case, target: str, document: Any) -> tuple[bytes, set[str]]:
     model = MODELS.get(case.dialect) if DIALECTS[case.dialect].model_in_path else None
     exchange = Exchange(case.dialect, target, model=MODELS.get(target))
     encoded = exchange.request(wire(document), model=model)
     return encoded, {str(line) for line in exchange.receipt}
 
 
-class Silence:
-    """Which members of a request vanish: without them, neither the bytes nor the receipt are others."""
+def response_to(case: Case, target: str, document: Any) -> tuple[bytes, set[str]]:
+    exchange = Exchange(target, case.dialect)
+    return exchange.response(wire(document)), {str(line) for line in exchange.receipt}
 
-    def __init__(self, case: Case, target: str) -> None:
+
+class Silence:
+    """Which members of a document vanish: without them, neither the bytes nor the receipt are others."""
+
+    def __init__(self, case: Case, target: str, kind: str) -> None:
         self.case, self.target = case, target
-        self.document = case.value("request")
-        self.encoded, self.lines = translated(case, target, self.document)
+        self.document = case.value(kind)
+        self.translated = request_to if kind == "request" else response_to
+        self.encoded, self.lines = self.translated(case, target, self.document)
         self.told: set[Path] = set()
 
     def members(self) -> list[str]:
@@ -229,7 +235,7 @@ class Silence:
         if any(path[:length] in self.told for length in range(1, len(path))) or self._stands_there(value):
             return False
         try:
-            encoded, lines = translated(self.case, self.target, without(self.document, path))
+            encoded, lines = self.translated(self.case, self.target, without(self.document, path))
         except DecodeError:
             return False  # nothing can be said without it
         if self.lines - lines:
@@ -243,7 +249,23 @@ class Silence:
 
 @pytest.mark.parametrize(("source", "target"), FOREIGN_PAIRS)
 def test_no_member_of_a_request_vanishes_in_silence(source: str, target: str) -> None:
-    silent = [line for case in cases_with("request", source) for line in Silence(case, target).members()]
+    silent = [line for case in cases_with("request", source) for line in Silence(case, target, "request").members()]
+    assert not silent, "\n".join(silent)
+
+
+# A response repeats what was asked and adds up its own numbers; why it stopped shows in what it holds.
+REPEATED = ("created", "temperature", "top_p", "tool_choice", "total_tokens", "finish", "stop_reason", "_details = {")
+NOTHING = (" = 0", " = ", "{'a': None}", "{'safetyRatings': []}")
+
+
+@pytest.mark.parametrize(("source", "target"), FOREIGN_PAIRS)
+def test_no_member_of_a_response_vanishes_in_silence(source: str, target: str) -> None:
+    silent = [
+        line
+        for case in cases_with("response", source)
+        for line in Silence(case, target, "response").members()
+        if not any(word in line for word in REPEATED) and not line.endswith(NOTHING)
+    ]
     assert not silent, "\n".join(silent)
 
 

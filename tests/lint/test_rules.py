@@ -208,7 +208,7 @@ def test_every_wire_rule_is_broken_by_some_test() -> None:
 
 def test_a_breach_reads_as_one_line_with_rule_event_and_excerpt() -> None:
     (breach,) = lint("gemini", [_GEMINI + DONE])
-    assert str(breach) == "event 4: no-done: there is no `data: [DONE]`: data: [DONE]"
+    assert str(breach) == "event 4: no-done: `data: [DONE]` must not be there: data: [DONE]"
 
 
 def test_arguments_that_the_output_limit_cut_are_no_breach() -> None:

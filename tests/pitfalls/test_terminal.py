@@ -1,4 +1,4 @@
-"""Pitfalls of how an answer ends: lying stop reasons, cut streams, errors inside a 200, keep-alives, bytes cut anywhere."""
+"""Pitfalls of how an answer ends: lying stop reasons, cut streams, errors inside a 200, bytes cut anywhere."""
 
 from __future__ import annotations
 

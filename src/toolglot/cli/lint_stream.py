@@ -6,12 +6,13 @@ from pathlib import Path
 
 import click
 
-from toolglot.cli.parameters import chunks, dialect_option, input_file
+from toolglot.cli.parameters import chunks, counted, dialect_option, input_file
 from toolglot.lint import RULES, lint
+from toolglot.lint.report import split
 
 
-@click.command("lint-stream")
-@dialect_option("--dialect", "dialect", "The dialect of the stream.")
+@click.command("lint-stream", short_help="Check a recorded stream against its protocol.")
+@dialect_option("--dialect", "dialect", "The dialect of the stream")
 @click.option("--rules", is_flag=True, help="List the rules of the dialect and read nothing.")
 @input_file
 @click.pass_context
@@ -19,14 +20,16 @@ def lint_stream(context: click.Context, file: Path, dialect: str, rules: bool) -
     """Check the recorded stream in FILE, or standard input, against its protocol.
 
     Every breach is a line: the number of the event, the rule, what it says, and an excerpt. Exit status: 0 sound,
-    1 breaches.
+    1 breaches, 2 the input cannot be read.
     """
     if rules:
         for rule, sentence in RULES[dialect].items():
             click.echo(f"{rule}: {sentence}")
         return
-    breaches = lint(dialect, chunks(file))
+    recording = b"".join(chunks(file))
+    breaches = lint(dialect, [recording])
     for breach in breaches:
         click.echo(str(breach))
     if breaches:
         context.exit(1)
+    click.echo(f"no breach in {counted(len(split(recording)), 'event')}", err=True)

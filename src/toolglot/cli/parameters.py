@@ -10,8 +10,10 @@ from pathlib import Path
 from typing import Any, NoReturn, TypeAlias, cast
 
 import click
+from click.shell_completion import CompletionItem
 
 from toolglot.dialects import DIALECTS
+from toolglot.lint.report import visible
 from toolglot.tools.mcp import NAME as MCP
 
 UNREADABLE = 2
@@ -29,7 +31,19 @@ def _dialect_option(names: tuple[str, ...], flag: str, parameter: str, what: str
             raise click.BadParameter(f"there is no dialect {value!r}; there are {', '.join(names)}")
         return name
 
-    return click.option(flag, parameter, metavar="DIALECT", required=True, callback=convert, help=what)
+    def complete(context: click.Context, option: click.Parameter, incomplete: str) -> list[CompletionItem]:
+        begun = incomplete.lower().replace("-", "_")
+        return [CompletionItem(name) for name in names if name.startswith(begun)]
+
+    return click.option(
+        flag,
+        parameter,
+        metavar="DIALECT",
+        required=True,
+        callback=convert,
+        shell_complete=complete,
+        help=f"{what}: {', '.join(names)}.",
+    )
 
 
 def dialect_option(flag: str, parameter: str, what: str) -> Decorator:
@@ -59,6 +73,16 @@ def chunks(path: Path) -> Iterator[bytes]:
 
 def refuse(path: Path, why: str) -> NoReturn:
     """Ends the program: the input cannot be read, and here is what and where."""
-    place = "<stdin>" if str(path) == "-" else str(path)
-    click.echo(f"toolglot: {place}: {' '.join(why.split())}", err=True)
+    tell(path, why)
     raise click.exceptions.Exit(UNREADABLE)
+
+
+def tell(path: Path, what: str) -> None:
+    """One line on standard error about this file."""
+    place = "<stdin>" if str(path) == "-" else str(path)
+    click.echo(f"toolglot: {visible(place)}: {visible(' '.join(what.split()))}", err=True)
+
+
+def counted(number: int, noun: str, many: str = "") -> str:
+    """`1 event`, `2 events`."""
+    return f"{number} {noun if number == 1 else many or noun + 's'}"

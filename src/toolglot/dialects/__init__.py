@@ -7,6 +7,7 @@ from toolglot.dialects.anthropic import ANTHROPIC
 from toolglot.dialects.gemini import GEMINI
 from toolglot.dialects.openai_chat import OPENAI_CHAT
 from toolglot.dialects.openai_responses import OPENAI_RESPONSES
+from toolglot.errors import UnknownDialectError
 
 DIALECTS: dict[str, Dialect] = {dialect.name: dialect for dialect in (OPENAI_CHAT, OPENAI_RESPONSES, ANTHROPIC, GEMINI)}
 
@@ -15,10 +16,11 @@ def find(dialect: Dialect | str) -> Dialect:
     """The dialect of this name.
 
     Raises:
-        KeyError: there is none.
+        UnknownDialectError: there is none.
     """
     if isinstance(dialect, Dialect):
         return dialect
-    if dialect not in DIALECTS:
-        raise KeyError(f"there is no dialect {dialect!r}; there are {', '.join(DIALECTS)}")
-    return DIALECTS[dialect]
+    name = dialect.replace("-", "_")
+    if name not in DIALECTS:
+        raise UnknownDialectError(dialect, tuple(DIALECTS))
+    return DIALECTS[name]

@@ -29,8 +29,8 @@ _CHECKS: dict[str, tuple[dict[str, str], _Check]] = {
 }
 
 _GENERIC_RULES = {
-    "grammar": "a stream is Start, blocks, then Finish or an error",
-    "meaning": "a reader of the dialect understands the stream to its end",
+    "grammar": "a stream must be Start, blocks, then Finish or an error",
+    "meaning": "a reader of the dialect must understand the stream to its end",
 }
 
 RULES: dict[str, dict[str, str]] = {

@@ -6,18 +6,18 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from toolglot.lint.report import Frame, Report, plain
+from toolglot.lint.report import Frame, Report, is_field, plain
 
 RULES = {
-    "data-only": "every line is `data: ` with one space: no comment, no `event:`, no `id:` (google-genai fails)",
-    "no-done": "there is no `data: [DONE]`",
-    "camel-case": "keys are camelCase (others are lost in silence)",
-    "error-first": "in an error chunk `error` is the first key and `error.code` a number",
-    "finish": "a candidate has a finishReason, or promptFeedback a blockReason",
-    "finish-last": "no content follows the finishReason",
-    "args-object": "the args of a functionCall are an object",
-    "call-name": "a functionCall has a name",
-    "signature": "a thoughtSignature is base64",
+    "data-only": "every line must be `data: ` with one space: no comment, no `event:`, no `id:` (google-genai fails)",
+    "no-done": "`data: [DONE]` must not be there",
+    "camel-case": "keys must be camelCase (others are lost in silence)",
+    "error-first": "in an error chunk `error` must be the first key and `error.code` a number",
+    "finish": "a candidate must have a finishReason, or promptFeedback a blockReason",
+    "finish-last": "content must not follow the finishReason",
+    "args-object": "the args of a functionCall must be an object",
+    "call-name": "a functionCall must have a name",
+    "signature": "a thoughtSignature must be base64",
 }
 
 _FREE = ("args", "response", "labels", "partialArgs")
@@ -30,7 +30,7 @@ def check(frames: list[Frame], report: Report) -> None:
     finished: dict[Any, bool] = {}
     failed = blocked = False
     for frame in frames:
-        if not all(line.startswith(b"data: ") and not line.startswith(b"data:  ") for line in frame.lines):
+        if not all(_is_plain_data(line) for line in frame.lines if is_field(line)):
             report.breach("data-only", frame)
         if frame.data == b"[DONE]":
             report.breach("no-done", frame)
@@ -48,6 +48,10 @@ def check(frames: list[Frame], report: Report) -> None:
                 _check_candidate(candidate, finished, frame, report)
     if not failed and not blocked and not (finished and all(finished.values())):
         report.breach("finish", None)
+
+
+def _is_plain_data(line: bytes) -> bool:
+    return line.startswith(b"data: ") and not line.startswith(b"data:  ")
 
 
 def _check_error(frame: Frame, report: Report) -> None:

@@ -7,21 +7,21 @@ from typing import Any
 from toolglot.lint.report import Frame, Report, is_object
 
 RULES = {
-    "has-data": "an event has data (the SDKs read an `event:` line alone as broken JSON)",
-    "object": 'every chunk has `"object": "chat.completion.chunk"` (others are ignored)',
-    "choices": "every chunk has an array `choices`, and each choice an `index` and a `delta`",
-    "role-first": "the first delta of a choice has the role",
-    "role-once": "the role stands once (the SDK joins repeated strings)",
-    "call-index": "every part of a call has its index, a number",
-    "call-dense": "calls count up from index 0",
-    "call-order": "a call is whole before the next one begins",
-    "call-head": "the first part of a call has its id, type and name",
-    "call-once": "the id, type and name of a call stand once (the SDK joins repeated strings and fails on null)",
-    "arguments": "the arguments of a call are a JSON object when the stream finishes, unless the output limit cut it",
-    "finish-once": "every choice has one finish_reason",
-    "finish-last": "nothing is said after the finish_reason",
-    "usage-last": "usage stands in the last chunk, beside empty choices or the finish_reason",
-    "done-last": "`data: [DONE]` ends the stream",
+    "has-data": "an event must have data (the SDKs read an `event:` line alone as broken JSON)",
+    "object": 'every chunk must have `"object": "chat.completion.chunk"` (others are ignored)',
+    "choices": "every chunk must have an array `choices`, and each choice an `index` and a `delta`",
+    "role-first": "the first delta of a choice must have the role",
+    "role-once": "the role must stand once (the SDK joins repeated strings)",
+    "call-index": "every part of a call must have its index, a number",
+    "call-dense": "calls must count up from index 0",
+    "call-order": "a call must be whole before the next one begins",
+    "call-head": "the first part of a call must have its id, type and name",
+    "call-once": "the id, type and name of a call must stand once (the SDK joins repeated strings and fails on null)",
+    "arguments": "the arguments of a call must be a JSON object in the end, unless the output limit cut it",
+    "finish-once": "every choice must have one finish_reason",
+    "finish-last": "content must not follow the finish_reason",
+    "usage-last": "usage must stand in the last chunk, beside empty choices or the finish_reason",
+    "done-last": "`data: [DONE]` must end the stream",
 }
 
 _PARTS = {"function": "arguments", "custom": "input"}

@@ -13,21 +13,21 @@ from msgspec import Struct
 from toolglot.lint.report import Frame, Report, is_object, plain
 
 RULES = {
-    "event-line": "an `event:` line, where there is one, names the type of the data",
-    "created-first": "response.created comes first, once",
-    "sequence": "sequence_number counts up by one",
-    "response-id": "the response has one id",
-    "item-added": "an item is added once, in the order of output_index from 0, with an id",
-    "item-known": "an event belongs to an item that was added and is not done, by output_index and item_id",
-    "item-same": "an item keeps its type, id and call_id",
-    "item-done": "every item that was added is done, once",
-    "part-added": "text belongs to a content part that was added",
-    "call-id": "every call has a call_id of its own",
-    "agree": "the deltas, the done event and the item say the same",
-    "arguments": "the arguments of a call are a JSON object when it is done, unless the output limit cut it",
-    "output": "the final response's output is the items that are done",
-    "terminal": "response.completed, .incomplete or .failed ends the stream",
-    "nothing-after": "nothing follows the end, no `data: [DONE]` either",
+    "event-line": "an `event:` line, where there is one, must name the type of the data",
+    "created-first": "response.created must come first, once",
+    "sequence": "sequence_number must count up by one",
+    "response-id": "the response must have one id",
+    "item-added": "an item must be added once, in the order of output_index from 0, with an id",
+    "item-known": "an event must belong to an item that was added and is not done, by output_index and item_id",
+    "item-same": "an item must keep its type, id and call_id",
+    "item-done": "every item that was added must be done, once",
+    "part-added": "text must belong to a content part that was added",
+    "call-id": "every call must have a call_id of its own",
+    "agree": "the deltas, the done event and the item must say the same",
+    "arguments": "the arguments of a call must be a JSON object when it is done, unless the output limit cut it",
+    "output": "the output of the final response must be the items that are done",
+    "terminal": "response.completed, .incomplete or .failed must end the stream",
+    "nothing-after": "the end must be the last event: no `data: [DONE]` follows",
 }
 
 

@@ -27,7 +27,8 @@ class Breach(Struct, frozen=True):
     excerpt: str
 
     def __str__(self) -> str:
-        return f"event {self.event}: {self.rule}: {self.message}: {self.excerpt}"
+        told = f"event {self.event}: {self.rule}: {self.message}"
+        return f"{told}: {self.excerpt}" if self.excerpt else told
 
 
 class Frame(Struct):
@@ -94,7 +95,7 @@ class Report:
     def breach(self, rule: str, frame: Frame | None, detail: str = "") -> None:
         """This event broke this rule; without one, the end of the recording did."""
         at = frame or self._last
-        message = f"{self._rules[rule]} ({detail})" if detail else self._rules[rule]
+        message = f"{self._rules[rule]} ({visible(detail)})" if detail else self._rules[rule]
         self.breaches.append(Breach(at.number, rule, message, excerpt(at)))
 
     def need(self, held: bool, rule: str, frame: Frame | None, detail: str = "") -> bool:
@@ -105,8 +106,25 @@ class Report:
 
 
 def excerpt(frame: Frame) -> str:
-    shown = b" ".join(frame.lines).decode("utf-8", "replace")
-    return shown if len(shown) <= EXCERPT else f"{shown[:EXCERPT]}…"
+    shown = b" ".join(frame.lines).decode("utf-8", "backslashreplace")
+    return visible(shown if len(shown) <= EXCERPT else f"{shown[:EXCERPT]}…")
+
+
+def visible(text: str) -> str:
+    """The text without power over a terminal: what does not print (controls, overrides of direction) is escaped."""
+    return "".join(character if character.isprintable() else _escaped(character) for character in text)
+
+
+def _escaped(character: str) -> str:
+    return character.encode("unicode_escape").decode()
+
+
+_FIELDS = frozenset({b"", b"data", b"event", b"id", b"retry"})
+
+
+def is_field(line: bytes) -> bool:
+    """Has this line a meaning in a stream? One that begins with a colon is a comment."""
+    return line.partition(b":")[0] in _FIELDS
 
 
 def plain(value: Any) -> int | str | None:
@@ -120,9 +138,10 @@ def is_object(text: str) -> bool:
 
 
 COMMON_RULES = {
-    "readable": "the data of an event is JSON",
-    "ended": "a blank line ends every event, the last one too",
-    "not-empty": "a stream holds at least one event",
+    "field": "a line must be a field (data, event, id, retry) or a comment",
+    "readable": "the data of an event must be JSON",
+    "ended": "a blank line must end every event, the last one too",
+    "not-empty": "a stream must hold at least one event",
 }
 """Rules that every dialect has."""
 
@@ -131,6 +150,8 @@ def check_common(frames: list[Frame], report: Report) -> None:
     if not frames:
         report.breach("not-empty", None)
     for frame in frames:
+        if strange := next((line for line in frame.lines if not is_field(line)), None):
+            report.breach("field", frame, strange[:EXCERPT].decode("utf-8", "backslashreplace"))
         if frame.data is not None and frame.data != b"[DONE]" and frame.value is None:
             report.breach("readable", frame, frame.unreadable)
     if frames and not frames[-1].ended:

@@ -40,6 +40,7 @@ class Context(Struct, kw_only=True):
     tools: dict[str, OriginalTool] = {}
     call_ids: set[str] = set()
     cosmetic: frozenset[str] = frozenset()
+    containers: frozenset[str] = frozenset()
     slot: str | None = None
 
 

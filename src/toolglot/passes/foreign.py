@@ -7,8 +7,9 @@ the source's `cosmetic` keys mean nothing to anybody else; reasoning state is to
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
+from toolglot.dialect import Capabilities
 from toolglot.events import Close, Delta, Event, Finish, Open, Start
 from toolglot.ir import Block, Json, Opaque, Request, Text, Thinking, Tool, replace
 from toolglot.ir import Native as NativeFields
@@ -24,41 +25,56 @@ def report(request: Request, context: Context) -> Request:
         for owner, fields in native.items():
             if owner == context.target:
                 continue
-            for key, value in fields.items():
-                if means_something(key, value, context.cosmetic):
-                    context.receipt.loss(f"{where}.{key}" if where else key, key, f"only {owner} understands it")
+            for path, key in missed(fields, context.cosmetic, context.containers):
+                context.receipt.loss(f"{where}.{path}" if where else path, key, f"only {owner} understands it")
     return request
 
 
-def means_something(key: str, value: Json, cosmetic: frozenset[str]) -> bool:
-    """Would its owner miss this native field? Nulls, notes on shape and cosmetic keys nobody misses."""
-    if value is None or key.startswith("$") or key in STATE or key in cosmetic:
-        return False
-    return (
-        not isinstance(value, dict)
-        or not value
-        or any(means_something(name, inner, cosmetic) for name, inner in value.items())
-    )
+def missed(
+    fields: Mapping[str, Json], cosmetic: frozenset[str], containers: frozenset[str], path: str = ""
+) -> Iterator[tuple[str, str]]:
+    """The native fields that their owner would miss, as (path, key). Containers are told by what they contain.
+
+    Nobody misses nulls, empty things, flags that are off, notes on shape and cosmetic keys.
+    """
+    for key, value in fields.items():
+        if _says_nothing(value) or key.startswith("$") or key in STATE or key in cosmetic:
+            continue
+        if key in containers and isinstance(value, dict):
+            yield from missed(value, cosmetic, containers, f"{path}{key}.")
+        else:
+            yield f"{path}{key}", key
+
+
+def _says_nothing(value: Json) -> bool:
+    return value is None or value is False or value in ("", [], {})
 
 
 class Reporter:
     """The same for a response on its way to the client, as an event pass that changes nothing."""
 
-    __slots__ = ("_client", "_cosmetic", "_receipt")
+    __slots__ = ("_client", "_receipt", "_thinking", "_upstream")
 
-    def __init__(self, client: str, cosmetic: frozenset[str], receipt: Receipt) -> None:
+    def __init__(self, client: str, upstream: Capabilities, receipt: Receipt) -> None:
         self._client = client
-        self._cosmetic = cosmetic
+        self._upstream = upstream
         self._receipt = receipt
+        self._thinking: set[int] = set()  # what these hold, the pass that carries it tells
 
     def feed(self, event: Event) -> Sequence[Event]:
         match event:
             case Delta():
                 pass
+            case Open(index=index, block=Thinking()):
+                self._thinking.add(index)
             case Open(index=index, block=block):
                 self._report(f"content[{index}].", block.native)
+                if isinstance(block, Text):
+                    self._report_state(index, block.native)
             case Close(index=index, native=native):
-                self._report(f"content[{index}].", native)
+                if index not in self._thinking:
+                    self._report(f"content[{index}].", native)
+                    self._report_state(index, native)
             case Start(native=native) | Finish(native=native):
                 self._report("", native)
             case _:
@@ -68,9 +84,13 @@ class Reporter:
     def _report(self, where: str, native: NativeFields) -> None:
         for owner, fields in native.items():
             if owner != self._client:
-                for key, value in fields.items():
-                    if means_something(key, value, self._cosmetic):
-                        self._receipt.loss(f"{where}{key}", key, f"only {owner} understands it")
+                for path, key in missed(fields, self._upstream.cosmetic, self._upstream.containers):
+                    self._receipt.loss(f"{where}{path}", key, f"only {owner} understands it")
+
+    def _report_state(self, index: int, native: NativeFields) -> None:
+        """Gemini signs its text as well, and does not miss the signature there."""
+        if any(owner != self._client and not STATE.isdisjoint(fields) for owner, fields in native.items()):
+            self._receipt.note(f"content[{index}]", "reasoning state", "its owner does not demand it back with text")
 
 
 def _natives(request: Request) -> Iterator[tuple[str, NativeFields]]:
@@ -105,17 +125,21 @@ def remove(request: Request, context: Context) -> Request:
         kind = _type(block.value)
         # A cosmetic item's content is carried some other way: the tools that it brings stand among the tools.
         tell = context.receipt.note if kind in context.cosmetic else context.receipt.loss
-        tell(str(place), kind, f"only {block.dialect} understands it")
+        tell(str(place), kind, _strange(block.dialect))
         return ()
 
     request = rewrite_blocks(request, keep)
     tools: list[Tool | Opaque] = []
     for index, tool in enumerate(request.tools):
         if isinstance(tool, Opaque) and tool.dialect != context.target:
-            context.receipt.loss(f"tools[{index}]", _type(tool.value), f"only {tool.dialect} understands it")
+            context.receipt.loss(f"tools[{index}]", _type(tool.value), _strange(tool.dialect))
         else:
             tools.append(tool)
     return request if len(tools) == len(request.tools) else replace(request, tools=tuple(tools))
+
+
+def _strange(owner: str) -> str:
+    return f"it has no meaning that is known outside {owner}"
 
 
 def _type(value: Json) -> str:

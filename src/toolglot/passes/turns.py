@@ -122,7 +122,7 @@ def _with_edges(request: Request, context: Context) -> Request:
     messages = request.messages
     start = count_leading(request)
     speaker = messages[start].role if start < len(messages) else ""
-    if context.can.starts_with_user and speaker in ("", "assistant"):
+    if context.can.starts_with_user and speaker == "assistant":
         where = str(Place(start))
         context.receipt.loss(where, "a start without the user", "the target wants one; a message was put in front")
         messages = (*messages[:start], Message(role="user", content=(Text(text=BEGIN),)), *messages[start:])

@@ -15,7 +15,7 @@ _HEAD = re.compile(r'\s*\{\s*"input"\s*:\s*"')
 _HEAD_SO_FAR = re.compile(r'\s*(\{\s*("(i(n(p(u(t("(\s*(:\s*("?))?)?)?)?)?)?)?)?)?)?\Z')
 # What may stand whole before the end of a piece: everything but an escape that is cut, or the first of two surrogates.
 _CUT_ESCAPE = re.compile(r"(\\u[dD][89abAB][0-9a-fA-F]{2})?\\(u[0-9a-fA-F]{0,3})?\Z|\\u[dD][89abAB][0-9a-fA-F]{2}\Z")
-_STRING_END = re.compile(r'(?:[^"\\]|\\.)*?(?=")', re.DOTALL)
+_STRING_END = re.compile(r'[^"\\]*+(?:\\.[^"\\]*+)*+(?=")', re.DOTALL)
 
 
 class InputUnwrapper:

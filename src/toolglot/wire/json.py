@@ -8,6 +8,7 @@ event of a stream, where speed counts and a duplicate key is not worth a second 
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from typing import Any, TypeVar
 
 import msgspec
@@ -30,19 +31,26 @@ def encode_text(value: Any) -> str:
     return encode(value).decode()
 
 
+def to_bytes(data: bytes | str | Mapping[str, Any]) -> bytes:
+    """A document given as bytes, as text or as parsed JSON, as bytes."""
+    if isinstance(data, str):
+        return data.encode("utf-8", "surrogatepass")
+    return encode(data) if isinstance(data, Mapping) else bytes(data)
+
+
 def decode(data: bytes | str, limit: int = MAX_DOCUMENT_BYTES) -> Any:
     """The value of a whole JSON document.
 
     Raises:
         DecodeError: it is not JSON, or not JSON that one can rely on.
     """
-    raw = data.encode("utf-8", "surrogatepass") if isinstance(data, str) else bytes(data)
+    raw = to_bytes(data)
     if len(raw) > limit:
         raise DecodeError("$", f"the document has {len(raw)} bytes, more than the limit of {limit}")
     value = decode_frame(raw)
-    # A compact document without duplicate keys encodes to its own length again. Only when it does not is the slow
-    # scan needed: the lengths also differ through whitespace and escapes.
-    if len(encode(value)) != len(raw):
+    # A compact document without duplicate keys encodes to the same bytes again. Only when it does not is the slow
+    # scan needed: bytes also differ through whitespace, escapes and the spelling of numbers.
+    if encode(value) != raw:
         _refuse_duplicate_keys(raw)
     return value
 
@@ -76,6 +84,8 @@ def explain(raw: bytes, error: Exception) -> DecodeError:
     except UnicodeDecodeError as invalid:
         return DecodeError(path_at(raw, invalid.start), f"invalid UTF-8 at byte {invalid.start}")
     message = str(error)
+    if message.partition(" - ")[0].endswith("out of range"):
+        return DecodeError(path_at(raw, _number_out_of_range(raw)), "a number that is out of range")
     if at := _AT.search(message):
         return DecodeError(at[1], message[: at.start()])
     # The parser speaks of a truncated document or an invalid pair; the reader wants to know which half stands alone.
@@ -99,7 +109,21 @@ def _lone_surrogate(raw: bytes) -> int:
     return 0
 
 
-_TOKEN = re.compile(rb'"(?:[^"\\]|\\.)*"?|[{}\[\],:]', re.DOTALL)
+_NUMBER = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"|-?\d[\d.eE+-]*', re.DOTALL)
+
+
+def _number_out_of_range(raw: bytes) -> int:
+    """Where the first number stands that no machine number can hold."""
+    for match in _NUMBER.finditer(raw):
+        try:
+            _decode_any(match[0])
+        except msgspec.DecodeError:
+            return match.start()
+    return 0
+
+
+# Possessive, so that a long string costs no memory for ways back that are never taken.
+_TOKEN = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"?|[{}\[\],:]', re.DOTALL)
 
 
 def object_of(text: str) -> msgspec.Raw | None:

@@ -47,6 +47,9 @@ def encode_citations(
             receipt.loss(f"{where}[{index}]", "citation", "it is not one that the Messages API made")
         else:
             written.append(wire)
+            if citation.start is not None or citation.end is not None:
+                span = f"characters {citation.start} to {citation.end}"
+                receipt.note(f"{where}[{index}]", span, "Messages cites for a whole text block")
     return written
 
 

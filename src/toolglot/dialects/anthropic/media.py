@@ -73,8 +73,8 @@ def encode_media(media: Media, where: str, receipt: Receipt) -> dict[str, Any] |
     if media.kind not in _DEFAULT_TYPES or (media.kind == "image" and media.source.kind == "text"):
         receipt.loss(where, f"{media.kind} by {media.source.kind}", "Messages has no block for it")
         return None
-    if media.detail is not None:
-        receipt.loss(f"{where}.detail", media.detail, "Messages has no such setting for an image")
+    if media.detail not in (None, "auto"):
+        receipt.loss(f"{where}.detail", f"detail {media.detail}", "Messages has no such setting for an image")
     wire: dict[str, Any] = {"type": media.kind, "source": _encode_source(media, where, receipt)}
     if media.name is not None and media.kind == "document":
         wire["title"] = media.name

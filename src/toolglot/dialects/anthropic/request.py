@@ -72,7 +72,9 @@ def verbatim_inputs(data: bytes) -> list[list[Raw]]:
 
 def decode_request(data: bytes) -> Request:
     body = document(data)
-    absent = missing(body, "model", "max_tokens", "messages")
+    if "messages" not in body:
+        raise DecodeError(body.at("messages"), "this array is required")
+    absent = missing(body, "model", "max_tokens")
     inputs = verbatim_inputs(data)
     messages = [
         _decode_message(message, inputs[index] if index < len(inputs) else ())

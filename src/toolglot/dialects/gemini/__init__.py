@@ -66,8 +66,12 @@ GEMINI = Dialect(
         efforts=("minimal", "low", "medium", "high"),
         reasoning_budget=True,
         max_stop_sequences=5,
+        containers=frozenset(
+            {"candidate", "functionCallingConfig", "generationConfig", "thinkingConfig", "toolConfig"}
+        ),
         cosmetic=frozenset(
             {
+                "model",
                 "role",
                 "thought",
                 "index",

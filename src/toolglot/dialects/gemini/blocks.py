@@ -306,7 +306,7 @@ def encode_media(media: Media, where: str, receipt: Receipt) -> dict[str, Any]:
     """An inlineData or fileData part."""
     source = media.source
     named: dict[str, Any] = {"displayName": media.name} if media.name is not None else {}
-    if media.detail is not None:
+    if media.detail not in (None, "auto"):
         receipt.loss(where, f"detail {media.detail}", "Gemini sets the resolution of media in another way")
     if source.kind in ("url", "file"):
         typed = {"mimeType": source.media_type} if source.media_type is not None else {}

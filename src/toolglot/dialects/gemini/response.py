@@ -20,7 +20,7 @@ from toolglot.dialects.gemini.blocks import (
 from toolglot.dialects.gemini.errors import error_in, read_error
 from toolglot.dialects.gemini.names import NAME, RESPONSE, normalize
 from toolglot.dialects.gemini.usage import decode_usage, encode_usage
-from toolglot.errors import UpstreamError
+from toolglot.errors import DecodeError, UpstreamError
 from toolglot.ir import (
     Block,
     Citation,
@@ -96,6 +96,8 @@ def decode_response(data: bytes) -> Response:
     usage = body.take("usageMetadata")
     response_id, model = filled(body, "responseId"), filled(body, "modelVersion")
     feedback = blocked_prompt(body.peek("promptFeedback"))
+    if candidates is None and body.peek("promptFeedback") is None and usage is None:
+        raise DecodeError("$.candidates", "a response needs candidates or promptFeedback")
     content: tuple[Block, ...] = ()
     stop, first, notes = feedback or Stop("other"), None, None
     if candidates:

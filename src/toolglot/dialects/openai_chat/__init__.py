@@ -57,6 +57,7 @@ OPENAI_CHAT = Dialect(
         efforts=("none", "minimal", "low", "medium", "high", "xhigh", "max"),
         reasoning_shown=False,
         max_stop_sequences=4,
+        containers=frozenset({"beside", "choice", "custom", "function", "message"}),
         cosmetic=frozenset(
             {
                 "stream_options",
@@ -65,6 +66,7 @@ OPENAI_CHAT = Dialect(
                 "prompt_cache_options",
                 "prompt_cache_retention",
                 "object",
+                "service_tier",
                 "system_fingerprint",
             }
         ),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypeGuard
 
 from toolglot.ir import Block, Cache, Citation, Media, Opaque, Refusal, Source, Text, ToolCall, native_of
 from toolglot.receipt import Receipt
@@ -11,6 +11,8 @@ from toolglot.wire.data_url import parse_data_url, write_data_url
 from toolglot.wire.reader import Reader, expected, keep, kept
 
 NAME = "openai_chat"
+# Tells an opaque entry of `tool_calls` from an opaque part of the content.
+_CALL = "$call"
 
 # prompt_cache_breakpoint.ttl <-> seconds
 _LIFETIMES = {"30m": 1800, "12h": 43200}
@@ -172,7 +174,7 @@ def _decode_call(call: Reader) -> Block:
     kind = call.peek("type")
     member = "custom" if kind == "custom" else "function"
     if kind not in (None, "", "function", "custom") or not isinstance(call.peek(member), dict):
-        return Opaque(NAME, call.rest())
+        return Opaque(NAME, {"type": kind, _CALL: call.rest()})
     if kind == member:
         call.take("type")
     inner = call.object(member)
@@ -200,8 +202,17 @@ def _noted(condition: bool) -> bool | None:
     return condition or None
 
 
-def encode_call(call: ToolCall) -> dict[str, Any]:
+def is_call(block: Block) -> TypeGuard[ToolCall | Opaque]:
+    """A call, or what else stood in `tool_calls`."""
+    if isinstance(block, Opaque):
+        return block.dialect == NAME and isinstance(block.value, dict) and _CALL in block.value
+    return isinstance(block, ToolCall)
+
+
+def encode_call(call: ToolCall | Opaque) -> dict[str, Any]:
     """One entry of `tool_calls`."""
+    if isinstance(call, Opaque):
+        return dict(call.value[_CALL])
     notes, extra = native_of(call, NAME), own(call)
     member, field = ("custom", "input") if call.kind == "custom" else ("function", "arguments")
     inner = extra.pop(member, {})

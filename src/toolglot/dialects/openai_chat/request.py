@@ -16,8 +16,10 @@ from toolglot.dialects.openai_chat.blocks import (
     decode_content,
     encode_call,
     encode_part,
+    is_call,
 )
 from toolglot.dialects.openai_chat.tools import decode_choice, decode_tools, encode_choice, encode_tools
+from toolglot.errors import DecodeError
 from toolglot.ir import (
     Block,
     Message,
@@ -49,6 +51,8 @@ def path(request: Request) -> str:
 
 def decode_request(data: bytes) -> Request:
     body = document(data)
+    if "messages" not in body:
+        raise DecodeError(body.at("messages"), "this array is required")
     messages = tuple(_decode_message(message) for message in body.objects("messages"))
     empty_tools = body.peek("tools") == []
     tools, tool_choice = decode_tools(body), decode_choice(body)
@@ -158,8 +162,10 @@ def _decode_message(message: Reader) -> Message:
     ]
     if message.peek("refusal"):
         blocks = (*blocks, Refusal(text=message.need_text("refusal"), native={NAME: {"$field": True}}))
+    no_calls = True if role == "assistant" and message.peek("tool_calls") == [] else None
     calls = decode_calls(message) if role == "assistant" else ()
-    return Message(role=role, content=(*reasoning, *blocks, *calls), native=keep(NAME, message, content=shape))
+    native = keep(NAME, message, content=shape, no_calls=no_calls)
+    return Message(role=role, content=(*reasoning, *blocks, *calls), native=native)
 
 
 def _take_content(message: Reader) -> tuple[str | None, tuple[Block, ...]]:
@@ -273,11 +279,16 @@ def _encode_plain(role: str, blocks: list[Block], message: Message, where: str, 
     notes = native_of(message, NAME)
     wire: dict[str, Any] = {"role": role}
     parts: list[Block] = []
-    calls: list[ToolCall] = []
+    calls: list[ToolCall | Opaque] = []
     for index, block in enumerate(blocks):
+        if is_call(block):
+            calls.append(block)
+            continue
         match block:
-            case ToolCall():
-                calls.append(block)
+            case Thinking(text=""):
+                receipt.loss(
+                    f"{where}.content[{index}]", "reasoning without text", "Chat Completions has no place for it"
+                )
             case Thinking(text=text):
                 field = native_of(block, NAME).get("$field", REASONING_FIELDS[0])
                 wire[field] = f"{wire[field]}\n\n{text}" if field in wire else text
@@ -292,14 +303,16 @@ def _encode_plain(role: str, blocks: list[Block], message: Message, where: str, 
         missing = None if calls or "refusal" in wire else ""
         wire["content"] = _encode_content(parts, shape, missing, where, receipt)
     _add_calls(wire, calls)
+    if notes.get("$no_calls") and not calls:
+        wire["tool_calls"] = []
     return {**wire, **kept(notes)}
 
 
-def _add_calls(wire: dict[str, Any], calls: list[ToolCall]) -> None:
+def _add_calls(wire: dict[str, Any], calls: list[ToolCall | Opaque]) -> None:
     listed: list[dict[str, Any]] = []
     for call in calls:
         notes = native_of(call, NAME)
-        if notes.get("$legacy"):
+        if isinstance(call, ToolCall) and notes.get("$legacy"):
             wire["function_call"] = {"name": call.name, "arguments": arguments_text(call), **kept(notes)}
         else:
             listed.append(encode_call(call))

@@ -12,6 +12,7 @@ from toolglot.dialects.openai_chat.blocks import (
     decode_content,
     encode_annotation,
     encode_call,
+    is_call,
 )
 from toolglot.dialects.openai_chat.request import REASONING_FIELDS, is_legacy
 from toolglot.errors import DecodeError, UpstreamError
@@ -78,7 +79,9 @@ def decode_response(data: bytes) -> Response:
         "usage": decode_usage(usage) if usage is not None else None,
     }
     native = keep(NAME, body, finish_reason=finish, index=index)
-    native.setdefault(NAME, {}).update(message=message.rest(), choice=choice.rest())
+    for name, rest in (("message", message.rest()), ("choice", choice.rest())):
+        # Where nothing is left there is nothing to tell; that nothing was left is a note on the shape.
+        native.setdefault(NAME, {})[name if rest else f"${name}"] = rest
     if others:
         native[NAME]["choices"] = others
     return Response(content=content, stop=decode_stop(finish, content), native=native, **fields)
@@ -103,7 +106,11 @@ def _decode_message(message: Reader) -> tuple[Block, ...]:
             blocks = (Thinking(text=text, native={NAME: {"$field": field}}), *blocks)
     if message.peek("refusal"):
         blocks = (*blocks, Refusal(text=message.need_text("refusal"), native={NAME: {"$field": True}}))
-    return (*blocks, *decode_calls(message))
+    no_calls = message.peek("tool_calls") == []
+    calls = decode_calls(message)
+    if no_calls:  # some servers say it; it stays with the rest
+        message.rest()["tool_calls"] = []
+    return (*blocks, *calls)
 
 
 def decode_stop(finish: str | None, content: tuple[Block, ...]) -> Stop:
@@ -164,9 +171,9 @@ def encode_response(response: Response, request: Request | None, receipt: Receip
     finish = None if legacy else notes.get("$finish_reason")
     choice = {
         "index": notes.get("$index", 0),
-        "message": {**message, **notes.get("message", {"refusal": message.get("refusal")})},
+        "message": {**message, **notes.get("message", notes.get("$message", {"refusal": message.get("refusal")}))},
         "finish_reason": finish or encode_stop(response.stop, response.content, legacy),
-        **notes.get("choice", {"logprobs": None}),
+        **notes.get("choice", notes.get("$choice", {"logprobs": None})),
     }
     own = {key: value for key, value in kept(notes).items() if key not in ("message", "choice")}
     fields: dict[str, Any] = {
@@ -185,11 +192,14 @@ def _encode_message(response: Response, legacy: bool, receipt: Receipt) -> dict[
     texts: list[str] = []
     annotations: list[dict[str, Any]] = []
     refusals: list[str] = []
-    calls: list[ToolCall] = []
+    calls: list[ToolCall | Opaque] = []
     reasoning: dict[str, list[str]] = {}
     opaque: list[Any] = []
     for index, block in enumerate(response.content):
         where = f"content[{index}]"
+        if is_call(block):
+            calls.append(block)
+            continue
         match block:
             case Text(text=text, citations=citations):
                 texts.append(text)
@@ -203,8 +213,6 @@ def _encode_message(response: Response, legacy: bool, receipt: Receipt) -> dict[
                     reasoning.setdefault(native_of(block, NAME).get("$field", REASONING_FIELDS[0]), []).append(text)
             case Refusal(text=text):
                 refusals.append(text)
-            case ToolCall():
-                calls.append(block)
             case Opaque(dialect=dialect, value=value) if dialect == NAME:
                 opaque.append(value)
             case _:
@@ -222,11 +230,13 @@ def _encode_message(response: Response, legacy: bool, receipt: Receipt) -> dict[
     return message | _encode_calls(calls, legacy, receipt)
 
 
-def _encode_calls(calls: list[ToolCall], legacy: bool, receipt: Receipt) -> dict[str, Any]:
+def _encode_calls(calls: list[ToolCall | Opaque], legacy: bool, receipt: Receipt) -> dict[str, Any]:
     if not calls:
         return {}
-    if not legacy and not native_of(calls[0], NAME).get("$legacy"):
+    first = calls[0]
+    if isinstance(first, Opaque) or not (legacy or native_of(first, NAME).get("$legacy")):
         return {"tool_calls": [encode_call(call) for call in calls]}
     for call in calls[1:]:
-        receipt.loss("content", f"call of {call.name}", "the deprecated function_call has room for one call")
-    return {"function_call": {"name": calls[0].name, "arguments": arguments_text(calls[0])}}
+        name = call.name if isinstance(call, ToolCall) else "an unknown kind"
+        receipt.loss("content", f"call of {name}", "the deprecated function_call has room for one call")
+    return {"function_call": {"name": first.name, "arguments": arguments_text(first)}}

@@ -82,7 +82,7 @@ def encode_tools(request: Request, receipt: Receipt) -> dict[str, Any]:
         else:
             tools.append(_encode_tool(tool))
     members: dict[str, Any] = {}
-    if tools or (not functions and native_of(request, NAME).get("$no_tools")):
+    if tools or native_of(request, NAME).get("$no_tools"):
         members["tools"] = tools
     if functions:
         members["functions"] = functions

@@ -25,6 +25,7 @@ from toolglot.dialects.openai_responses.tools import (
     offered,
     tools_in_items,
 )
+from toolglot.errors import DecodeError
 from toolglot.ir import Message, Reasoning, Request, ResponseFormat, Text, native_of, replace
 from toolglot.receipt import Receipt
 from toolglot.wire import json
@@ -33,6 +34,8 @@ from toolglot.wire.reader import Reader, document, expected, keep
 MAX_IDENTIFIER = 64
 """Characters of a `safety_identifier`."""
 
+# Where one of these is, the conversation lies on the server and `input` may be missing.
+_HOLDS_INPUT = ("previous_response_id", "conversation", "prompt")
 _UNWRITABLE = ("top_k", "seed", "presence_penalty", "frequency_penalty", "stop", "candidates", "cache")
 _FORMATS = {"text": "text", "json_object": "json", "json_schema": "json_schema"}
 _FORMAT_NAMES = {kind: name for name, kind in _FORMATS.items()}
@@ -83,6 +86,8 @@ def _decode_input(body: Reader) -> tuple[tuple[Message, ...], list[Any], str]:
     """The messages, the tools that stand among them, and the shape of `input`."""
     value = body.take("input")
     if value is None:
+        if not any(key in body for key in _HOLDS_INPUT):
+            raise DecodeError(body.at("input"), "this string or array is required")
         return (), [], "absent"
     if isinstance(value, str):
         return (Message(role="user", content=(Text(text=value),)),), [], "string"
@@ -186,7 +191,7 @@ def request_fields(request: Request, receipt: Receipt) -> dict[str, Any]:
     notes, rest = native_of(request, NAME), own(request)
     for name in _UNWRITABLE:
         if getattr(request, name) not in (None, ()):
-            receipt.loss(name, str(getattr(request, name)), "the Responses API has no such parameter")
+            receipt.loss(name, name, "the Responses API has no such parameter")
     instructions, messages = _split_instructions(request)
     tools = encode_tools(request, receipt)
     fields = present(

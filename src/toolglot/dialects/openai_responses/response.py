@@ -237,7 +237,10 @@ def finished(
     rest = {**native_of(response, NAME)["$response"], **own(response)}
     identity = filled(response, id=response.id, created_at=response.created, model=response.model)
     listed = {"output": output} if output or "output" not in rest else {}
-    return {**identity, **rest, **listed, **present(usage=usage)}
+    # The members that every response begins with stand in the same order, whoever wrote it first.
+    head = {key: {**identity, **rest}[key] for key in _HEAD if key in identity or key in rest}
+    last = {"usage": rest.pop("usage")} if "usage" in rest else present(usage=usage)
+    return {**head, **identity, **rest, **listed, **last}
 
 
 def unfinished(
@@ -246,6 +249,9 @@ def unfinished(
     """The object of a response that is still being made, or that failed on the way."""
     status = {"status": "in_progress" if error is None else "failed", "error": error, "incomplete_details": None}
     return {**response_head(response_id, created, model), **status, **repeats, "output": output, "usage": None}
+
+
+_HEAD = ("id", "object", "created_at", "model")
 
 
 def response_head(response_id: str, created: int | None, model: str) -> dict[str, Any]:

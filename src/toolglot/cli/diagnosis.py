@@ -1,0 +1,193 @@
+"""What is wrong with an input, in the words of whoever gave it.
+
+The core tells where a document breaks its dialect's rules. A person at the command line has more often given another
+file than they meant: an empty one, a stream where a response should be, another API's request. That is told here.
+"""
+
+from __future__ import annotations
+
+import codecs
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+
+from toolglot.lint.report import visible
+from toolglot.wire.sse import SseReader
+
+BYTE_ORDER_MARK = codecs.BOM_UTF8
+_UTF_16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE, b"{\0", b"\0{", b"[\0", b"\0[")
+_FIELDS = (b"data:", b"event:", b"id:", b"retry:", b":")
+_SHOWN = 20
+"""Characters of the beginning that are shown."""
+
+Marks = dict[str, frozenset[str]]
+
+# Members that one dialect has and the others do not. `[]` is any element of an array; `=` tells a member's value.
+_REQUEST: Marks = {
+    "openai_chat": frozenset(
+        {
+            "messages[].tool_calls",
+            "messages[].tool_call_id",
+            "messages[].function_call",
+            "messages[].role=system",
+            "messages[].role=developer",
+            "messages[].role=tool",
+            "messages[].content[].image_url",
+            "tools[].function",
+            "functions",
+            "max_completion_tokens",
+            "response_format",
+            "stream_options",
+        }
+    ),
+    "openai_responses": frozenset({"input", "instructions", "previous_response_id", "tools[].parameters"}),
+    "anthropic": frozenset(
+        {
+            "system",
+            "stop_sequences",
+            "tools[].input_schema",
+            "messages[].content[].type=tool_use",
+            "messages[].content[].type=tool_result",
+            "messages[].content[].source",
+        }
+    ),
+    "gemini": frozenset(
+        {
+            "contents",
+            "systemInstruction",
+            "system_instruction",
+            "generationConfig",
+            "generation_config",
+            "tools[].functionDeclarations",
+            "tools[].function_declarations",
+        }
+    ),
+}
+_RESPONSE: Marks = {
+    "openai_chat": frozenset({"choices", "object=chat.completion"}),
+    "openai_responses": frozenset({"output", "object=response"}),
+    "anthropic": frozenset({"stop_reason", "type=message", "content[].type=tool_use"}),
+    "gemini": frozenset({"candidates", "promptFeedback", "usageMetadata"}),
+}
+_TOOLS: Marks = {
+    "openai_chat": frozenset({"[].function", "tools[].function"}),
+    "openai_responses": frozenset({"[].parameters", "tools[].parameters"}),
+    "anthropic": frozenset({"[].input_schema", "tools[].input_schema"}),
+    "gemini": frozenset({"[].functionDeclarations", "tools[].functionDeclarations"}),
+    "mcp": frozenset({"[].inputSchema", "tools[].inputSchema", "jsonrpc"}),
+}
+_MESSAGES: Marks = {
+    "openai_chat": frozenset(
+        {"[].tool_calls", "[].tool_call_id", "[].role=system", "[].role=developer", "[].role=tool"}
+        | {mark for mark in _REQUEST["openai_chat"] if mark.startswith("messages")}
+    ),
+    "openai_responses": frozenset({"input", "[].call_id", "[].content[].type=input_text", "[].type=message"}),
+    "anthropic": frozenset(
+        {"system", "[].content[].type=tool_use", "[].content[].type=tool_result", "[].content[].source"}
+        | {mark for mark in _REQUEST["anthropic"] if mark.startswith("messages")}
+    ),
+    "gemini": frozenset({"contents", "[].parts"}),
+}
+_ERROR: Marks = {
+    "openai_chat": frozenset({"error.param"}),
+    "openai_responses": frozenset({"error.param"}),
+    "anthropic": frozenset({"type=error"}),
+    "gemini": frozenset({"error.status"}),
+}
+_EVENT: Marks = {
+    "openai_chat": frozenset({"choices", "object=chat.completion.chunk"}),
+    "openai_responses": frozenset({"response", "sequence_number"}),
+    "anthropic": frozenset({"type=message_start", "message.type=message"}),
+    "gemini": frozenset({"candidates", "usageMetadata"}),
+}
+
+MARKS: dict[str, Marks] = {
+    "request": _REQUEST,
+    "response": _RESPONSE,
+    "tools": _TOOLS,
+    "messages": _MESSAGES,
+    "error": _ERROR,
+    "stream": _EVENT,
+}
+"""For each kind of input the telling marks of each dialect."""
+
+
+def not_a_document(data: bytes, kind: str) -> str | None:
+    """Why these bytes are no JSON document at all, when one need not look at its members to see that."""
+    if not data.strip():
+        return "the input is empty"
+    if data.startswith(_UTF_16):
+        return "this is UTF-16; JSON must be UTF-8"
+    if data.lstrip()[:1] in (b"{", b"[") or _is_json(data):
+        return None
+    told = f"not JSON: it begins with {_beginning(data)}"
+    return f"{told}; is it a stream? --kind stream" if kind in ("request", "response") and _is_stream(data) else told
+
+
+def not_a_stream(head: bytes, dialect: str) -> str | None:
+    """Why these first bytes of an input are no stream of events."""
+    if head.startswith(_UTF_16[:2]):
+        return "this is UTF-16; a stream must be UTF-8"
+    array = dialect == "gemini" and head.lstrip().startswith(b"[")  # its other way to stream
+    if array or any(line.startswith(b"data:") for line in head.splitlines()):
+        return None
+    return "no server-sent event in it; is it a whole response? --kind response"
+
+
+def first_event(head: bytes) -> Any:
+    """The data of the first event in these bytes, as JSON; None when there is none."""
+    for _, data in SseReader().feed(head):
+        return json_or_none(data)
+    return None
+
+
+def other_dialect(value: Any, kind: str, dialect: str) -> str | None:
+    """The dialect that this document seems to be of, when it bears that one's marks and none of its own."""
+    found = set(_marks(value))
+    counts = {name: len(found & marks) for name, marks in MARKS[kind].items()}
+    best = max(counts, key=lambda name: counts[name])
+    rivals = [name for name, count in counts.items() if count == counts[best]]
+    return best if counts[best] and len(rivals) == 1 and not counts.get(dialect) else None
+
+
+def json_or_none(data: bytes) -> Any:
+    """The value of a JSON document, however strange; None when it is none."""
+    try:
+        return msgspec.json.decode(data)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        return None
+
+
+def _is_json(data: bytes) -> bool:
+    return data.strip() == b"null" or json_or_none(data) is not None
+
+
+def _is_stream(data: bytes) -> bool:
+    return data.lstrip().startswith(_FIELDS)
+
+
+def _beginning(data: bytes) -> str:
+    line = data.lstrip().splitlines()[0].decode("utf-8", "backslashreplace").rstrip()
+    return f"'{visible(line[:_SHOWN])}{'…' if len(line) > _SHOWN else ''}'"
+
+
+_DEPTH = 4
+_TOLD = ("type", "role", "object")
+"""Members whose value is a mark."""
+
+
+def _marks(value: Any, path: str = "", depth: int = _DEPTH) -> Iterator[str]:
+    """The paths of a document's members, as deep as marks go."""
+    if not depth:
+        return
+    if isinstance(value, list):
+        for element in value:
+            yield from _marks(element, f"{path}[]", depth)
+    elif isinstance(value, dict):
+        for name, member in value.items():
+            inner = f"{path}.{name}" if path else name
+            yield inner
+            if name in _TOLD and isinstance(member, str):
+                yield f"{inner}={member}"
+            yield from _marks(member, inner, depth - 1)
