@@ -38,7 +38,8 @@ from toolglot.errors import (
 from toolglot.events import fold, unfold
 from toolglot.fragments import translate_messages, translate_tools
 from toolglot.receipt import Loss, Receipt
-from toolglot.translate import Exchange, StreamTranslation
+from toolglot.streaming import StreamTranslation
+from toolglot.translate import Exchange
 
 __version__ = "0.1.0"
 

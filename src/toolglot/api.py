@@ -18,7 +18,8 @@ from toolglot.errors import HttpError
 from toolglot.events import Event
 from toolglot.ir import Response
 from toolglot.receipt import Receipt
-from toolglot.translate import Document, Exchange, StreamTranslation
+from toolglot.streaming import StreamTranslation
+from toolglot.translate import Document, Exchange
 from toolglot.wire import json
 
 

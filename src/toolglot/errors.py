@@ -63,6 +63,11 @@ _KIND_OF_STATUS: dict[int, ErrorKind] = {
 RETRYABLE: frozenset[ErrorKind] = frozenset({"conflict", "rate_limit", "server", "overloaded", "timeout"})
 
 
+def header_value(value: str | None) -> str | None:
+    """The value as it may stand in an HTTP header; None for what could break out of one."""
+    return value if value and len(value) <= 256 and value.isascii() and value.isprintable() else None
+
+
 def kind_of_status(status: int) -> ErrorKind:
     """The kind an HTTP status stands for when the body does not tell."""
     if status in _KIND_OF_STATUS:
@@ -99,6 +104,11 @@ class ApiError(Struct, frozen=True, kw_only=True):
     @property
     def retryable(self) -> bool:
         return self.kind in RETRYABLE
+
+
+def error_status(error: ApiError) -> int:
+    """The HTTP status of an error: its own where that is one, else its kind's."""
+    return error.status if 400 <= error.status < 600 else STATUS[error.kind]
 
 
 class HttpError(Struct, frozen=True):

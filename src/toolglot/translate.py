@@ -10,14 +10,14 @@ anything to change, the bytes go through as they are, but for the model's name.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Protocol, TypeAlias
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeAlias
 
 from toolglot.dialect import Capabilities, Dialect, capabilities
 from toolglot.dialects import find
 from toolglot.errors import ApiError, DecodeError, HttpError, LossError, UpstreamDecodeError, UpstreamError, unreadable
-from toolglot.events import Delta, Event, Fault, Finish, Fold, Open, Start, unfold
-from toolglot.ir import Refusal, Request, Response, Text, Thinking, Usage, replace
+from toolglot.events import Fold, unfold
+from toolglot.ir import Request, Response, replace
 from toolglot.passes import Context, RequestPass
 from toolglot.passes.carry import Carrier
 from toolglot.passes.foreign import Reporter
@@ -26,17 +26,11 @@ from toolglot.passes.restore import Restorer
 from toolglot.passes.sequence import Sequencer
 from toolglot.passes.settle import Settler
 from toolglot.receipt import Receipt
+from toolglot.streaming import Dater, EventPass, StreamTranslation, through
 from toolglot.wire import json
-from toolglot.wire.sse import end_of_frames
 
 Document: TypeAlias = bytes | str | Mapping[str, Any]
 """A JSON document: its bytes, its text, or what it says as Python values."""
-
-
-class EventPass(Protocol):
-    def feed(self, event: Event) -> Sequence[Event]:
-        """The events that take this one's place."""
-        ...
 
 
 class Exchange:
@@ -89,6 +83,7 @@ class Exchange:
             cosmetic=self.client.can.cosmetic,
             containers=self.client.can.containers,
             slot=self.client.state_slot,
+            aliased=self._model is not None and self.asked is not None and self._model != self.asked.model,
         )
 
     @property
@@ -105,7 +100,14 @@ class Exchange:
             DecodeError: the data is not a request of the client's dialect.
             LossError: strict, and something would be lost.
         """
-        data = json.to_bytes(data)
+        try:
+            encoded = self._request(json.to_bytes(data), model, stream)
+        except RecursionError:
+            raise DecodeError("$", json.TOO_DEEP) from None
+        self._refuse_losses()
+        return encoded
+
+    def _request(self, data: bytes, model: str | None, stream: bool | None) -> bytes:
         asked = self.client.decode_request(data)
         if model is not None:
             asked = replace(asked, model=model)
@@ -114,11 +116,7 @@ class Exchange:
         sent = self.rewrite(asked)
         if not sent.model:
             self.receipt.loss("model", "no model", "a request needs one; tell the exchange or the request which")
-        if self.verbatim:
-            return self._forward(data, sent)
-        encoded = self.upstream.encode_request(sent, self.receipt)
-        self._refuse_losses()
-        return encoded
+        return self._forward(data, sent) if self.verbatim else self.upstream.encode_request(sent, self.receipt)
 
     def rewrite(self, asked: Request) -> Request:
         """The request that the passes make of the client's."""
@@ -145,27 +143,30 @@ class Exchange:
             UpstreamError: it is an error where a response should be.
             LossError: strict, and something would be lost.
         """
-        data = json.to_bytes(data)
         try:
-            response = self.upstream.decode_response(data)
+            encoded = self._response(json.to_bytes(data))
         except DecodeError as error:
             raise UpstreamDecodeError(error.where, error.what) from None
-        if self.verbatim:
-            return data
-        encoded = self.client.encode_response(self.restore(response), self.asked, self.receipt)
+        except RecursionError:
+            raise UpstreamDecodeError("$", json.TOO_DEEP) from None
         self._refuse_losses()
         return encoded
 
+    def _response(self, data: bytes) -> bytes:
+        response = self.upstream.decode_response(data)
+        if self.verbatim:
+            return data
+        return self.client.encode_response(self.restore(response), self.asked, self.receipt)
+
     def restore(self, response: Response) -> Response:
         """The upstream's response in the client's words: the event passes, run over the whole of it."""
-        passes = self._event_passes()
+        passes = self.event_passes()
         accumulator = Fold()
-        for event in _through(passes, tuple(unfold(response))):
+        for event in through(passes, tuple(unfold(response))):
             accumulator.add(event)
         if accumulator.fault is not None:
             raise UpstreamError(accumulator.fault)
-        restored = accumulator.response()
-        return replace(restored, created=restored.created if restored.created is not None else self._created)
+        return accumulator.response()
 
     def stream(self) -> StreamTranslation:
         """A translator for the upstream's stream of bytes."""
@@ -187,134 +188,15 @@ class Exchange:
             case LossError():
                 return self.client.encode_error(ApiError(kind="bad_request", code="would_lose", message=str(error)))
 
-    def _event_passes(self) -> tuple[EventPass, ...]:
+    def event_passes(self) -> tuple[EventPass, ...]:
+        """The passes that an answer goes through, in order, new for each answer."""
         carrier = Carrier(
             self.client.name, self.client.state_slot, self.upstream.name, self.upstream.state_slot, self.receipt
         )
         reporter = Reporter(self.client.name, self.upstream.can, self.receipt)
-        return Settler(), Sequencer(), reporter, Restorer(self._context, self.client.can), carrier
+        restorer = Restorer(self._context, self.client.can)
+        return Dater(self._created), Settler(), Sequencer(), reporter, restorer, carrier
 
     def _refuse_losses(self) -> None:
         if self.strict and self.receipt.losses:
             raise LossError(self.receipt)
-
-
-PLAIN = (Text, Thinking, Refusal)
-
-
-def _through(passes: Sequence[EventPass], events: Sequence[Event]) -> Sequence[Event]:
-    """Events through passes, one after the other."""
-    for event_pass in passes:
-        events = [out for event in events for out in event_pass.feed(event)]
-    return events
-
-
-class StreamTranslation:
-    """Upstream bytes in, client bytes out; both may be cut anywhere. `usage` is known once the stream has ended."""
-
-    def __init__(self, exchange: Exchange) -> None:
-        self._exchange = exchange
-        self._decoder = exchange.upstream.stream_decoder(exchange.receipt)
-        self._encoder = exchange.client.stream_encoder(exchange.asked, exchange.receipt)
-        self._passes = exchange._event_passes()
-        self._verbatim = exchange.verbatim
-        self._plain = -1  # the upstream's index of an open block whose deltas no pass looks at, else -1
-        self._plain_as = -1  # the client's index of the same block
-        self.usage: Usage | None = None
-        self.fault: ApiError | None = None
-        self.ended = False
-        self._held = bytearray()  # of a forwarded frame whose end has not come
-        self._framed = True
-
-    def feed(self, data: bytes) -> bytes:
-        """The client's bytes for these bytes of the upstream."""
-        if self.ended:
-            return b""
-        try:
-            events = self._decoder.feed(data)
-        except DecodeError as error:
-            events = [Fault(unreadable(error))]
-        return self._forward(data, events) if self._verbatim else self._translate(events)
-
-    def close(self) -> bytes:
-        """The upstream has ended: what is left to say to the client."""
-        if self.ended:
-            return b""
-        events = self._decoder.close()
-        return self._forward(b"", events, last=True) if self._verbatim else self._translate(events)
-
-    def fail(self, error: ApiError) -> bytes:
-        """The upstream has failed in a way that its bytes do not tell (a reset, a timeout)."""
-        if self.ended:
-            return b""
-        return self._encode(Fault(error))
-
-    def keepalive(self) -> bytes:
-        """Bytes that keep the connection busy and that the client ignores."""
-        return self._encoder.keepalive()
-
-    def _translate(self, events: Iterable[Event]) -> bytes:
-        written: list[bytes] = []
-        for event in events:
-            if type(event) is Delta and event.index == self._plain:
-                # Most of a stream is text, and a pass changes text only through its block's index.
-                moved = event if self._plain_as == event.index else Delta(self._plain_as, event.text)
-                written.append(self._encode(moved))
-                continue
-            passed = _through(self._passes, (event,))
-            self._follow(event, passed)
-            written += [self._encode(out) for out in passed]
-        return written[0] if len(written) == 1 else b"".join(written)
-
-    def _follow(self, event: Event, passed: Sequence[Event]) -> None:
-        """Notice when a block without arguments has just been opened towards the client, and when that is over."""
-        if type(event) is not Delta:
-            last = passed[-1] if passed else None
-            if isinstance(event, Open) and isinstance(last, Open) and isinstance(last.block, PLAIN):
-                self._plain, self._plain_as = event.index, last.index
-            else:
-                self._plain = self._plain_as = -1
-
-    def _encode(self, event: Event) -> bytes:
-        if self.ended:
-            return b""
-        encoded = self._encoder.feed(event)
-        if type(event) is Delta:
-            return encoded
-        if self._exchange.strict and self._exchange.receipt.losses:
-            event = Fault(
-                ApiError(kind="bad_request", code="would_lose", message=str(LossError(self._exchange.receipt)))
-            )
-            encoded = self._encoder.feed(event)
-        self._notice(event)
-        return encoded
-
-    def _forward(self, data: bytes, events: Iterable[Event], *, last: bool = False) -> bytes:
-        """The same dialect on both sides: the bytes as they are, and an error of our own if they stop too soon.
-
-        A frame that is not whole yet waits, so that an error never has to follow half of one.
-        """
-        searched = max(len(self._held) - 3, 0)  # the longest end of a frame is four bytes
-        self._held += data
-        # Gemini can also stream one JSON array, which has no frames to wait for.
-        self._framed = self._framed and not (searched == 0 and self._held.startswith(b"["))
-        end = end_of_frames(self._held, searched) if self._framed else len(self._held)
-        for event in events:
-            self._notice(event)
-            if isinstance(event, Start):
-                self._encoder.feed(event)  # an error of our own must have the id of the response it ends
-            if isinstance(event, Fault) and event.error.code in ("upstream_truncated", "upstream_unreadable"):
-                return bytes(self._held[:end]) + self._encoder.feed(event)
-        if last or self.ended:
-            end = len(self._held)
-        whole = bytes(self._held[:end])
-        del self._held[:end]
-        return whole
-
-    def _notice(self, event: Event) -> None:
-        if isinstance(event, Finish):
-            self.usage = event.usage
-            self.ended = not self._verbatim
-        elif isinstance(event, Fault):
-            self.fault = event.error
-            self.ended = True

@@ -30,7 +30,8 @@ class Context(Struct, kw_only=True):
 
     `tools` maps the upstream's name of a tool to the client's, for the way back; `call_ids` are the ids that the
     conversation has used, so that a new call gets another one. `cosmetic` are the native keys of the source that mean
-    nothing to anybody else; `slot` is the source's place for reasoning state.
+    nothing to anybody else; `slot` is the source's place for reasoning state. `aliased`: the upstream's model is
+    another one than the client asked for.
     """
 
     source: str
@@ -42,6 +43,7 @@ class Context(Struct, kw_only=True):
     cosmetic: frozenset[str] = frozenset()
     containers: frozenset[str] = frozenset()
     slot: str | None = None
+    aliased: bool = False
 
 
 RequestPass: TypeAlias = Callable[[Request, Context], Request]

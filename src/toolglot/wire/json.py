@@ -18,6 +18,8 @@ from toolglot.errors import DecodeError
 MAX_DOCUMENT_BYTES = 32 * 1024 * 1024
 """A document larger than this is refused unless the caller raises the limit. Anthropic's own limit is the same."""
 
+TOO_DEEP = "the JSON is nested too deeply"
+
 encode = msgspec.json.Encoder().encode
 """A JSON value as compact UTF-8 bytes."""
 
@@ -78,7 +80,7 @@ _AT = re.compile(r" - at `(.*)`")
 def explain(raw: bytes, error: Exception) -> DecodeError:
     """Why these bytes could not be decoded, and at which path."""
     if isinstance(error, RecursionError):
-        return DecodeError("$", "the JSON is nested too deeply")
+        return DecodeError("$", TOO_DEEP)
     try:
         raw.decode()
     except UnicodeDecodeError as invalid:

@@ -104,7 +104,7 @@ def frame(data: bytes, event: bytes = b"") -> bytes:
     return b"event: %b\ndata: %b\n\n" % (event, data) if event else b"data: %b\n\n" % data
 
 
-_ENDS = (b"\n\n", b"\r\n\r\n", b"\r\r")
+_ENDS = (b"\n\n", b"\n\r\n", b"\r\r")
 
 
 def end_of_frames(data: bytearray, start: int) -> int:

@@ -1,0 +1,223 @@
+"""A stream on its way from the upstream to the client: bytes in, bytes out.
+
+There are three ways, and `StreamTranslation` takes the right one by itself:
+
+- translate: decode to events, run the event passes, encode;
+- forward: one dialect on both sides and nothing to change, so the bytes go through as they are, frame by frame, with a
+  decoder beside them that notices usage, errors and an end that comes too soon;
+- a whole document: the upstream was asked to stream and sent one JSON document, an error or a response. It is read at
+  the end and streamed from there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Protocol
+
+from toolglot.errors import ApiError, DecodeError, LossError, UpstreamError, truncated, unreadable
+from toolglot.events import Delta, Event, Fault, Finish, Open, Start, unfold
+from toolglot.ir import Refusal, Text, Thinking, Usage, replace
+from toolglot.receipt import Receipt
+from toolglot.wire import json
+from toolglot.wire.sse import SseReader, end_of_frames
+
+if TYPE_CHECKING:
+    from toolglot.translate import Exchange
+
+PLAIN = (Text, Thinking, Refusal)
+
+
+class EventPass(Protocol):
+    def feed(self, event: Event) -> Sequence[Event]:
+        """The events that take this one's place."""
+        ...
+
+
+def through(passes: Sequence[EventPass], events: Sequence[Event]) -> Sequence[Event]:
+    """Events through passes, one after the other."""
+    for event_pass in passes:
+        events = [out for event in events for out in event_pass.feed(event)]
+    return events
+
+
+class Dater:
+    """Puts the caller's time on an answer whose upstream does not tell one: the core itself has no clock."""
+
+    __slots__ = ("_created",)
+
+    def __init__(self, created: int | None) -> None:
+        self._created = created
+
+    def feed(self, event: Event) -> Sequence[Event]:
+        if isinstance(event, Start) and event.created is None:
+            return (replace(event, created=self._created),)
+        return (event,)
+
+
+class StreamTranslation:
+    """Upstream bytes in, client bytes out; both may be cut anywhere. `usage` is known once the stream has ended."""
+
+    def __init__(self, exchange: Exchange) -> None:
+        self._exchange = exchange
+        # Where bytes are forwarded nothing is lost, whatever the decoder beside them makes of them.
+        self._decoder = exchange.upstream.stream_decoder(Receipt() if exchange.verbatim else exchange.receipt)
+        self._encoder = exchange.client.stream_encoder(exchange.asked, exchange.receipt)
+        self._passes = exchange.event_passes()
+        self._forwarder = _Forwarder() if exchange.verbatim else None
+        self._begun = False
+        self._document: bytearray | None = None
+        self._plain = -1  # the upstream's index of an open block whose deltas no pass looks at, else -1
+        self._plain_as = -1  # the client's index of the same block
+        self.usage: Usage | None = None
+        self.fault: ApiError | None = None
+        self.ended = False
+
+    def feed(self, data: bytes) -> bytes:
+        """The client's bytes for these bytes of the upstream."""
+        if self.ended:
+            return b""
+        if not self._begun:
+            self._begin(data)
+        if self._document is not None:
+            self._document += data
+            return b"" if len(self._document) <= json.MAX_DOCUMENT_BYTES else self.fail(_too_large())
+        try:
+            events = self._decoder.feed(data)
+        except RecursionError:
+            events = [Fault(unreadable(DecodeError("$", json.TOO_DEEP)))]
+        if self._forwarder is None:
+            return self._translate(events)
+        return self._forward(self._forwarder.feed(data), events)
+
+    def close(self) -> bytes:
+        """The upstream has ended: what is left to say to the client."""
+        if self.ended:
+            return b""
+        if self._document is not None:
+            return self._translate(self._events_of_document(bytes(self._document)))
+        events = self._decoder.close()
+        if self._forwarder is None:
+            return self._translate(events)
+        data, is_whole = self._forwarder.close()
+        if not is_whole:
+            events = [Fault(truncated("its last frame was cut"))]
+        return self._forward(data, events)
+
+    def fail(self, error: ApiError) -> bytes:
+        """The upstream has failed in a way that its bytes do not tell (a reset, a timeout)."""
+        return b"" if self.ended else self._encode(Fault(error))
+
+    def keepalive(self) -> bytes:
+        """Bytes that keep the connection busy and that the client ignores."""
+        return self._encoder.keepalive()
+
+    def _begin(self, data: bytes) -> None:
+        head = data.lstrip()
+        self._begun = bool(head)
+        if head.startswith(b"{"):
+            self._document = bytearray()
+            self._forwarder = None
+
+    def _events_of_document(self, document: bytes) -> Iterable[Event]:
+        """The events of an answer that came whole where a stream was asked for."""
+        try:
+            return unfold(self._exchange.upstream.decode_response(document))
+        except UpstreamError as error:
+            return (Fault(error.error),)
+        except DecodeError:
+            # Gemini's frames may also stand behind one another without any framing: its decoder knows.
+            return (*self._decoder.feed(document), *self._decoder.close())
+
+    def _translate(self, events: Iterable[Event]) -> bytes:
+        written: list[bytes] = []
+        for event in events:
+            if type(event) is Delta and event.index == self._plain:
+                # Most of a stream is text, and a pass changes text only through its block's index.
+                moved = event if self._plain_as == event.index else Delta(self._plain_as, event.text)
+                written.append(self._encode(moved))
+                continue
+            passed = through(self._passes, (event,))
+            self._follow(event, passed)
+            written += [self._encode(out) for out in passed]
+        return written[0] if len(written) == 1 else b"".join(written)
+
+    def _follow(self, event: Event, passed: Sequence[Event]) -> None:
+        """Notice when a block without arguments has just been opened towards the client, and when that is over."""
+        if type(event) is not Delta:
+            last = passed[-1] if passed else None
+            if isinstance(event, Open) and isinstance(last, Open) and isinstance(last.block, PLAIN):
+                self._plain, self._plain_as = event.index, last.index
+            else:
+                self._plain = self._plain_as = -1
+
+    def _encode(self, event: Event) -> bytes:
+        if self.ended:
+            return b""
+        encoded = self._encoder.feed(event)
+        if type(event) is Delta:
+            return encoded
+        receipt = self._exchange.receipt
+        if self._exchange.strict and receipt.losses and not isinstance(event, Fault):
+            event = Fault(ApiError(kind="bad_request", code="would_lose", message=str(LossError(receipt))))
+            encoded = self._encoder.feed(event)
+        self._notice(event)
+        return encoded
+
+    def _forward(self, data: bytes, events: Iterable[Event]) -> bytes:
+        """The bytes as they are, and an error of our own where they stop too soon or make no sense."""
+        for event in events:
+            self._notice(event)
+            if isinstance(event, Start):
+                self._encoder.feed(event)  # an error of our own must have the id of the response it ends
+            if isinstance(event, Fault) and event.error.code in ("upstream_truncated", "upstream_unreadable"):
+                # A JSON array that is cut cannot be mended by a frame: it is left as broken as it is.
+                framed = self._forwarder is None or self._forwarder.framed
+                return data + self._encoder.feed(event) if framed else data
+        return data
+
+    def _notice(self, event: Event) -> None:
+        if isinstance(event, Finish):
+            self.usage = event.usage
+            self.ended = self._forwarder is None
+        elif isinstance(event, Fault):
+            self.fault = event.error
+            self.ended = True
+
+
+def _too_large() -> ApiError:
+    message = f"The upstream's answer has more than {json.MAX_DOCUMENT_BYTES} bytes"
+    return ApiError(kind="server", status=502, code="upstream_too_large", message=message)
+
+
+class _Forwarder:
+    """Lets whole frames through and holds back what is not whole yet, so that an error never follows half a frame."""
+
+    def __init__(self) -> None:
+        self._held = bytearray()
+        self._begun = False
+        self.framed = True  # Gemini can also stream one JSON array, which has no frames to wait for
+
+    def feed(self, data: bytes) -> bytes:
+        searched = max(len(self._held) - 3, 0)  # the end of a frame may lie across two pieces
+        self._held += data
+        if not self._begun and self._held.strip():
+            self._begun = True
+            self.framed = not self._held.lstrip().startswith(b"[")
+        return self._release(end_of_frames(self._held, searched) if self.framed else len(self._held))
+
+    def close(self) -> tuple[bytes, bool]:
+        """What was held back, if it is a whole frame that only lacks its blank line; else nothing, and False."""
+        reader = SseReader()
+        frames = (*reader.feed(bytes(self._held)), *reader.close())
+        try:
+            for _, payload in frames:
+                if payload != b"[DONE]":
+                    json.decode_frame(payload)
+        except DecodeError:
+            return b"", False
+        return self._release(len(self._held)) + b"\n\n" if frames else b"", True
+
+    def _release(self, end: int) -> bytes:
+        data = bytes(self._held[:end])
+        del self._held[:end]
+        return data

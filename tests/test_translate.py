@@ -1,0 +1,199 @@
+"""An exchange as its users see it: what it takes, what it raises, how streams begin and end."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from toolglot import (
+    DIALECTS,
+    ApiError,
+    DecodeError,
+    Exchange,
+    LossError,
+    UnknownDialectError,
+    UpstreamDecodeError,
+    UpstreamError,
+    translate_request,
+    translate_stream,
+)
+
+CHAT: dict[str, Any] = {"model": "m", "messages": [{"role": "user", "content": "Hi"}], "max_tokens": 5}
+CHUNK = b'data: {"id":"c","object":"chat.completion.chunk","created":1,"model":"m","choices":[%b]}\n\n'
+TEXT = CHUNK % b'{"index":0,"delta":{"content":"Hi"},"finish_reason":null}'
+STOP = CHUNK % b'{"index":0,"delta":{},"finish_reason":"stop"}'
+DONE = b"data: [DONE]\n\n"
+ANSWER: dict[str, Any] = {
+    "id": "c",
+    "object": "chat.completion",
+    "created": 1,
+    "model": "m",
+    "choices": [{"index": 0, "message": {"role": "assistant", "content": "Hi"}, "finish_reason": "stop"}],
+}
+
+
+def test_a_document_may_be_bytes_text_or_parsed() -> None:
+    forms = (CHAT, json.dumps(CHAT), json.dumps(CHAT).encode())
+    assert len({Exchange("openai_chat", "anthropic").request(form) for form in forms}) == 1
+    answers = (ANSWER, json.dumps(ANSWER), json.dumps(ANSWER).encode())
+    assert len({Exchange("anthropic", "openai_chat").response(form) for form in answers}) == 1
+    assert Exchange("anthropic", "openai_chat").error(500, {}, "text").status == 500
+
+
+def test_a_stream_that_is_given_whole_is_one_chunk() -> None:
+    stream = TEXT + STOP + DONE
+    assert b"".join(translate_stream(stream, "openai_chat", "anthropic")) == b"".join(
+        translate_stream([stream], "openai_chat", "anthropic")
+    )
+
+
+def test_a_dialect_is_found_by_either_spelling_and_an_unknown_one_is_named_with_the_known() -> None:
+    assert Exchange("openai-chat", "openai_responses").client is DIALECTS["openai_chat"]
+    with pytest.raises(UnknownDialectError, match=r"no dialect 'morse'; there are openai_chat, .*gemini"):
+        Exchange("morse", "gemini")
+    with pytest.raises(KeyError):
+        translate_request(CHAT, "openai_chat", "morse")
+
+
+def test_the_path_is_known_once_there_is_a_request() -> None:
+    exchange = Exchange("openai_chat", "gemini", model="gemini-3-pro")
+    with pytest.raises(ValueError, match="once there is a request"):
+        _ = exchange.path
+    exchange.request({**CHAT, "stream": True})
+    assert exchange.path == "/v1beta/models/gemini-3-pro:streamGenerateContent?alt=sse"
+
+
+def test_a_request_without_a_model_is_told() -> None:
+    translated = translate_request({"contents": [{"role": "user", "parts": [{"text": "Hi"}]}]}, "gemini", "openai_chat")
+    assert [line.where for line in translated.receipt.losses] == ["model"]
+
+
+def test_only_the_model_changes_where_both_sides_speak_one_dialect() -> None:
+    raw = b'{"model": "alias", "messages":[{"role":"user","content":"Hi"}], "x_new": [1.0, 2]}'
+    exchange = Exchange("openai_chat", "openai_chat", model="real")
+    assert exchange.request(raw) == b'{"model":"real","messages":[{"role":"user","content":"Hi"}],"x_new":[1.0, 2]}'
+    assert not exchange.receipt
+
+
+REFUSALS: list[tuple[Any, int]] = [
+    (DecodeError("$.messages", "wrong"), 400),
+    (UpstreamDecodeError("$", "not JSON"), 502),
+    (UpstreamError(ApiError(kind="rate_limit", message="slow", status=429)), 429),
+]
+
+
+@pytest.mark.parametrize(("error", "status"), REFUSALS)
+@pytest.mark.parametrize("client", DIALECTS)
+def test_every_error_of_an_exchange_has_the_clients_form_and_the_right_blame(
+    client: str, error: Any, status: int
+) -> None:
+    exchange = Exchange(client, "openai_chat")
+    refusal = exchange.refusal(error)
+    # Gemini knows no 502.
+    assert refusal.status == (500 if status == 502 and client == "gemini" else status)
+    assert DIALECTS[client].decode_error(refusal.status, refusal.headers, refusal.body).message
+
+
+def test_an_upstreams_garbage_is_the_upstreams_fault() -> None:
+    with pytest.raises(UpstreamDecodeError):
+        Exchange("anthropic", "openai_chat").response(b"<html>")
+
+
+def test_strict_refuses_a_request_that_would_lose() -> None:
+    exchange = Exchange("openai_chat", "anthropic", strict=True)
+    with pytest.raises(LossError, match="seed") as refused:
+        exchange.request({**CHAT, "seed": 7})
+    assert exchange.refusal(refused.value).status == 400
+
+
+def events(data: bytes) -> list[str]:
+    return [line[7:].decode() for line in data.splitlines() if line.startswith(b"event: ")]
+
+
+def test_strict_ends_a_stream_in_an_error_once_something_is_lost() -> None:
+    lossy = CHUNK % b'{"index":1,"delta":{"content":"other"},"finish_reason":null}'
+    translation = Exchange("anthropic", "openai_chat", strict=True).stream()
+    written = translation.feed(TEXT + lossy + STOP + DONE) + translation.close()
+    assert events(written)[-1] == "error"
+    assert "message_stop" not in events(written)
+
+
+def test_the_callers_time_stands_on_an_answer_whose_upstream_tells_none() -> None:
+    answer = {"id": "m", "type": "message", "role": "assistant", "model": "c", "content": [], "stop_reason": "end_turn"}
+    exchange = Exchange("openai_chat", "anthropic", created=77)
+    assert json.loads(exchange.response(answer))["created"] == 77
+    start = {"type": "message_start", "message": {**answer, "usage": {"input_tokens": 1, "output_tokens": 1}}}
+    stream = exchange.stream().feed(b"event: message_start\ndata: " + json.dumps(start).encode() + b"\n\n")
+    assert json.loads(stream.splitlines()[0][6:])["created"] == 77
+
+
+@pytest.mark.parametrize("client", DIALECTS)
+def test_a_whole_response_where_a_stream_was_asked_for_is_streamed(client: str) -> None:
+    """Some servers ignore `stream: true`."""
+    translation = Exchange(client, "openai_chat").stream()
+    document = json.dumps(ANSWER).encode()
+    written = b"".join(translation.feed(document[i : i + 7]) for i in range(0, len(document), 7)) + translation.close()
+    assert b"Hi" in written
+    assert translation.fault is None
+    assert translation.ended
+
+
+@pytest.mark.parametrize("client", DIALECTS)
+def test_an_error_document_where_a_stream_was_asked_for_is_told_with_its_own_words(client: str) -> None:
+    translation = Exchange(client, "openai_chat").stream()
+    written = translation.feed(b'{"error":{"message":"no quota","type":"insufficient_quota"}}') + translation.close()
+    assert b"no quota" in written
+    assert translation.fault is not None
+    assert translation.fault.kind == "billing"
+
+
+def test_forwarded_bytes_are_the_same_bytes_in_whole_frames() -> None:
+    stream = TEXT + STOP + DONE
+    translation = Exchange("openai_chat", "openai_chat").stream()
+    pieces = [translation.feed(stream[i : i + 1]) for i in range(len(stream))] + [translation.close()]
+    assert b"".join(pieces) == stream
+    assert [piece for piece in pieces if piece] == [TEXT, STOP, DONE]
+
+
+def test_a_forwarded_stream_that_is_cut_ends_in_an_error_and_not_in_half_a_frame() -> None:
+    for cut in range(1, len(TEXT + STOP) - 2):
+        translation = Exchange("openai_chat", "openai_chat").stream()
+        written = translation.feed((TEXT + STOP)[:cut]) + translation.close()
+        frames = [json.loads(frame[6:]) for frame in written.split(b"\n\n") if frame]
+        assert "error" in frames[-1]
+
+
+def test_a_last_frame_that_only_lacks_its_blank_line_is_whole() -> None:
+    for tail in (b"", b"\n"):
+        translation = Exchange("openai_chat", "openai_chat").stream()
+        written = translation.feed(TEXT + STOP[:-2] + tail) + translation.close()
+        assert written.startswith(TEXT + STOP[:-2])
+        assert b"error" not in written
+
+
+def test_a_failure_that_the_bytes_do_not_tell_ends_the_stream_in_the_clients_error() -> None:
+    translation = Exchange("anthropic", "openai_chat").stream()
+    written = translation.feed(TEXT) + translation.fail(ApiError(kind="timeout", message="too slow"))
+    assert events(written)[-1] == "error"
+    assert b"too slow" in written
+    assert (
+        translation.feed(STOP) == translation.close() == translation.fail(ApiError(kind="server", message="x")) == b""
+    )
+
+
+@pytest.mark.parametrize("pair", [(a, b) for a in DIALECTS for b in DIALECTS])
+def test_a_document_that_is_nested_too_deeply_is_refused(pair: tuple[str, str]) -> None:
+    bodies = {
+        "openai_chat": b'{"model":"m","messages":[],"x":%b}',
+        "openai_responses": b'{"model":"m","input":[],"x":%b}',
+        "anthropic": b'{"model":"m","max_tokens":1,"messages":[],"x":%b}',
+        "gemini": b'{"contents":[],"x":%b}',
+    }
+    for depth in (100, 500, 900, 5000):
+        raw = bodies[pair[0]] % (b'{"a":' * depth + b"1" + b"}" * depth)
+        try:
+            Exchange(*pair).request(raw, model="m")
+        except DecodeError as error:
+            assert "deeply" in error.what
