@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from toolglot.errors import ApiError, DecodeError, LossError, UpstreamError, truncated, unreadable
 from toolglot.events import Delta, Event, Fault, Finish, Open, Start, unfold
-from toolglot.ir import Refusal, Text, Thinking, Usage, replace
+from toolglot.ir import Refusal, Text, Usage, replace
 from toolglot.receipt import Receipt
 from toolglot.wire import json
 from toolglot.wire.sse import SseReader, end_of_frames
@@ -24,7 +24,8 @@ from toolglot.wire.sse import SseReader, end_of_frames
 if TYPE_CHECKING:
     from toolglot.translate import Exchange
 
-PLAIN = (Text, Thinking, Refusal)
+PLAIN = (Text, Refusal)
+"""Blocks whose deltas no pass looks at. Reasoning is not among them: its text is carried with its signature."""
 
 
 class EventPass(Protocol):

@@ -160,7 +160,7 @@ class Exchange:
 
     def restore(self, response: Response) -> Response:
         """The upstream's response in the client's words: the event passes, run over the whole of it."""
-        passes = self.event_passes()
+        passes = self.event_passes(whole=True)
         accumulator = Fold()
         for event in through(passes, tuple(unfold(response))):
             accumulator.add(event)
@@ -188,14 +188,15 @@ class Exchange:
             case LossError():
                 return self.client.encode_error(ApiError(kind="bad_request", code="would_lose", message=str(error)))
 
-    def event_passes(self) -> tuple[EventPass, ...]:
-        """The passes that an answer goes through, in order, new for each answer."""
+    def event_passes(self, *, whole: bool = False) -> tuple[EventPass, ...]:
+        """The passes that an answer goes through, in order, new for each answer; `whole`: it does not stream."""
         carrier = Carrier(
             self.client.name, self.client.state_slot, self.upstream.name, self.upstream.state_slot, self.receipt
         )
-        reporter = Reporter(self.client.name, self.upstream.can, self.receipt)
-        restorer = Restorer(self._context, self.client.can)
-        return Dater(self._created), Settler(), Sequencer(), reporter, restorer, carrier
+        reporter = Reporter(self.client, self.upstream, self.receipt)
+        restorer = Restorer(self._context, self.client.can, whole=whole)
+        settler = Settler(self.receipt, whole=whole)
+        return Dater(self._created), settler, Sequencer(), reporter, restorer, carrier
 
     def _refuse_losses(self) -> None:
         if self.strict and self.receipt.losses:

@@ -7,6 +7,7 @@ event of a stream, where speed counts and a duplicate key is not worth a second 
 
 from __future__ import annotations
 
+import json as standard_json
 import re
 from collections.abc import Mapping
 from typing import Any, TypeVar
@@ -52,7 +53,7 @@ def decode(data: bytes | str, limit: int = MAX_DOCUMENT_BYTES) -> Any:
     value = decode_frame(raw)
     # A compact document without duplicate keys encodes to the same bytes again. Only when it does not is the slow
     # scan needed: bytes also differ through whitespace, escapes and the spelling of numbers.
-    if encode(value) != raw:
+    if encode(value) != raw and _has_duplicate_keys(raw):
         _refuse_duplicate_keys(raw)
     return value
 
@@ -183,6 +184,26 @@ def path_at(raw: bytes, offset: int) -> str:
 def render(parts: list[str | int | None]) -> str:
     """Path parts as text: `$.messages[0].content`."""
     return "$" + "".join(f"[{part}]" if isinstance(part, int) else "" if part is None else f".{part}" for part in parts)
+
+
+class _DuplicateKeyError(Exception):
+    pass
+
+
+def _check_keys(pairs: list[tuple[str, Any]]) -> None:
+    if len(dict(pairs)) != len(pairs):
+        raise _DuplicateKeyError
+
+
+def _has_duplicate_keys(raw: bytes) -> bool:
+    """The quick question; where the key stands is asked only when there is one. Numbers are not converted."""
+    try:
+        standard_json.loads(raw, object_pairs_hook=_check_keys, parse_int=len, parse_float=len)
+    except _DuplicateKeyError:
+        return True
+    except RecursionError:
+        raise DecodeError("$", TOO_DEEP) from None
+    return False
 
 
 def _refuse_duplicate_keys(raw: bytes) -> None:

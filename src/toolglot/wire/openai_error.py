@@ -6,12 +6,24 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
+from math import ceil
 from typing import Any
 
 from msgspec.structs import replace
 
-from toolglot.errors import STATUS, ApiError, DecodeError, ErrorKind, HttpError, RateLimit, kind_of_status
+from toolglot.errors import (
+    STATUS,
+    ApiError,
+    DecodeError,
+    ErrorKind,
+    HttpError,
+    RateLimit,
+    error_status,
+    header_value,
+    kind_of_status,
+)
 from toolglot.wire import json
 
 # kind -> (type, code) as OpenAI words them
@@ -62,7 +74,48 @@ _KIND_OF_WORD: dict[str, ErrorKind] = {
     "context_length_exceeded": "bad_request",
 }
 
+# The codes that OpenAI's clients may know, beside those of the kinds. Words of other vendors give way to the kind's.
+_CODES = frozenset(
+    {
+        "account_deactivated",
+        "billing_hard_limit_reached",
+        "content_filter",
+        "content_policy_violation",
+        "context_length_exceeded",
+        "data_residency_mismatch",
+        "insufficient_quota",
+        "invalid_function_parameters",
+        "invalid_prompt",
+        "invalid_type",
+        "invalid_value",
+        "missing_required_parameter",
+        "previous_response_not_found",
+        "server_error",
+        "server_is_overloaded",
+        "slow_down",
+        "string_above_max_length",
+        "unknown_parameter",
+        "unsupported_parameter",
+        "unsupported_value",
+        # this translator's own
+        "malformed_tool_call",
+        "would_lose",
+    }
+) | {code for _, code in _WORDS.values() if code}
+_OWN_CODES = "upstream_"
+
+# The one kind for which OpenAI has another status than everybody else.
+_STATUS: dict[ErrorKind, int] = {**STATUS, "billing": 429}
+
+_FAMILY = ("openai_chat", "openai_responses")
+"""The dialects whose errors are in these words already."""
+
 _SCOPES = ("requests", "tokens")
+
+_HTTP_DATE = re.compile(r"[A-Z][a-z]{2}, [0-9]{2} [A-Z][a-z]{2} [0-9]{4} [0-9]{2}:[0-9]{2}:[0-9]{2} GMT")
+
+MAX_WAIT = 86_400
+"""Seconds of the longest wait that is told; no client waits longer."""
 
 
 def is_error(value: Any) -> bool:
@@ -91,20 +144,33 @@ def read(value: Any, owner: str, status: int = 0) -> ApiError:
         status=status or STATUS[kind],
         code=str(code) if code is not None else None,
         param=param if isinstance(param, str) else None,
-        native={owner: {"type": word}} if isinstance(word, str) else {},
+        native={owner: {"type": word} if isinstance(word, str) else {}},
     )
 
 
-def write(error: ApiError, owner: str) -> dict[str, Any]:
-    """The inner object of the envelope."""
+def _own(error: ApiError) -> dict[str, Any] | None:
+    """What an API of this family said besides; None for an error of anybody else."""
+    return next((error.native[name] for name in _FAMILY if name in error.native), None)
+
+
+def write(error: ApiError) -> dict[str, Any]:
+    """The inner object of the envelope, in OpenAI's words: those of other vendors say nothing to its clients."""
     word, code = _WORDS[error.kind]
-    own = error.native.get(owner, {})
+    own = _own(error)
+    known = error.code and (own is not None or error.code in _CODES or error.code.startswith(_OWN_CODES))
     return {
         "message": error.message,
-        "type": own.get("type", word),
+        "type": (own or {}).get("type", word),
         "param": error.param,
-        "code": error.code or code,
+        "code": error.code if known else code,
     }
+
+
+def _status(error: ApiError) -> int:
+    """OpenAI's own status, and the server errors of others; what others say of a bad request, the kind says."""
+    if _own(error) is not None or (500 <= error.status < 600 and error.status != 529):
+        return error_status(error)
+    return _STATUS[error.kind]
 
 
 def decode_http(status: int, headers: Mapping[str, str], body: bytes, owner: str) -> ApiError:
@@ -113,33 +179,48 @@ def decode_http(status: int, headers: Mapping[str, str], body: bytes, owner: str
         error = read(json.decode_frame(body), owner, status)
     except DecodeError:
         text = body.decode("utf-8", "replace").strip()
-        error = ApiError(kind=kind_of_status(status), status=status, message=text[:2000] or f"HTTP status {status}")
+        message = text[:2000] or f"HTTP status {status}"
+        error = ApiError(kind=kind_of_status(status), status=status, message=message, native={owner: {}})
     lower = {name.lower(): value for name, value in headers.items()}
     return replace(
         error,
         retry_after=retry_after(lower),
+        retry_after_date=_date(lower.get("retry-after")),
         limits=tuple(limit for scope in _SCOPES if (limit := _rate_limit(lower, scope))),
         request_id=lower.get("x-request-id"),
     )
 
 
-def encode_http(error: ApiError, owner: str) -> HttpError:
-    headers = {"content-type": "application/json"}
-    if error.retry_after is not None:
-        headers["retry-after"] = f"{error.retry_after:g}"
-    if error.request_id:
-        headers["x-request-id"] = error.request_id
+def encode_http(error: ApiError) -> HttpError:
+    headers: dict[str, str | None] = {
+        "content-type": "application/json",
+        **_waiting(error),
+        "x-request-id": error.request_id,
+    }
     for limit in error.limits:
         for name in ("limit", "remaining", "reset"):
-            if (value := getattr(limit, name)) is not None:
-                headers[f"x-ratelimit-{name}-{limit.scope}"] = value
-    status = error.status or STATUS[error.kind]
-    # 529 is Anthropic's own; OpenAI's clients know 503 for the same.
-    return HttpError(503 if status == 529 else status, headers, json.encode({"error": write(error, owner)}))
+            headers[f"x-ratelimit-{name}-{limit.scope}"] = getattr(limit, name)
+    safe = {name: safe for name, value in headers.items() if (safe := header_value(value)) is not None}
+    return HttpError(_status(error), safe, json.encode({"error": write(error)}))
+
+
+def _waiting(error: ApiError) -> dict[str, str | None]:
+    """`retry-after` in whole seconds, as HTTP has it; a fraction stands beside it in OpenAI's own header."""
+    if error.retry_after is None or not error.retry_after >= 0:
+        return {"retry-after": error.retry_after_date}
+    seconds = min(error.retry_after, MAX_WAIT)
+    exact = {} if seconds == ceil(seconds) else {"retry-after-ms": str(ceil(seconds * 1000))}
+    return {"retry-after": str(ceil(seconds)), **exact}
+
+
+def _date(value: str | None) -> str | None:
+    """An HTTP date, as it is: how long it is until then, only a clock can tell."""
+    safe = header_value(value)
+    return safe if safe is not None and _HTTP_DATE.fullmatch(safe) else None
 
 
 def retry_after(headers: Mapping[str, str]) -> float | None:
-    """Seconds to wait, from `retry-after-ms` or `retry-after`; an HTTP date there needs a clock and is left alone."""
+    """Seconds to wait, from `retry-after-ms` or `retry-after`; an HTTP date there is kept apart."""
     for name, scale in (("retry-after-ms", 0.001), ("retry-after", 1.0)):
         try:
             seconds = float(headers[name]) * scale

@@ -29,16 +29,16 @@ class SseReader:
 
     def feed(self, chunk: bytes) -> list[Frame]:
         """The events that end within this chunk."""
-        # Servers mostly send one event in one piece: its only line ends are the last two bytes.
-        if (
-            self._between
-            and chunk.find(b"\n") == len(chunk) - 2
-            and chunk.startswith(b"data: ")
-            and chunk.endswith(b"\n")
-            and b"\r" not in chunk
-            and len(chunk) <= self._limit
-        ):
-            return [(b"", chunk[6:-2])]
+        # Servers mostly send one event in one piece.
+        if self._between and chunk.endswith(b"\n\n") and b"\r" not in chunk and len(chunk) <= self._limit:
+            last = len(chunk) - 2
+            if chunk.startswith(b"data: "):
+                if chunk.find(b"\n") == last:
+                    return [(b"", chunk[6:last])]
+            elif chunk.startswith(b"event: "):
+                line = chunk.find(b"\n")
+                if chunk.startswith(b"data: ", line + 1) and chunk.find(b"\n", line + 1) == last:
+                    return [(chunk[7:line].strip(), chunk[line + 7 : last])]
         frames = self._read(chunk)
         self._between = self._started and not (self._held or self._data or self._event or self._after_cr)
         return frames

@@ -1,0 +1,76 @@
+"""What OpenAI's two APIs demand of some fields alike."""
+
+from __future__ import annotations
+
+from hashlib import sha256
+from typing import Any
+
+from toolglot.receipt import Receipt
+
+MAX_IDENTIFIER = 64
+"""Characters of a `safety_identifier`, and of the older `user`."""
+
+_EXTENSIONS = {"application/pdf": "pdf", "text/plain": "txt", "text/markdown": "md", "text/html": "html"}
+
+
+def identifier(user: str, receipt: Receipt) -> str:
+    """The name of a user, hashed if it is too long (that of Claude Code is a JSON object)."""
+    if len(user) <= MAX_IDENTIFIER:
+        return user
+    receipt.note("user", "hashed", f"an identifier has at most {MAX_IDENTIFIER} characters")
+    return sha256(user.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def file_name(media_type: str | None) -> str:
+    """A name for file data that has none: the API refuses it without."""
+    known = media_type or "application/pdf"
+    return f"document.{_EXTENSIONS.get(known, known.partition('/')[2])}"
+
+
+# What Structured Outputs documents as supported. Whatever else stands in a schema, strict mode refuses.
+_WORDS = frozenset(
+    {"$defs", "$ref", "additionalProperties", "anyOf", "const", "definitions", "description", "enum", "title", "type"}
+    | {"items", "maxItems", "minItems", "properties", "required"}
+    | {"exclusiveMaximum", "exclusiveMinimum", "format", "maximum", "minimum", "multipleOf", "pattern"}
+)
+_FORMATS = frozenset({"date", "date-time", "duration", "email", "hostname", "ipv4", "ipv6", "time", "uuid"})
+_MAPS = ("properties", "$defs", "definitions")
+
+
+def takes_strict(schema: Any) -> bool:
+    """Is this schema within the subset that strict mode takes? Its root is an object, and nothing recurses here."""
+    if not isinstance(schema, dict) or schema.get("type") != "object" or "anyOf" in schema:
+        return False
+    waiting: list[Any] = [schema]
+    while waiting:
+        node = waiting.pop()
+        if not isinstance(node, dict) or not _is_strict_node(node):
+            return False
+        for key in _MAPS:
+            waiting.extend(node.get(key, {}).values())
+        waiting.extend(node.get("anyOf", ()))
+        if "items" in node:
+            waiting.append(node["items"])
+    return True
+
+
+def _is_strict_node(node: dict[str, Any]) -> bool:
+    if not node.keys() <= _WORDS or ("format" in node and str(node["format"]) not in _FORMATS):
+        return False
+    if not all(isinstance(node.get(key, {}), dict) for key in _MAPS) or not isinstance(node.get("anyOf", []), list):
+        return False
+    kind = node.get("type")
+    if "properties" not in node and kind != "object" and not (isinstance(kind, list) and "object" in kind):
+        return True
+    required = node.get("required", [])
+    names = {name for name in required if isinstance(name, str)} if isinstance(required, list) else set()
+    return node.get("additionalProperties") is False and names == set(node.get("properties", {}))
+
+
+def strictness(schema: Any, receipt: Receipt) -> bool | None:
+    """`strict` for a schema that its sender expects to be enforced, though its wire has no word for that."""
+    if takes_strict(schema):
+        return True
+    why = "strict mode does not take this schema; the model is asked for it and nothing enforces it"
+    receipt.loss("response_format.schema", "an enforced schema", why)
+    return None
