@@ -9,7 +9,7 @@ import pytest
 from tests.case_files import Case, cases_with
 from toolglot import translate_messages, translate_tools
 from toolglot.dialects import DIALECTS
-from toolglot.errors import DecodeError, LossError
+from toolglot.errors import DecodeError, LossError, UnknownDialectError
 
 SCHEMA = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}
 
@@ -244,7 +244,7 @@ def test_tools_that_cannot_be_read_are_refused_with_their_own_path(data: str, wh
 
 
 def test_an_unknown_name_lists_the_known_ones() -> None:
-    with pytest.raises(KeyError, match="openai_chat, openai_responses, anthropic, gemini, mcp"):
+    with pytest.raises(UnknownDialectError, match="openai_chat, openai_responses, anthropic, gemini, mcp"):
         translate_tools("[]", "cohere", "mcp")
 
 
@@ -260,3 +260,13 @@ def test_fragments_of_whole_requests_come_back_to_their_own_dialect_as_they_were
         written = messages.json()
         history = written[dialect.history_key] if isinstance(written, dict) else written
         assert history == request[dialect.history_key]
+
+
+def test_a_hyphen_in_a_dialect_is_as_good_as_an_underscore() -> None:
+    assert translate_tools(TOOLS["openai_chat"], "openai-chat", "mcp").json() == TOOLS["mcp"]
+
+
+def test_within_one_dialect_and_for_no_model_in_particular_nothing_is_rewritten_that_some_model_takes() -> None:
+    custom = [{"type": "custom", "custom": {"name": "run", "description": "Runs code."}}]
+    translated = translate_tools(custom, "openai_chat", "openai_chat")
+    assert (translated.json(), bool(translated.receipt)) == (custom, False)

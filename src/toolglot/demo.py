@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 from rich.console import Console
@@ -11,8 +15,10 @@ from rich.syntax import Syntax
 from rich.text import Text
 
 from toolglot.api import translate_request, translate_stream
+from toolglot.cli.layout import laid_out
 from toolglot.lint import lint
 from toolglot.receipt import Receipt
+from toolglot.wire.sse import SseReader
 
 CITY = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}
 
@@ -75,9 +81,11 @@ def main() -> None:
     console.rule("[bold]toolglot: one conversation, any API")
     _show_request(console)
     _say(console, "The answer, from a server that speaks Chat: two parallel calls whose arguments take turns.")
-    _show_wire(console, "Chat stream", chat_stream())
-    _show_stream(console, "anthropic", "Anthropic events")
-    _show_stream(console, "gemini", "Gemini chunks")
+    _show_wire(console, "Chat stream", "openai_chat", chat_stream())
+    _say(console, "The same stream for a client that speaks Anthropic: one call after the other.")
+    _show_stream(console, "Anthropic events", "anthropic")
+    _say(console, "And for a client that speaks Gemini: every call whole.")
+    _show_stream(console, "Gemini chunks", "gemini")
     _show_next(console)
 
 
@@ -96,50 +104,87 @@ def _show_request(console: Console) -> None:
     _show_receipt(console, translated.receipt)
 
 
-def _show_stream(console: Console, target: str, title: str) -> None:
-    recording = chat_stream()
-    _say(console, f"The same stream as {title}, one call after the other:")
-    written = list(translate_stream(recording, "openai_chat", target))
-    _show_wire(console, title, written)
+def _show_stream(console: Console, title: str, target: str) -> None:
+    written = list(translate_stream(chat_stream(), "openai_chat", target))
+    _show_wire(console, title, target, written)
     breaches = lint(target, written)
     found = f"{len(breaches)} breaches" if breaches else "no breach"
-    console.print(f"[green]lint-stream {target}: {found}[/]; {len(recording)} chunks in, {len(written)} out")
+    console.print(f"[green]lint-stream --dialect {target}: {found}[/]")
 
 
-def _show_wire(console: Console, title: str, chunks: list[bytes]) -> None:
-    lines = [line for line in b"".join(chunks).decode().splitlines() if line.startswith("data: ")]
+def _show_wire(console: Console, title: str, dialect: str, chunks: list[bytes]) -> None:
+    """What each event of a stream says; the rest of it (ids, the model, indices of choices) is left out."""
+    lines = [line for _, data in SseReader().feed(b"".join(chunks)) for line in _ESSENCE[dialect](data)]
     body = Text("\n".join(lines), overflow="ellipsis", no_wrap=True)
     console.print(Panel(body, title=title, title_align="left"))
 
 
+def _essence_of_chat(data: bytes) -> Iterator[str]:
+    if data == b"[DONE]":
+        yield "[DONE]"
+        return
+    chunk = json.loads(data)
+    for choice in chunk["choices"]:
+        delta = choice["delta"]
+        if delta.get("content"):
+            yield f"text    {delta['content']}"
+        for call in delta.get("tool_calls", ()):
+            function = call["function"]
+            begun = f"{function['name']} ({call['id']})" if "id" in call else function["arguments"]
+            yield f"call {call['index']}  {begun}"
+        if choice["finish_reason"]:
+            yield f"finish  {choice['finish_reason']}"
+    if usage := chunk.get("usage"):
+        yield f"usage   {usage['prompt_tokens']} in, {usage['completion_tokens']} out"
+
+
+def _essence_of_anthropic(data: bytes) -> Iterator[str]:
+    event = json.loads(data)
+    told = {**event.get("content_block", {}), **event.get("delta", {})}
+    said = told.get("name") or told.get("partial_json") or told.get("text") or told.get("stop_reason") or ""
+    shown = f"{said} ({told['id']})" if "id" in told else said
+    index = f" {event['index']}" if "index" in event else ""
+    yield f"{event['type']}{index}".ljust(24) + shown
+
+
+def _essence_of_gemini(data: bytes) -> Iterator[str]:
+    for candidate in json.loads(data)["candidates"]:
+        for part in candidate["content"]["parts"]:
+            if call := part.get("functionCall"):
+                yield f"functionCall  {call['name']} ({call['id']}) {json.dumps(call['args'])}"
+            elif part.get("text"):
+                yield f"text          {part['text']}"
+        if "finishReason" in candidate:
+            yield f"finishReason  {candidate['finishReason']}"
+
+
+_ESSENCE = {"openai_chat": _essence_of_chat, "anthropic": _essence_of_anthropic, "gemini": _essence_of_gemini}
+
+
 def _show_json(console: Console, title: str, value: Any) -> None:
-    lines = [f" {json.dumps(key)}: {_member(member)}" for key, member in value.items()]
-    text = "{\n" + ",\n".join(lines) + "\n}"
+    text = laid_out(json.dumps(value).encode(), console.width - 4)
     syntax = Syntax(text, "json", background_color="default", word_wrap=True)
     console.print(Panel(syntax, title=title, title_align="left"))
 
 
-def _member(value: Any) -> str:
-    """A member on one line; a list of objects with a line for each."""
-    if isinstance(value, list) and value and isinstance(value[0], dict):
-        return "[\n" + ",\n".join(f"  {json.dumps(item)}" for item in value) + "\n ]"
-    return json.dumps(value)
-
-
 def _show_receipt(console: Console, receipt: Receipt) -> None:
     for line in receipt:
+        severity, _, told = str(line).partition(": ")
         style = "yellow" if line.severity == "loss" else "green"
-        console.print(Text.assemble((f"{line.severity:5}", style), f" {line.where}: {line.what}: {line.why}"))
+        console.print(Text.assemble((f"{severity:5}", style), f" {told}"))
 
 
 def _show_next(console: Console) -> None:
-    _say(console, "Next, with your own data (the command is in .venv/bin):")
+    """Commands that work as they stand, in a clone of the repository."""
+    program = os.path.relpath(Path(sys.executable).parent / "toolglot")
+    _say(console, "Next:")
     for command in (
-        "toolglot translate --from openai_chat --to gemini --kind request chat.json",
-        "toolglot translate --from mcp --to anthropic --kind tools tools.json",
-        "toolglot dialects",
+        "translate --from openai_chat --to gemini --kind request docs/examples/chat-request.json",
+        "translate --from mcp --to anthropic --kind tools docs/examples/mcp-tools.json",
+        "translate --from openai_chat --to anthropic --kind stream docs/examples/chat-stream.sse",
+        "dialects",
     ):
-        console.print(f"  [bold]{command}[/]")
+        console.print(Text(f"  {program} {command}", style="bold"), soft_wrap=True)
 
 
 if __name__ == "__main__":

@@ -17,7 +17,7 @@ from msgspec import Raw
 from toolglot.api import Translated
 from toolglot.dialect import Capabilities, Dialect, capabilities
 from toolglot.dialects import DIALECTS, find
-from toolglot.errors import DecodeError, LossError
+from toolglot.errors import DecodeError, LossError, UnknownDialectError
 from toolglot.ir import Message, Opaque, Request, Text, Tool, replace
 from toolglot.passes import Context
 from toolglot.passes.pipeline import prepare
@@ -50,6 +50,7 @@ def translate_tools(
         strict: refuse instead of losing anything.
 
     Raises:
+        UnknownDialectError: there is no dialect of that name.
         DecodeError: the data is not what the source allows.
         LossError: strict, and something would be lost.
     """
@@ -81,6 +82,7 @@ def translate_messages(
         An array; or, when the target keeps system text apart and there is some, an object with both members.
 
     Raises:
+        UnknownDialectError: there is no dialect of that name.
         DecodeError: the data is not what the source allows.
         LossError: strict, and something would be lost.
     """
@@ -118,17 +120,26 @@ def _translated(written: bytes, receipt: Receipt, strict: bool) -> Translated:
 
 def _context(source: Dialect | str, target: Dialect | str, model: str, receipt: Receipt) -> Context:
     (source_name, source_can), (target_name, target_can) = _side(source, ""), _side(target, model)
+    if source_name == target_name and not model:
+        target_can = _generous(find(target), target_can) if target != mcp.NAME else target_can
     # Nobody answers a fragment: a history may end with the assistant's turn, and no limit of output is needed.
     can = replace(target_can, prefill=True, default_output_tokens=None)
     return Context(source=source_name, target=target_name, can=can, receipt=receipt, cosmetic=source_can.cosmetic)
 
 
+def _generous(dialect: Dialect, can: Capabilities) -> Capabilities:
+    """What any model of the dialect takes: within one dialect, a fragment for an unknown model is left as it is."""
+    allowed = {name for rule in dialect.models for name, value in rule.changes.items() if value is True}
+    return replace(can, **dict.fromkeys(allowed, True))
+
+
 def _side(side: Dialect | str, model: str) -> tuple[str, Capabilities]:
     if side == mcp.NAME:
         return mcp.NAME, mcp.CAN
-    if isinstance(side, str) and side not in DIALECTS:
-        raise KeyError(f"there is no dialect {side!r}; there are {', '.join((*DIALECTS, mcp.NAME))}")
-    dialect = find(side)
+    try:
+        dialect = find(side)
+    except UnknownDialectError as error:
+        raise UnknownDialectError(error.name, (*DIALECTS, mcp.NAME)) from None
     return dialect.name, capabilities(dialect, model)
 
 

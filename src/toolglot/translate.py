@@ -114,7 +114,7 @@ class Exchange:
         if stream is not None:
             asked = replace(asked, stream=stream)
         sent = self.rewrite(asked)
-        if not sent.model:
+        if not sent.model and not self.verbatim:
             self.receipt.loss("model", "no model", "a request needs one; tell the exchange or the request which")
         return self._forward(data, sent) if self.verbatim else self.upstream.encode_request(sent, self.receipt)
 

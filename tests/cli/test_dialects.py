@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from importlib.metadata import version
@@ -10,24 +11,47 @@ from importlib.metadata import version
 import pytest
 
 from tests.cli.run import run
-from toolglot.cli.dialects import ROWS
+from toolglot.cli.dialects import CONCEPTS, PARAMETERS
 from toolglot.dialect import Capabilities
 from toolglot.dialects import DIALECTS
 
+LABELS = [label for label, _ in (*CONCEPTS, *PARAMETERS)]
 
-def test_the_table_has_every_dialect_and_every_concept(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("COLUMNS", "200")
+
+@pytest.fixture(params=["80", "200"])
+def table(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The lines that are printed into so many columns."""
+    monkeypatch.setenv("COLUMNS", request.param)
     result = run("dialects")
     assert result.exit_code == 0
-    for word in (*DIALECTS, *(label for label, _ in ROWS)):
-        assert word in result.stdout
+    return result.stdout.splitlines()
 
 
-def test_the_table_comes_from_the_capabilities(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("COLUMNS", "200")
-    shown = run("dialects").stdout
+def test_the_table_has_every_dialect_and_every_concept_in_any_width(table: list[str]) -> None:
+    head = " ".join(table[:4])
+    for name in DIALECTS:
+        assert all(part in head for part in name.split("_"))
+    begun = [line.strip() for line in table]
+    for label in LABELS:
+        assert any(line.startswith(label) for line in begun), label
+
+
+def test_no_word_of_the_table_is_cut(table: list[str]) -> None:
+    shown = "\n".join(table)
+    assert "…" not in shown
     for dialect in DIALECTS.values():
-        assert f"up to {dialect.can.name_length}" in shown
+        assert f"up to {dialect.can.name_length} of" in shown
+        assert dialect.can.name_pattern.strip("[]+") in shown
+
+
+def test_it_fits_into_80_columns(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    assert max(map(len, run("dialects").stdout.splitlines())) <= 80
+
+
+def test_a_parameter_is_a_row_of_yes_and_no(table: list[str]) -> None:
+    (row,) = [line.split() for line in table if line.strip().startswith("seed ")]
+    assert row == ["seed", *("yes" if "seed" in dialect.can.fields else "no" for dialect in DIALECTS.values())]
 
 
 def test_as_json_every_capability_is_told() -> None:
@@ -44,7 +68,7 @@ def test_as_markdown_it_is_a_table_with_a_row_for_each_concept() -> None:
     head, line, *rows = run("dialects", "--markdown").stdout.splitlines()
     assert head == f"|  | {' | '.join(DIALECTS)} |"
     assert set(line) <= set("|- ")
-    assert [row.split(" | ")[0].removeprefix("| ") for row in rows] == [label for label, _ in ROWS]
+    assert [row.split(" | ")[0].removeprefix("| ") for row in rows] == LABELS
 
 
 def test_the_version_is_that_of_the_package() -> None:
@@ -55,6 +79,36 @@ def test_help_names_every_command() -> None:
     result = run("--help")
     for command in ("translate", "lint-stream", "dialects"):
         assert command in result.stdout
+    assert "..." not in result.stdout.partition("Commands:")[2]
+
+
+@pytest.mark.parametrize(("command", "names"), [("translate", (*DIALECTS, "mcp")), ("lint-stream", tuple(DIALECTS))])
+def test_the_help_of_a_command_names_the_dialects(command: str, names: tuple[str, ...]) -> None:
+    assert ", ".join(names) in " ".join(run(command, "--help").stdout.split())
+
+
+def test_the_help_of_translate_has_an_example_on_one_line() -> None:
+    example = "  toolglot translate --from openai_chat --to anthropic --kind request a.json"
+    assert example in run("translate", "--help").stdout.splitlines()
+
+
+@pytest.mark.parametrize(
+    ("words", "completed"),
+    [
+        ("toolglot translate --from open", ["openai_chat", "openai_responses"]),
+        ("toolglot translate --to openai-r", ["openai_responses"]),
+        ("toolglot translate --to m", ["mcp"]),
+        ("toolglot lint-stream --dialect m", []),
+        ("toolglot translate --kind str", ["stream"]),
+    ],
+)
+def test_a_shell_completes_dialects_and_kinds(words: str, completed: list[str]) -> None:
+    last = len(words.split()) - 1
+    environment = {"_TOOLGLOT_COMPLETE": "bash_complete", "COMP_WORDS": words, "COMP_CWORD": str(last)}
+    done = subprocess.run(
+        [sys.executable, "-m", "toolglot"], env=os.environ | environment, capture_output=True, text=True, check=False
+    )
+    assert [line.partition(",")[2] for line in done.stdout.split()] == completed
 
 
 @pytest.mark.parametrize(("missing", "arguments"), [("click", ["--version"]), ("rich", ["dialects"])])

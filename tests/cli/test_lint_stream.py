@@ -13,9 +13,31 @@ from toolglot.lint import RULES
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
-def test_a_sound_stream_says_nothing_and_exits_with_0(dialect: str) -> None:
+def test_a_sound_stream_is_told_on_standard_error_and_exits_with_0(dialect: str) -> None:
     result = run("lint-stream", "--dialect", dialect, data=SOUND[dialect])
-    assert (result.exit_code, result.output) == (0, "")
+    events = SOUND[dialect].count(b"\n\n")
+    assert (result.exit_code, result.stdout, result.stderr) == (0, "", f"no breach in {events} events\n")
+
+
+def test_one_event_is_not_many() -> None:
+    recording = b'data: {"error":{"code":503,"message":"x","status":"UNAVAILABLE"}}\n\n'
+    assert run("lint-stream", "--dialect", "gemini", data=recording).stderr == "no breach in 1 event\n"
+
+
+def test_nothing_in_a_recording_has_power_over_the_terminal() -> None:
+    recording = b'data: {"x":"\x1b[2J\xe2\x80\xae"}\n\nwhat\x07 is this\n\n' + SOUND["openai_chat"]
+    result = run("lint-stream", "--dialect", "openai_chat", data=recording)
+    assert result.exit_code == 1
+    assert all(character.isprintable() or character == "\n" for character in result.stdout)
+    assert r"\x1b[2J\u202e" in result.stdout
+    assert r"what\x07 is this" in result.stdout
+
+
+def test_nothing_at_all_is_one_line_without_an_excerpt() -> None:
+    result = run("lint-stream", "--dialect", "anthropic")
+    assert result.exit_code == 1
+    assert "event 0: not-empty: a stream must hold at least one event\n" in result.stdout
+    assert not any(line.endswith((":", ": ")) for line in result.stdout.splitlines())
 
 
 def test_each_breach_is_a_line_with_event_rule_and_excerpt(tmp_path: Path) -> None:

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 from click.testing import Result
 
-from tests.cli.run import run
-from tests.lint.streams import CHAT, DONE, SOUND, sse
+from tests.cli.run import on_terminal, run
+from tests.lint.streams import ANTHROPIC, CHAT, DONE, SOUND, block, sse
 from toolglot import translate_request, translate_stream
 from toolglot.dialects import DIALECTS
 from toolglot.lint import lint
@@ -71,7 +71,14 @@ def test_an_empty_receipt_is_an_empty_array(tmp_path: Path) -> None:
 def test_a_receipt_that_cannot_be_written_is_told_in_one_line(tmp_path: Path) -> None:
     file = tmp_path / "none" / "receipt.json"
     result = translate("openai_chat", "anthropic", "request", CHAT_REQUEST, "--receipt", str(file))
-    assert result.exit_code == 2
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert result.stderr == f"toolglot: {file}: No such file or directory\n"
+
+
+def test_a_receipt_that_cannot_be_written_is_told_before_a_stream_begins(tmp_path: Path) -> None:
+    file = tmp_path / "none" / "receipt.json"
+    result = translate("openai_chat", "anthropic", "stream", SOUND["openai_chat"], "--receipt", str(file))
+    assert (result.exit_code, result.stdout) == (2, "")
     assert result.stderr == f"toolglot: {file}: No such file or directory\n"
 
 
@@ -79,7 +86,15 @@ def test_strict_exits_with_3_and_writes_nothing(tmp_path: Path) -> None:
     file = tmp_path / "receipt.json"
     result = translate("openai_chat", "anthropic", "request", CHAT_REQUEST, "--strict", "--receipt", str(file))
     assert (result.exit_code, result.stdout) == (3, "")
+    assert result.stderr == "toolglot: <stdin>: refused (--strict): 1 loss\n"
     assert [line["where"] for line in json.loads(file.read_text())] == ["seed"]
+
+
+def test_strict_tells_the_losses_and_how_many_there_are() -> None:
+    result = translate("openai_chat", "anthropic", "request", {**CHAT_REQUEST, "logit_bias": {"1": 1}}, "--strict")
+    *losses, refused = result.stderr.splitlines()
+    assert [line.split(":")[0] for line in losses] == ["loss", "loss"]
+    assert refused == "toolglot: <stdin>: refused (--strict): 2 losses"
 
 
 def test_strict_without_a_loss_is_as_without_it() -> None:
@@ -93,7 +108,17 @@ def test_strict_without_a_loss_is_as_without_it() -> None:
         (b'{"model": "m", "messages": [{"role": 3}]}', "$.messages[0].role: expected a string, got a whole number"),
         (b'{"model": "m", "messages": [', "$.messages[0]: Input data was truncated (byte 28)"),
         (b'{"model": "\xff"}', "$.model: invalid UTF-8 at byte 11"),
-        (b"", "$: Input data was truncated (byte 0)"),
+        (b"", "the input is empty"),
+        (b" \n", "the input is empty"),
+        (b"\xef\xbb\xbf", "the input is empty"),
+        (b"hello\n", "not JSON: it begins with 'hello'"),
+        (b"<!DOCTYPE html><html lang=en>", "not JSON: it begins with '<!DOCTYPE html><html…'"),
+        (b"\x89PNG\r\n\x1a\n", r"not JSON: it begins with '\x89PNG'"),
+        (b"\x1b[2J", r"not JSON: it begins with '\x1b[2J'"),
+        (b"7", "$: expected an object, got a whole number"),
+        ('{"model": "m"}'.encode("utf-16"), "this is UTF-16; JSON must be UTF-8"),
+        ('{"model": "m"}'.encode("utf-16-be"), "this is UTF-16; JSON must be UTF-8"),
+        (b"data: {}\n\n", "not JSON: it begins with 'data: {}'; is it a stream? --kind stream"),
     ],
 )
 def test_unreadable_input_exits_with_2_and_one_line_that_says_what_and_where(data: bytes, told: str) -> None:
@@ -125,7 +150,12 @@ def test_an_error_takes_the_form_of_the_target() -> None:
     body = {"type": "error", "error": {"type": "overloaded_error", "message": "Overloaded"}}
     result = translate("anthropic", "gemini", "error", body, "--status", "529")
     assert json.loads(result.stdout)["error"]["status"] == "UNAVAILABLE"
-    assert "503" in result.stderr
+    assert result.stderr.startswith("note: status: 529 is 503 there: ")
+
+
+def test_an_error_may_be_no_json_at_all() -> None:
+    result = translate("openai_chat", "anthropic", "error", b"<h1>Bad gateway</h1>", "--status", "502")
+    assert (result.exit_code, json.loads(result.stdout)["type"]) == (0, "error")
 
 
 def test_an_error_is_a_bad_request_unless_told_otherwise() -> None:
@@ -142,11 +172,92 @@ def test_gemini_gets_its_model_and_stream_from_options() -> None:
     assert not json.loads(result.stdout).get("stream")
 
 
+@pytest.mark.parametrize("target", [name for name in DIALECTS if name != "gemini"])
+def test_a_gemini_request_without_a_model_is_refused(target: str) -> None:
+    result = translate("gemini", target, "request", {"contents": [{"role": "user", "parts": [{"text": "Hi"}]}]})
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert result.stderr == "toolglot: <stdin>: a gemini request does not name its model: give --model\n"
+
+
 def test_pretty_output_is_indented_and_says_the_same() -> None:
     plain = translate("openai_chat", "anthropic", "request", CHAT_REQUEST)
     pretty = translate("openai_chat", "anthropic", "request", CHAT_REQUEST, "--pretty")
     assert pretty.stdout.startswith('{\n  "model": "m"')
     assert json.loads(pretty.stdout) == json.loads(plain.stdout)
+
+
+def test_a_terminal_gets_pretty_output_and_a_pipe_gets_one_line(tmp_path: Path) -> None:
+    file = tmp_path / "request.json"
+    file.write_text(json.dumps({**CHAT_REQUEST, "max_tokens": 1000}))
+    command = f"{sys.executable} -m toolglot translate --from openai_chat --to anthropic --kind request {file}"
+    shown = on_terminal(command, tmp_path).output
+    assert '{\n  "model": "m",\n  "max_tokens": 1000,\n  "messages": [{"role": "user", "content": "Hello"}]\n}' in shown
+    assert '{"model":"m",' in on_terminal(f"{command} | cat", tmp_path).output
+    assert '{"model":"m",' in on_terminal(f"{command} --no-pretty", tmp_path).output
+
+
+@pytest.mark.parametrize("end", [b"", b"\n"])
+def test_within_one_dialect_no_byte_is_added_but_a_last_line_end(end: bytes) -> None:
+    data = b'{"model": "m", "messages": [] }' + end
+    assert translate("openai_chat", "openai_chat", "request", data).stdout_bytes == data.rstrip() + b"\n"
+    assert translate("openai_chat", "openai_chat", "request", data, "--pretty").stdout.endswith("}\n")
+
+
+def test_a_byte_order_mark_is_skipped() -> None:
+    data = b"\xef\xbb\xbf" + json.dumps(CHAT_REQUEST).encode()
+    assert translate("openai_chat", "anthropic", "request", data).exit_code == 0
+
+
+def test_names_in_a_receipt_have_no_power_over_the_terminal() -> None:
+    tool = {"type": "function", "function": {"name": "\x1b[2Jx", "parameters": {"type": "object"}}}
+    result = translate("openai_chat", "anthropic", "request", {**CHAT_REQUEST, "tools": [tool]})
+    assert r"\x1b[2Jx" in result.stderr
+    assert "\x1b" not in result.stderr
+
+
+TOOL: dict[str, Any] = {"type": "function", "function": {"name": "files.read", "parameters": {"type": "object"}}}
+ASKED: dict[str, Any] = {**CHAT_REQUEST, "tools": [TOOL], "stream_options": {"include_usage": True}}
+ANSWERED: dict[str, Any] = {
+    **ANTHROPIC[0]["message"],
+    "content": [{"type": "tool_use", "id": "toolu_1", "name": "files_read", "input": {}}],
+    "stop_reason": "tool_use",
+}
+
+
+def test_an_answer_gets_its_names_back_from_its_request(tmp_path: Path) -> None:
+    file = tmp_path / "request.json"
+    file.write_text(json.dumps(ASKED))
+    result = translate("anthropic", "openai_chat", "response", ANSWERED, "--request", str(file))
+    (call,) = json.loads(result.stdout)["choices"][0]["message"]["tool_calls"]
+    assert call["function"]["name"] == "files.read"
+    assert "files_read" in translate("anthropic", "openai_chat", "response", ANSWERED).stdout
+
+
+def test_a_streamed_answer_gets_its_names_back_too(tmp_path: Path) -> None:
+    file = tmp_path / "request.json"
+    file.write_text(json.dumps(ASKED))
+    events = [event for event in ANTHROPIC if event.get("index") in (None, 0)]
+    call = {"type": "tool_use", "id": "toolu_1", "name": "files_read", "input": {}}
+    recording = sse([events[0], *block(0, call), *events[-2:]], named=True)
+    result = translate("anthropic", "openai_chat", "stream", recording, "--request", str(file))
+    assert (result.exit_code, '"name":"files.read"' in result.stdout) == (0, True)
+
+
+def test_a_bad_request_of_an_answer_is_told_with_its_own_name(tmp_path: Path) -> None:
+    file = tmp_path / "request.json"
+    file.write_text('{"model": "m", "messages": [{"role": 3}]}')
+    result = translate("anthropic", "openai_chat", "response", ANSWERED, "--request", str(file))
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert result.stderr == f"toolglot: {file}: $.messages[0].role: expected a string, got a whole number\n"
+
+
+def test_the_request_of_an_answer_may_need_a_model(tmp_path: Path) -> None:
+    file = tmp_path / "request.json"
+    file.write_text('{"contents": [{"role": "user", "parts": [{"text": "Hi"}]}]}')
+    result = translate("anthropic", "gemini", "response", ANSWERED, "--request", str(file))
+    assert result.stderr == f"toolglot: {file}: a gemini request does not name its model: give --model\n"
+    again = translate("anthropic", "gemini", "response", ANSWERED, "--request", str(file), "--model", "claude-x")
+    assert (again.exit_code, again.stderr.count("loss")) == (0, 0)
 
 
 def test_tools_alone_from_mcp() -> None:
@@ -183,6 +294,8 @@ def test_a_hyphen_in_a_dialect_is_as_good_as_an_underscore() -> None:
         (("--from", "gemini", "--to", "gemini", "--kind", "tools", "--stream"), "--stream has no meaning"),
         (("--from", "gemini", "--to", "gemini", "--kind", "request", "--status", "400"), "--status has no meaning"),
         (("--from", "gemini", "--to", "gemini", "--kind", "stream", "--pretty"), "--pretty has no meaning"),
+        (("--from", "gemini", "--to", "gemini", "--kind", "request", "--request", "x"), "--request has no meaning"),
+        (("--from", "gemini", "--to", "gemini", "--kind", "request", "--receipt", "-"), "--receipt needs a file"),
         (("--from", "gemini", "--to", "gemini", "--kind", "poem"), "poem"),
     ],
 )
@@ -214,6 +327,7 @@ def test_a_strict_stream_that_loses_something_exits_with_3() -> None:
     result = translate("openai_chat", "anthropic", "stream", recording, "--strict")
     assert result.exit_code == 3
     assert "event: error" in result.stdout
+    assert result.stderr.endswith("toolglot: <stdin>: refused (--strict): 1 loss\n")
     assert translate("openai_chat", "anthropic", "stream", recording).exit_code == 0
 
 

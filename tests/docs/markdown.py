@@ -1,8 +1,8 @@
 """Fenced blocks of a Markdown page, and how each kind is run.
 
 - `python`: with `>>>` it is a doctest, else it is executed; all blocks of a page share their names.
-- `bash`: run by bash in a folder of the page's own, with `toolglot` on the path. A `json` or `text` block right behind
-  it is what it must print to standard output.
+- `bash`: run by bash on a terminal, in a folder of the page's own that has the examples, with `toolglot` on the path. A
+  `json` or `text` block right behind it is what a person then sees, character by character.
 - A `bash` block of set-up commands (`make`, `pip install` …) is checked and not run, see `test_pages`.
 """
 

@@ -13,7 +13,11 @@ from typing import Any
 
 import pytest
 
-from tests.docs.markdown import PAGES, ROOT, Block, blocks
+from tests.cli.run import on_terminal
+from tests.docs.markdown import PAGES, ROOT, blocks
+from toolglot import demo
+from toolglot.dialects import DIALECTS
+from toolglot.ir import Request
 
 KNOWN_LANGUAGES = {"bash", "python", "json", "text", ""}
 SET_UP_COMMANDS = ("pip install", "pipx install", "git clone", "cd ", ".ci/run", "make ")
@@ -40,23 +44,19 @@ def test_the_python_of_a_page_runs_and_says_what_it_shows(page: Path) -> None:
 
 @pages
 def test_the_commands_of_a_page_run_and_print_what_it_shows(page: Path, tmp_path: Path) -> None:
+    (tmp_path / "docs").symlink_to(ROOT / "docs")
     for block in blocks(page):
         if block.language != "bash" or block.is_set_up:
             continue
-        done = run(["bash", "-euo", "pipefail", "-c", block.text], tmp_path)
+        shown = on_terminal(block.text, tmp_path)
         where = f"{page.name}:{block.line}"
-        assert done.returncode == 0, f"{where}: {done.stderr}"
-        check_output(block, done.stdout, where)
+        assert shown.status == 0, f"{where}: {shown.output}"
+        assert shown.output == (block.expected[1] if block.expected else ""), where
 
 
-def check_output(block: Block, printed: str, where: str) -> None:
-    if block.expected is None:
-        return
-    language, text = block.expected
-    if language == "json":
-        assert json.loads(printed) == json.loads(text), where
-    else:
-        assert printed.strip() == text.strip(), where
+def test_the_library_page_is_a_doctest_as_it_stands() -> None:
+    done = run([sys.executable, "-m", "doctest", "docs/library.md"], ROOT)
+    assert (done.returncode, done.stdout) == (0, "")
 
 
 @pages
@@ -87,11 +87,42 @@ def test_make_demo_shows_a_translation_with_its_receipt() -> None:
     for word in ("Chat request", "Anthropic request", "loss", "message_start", "functionCall", "toolglot translate"):
         assert word in done.stdout
     assert done.stdout.count("no breach") == 2
+    said = [line.strip("│ \n") for line in done.stdout.splitlines()]
+    turns = ['call 0  {"city":', "call 1  clock (call_b)", 'call 1  {"city": "Lima"}', 'call 0  "Paris"}']
+    assert said[said.index(turns[0]) :][:4] == turns
+    assert "…" not in done.stdout
+
+
+def test_the_commands_that_the_demo_ends_with_run_as_they_are_shown() -> None:
+    done = run([sys.executable, "-m", "toolglot.demo"], ROOT)
+    commands = done.stdout.partition("Next:\n")[2].splitlines()
+    assert len(commands) == 4
+    for command in commands:
+        assert (ROOT / command.split()[0]).exists()
+        shown = on_terminal(command, ROOT)
+        assert (shown.status, bool(shown.output)) == (0, True), command
+
+
+def test_the_examples_are_those_of_the_demo() -> None:
+    examples = ROOT / "docs/examples"
+    assert json.loads((examples / "chat-request.json").read_text()) == demo.CHAT_REQUEST
+    assert (examples / "chat-stream.sse").read_bytes() == b"".join(demo.chat_stream())
 
 
 def test_the_table_of_dialects_is_the_one_that_the_command_prints() -> None:
     done = run([sys.executable, "-m", "toolglot", "dialects", "--markdown"], ROOT)
     assert done.stdout in (ROOT / "docs/dialects.md").read_text()
+
+
+def test_the_table_of_names_knows_which_dialect_has_which_parameter() -> None:
+    lines = (ROOT / "docs/receipts.md").read_text().splitlines()
+    rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines if line.startswith("| `")]
+    assert len(rows) > 10
+    for name, *cells in rows:
+        field = name.strip("`").partition("[")[0]
+        assert field in Request.__struct_fields__
+        for dialect, cell in zip(DIALECTS.values(), cells, strict=True):
+            assert cell.startswith("`") or field not in dialect.can.fields, (name, dialect.name)
 
 
 def run(command: list[str], folder: Path) -> subprocess.CompletedProcess[str]:

@@ -201,9 +201,26 @@ def test_a_broken_rule_is_told_with_its_event(broken: Break) -> None:
 
 def test_every_wire_rule_is_broken_by_some_test() -> None:
     told = {(broken.dialect, broken.rule) for broken in BREAKS}
-    common = {"readable", "ended", "not-empty", "grammar", "meaning"}
+    common = {"field", "readable", "ended", "not-empty", "grammar", "meaning"}
     missing = {(dialect, rule) for dialect, rules in RULES.items() for rule in rules if rule not in common} - told
     assert not missing
+
+
+def test_every_rule_says_what_must_be() -> None:
+    for rules in RULES.values():
+        for sentence in rules.values():
+            assert " must " in sentence, sentence
+
+
+@pytest.mark.parametrize("dialect", streams.SOUND)
+def test_a_line_that_is_no_field_is_told(dialect: str) -> None:
+    (breach, *_) = lint(dialect, [b"HTTP/1.1 200 OK\n" + streams.SOUND[dialect]])
+    assert (breach.event, breach.rule) == (1, "field")
+    assert breach.message.endswith("(HTTP/1.1 200 OK)")
+
+
+def test_comments_ids_and_retries_are_fields() -> None:
+    assert lint("openai_chat", [b": hello\nid: 1\nretry: 5\n" + streams.SOUND["openai_chat"]]) == []
 
 
 def test_a_breach_reads_as_one_line_with_rule_event_and_excerpt() -> None:

@@ -97,7 +97,7 @@ _ERROR: Marks = {
 }
 _EVENT: Marks = {
     "openai_chat": frozenset({"choices", "object=chat.completion.chunk"}),
-    "openai_responses": frozenset({"response", "sequence_number"}),
+    "openai_responses": frozenset({"sequence_number", "response.object=response"}),
     "anthropic": frozenset({"type=message_start", "message.type=message"}),
     "gemini": frozenset({"candidates", "usageMetadata"}),
 }
@@ -122,7 +122,7 @@ def not_a_document(data: bytes, kind: str) -> str | None:
     if data.lstrip()[:1] in (b"{", b"[") or _is_json(data):
         return None
     told = f"not JSON: it begins with {_beginning(data)}"
-    return f"{told}; is it a stream? --kind stream" if kind in ("request", "response") and _is_stream(data) else told
+    return f"{told}; is it a stream? --kind stream" if kind in ("request", "response") and is_stream(data) else told
 
 
 def not_a_stream(head: bytes, dialect: str) -> str | None:
@@ -163,7 +163,8 @@ def _is_json(data: bytes) -> bool:
     return data.strip() == b"null" or json_or_none(data) is not None
 
 
-def _is_stream(data: bytes) -> bool:
+def is_stream(data: bytes) -> bool:
+    """Does it begin as a stream of events does?"""
     return data.lstrip().startswith(_FIELDS)
 
 

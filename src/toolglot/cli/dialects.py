@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TypeAlias
 
 import click
 import msgspec
@@ -20,11 +21,20 @@ def _list(values: frozenset[str]) -> str:
 
 
 def _names(can: Capabilities) -> str:
-    return f"{can.name_pattern} up to {can.name_length}"
+    return f"up to {can.name_length} of {_characters(can.name_pattern)}"
 
 
 def _ids(can: Capabilities) -> str:
-    return f"{can.id_pattern} up to {can.id_length}" if can.ids_required else "optional"
+    return f"up to {can.id_length} of {_characters(can.id_pattern)}" if can.ids_required else "optional"
+
+
+def _characters(pattern: str) -> str:
+    """`[A-Za-z0-9_-]+` without what is not a character."""
+    return pattern.removeprefix("[").removesuffix("]+")
+
+
+def _parameter(name: str) -> Callable[[Capabilities], str]:
+    return lambda can: _yes(name in can.fields)
 
 
 def _caching(can: Capabilities) -> str:
@@ -36,7 +46,9 @@ def _lifetime(seconds: int) -> str:
     return f"{seconds // 3600} h" if seconds % 3600 == 0 else f"{seconds // 60} min"
 
 
-ROWS: tuple[tuple[str, Callable[[Capabilities], str]], ...] = (
+Row: TypeAlias = tuple[str, Callable[[Capabilities], str]]
+
+CONCEPTS: tuple[Row, ...] = (
     ("tool names", _names),
     ("call ids", _ids),
     ("arguments", lambda can: f"JSON {can.arguments}"),
@@ -55,12 +67,16 @@ ROWS: tuple[tuple[str, Callable[[Capabilities], str]], ...] = (
     ("citations", lambda can: _yes(can.citations)),
     ("response formats", lambda can: _list(can.response_formats)),
     ("cache breakpoints", _caching),
-    ("parameters", lambda can: _list(can.fields)),
 )
-"""The rows of the table: a concept, and how a dialect stands to it."""
+"""Rows of the table: a concept, and how a dialect stands to it."""
+
+_FIELDS = frozenset[str]().union(*(dialect.can.fields for dialect in DIALECTS.values()))
+
+PARAMETERS: tuple[Row, ...] = tuple((name, _parameter(name)) for name in sorted(_FIELDS))
+"""Rows of the table: the optional fields of a request, by toolglot's own names, and whether a dialect has them."""
 
 
-@click.command()
+@click.command(short_help="Show what each dialect can carry.")
 @click.option("--json", "as_json", is_flag=True, help="Everything, as JSON.")
 @click.option("--markdown", "as_markdown", is_flag=True, help="The table, for a page of documentation.")
 def dialects(as_json: bool, as_markdown: bool) -> None:
@@ -71,26 +87,41 @@ def dialects(as_json: bool, as_markdown: bool) -> None:
     if as_json:
         click.echo(msgspec.json.format(msgspec.json.encode(_described(), order="sorted"), indent=2))
         return
+    _show()
+
+
+def _show() -> None:
+    """The table for a terminal; it fits into 80 columns."""
+    from rich.box import HORIZONTALS
     from rich.console import Console
+    from rich.padding import Padding
     from rich.table import Table
 
-    table = Table(title="What each dialect can carry", show_lines=True)
-    table.add_column("")
-    for dialect in DIALECTS.values():
-        table.add_column(dialect.name, overflow="fold")
-    for label, told in ROWS:
-        table.add_row(label, *(told(dialect.can) for dialect in DIALECTS.values()))
-    console = Console()
+    table = Table(title="What each dialect can carry", box=HORIZONTALS, padding=(0, 1, 0, 0), pad_edge=False)
+    table.add_column("", no_wrap=True)
+    for name in DIALECTS:
+        table.add_column(name.replace("_", "_\n"), overflow="fold")
+    for label, *told in _rows(CONCEPTS):
+        table.add_row(label, *told, end_section=True)
+    table.add_row("parameters", end_section=False)
+    for label, *told in _rows(PARAMETERS):
+        table.add_row(f"  {label}", *told)
+    console = Console(highlight=False, markup=False)
     console.print(table)
-    console.print("Some models differ from their dialect (--json tells which):")
-    for dialect in DIALECTS.values():
+    console.print("Some models differ from their dialect (--json tells how):")
+    for name, dialect in DIALECTS.items():
+        if dialect.models:
+            console.print(f"{name}:")
         for rule in dialect.models:
-            console.print(f"  {dialect.name}: {rule.why}", highlight=False, markup=False)
+            console.print(Padding(rule.why, (0, 0, 0, 2)))
+
+
+def _rows(rows: tuple[Row, ...]) -> list[tuple[str, ...]]:
+    return [(label, *(told(dialect.can) for dialect in DIALECTS.values())) for label, told in rows]
 
 
 def _markdown() -> list[str]:
-    rows = [("", *DIALECTS), ("---", *("---" for _ in DIALECTS))]
-    rows += [(label, *(told(dialect.can) for dialect in DIALECTS.values())) for label, told in ROWS]
+    rows = [("", *DIALECTS), ("---", *("---" for _ in DIALECTS)), *_rows((*CONCEPTS, *PARAMETERS))]
     return [f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in row)} |" for row in rows]
 
 

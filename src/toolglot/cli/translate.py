@@ -5,13 +5,17 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import NoReturn
 
 import click
-import msgspec
 from msgspec import Struct
 
-from toolglot.api import Translated, translate_error, translate_request, translate_response
-from toolglot.cli.parameters import chunks, dialect_or_mcp_option, input_file, refuse
+from toolglot.api import Translated, translate_error
+from toolglot.cli.diagnosis import BYTE_ORDER_MARK, json_or_none, not_a_document, other_dialect
+from toolglot.cli.layout import laid_out
+from toolglot.cli.parameters import chunks, counted, dialect_or_mcp_option, input_file, refuse, tell
+from toolglot.cli.receipt import check_writable, give
+from toolglot.cli.stream import hand_on
 from toolglot.errors import DecodeError, LossError, UpstreamError
 from toolglot.fragments import translate_messages, translate_tools
 from toolglot.receipt import Receipt
@@ -31,16 +35,41 @@ class Job(Struct, frozen=True, kw_only=True):
     path: Path
     model: str | None
     stream: bool | None
-    status: int
+    status: int | None
     strict: bool
+    request: Path | None
+    """The request that the input answers."""
+    receipt: Path | None
+    pretty: bool | None
 
 
 def _request(data: bytes, job: Job) -> Translated:
-    return translate_request(data, job.source, job.target, model=job.model, stream=job.stream, strict=job.strict)
+    exchange = Exchange(job.source, job.target, strict=job.strict)
+    return Translated(_ask(exchange, data, job, job.path), exchange.receipt)
+
+
+def _ask(exchange: Exchange, data: bytes, job: Job, path: Path) -> bytes:
+    """The upstream's request; a model is needed unless it stands in the URL on both sides."""
+    if exchange.client.model_in_path and not exchange.upstream.model_in_path and not job.model:
+        refuse(path, f"a {exchange.client.name} request does not name its model: give --model")
+    return exchange.request(data, model=job.model, stream=job.stream)
 
 
 def _response(data: bytes, job: Job) -> Translated:
-    return translate_response(data, job.source, job.target, strict=job.strict)
+    exchange = _answered(job)
+    return Translated(exchange.response(data), exchange.receipt)
+
+
+def _answered(job: Job) -> Exchange:
+    """The exchange whose answer is translated. Its request tells what the answer's names and ids were."""
+    exchange = Exchange(job.target, job.source, strict=job.strict)
+    if job.request is not None:
+        data = _read(job.request, "request")
+        try:
+            _ask(exchange, data, job, job.request)
+        except DecodeError as error:
+            _refuse(job.request, data, "request", job.target, error)
+    return exchange
 
 
 def _tools(data: bytes, job: Job) -> Translated:
@@ -52,10 +81,11 @@ def _messages(data: bytes, job: Job) -> Translated:
 
 
 def _error(data: bytes, job: Job) -> Translated:
-    error = translate_error(job.status, {}, data, job.source, job.target)
+    status = job.status or 400
+    error = translate_error(status, {}, data, job.source, job.target)
     receipt = Receipt()
-    if error.status != job.status:
-        receipt.note("status", str(job.status), f"the target's status for this error is {error.status}")
+    if error.status != status:
+        receipt.note("status", f"{status} is {error.status} there", "each API has statuses of its own")
     return Translated(error.body, receipt)
 
 
@@ -72,20 +102,33 @@ _OPTIONS_OF_KINDS = {
     "model": ("request", "tools", "messages"),
     "stream": ("request",),
     "status": ("error",),
+    "request": ("response", "stream"),
     "pretty": tuple(_KINDS),
 }
 
 
-@click.command()
-@dialect_or_mcp_option("--from", "source", "The dialect of the input.")
-@dialect_or_mcp_option("--to", "target", "The dialect of the output.")
+@click.command(short_help="Translate a request, a response, a stream, tools …")
+@dialect_or_mcp_option("--from", "source", "The dialect of the input")
+@dialect_or_mcp_option("--to", "target", "The dialect of the output")
 @click.option("--kind", type=click.Choice([*_KINDS, "stream"]), required=True, help="What the input is.")
 @click.option("--model", help="The model, where the body does not name it or should name another.")
 @click.option("--stream/--no-stream", "stream", default=None, help="Whether the request asks for a stream.")
+@click.option(
+    "--request",
+    metavar="FILE",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="The request that this response or stream answers, in the --to dialect. Tool names and ids that had to be "
+    "changed for the upstream are restored.",
+)
 @click.option("--status", type=int, help="The HTTP status of an error (400 if not given).")
 @click.option("--strict", is_flag=True, help="Exit with 3 instead of losing anything.")
-@click.option("--receipt", "receipt_file", type=click.Path(path_type=Path, dir_okay=False), help="Write it as JSON.")
-@click.option("--pretty", is_flag=True, help="Indent the output.")
+@click.option(
+    "--receipt",
+    metavar="FILE",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="Write the receipt to this file, as a JSON array, and not to standard error.",
+)
+@click.option("--pretty/--no-pretty", default=None, help="Indent the output; the default on a terminal.")
 @input_file
 @click.pass_context
 def translate(
@@ -96,24 +139,22 @@ def translate(
     kind: str,
     model: str | None,
     stream: bool | None,
+    request: Path | None,
     status: int | None,
     strict: bool,
-    receipt_file: Path | None,
-    pretty: bool,
+    receipt: Path | None,
+    pretty: bool | None,
 ) -> None:
     """Translate FILE, or standard input, from one dialect to another.
+
+    \b
+    toolglot translate --from openai_chat --to anthropic --kind request a.json
 
     The receipt (what changed its form, and what was lost) goes to standard error, or as JSON to --receipt. For a
     stream the output comes as the input arrives.
 
     Exit status: 0 done, 2 the input cannot be read, 3 strict and something would be lost.
     """
-    given = {"model": model, "stream": stream, "status": status, "pretty": pretty or None}
-    for option, kinds in _OPTIONS_OF_KINDS.items():
-        if given[option] is not None and kind not in kinds:
-            raise click.UsageError(f"--{option} has no meaning with --kind {kind}", context)
-    if MCP in (source, target) and kind != "tools":
-        raise click.UsageError("mcp has tools alone: use --kind tools", context)
     job = Job(
         source=source,
         target=target,
@@ -121,61 +162,76 @@ def translate(
         path=file,
         model=model,
         stream=stream,
-        status=status or 400,
+        status=status,
         strict=strict,
+        request=request,
+        receipt=receipt,
+        pretty=pretty,
     )
-    receipt = _translate_stream(job, receipt_file) if kind == "stream" else _translate_whole(job, receipt_file, pretty)
-    if strict and receipt.losses:
+    _refuse_options(context, job)
+    lost = len(_receipt_of(job).losses)
+    if strict and lost:
+        tell(file, f"refused (--strict): {counted(lost, 'loss', 'losses')}")
         context.exit(LOST)
 
 
-def _translate_whole(job: Job, receipt_file: Path | None, pretty: bool) -> Receipt:
-    data = b"".join(chunks(job.path))
+def _refuse_options(context: click.Context, job: Job) -> None:
+    """An option that would have no effect is a mistake, and told as one."""
+    for option, kinds in _OPTIONS_OF_KINDS.items():
+        for_request = option == "model" and job.request is not None
+        if getattr(job, option) is not None and job.kind not in kinds and not for_request:
+            raise click.UsageError(f"--{option} has no meaning with --kind {job.kind}", context)
+    if MCP in (job.source, job.target) and job.kind != "tools":
+        raise click.UsageError("mcp has tools alone: use --kind tools", context)
+    if str(job.receipt) == "-":
+        raise click.UsageError("--receipt needs a file: the output is on standard output", context)
+
+
+def _receipt_of(job: Job) -> Receipt:
+    """Does the job, and returns its receipt."""
+    try:
+        return _translate_stream(job) if job.kind == "stream" else _translate_whole(job)
+    except LossError as error:
+        give(error.receipt, job.receipt)
+        return error.receipt
+
+
+def _translate_whole(job: Job) -> Receipt:
+    data = _read(job.path, job.kind)
     try:
         translated = _KINDS[job.kind](data, job)
     except DecodeError as error:
-        refuse(job.path, str(error))
+        _refuse(job.path, data, job.kind, job.source, error)
     except UpstreamError as error:
         refuse(job.path, f"this is an error and not a response (try --kind error): {error}")
-    except LossError as error:
-        _give(error.receipt, receipt_file)
-        return error.receipt
-    written = msgspec.json.format(translated.data, indent=2) if pretty else translated.data
-    click.echo(written)
-    _give(translated.receipt, receipt_file)
+    if other := other_dialect(json_or_none(data), job.kind, job.source):
+        tell(job.path, f"this looks like {other}, not {job.source}")
+    give(translated.receipt, job.receipt)
+    pretty = sys.stdout.isatty() if job.pretty is None else job.pretty
+    written = laid_out(translated.data).encode() if pretty else translated.data
+    click.echo(written, nl=not written.endswith(b"\n"))
     return translated.receipt
 
 
-_SPOILT = ("upstream_truncated", "upstream_unreadable")
+def _read(path: Path, kind: str) -> bytes:
+    data = b"".join(chunks(path)).removeprefix(BYTE_ORDER_MARK)
+    # The body of an error may be anything: a page of a proxy, or nothing at all.
+    if kind != "error" and (why := not_a_document(data, kind)):
+        refuse(path, why)
+    return data
 
 
-def _translate_stream(job: Job, receipt_file: Path | None) -> Receipt:
-    exchange = Exchange(job.target, job.source, strict=job.strict)
-    translation = exchange.stream()
-    for chunk in chunks(job.path):
-        _write(translation.feed(chunk))
-    _write(translation.close())
-    _give(exchange.receipt, receipt_file)
-    if translation.fault is not None and translation.fault.code in _SPOILT:
-        refuse(job.path, translation.fault.message)
+def _refuse(path: Path, data: bytes, kind: str, dialect: str, error: DecodeError) -> NoReturn:
+    other = other_dialect(json_or_none(data), kind, dialect)
+    refuse(path, f"this looks like {other}, not {dialect} ({error})" if other else str(error))
+
+
+def _translate_stream(job: Job) -> Receipt:
+    if job.receipt is not None:
+        check_writable(job.receipt)
+    exchange = _answered(job)
+    why = hand_on(chunks(job.path), exchange.stream(), job.source)
+    give(exchange.receipt, job.receipt)
+    if why is not None:
+        refuse(job.path, why)
     return exchange.receipt
-
-
-def _write(data: bytes) -> None:
-    if data:
-        sys.stdout.buffer.write(data)
-        sys.stdout.buffer.flush()
-
-
-def _give(receipt: Receipt, receipt_file: Path | None) -> None:
-    if receipt_file is not None:
-        lines = [
-            {"severity": line.severity, "where": line.where, "what": line.what, "why": line.why} for line in receipt
-        ]
-        try:
-            receipt_file.write_bytes(msgspec.json.format(msgspec.json.encode(lines), indent=2) + b"\n")
-        except OSError as error:
-            refuse(receipt_file, error.strerror or str(error))
-        return
-    for line in receipt:
-        click.echo(str(line), err=True)

@@ -1,0 +1,53 @@
+"""A stream from standard input to standard output, as it arrives."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Iterator
+
+from toolglot import StreamTranslation
+from toolglot.cli.diagnosis import first_event, is_stream, not_a_stream, other_dialect
+
+HEAD_BYTES = 64 * 1024
+"""How much of the beginning is kept, to tell what it is when it is no stream."""
+
+_SPOILT = ("upstream_truncated", "upstream_unreadable")
+
+
+def hand_on(chunks: Iterable[bytes], translation: StreamTranslation, dialect: str) -> str | None:
+    """Writes the translated stream; returns why it is not whole, if it is not.
+
+    What is no stream of this dialect at all gets no answer on standard output, not even an error event.
+    """
+    head = bytearray()
+    begun = False
+    for written in _translated(chunks, translation, head):
+        if not begun and (why := _not_this(bytes(head), dialect, _is_spoilt(translation))):
+            return why
+        begun = True
+        sys.stdout.buffer.write(written)
+        sys.stdout.buffer.flush()
+    if translation.fault is None or not _is_spoilt(translation):
+        return None
+    return _not_this(bytes(head), dialect, spoilt=True) or translation.fault.message
+
+
+def _translated(chunks: Iterable[bytes], translation: StreamTranslation, head: bytearray) -> Iterator[bytes]:
+    for chunk in chunks:
+        head += chunk[: HEAD_BYTES - len(head)]
+        if written := translation.feed(chunk):
+            yield written
+    if written := translation.close():
+        yield written
+
+
+def _is_spoilt(translation: StreamTranslation) -> bool:
+    return translation.fault is not None and translation.fault.code in _SPOILT
+
+
+def _not_this(head: bytes, dialect: str, spoilt: bool) -> str | None:
+    """What the input is, when it is not a stream of this dialect. A comment may come long before the first event."""
+    if (spoilt or not is_stream(head)) and (why := not_a_stream(head, dialect)):
+        return why
+    other = other_dialect(first_event(head), "stream", dialect)
+    return f"this looks like {other}, not {dialect}" if other else None
