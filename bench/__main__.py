@@ -93,15 +93,15 @@ def request_rows(size: Size) -> Iterator[str]:
 
 def argument_rows(size: Size) -> Iterator[str]:
     total = size.deltas * BYTES_PER_DELTA / 1e6
-    yield f"\n{total:.2f} MB of arguments in {size.deltas} deltas: seconds, and how much longer than for half of them\n"
-    yield f"{'upstream':18}{'client':18}{'toolglot':>10}{'growth':>10}\n"
+    yield f"\n{total:.2f} MB in {size.deltas} deltas of one block: seconds, and how much longer than for half of them\n"
+    yield f"{'upstream':18}{'client':18}{'toolglot':>10}{'growth':>10}  of\n"
     runs = max(1, size.runs // 5)
     for upstream, client in product(DIALECTS, DIALECTS):
-        whole = bodies.stream(upstream, bodies.long_arguments(size.deltas, BYTES_PER_DELTA))
-        half = bodies.stream(upstream, bodies.long_arguments(size.deltas // 2, BYTES_PER_DELTA))
+        kind, whole = bodies.long_stream(upstream, size.deltas, BYTES_PER_DELTA)
+        half = bodies.long_stream(upstream, size.deltas // 2, BYTES_PER_DELTA)[1]
         took = best(lambda: translate(client, upstream, whole), runs)  # noqa: B023
         before = best(lambda: translate(client, upstream, half), runs)  # noqa: B023
-        yield f"{upstream:18}{client:18}{took:10.3f}{took / before:9.2f}x\n"
+        yield f"{upstream:18}{client:18}{took:10.3f}{took / before:9.2f}x  {kind}\n"
 
 
 def _head(first: str, second: str) -> str:

@@ -30,16 +30,24 @@ def answer(chunks: int) -> list[Event]:
     ]
 
 
-def long_arguments(deltas: int, size: int) -> list[Event]:
-    """One call whose arguments come in this many pieces of this size."""
+def long_block(block: Text | ToolCall, deltas: int, size: int) -> list[Event]:
+    """One block, a call's arguments or a text, that comes in this many pieces of this size."""
     pieces = ['{"text":"', *["x" * size] * (deltas - 2), '"}']
     return [
         Start(id="resp_1", model="model", created=1),
-        Open(0, ToolCall(id="call_1", name="write_file")),
+        Open(0, block),
         *(Delta(0, piece) for piece in pieces),
         Close(index=0),
-        Finish(stop=Stop("tool_calls"), usage=USAGE),
+        Finish(stop=Stop("tool_calls" if isinstance(block, ToolCall) else "end"), usage=USAGE),
     ]
+
+
+def long_stream(dialect: str, deltas: int, size: int) -> tuple[str, list[bytes]]:
+    """A call whose arguments come in many deltas; a text where the dialect has its calls whole (Gemini)."""
+    frames = stream(dialect, long_block(ToolCall(id="call_1", name="write_file"), deltas, size))
+    if len(frames) >= deltas:
+        return "arguments", frames
+    return "text", stream(dialect, long_block(Text(text=""), deltas, size))
 
 
 def stream(dialect: str, events: list[Event]) -> list[bytes]:

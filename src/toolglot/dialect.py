@@ -66,15 +66,20 @@ class Capabilities(Struct, frozen=True, kw_only=True):
     custom_tools: bool = False
     namespaces: bool = False
     strict_tools: bool = True
+    strict_all_required: bool = False
+    """Strict tools must require every property and allow no others, as OpenAI demands."""
     deferred_tools: bool = False
     schema: Literal["any", "object"] = "object"
     """`any`: parameters may be absent. `object`: a schema whose root is an object is required."""
+    parameters_optional: bool = False
+    """With `object`: a tool may also have no parameters at all."""
+    max_tools: int | None = None
 
     arguments: Literal["text", "object"] = "text"
     """How a call's arguments stand on the wire: as JSON text, which may be broken, or as an object, which cannot."""
 
-    system: Literal["anywhere", "leading"] = "anywhere"
-    """`leading`: system text may stand only before the conversation."""
+    system: Literal["anywhere", "leading", "after_user"] = "anywhere"
+    """`leading`: system text may stand only before the conversation; `after_user`: also right behind a user's turn."""
     developer_role: bool = False
     roles_alternate: bool = False
     """Neighbouring messages of one role must be one message."""
@@ -82,6 +87,8 @@ class Capabilities(Struct, frozen=True, kw_only=True):
     """All calls of a turn stand in one assistant message."""
     results_role: Literal["user", "tool"] = "tool"
     starts_with_user: bool = False
+    needs_message: bool = False
+    """System text alone is no conversation: there must be a message beside it."""
     prefill: bool = True
     """The conversation may end with an assistant message that the model goes on writing."""
     empty_text: bool = True
@@ -93,6 +100,10 @@ class Capabilities(Struct, frozen=True, kw_only=True):
     source_kinds: frozenset[str] = frozenset({"base64", "url", "file"})
     image_types: frozenset[str] | None = None
     """Media types of images; None when the wire does not say."""
+    document_types: frozenset[str] | None = None
+    """Media types of documents, `text/*` for all text; None when the wire does not say."""
+    media_sources: Mapping[str, frozenset[str]] = {}
+    """Source kinds of one kind of media, where they are not `source_kinds`."""
     result_errors: bool = False
     """A tool result can say that it is an error."""
     citations: bool = False
@@ -111,6 +122,8 @@ class Capabilities(Struct, frozen=True, kw_only=True):
     reasoning_shown: bool = True
     """The request can say whether readable reasoning is wanted back."""
     reasoning_budget: bool = False
+    max_budget: int | None = None
+    """The most thinking tokens that may be asked for."""
     reasoning_with_tools: bool = True
     forced_choice_with_reasoning: bool = True
     response_formats: frozenset[str] = frozenset({"text", "json", "json_schema"})
@@ -119,6 +132,8 @@ class Capabilities(Struct, frozen=True, kw_only=True):
     min_output_tokens: int = 1
     default_output_tokens: int | None = None
     """Sent when the client set no limit and the wire requires one."""
+    refuses: frozenset[str] = frozenset()
+    """What the wire has a place for and the API refuses all the same: names of `passes/refused.py`."""
 
     cosmetic: frozenset[str] = frozenset()
     """Native keys of this dialect that mean nothing to any other: leaving them behind is no loss."""

@@ -100,6 +100,8 @@ class ApiError(Struct, frozen=True, kw_only=True):
     limits: tuple[RateLimit, ...] = ()
     request_id: str | None = None
     native: Native = {}
+    retry_after_date: str | None = None
+    """An HTTP date to wait for, where no number of seconds is told."""
 
     @property
     def retryable(self) -> bool:

@@ -74,6 +74,8 @@ def holds(again: Any, original: Any) -> bool:
     """Is everything that the original says still there? Defaults may have been filled in, and nothing may be "" ."""
     if isinstance(original, dict) and isinstance(again, str):  # arguments that a sloppy client sent as an object
         return bool(json.loads(again) == original)
+    if isinstance(original, str) and isinstance(again, list):  # text that stands in a part of its own now
+        return [part.get("text") for part in again] == [original]
     if isinstance(original, dict):
         said = {key: value for key, value in original.items() if value != ""}
         return isinstance(again, dict) and all(key in again and holds(again[key], value) for key, value in said.items())

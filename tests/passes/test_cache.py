@@ -60,3 +60,14 @@ def test_legal_breakpoints_stay_as_they_are() -> None:
     context = to(ANTHROPIC)
     assert cache.fit(request, context) == request
     assert not context.receipt
+
+
+@pytest.mark.parametrize(
+    ("on_block", "on_request", "stays"),
+    [(43200, 1800, 43200), (1800, 43200, 43200), (43200, None, 43200), (None, 43200, 43200), (1800, None, 1800)],
+)
+def test_a_breakpoint_for_the_whole_request_never_shortens_that_of_the_last_block(
+    on_block: int | None, on_request: int | None, stays: int
+) -> None:
+    request = cache.fit(asked(marked(on_block), cache=Cache(on_request)), to(CHAT))
+    assert marks(request) == [Cache(stays)]

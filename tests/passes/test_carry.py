@@ -11,9 +11,23 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from toolglot import DIALECTS, Exchange
-from toolglot.events import unfold
-from toolglot.ir import Message, Request, Response, Stop, Text, Thinking, ToolCall, ToolResult, native_of
-from toolglot.passes.carry import pack, unpack
+from toolglot.events import Close, Event, Open, Start, unfold
+from toolglot.ir import (
+    Media,
+    Message,
+    Request,
+    Response,
+    Source,
+    Stop,
+    Text,
+    Thinking,
+    ToolCall,
+    ToolResult,
+    native_of,
+)
+from toolglot.passes import Context
+from toolglot.passes.carry import Carrier, open_envelopes
+from toolglot.passes.envelope import PLACES, Envelope, pack, unpack
 from toolglot.receipt import Receipt
 
 SLOTS = {name: dialect.state_slot for name, dialect in DIALECTS.items() if dialect.state_slot}
@@ -21,11 +35,80 @@ PAIRS = [(client, owner) for client in SLOTS for owner in SLOTS if client != own
 SIGNATURE = base64.b64encode(b"signed by its owner").decode()
 
 
-@given(st.text(), st.dictionaries(st.text(), st.text()), st.booleans())
-def test_an_envelope_gives_back_what_was_put_in(owner: str, fields: dict[str, Any], for_call: bool) -> None:
-    envelope = pack(owner, fields, for_call)
-    assert unpack(envelope) == (owner, for_call, fields)
-    assert base64.b64decode(envelope, validate=True), "Gemini's clients want base64"
+SUMMARY = [{"type": "summary_text", "text": "hm"}]
+STATES = st.one_of(
+    st.tuples(st.just("anthropic"), st.fixed_dictionaries({}, optional={"signature": st.text(), "data": st.text()})),
+    st.tuples(st.just("gemini"), st.fixed_dictionaries({"thoughtSignature": st.text(), "thought": st.just(True)})),
+    st.tuples(
+        st.just("openai_responses"),
+        st.fixed_dictionaries({"encrypted_content": st.text(), "id": st.text(), "summary": st.just(SUMMARY)}),
+    ),
+    st.tuples(st.just("openai_chat"), st.just({"$field": "reasoning"})),
+)
+
+
+@given(STATES, st.sampled_from(sorted(PLACES)), st.text())
+def test_an_envelope_gives_back_what_was_put_in(state: tuple[str, dict[str, Any]], place: Any, text: str) -> None:
+    envelope = Envelope(owner=state[0], state=state[1], place=place, text=text)
+    packed = pack(envelope)
+    assert unpack(packed) == envelope
+    assert base64.b64decode(packed, validate=True), "Gemini's clients want base64"
+
+
+def forged(*content: Any) -> str:
+    return base64.b64encode(b"toolglot\0" + json.dumps(content).encode()).decode()
+
+
+@pytest.mark.parametrize(
+    ("owner", "state", "kept"),
+    [
+        ("anthropic", {"signature": 5, "data": "x", "type": "text", "thinking": "y"}, {"data": "x"}),
+        ("openai_responses", {"summary": 5, "content": [{"type": "x"}], "role": "system"}, {}),
+        ("openai_responses", {"summary": [{"type": "summary_text", "text": 1}], "id": []}, {}),
+        ("gemini", {"functionCall": {"name": "rm"}, "thought": False, "text": "z"}, {}),
+        ("openai_chat", {"$field": "tool_calls"}, {}),
+        ("openai_chat", {"$field": []}, {}),
+    ],
+)
+def test_a_forged_envelope_says_no_more_than_state(owner: str, state: dict[str, Any], kept: dict[str, Any]) -> None:
+    opened = unpack(forged(owner, "here", state, ""))
+    assert opened is not None
+    assert opened.state == kept
+
+
+@pytest.mark.parametrize(
+    "content", [["nobody", "here", {}, ""], ["gemini", "elsewhere", {}, ""], ["gemini", "here", [], ""], ["gemini"], []]
+)
+def test_a_forged_envelope_of_another_form_is_none(content: list[Any]) -> None:
+    assert unpack(forged(*content)) is None
+
+
+@pytest.mark.parametrize("upstream", list(DIALECTS))
+@pytest.mark.parametrize("owner", list(DIALECTS))
+def test_a_forged_envelope_crashes_nobody(owner: str, upstream: str) -> None:
+    keys: tuple[str, ...] = (
+        "signature",
+        "data",
+        "$redacted",
+        "$unsigned",
+        "encrypted_content",
+        "summary",
+        "content",
+        "id",
+        "$absent",
+    )
+    keys += ("thoughtSignature", "thought", "$field", "$dollar", "$empty", "$missing", "$item", "$output", "type")
+    for value in (None, 5, True, "x", [], [5], {}, {"a": 5}):
+        block = {
+            "type": "thinking",
+            "thinking": "hm",
+            "signature": forged(owner, "here", dict.fromkeys(keys, value), ""),
+        }
+        content = [block, {"type": "text", "text": "so"}]
+        messages = [{"role": "user", "content": "go"}, {"role": "assistant", "content": content}]
+        messages.append({"role": "user", "content": "on"})
+        sent = Exchange("anthropic", upstream).request({"model": "m", "max_tokens": 5, "messages": messages}, model="m")
+        assert b"dG9vbGdsb3QA" not in sent
 
 
 @pytest.mark.parametrize("other", ["", "EqQB", SIGNATURE, None, 5, "dG9vbGdsb3QA", "dG9vbGdsb3QA!", "dG9vbGdsb3QAWzFd"])
@@ -126,4 +209,137 @@ def test_streams_carry_the_same_as_responses() -> None:
         (2, "tool_use"),
     ]
     signatures = [frame["delta"]["signature"] for frame in frames if frame.get("delta", {}).get("signature")]
-    assert [unpack(signature) for signature in signatures] == [("gemini", True, {"thoughtSignature": SIGNATURE})]
+    state = {"thoughtSignature": SIGNATURE}
+    assert [unpack(signature) for signature in signatures] == [Envelope(owner="gemini", state=state, place="next_call")]
+
+
+def streamed(client: str, owner: str, *content: Any) -> tuple[str, Receipt]:
+    """What the client gets when the owner streams these blocks."""
+    response = Response(id="r", model="m", content=content, stop=Stop("end"))
+    source = DIALECTS[owner].stream_encoder(None, Receipt())
+    exchange = Exchange(client, owner)
+    translation = exchange.stream()
+    upstream = b"".join(source.feed(event) for event in unfold(response))
+    return (translation.feed(upstream) + translation.close()).decode(), exchange.receipt
+
+
+def opened(client: str, target: str, *messages: Message) -> tuple[Request, Context]:
+    dialect = DIALECTS[target]
+    context = Context(
+        source=client, target=target, can=dialect.can, receipt=Receipt(), slot=DIALECTS[client].state_slot
+    )
+    return open_envelopes(Request(model="m", messages=messages), context), context
+
+
+def carried(text: str, client: str = "gemini", slot: str = "thoughtSignature", said: str = "") -> Thinking:
+    envelope = Envelope(owner="anthropic", state={"signature": "S"}, text=text)
+    return Thinking(text=said, native={client: {slot: pack(envelope), "thought": True}})
+
+
+def bare(text: str) -> Thinking:
+    return Thinking(text=text, native={"gemini": {"thought": True}})
+
+
+@pytest.mark.parametrize(
+    "returned",
+    [
+        (carried("one two three"),),
+        (carried("one two three", said="a summary"),),
+        (bare("one "), bare("two "), carried("one two three", said="three")),
+        (carried("one two three", said="one "), bare("two "), bare("three")),
+    ],
+)
+def test_a_signature_comes_back_with_the_text_that_it_signs(returned: tuple[Thinking, ...]) -> None:
+    call = ToolCall(id="c", name="f")
+    request, context = opened("gemini", "anthropic", Message(role="assistant", content=(*returned, call)))
+    signed = Thinking(text="one two three", native={"anthropic": {"signature": "S"}})
+    assert request.messages[0].content == (signed, call)
+    assert context.carried
+
+
+def test_other_reasoning_beside_an_envelope_stays() -> None:
+    content = (bare("something else"), carried("one two"), Text(text="so"), bare("one"))
+    request, _ = opened("gemini", "anthropic", Message(role="assistant", content=content))
+    assert [block.text for block in request.messages[0].content if isinstance(block, Thinking)] == [
+        "something else",
+        "one two",
+        "one",
+    ]
+
+
+def test_a_streamed_signature_travels_with_its_text() -> None:
+    thought = Thinking(text="one two three", native={"anthropic": {"signature": "S"}})
+    text, _ = streamed("gemini", "anthropic", thought, Text(text="so"))
+    parts = [
+        part
+        for line in text.splitlines()
+        if line.startswith("data: ")
+        for part in json.loads(line[6:])["candidates"][0].get("content", {}).get("parts", [])
+    ]
+    envelopes = [unpack(part["thoughtSignature"]) for part in parts if "thoughtSignature" in part]
+    assert envelopes == [Envelope(owner="anthropic", state={"signature": "S"}, text="one two three")]
+
+
+@pytest.mark.parametrize("client", ["anthropic", "openai_responses"])
+def test_state_on_a_text_comes_back_to_its_owner_byte_for_byte(client: str) -> None:
+    given_out, receipt = respond(client, "gemini", Text(text="so", native=own("gemini")))
+    assert not receipt.losses
+    returned = send_back(client, "gemini", given_out)
+    texts = [block for block in returned.messages[1].content if isinstance(block, Text)]
+    assert [(block.text, native_of(block, "gemini").get("thoughtSignature")) for block in texts] == [("so", SIGNATURE)]
+
+
+@pytest.mark.parametrize(
+    "content", [Text(text="so", native=own("gemini")), ToolCall(id="c", name="f", native=own("gemini"))]
+)
+def test_state_that_a_client_cannot_carry_is_told_once(content: Any) -> None:
+    _, receipt = respond("openai_chat", "gemini", content)
+    assert [(line.where, line.what) for line in receipt.losses] == [("content[0]", "reasoning state")]
+
+
+def test_state_on_an_image_is_told() -> None:
+    image = Media(kind="image", source=Source("base64", "aGk=", "image/png"), native=own("gemini"))
+    carrier = Carrier("anthropic", "signature", "gemini", "thoughtSignature", receipt := Receipt())
+    events: list[Event] = [Start(), Open(0, image), Close(index=0)]
+    assert [out for event in events for out in carrier.feed(event)] == events
+    assert [line.what for line in receipt.losses] == ["reasoning state"]
+
+
+def test_state_that_the_end_of_a_call_tells_stands_behind_it() -> None:
+    carrier = Carrier("anthropic", "signature", "gemini", "thoughtSignature", Receipt())
+    call = ToolCall(id="c", name="f")
+    events: list[Event] = [Start(), Open(0, call), Close(index=0, native=own("gemini")), Open(1, Text(text=""))]
+    out = [out for event in events for out in carrier.feed(event)]
+    envelope = pack(Envelope(owner="gemini", state=own("gemini")["gemini"], place="last_call"))
+    slot = Thinking(native={"anthropic": {"signature": envelope}})
+    assert out[3:] == [
+        Open(1, slot),
+        Close(index=1),
+        Open(2, Text(text="")),
+    ]
+    request, _ = opened("anthropic", "gemini", Message(role="assistant", content=(call, slot)))
+    assert request.messages[0].content == (ToolCall(id="c", name="f", native=own("gemini")),)
+
+
+def test_the_target_demands_what_it_always_does_of_a_history_with_others_turns() -> None:
+    """A Claude client, Claude behind it, and a turn of Gemini in between: Claude has not thought before that call."""
+    envelope = pack(Envelope(owner="gemini", state={"thoughtSignature": "x"}, text="hm"))
+    content = [
+        {"type": "thinking", "thinking": "hm", "signature": envelope},
+        {"type": "tool_use", "id": "c", "name": "f", "input": {}},
+    ]
+    document = {
+        "model": "claude-sonnet-4-5",
+        "max_tokens": 4000,
+        "thinking": {"type": "enabled", "budget_tokens": 2000},
+        "tools": [{"name": "f", "input_schema": {"type": "object", "properties": {}}}],
+        "messages": [
+            {"role": "user", "content": "go"},
+            {"role": "assistant", "content": content},
+            {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "c", "content": "ok"}]},
+        ],
+    }
+    exchange = Exchange("anthropic", "anthropic")
+    sent = json.loads(exchange.request(document))
+    assert sent["thinking"] == {"type": "disabled"}
+    assert [line.where for line in exchange.receipt.losses] == ["messages[1]", "reasoning"]

@@ -23,8 +23,9 @@ def offered(request: Request) -> list[str]:
 
 
 def asks(request: Request) -> str:
-    first = request.messages[0]
-    return texts(first)[0] if first.role == "system" else ""
+    """The last line, behind what the user said."""
+    last = texts(request.messages[-1])[-1]
+    return last if last != "Hello" else ""
 
 
 def test_what_the_target_can_say_stays() -> None:

@@ -31,6 +31,7 @@ IMAGE = Media(kind="image", source=Source("url", "https://x.test/a.png"))
     [
         ((Text(text="boom"),), (Text(text="Error: boom"),)),
         ((Text(text="Error: boom"),), (Text(text="Error: boom"),)),
+        ((Text(text="Errors are fun"),), (Text(text="Error: Errors are fun"),)),
         ((), (Text(text="Error:"),)),
         ((IMAGE,), (Text(text="Error:"), IMAGE)),
     ],

@@ -4,7 +4,7 @@ import pytest
 
 from toolglot.dialect import Capabilities
 from toolglot.ir import Reasoning, Tool, replace
-from toolglot.passes import effort
+from toolglot.passes import effort, parameters
 
 from .targets import ANTHROPIC, BUDGET_ONLY, CHAT, GEMINI, asked, lines, to, user
 
@@ -76,3 +76,22 @@ def test_a_target_that_shows_reasoning_as_it_likes_is_not_told() -> None:
     request = effort.fit(asked(user(), reasoning=Reasoning(effort="high", show=True)), context)
     assert request.reasoning == Reasoning(effort="high")
     assert lines(context) == ["note reasoning.show"]
+
+
+def test_a_limit_that_nobody_asked_for_leaves_the_answer_what_it_needs_and_no_more() -> None:
+    can = replace(BUDGET_ONLY, default_output_tokens=32000)
+    context = to(can)
+    request = parameters.fit(asked(user(), reasoning=Reasoning(effort="high")), context)
+    assert effort.fit(request, context).reasoning == Reasoning(mode="on", budget_tokens=24576)
+    asked_for = asked(user(), reasoning=Reasoning(effort="high"), max_output_tokens=32000)
+    assert effort.fit(asked_for, to(can)).reasoning == Reasoning(mode="on", budget_tokens=16000)
+
+
+def test_a_budget_above_the_targets_highest_is_cut_and_told() -> None:
+    can = replace(BUDGET_ONLY, max_budget=24576)
+    context = to(can)
+    wanted = Reasoning(mode="on", budget_tokens=60000)
+    assert effort.fit(asked(user(), reasoning=wanted), context).reasoning == replace(wanted, budget_tokens=24576)
+    assert lines(context) == ["loss reasoning.budget_tokens"]
+    highest = effort.fit(asked(user(), reasoning=Reasoning(effort="max")), to(can)).reasoning
+    assert highest == Reasoning(mode="on", budget_tokens=24576)

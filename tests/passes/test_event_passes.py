@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from toolglot.dialect import Capabilities
 from toolglot.events import Checker, Close, Delta, Event, Fault, Finish, Open, Start, fold
-from toolglot.ir import Stop, StopReason, Text, ToolCall
+from toolglot.ir import Refusal, Stop, StopReason, Text, ToolCall
 from toolglot.passes import Context, OriginalTool
 from toolglot.passes.restore import Restorer
 from toolglot.passes.sequence import Sequencer
@@ -88,6 +88,23 @@ def test_what_waits_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     assert [type(event) for event in out] == [Start, Open, Fault]
 
 
+def test_small_events_that_wait_are_bounded_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("toolglot.passes.sequence.MAX_WAITING_BLOCKS", 5)
+    events: list[Event] = [Start(), *(tool(index) for index in range(10))]
+    assert [type(event) for event in run(Sequencer(), events)] == [Start, Open, Fault]
+    monkeypatch.undo()
+    monkeypatch.setattr("toolglot.passes.sequence.MAX_WAITING_CHARACTERS", 1000)
+    events = [Start(), tool(0), tool(1), *(Delta(1, "x") for _ in range(100))]
+    assert [type(event) for event in run(Sequencer(), events)] == [Start, Open, Fault]
+
+
+def test_a_thousand_blocks_that_wait_leave_in_order() -> None:
+    many = range(1, 1000)
+    waiting: list[Event] = [event for index in many for event in (tool(index), Delta(index, "{}"), Close(index=index))]
+    out = run(Sequencer(), [Start(), tool(0), *waiting, Close(index=0), Finish(stop=Stop("tool_calls"))])
+    assert [event.index for event in out if isinstance(event, Close)] == list(range(1000))
+
+
 STOPS: list[tuple[StopReason, bool, StopReason]] = [
     ("end", True, "tool_calls"),
     ("other", True, "tool_calls"),
@@ -103,16 +120,80 @@ STOPS: list[tuple[StopReason, bool, StopReason]] = [
 @pytest.mark.parametrize(("said", "with_call", "meant"), STOPS)
 def test_the_stop_reason_agrees_with_what_was_seen(said: StopReason, with_call: bool, meant: StopReason) -> None:
     body: list[Event] = [tool(0), Delta(0, "{}"), Close(index=0)] if with_call else []
-    out = run(Settler(), [Start(), *body, Finish(stop=Stop(said, "raw"))])
+    out = run(Settler(Receipt()), [Start(), *body, Finish(stop=Stop(said, "raw"))])
     assert isinstance(out[-1], Finish)
     assert out[-1].stop == Stop(meant, "raw")
 
 
 @pytest.mark.parametrize(("pieces", "complete"), [(["{", "}"], True), ([], True), (['{"x'], False), (["[1]"], False)])
 def test_a_call_that_is_no_object_at_its_end_is_marked(pieces: list[str], complete: bool) -> None:
-    events: list[Event] = [Start(), tool(0), *(Delta(0, piece) for piece in pieces), Close(index=0)]
-    out = run(Settler(), events)
-    assert out[-1] == Close(index=0, complete=complete)
+    events: list[Event] = [Start(), tool(0), *(Delta(0, piece) for piece in pieces), Close(index=0), tool(1)]
+    out = run(Settler(Receipt()), events)
+    assert out[-2:] == [Close(index=0, complete=complete), tool(1)]
+
+
+BROKEN: list[Event] = [Start(), tool(0), Delta(0, '{"x'), Close(index=0)]
+
+
+@pytest.mark.parametrize("reason", ["end", "tool_calls", "other", "stop_sequence", "pause"])
+def test_a_stream_with_a_broken_call_ends_in_an_error(reason: StopReason) -> None:
+    """Its client has seen the pieces; a normal end would make it run the call."""
+    receipt = Receipt()
+    out = run(Settler(receipt), [*BROKEN, Finish(stop=Stop(reason))])
+    assert isinstance(out[-1], Fault)
+    assert (out[-1].error.code, out[-1].error.retryable) == ("malformed_tool_call", True)
+    assert [line.where for line in receipt.losses] == ["content[0]"]
+
+
+@pytest.mark.parametrize("reason", ["length", "context_full", "filtered", "refusal"])
+def test_a_call_that_was_cut_ends_as_the_response_does(reason: StopReason) -> None:
+    receipt = Receipt()
+    out = run(Settler(receipt), [*BROKEN, Finish(stop=Stop(reason))])
+    assert out[-2:] == [Close(index=0, complete=False), Finish(stop=Stop(reason))]
+    assert not receipt
+
+
+def test_a_whole_response_keeps_its_broken_call_for_its_encoder_to_show() -> None:
+    receipt = Receipt()
+    out = run(Settler(receipt, whole=True), [*BROKEN, Finish(stop=Stop("tool_calls"))])
+    assert out[-2:] == [Close(index=0, complete=False), Finish(stop=Stop("end"))]
+    assert receipt.losses
+
+
+@pytest.mark.parametrize(("reason", "complete"), [("length", False), ("filtered", False), ("tool_calls", True)])
+def test_a_call_that_was_cut_before_its_arguments_is_no_call_without_arguments(
+    reason: StopReason, complete: bool
+) -> None:
+    out = run(Settler(Receipt()), [Start(), tool(0), Close(index=0), Finish(stop=Stop(reason))])
+    assert out[-2:] == [Close(index=0, complete=complete), Finish(stop=Stop(reason))]
+
+
+def test_a_whole_call_before_a_cut_stays_whole() -> None:
+    events: list[Event] = [Start(), tool(0), Delta(0, "{}"), Close(index=0), Finish(stop=Stop("length"))]
+    assert run(Settler(Receipt()), events) == events
+
+
+def test_only_the_close_of_a_call_without_arguments_waits_and_not_for_long() -> None:
+    settler = Settler(Receipt())
+    assert run(settler, [Start(), tool(0), Close(index=0)]) == [Start(), tool(0)]
+    assert run(settler, [tool(1)]) == [Close(index=0), tool(1)]
+    assert run(settler, [Delta(1, "{}"), Close(index=1)]) == [Delta(1, "{}"), Close(index=1)]
+
+
+@pytest.mark.parametrize("whole", [True, False])
+def test_a_malformed_call_is_an_error_also_beside_calls(whole: bool) -> None:
+    body: list[Event] = [Start(), tool(0), Delta(0, "{}"), Close(index=0)]
+    out = run(Settler(Receipt(), whole=whole), [*body, Finish(stop=Stop("malformed_call", "MALFORMED_FUNCTION_CALL"))])
+    assert isinstance(out[-1], Fault)
+    assert "MALFORMED_FUNCTION_CALL" in out[-1].error.message
+
+
+@pytest.mark.parametrize("reason", ["refusal", "filtered"])
+def test_an_explanation_that_is_all_there_is_becomes_a_refusal(reason: StopReason) -> None:
+    finish = Finish(stop=Stop(reason, detail="Not this."))
+    assert fold(run(Settler(Receipt()), [Start(), finish])).content == (Refusal(text="Not this."),)
+    body: list[Event] = [Start(), Open(0, Text(text="")), Delta(0, "x"), Close(index=0)]
+    assert fold(run(Settler(Receipt()), [*body, finish])).content == (Text(text="x"),)
 
 
 def context(**tools: OriginalTool) -> Context:
@@ -164,6 +245,33 @@ def test_a_wrapped_custom_tool_is_unwrapped_as_it_streams() -> None:
     assert run(restorer, [Close(index=0)]) == [Close(index=0)]
 
 
+def test_a_custom_tool_that_is_called_with_something_else_ends_a_stream_in_an_error() -> None:
+    events: list[Event] = [Start(), tool(0, "patch"), Delta(0, '{"text":"x"}'), Close(index=0)]
+    finish = Finish(stop=Stop("tool_calls"))
+    tools = {"patch": OriginalTool("patch", None, "custom")}
+    assert isinstance(run(Restorer(context(**tools), CLIENT), [*events, finish])[-1], Fault)
+    out = run(Restorer(context(**tools), CLIENT, whole=True), [*events, finish])
+    assert out[-2:] == [Close(index=0, complete=False), finish]
+
+
+@given(st.text(alphabet=" \n\t", max_size=30), st.text(alphabet=" \n", max_size=30), st.booleans())
+def test_space_around_the_head_says_nothing_and_stays_when_it_is_handed_on(one: str, two: str, other: bool) -> None:
+    name = "in put" if other else "input"
+    wrapped = f'{one}{{{two}"{name}"{one}:{two}"a  b"{one}}}{two}'
+    unwrapper = InputUnwrapper()
+    text = "".join(unwrapper.feed(letter) for letter in wrapped) + unwrapper.close()
+    assert text == (wrapped if other else "a  b")
+    assert unwrapper.exact is not other
+
+
+def test_endless_space_before_the_head_costs_no_second_look() -> None:
+    unwrapper = InputUnwrapper()
+    for _ in range(10_000):
+        unwrapper.feed("{" if _ == 0 else " " * 100)
+    assert len(unwrapper._held) < 200
+    assert unwrapper.feed('"input":"x"}') == "x"
+
+
 @given(st.text(), st.lists(st.integers(0, 500), max_size=8), st.booleans())
 def test_any_text_is_unwrapped_exactly_however_it_is_cut(text: str, cuts: list[int], ascii_: bool) -> None:
     wrapped = json.dumps({"input": text}, ensure_ascii=ascii_)
@@ -195,5 +303,5 @@ def test_what_is_wrapped_otherwise_is_told(arguments: str, text: str, exact: boo
 
 def test_text_passes_untouched() -> None:
     events: list[Event] = [Start(), Open(0, Text(text="")), Delta(0, "x"), Close(index=0)]
-    for event_pass in (Sequencer(), Settler(), Restorer(context(), CLIENT)):
+    for event_pass in (Sequencer(), Settler(Receipt()), Restorer(context(), CLIENT)):
         assert run(event_pass, events) == events

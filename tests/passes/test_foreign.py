@@ -1,13 +1,32 @@
 from __future__ import annotations
 
-from toolglot.ir import Citation, Message, Opaque, Reasoning, Request, Text, Thinking, ToolCall, ToolChoice, ToolResult
+from typing import Any
+
+from toolglot.dialects import DIALECTS
+from toolglot.events import Close, Event, Finish
+from toolglot.ir import (
+    Citation,
+    Message,
+    Opaque,
+    Reasoning,
+    Request,
+    Stop,
+    Text,
+    Thinking,
+    ToolCall,
+    ToolChoice,
+    ToolResult,
+    Usage,
+)
 from toolglot.passes import foreign
+from toolglot.passes.foreign import Reporter
+from toolglot.receipt import Receipt
 
 from .targets import ANTHROPIC, CHAT, answered, asked, lines, result, to, tool, user
 
 
 def test_every_field_that_stays_behind_is_told_with_its_path() -> None:
-    own = {"openai_chat": {"logit_bias": {}, "$shape": "x", "store": True, "gone": None}}
+    own = {"openai_chat": {"logit_bias": {"1": 2}, "empty": [], "$shape": "x", "store": True, "gone": None}}
     request = Request(
         model="m",
         native=own,
@@ -72,3 +91,48 @@ def test_an_item_that_was_read_into_fields_is_no_loss() -> None:
     context = to(CHAT, source="openai_responses", cosmetic=frozenset({"additional_tools"}))
     assert foreign.remove(asked(item, user()), context).messages[0].content == ()
     assert lines(context) == ["note messages[0].content[0]"]
+
+
+def test_containers_in_containers_without_end_are_no_harm() -> None:
+    deep: dict[str, Any] = {"x": 1}
+    for _ in range(5_000):
+        deep = {"choice": deep}
+    ((path, key),) = foreign.missed(deep, frozenset(), frozenset({"choice"}))
+    assert (len(path), key) == (5_000 * len("choice.") + 1, "x")
+
+
+def reported(client: str, upstream: str, *events: Event) -> list[str]:
+    receipt = Receipt()
+    reporter = Reporter(DIALECTS[client], DIALECTS[upstream], receipt)
+    for event in events:
+        assert list(reporter.feed(event)) == [event]
+    return [f"{line.severity} {line.where}" for line in receipt]
+
+
+def test_fields_of_citations_are_told_on_the_way_back() -> None:
+    cited = Close(index=0, citations=(Citation(url="https://x.test", native={"anthropic": {"encrypted_index": "x"}}),))
+    assert reported("openai_chat", "anthropic", cited) == ["loss content[0].citations[0].encrypted_index"]
+    assert reported("anthropic", "anthropic", cited) == []
+
+
+def test_what_usage_says_besides_counts_is_told() -> None:
+    native = {
+        "anthropic": {"geo": "us", "server_tool_use": {"web_search_requests": 0}, "cache_tokens": 5, "none": None}
+    }
+    finish = Finish(stop=Stop("end"), usage=Usage(native=native))
+    assert reported("openai_chat", "anthropic", finish) == ["note usage.geo"]
+    original = {"prompt_tokens": 5, "completion_tokens_details": {"audio_tokens": 1}, "cost": 0.01}
+    finish = Finish(stop=Stop("end"), usage=Usage(native={"openai_chat": {"$usage": original}}))
+    assert reported("anthropic", "openai_chat", finish) == ["note usage.cost"]
+
+
+def test_a_reason_to_stop_that_the_client_has_no_word_for_is_told() -> None:
+    finish = Finish(stop=Stop("other", "LANGUAGE"))
+    assert reported("anthropic", "gemini", finish) == ["loss stop"]
+    assert reported("gemini", "gemini", finish) == []
+
+
+def test_a_stop_sequence_that_the_client_cannot_be_told_is_noted() -> None:
+    finish = Finish(stop=Stop("stop_sequence", "stop_sequence", sequence="END"))
+    assert reported("openai_chat", "anthropic", finish) == ["note stop.sequence"]
+    assert reported("anthropic", "openai_chat", finish) == []

@@ -1,9 +1,10 @@
 from __future__ import annotations
 
+from toolglot.dialect import Capabilities
 from toolglot.ir import Message, ResponseFormat, Text, replace
 from toolglot.passes import formats
 
-from .targets import ANTHROPIC, CHAT, asked, lines, texts, to, user
+from .targets import ANTHROPIC, CHAT, answered, asked, calls, lines, result, said, texts, to, user
 
 SCHEMA = {"type": "object", "properties": {"a": {"type": "string"}}}
 
@@ -13,12 +14,14 @@ def test_a_format_that_the_target_knows_stays() -> None:
     assert formats.fit(request, to(ANTHROPIC)) is request
 
 
-def test_json_is_asked_for_behind_the_system_prompt() -> None:
+def test_json_is_asked_for_behind_what_the_user_said() -> None:
+    """In front of the conversation it would change the prefix that the prompt cache holds."""
     context = to(ANTHROPIC)
     system = Message(role="system", content=(Text(text="Be kind"),))
     request = formats.fit(asked(system, user(), response_format=ResponseFormat(kind="json")), context)
-    assert [message.role for message in request.messages] == ["system", "system", "user"]
-    assert "JSON" in texts(request.messages[1])[0]
+    assert [message.role for message in request.messages] == ["system", "user"]
+    assert texts(request.messages[1])[0] == "Hello"
+    assert texts(request.messages[1])[1].startswith("<system-reminder>\nAnswer with one JSON object")
     assert request.response_format is None
     assert lines(context) == ["loss response_format"]
 
@@ -26,10 +29,27 @@ def test_json_is_asked_for_behind_the_system_prompt() -> None:
 def test_a_schema_is_told_in_full() -> None:
     request = asked(user(), response_format=ResponseFormat(kind="json_schema", schema=SCHEMA))
     fitted = formats.fit(request, to(replace(CHAT, response_formats=frozenset({"text"}))))
-    assert '{"type":"object","properties":{"a":{"type":"string"}}}' in texts(fitted.messages[0])[0]
+    assert '{"type":"object","properties":{"a":{"type":"string"}}}' in texts(fitted.messages[1])[0]
 
 
 def test_plain_text_needs_no_word() -> None:
     context = to(replace(CHAT, response_formats=frozenset()))
     assert formats.fit(asked(user(), response_format=ResponseFormat(kind="text")), context) == asked(user())
     assert not context.receipt
+
+
+def roles(can: Capabilities, *messages: Message) -> list[str]:
+    request = asked(*messages, response_format=ResponseFormat(kind="json"))
+    return [message.role for message in formats.fit(request, to(can, target="target")).messages]
+
+
+def test_a_line_for_one_turn_stands_where_the_target_takes_it() -> None:
+    system = Message(role="system", content=(Text(text="Be kind"),))
+    anywhere = replace(CHAT, response_formats=frozenset())
+    after_user = replace(anywhere, system="after_user")
+    leading = replace(ANTHROPIC, response_formats=frozenset())
+    assert roles(anywhere, user(), said("Well")) == ["user", "system", "assistant"]
+    assert roles(anywhere, system) == ["system", "system"]
+    assert roles(after_user, user(), system) == ["user", "system"]
+    assert roles(leading, user(), calls("a"), answered(result("a"))) == ["user", "assistant", "tool", "user"]
+    assert roles(leading, said("Well")) == ["system", "assistant"]

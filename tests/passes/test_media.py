@@ -88,3 +88,27 @@ def test_media_of_an_assistant_stays_only_where_the_target_takes_it() -> None:
     request = asked(user(), Message(role="assistant", content=(PNG,)))
     assert media.fit(request, to(GEMINI)) is request
     assert shape(media.fit(request, to(CHAT)).messages[1]) == [["assistant", "Text"]]
+
+
+def document(source: Source) -> Message:
+    return Message(role="user", content=(Media(kind="document", source=source, name="a"),))
+
+
+def test_a_document_that_the_target_does_not_take_that_way_leaves_a_marker() -> None:
+    by_url = document(Source("url", "https://x.test/a.pdf"))
+    can = replace(CHAT, media_sources={"document": frozenset({"base64", "file"})})
+    context = to(can, source="anthropic", target="openai_chat")
+    fitted = media.fit(asked(by_url), context).messages[0].content
+    assert fitted == (Text(text="[document a left out: the target does not take documents by url]"),)
+    assert lines(context) == ["loss messages[0].content[0]"]
+    image = Message(role="user", content=(Media(kind="image", source=Source("url", "https://x.test/a.png")),))
+    assert media.fit(asked(image), context) == asked(image)
+
+
+def test_a_document_of_a_type_that_the_target_does_not_take_leaves_a_marker() -> None:
+    can = replace(ANTHROPIC, document_types=frozenset({"application/pdf", "text/*"}))
+    for media_type, stays in (("application/pdf", True), ("text/csv", True), ("application/zip", False), (None, True)):
+        context = to(can, source="gemini", target="anthropic")
+        request = asked(document(Source("base64", "QUFBQQ==", media_type)))
+        assert (media.fit(request, context) is request) is stays
+        assert bool(context.receipt.losses) is not stays

@@ -5,9 +5,10 @@ from typing import Any
 import pytest
 
 from toolglot.dialect import Capabilities
+from toolglot.ir import replace
 from toolglot.passes import parameters
 
-from .targets import ANTHROPIC, CHAT, RESPONSES, asked, lines, to, user
+from .targets import ANTHROPIC, CHAT, RESPONSES, asked, lines, to, tool, user
 
 
 @pytest.mark.parametrize(
@@ -49,3 +50,10 @@ def test_receipts_do_not_show_who_the_user_is() -> None:
 def test_no_limit_and_a_limit_of_nothing_have_their_uses_in_their_own_dialect(limit: int | None) -> None:
     request = asked(user(), max_output_tokens=limit)
     assert parameters.fit(request, to(ANTHROPIC, source="anthropic")) is request
+
+
+def test_more_tools_than_the_target_takes_are_told_and_stay() -> None:
+    context = to(replace(CHAT, max_tools=128), target="openai_chat")
+    request = asked(user(), tools=tuple(tool(f"t{index}") for index in range(129)))
+    assert parameters.fit(request, context) is request
+    assert lines(context) == ["loss tools"]

@@ -124,3 +124,10 @@ def test_thinking_stays_on_where_it_cannot_be_off_or_needs_no_beginning() -> Non
     request = asked(user(), calls("a"), answered(result("a")), reasoning=Reasoning(mode="on"))
     for can in (replace(ANTHROPIC, reasoning_off=False), replace(ANTHROPIC, reasoning_budget=False)):
         assert reasoning.settle(request, to(can, target="anthropic")) is request
+
+
+def test_the_mark_for_calls_of_other_models_is_no_state() -> None:
+    call = ToolCall(id="a", name="look", native={"gemini": {"thoughtSignature": UNSIGNED}})
+    context = to(CHAT, source="gemini")
+    reasoning.settle(asked(user(), thought(call), answered(result("a"))), context)
+    assert not context.receipt

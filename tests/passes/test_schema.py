@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from toolglot.ir import Request, Tool
+from toolglot.ir import Request, Tool, replace
 from toolglot.passes import Context, schema
 
 from .targets import ANTHROPIC, CHAT, GEMINI, RESPONSES, asked, lines, to, tool, user
@@ -166,7 +166,27 @@ def test_strict_stays_when_the_schema_is_strict() -> None:
 def test_strict_goes_when_the_schema_is_outside_the_subset(parameters: Any) -> None:
     context = to(RESPONSES)
     assert fitted(one(parameters, strict=True), context).strict is False
-    assert lines(context) == ["note tools[0].strict"]
+    assert lines(context) == ["loss tools[0].strict"]
+
+
+def test_only_some_targets_want_every_property_required() -> None:
+    request = one({**STRICT, "required": []}, strict=True)
+    assert schema.fit(request, to(ANTHROPIC)) is request
+
+
+def test_parameters_may_be_absent_though_they_must_be_an_object() -> None:
+    optional = replace(RESPONSES, parameters_optional=True)
+    request = asked(user(), tools=(Tool(name="look"),))
+    assert schema.fit(request, to(optional)) is request
+    assert fitted(one({}), to(optional)).parameters == schema.EMPTY
+
+
+def test_a_reference_with_an_absurd_index_leads_nowhere() -> None:
+    for index in ("9" * 5000, "²", "-1"):
+        context = to(RESPONSES)
+        found = fitted(one({"$ref": f"#/anyOf/{index}", "anyOf": [{"type": "object"}]}), context)
+        assert found.parameters["type"] == "object"
+        assert context.receipt.losses
 
 
 def test_strict_is_a_loss_where_the_target_has_none() -> None:

@@ -1,9 +1,15 @@
 from __future__ import annotations
 
-from toolglot.ir import Media, Message, Source, Text
+import json
+from typing import Any
+
+import pytest
+
+from toolglot import Exchange
+from toolglot.ir import Media, Message, Source, Text, replace
 from toolglot.passes import system
 
-from .targets import ANTHROPIC, CHAT, GEMINI, asked, lines, said, texts, to, user
+from .targets import ANTHROPIC, CHAT, GEMINI, again, answered, asked, calls, lines, result, said, texts, to, user
 
 
 def instruction(text: str, role: str = "system") -> Message:
@@ -23,6 +29,68 @@ def test_the_leading_run_stays_and_later_system_text_is_tagged_in_place() -> Non
 def test_system_text_stays_anywhere_where_the_target_allows_it() -> None:
     request = asked(instruction("A"), user(), instruction("C", "developer"))
     assert system.fit(request, to(CHAT)) is request
+
+
+BEHIND_USER = replace(ANTHROPIC, system="after_user")
+
+
+def test_system_text_stays_behind_a_users_turn_and_is_tagged_elsewhere() -> None:
+    context = to(BEHIND_USER, source="openai_chat")
+    request = asked(
+        instruction("A"), user(), instruction("B"), said("ok"), instruction("C"), instruction("D"), user("Go on")
+    )
+    fitted = system.fit(request, context)
+    assert [message.role for message in fitted.messages] == [
+        "system",
+        "user",
+        "system",
+        "assistant",
+        "user",
+        "user",
+        "user",
+    ]
+    assert texts(fitted.messages[2]) == ["B"]
+    assert texts(fitted.messages[5]) == ["<system-reminder>\nD\n</system-reminder>"]
+    assert lines(context) == ["note messages[4]", "note messages[5]"]
+    assert system.fit(fitted, again(context)) is fitted
+
+
+def test_several_system_messages_behind_a_users_turn_are_one() -> None:
+    context = to(BEHIND_USER, source="openai_chat")
+    request = asked(user(), calls("c"), answered(result("c")), instruction("B", "developer"), instruction("C"))
+    fitted = system.fit(request, context)
+    assert [message.role for message in fitted.messages] == ["user", "assistant", "tool", "system"]
+    assert texts(fitted.messages[3]) == ["B", "C"]
+    assert lines(context) == ["note messages[4]"]
+    assert system.fit(fitted, again(context)) is fitted
+
+
+def test_a_user_who_says_nothing_is_no_turn_to_stand_behind() -> None:
+    fitted = system.fit(asked(user(), said("ok"), user(" "), instruction("B")), to(BEHIND_USER))
+    assert fitted.messages[3].role == "user"
+
+
+def inline(model: str, sent_to: str | None, *messages: dict[str, str]) -> dict[str, Any]:
+    body = {"model": model, "max_tokens": 9, "system": "Be kind.", "messages": messages}
+    sent: dict[str, Any] = json.loads(Exchange("anthropic", "anthropic", model=sent_to).request(body))
+    return sent
+
+
+def test_inline_system_text_of_the_targets_dialect_is_fitted_only_to_another_model() -> None:
+    messages = ({"role": "user", "content": "Hi"}, {"role": "system", "content": "Mind"})
+    tagged = {"role": "user", "content": "<system-reminder>\nMind\n</system-reminder>"}
+    assert inline("claude-opus-4-8", None, *messages)["messages"] == list(messages)
+    assert inline("claude-opus-4-8", "claude-sonnet-5", *messages)["messages"] == list(messages)
+    assert inline("claude-opus-4-8", "claude-sonnet-4-5", *messages)["messages"] == [messages[0], tagged]
+
+
+@pytest.mark.parametrize("model", ["claude-sonnet-4-5", "claude-opus-5"])
+def test_a_leading_inline_message_joins_the_prompt_of_another_model(model: str) -> None:
+    messages = ({"role": "system", "content": "Mind"}, {"role": "user", "content": "Hi"})
+    assert inline("claude-x", None, *messages)["messages"] == list(messages)
+    sent = inline("claude-x", model, *messages)
+    assert [block["text"] for block in sent["system"]] == ["Be kind.", "Mind"]
+    assert sent["messages"] == [messages[1]]
 
 
 def test_media_in_the_system_prompt_leaves_a_marker() -> None:

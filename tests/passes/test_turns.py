@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from toolglot.ir import Cache, Message, Request, Text, ToolCall, replace
+from toolglot.ir import Cache, Message, Request, Text, Thinking, ToolCall, replace
 from toolglot.passes import turns
 
 from .targets import ANTHROPIC, CHAT, GEMINI, RESPONSES, answered, asked, calls, lines, result, said, to, user
@@ -70,7 +70,48 @@ def test_a_conversation_that_the_assistant_begins_gets_a_user_message_in_front()
 
 def test_a_system_prompt_alone_gets_a_user_message() -> None:
     system = Message(role="system", content=(Text(text="Be kind"),))
-    assert shape(*turns.group(asked(system), to(ANTHROPIC)).messages) == [["system", "Text"], ["user", "Text"]]
+    for can in (ANTHROPIC, GEMINI, RESPONSES):
+        context = to(can)
+        assert shape(*turns.group(asked(system), context).messages) == [["system", "Text"], ["user", "Text"]]
+        assert lines(context) == ["loss messages"]
+    context = to(CHAT)
+    assert shape(*turns.group(asked(system), context).messages) == [["system", "Text"]]
+    assert not context.receipt
+
+
+def test_a_conversation_of_which_nothing_is_left_gets_a_user_message() -> None:
+    context = to(ANTHROPIC)
+    assert shape(*turns.group(asked(user(" ")), context).messages) == [["user", "Text"]]
+    assert lines(context) == ["note messages[0]", "loss messages"]
+
+
+def test_nothing_is_made_up_for_a_client_that_said_nothing() -> None:
+    for can in (ANTHROPIC, CHAT, RESPONSES, GEMINI):
+        context = to(can)
+        assert turns.group(asked(), context).messages == ()
+        assert lines(context) == ["loss messages"]
+
+
+def test_an_empty_user_message_that_goes_is_told() -> None:
+    context = to(ANTHROPIC)
+    grouped = turns.group(asked(user(), said("Well"), Message(role="user"), user("more")), context)
+    assert shape(*grouped.messages) == [["user", "Text"], ["assistant", "Text"], ["user", "Text"]]
+    assert lines(context) == ["note messages[2]"]
+
+
+def test_pieces_of_one_text_are_joined_for_others() -> None:
+    def piece(text: str) -> Text:
+        return Text(text=text, native={"gemini": {"$piece": True}})
+
+    def thought(text: str) -> Thinking:
+        return Thinking(text=text, native={"gemini": {"$piece": True, "thought": True}})
+
+    spoken = Message(role="assistant", content=(thought("H"), thought("m"), piece("Hel"), piece("lo"), Text(text="!")))
+    request = asked(user(), spoken, user())
+    context = to(CHAT, source="gemini")
+    content = turns.group(request, context).messages[1].content
+    assert [block.text for block in content if isinstance(block, Text | Thinking)] == ["Hm", "Hello", "!"]
+    assert turns.group(request, to(GEMINI, source="gemini")) is request
 
 
 def test_an_assistant_message_at_the_end_is_followed_by_the_wish_to_go_on() -> None:

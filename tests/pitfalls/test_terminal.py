@@ -27,6 +27,7 @@ from tests.pitfalls.wires import (
 from toolglot.dialects import DIALECTS
 from toolglot.errors import UpstreamError
 from toolglot.events import Fault, Finish
+from toolglot.ir import Response, Usage
 from toolglot.receipt import Receipt
 from toolglot.translate import Exchange
 
@@ -294,3 +295,30 @@ def test_the_finish_reason_always_comes() -> None:
     got = to("openai_chat", "gemini", gemini([{"text": "Hi."}]))
     assert [chunk["choices"][0]["finish_reason"] for chunk in got if chunk["choices"]][-1] == "stop"
     assert chat_calls(got) == []
+
+
+USAGE = Usage(input_tokens=100, cached_tokens=75, cache_write_tokens=5, output_tokens=40, reasoning_tokens=10)
+
+
+@pytest.mark.parametrize(("client", "upstream"), FOREIGN_PAIRS)
+def test_token_counts_have_the_same_sums_in_every_direction(client: str, upstream: str) -> None:
+    """ogx PR #6415, copilot-api #210: cached tokens are inside the input on some wires and beside it on others."""
+    raw = DIALECTS[upstream].encode_response(Response(id="r", model="m", usage=USAGE), None, Receipt())
+    heard = DIALECTS[client].decode_response(Exchange(client, upstream).response(raw)).usage
+    assert heard is not None
+    assert (heard.input_tokens, heard.cached_tokens, heard.output_tokens) == (100, 75, 40)
+
+
+def test_cached_tokens_are_beside_the_input_of_anthropic() -> None:
+    """llm-rosetta reported input 100 and cache_read 75, which is 175."""
+    raw = DIALECTS["openai_chat"].encode_response(Response(id="r", model="m", usage=USAGE), None, Receipt())
+    usage = json.loads(Exchange("anthropic", "openai_chat").response(raw))["usage"]
+    assert (usage["input_tokens"], usage["cache_read_input_tokens"]) == (20, 75)
+    assert usage["cache_creation_input_tokens"] == 5
+
+
+def test_thoughts_are_beside_the_candidates_of_gemini() -> None:
+    """Gemini counts thoughts apart from candidates; everybody else has them inside."""
+    raw = DIALECTS["openai_chat"].encode_response(Response(id="r", model="m", usage=USAGE), None, Receipt())
+    usage = json.loads(Exchange("gemini", "openai_chat").response(raw))["usageMetadata"]
+    assert (usage["candidatesTokenCount"], usage["thoughtsTokenCount"], usage["totalTokenCount"]) == (30, 10, 140)

@@ -73,9 +73,19 @@ def _on_last_block(request: Request, cache: Cache, context: Context) -> Request:
             block = message.content[index]
             if isinstance(block, Text) or (isinstance(block, ToolResult) and not context.can.cache_on_parts_only):
                 context.receipt.note("cache", "a breakpoint for the whole request", "it stands on the last block")
-                return _with_block(request, number, message, index, _recache(block, cache))
+                return _with_block(
+                    request, number, message, index, _recache(block, _longer(block.cache, cache, context))
+                )
     context.receipt.note("cache", "a breakpoint for the whole request", "no block can carry it")
     return request
+
+
+def _longer(first: Cache | None, second: Cache, context: Context) -> Cache:
+    """The one of two breakpoints that lives longer."""
+    default = context.can.cache_lifetimes[0]
+    if first is None or (first.seconds or default) < (second.seconds or default):
+        return second
+    return first
 
 
 def _on_parts_only(request: Request, context: Context) -> Request:

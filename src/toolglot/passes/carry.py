@@ -6,46 +6,22 @@ foreign state travels there in an envelope: on the way out it is packed into the
 sends its history, the envelope is opened and the state stands under its owner's name again. No vendor ever sees the
 envelope, because opening it comes before everything else.
 
-State on a call, where most dialects have no slot, travels in an empty `Thinking` block in front of it.
+State on a call, where most dialects have no slot, travels in an empty `Thinking` block in front of it; state that only
+the end of a call or a text tells, in one behind it. The envelope holds the reasoning's text as well: a signature is
+bound to it, and clients split it, shorten it or leave it out.
 """
 
 from __future__ import annotations
 
-import base64
-import binascii
 from collections.abc import Sequence
-from typing import Any
+from typing import Literal
 
-from toolglot.errors import DecodeError
 from toolglot.events import Close, Delta, Event, Open, merge_native
-from toolglot.ir import Block, Message, Native, Request, Thinking, ToolCall, native_of, replace
+from toolglot.ir import Block, Message, Native, Request, Text, Thinking, ToolCall, native_of, replace
 from toolglot.passes import Context
 from toolglot.passes.blocks import Place, with_messages
+from toolglot.passes.envelope import Envelope, pack, unpack
 from toolglot.receipt import Receipt
-from toolglot.wire import json
-
-# The whole envelope is base64, because Gemini's clients check that. Nine bytes make twelve characters that never vary.
-_SEAL = b"toolglot\0"
-_PREFIX = base64.b64encode(_SEAL).decode()
-
-
-def pack(owner: str, fields: dict[str, Any], for_call: bool = False) -> str:
-    """An envelope around the state that `owner` keeps on a block."""
-    return base64.b64encode(_SEAL + json.encode([owner, for_call, fields])).decode()
-
-
-def unpack(envelope: object) -> tuple[str, bool, dict[str, Any]] | None:
-    """(owner, whether it belongs to the next call, the state); None for anything that is not an envelope of ours."""
-    if not isinstance(envelope, str) or not envelope.startswith(_PREFIX):
-        return None
-    try:
-        value = json.decode_frame(base64.b64decode(envelope, validate=True)[len(_SEAL) :])
-    except (binascii.Error, DecodeError, ValueError):
-        return None
-    match value:
-        case [str() as owner, bool() as for_call, dict() as fields]:
-            return owner, for_call, fields
-    return None
 
 
 def open_envelopes(request: Request, context: Context) -> Request:
@@ -53,37 +29,111 @@ def open_envelopes(request: Request, context: Context) -> Request:
     if context.slot is None:
         return request
     messages: list[Message] = []
-    state: Native = {}  # for the next call, which may stand in the next message
+    slot = context.slot
+    run = _Run(context, slot)
     for number, message in enumerate(request.messages):
         if message.role != "assistant":
-            state = {}
+            messages.extend(run.messages())
             messages.append(message)
-            continue
-        content: list[Block] = []
-        for index, block in enumerate(message.content):
-            envelope = native_of(block, context.source).get(context.slot) if isinstance(block, Thinking) else None
-            opened = unpack(envelope)
-            if opened is not None:
-                owner, for_call, fields = opened
-                if for_call:
-                    state = {owner: fields}
-                    continue
-                context.receipt.note(str(Place(number, index)), "reasoning state", f"the client carried it for {owner}")
-                block = replace(block, native={owner: fields})
-            elif isinstance(block, ToolCall) and state:
-                block, state = replace(block, native=merge_native(block.native, state)), {}
-            content.append(block)
-        if tuple(content) == message.content:
-            messages.append(message)
-        elif content:
-            messages.append(replace(message, content=tuple(content)))
+            run = _Run(context, slot)
+        else:
+            run.add(message, number)
+    messages.extend(run.messages())
     return with_messages(request, tuple(messages))
+
+
+class _Run:
+    """Neighbouring messages of the assistant while their envelopes are opened; state may belong to another message."""
+
+    def __init__(self, context: Context, slot: str) -> None:
+        self._context = context
+        self._slot = slot
+        self._messages: list[Message] = []
+        self._content: list[tuple[int, Block]] = []  # every block with the message that it stands in
+        self._changed: set[int] = set()
+        self._waiting: Native = {}  # for the next call
+        self._shown = ""  # what the last envelope's reasoning says, while its neighbours may repeat it
+
+    def add(self, message: Message, number: int) -> None:
+        home = len(self._messages)
+        self._messages.append(message)
+        for index, block in enumerate(message.content):
+            envelope = unpack(self._state(block)) if isinstance(block, Thinking) else None
+            if envelope is not None:
+                self._changed.add(home)
+                self._context.carried = True
+                self._open(envelope, block, home, str(Place(number, index)))
+            elif self._repeats(block, self._shown):
+                self._changed.add(home)
+            else:
+                self._keep(block, home)
+
+    def _state(self, block: Block) -> object:
+        return native_of(block, self._context.source).get(self._slot)
+
+    def _keep(self, block: Block, home: int) -> None:
+        self._shown = ""
+        if isinstance(block, ToolCall) and self._waiting:
+            block = replace(block, native=merge_native(block.native, self._waiting))
+            self._waiting = {}
+            self._changed.add(home)
+        self._content.append((home, block))
+
+    def _open(self, envelope: Envelope, block: Block, home: int, where: str) -> None:
+        state = {envelope.owner: envelope.state}
+        if envelope.place == "next_call":
+            self._waiting = state
+        elif envelope.place in ("last_call", "last_text"):
+            self._give_back(state, ToolCall if envelope.place == "last_call" else Text, home)
+        else:
+            self._context.receipt.note(where, "reasoning state", f"the client carried it for {envelope.owner}")
+            self._drop_repeated(envelope.text)
+            self._shown = envelope.text
+            assert isinstance(block, Thinking)
+            self._content.append((home, replace(block, text=envelope.text, native=state)))
+
+    def _give_back(self, state: Native, kind: type[ToolCall] | type[Text], home: int) -> None:
+        """State for the block before. Where the client has left an empty text out, its owner gets another one."""
+        if self._content and isinstance(before := self._content[-1][1], kind):
+            owner = self._content[-1][0]
+            self._content[-1] = owner, replace(before, native=merge_native(before.native, state))
+            self._changed.add(owner)
+        elif kind is Text and self._context.target in state:
+            self._content.append((home, Text(text="", native=state)))
+
+    def _drop_repeated(self, text: str) -> None:
+        """The reasoning before an envelope that is a part of its own, and has no state."""
+        while self._content:
+            home, block = self._content[-1]
+            if not self._repeats(block, text):
+                return
+            self._content.pop()
+            self._changed.add(home)
+
+    def _repeats(self, block: Block, text: str) -> bool:
+        """Is it reasoning without state whose words are a part of these?"""
+        if not isinstance(block, Thinking) or not block.text or block.text not in text:
+            return False
+        return not self._state(block) and all(owner == self._context.source for owner in block.native)
+
+    def messages(self) -> list[Message]:
+        """The messages of the run, without those that held nothing but envelopes for others."""
+        contents: list[list[Block]] = [[] for _ in self._messages]
+        for home, block in self._content:
+            contents[home].append(block)
+        done: list[Message] = []
+        for home, message in enumerate(self._messages):
+            if home not in self._changed:
+                done.append(message)
+            elif contents[home]:
+                done.append(replace(message, content=tuple(contents[home])))
+        return done
 
 
 class Carrier:
     """The event pass that packs: it needs sequenced events, and gives blocks new indices where it adds one."""
 
-    __slots__ = ("_client", "_native", "_owner", "_owner_slot", "_receipt", "_shift", "_slot")
+    __slots__ = ("_block", "_client", "_owner", "_owner_slot", "_receipt", "_shift", "_slot", "_text")
 
     def __init__(self, client: str, slot: str | None, owner: str, owner_slot: str | None, receipt: Receipt) -> None:
         self._client = client
@@ -92,49 +142,75 @@ class Carrier:
         self._owner_slot = owner_slot
         self._receipt = receipt
         self._shift = 0
-        self._native: Native | None = None  # of the open Thinking block
+        self._block: Block | None = None  # the open one
+        self._text: list[str] | None = None  # of the open reasoning
 
     def feed(self, event: Event) -> Sequence[Event]:
+        if self._owner == self._client:
+            return (event,)
         match event:
             case Delta(index=index, text=text):
+                if self._text is not None:
+                    self._text.append(text)
                 return (Delta(index + self._shift, text),) if self._shift else (event,)
             case Open(index=index, block=block):
                 return self._opened(index, block)
             case Close():
-                return (self._closed(event),)
+                return self._closed(event)
             case _:
                 return (event,)
 
     def _opened(self, index: int, block: Block) -> Sequence[Event]:
+        self._block = block
         if isinstance(block, Thinking):
-            self._native = block.native
+            self._text = [block.text]
         elif isinstance(block, ToolCall) and self._has_state(block.native):
-            if self._slot is None:
-                self._lost(index)
-            else:
-                envelope = pack(self._owner, block.native[self._owner], for_call=True)
-                extra = index + self._shift
-                self._shift += 1
-                carrier = Thinking(native={self._client: {self._slot: envelope}})
-                return Open(extra, carrier), Close(index=extra), Open(extra + 1, block)
+            carried = self._carried(index, block.native, "next_call")
+            return (*carried, Open(index + self._shift, block))
         return (Open(index + self._shift, block),)
 
-    def _closed(self, event: Close) -> Close:
-        native = event.native
-        if self._native is not None:
-            whole = merge_native(self._native, native)
-            self._native = None
-            # Also reasoning without state is put in an envelope, so that it is known as foreign when it comes back.
-            if self._slot is not None and self._owner != self._client:
-                envelope = pack(self._owner, whole.get(self._owner, {}))
-                native = merge_native(native, {self._client: {self._slot: envelope}})
-            elif self._has_state(whole):
-                self._lost(event.index)
-        return replace(event, index=event.index + self._shift, native=native)
+    def _closed(self, event: Close) -> Sequence[Event]:
+        block, index = self._block, event.index
+        self._block = None
+        close = replace(event, index=index + self._shift) if self._shift else event
+        if isinstance(block, Thinking):
+            return (self._closed_reasoning(block, close, index),)
+        if isinstance(block, ToolCall) and self._has_state(event.native):
+            return close, *self._carried(index + 1, merge_native(block.native, event.native), "last_call")
+        if block is not None and not isinstance(block, ToolCall):
+            native = merge_native(block.native, event.native)
+            if isinstance(block, Text) and self._has_state(native):
+                return close, *self._carried(index + 1, native, "last_text")
+            if self._has_state(native):
+                self._lost(index)
+        return (close,)
+
+    def _closed_reasoning(self, block: Thinking, close: Close, index: int) -> Close:
+        native = merge_native(block.native, close.native)
+        text, self._text = "".join(self._text or ()), None
+        if self._slot is None:
+            if self._has_state(native):
+                self._lost(index)
+            return close
+        # Also reasoning without state is put in an envelope, so that it is known as foreign when it comes back.
+        envelope = pack(Envelope(owner=self._owner, state=native.get(self._owner, {}), text=text))
+        return replace(close, native=merge_native(close.native, {self._client: {self._slot: envelope}}))
+
+    def _carried(
+        self, index: int, native: Native, place: Literal["next_call", "last_call", "last_text"]
+    ) -> Sequence[Event]:
+        """An empty block with the state of another one, as the block of this index; the others move on."""
+        if self._slot is None:
+            self._lost(index if place == "next_call" else index - 1)
+            return ()
+        envelope = pack(Envelope(owner=self._owner, state=native[self._owner], place=place))
+        extra = index + self._shift
+        self._shift += 1
+        return Open(extra, Thinking(native={self._client: {self._slot: envelope}})), Close(index=extra)
 
     def _has_state(self, native: Native) -> bool:
         fields = native.get(self._owner, {})
-        return self._owner != self._client and (self._owner_slot in fields or "$redacted" in fields)
+        return self._owner_slot in fields or "$redacted" in fields
 
     def _lost(self, index: int) -> None:
         self._receipt.loss(f"content[{index}]", "reasoning state", "the client's API has no field that carries it")

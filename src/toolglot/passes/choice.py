@@ -1,7 +1,6 @@
 """Which tools the model may, must or must not call, as far as the target can be told.
 
-What the target has no word for is asked for in the system prompt, and what can be had by offering fewer tools is had
-that way.
+What the target has no word for is asked for in words, and what can be had by offering fewer tools is had that way.
 """
 
 from __future__ import annotations
@@ -55,8 +54,8 @@ def _fit_none(request: Request, choice: ToolChoice, context: Context) -> Request
     """The tools stay: the history may have calls of them, and the prompt cache holds them."""
     if "none" in context.can.tool_choices:
         return request
-    context.receipt.loss("tool_choice", "no tool", "the target cannot be told; the system prompt asks for it")
-    return instruct(replace(request, tool_choice=None), NO_TOOLS)
+    context.receipt.loss("tool_choice", "no tool", "the target cannot be told; a line of text asks for it")
+    return instruct(replace(request, tool_choice=None), NO_TOOLS, context)
 
 
 def _fit_names(request: Request, choice: ToolChoice, context: Context) -> tuple[Request, ToolChoice]:
@@ -76,7 +75,8 @@ def _fit_names(request: Request, choice: ToolChoice, context: Context) -> tuple[
 
 
 def _offer_only(request: Request, choice: ToolChoice, context: Context) -> Request:
-    tools = tuple(tool for tool in request.tools if isinstance(tool, Tool) and tool.name in choice.names)
+    names = frozenset(choice.names)
+    tools = tuple(tool for tool in request.tools if isinstance(tool, Tool) and tool.name in names)
     if not tools:
         context.receipt.loss("tool_choice.names", ", ".join(choice.names), "there are no such tools")
         return request
@@ -95,7 +95,7 @@ def _unforceable(request: Request, choice: ToolChoice, context: Context) -> str 
 
 
 def _ask(request: Request, choice: ToolChoice, why: str, context: Context) -> Request:
-    context.receipt.loss("tool_choice", "a forced call", f"{why}; the system prompt asks for it")
+    context.receipt.loss("tool_choice", "a forced call", f"{why}; a line of text asks for it")
     line = ANY_TOOL
     names: tuple[str, ...] = ()
     if len(choice.names) == 1:
@@ -104,7 +104,8 @@ def _ask(request: Request, choice: ToolChoice, why: str, context: Context) -> Re
     elif choice.names:
         names = choice.names if "auto" in context.can.allowed_modes else ()
         request = request if names else _offer_only(request, choice, context)
-    return instruct(replace(request, tool_choice=ToolChoice(mode="auto", names=names, native=choice.native)), line)
+    asked = replace(request, tool_choice=ToolChoice(mode="auto", names=names, native=choice.native))
+    return instruct(asked, line, context)
 
 
 def _fit_parallel(request: Request, context: Context) -> Request:
@@ -114,6 +115,6 @@ def _fit_parallel(request: Request, context: Context) -> Request:
     request = replace(request, parallel_tool_calls=None)
     if wanted:
         return request
-    why = "the target has no switch for it; the system prompt asks for it"
+    why = "the target has no switch for it; a line of text asks for it"
     context.receipt.loss("parallel_tool_calls", "one call at a time", why)
-    return instruct(request, ONE_AT_A_TIME)
+    return instruct(request, ONE_AT_A_TIME, context)

@@ -32,7 +32,7 @@ def fit(request: Request, context: Context) -> Request:
 
 def _marked(content: tuple[Block, ...]) -> tuple[Block, ...]:
     if content and isinstance(first := content[0], Text):
-        if first.text.lower().startswith("error"):
+        if first.text.startswith(ERROR):
             return content
         return (replace(first, text=ERROR + first.text), *content[1:])
     return (Text(text=ERROR.strip()), *content)

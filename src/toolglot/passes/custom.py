@@ -16,8 +16,11 @@ MEMBER = "input"
 
 
 def wrap(request: Request, context: Context) -> Request:
-    """Custom tools become functions `{"input": text}` when the target has no custom tools."""
-    if context.can.custom_tools:
+    """Custom tools become functions `{"input": text}` when the target has no custom tools.
+
+    A client of the target's own dialect knows whether the model it asks for takes them.
+    """
+    if context.can.custom_tools or (context.source == context.target and not context.aliased):
         return request
     tools = tuple(_function(tool, f"tools[{index}]", context) for index, tool in enumerate(request.tools))
     if any(new is not old for new, old in zip(tools, request.tools, strict=True)):

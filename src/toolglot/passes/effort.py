@@ -13,6 +13,7 @@ BUDGETS = {"minimal": 1024, "low": 1024, "medium": 8192, "high": 24576, "xhigh":
 above go on in the same way. The other way, a budget is the first effort that is not below it."""
 
 SMALLEST_BUDGET = 1024
+ROOM_FOR_ANSWER = 4096
 
 
 def fit(request: Request, context: Context) -> Request:
@@ -52,6 +53,10 @@ def _off(wanted: Reasoning, context: Context) -> Reasoning:
     can = context.can
     if can.reasoning_off:
         effort = wanted.effort if wanted.effort in can.efforts else None
+        if effort is None and wanted.effort not in (None, "none"):
+            context.receipt.note(
+                "reasoning.effort", f"effort {wanted.effort}", "it does not reason, and knows no efforts"
+            )
         budget = wanted.budget_tokens if can.reasoning_budget else None
         return replace(wanted, mode="off", effort=effort, budget_tokens=budget)
     least = next((effort for effort in can.efforts if effort != "none"), None)
@@ -71,7 +76,15 @@ def _on(wanted: Reasoning, request: Request, context: Context) -> Reasoning:
             f"the target takes no budget; its effort is {effort or 'its own'}",
         )
         wanted = replace(wanted, budget_tokens=None, effort=effort)
-    return wanted
+    return _within_most(wanted, context)
+
+
+def _within_most(wanted: Reasoning, context: Context) -> Reasoning:
+    budget, most = wanted.budget_tokens, context.can.max_budget
+    if budget is None or most is None or budget <= most or context.source == context.target:
+        return wanted
+    context.receipt.loss("reasoning.budget_tokens", f"a budget of {budget} tokens", f"the target's highest is {most}")
+    return replace(wanted, budget_tokens=most)
 
 
 def _other_effort(wanted: Reasoning, effort: str, request: Request, context: Context) -> Reasoning:
@@ -86,7 +99,7 @@ def _other_effort(wanted: Reasoning, effort: str, request: Request, context: Con
         receipt.loss("reasoning.effort", f"effort {effort}", f"the target's nearest is {other}")
         return replace(wanted, effort=other)
     if can.reasoning_budget:
-        budget = wanted.budget_tokens or _budget(effort, request.max_output_tokens)
+        budget = wanted.budget_tokens or _budget(effort, request.max_output_tokens, context)
         receipt.note("reasoning.effort", f"effort {effort}", f"the target wants a budget: {budget} tokens")
         return replace(wanted, mode=wanted.mode or "on", effort=None, budget_tokens=budget)
     receipt.loss("reasoning.effort", f"effort {effort}", "the target has no efforts")
@@ -107,7 +120,14 @@ def _bucket(budget: int) -> str:
     return "max"
 
 
-def _budget(effort: str, limit: int | None) -> int:
-    """Tokens for an effort. Thinking counts towards the output limit, so half of that stays for the answer."""
-    budget = BUDGETS[effort]
-    return budget if limit is None else max(SMALLEST_BUDGET, min(budget, limit // 2))
+def _budget(effort: str, limit: int | None, context: Context) -> int:
+    """Tokens for an effort, as the target allows.
+
+    Thinking counts towards the output limit, so a part of that stays for the answer: half of it, or of a limit that
+    nobody asked for as much as an answer needs.
+    """
+    budget = min(BUDGETS[effort], context.can.max_budget or BUDGETS[effort])
+    if limit is None:
+        return budget
+    kept = min(limit // 2, ROOM_FOR_ANSWER) if context.limit_is_ours else limit // 2
+    return max(SMALLEST_BUDGET, min(budget, limit - kept))

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from toolglot.dialect import Capabilities
+from toolglot.dialect import Dialect
 from toolglot.events import Close, Delta, Event, Finish, Open, Start
-from toolglot.ir import Block, Json, Opaque, Request, Text, Thinking, Tool, replace
+from toolglot.ir import Block, Json, Opaque, Request, Stop, Text, Thinking, Tool, Usage, replace
 from toolglot.ir import Native as NativeFields
 from toolglot.passes import Context
 from toolglot.passes.blocks import Place, blocks, rewrite_blocks
@@ -31,19 +31,25 @@ def report(request: Request, context: Context) -> Request:
 
 
 def missed(
-    fields: Mapping[str, Json], cosmetic: frozenset[str], containers: frozenset[str], path: str = ""
+    fields: Mapping[str, Json], cosmetic: frozenset[str], containers: frozenset[str]
 ) -> Iterator[tuple[str, str]]:
     """The native fields that their owner would miss, as (path, key). Containers are told by what they contain.
 
-    Nobody misses nulls, empty things, flags that are off, notes on shape and cosmetic keys.
+    Nobody misses nulls, empty things, flags that are off, notes on shape and cosmetic keys. A peer may nest containers
+    as deep as JSON can, so this does not recurse.
     """
-    for key, value in fields.items():
-        if _says_nothing(value) or key.startswith("$") or key in STATE or key in cosmetic:
-            continue
-        if key in containers and isinstance(value, dict):
-            yield from missed(value, cosmetic, containers, f"{path}{key}.")
-        else:
+    waiting = [("", iter(fields.items()))]
+    while waiting:
+        path, items = waiting[-1]
+        for key, value in items:
+            if _says_nothing(value) or key.startswith("$") or key in STATE or key in cosmetic:
+                continue
+            if key in containers and isinstance(value, dict):
+                waiting.append((f"{path}{key}.", iter(value.items())))
+                break
             yield f"{path}{key}", key
+        else:
+            waiting.pop()
 
 
 def _says_nothing(value: Json) -> bool:
@@ -51,15 +57,18 @@ def _says_nothing(value: Json) -> bool:
 
 
 class Reporter:
-    """The same for a response on its way to the client, as an event pass that changes nothing."""
+    """The same for a response on its way to the client, as an event pass that changes nothing.
+
+    Reasoning state is told by the pass that carries it.
+    """
 
     __slots__ = ("_client", "_receipt", "_thinking", "_upstream")
 
-    def __init__(self, client: str, upstream: Capabilities, receipt: Receipt) -> None:
-        self._client = client
+    def __init__(self, client: Dialect, upstream: Dialect, receipt: Receipt) -> None:
+        self._client = client.name
         self._upstream = upstream
         self._receipt = receipt
-        self._thinking: set[int] = set()  # what these hold, the pass that carries it tells
+        self._thinking: set[int] = set()
 
     def feed(self, event: Event) -> Sequence[Event]:
         match event:
@@ -69,28 +78,62 @@ class Reporter:
                 self._thinking.add(index)
             case Open(index=index, block=block):
                 self._report(f"content[{index}].", block.native)
-                if isinstance(block, Text):
-                    self._report_state(index, block.native)
             case Close(index=index, native=native):
                 if index not in self._thinking:
                     self._report(f"content[{index}].", native)
-                    self._report_state(index, native)
-            case Start(native=native) | Finish(native=native):
+                for number, citation in enumerate(event.citations):
+                    self._report(f"content[{index}].citations[{number}].", citation.native)
+            case Start(native=native):
                 self._report("", native)
+                self._report_usage(event.usage)
+            case Finish(native=native):
+                self._report("", native)
+                self._report_usage(event.usage)
+                self._report_stop(event.stop)
             case _:
                 pass
         return (event,)
 
     def _report(self, where: str, native: NativeFields) -> None:
+        can = self._upstream.can
         for owner, fields in native.items():
             if owner != self._client:
-                for path, key in missed(fields, self._upstream.cosmetic, self._upstream.containers):
+                for path, key in missed(fields, can.cosmetic, can.containers):
                     self._receipt.loss(f"{where}{path}", key, f"only {owner} understands it")
 
-    def _report_state(self, index: int, native: NativeFields) -> None:
-        """Gemini signs its text as well, and does not miss the signature there."""
-        if any(owner != self._client and not STATE.isdisjoint(fields) for owner, fields in native.items()):
-            self._receipt.note(f"content[{index}]", "reasoning state", "its owner does not demand it back with text")
+    def _report_usage(self, usage: Usage | None) -> None:
+        """What a bill says besides token counts. Nothing in an answer depends on it."""
+        for owner, fields in usage.native.items() if usage is not None else ():
+            if owner == self._client:
+                continue
+            original = fields.get("$usage")
+            for key, value in {**fields, **(original if isinstance(original, dict) else {})}.items():
+                if key.startswith("$") or key in self._upstream.can.cosmetic or _counts_tokens(key) or _is_zero(value):
+                    continue
+                self._receipt.note(f"usage.{key}", key, f"only {owner} understands it; the counts are carried over")
+
+    def _report_stop(self, stop: Stop) -> None:
+        if self._client == self._upstream.name:
+            return
+        if stop.reason == "other" and stop.raw:
+            self._receipt.loss("stop", stop.raw, "the client's API has no such reason to stop")
+        if stop.sequence is not None and self._client not in TELLS_SEQUENCE:
+            self._receipt.note("stop.sequence", "the stop sequence", "the client's API tells only that one was written")
+
+
+TELLS_SEQUENCE = frozenset({"anthropic"})
+"""The dialects whose responses tell which stop sequence was written."""
+
+
+def _counts_tokens(key: str) -> bool:
+    return "token" in key.lower()
+
+
+def _is_zero(value: Json) -> bool:
+    """Is nothing counted here? Counts may stand in an object."""
+    if isinstance(value, dict):
+        return all(_says_nothing(inner) or inner == 0 for inner in value.values())
+    return _says_nothing(value) or value == 0
 
 
 def _natives(request: Request) -> Iterator[tuple[str, NativeFields]]:

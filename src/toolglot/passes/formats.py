@@ -1,4 +1,4 @@
-"""The format of the answer: asked for in the system prompt where the target cannot be bound to it."""
+"""The format of the answer: asked for in words where the target cannot be bound to it."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ def fit(request: Request, context: Context) -> Request:
         return request
     if wanted.kind == "json_schema" and wanted.schema is None:
         wanted = replace(wanted, kind="json")
-    context.receipt.loss("response_format", wanted.kind, "approximated: the system prompt asks for it")
-    return instruct(request, _asked(wanted))
+    context.receipt.loss("response_format", wanted.kind, "approximated: a line of text asks for it")
+    return instruct(request, _asked(wanted), context)
 
 
 def _asked(wanted: ResponseFormat) -> str:

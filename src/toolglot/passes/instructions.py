@@ -3,11 +3,35 @@
 from __future__ import annotations
 
 from toolglot.ir import Message, Request, Text, replace
-from toolglot.passes.blocks import leading
+from toolglot.passes import Context
+from toolglot.passes.blocks import INSTRUCTION_ROLES, leading
 
 
-def instruct(request: Request, text: str) -> Request:
-    """The request with one more system message, behind those that stand before the conversation."""
-    place = leading(request)
-    line = Message(role="system", content=(Text(text=text),))
-    return replace(request, messages=(*request.messages[:place], line, *request.messages[place:]))
+def instruct(request: Request, text: str, context: Context) -> Request:
+    """The request with one more line for this turn, behind what the user said last.
+
+    The next turn may not ask for it again. In front of the conversation it would change the beginning of the prompt
+    when it comes and when it goes, and with it everything that the prompt cache holds.
+    """
+    messages = request.messages
+    place = len(messages)
+    while place and messages[place - 1].role == "assistant":  # an answer that the model goes on writing
+        place -= 1
+    first = leading(request)
+    if place <= first:
+        return replace(request, messages=(*messages[:first], _system(text), *messages[first:]))
+    before = messages[place - 1]
+    if context.can.system == "leading":
+        line = Message(role="user", content=(Text(text=f"<system-reminder>\n{text}\n</system-reminder>"),))
+        joined = before.role == "user"
+    else:
+        line = _system(text)
+        joined = context.can.system == "after_user" and before.role in INSTRUCTION_ROLES
+    if joined:
+        place, line = place - 1, replace(before, content=(*before.content, *line.content))
+    rest = messages[place + 1 :] if joined else messages[place:]
+    return replace(request, messages=(*messages[:place], line, *rest))
+
+
+def _system(text: str) -> Message:
+    return Message(role="system", content=(Text(text=text),))

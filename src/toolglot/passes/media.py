@@ -60,7 +60,7 @@ def _fit_message(message: Message, number: int, context: Context, moved: list[Bl
         if not isinstance(block, Media):
             return (block,)
         here = can.media_in_result if place.inner >= 0 else allowed
-        if block.source.kind == "text" and not ("text" in can.source_kinds and block.kind in here):
+        if block.source.kind == "text" and not ("text" in _sources(block, context) and block.kind in here):
             context.receipt.note(str(place), f"{block.kind} of plain text", "it is a text block")
             return (_plain(block),)
         if (why := _refusal(block, context)) is not None:
@@ -93,9 +93,15 @@ def _refusal(media: Media, context: Context) -> str | None:
     source = media.source
     if source.kind == "file" and context.source != context.target:
         return "a file id is known to the API that gave it alone"
-    if source.kind not in context.can.source_kinds:
-        return f"the target does not take media by {source.kind}"
-    types = context.can.image_types
-    if media.kind == "image" and types is not None and source.media_type and source.media_type not in types:
-        return f"the target does not take {source.media_type}"
-    return None
+    if source.kind not in _sources(media, context):
+        return f"the target does not take {media.kind}s by {source.kind}"
+    can = context.can
+    types = {"image": can.image_types, "document": can.document_types}.get(media.kind)
+    if types is None or not source.media_type or source.media_type in types:
+        return None
+    family = source.media_type.partition("/")[0]
+    return None if f"{family}/*" in types else f"the target does not take {source.media_type}"
+
+
+def _sources(media: Media, context: Context) -> frozenset[str]:
+    return context.can.media_sources.get(media.kind, context.can.source_kinds)

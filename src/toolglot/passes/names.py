@@ -83,7 +83,7 @@ class _Naming:
         if new[0] is None:
             self._context.tools.setdefault(new[1], original)
         if new != key:
-            self._context.receipt.note(where, f"tool name {_shown(key)}", f"the upstream knows it as {_shown(new)}")
+            self._context.receipt.note(where, f"tool name {_shown(key)}", f"renamed to {_shown(new)}")
         return new
 
     def _kept(self, key: Key) -> Key:

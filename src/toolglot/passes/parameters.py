@@ -45,6 +45,8 @@ def fit(request: Request, context: Context) -> Request:
         value = getattr(request, name)
         if value is None or value == () or name in context.can.fields:
             continue
+        if name == "candidates" and context.source == context.target:  # its own answers come back as they are
+            continue
         changes[name] = () if name == "stop" else None
         if name in BOOKKEEPING:
             context.receipt.note(name, _shown(name, value), "the target has no such parameter; no answer depends on it")
@@ -76,10 +78,13 @@ def _limits(request: Request, context: Context) -> dict[str, Any]:
         pass
     elif tokens is None and can.default_output_tokens is not None:
         changes["max_output_tokens"] = can.default_output_tokens
+        context.limit_is_ours = True
         receipt.note("max_output_tokens", "no output limit", f"the target requires one: {can.default_output_tokens}")
     elif tokens is not None and tokens < can.min_output_tokens:
         changes["max_output_tokens"] = can.min_output_tokens
         receipt.note("max_output_tokens", f"limit of {tokens}", f"the target's lowest is {can.min_output_tokens}")
+    if can.max_tools is not None and len(request.tools) > can.max_tools and context.source != context.target:
+        receipt.loss("tools", f"{len(request.tools)} tools", f"the target takes {can.max_tools}, and may refuse more")
     most = can.max_stop_sequences
     if most is not None and len(request.stop) > most:
         changes["stop"] = request.stop[:most]

@@ -9,7 +9,8 @@ Each one may rely on those before it:
   after repair, which may bring new results.
 - Reasoning comes before the choice of tools, which depends on whether the model reasons.
 - Opaque blocks go after deferred tools have read their references, and before anything looks at what is left.
-- Media and emptiness make and unmake messages, so turns are grouped last.
+- Media and emptiness make and unmake messages, so turns are grouped after them; what a target refuses of whole
+  turns comes last.
 """
 
 from __future__ import annotations
@@ -33,6 +34,7 @@ from toolglot.passes import (
     names,
     parameters,
     reasoning,
+    refused,
     schema,
     system,
     turns,
@@ -59,6 +61,7 @@ REQUEST_PASSES: tuple[RequestPass, ...] = (
     formats.fit,
     cache.fit,
     turns.group,
+    refused.fit,
 )
 
 

@@ -7,11 +7,12 @@ Readable reasoning text goes to targets that take any (`reasoning_content` of De
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from typing import Any
 
-from toolglot.ir import Block, Message, Request, Thinking, ToolCall, native_of, replace, with_native
+from toolglot.ir import Block, Message, Request, Thinking, ToolCall, ToolResult, native_of, replace, with_native
 from toolglot.passes import Context
-from toolglot.passes.blocks import Place, has_results, rewrite_messages
+from toolglot.passes.blocks import Place, rewrite_messages
 
 GEMINI = "gemini"
 ANTHROPIC = "anthropic"
@@ -29,8 +30,9 @@ def settle(request: Request, context: Context) -> Request:
     """Foreign reasoning kept as text or left behind, and what the target demands of a history without its own."""
     request = rewrite_messages(request, lambda message, number: _settle_message(message, number, context))
     demand = DEMANDS.get(context.target)
-    # A client that speaks the target's dialect has kept what it was given.
-    return demand(request, context) if demand and context.source != context.target else request
+    # A client that speaks the target's dialect has kept what it was given, unless others have answered in between.
+    needed = context.source != context.target or context.carried
+    return demand(request, context) if demand and needed else request
 
 
 def _settle_message(message: Message, number: int, context: Context) -> Message:
@@ -63,7 +65,12 @@ def _is_own(block: Thinking, context: Context) -> bool:
 
 
 def _holds_state(block: Block, target: str) -> bool:
-    return any(owner != target and not STATE.isdisjoint(fields) for owner, fields in block.native.items())
+    return any(owner != target and _is_state(fields) for owner, fields in block.native.items())
+
+
+def _is_state(fields: Mapping[str, Any]) -> bool:
+    """Is there state of a model? The mark for calls of other models stands in its place and is none."""
+    return any(key in fields and fields[key] != UNSIGNED for key in STATE)
 
 
 def reasons(request: Request, context: Context) -> bool:
@@ -125,18 +132,28 @@ def _think_or_not(request: Request, context: Context) -> Request:
 
 
 def _calls_without_thinking(messages: tuple[Message, ...]) -> bool:
-    """Has a step of the current turn, the messages after the user last spoke, a call before any reasoning?"""
+    """Has a step of the current turn, the messages after the user last spoke, a call before any reasoning?
+
+    Text beside or behind results does not end a turn: it will stand in one message with them.
+    """
     missing = thought = False
+    heard: list[Block] = []  # between two messages of the assistant
     for message in messages:
         if message.role != "assistant":
             thought = False
-            if message.role == "user" and not has_results(message):
-                missing = False
+            if message.role in ("user", "tool"):
+                heard.extend(message.content)
             continue
+        missing = missing and not _ends_turn(heard)
+        heard = []
         for block in message.content:
             thought = thought or isinstance(block, Thinking)
             missing = missing or (isinstance(block, ToolCall) and not thought)
-    return missing
+    return missing and not _ends_turn(heard)
+
+
+def _ends_turn(heard: list[Block]) -> bool:
+    return bool(heard) and not any(isinstance(block, ToolResult) for block in heard)
 
 
 DEMANDS: dict[str, Callable[[Request, Context], Request]] = {GEMINI: _sign_steps, ANTHROPIC: _think_or_not}

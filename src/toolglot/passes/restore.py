@@ -10,21 +10,26 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from toolglot.dialect import Capabilities
-from toolglot.events import Close, Delta, Event, Open
+from toolglot.events import Close, Delta, Event, Fault, Finish, Open
 from toolglot.ir import ToolCall, replace
 from toolglot.passes import Context
 from toolglot.passes.digest import digest
 from toolglot.passes.ids import is_legal_id, replacement_id
+from toolglot.passes.settle import CUTS, malformed
 from toolglot.passes.unwrap import InputUnwrapper
 
 
 class Restorer:
-    __slots__ = ("_calls", "_client", "_context", "_unwrappers", "_used")
+    """`whole`: the response is there as a whole, so that nobody has seen a call whose input cannot be read."""
 
-    def __init__(self, context: Context, client: Capabilities) -> None:
+    __slots__ = ("_broken", "_calls", "_client", "_context", "_unwrappers", "_used", "_whole")
+
+    def __init__(self, context: Context, client: Capabilities, *, whole: bool = False) -> None:
         self._context = context
         self._client = client
         self._used = set(context.call_ids)
+        self._whole = whole
+        self._broken = ""  # the name of a custom tool that was called with something else than a text
         self._calls = 0
         self._unwrappers: dict[int, InputUnwrapper] = {}
 
@@ -39,6 +44,8 @@ class Restorer:
             case Close(index=index):
                 if index in self._unwrappers:
                     return self._close(event)
+            case Finish(stop=stop) if self._broken and not self._whole and stop.reason not in CUTS:
+                return (Fault(malformed(f"the input of {self._broken} is not the text that was asked for")),)
             case _:
                 pass
         return (event,)
@@ -47,7 +54,7 @@ class Restorer:
         original = self._context.tools.get(call.name)
         if original is not None:
             if original.kind == "custom" and call.kind == "function":
-                self._unwrappers[index] = InputUnwrapper()
+                self._unwrappers[index] = InputUnwrapper(original.name)
             call = replace(call, name=original.name, namespace=original.namespace, kind=original.kind)
         self._calls += 1
         identity = self._new_id(call)
@@ -68,4 +75,5 @@ class Restorer:
             why = "the upstream did not wrap the tool's input as it was told; its arguments are handed on as they came"
             self._context.receipt.loss("content", "input of a custom tool", why)
             event = replace(event, complete=event.complete and unwrapper.readable)
+            self._broken = self._broken if unwrapper.readable else unwrapper.tool
         return (Delta(event.index, text), event) if text else (event,)

@@ -36,14 +36,15 @@ def fit(request: Request, context: Context) -> Request:
 def _fit_tool(tool: Tool | Opaque, where: str, context: Context) -> Tool | Opaque:
     if isinstance(tool, Opaque) or tool.kind == "custom":
         return tool
-    if context.can.schema == "object" and not _is_fine(tool.parameters):
+    absent = tool.parameters is None and context.can.parameters_optional
+    if context.can.schema == "object" and not absent and not _is_fine(tool.parameters):
         tool = replace(tool, parameters=_object(tool.parameters, f"{where}.parameters", context))
     if tool.strict and not context.can.strict_tools:
         context.receipt.loss(f"{where}.strict", f"strict tool {tool.name}", "the target cannot enforce a tool's schema")
         return replace(tool, strict=None)
-    if tool.strict and not _is_strict(tool.parameters):
+    if tool.strict and context.can.strict_all_required and not _is_strict(tool.parameters):
         why = "the target's strict mode wants every property required and no others allowed"
-        context.receipt.note(f"{where}.strict", f"strict tool {tool.name}", why)
+        context.receipt.loss(f"{where}.strict", f"strict tool {tool.name}", why)
         return replace(tool, strict=False)
     return tool
 
@@ -112,7 +113,7 @@ def _pointed(reference: str, root: dict[str, Any]) -> Json:
         key = part.replace("~1", "/").replace("~0", "~")
         if isinstance(found, dict):
             found = found.get(key)
-        elif isinstance(found, list) and key.isdecimal() and int(key) < len(found):
+        elif isinstance(found, list) and len(key) < 10 and key.isdecimal() and int(key) < len(found):
             found = found[int(key)]
         else:
             return None

@@ -12,6 +12,9 @@ from toolglot.errors import ApiError
 from toolglot.events import Close, Delta, Event, Fault, Finish, Open, Start
 
 MAX_WAITING_CHARACTERS = 32 * 1024 * 1024
+MAX_WAITING_BLOCKS = 10_000
+EVENT_SIZE = 64
+"""What an event counts besides its text: small pieces cost memory too."""
 
 
 class Sequencer:
@@ -31,16 +34,16 @@ class Sequencer:
             case Delta(index=index):
                 if index == self._current:
                     return (event,)
-                return self._wait(index, event, len(event.text))
+                return self._wait(index, event)
             case Open(index=index):
                 if self._current < 0:
                     self._current = index
                     return (event,)
-                self._waiting[index] = [event]
-                return ()
+                self._waiting[index] = []
+                return self._wait(index, event)
             case Close(index=index):
                 if index != self._current:
-                    return self._wait(index, event, 0)
+                    return self._wait(index, event)
                 return (event, *self._next_blocks())
             case Start():
                 return (event,)
@@ -48,10 +51,10 @@ class Sequencer:
                 self._ended = True
                 return (event,)
 
-    def _wait(self, index: int, event: Event, size: int) -> Sequence[Event]:
+    def _wait(self, index: int, event: Event) -> Sequence[Event]:
         self._waiting[index].append(event)
-        self._waiting_size += size
-        if self._waiting_size > MAX_WAITING_CHARACTERS:
+        self._waiting_size += _size(event)
+        if self._waiting_size > MAX_WAITING_CHARACTERS or len(self._waiting) > MAX_WAITING_BLOCKS:
             self._ended = True
             message = "The upstream interleaved more content than can be held back"
             return (Fault(ApiError(kind="server", status=502, code="upstream_too_interleaved", message=message)),)
@@ -62,10 +65,14 @@ class Sequencer:
         released: list[Event] = []
         self._current = -1
         while self._waiting and self._current < 0:
-            index = min(self._waiting)
+            index = next(iter(self._waiting))
             events = self._waiting.pop(index)
-            self._waiting_size -= sum(len(event.text) for event in events if isinstance(event, Delta))
+            self._waiting_size -= sum(map(_size, events))
             released += events
             if not isinstance(events[-1], Close):
                 self._current = index
         return released
+
+
+def _size(event: Event) -> int:
+    return EVENT_SIZE + (len(event.text) if isinstance(event, Delta) else 0)

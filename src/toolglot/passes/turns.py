@@ -6,36 +6,109 @@ their order, except that results come first in a user message, as Anthropic dema
 
 from __future__ import annotations
 
-from toolglot.ir import Block, Cache, Message, Request, Text, ToolResult, native_of, replace
+from toolglot.events import merge_native
+from toolglot.ir import Block, Cache, Message, Request, Text, Thinking, ToolResult, native_of, replace
 from toolglot.passes import Context
 from toolglot.passes.blocks import Place, has_results, with_messages
 from toolglot.passes.blocks import leading as count_leading
 
 BEGIN = "(The conversation begins with the assistant.)"
 CONTINUE = "Continue."
+START = "Begin."
 
 
 def group(request: Request, context: Context) -> Request:
+    had_messages = bool(request.messages)
+    if context.source != context.target:
+        request = with_messages(request, _rejoined(request.messages))
     request = _without_emptiness(request, context)
     # A dialect's own grouping is legal, whatever it is.
     if context.source != context.target:
         messages = [part for message in request.messages for part in _split(message, context)]
-        request = with_messages(request, tuple(_merged(messages, context)))
+        request = with_messages(request, tuple(_whole([turn]) for turn in _merged(messages, context)))
+        request = _with_something(request, had_messages, context)
     return _with_edges(request, context)
 
 
-def _without_emptiness(request: Request, context: Context) -> Request:
-    """Without the empty text that the target refuses, spaces included, and without messages that have nothing else.
+def _with_something(request: Request, had_messages: bool, context: Context) -> Request:
+    """A conversation that the target takes, where nothing is left but system text."""
+    if len(request.messages) > count_leading(request):
+        return request
+    if not had_messages:
+        context.receipt.loss("messages", "no messages", "a request needs one; none is made up")
+    elif context.can.needs_message or context.can.starts_with_user or context.can.system == "leading":
+        context.receipt.loss("messages", "no message but system text", "the target wants one; a short one was added")
+        return replace(request, messages=(*request.messages, Message(role="user", content=(Text(text=START),))))
+    return request
 
-    A message that an earlier pass has emptied is told there.
+
+def _rejoined(messages: tuple[Message, ...]) -> tuple[Message, ...]:
+    """The messages of the assistant whose text goes on in the next one, as one message.
+
+    This comes before empty text is taken out: a piece may be a mere space.
     """
+    runs: list[list[Message]] = []
+    for message in messages:
+        before = runs[-1][-1] if runs else None
+        if before is not None and before.role == message.role == "assistant" and _goes_on(before, message):
+            runs[-1].append(message)
+        else:
+            runs.append([message])
+    return tuple(_whole(run) for run in runs)
+
+
+def _goes_on(before: Message, message: Message) -> bool:
+    return bool(before.content and message.content) and _pieces_of_one(before.content[-1], message.content[0])
+
+
+def _whole(run: list[Message]) -> Message:
+    """One message with the texts joined that came as pieces of one: others would put something between them."""
+    texts: list[list[Block]] = []
+    for message in run:
+        for block in message.content:
+            if texts and _pieces_of_one(texts[-1][-1], block):
+                texts[-1].append(block)
+            else:
+                texts.append([block])
+    if len(run) == 1 and len(texts) == len(run[0].content):
+        return run[0]
+    return replace(run[0], content=tuple(map(_joined, texts)))
+
+
+def _pieces_of_one(before: Block, block: Block) -> bool:
+    same = isinstance(block, Text | Thinking) and type(before) is type(block)
+    return same and _is_piece(before) and _is_piece(block)
+
+
+def _is_piece(block: Block) -> bool:
+    return any(fields.get("$piece") is True for fields in block.native.values())
+
+
+def _joined(pieces: list[Block]) -> Block:
+    first = pieces[0]
+    if len(pieces) == 1 or not isinstance(first, Text | Thinking):
+        return first
+    blocks = [block for block in pieces if isinstance(block, Text | Thinking)]
+    native = first.native
+    for block in blocks[1:]:
+        native = merge_native(native, block.native)
+    cache = next((block.cache for block in reversed(blocks) if block.cache is not None), None)
+    whole = replace(first, text="".join(block.text for block in blocks), cache=cache, native=native)
+    if isinstance(whole, Text):
+        citations = tuple(citation for block in blocks if isinstance(block, Text) for citation in block.citations)
+        return replace(whole, citations=citations)
+    return whole
+
+
+def _without_emptiness(request: Request, context: Context) -> Request:
+    """Without the empty text that the target refuses, spaces included, and without messages that have nothing else."""
     messages: list[Message] = []
     for number, message in enumerate(request.messages):
         kept = message if context.can.empty_text else _with_text(message)
         idle = context.source != context.target and (message.role == "assistant" or not context.can.empty_text)
         if kept.content or (not message.content and not idle):
             messages.append(kept)
-        elif message.content:
+        else:
             context.receipt.note(str(Place(number)), f"{message.role} message without content", "it says nothing")
     return with_messages(request, tuple(messages))
 
@@ -122,7 +195,7 @@ def _with_edges(request: Request, context: Context) -> Request:
     messages = request.messages
     start = count_leading(request)
     speaker = messages[start].role if start < len(messages) else ""
-    if context.can.starts_with_user and speaker == "assistant":
+    if context.can.starts_with_user and speaker == "assistant" and context.source != context.target:
         where = str(Place(start))
         context.receipt.loss(where, "a start without the user", "the target wants one; a message was put in front")
         messages = (*messages[:start], Message(role="user", content=(Text(text=BEGIN),)), *messages[start:])

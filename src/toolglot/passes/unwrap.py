@@ -21,9 +21,10 @@ _STRING_END = re.compile(r'[^"\\]*+(?:\\.[^"\\]*+)*+(?=")', re.DOTALL)
 class InputUnwrapper:
     """`exact`: the wrapping was as expected. `readable`: at least it was a JSON object with an `input` text."""
 
-    __slots__ = ("_held", "_pieces", "_state", "exact", "readable")
+    __slots__ = ("_held", "_pieces", "_state", "exact", "readable", "tool")
 
-    def __init__(self) -> None:
+    def __init__(self, tool: str = "") -> None:
+        self.tool = tool
         self._state = "head"
         self._held = ""
         self._pieces: list[str] = []
@@ -32,31 +33,38 @@ class InputUnwrapper:
 
     def feed(self, piece: str) -> str:
         """The free text that this piece completes."""
-        if self._state == "whole":
+        if self._state != "text":
             self._pieces.append(piece)
+        if self._state in ("whole", "tail"):
             return ""
         self._held += piece
         if self._state == "head" and not self._read_head():
             return ""
-        return self._read_text() if self._state == "text" else ""
+        return self._read_text()
 
     def _read_head(self) -> bool:
+        """Has the text begun? Until then the pieces stay as they came, in case that it never does."""
         match = _HEAD.match(self._held)
         if match:
             self._held = self._held[match.end() :]
+            self._pieces.clear()
             self._state = "text"
             return True
-        if not _HEAD_SO_FAR.match(self._held):
+        if _HEAD_SO_FAR.match(self._held):
+            # Space says nothing here, and a head that grows by it would be looked at again and again.
+            self._held = "".join(self._held.split())
+        else:
             # Other members stand first: collect the object and look when it is whole.
             self._state = "whole"
-            self._pieces.append(self._held)
             self._held = ""
         return False
 
     def _read_text(self) -> str:
         end = _STRING_END.match(self._held)
         if end:
-            text, self._held = end[0], self._held[end.end() + 1 :]
+            text, rest = end[0], self._held[end.end() + 1 :]
+            self._held = ""
+            self._pieces.append(rest)
             self._state = "tail"
         else:
             cut = _CUT_ESCAPE.search(self._held)
@@ -85,10 +93,10 @@ class InputUnwrapper:
     def close(self) -> str:
         """What is left when the arguments have ended."""
         if self._state == "tail":
-            self.exact = self.exact and self._held.strip() == "}"
+            self.exact = self.exact and "".join(self._pieces).strip() == "}"
             return ""
         self.exact = False
-        raw = "".join(self._pieces) + self._held
+        raw = self._held if self._state == "text" else "".join(self._pieces)
         if self._state == "text" or not raw.strip():
             self.readable = False
             return raw

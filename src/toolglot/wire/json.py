@@ -53,8 +53,11 @@ def decode(data: bytes | str, limit: int = MAX_DOCUMENT_BYTES) -> Any:
     value = decode_frame(raw)
     # A compact document without duplicate keys encodes to the same bytes again. Only when it does not is the slow
     # scan needed: bytes also differ through whitespace, escapes and the spelling of numbers.
-    if encode(value) != raw and _has_duplicate_keys(raw):
-        _refuse_duplicate_keys(raw)
+    try:
+        if encode(value) != raw and _has_duplicate_keys(raw):
+            _refuse_duplicate_keys(raw)
+    except RecursionError:  # writing needs a little more room than reading
+        raise DecodeError("$", TOO_DEEP) from None
     return value
 
 
@@ -201,8 +204,6 @@ def _has_duplicate_keys(raw: bytes) -> bool:
         standard_json.loads(raw, object_pairs_hook=_check_keys, parse_int=len, parse_float=len)
     except _DuplicateKeyError:
         return True
-    except RecursionError:
-        raise DecodeError("$", TOO_DEEP) from None
     return False
 
 

@@ -150,4 +150,5 @@ def keep(owner: str, reader: Reader, **shape: Any) -> Native:
 def kept(notes: Mapping[str, Any]) -> dict[str, Any]:
     """The fields that `keep` kept, without the notes."""
     fields = {key: value for key, value in notes.items() if not key.startswith("$")}
-    return fields | notes["$dollar"] if "$dollar" in notes else fields
+    apart = notes.get("$dollar")
+    return fields | apart if isinstance(apart, dict) else fields

@@ -151,3 +151,24 @@ def test_any_reply_can_be_read_and_written(status: int, body: bytes) -> None:
     error = ANTHROPIC.decode_error(status, {}, body)
     assert json.loads(ANTHROPIC.encode_error(error).body)["type"] == "error"
     assert read_error(write_error(error)).message == error.message
+
+
+def test_headers_hold_nothing_that_could_break_out_of_them() -> None:
+    bad = "req\r\nset-cookie: a=b"
+    body = {"type": "error", "error": {"type": "api_error", "message": "m"}, "request_id": bad}
+    error = decode(500, body, **{"anthropic_ratelimit_a\r\nb_limit": "1", "anthropic_ratelimit_tokens_limit": "1\n2"})
+    reply = ANTHROPIC.encode_error(error)
+    assert dict(reply.headers) == {"content-type": "application/json"}
+    assert json.loads(reply.body)["request_id"] == bad
+    forged = ApiError(kind="server", message="m", limits=(RateLimit("x: y", "1"), RateLimit("tokens", "5")))
+    assert dict(ANTHROPIC.encode_error(forged).headers) == {
+        "content-type": "application/json",
+        "anthropic-ratelimit-tokens-limit": "5",
+    }
+
+
+@pytest.mark.parametrize("status", [-1, 0, 7, 200, 302, 399, 600, 999])
+def test_a_status_that_is_no_errors_becomes_that_of_the_kind(status: int) -> None:
+    assert ANTHROPIC.encode_error(decode(status, {"error": {"type": "rate_limit_error"}})).status == 429
+    assert ANTHROPIC.encode_error(ANTHROPIC.decode_error(status, {}, b"oops")).status == 500
+    assert ANTHROPIC.encode_error(ApiError(kind="server", message="m", status=status)).status == 500

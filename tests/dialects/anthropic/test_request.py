@@ -9,9 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from toolglot import Exchange
 from toolglot.dialect import Capabilities, capabilities
 from toolglot.dialects.anthropic import ANTHROPIC, NAME
 from toolglot.errors import DecodeError
+from toolglot.events import unfold
 from toolglot.ir import (
     Cache,
     Citation,
@@ -21,6 +23,7 @@ from toolglot.ir import (
     Reasoning,
     Refusal,
     Request,
+    Response,
     ResponseFormat,
     Source,
     Text,
@@ -29,6 +32,7 @@ from toolglot.ir import (
     ToolCall,
     ToolChoice,
     ToolResult,
+    Usage,
     native_of,
     replace,
 )
@@ -319,7 +323,8 @@ def test_a_rich_request_comes_back_as_it_was() -> None:
     assert request.service_tier == "default"
     assert request.cache == Cache(3600)
     assert request.parallel_tool_calls is False
-    assert request.response_format == ResponseFormat(kind="json_schema", schema={"a": 1})
+    assert request.response_format is not None
+    assert (request.response_format.kind, request.response_format.schema) == ("json_schema", {"a": 1})
     assert request.reasoning is not None
     assert (request.reasoning.mode, request.reasoning.effort, request.reasoning.show) == ("auto", "high", False)
     tools = request.tools
@@ -379,7 +384,7 @@ VARIANTS: list[dict[str, Any]] = [
     {"temperature": 1, "top_p": 0.5, "top_k": 3},
     {"temperature": 0.5, "thinking": {"type": "enabled", "budget_tokens": 1024}},
     {"max_tokens": 0},
-    {"model": "", "messages": None},
+    {"model": "", "messages": []},
     {"messages": [{"role": "system", "content": "first"}, USER], "system": "before"},
     {"messages": [{"role": "developer", "content": "first"}, {"role": "tool", "content": "x"}]},
     {"messages": [{"role": "assistant", "content": [{"type": "thinking", "thinking": "of an imitator"}]}]},
@@ -407,6 +412,7 @@ def test_the_body_of_count_tokens_gains_no_limit() -> None:
 
 
 BROKEN: list[tuple[dict[str, Any], str]] = [
+    ({"messages": None}, "$.messages"),
     ({"messages": 1}, "$.messages"),
     ({"messages": [1]}, "$.messages[0]"),
     ({"messages": [{"content": "x"}]}, "$.messages[0].role"),
@@ -543,6 +549,29 @@ def test_a_text_file_in_base64_becomes_a_text_document() -> None:
     assert body["messages"][0]["content"] == [{"type": "document", "source": source, "title": "a.md"}]
 
 
+def test_a_text_file_that_is_none_is_a_loss_and_leaves_a_marker() -> None:
+    receipt = Receipt()
+    media = Media(kind="document", source=Source("base64", "/w==", "text/csv"), cache=Cache())
+    body = encode(foreign(Message(role="user", content=(media, Text(text="x")))), receipt)
+    marker = {"type": "text", "text": "[document left out: it cannot be read]", "cache_control": EPHEMERAL}
+    assert body["messages"][0]["content"][0] == marker
+    assert [line.where for line in receipt.losses] == ["messages[0].content[0]"]
+
+
+def test_documents_are_pdf_or_text() -> None:
+    def part(media_type: str) -> dict[str, Any]:
+        return {"type": "file", "file": {"filename": "f", "file_data": f"data:{media_type};base64,aGk="}}
+
+    parts = [part(kind) for kind in ("application/vnd.ms-excel", "application/pdf", "text/csv")]
+    exchange = Exchange("openai_chat", "anthropic")
+    asked = {"model": "claude-opus-4-8", "messages": [{"role": "user", "content": parts}]}
+    written = json.loads(exchange.request(asked))["messages"][0]["content"]
+    assert [block["type"] for block in written] == ["text", "document", "document"]
+    assert [block["source"]["type"] for block in written[1:]] == ["base64", "text"]
+    assert written[2]["source"]["data"] == "hi"
+    assert [line.where for line in exchange.receipt.losses] == ["messages[0].content[0]"]
+
+
 def test_a_missing_limit_is_filled_in_and_noted() -> None:
     receipt = Receipt()
     assert encode(foreign(max_output_tokens=None), receipt)["max_tokens"] == 8192
@@ -593,7 +622,10 @@ def test_tools_that_cannot_be_written_are_losses() -> None:
         ("claude-opus-4-8", Reasoning(mode="on", show=True), {"type": "adaptive", "display": "summarized"}, None),
         ("claude-opus-4-8", Reasoning(mode="off", effort="none"), {"type": "disabled"}, None),
         ("claude-opus-4-8", Reasoning(effort="none"), {"type": "disabled"}, None),
-        ("claude-opus-4-8", Reasoning(show=True), None, None),
+        ("claude-opus-4-8", Reasoning(show=True), {"type": "adaptive", "display": "summarized"}, None),
+        ("claude-opus-4-8", Reasoning(show=False), None, None),
+        ("claude-sonnet-4-5", Reasoning(show=True), None, None),
+        ("kimi-k3", Reasoning(show=True), None, None),
         ("claude-opus-4-6", Reasoning(mode="on", budget_tokens=2000), {"type": "enabled", "budget_tokens": 2000}, None),
         ("claude-sonnet-4-5-20250929", Reasoning(effort="low"), {"type": "enabled", "budget_tokens": 2048}, None),
         ("claude-sonnet-4-20250514", Reasoning(mode="auto"), {"type": "enabled", "budget_tokens": 8192}, None),
@@ -633,6 +665,55 @@ def test_sampling_gives_way_to_thinking() -> None:
     assert "top_k" not in body
     assert body["top_p"] == 0.97
     assert [line.where for line in receipt.losses] == ["temperature", "top_k"]
+    receipt = Receipt()
+    assert "top_p" not in encode(foreign(reasoning=Reasoning(effort="low"), top_p=0.9), receipt)
+    assert [line.where for line in receipt.losses] == ["top_p"]
+
+
+def test_a_forced_call_leaves_no_room_for_thinking_that_is_merely_to_be_seen() -> None:
+    receipt = Receipt()
+    choice = ToolChoice(mode="required")
+    body = encode(foreign(reasoning=Reasoning(show=True), tools=(Tool(name="f"),), tool_choice=choice), receipt)
+    assert "thinking" not in body
+    assert [line.where for line in receipt.notes] == ["reasoning.show"]
+
+
+@pytest.mark.parametrize(
+    ("model", "thinking", "show"),
+    [
+        ("claude-sonnet-4-5", {"type": "enabled", "budget_tokens": 2000}, True),
+        ("claude-sonnet-4-5", {"type": "enabled", "budget_tokens": 2000, "display": "omitted"}, False),
+        ("claude-opus-4-6", {"type": "adaptive"}, True),
+        ("claude-opus-4-8", {"type": "adaptive"}, None),
+        ("claude-opus-4-8", {"type": "adaptive", "display": "summarized"}, True),
+        ("claude-opus-4-8", {"type": "adaptive", "display": "new"}, None),
+        ("claude-opus-4-6", {"type": "disabled"}, None),
+    ],
+)
+def test_thinking_that_was_asked_for_is_to_be_seen(model: str, thinking: dict[str, Any], show: bool | None) -> None:
+    body = request_with(model=model, thinking=thinking)
+    request = decode(body)
+    assert request.reasoning is not None
+    assert request.reasoning.show is show
+    assert encode(request) == body
+
+
+@pytest.mark.parametrize(
+    ("upstream", "path"),
+    [("gemini", "generationConfig.thinkingConfig.includeThoughts"), ("openai_responses", "reasoning.summary")],
+)
+def test_thinking_within_a_budget_is_asked_to_be_shown_elsewhere(upstream: str, path: str) -> None:
+    asked = request_with(model="claude-sonnet-4-5", thinking={"type": "enabled", "budget_tokens": 2000})
+    found: Any = json.loads(Exchange("anthropic", upstream, model="gemini-2.5-pro").request(asked))
+    for key in path.split("."):
+        found = found[key]
+    assert found
+
+
+def test_thinking_stays_visible_on_a_model_that_hides_it_by_default() -> None:
+    asked = request_with(model="claude-sonnet-4-5", thinking={"type": "enabled", "budget_tokens": 2000})
+    sent = json.loads(Exchange("anthropic", "anthropic", model="claude-opus-4-8").request(asked))
+    assert sent["thinking"] == {"type": "adaptive", "display": "summarized"}
 
 
 def test_parameters_without_a_place_are_losses() -> None:
@@ -662,9 +743,9 @@ def test_parameters_without_a_place_are_losses() -> None:
 
 def test_a_schema_for_the_answer_is_written_without_its_name() -> None:
     receipt = Receipt()
-    wanted = ResponseFormat(kind="json_schema", schema={"type": "object"}, name="n", strict=True)
+    wanted = ResponseFormat(kind="json_schema", schema={"type": "string"}, name="n", strict=True)
     body = encode(foreign(response_format=wanted), receipt)
-    assert body["output_config"] == {"format": {"type": "json_schema", "schema": {"type": "object"}}}
+    assert body["output_config"] == {"format": {"type": "json_schema", "schema": {"type": "string"}}}
     assert not receipt.losses
     assert [line.where for line in receipt.notes] == ["response_format.name", "response_format.strict"]
 
@@ -706,6 +787,55 @@ def test_old_models_sample_and_reason_by_budget(model: str) -> None:
     assert can(model).system == "leading"
 
 
+def test_models_before_45_have_no_structured_output() -> None:
+    assert {can(model).strict_tools for model in OLD} == {False, True}
+    for model in ("claude-3-5-sonnet-20241022", "claude-sonnet-4-20250514", "claude-opus-4-1-20250805"):
+        assert can(model).response_formats == {"text"}
+        assert not can(model).strict_tools
+    for model in ("claude-haiku-4-5", "claude-opus-4-5-20251101", *RECENT, *INLINE):
+        assert can(model).response_formats == {"text", "json_schema"}
+        assert can(model).strict_tools
+
+
+def test_some_models_take_a_temperature_or_a_top_p() -> None:
+    both = {model for model in (*OLD, *RECENT, "claude-sonnet-4-6") if "temperature_with_top_p" in can(model).refuses}
+    assert both == {"claude-opus-4-1", "claude-haiku-4-5", "claude-sonnet-4-6"}
+
+
+NOTES = (
+    *("empty", "missing", "dollar", "content", "role", "tier", "thinking", "shown", "source", "written", "cut"),
+    *("twice", "redacted", "unsigned", "untyped", "encoded", "strict", "own", "inline", "stop_reason", "type"),
+)
+FORGED: list[Any] = [5, "x", [[]], {"a": 1}, None]
+
+
+@pytest.mark.parametrize("value", FORGED, ids=str)
+def test_notes_of_any_type_do_no_harm(value: Any) -> None:
+    native: dict[str, dict[str, Any]] = {NAME: {f"${key}": value for key in NOTES}}
+    blocks = (
+        Text(text="x", native=native),
+        Thinking(text="x", native=native),
+        ToolCall(id="c", name="f", native=native),
+        ToolResult(call_id="c", content=(Text(text="x", native=native),), native=native),
+        Media(kind="document", source=Source("text", "x"), native=native),
+    )
+    request = foreign(
+        Message(role="user", content=blocks, native=native),
+        tools=(Tool(name="f", strict=True, native=native),),
+        tool_choice=ToolChoice(mode="auto", native=native),
+        reasoning=Reasoning(mode="on", native=native),
+        response_format=ResponseFormat(kind="json_schema", schema={}, native=native),
+        service_tier="auto",
+        native={NAME: {**native[NAME], "output_config": value, "metadata": value}},
+    )
+    ANTHROPIC.encode_request(request, Receipt())
+    response = Response(content=blocks, usage=Usage(native=native), native=native)
+    ANTHROPIC.encode_response(response, None, Receipt())
+    encoder = ANTHROPIC.stream_encoder(None, Receipt())
+    for event in unfold(response):
+        encoder.feed(event)
+
+
 @pytest.mark.parametrize("model", RECENT + INLINE + UNFORCED)
 def test_recent_models_refuse_sampling_budgets_and_prefills(model: str) -> None:
     assert not can(model).fields & {"temperature", "top_p", "top_k"}
@@ -714,8 +844,8 @@ def test_recent_models_refuse_sampling_budgets_and_prefills(model: str) -> None:
     assert can(model).efforts == ("low", "medium", "high", "xhigh", "max")
 
 
-def test_system_messages_may_stand_anywhere_since_opus_48() -> None:
-    assert {can(model).system for model in INLINE + UNFORCED} == {"anywhere"}
+def test_system_messages_may_follow_the_user_since_opus_48() -> None:
+    assert {can(model).system for model in INLINE + UNFORCED} == {"after_user"}
     assert {can(model).system for model in (*OLD, *RECENT)} == {"leading"}
 
 

@@ -206,7 +206,7 @@ def test_a_foreign_response_is_what_the_sdks_accept() -> None:
         content=(
             Thinking(text="Hm"),
             Thinking(native={"openai_responses": {"encrypted_content": "x"}}),
-            Text(text="Hi", citations=(Citation(url="u", title="t", start=0, end=2),)),
+            Text(text="Hi", citations=(Citation(url="u", title="t"),)),
             ToolCall(id="call_1", name="f", arguments=""),
         ),
         stop=Stop("tool_calls", "tool_calls"),
@@ -254,6 +254,37 @@ def test_a_call_with_broken_arguments_is_shown_and_never_offered() -> None:
     assert body["stop_reason"] == "end_turn"
     assert [line.where for line in receipt.losses] == ["content[0]"]
     assert encode(Response(content=(call,), stop=Stop("length")), Receipt())["stop_reason"] == "max_tokens"
+
+
+@pytest.mark.parametrize("arguments", ["", '{"a":1}'])
+def test_a_call_that_was_cut_gets_no_arguments_and_is_never_offered(arguments: str) -> None:
+    receipt = Receipt()
+    call = ToolCall(id="c", name="f", arguments=arguments, complete=False)
+    body = encode(Response(content=(call,), stop=Stop("length")), receipt)
+    assert body["content"] == [{"type": "text", "text": f"[tool call f was cut: {arguments}]"}]
+    assert body["stop_reason"] == "max_tokens"
+    assert [line.where for line in receipt.losses] == ["content[0]"]
+
+
+def test_a_call_that_this_api_cut_comes_back_as_it_was() -> None:
+    body = message(content=[{"type": "tool_use", "id": "c", "name": "f", "input": {"a": 1}}], stop_reason="max_tokens")
+    response = decode(body)
+    assert isinstance(call := response.content[0], ToolCall)
+    assert not call.complete
+    assert encode(response) == body
+    assert encode(fold(unfold(response))) == body
+
+
+def test_the_stretch_that_a_citation_backs_is_noted() -> None:
+    receipt = Receipt()
+    encode(Response(content=(Text(text="Hi", citations=(Citation(url="u", start=0, end=2),)),)), receipt)
+    assert [f"{line.severity} {line.where}" for line in receipt] == ["note content[0].citations[0]"]
+
+
+def test_the_explanation_of_a_refusal_is_the_detail_of_the_stop() -> None:
+    details = {"type": "refusal", "category": "cyber", "explanation": "No."}
+    response = decode(message(content=[], stop_reason="refusal", stop_details=details))
+    assert response.stop == Stop("refusal", "refusal", None, "No.")
 
 
 def test_blocks_without_a_place_are_losses() -> None:

@@ -387,6 +387,33 @@ def test_a_delta_that_does_not_fit_is_a_loss() -> None:
     assert [line.what for line in receipt.losses] == ["thinking_delta in text"]
 
 
+@pytest.mark.parametrize(
+    ("delta", "told"),
+    [
+        (more(0, "text_delta", text="", style="bold"), "style of a delta"),
+        (more(0, "text_delta", text="", style=None), None),
+        (more(0, "shiny_delta", text="x"), "delta shiny_delta"),
+        (more(0, "citations_delta", citation={"type": "new"}, weight=1), "weight of a delta"),
+        ({"type": "content_block_delta", "index": 0, "delta": {"text": "an imitator's"}}, None),
+        ({"type": "content_block_delta", "index": 0}, "content_block_delta"),
+    ],
+)
+def test_what_is_new_in_a_delta_is_told(delta: dict[str, Any], told: str | None) -> None:
+    receipt = Receipt()
+    decode(
+        wire([START, begin(0, {"type": "text", "text": ""}), delta, delta, end(0), finish("end_turn"), STOP]), receipt
+    )
+    assert [line.what for line in receipt.losses] == ([told] if told else [])
+
+
+def test_a_block_that_is_not_understood_may_have_deltas_of_any_type() -> None:
+    receipt = Receipt()
+    compaction = [begin(0, {"type": "compaction"}), more(0, "compaction_delta", content="x"), end(0)]
+    response = fold(decode(wire([START, *compaction, finish("end_turn"), STOP]), receipt))
+    assert response.content == (Opaque(NAME, {"type": "compaction", "content": "x"}),)
+    assert not receipt
+
+
 def test_unknown_events_are_told_once_and_pings_never() -> None:
     receipt = Receipt()
     new = [{"type": "brand_new", "delta": "text", "index": "x"}, {"type": "ping"}, {"type": "brand_new"}]
@@ -584,6 +611,13 @@ def test_a_call_without_arguments_becomes_an_empty_object(arguments: str, pieces
     start = begin(0, {"type": "tool_use", "id": "t", "name": "f", "input": {}})
     deltas = [more(0, "input_json_delta", partial_json=piece) for piece in pieces]
     assert blocks(ToolCall(id="t", name="f", arguments=arguments)) == [start, *deltas, end(0)]
+
+
+def test_a_call_that_was_cut_gets_no_arguments() -> None:
+    cut = ToolCall(id="c", name="f", complete=False)
+    events = payloads(unfold(Response(content=(cut,), stop=Stop("length"))))
+    assert not [event for event in events if event["type"] == "content_block_delta"]
+    assert events[-2]["delta"]["stop_reason"] == "max_tokens"
 
 
 def test_the_signature_comes_last_and_only_if_there_is_one() -> None:

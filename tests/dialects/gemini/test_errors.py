@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from typing import Any
 
 import pytest
@@ -10,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from toolglot.dialects.gemini import GEMINI
-from toolglot.errors import ApiError, ErrorKind
+from toolglot.errors import ApiError, DecodeError, ErrorKind, UpstreamError
 
 RPC = "type.googleapis.com/google.rpc."
 
@@ -140,3 +141,44 @@ def test_no_document_makes_reading_or_writing_fail(status: int, value: Any) -> N
     written = GEMINI.encode_error(error)
     assert 400 <= written.status < 600
     assert next(iter(json.loads(written.body))) == "error"
+
+
+@pytest.mark.parametrize("code", [200, 0, -1, 99999, 13, 302])
+def test_a_code_that_is_no_status_of_an_error_is_not_taken_for_one(code: int) -> None:
+    body = {"error": {"code": code, "message": "m", "status": "NOVEL"}}
+    with pytest.raises(UpstreamError) as raised:
+        GEMINI.decode_response(json.dumps(body).encode())
+    error = raised.value.error
+    assert (error.kind, error.status) == ("server", 0)
+    assert GEMINI.encode_error(error).status == 500
+
+
+def test_a_huge_code_is_refused_or_ignored() -> None:
+    with pytest.raises((DecodeError, UpstreamError)):
+        GEMINI.decode_response(b'{"error":{"code":1%b,"message":"m"}}' % (b"0" * 30))
+
+
+@pytest.mark.parametrize(
+    ("wait", "seconds"),
+    [(0.2, "1"), (13.5, "14"), (2, "2"), (1e12, "86400"), (math.inf, "86400"), (math.nan, None), (-1, None)],
+)
+def test_a_wait_is_told_in_whole_seconds_of_at_most_a_day(wait: float, seconds: str | None) -> None:
+    written = GEMINI.encode_error(ApiError(kind="rate_limit", message="m", retry_after=wait))
+    assert written.headers.get("retry-after") == seconds
+    details = json.loads(written.body)["error"].get("details")
+    assert details == (seconds and [{"@type": RPC + "RetryInfo", "retryDelay": f"{seconds}s"}])
+
+
+def test_a_date_to_wait_for_goes_through_and_nothing_else_does() -> None:
+    date = "Wed, 21 Oct 2026 07:28:00 GMT"
+    error = decode(429, {"error": {}}, {"Retry-After": date})
+    assert error.retry_after_date == date
+    assert GEMINI.encode_error(error).headers["retry-after"] == date
+    assert decode(429, {"error": {}}, {"Retry-After": "soon\r\nx: y"}).retry_after_date is None
+    unsafe = ApiError(kind="rate_limit", message="m", retry_after_date="soon\r\nx: y")
+    assert "retry-after" not in GEMINI.encode_error(unsafe).headers
+
+
+def test_deep_lists_around_an_error_are_no_error() -> None:
+    body = b"[" * 900 + b"]" * 900
+    assert GEMINI.decode_error(500, {}, body).kind == "server"

@@ -33,6 +33,7 @@ from toolglot.ir import (
     replace,
 )
 from toolglot.receipt import Receipt
+from toolglot.translate import Exchange
 
 HELLO: dict[str, Any] = {"contents": [{"role": "user", "parts": [{"text": "Hi"}]}]}
 
@@ -113,6 +114,17 @@ BODIES: dict[str, Any] = {
         role="model",
     ),
     "labels and tiers": {**HELLO, "labels": {"Not A label": "B!"}, "service_tier": "FLEX", "model": "models/x"},
+    "standard tier": {**HELLO, "serviceTier": "standard"},
+    "shouted tier": {**HELLO, "serviceTier": "STANDARD"},
+    "tier by itself": {**HELLO, "serviceTier": "unspecified"},
+    "chunks of a chat": {
+        "contents": [
+            *HELLO["contents"],
+            {"role": "model", "parts": [{"text": "Hel"}]},
+            {"role": "model", "parts": [{"text": "lo"}, {"text": "", "thoughtSignature": "c2ln"}]},
+            {"role": "model", "parts": [{"functionCall": {"name": "f", "args": {}}}]},
+        ]
+    },
     "odd tier": {**HELLO, "serviceTier": "auto", "labels": {}},
     "safety": {**HELLO, "safety_settings": [{"category": "A", "threshold": "B"}], "cachedContent": None, "novel": [1]},
     "empty settings": {**HELLO, "generationConfig": {}, "toolConfig": {}, "tools": []},
@@ -700,7 +712,82 @@ def test_settings_have_their_own_names_here() -> None:
     }
     decoded = decode(encode(request))
     assert (decoded.stop, decoded.candidates, decoded.top_k) == (("END",), 2, 40)
-    assert (decoded.metadata, decoded.service_tier) == ({"team": "a"}, "standard")
+    assert (decoded.metadata, decoded.service_tier) == ({"team": "a"}, "default")
+
+
+@pytest.mark.parametrize(
+    ("own", "tier"),
+    [
+        ("standard", "default"),
+        ("STANDARD", "default"),
+        ("unspecified", "auto"),
+        ("flex", "flex"),
+        ("Priority", "priority"),
+        ("novel", None),
+    ],
+)
+def test_service_tiers_are_read_in_everybodys_words(own: str, tier: str | None) -> None:
+    request = decode({**HELLO, "serviceTier": own})
+    assert request.service_tier == tier
+    assert encode(request)["serviceTier"] == own
+
+
+@pytest.mark.parametrize(
+    ("tier", "own", "lost"),
+    [
+        ("default", "standard", False),
+        ("auto", None, False),
+        ("flex", "flex", False),
+        ("priority", "priority", False),
+        ("scale", None, True),
+    ],
+)
+def test_service_tiers_of_others_are_written_in_googles_words(tier: str, own: str | None, lost: bool) -> None:
+    receipt = Receipt()
+    assert encode(asked(user(), service_tier=tier), receipt).get("serviceTier") == own
+    assert [loss.where for loss in receipt.losses] == ["service_tier"] * lost
+    # A tier that a pass has changed since does not come back in its old spelling.
+    changed = replace(decode({**HELLO, "serviceTier": "FLEX"}), service_tier="default")
+    assert encode(changed)["serviceTier"] == "standard"
+
+
+def test_several_answers_are_asked_for_in_its_own_dialect_only() -> None:
+    own = {**HELLO, "generationConfig": {"candidateCount": 2}}
+    exchange = Exchange("gemini", "gemini")
+    assert json.loads(exchange.request(own, model="m")) == own
+    assert not exchange.receipt
+    foreign = Exchange("openai_chat", "gemini")
+    written = foreign.request({"model": "m", "n": 2, "messages": [{"role": "user", "content": "Hi"}]})
+    assert b"candidateCount" not in written
+    assert [loss.where for loss in foreign.receipt.losses] == ["candidates"]
+
+
+# Chunks of a streamed chat
+
+
+def is_piece(block: Any) -> bool:
+    return "$piece" in native_of(block, "gemini")
+
+
+def test_text_in_neighbouring_contents_of_the_model_is_noted_as_pieces() -> None:
+    contents = [
+        {"role": "model", "parts": [{"text": "alone"}]},
+        {"role": "user", "parts": [{"text": "a"}]},
+        {"role": "user", "parts": [{"text": "b"}]},
+        {"role": "model", "parts": [{"text": "hm", "thought": True}, {"text": "Hel"}]},
+        {"role": "model", "parts": [{"text": "lo", "thoughtSignature": "c2ln"}, {"text": "x", "novel": 1}]},
+        {"role": "model", "parts": [{"text": "hm", "thought": True, "thoughtSignature": "c2ln"}]},
+    ]
+    request = decode({"contents": contents})
+    noted = [[is_piece(block) for block in message.content] for message in request.messages]
+    assert noted == [[False], [False], [False], [True, True], [True, False], [False]]
+
+
+@pytest.mark.parametrize("target", ["openai_chat", "openai_responses", "anthropic"])
+def test_chunks_of_a_chat_become_one_text_elsewhere(target: str) -> None:
+    chunks = [{"role": "model", "parts": [{"text": text}]} for text in ("Hel", "lo,", " ", "you")]
+    body = {"contents": [*HELLO["contents"], *chunks, *HELLO["contents"]]}
+    assert b"Hello, you" in Exchange("gemini", target).request(body, model="m")
 
 
 # What the models can be told
@@ -711,8 +798,10 @@ def test_settings_have_their_own_names_here() -> None:
     [
         ("gemini-2.5-flash", 0, True, False),
         ("models/gemini-2.5-pro", 0, False, False),
-        ("gemini-3-pro-preview", 4, False, True),
-        ("gemini-3.8-flash", 4, True, True),
+        ("gemini-3-pro-preview", 3, False, True),
+        ("gemini-3.8-flash", 3, True, True),
+        ("gemini-3-flash-preview", 4, True, True),
+        ("gemini-3.1-flash-lite", 4, True, True),
         ("novel", 4, True, True),
     ],
 )
@@ -721,7 +810,55 @@ def test_models_differ(model: str, efforts: int, can_be_off: bool, media_in_resu
     assert (len(can.efforts), can.reasoning_off, bool(can.media_in_result)) == (efforts, can_be_off, media_in_result)
 
 
+@pytest.mark.parametrize(
+    ("model", "most"), [("gemini-2.5-flash-lite", 24576), ("models/gemini-2.5-pro", 32768), ("gemini-3-flash", None)]
+)
+def test_a_budget_has_a_highest_value(model: str, most: int | None) -> None:
+    assert capabilities(GEMINI, model).max_budget == most
+
+
+def test_a_call_is_not_the_beginning() -> None:
+    call = {"id": "c1", "type": "function", "function": {"name": "f", "arguments": "{}"}}
+    messages = [
+        {"role": "system", "content": "s"},
+        {"role": "assistant", "tool_calls": [call]},
+        {"role": "tool", "tool_call_id": "c1", "content": "1"},
+    ]
+    written = json.loads(Exchange("openai_chat", "gemini").request({"model": "m", "messages": messages}))
+    assert [content["role"] for content in written["contents"]] == ["user", "model", "user"]
+    own = {"contents": [{"role": "model", "parts": [{"functionCall": {"name": "f", "args": {}}}]}]}
+    assert json.loads(Exchange("gemini", "gemini").request(own, model="m")) == own
+
+
+def test_that_calls_keep_to_their_schema_is_told_as_lost() -> None:
+    validated = {**HELLO, "toolConfig": {"functionCallingConfig": {"mode": "VALIDATED"}}}
+    tools = [{"functionDeclarations": [{"name": "f", "parametersJsonSchema": SCHEMA}]}]
+    exchange = Exchange("gemini", "openai_chat")
+    exchange.request({**validated, "tools": tools}, model="m")
+    assert any(line.where == "tool_choice.mode" for line in exchange.receipt)
+    changed = replace(decode(validated), tool_choice=replace(decode(validated).tool_choice, mode="none"))  # type: ignore[type-var]
+    assert encode(changed)["toolConfig"] == {"functionCallingConfig": {"mode": "NONE"}}
+
+
 # What cannot be read
+
+
+@pytest.mark.parametrize("member", ["contents", "tools", "systemInstruction", "safetySettings", "generationConfig"])
+def test_a_list_in_a_list_is_refused_however_deep(member: str) -> None:
+    for depth in (2, 900):
+        body = {**HELLO, member: json.loads("[" * depth + "]" * depth)}
+        with pytest.raises(DecodeError):
+            decode(body)
+
+
+@pytest.mark.parametrize("digits", [18, 19, 5000])
+def test_a_count_may_be_a_string_as_long_as_it_is_a_number_of_this_world(digits: int) -> None:
+    schema = {"type": "STRING", "maxLength": "9" * digits}
+    body = {**HELLO, "tools": [{"functionDeclarations": [{"name": "f", "parameters": schema}]}]}
+    (tool,) = decode(body).tools
+    assert isinstance(tool, Tool)
+    assert tool.parameters["maxLength"] == ("9" * digits if digits > 18 else int("9" * 18))
+    assert encode(decode(body)) == body
 
 
 @pytest.mark.parametrize(

@@ -29,6 +29,7 @@ from toolglot.ir import (
     replace,
 )
 from toolglot.receipt import Receipt
+from toolglot.translate import Exchange
 
 
 def decode(body: Any) -> Response:
@@ -82,8 +83,26 @@ BODIES: dict[str, Any] = {
     "single part": {"candidates": [{"content": {"role": "", "parts": {"text": "a"}, "novel": 1}, "index": 3}]},
     "blocked": {"promptFeedback": {"blockReason": "SAFETY", "safetyRatings": []}, "usageMetadata": {}},
     "blocked, empty": {"candidates": [], "promptFeedback": {"blockReason": "OTHER", "blockReasonMessage": "why"}},
-    "nothing": {},
-    "nulls": {"candidates": None, "usageMetadata": None, "modelVersion": "", "responseId": None},
+    "blocked, with a candidate": {
+        "candidates": [{"finishMessage": "m"}],
+        "promptFeedback": {"blockReason": "OTHER", "blockReasonMessage": "why"},
+    },
+    "message alone": {"candidates": [{"finishMessage": "m"}]},
+    "usage alone": {"usageMetadata": {"promptTokenCount": 1}},
+    "nulls": {"candidates": None, "usageMetadata": {}, "modelVersion": "", "responseId": None},
+    "cut calls": {
+        "candidates": [
+            candidate(
+                {"functionCall": {"name": "f", "args": {"a": 1}, "willContinue": True}},
+                {"functionCall": {"name": "f", "partialArgs": [{"jsonPath": "$.a", "stringValue": "x"}]}},
+                {"functionCall": {"name": "f", "args": {"a": 1}, "partialArgs": [{"jsonPath": "$.a"}]}},
+                {"functionCall": {"name": "f", "partialArgs": [], "willContinue": False}},
+                {"functionCall": {"id": "1", "name": "f", "willContinue": True}, "thoughtSignature": "c2ln"},
+                {"functionCall": {"name": "f", "willContinue": True, "partialArgs": "novel", "args": None}},
+                finishReason="MAX_TOKENS",
+            )
+        ]
+    },
     "new reason": {"candidates": [candidate(finishReason="NOVEL")]},
     "odd reason": {"candidates": [candidate(finishReason="stop", finishMessage="m")]},
     "continuation": {"candidates": [candidate(finishReason="CONTINUATION", continuationToken="t")]},
@@ -97,6 +116,40 @@ def test_a_response_comes_back_as_it_was(body: Any) -> None:
     assert json.loads(first) == body
     assert GEMINI.encode_response(GEMINI.decode_response(first), None, receipt) == first
     assert not receipt
+
+
+@pytest.mark.parametrize(
+    ("call", "arguments"),
+    [
+        ({"partialArgs": [{"jsonPath": "$.a", "stringValue": "x"}]}, '{"a":"x"'),
+        ({"partialArgs": [{"jsonPath": "$.a", "stringValue": "x", "willContinue": True}]}, '{"a":"x'),
+        ({"partialArgs": [{"jsonPath": "$.a"}]}, '[{"jsonPath":"$.a"}]'),
+        ({"partialArgs": [1]}, "[1]"),
+        ({"args": {"a": 1}, "willContinue": True}, '{"a": 1}'),
+        ({"willContinue": True}, ""),
+    ],
+)
+def test_a_piece_of_a_call_is_not_a_whole_one(call: Any, arguments: str) -> None:
+    (block,) = decode({"candidates": [candidate({"functionCall": {"name": "f", **call}})]}).content
+    assert isinstance(block, ToolCall)
+    assert (block.arguments, block.complete) == (arguments, False)
+    elsewhere = Exchange("openai_chat", "gemini").response(
+        {"candidates": [candidate({"functionCall": {"name": "f", **call}})]}
+    )
+    assert b'"arguments":"{}"' not in elsewhere
+
+
+def test_arguments_beside_pieces_are_whole() -> None:
+    call = {"name": "f", "args": {"a": 1}, "partialArgs": [{"jsonPath": "$.a", "numberValue": 1}]}
+    (block,) = decode({"candidates": [candidate({"functionCall": call})]}).content
+    assert isinstance(block, ToolCall)
+    assert (block.arguments, block.complete) == ('{"a": 1}', True)
+
+
+@pytest.mark.parametrize("body", [{}, {"candidates": None, "usageMetadata": None}, {"modelVersion": "m"}])
+def test_a_document_without_an_answer_is_refused(body: Any) -> None:
+    with pytest.raises(DecodeError):
+        decode(body)
 
 
 def test_a_response_is_its_first_candidate() -> None:

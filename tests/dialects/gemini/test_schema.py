@@ -318,3 +318,17 @@ VALUES = LEAVES | st.sampled_from(["object", "array", "string", "#", "#/properti
 @given(st.recursive(VALUES, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(WORDS, inner, max_size=4)))
 def test_any_json_is_reduced_to_something_in_the_subset(schema: Any) -> None:
     assert keywords(reduced(schema)) <= KEYWORDS
+
+
+def test_a_schema_that_doubles_with_every_step_is_cut() -> None:
+    definitions = {f"a{n}": {"allOf": [{"$ref": f"#/$defs/a{n + 1}"}] * 2} for n in range(40)}
+    receipt = Receipt()
+    reduced({"$ref": "#/$defs/a0", "$defs": {**definitions, "a40": {"type": "string"}}}, receipt)
+    assert any(loss.what == "part of the schema" for loss in receipt.losses)
+
+
+def test_a_reference_with_an_endless_index_leads_nowhere() -> None:
+    receipt = Receipt()
+    reduced({"anyOf": [{"type": "string"}, {"$ref": "#/anyOf/" + "9" * 5000}]}, receipt)
+    assert [loss.why for loss in receipt.losses] == ["the reference leads nowhere"]
+    assert reduced({"anyOf": [{"type": "string"}, {"$ref": "#/anyOf/0"}]})["anyOf"] == [{"type": "STRING"}] * 2

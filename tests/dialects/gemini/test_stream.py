@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolglot.dialects.gemini import GEMINI
+from toolglot.dialects.gemini import GEMINI, metadata, partial
 from toolglot.errors import ApiError
 from toolglot.events import Checker, Close, Delta, Event, Fault, Finish, Open, Start, fold
 from toolglot.ir import (
@@ -29,6 +29,7 @@ from toolglot.ir import (
     Usage,
 )
 from toolglot.receipt import Receipt
+from toolglot.translate import Exchange
 
 Frame = dict[str, Any]
 
@@ -234,6 +235,68 @@ def test_what_the_candidate_and_the_frame_hold_besides_is_kept() -> None:
     }
 
 
+def test_what_earlier_frames_said_of_the_sources_is_kept() -> None:
+    def cited(uri: str) -> Frame:
+        return parts({"text": "a"}, citationMetadata={"citationSources": [{"uri": uri}]}, safetyRatings=[{"x": uri}])
+
+    def grounded(uri: str, *indices: int) -> Frame:
+        support = {"groundingChunkIndices": list(indices)}
+        return parts(groundingMetadata={"groundingChunks": [{"web": {"uri": uri}}], "groundingSupports": [support]})
+
+    frames = [cited("u1"), cited("u2"), cited("u2"), grounded("g1", 0), grounded("g2", 0)]
+    candidate = response(*frames, END).native["gemini"]["candidate"]
+    assert candidate == {
+        "citationMetadata": {"citationSources": [{"uri": "u1"}, {"uri": "u2"}, {"uri": "u2"}]},
+        "safetyRatings": [{"x": "u2"}],
+        "groundingMetadata": {
+            "groundingChunks": [{"web": {"uri": "g1"}}, {"web": {"uri": "g2"}}],
+            "groundingSupports": [{"groundingChunkIndices": [0]}, {"groundingChunkIndices": [1]}],
+        },
+    }
+
+
+def test_metadata_that_every_frame_repeats_is_not_doubled() -> None:
+    support = {"groundingChunkIndices": [0]}
+    first = {"groundingChunks": [1], "groundingSupports": [support], "webSearchQueries": ["a"]}
+    second = {"groundingChunks": [1, 2], "groundingSupports": [support, {"novel": 1}], "novel": 2}
+    frames = [parts(groundingMetadata=first), parts(groundingMetadata=second), parts(groundingMetadata=None)]
+    candidate = response(*frames, END).native["gemini"]["candidate"]
+    assert candidate == {"groundingMetadata": {**first, **second}}
+
+
+def test_a_member_of_the_candidate_that_is_overwritten_is_a_loss() -> None:
+    receipt = Receipt()
+    whole = fold(read(sse(parts(novel=1), parts(novel=1), parts(novel=2), END), receipt=receipt))
+    assert whole.native["gemini"]["candidate"] == {"novel": 2}
+    assert [loss.where for loss in receipt.losses] == ["candidate.novel"]
+
+
+def test_metadata_has_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(metadata, "MAX_HELD_BYTES", 1000)
+    same = [parts(novel="x" * 500), parts(novel="y" * 500)] * 3
+    assert isinstance(read(sse(*same, END))[-1], Finish)
+    growing = [parts(citationMetadata={"citationSources": [{"uri": str(number)}]}) for number in range(100)]
+    assert fault(sse(*growing, END)).code == "upstream_unreadable"
+    assert fault(sse({f"novel{number}": 1 for number in range(10_001)}, END)).code == "upstream_unreadable"
+
+
+def test_what_stands_beside_the_parts_is_kept_and_written_again() -> None:
+    frame = parts({"text": "a"})
+    frame["candidates"][0]["content"]["novel"] = 1
+    events = read(sse(frame, END))
+    assert fold(events).native["gemini"]["candidate"] == {"content": {"novel": 1}}
+    assert frames_of(write(*events))[-1]["candidates"][0]["content"] == {
+        "parts": [{"text": ""}],
+        "role": "model",
+        "novel": 1,
+    }
+    exchange = Exchange("openai_chat", "gemini")
+    stream = exchange.stream()
+    stream.feed(sse(frame, END))
+    stream.close()
+    assert any(loss.where.endswith("content.novel") for loss in exchange.receipt.losses)
+
+
 def test_further_candidates_are_a_loss() -> None:
     receipt = Receipt()
     other = {"candidates": [{"content": {"parts": [{"text": "b"}]}, "index": 1, "finishReason": "STOP"}]}
@@ -306,9 +369,10 @@ def test_pieces_add_up_to_the_arguments(batches: Any, expected: Any) -> None:
 
 
 def test_a_string_is_passed_on_piece_by_piece() -> None:
-    data = sse(*streamed([piece("$.a", True, stringValue="Pa")], [piece("$.a", True, stringValue="ris")]), END)
+    pieces = [[piece("$.a", True, stringValue="Pa")], [piece("$.a", True, stringValue="ris")]]
+    data = sse(*streamed(*pieces, [piece("$.a", stringValue="")]), END)
     deltas = [event.text for event in read(data) if isinstance(event, Delta)]
-    assert deltas == ['{"a":"Pa', "ris", '"}']
+    assert deltas == ['{"a":"Pa', "ris", '"', "}"]
     assert read(data, 1) == read(data)
 
 
@@ -340,10 +404,14 @@ def test_interleaved_calls_are_told_apart_by_their_ids() -> None:
     ]
 
 
-def test_a_call_without_an_id_ends_where_the_next_begins() -> None:
+def calls_of(whole: Response) -> list[tuple[str, str, bool]]:
+    return [(call.name, call.arguments, call.complete) for call in whole.content if isinstance(call, ToolCall)]
+
+
+def test_a_call_that_another_one_interrupts_was_cut() -> None:
     first, second = streamed([piece("$.a", numberValue=1)])[:-1], streamed(name="g")
     whole = response(*first, *second, END)
-    assert [call.arguments for call in whole.content if isinstance(call, ToolCall)] == ['{"a":1}', ""]
+    assert calls_of(whole) == [("f", '{"a":1', False), ("g", "", True)]
 
 
 def test_a_signature_on_a_later_piece_is_kept() -> None:
@@ -352,14 +420,70 @@ def test_a_signature_on_a_later_piece_is_kept() -> None:
     assert response(*frames, END).content[0].native == {"gemini": {"thoughtSignature": "c2ln"}}
 
 
+CUT = [piece("$.path", True, stringValue="/ho")]
+REASONS = ["STOP", "MAX_TOKENS", "SAFETY", "NOVEL"]
+
+
+@pytest.mark.parametrize("reason", REASONS)
 @pytest.mark.parametrize(
-    ("reason", "complete", "arguments"), [("STOP", True, '{"a":"x"}'), ("MAX_TOKENS", False, '{"a":"x')]
+    ("parts_of_call", "arguments"),
+    [
+        ([{"name": "rm", "partialArgs": CUT, "willContinue": True}], '{"path":"/ho'),
+        ([{"name": "rm", "partialArgs": CUT}], '{"path":"/ho'),
+        ([{"name": "rm", "partialArgs": CUT, "willContinue": True}, {}], '{"path":"/ho'),
+        ([{"name": "rm", "partialArgs": [piece("$.a[0].b", numberValue=1)], "willContinue": True}], '{"a":[{"b":1'),
+        ([{"name": "rm", "args": {"path": "/ho"}, "willContinue": True}], '{"path": "/ho"}'),
+        ([{"name": "rm", "willContinue": True}], ""),
+    ],
 )
-def test_a_call_that_was_cut_is_not_complete(reason: str, complete: bool, arguments: str) -> None:
-    frames = streamed([piece("$.a", True, stringValue="x")])[:-1]
-    (call,) = response(*frames, parts(finishReason=reason)).content
-    assert isinstance(call, ToolCall)
-    assert (call.complete, call.arguments) == (complete, arguments)
+def test_a_call_that_was_cut_stays_as_it_is_and_is_not_complete(
+    parts_of_call: list[Any], arguments: str, reason: str
+) -> None:
+    frames = [parts({"functionCall": call}) for call in parts_of_call]
+    assert calls_of(response(*frames, parts(finishReason=reason))) == [("rm", arguments, False)]
+
+
+@pytest.mark.parametrize("client", ["openai_chat", "openai_responses", "anthropic"])
+@pytest.mark.parametrize("reason", ["STOP", "MAX_TOKENS"])
+def test_nobody_is_told_to_run_a_call_that_was_cut(client: str, reason: str) -> None:
+    stream = Exchange(client, "gemini").stream()
+    call = {"name": "rm", "partialArgs": CUT, "willContinue": True}
+    written = stream.feed(sse(parts({"functionCall": call}), parts(finishReason=reason))) + stream.close()
+    assert b"/ho" in written
+    assert b'/ho\\"' not in written
+
+
+def test_a_placeholder_for_arguments_that_are_to_come_is_none() -> None:
+    first = parts({"functionCall": {"name": "f", "args": {}, "willContinue": True}})
+    last = parts({"functionCall": {"partialArgs": [piece("$.a", numberValue=1)]}})
+    assert calls_of(response(first, last, END)) == [("f", '{"a":1}', True)]
+
+
+def test_a_piece_for_a_call_that_is_over_does_not_go_to_another_one() -> None:
+    frames = [
+        parts({"functionCall": {"id": "1", "name": "f", "args": {}}}),
+        parts({"functionCall": {"id": "2", "name": "g", "willContinue": True}}),
+        parts({"functionCall": {"id": "1", "partialArgs": [piece("$.a", numberValue=1)]}}),
+    ]
+    assert fault(sse(*frames, END)).code == "upstream_unreadable"
+
+
+def test_many_open_calls_take_linear_time_and_have_a_bound() -> None:
+    def begun(number: int) -> Frame:
+        return {"functionCall": {"id": str(number), "name": "f", "willContinue": True}}
+
+    many = [begun(number) for number in range(10_000)]
+    ended = [{"functionCall": {"id": str(number)}} for number in range(10_000)]
+    assert all(complete for _, _, complete in calls_of(response(parts(*many), parts(*ended), END)))
+    assert fault(sse(parts(*many, begun(10_000)), END)).code == "upstream_unreadable"
+
+
+def test_the_names_of_members_that_are_remembered_have_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(partial, "MAX_HELD_NAMES", 1000)
+    few = [piece(f"$.list[{number}].a", numberValue=number) for number in range(100)]  # forgotten with each item
+    assert len(json.loads(arguments_of(few))["list"]) == 100
+    many = [piece(f"$.a{number}", numberValue=number) for number in range(100)]
+    assert fault(sse(*streamed(many), END)).code == "upstream_unreadable"
 
 
 @pytest.mark.parametrize(
@@ -412,11 +536,29 @@ def test_a_reason_for_a_broken_call_is_kept_with_its_message() -> None:
     assert whole.stop == Stop("malformed_call", "MALFORMED_FUNCTION_CALL", detail="bad")
 
 
+@pytest.mark.parametrize("reason", ["MALFORMED_FUNCTION_CALL", "UNEXPECTED_TOOL_CALL"])
+def test_a_broken_call_is_told_also_beside_a_whole_one(reason: str) -> None:
+    body = parts({"functionCall": {"name": "f", "args": {}}}, finishReason=reason, finishMessage="bad")
+    stop = Stop("malformed_call", reason, detail="bad")
+    assert response(body).stop == stop
+    assert GEMINI.decode_response(json.dumps(body).encode()).stop == stop
+
+
+@pytest.mark.parametrize("reason", ["MAX_TOKENS", "SAFETY"])
+def test_a_call_that_was_cut_before_its_arguments_is_not_run_without_any(reason: str) -> None:
+    stream = Exchange("openai_chat", "gemini").stream()
+    written = stream.feed(sse(parts({"functionCall": {"name": "rm"}}, finishReason=reason))) + stream.close()
+    assert b'"arguments":"{}"' not in written
+
+
 def test_a_refused_prompt_is_filtered() -> None:
     whole = response(
         {"promptFeedback": {"blockReason": "PROHIBITED_CONTENT"}, "usageMetadata": {"promptTokenCount": 1}}
     )
     assert (whole.stop, whole.content) == (Stop("filtered", "PROHIBITED_CONTENT"), ())
+    body = {"promptFeedback": {"block_reason": "OTHER", "block_reason_message": "because"}}
+    assert response(body).stop == Stop("filtered", "OTHER", detail="because")
+    assert GEMINI.decode_response(json.dumps(body).encode()).stop == Stop("filtered", "OTHER", detail="because")
 
 
 @pytest.mark.parametrize(

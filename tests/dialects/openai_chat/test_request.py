@@ -28,6 +28,7 @@ from toolglot.ir import (
     native_of,
 )
 from toolglot.receipt import Receipt
+from toolglot.translate import Exchange
 
 WEATHER = {"type": "function", "function": {"name": "get_weather", "parameters": {"type": "object", "properties": {}}}}
 USER = {"role": "user", "content": "Hi"}
@@ -342,6 +343,74 @@ def test_a_request_from_elsewhere_is_written_as_openai_would() -> None:
 
 def test_compatible_servers_get_the_older_name_of_the_output_limit() -> None:
     assert encode(Request(model="qwen3", max_output_tokens=9))["max_tokens"] == 9
+
+
+def test_a_long_user_id_is_hashed_and_always_to_the_same() -> None:
+    receipt = Receipt()
+    request = Request(model="m", user='{"device_id":"' + "x" * 90 + '"}')
+    users = [json.loads(OPENAI_CHAT.encode_request(request, receipt))["user"] for _ in range(2)]
+    assert (len(users[0]), users[0]) == (64, users[1])
+    assert [line.where for line in receipt.notes] == ["user"]
+    own = {"model": "m", "messages": [], "user": "x" * 90}
+    assert encode(decode(own)) == own
+
+
+def test_a_document_without_a_name_is_given_one() -> None:
+    block = Media(kind="document", source=Source("base64", "AAAA", "application/pdf"))
+    part = encode(Request(model="m", messages=(Message(role="user", content=(block,)),)))["messages"][0]["content"][0]
+    assert part["file"] == {"file_data": "data:application/pdf;base64,AAAA", "filename": "document.pdf"}
+    own = {"type": "file", "file": {"file_data": "data:application/pdf;base64,AAAA"}}
+    body = {"model": "m", "messages": [{"role": "user", "content": [own]}]}
+    assert encode(decode(body)) == body
+
+
+def test_a_schema_that_others_enforce_is_enforced_where_strict_mode_takes_it() -> None:
+    schema: dict[str, Any] = {"type": "object", "properties": {}, "required": [], "additionalProperties": False}
+    wanted = ResponseFormat(kind="json_schema", schema=schema)
+    assert encode(Request(model="m", response_format=wanted))["response_format"]["json_schema"]["strict"] is True
+    receipt = Receipt()
+    loose = Request(model="m", response_format=ResponseFormat(kind="json_schema", schema={"type": "object"}))
+    body = json.loads(OPENAI_CHAT.encode_request(loose, receipt))
+    assert "strict" not in body["response_format"]["json_schema"]
+    assert [line.where for line in receipt.losses] == ["response_format.schema"]
+
+
+def test_what_is_not_said_to_be_strict_is_not_strict() -> None:
+    inner = {"name": "n", "schema": {"type": "object"}}
+    body = {"model": "m", "messages": [USER], "response_format": {"type": "json_schema", "json_schema": inner}}
+    request = decode(body)
+    assert request.response_format is not None
+    assert request.response_format.strict is False
+    assert encode(request) == body
+    exchange = Exchange("openai_chat", "openai_responses")
+    assert json.loads(exchange.request(body))["text"]["format"]["strict"] is False
+    assert not exchange.receipt.losses
+
+
+@pytest.mark.parametrize(("model", "official"), [("gpt-5", True), ("openai/o3-mini", True), ("qwen3", False)])
+def test_only_openais_own_models_get_developer_messages_and_custom_tools(model: str, official: bool) -> None:
+    asked = {
+        "model": "m",
+        "input": [{"role": "developer", "content": "Be brief"}, {"role": "user", "content": "Hi"}],
+        "tools": [{"type": "custom", "name": "exec"}],
+    }
+    body = json.loads(Exchange("openai_responses", "openai_chat", model=model).request(asked))
+    assert body["messages"][0]["role"] == ("developer" if official else "system")
+    assert body["tools"][0]["type"] == ("custom" if official else "function")
+
+
+def test_a_client_of_this_api_knows_which_tools_its_model_takes() -> None:
+    body = {"model": "qwen3", "messages": [USER], "tools": [{"type": "custom", "custom": {"name": "exec"}}]}
+    assert json.loads(Exchange("openai_chat", "openai_chat").request(body)) == body
+
+
+@pytest.mark.parametrize("parameters", [{"type": "object"}, True, {"anyOf": [{"type": "object"}]}, {"$ref": "#/a"}])
+def test_the_root_of_parameters_from_elsewhere_is_an_object_with_properties(parameters: Any) -> None:
+    tool = {"type": "function", "name": "f", "parameters": parameters}
+    exchange = Exchange("openai_responses", "openai_chat")
+    body = json.loads(exchange.request({"model": "gpt-5", "input": "Hi", "tools": [tool]}))
+    written = body["tools"][0]["function"]["parameters"]
+    assert (written["type"], written["properties"]) == ("object", {})
 
 
 def test_foreign_blocks_are_told_in_the_receipt() -> None:

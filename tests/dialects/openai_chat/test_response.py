@@ -155,6 +155,33 @@ def test_a_second_call_for_a_client_of_functions_is_told_as_lost() -> None:
     assert [line.what for line in receipt.losses] == ["call of g"]
 
 
+@pytest.mark.parametrize(("arguments", "complete"), [("", False), ('{"a":', False), ('{"a":1}', True)])
+def test_the_last_call_of_an_answer_that_was_cut_is_complete_if_its_arguments_are(
+    arguments: str, complete: bool
+) -> None:
+    calls = [CALL, {**CALL, "id": "b", "function": {"name": "g", "arguments": arguments}}]
+    message = {"role": "assistant", "content": None, "tool_calls": calls}
+    body = {**FULL, "choices": [{"index": 0, "message": message, "finish_reason": "length"}]}
+    response = OPENAI_CHAT.decode_response(json.dumps(body).encode())
+    assert [block.complete for block in response.content if isinstance(block, ToolCall)] == [True, complete]
+    assert encode(response) == body
+
+
+def test_a_call_that_was_cut_before_its_arguments_is_given_none() -> None:
+    response = Response(content=(ToolCall(id="1", name="f", complete=False),), stop=Stop("length"))
+    assert encode(response)["choices"][0]["message"]["tool_calls"][0]["function"]["arguments"] == ""
+
+
+def test_parts_that_only_this_api_knows_stay_in_their_place() -> None:
+    parts = [{"type": "text", "text": "a"}, {"type": "novel"}, {"type": "text", "text": "b"}]
+    choice = {"index": 0, "message": {"role": "assistant", "content": parts}, "finish_reason": "stop"}
+    body = {**FULL, "choices": [choice]}
+    assert (
+        json.loads(OPENAI_CHAT.encode_response(OPENAI_CHAT.decode_response(json.dumps(body).encode()), None, Receipt()))
+        == body
+    )
+
+
 def test_a_refusal_without_text_is_a_content_filter() -> None:
     assert encode(Response(stop=Stop("refusal")))["choices"][0]["finish_reason"] == "content_filter"
     with_text = encode(Response(content=(Refusal(text="No."),), stop=Stop("refusal")))["choices"][0]

@@ -9,10 +9,12 @@ from typing import Any
 import pytest
 
 from toolglot.dialects.openai_chat import OPENAI_CHAT
+from toolglot.dialects.openai_chat.stream_decoder import _OpenCall
 from toolglot.errors import ApiError
-from toolglot.events import Checker, Close, Delta, Event, Fault, Finish, Open, Start, fold
-from toolglot.ir import Citation, Refusal, Request, Response, Stop, Text, Thinking, ToolCall, Usage
+from toolglot.events import Checker, Close, Delta, Event, Fault, Finish, Open, Start, fold, unfold
+from toolglot.ir import Block, Citation, Refusal, Request, Response, Stop, Text, Thinking, ToolCall, Usage
 from toolglot.receipt import Receipt
+from toolglot.wire import budget
 
 
 def chunk(delta: dict[str, Any] | None = None, finish: str | None = None, **fields: Any) -> bytes:
@@ -238,14 +240,149 @@ def test_other_candidates_are_told_in_the_receipt() -> None:
     assert [line.where for line in receipt] == ["choices[1]"]
 
 
+def strange(*chunks: bytes) -> list[str]:
+    receipt = Receipt()
+    assert isinstance(decode(*chunks, chunk(finish="stop"), DONE, receipt=receipt)[-1], Finish)
+    return [line.where for line in receipt.losses]
+
+
+@pytest.mark.parametrize(
+    ("odd", "where"),
+    [
+        (chunk({"content": "x", "audio": {"id": "a"}}), "choices[0].delta.audio"),
+        (chunk({"images": [{"type": "image_url"}]}), "choices[0].delta.images"),
+        (chunk({"reasoning_details": [{"type": "reasoning.encrypted"}]}), "choices[0].delta.reasoning_details"),
+        (chunk({"provider_specific_fields": {"a": 1}}), "choices[0].delta.provider_specific_fields"),
+        (chunk({"reasoning": {"content": "hm"}}), "choices[0].delta.reasoning"),
+        (chunk({"content": "x"}, citations=["https://x"]), "citations"),
+        (chunk(choices=[{"index": 0, "delta": {}, "native_finish_reason": "stop"}]), "choices[0].native_finish_reason"),
+        (calls({**call(0, "{}", "f", "a"), "novel": 1}), "choices[0].delta.tool_calls[].novel"),
+        (
+            calls(call(0, "{}", "f", "a") | {"function": {"name": "f", "x": 1}}),
+            "choices[0].delta.tool_calls[].function.x",
+        ),
+        (chunk({"function_call": {"name": "f", "x": 1}}), "choices[0].delta.function_call.x"),
+    ],
+)
+def test_what_is_not_known_of_a_chunk_is_told_once(odd: bytes, where: str) -> None:
+    assert strange(chunk({"content": "x"}), odd, odd) == [where]
+
+
+def test_fields_that_say_nothing_are_not_told() -> None:
+    quiet: dict[str, Any] = {
+        "obfuscation": "x",
+        "system_fingerprint": "fp",
+        "service_tier": "default",
+        "provider": None,
+        "beta": False,
+    }
+    assert strange(chunk({"content": "x", "audio": None, "images": []}, **quiet)) == []
+
+
+def test_a_chunk_with_strange_fields_is_read_all_the_same() -> None:
+    odd = chunk({"content": "x", "mood": 1, "tool_calls": [{**call(0, "{}", "f", "a"), "novel": 1}]}, provider="p")
+    response = fold(decode(odd, *END))
+    assert [type(block) for block in response.content] == [Text, ToolCall]
+    broken = decode(chunk({"content": 5, "mood": 1}), DONE)[-1]
+    assert isinstance(broken, Fault)
+    assert "choices[0].delta.content" in broken.error.message
+
+
+def test_a_message_where_a_delta_should_be_is_read_as_one() -> None:
+    def choice(message: dict[str, Any], finish: str | None = None) -> bytes:
+        return chunk(choices=[{"index": 0, "message": message, "finish_reason": finish}])
+
+    response = fold(decode(choice({"role": "assistant", "content": "a"}), choice({"content": "b"}, "stop"), DONE))
+    assert response.content == (Text(text="ab"),)
+    repeated = fold(decode(chunk({"content": "ab"}), choice({"role": "assistant", "content": "ab"}, "stop"), DONE))
+    assert repeated.content == (Text(text="ab"),)
+
+
+SIGNED = {"google": {"thought_signature": "c2ln"}}
+
+
+@pytest.mark.parametrize("late", [False, True])
+def test_what_a_server_puts_beside_a_call_stays_with_it(late: bool) -> None:
+    first, second = call(0, "{", "f", "a"), call(0, "}")
+    signed = (first, {**second, "extra_content": SIGNED}) if late else ({**first, "extra_content": SIGNED}, second)
+    events = decode(calls(signed[0]), calls(signed[1]), *END)
+    (block,) = fold(events).content
+    assert block.native == {"openai_chat": {"extra_content": SIGNED}}
+    written = encode(events)
+    entries = [entry for frame in written[:-1] for entry in frame["choices"][0]["delta"].get("tool_calls", ())]
+    assert [entry["extra_content"] for entry in entries if "extra_content" in entry] == [SIGNED]
+
+
+@pytest.mark.parametrize("finish", ["length", "content_filter"])
+@pytest.mark.parametrize(("arguments", "complete"), [(None, False), ('{"a":', False), ('{"a":1}', True)])
+def test_a_call_that_was_cut_is_not_complete(finish: str, arguments: str | None, complete: bool) -> None:
+    (block,) = fold(decode(calls(call(0, arguments, "f", "a")), chunk(finish=finish), DONE)).content
+    assert isinstance(block, ToolCall)
+    assert block.complete is complete
+
+
+def test_a_call_that_was_cut_before_its_arguments_is_given_none() -> None:
+    def arguments(close: Close) -> list[str]:
+        events: list[Event] = [Start(), Open(0, ToolCall(id="a", name="f")), close, Finish(stop=Stop("length"))]
+        deltas = [frame["choices"][0]["delta"] for frame in encode(events)[:-1]]
+        return [entry["function"]["arguments"] for delta in deltas for entry in delta.get("tool_calls", ())]
+
+    assert arguments(Close(index=0, complete=False)) == [""]
+    assert arguments(Close(index=0)) == ["", "{}"]
+
+
+def test_a_character_that_was_cut_in_two_is_put_together() -> None:
+    events = decode(chunk({"content": "a\ud83d"}), chunk({"content": "\ude00b"}), chunk(finish="stop"), DONE)
+    assert fold(events).content == (Text(text="a\U0001f600b"),)
+    pieces = (call(0, '{"a":"\\\ud83d', "f", "a"), call(0, "\ude00\ud83d"), call(0, '\ude01"}'))
+    assert called(fold(decode(*(calls(piece) for piece in pieces), *END))) == [
+        ("a", "f", '{"a":"\\\U0001f600\U0001f601"}')
+    ]
+
+
+def test_half_a_character_without_the_other_is_told_or_refused() -> None:
+    receipt = Receipt()
+    events = decode(chunk({"content": "a\ud83d"}), chunk({"content": "b"}), DONE, receipt=receipt)
+    assert fold(events).content == (Text(text="ab"),)
+    assert [line.what for line in receipt.losses] == ["half a character"]
+    for text in ("\ude00b", "a\ud83db"):
+        assert isinstance(decode(chunk({"content": text}), DONE)[-1], Fault)
+
+
+def test_what_is_held_back_has_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(budget, "MAX_HELD_CHARACTERS", 100)
+    monkeypatch.setattr(budget, "MAX_BLOCKS", 10)
+    nameless = decode(calls(call(0, None, None, "a")), *[calls(call(0, "x" * 10))] * 11, *END)[-1]
+    many = decode(*(calls(call(index, "{", "f", f"{index}")) for index in range(11)), *END)[-1]
+    for last in (nameless, many):
+        assert isinstance(last, Fault)
+        assert last.error.code == "upstream_unreadable"
+    named = decode(calls(call(0, "", "f", "a")), *[calls(call(0, "x" * 10))] * 11, *END)[-1]
+    assert isinstance(named, Finish)
+
+
+def test_the_work_for_many_open_calls_is_linear(monkeypatch: pytest.MonkeyPatch) -> None:
+    looks = 0
+    look = _OpenCall.is_whole
+
+    def counted(self: _OpenCall) -> bool:
+        nonlocal looks
+        looks += 1
+        return look(self)
+
+    monkeypatch.setattr(_OpenCall, "is_whole", counted)
+    decode(*(calls(call(index, '{"a":', "f", f"{index}")) for index in range(300)), *END)
+    assert looks <= 600
+
+
 def test_thinking_in_parts_is_thinking() -> None:
     parts = [{"type": "thinking", "thinking": [{"type": "text", "text": "hm"}]}, {"type": "text", "text": "so"}]
     response = fold(decode(chunk({"content": parts}), chunk(finish="stop"), DONE))
     assert [getattr(block, "text", None) for block in response.content] == ["hm", "so"]
 
 
-def encode(events: Iterable[Event], request: Request | None = None) -> list[Any]:
-    encoder = OPENAI_CHAT.stream_encoder(request, Receipt())
+def encode(events: Iterable[Event], request: Request | None = None, receipt: Receipt | None = None) -> list[Any]:
+    encoder = OPENAI_CHAT.stream_encoder(request, Receipt() if receipt is None else receipt)
     written = b"".join(encoder.feed(event) for event in events)
     assert written.endswith(b"\n\n")
     frames = written[:-2].split(b"\n\n")
@@ -324,6 +461,40 @@ def test_a_refusal_is_streamed_as_one() -> None:
     frames = encode([Start(), Open(0, Refusal(text="")), Delta(0, "No."), Close(index=0), Finish(stop=Stop("refusal"))])
     assert frames[1]["choices"][0]["delta"] == {"refusal": "No."}
     assert frames[-2]["choices"][0]["finish_reason"] == "stop"
+
+
+def said(receipt: Receipt, *blocks: Block) -> str:
+    frames = encode(unfold(Response(content=blocks, stop=Stop("end"))), receipt=receipt)
+    return "".join(frame["choices"][0]["delta"].get("content", "") for frame in frames[:-1])
+
+
+CALL = ToolCall(id="a", name="f")
+
+
+@pytest.mark.parametrize(
+    ("blocks", "expected"),
+    [
+        ((Text(text="pre"), CALL, Text(text="mid"), Thinking(text="hm"), Text(text="post")), "pre\n\nmid\n\npost"),
+        ((Text(text="pre"), Text(text="mid")), "premid"),
+        ((Text(text="pre"), CALL, Text(text=""), Text(text="mid")), "pre\n\nmid"),
+        ((CALL, Text(text="mid")), "mid"),
+        ((Text(text="pre\n"), CALL, Text(text="mid")), "pre\nmid"),
+        ((Text(text="pre"), CALL, Text(text="\nmid")), "pre\nmid"),
+    ],
+)
+def test_texts_that_another_block_kept_apart_do_not_grow_together(blocks: tuple[Block, ...], expected: str) -> None:
+    receipts = Receipt(), Receipt()
+    assert said(receipts[0], *blocks) == expected
+    whole = json.loads(OPENAI_CHAT.encode_response(Response(content=blocks, stop=Stop("end")), None, receipts[1]))
+    assert whole["choices"][0]["message"]["content"] == expected
+    for receipt in receipts:
+        assert bool(receipt.notes) is ("\n\n" in expected)
+
+
+def test_that_no_official_accumulator_reads_custom_calls_is_told() -> None:
+    receipt = Receipt()
+    said(receipt, ToolCall(id="a", name="exec", kind="custom", arguments="x"))
+    assert [line.what for line in receipt.notes] == ["custom call exec"]
 
 
 def test_a_fault_ends_the_stream_with_an_error_and_without_done() -> None:

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from toolglot.dialects.openai_chat import OPENAI_CHAT
 from toolglot.dialects.openai_responses import OPENAI_RESPONSES
 from toolglot.dialects.openai_responses.errors import decode_failure, encode_failure
 from toolglot.errors import STATUS, ApiError, ErrorKind, RateLimit
@@ -53,9 +54,52 @@ def test_headers_are_read_and_written() -> None:
     assert (error.retry_after, error.request_id) == (1.5, "req_1")
     assert error.limits == (RateLimit("requests", "60", "0", "6m0s"),)
     written = OPENAI_RESPONSES.encode_error(error).headers
-    assert written["retry-after"] == "1.5"
+    assert (written["retry-after"], written["retry-after-ms"]) == ("2", "1500")
     assert written["x-ratelimit-reset-requests"] == "6m0s"
     assert written["x-request-id"] == "req_1"
+
+
+@pytest.mark.parametrize(
+    ("foreign", "status", "code"),
+    [
+        (ApiError(kind="authentication", status=400, code="API_KEY_INVALID", message="no"), 401, "invalid_api_key"),
+        (ApiError(kind="billing", status=402, code="billing_error", message="no"), 429, "insufficient_quota"),
+        (ApiError(kind="bad_request", status=499, message="no"), 400, None),
+        (ApiError(kind="overloaded", status=529, code="overloaded_error", message="no"), 503, "overloaded"),
+        (ApiError(kind="server", status=502, code="upstream_truncated", message="no"), 502, "upstream_truncated"),
+        (ApiError(kind="bad_request", code="would_lose", message="no"), 400, "would_lose"),
+        (ApiError(kind="server", status=200, message="no"), 500, None),
+        (ApiError(kind="bad_request", code="context_length_exceeded", message="no"), 400, "context_length_exceeded"),
+    ],
+)
+def test_errors_of_others_are_told_in_the_words_of_openai(foreign: ApiError, status: int, code: str | None) -> None:
+    written = OPENAI_RESPONSES.encode_error(foreign)
+    assert (written.status, json.loads(written.body)["error"]["code"]) == (status, code)
+
+
+def test_an_imitator_keeps_its_own_status_and_words() -> None:
+    error = OPENAI_RESPONSES.decode_error(418, {}, envelope(code="teapot", type="pot"))
+    for dialect in (OPENAI_RESPONSES, OPENAI_CHAT):
+        written = dialect.encode_error(error)
+        assert (written.status, json.loads(written.body)) == (418, json.loads(envelope(code="teapot", type="pot")))
+
+
+@pytest.mark.parametrize(
+    ("headers", "expected"),
+    [
+        ({"retry-after": "3"}, {"retry-after": "3"}),
+        ({"retry-after": "1e300"}, {"retry-after": "86400"}),
+        ({"retry-after": "0.2"}, {"retry-after": "1", "retry-after-ms": "200"}),
+        ({"retry-after": "Wed, 21 Oct 2026 07:28:00 GMT"}, {"retry-after": "Wed, 21 Oct 2026 07:28:00 GMT"}),
+        ({"retry-after": "soon"}, {}),
+        ({"retry-after": "nan"}, {}),
+        ({"x-request-id": "a\r\nset-cookie: b=c"}, {}),
+        ({"x-ratelimit-limit-tokens": "1\n2"}, {}),
+    ],
+)
+def test_only_what_may_stand_in_a_header_is_written(headers: dict[str, str], expected: dict[str, str]) -> None:
+    written = OPENAI_RESPONSES.encode_error(OPENAI_RESPONSES.decode_error(429, headers, envelope()))
+    assert written.headers == {"content-type": "application/json", **expected}
 
 
 def test_a_page_of_a_proxy_is_the_message() -> None:

@@ -30,6 +30,7 @@ from toolglot.ir import (
     ToolResult,
 )
 from toolglot.receipt import Receipt
+from toolglot.translate import Exchange
 
 NAME = "openai_responses"
 PNG = "data:image/png;base64,aGk="
@@ -258,9 +259,16 @@ def test_every_setting_comes_back_as_it_came(settings: dict[str, Any]) -> None:
     assert_comes_back(input=[{"role": "user", "content": "hi"}], **settings)
 
 
-@pytest.mark.parametrize("value", ["hi", "", [], None])
+@pytest.mark.parametrize("value", ["hi", "", []])
 def test_input_keeps_its_shape(value: Any) -> None:
     assert_comes_back(input=value)
+
+
+@pytest.mark.parametrize("body", [{}, {"input": None}])
+def test_a_request_without_a_conversation_is_refused(body: dict[str, Any]) -> None:
+    with pytest.raises(DecodeError, match="required"):
+        decode(**body)
+    assert_comes_back(**body, previous_response_id="resp_1")
 
 
 def test_a_request_may_have_neither_model_nor_input() -> None:
@@ -359,7 +367,7 @@ def test_unknown_items_are_opaque_and_stand_with_whoever_made_them() -> None:
 
 
 def test_namespaces_are_flattened() -> None:
-    tools = decode(tools=TOOLS).tools
+    tools = decode(input="hi", tools=TOOLS).tools
     names = [(tool.namespace, tool.name) for tool in tools if isinstance(tool, Tool)]
     assert names[-4:] == [("ns", "one"), ("ns", "two"), ("ns", "three"), ("undescribed", "four")]
     assert [tool.deferred for tool in tools if isinstance(tool, Tool)][-4:] == [True, False, False, False]
@@ -403,7 +411,7 @@ def test_a_deferred_tool_that_a_search_has_found_is_deferred_no_longer() -> None
 
 def test_choices_are_read() -> None:
     def choice(value: Any) -> tuple[str, tuple[str, ...]]:
-        decoded = decode(tool_choice=value).tool_choice
+        decoded = decode(input="hi", tool_choice=value).tool_choice
         assert decoded is not None
         return decoded.mode, decoded.names
 
@@ -416,6 +424,7 @@ def test_choices_are_read() -> None:
 
 def test_settings_are_read() -> None:
     request = decode(
+        input="hi",
         reasoning={"effort": "none", "summary": "concise"},
         text={"format": {"type": "json_schema", "name": "n", "schema": {}, "strict": True}, "verbosity": "high"},
         safety_identifier="u",
@@ -601,7 +610,7 @@ def test_choices_are_written(choice: ToolChoice, expected: Any) -> None:
 
 
 def test_a_choice_that_a_pass_has_changed_is_written_anew() -> None:
-    request = decode(tools=TOOLS[:1], tool_choice={"type": "function", "name": "f", "novel": 1})
+    request = decode(input="hi", tools=TOOLS[:1], tool_choice={"type": "function", "name": "f", "novel": 1})
     assert request.tool_choice is not None
     changed = ToolChoice(mode="required", names=("g",), native=request.tool_choice.native)
     body = encode(Request(model="m", tools=request.tools, tool_choice=changed))
@@ -611,7 +620,7 @@ def test_a_choice_that_a_pass_has_changed_is_written_anew() -> None:
 def test_settings_are_written() -> None:
     body = write(
         reasoning=Reasoning(mode="off", show=True),
-        response_format=ResponseFormat(kind="json_schema", schema={"type": "object"}),
+        response_format=ResponseFormat(kind="json_schema", schema={"type": "object"}, strict=False),
         verbosity="low",
         user="u",
         metadata={"a": "b"},
@@ -621,7 +630,7 @@ def test_settings_are_written() -> None:
     )
     assert body["reasoning"] == {"effort": "none", "summary": "auto"}
     assert body["text"] == {
-        "format": {"type": "json_schema", "name": "response", "schema": {"type": "object"}},
+        "format": {"type": "json_schema", "name": "response", "schema": {"type": "object"}, "strict": False},
         "verbosity": "low",
     }
     assert (body["safety_identifier"], body["metadata"], body["stream"]) == ("u", {"a": "b"}, True)
@@ -715,6 +724,88 @@ def test_everything_without_a_place_is_in_the_receipt() -> None:
     }
 
 
+STRICT = {
+    "type": "object",
+    "properties": {"a": {"type": "string"}, "b": {"type": "array", "items": {"$ref": "#/$defs/c"}}},
+    "required": ["a", "b"],
+    "additionalProperties": False,
+    "$defs": {"c": {"type": ["object", "null"], "properties": {}, "required": [], "additionalProperties": False}},
+}
+
+
+@pytest.mark.parametrize(
+    ("schema", "strict"),
+    [
+        (STRICT, True),
+        ({**STRICT, "required": ["a"]}, None),
+        ({**STRICT, "additionalProperties": True}, None),
+        ({**STRICT, "anyOf": []}, None),
+        ({**STRICT, "properties": {"a": {"type": "string", "minLength": 1}}, "required": ["a"]}, None),
+        ({**STRICT, "properties": {"a": {"type": "string", "format": "novel"}}, "required": ["a"]}, None),
+        ({**STRICT, "properties": {"a": {"type": "object"}}, "required": ["a"]}, None),
+        ({**STRICT, "properties": {"a": True}, "required": ["a"]}, None),
+        ({"type": "string"}, None),
+        (None, None),
+    ],
+)
+def test_a_schema_that_others_enforce_is_enforced_where_strict_mode_takes_it(schema: Any, strict: bool | None) -> None:
+    wanted = ResponseFormat(kind="json_schema", name="n", schema=schema)
+    body, losses = encode_losing(Request(model="m", response_format=wanted))
+    assert body["text"]["format"].get("strict") is strict
+    assert losses == ([] if strict else ["response_format.schema"])
+
+
+def test_an_allowed_subset_keeps_its_functions_when_hosted_tools_stand_among_them() -> None:
+    hosted = {"type": "web_search"}
+    wire = {"type": "allowed_tools", "mode": "auto", "tools": [hosted, {"type": "function", "name": "f"}]}
+    tools = [{"type": "function", "name": "f", "parameters": {}, "strict": False}, hosted]
+    request = decode(input="hi", tools=tools, tool_choice=wire)
+    choice = request.tool_choice
+    assert choice is not None
+    assert (choice.mode, choice.names) == ("auto", ("f",))
+    assert encode(request)["tool_choice"] == wire
+    renamed = ToolChoice(mode="auto", names=("g",), native=choice.native)
+    assert encode(Request(model="m", tools=request.tools, tool_choice=renamed))["tool_choice"] == {
+        "type": "allowed_tools",
+        "mode": "auto",
+        "tools": [{"type": "function", "name": "g"}, hosted],
+    }
+    exchange = Exchange("openai_responses", "openai_chat", model="gpt-4o")
+    body = json.loads(exchange.request({"model": "m", "input": "hi", "tools": tools, "tool_choice": wire}))
+    assert body["tool_choice"]["allowed_tools"]["tools"] == [{"type": "function", "function": {"name": "f"}}]
+    assert "tool_choice.tools" in [line.where for line in exchange.receipt.losses]
+
+
+def test_reasoning_that_another_client_carried_goes_back_without_the_id_of_an_item_that_was_never_stored() -> None:
+    thought = Thinking(text="hm", native={NAME: {"id": "rs_1", "encrypted_content": "c2VjcmV0", "summary": []}})
+    message = Message(role="assistant", content=(thought,))
+    assert items(message) == [{"type": "reasoning", "summary": [], "encrypted_content": "c2VjcmV0"}]
+    own = encode(Request(model="m", messages=(message,), native={NAME: {"$input": "items"}}))["input"]
+    assert own[0]["id"] == "rs_1"
+
+
+def test_tools_inside_the_input_may_have_the_deepest_schemas() -> None:
+    deep: Any = {"type": "string"}
+    for _ in range(400):
+        deep = {"type": "array", "items": deep}
+    member = {"type": "function", "name": "f", "parameters": deep, "strict": False}
+    tools = [member, {"type": "namespace", "name": "ns", "description": "", "tools": [{**member, "name": "g"}]}]
+    item = {"type": "additional_tools", "role": "developer", "tools": tools}
+    request = decode(input=[item])
+    assert [tool.name for tool in request.tools if isinstance(tool, Tool)] == ["f", "g"]
+    assert encode(request)["input"] == [item]
+
+
+@pytest.mark.parametrize(
+    "parameters", [{"type": "object"}, True, {"anyOf": [{"type": "object"}]}, {"$ref": "#/$defs/a"}]
+)
+def test_the_root_of_parameters_from_elsewhere_is_an_object_with_properties(parameters: Any) -> None:
+    function = {"name": "f", "parameters": parameters}
+    body = {"model": "m", "messages": [], "tools": [{"type": "function", "function": function}]}
+    written = json.loads(Exchange("openai_chat", "openai_responses").request(body))["tools"][0]["parameters"]
+    assert (written["type"], written["properties"]) == ("object", {})
+
+
 # What is refused
 
 
@@ -722,7 +813,7 @@ def test_everything_without_a_place_is_in_the_receipt() -> None:
     ("body", "where"),
     [
         (b"[]", "$"),
-        (b'{"model": 1}', "$.model"),
+        (b'{"model": 1, "input": "x"}', "$.model"),
         (b'{"model": "m", "input": 5}', "$.input"),
         (b'{"model": "m", "input": ["text"]}', "$.input[0]"),
         (b'{"model": "m", "input": [{"type": 5}]}', "$.input[0].type"),
@@ -737,9 +828,9 @@ def test_everything_without_a_place_is_in_the_receipt() -> None:
         (b'{"model": "m", "input": [{"type": "function_call_output", "output": {}}]}', "$.input[0].output"),
         (b'{"model": "m", "input": [{"type": "reasoning", "summary": "x"}]}', "$.input[0].summary"),
         (b'{"model": "m", "tools": [{"type": "function"}]}', "$.tools[0].name"),
-        (b'{"model": "m", "tool_choice": 5}', "$.tool_choice"),
-        (b'{"model": "m", "temperature": "hot"}', "$.temperature"),
-        (b'{"model": "m", "stream": "yes"}', "$.stream"),
+        (b'{"model": "m", "input": "x", "tool_choice": 5}', "$.tool_choice"),
+        (b'{"model": "m", "input": "x", "temperature": "hot"}', "$.temperature"),
+        (b'{"model": "m", "input": "x", "stream": "yes"}', "$.stream"),
     ],
 )
 def test_wrong_types_are_refused_with_their_path(body: bytes, where: str) -> None:

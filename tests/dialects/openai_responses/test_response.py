@@ -31,6 +31,7 @@ from toolglot.ir import (
     replace,
 )
 from toolglot.receipt import Receipt
+from toolglot.translate import Exchange
 
 MESSAGE: dict[str, Any] = {
     "type": "message",
@@ -196,7 +197,7 @@ def test_what_repeats_the_request_means_nothing_to_others() -> None:
         ),
         ((), {"status": "incomplete", "incomplete_details": {"reason": "steered"}}, "other", "steered"),
         ((), {"status": "incomplete"}, "other", "incomplete"),
-        ((), {"status": "cancelled"}, "other", "cancelled"),
+        ((), {"status": "queued", "background": True}, "other", "queued"),
         ((), {"status": None}, "end", "completed"),
     ],
 )
@@ -214,6 +215,36 @@ def test_a_failed_response_is_an_error() -> None:
     with pytest.raises(UpstreamError) as caught:
         decode(status="failed", error={"code": "rate_limit_exceeded", "message": "slow down"})
     assert (caught.value.error.kind, caught.value.error.message) == ("rate_limit", "slow down")
+
+
+@pytest.mark.parametrize("status", ["cancelled", "queued", "in_progress"])
+def test_a_response_that_is_no_answer_is_an_error(status: str) -> None:
+    with pytest.raises(UpstreamError) as caught:
+        decode(status=status)
+    assert (caught.value.error.kind, caught.value.error.message) == ("server", f"The response is {status}")
+
+
+def test_a_reason_that_no_other_api_has_is_told() -> None:
+    exchange = Exchange("openai_chat", "openai_responses")
+    steered = body(status="incomplete", incomplete_details={"reason": "steered"})
+    exchange.response(json.dumps(steered).encode())
+    assert [(line.where, line.what) for line in exchange.receipt.losses] == [("stop", "steered")]
+    assert encode(OPENAI_RESPONSES.decode_response(json.dumps(steered).encode())) == steered
+
+
+def test_usage_may_be_as_deep_as_a_document_may_be() -> None:
+    deep: Any = 1
+    for _ in range(400):
+        deep = {"a": deep}
+    wire = body(usage={**USAGE, "novel": deep})
+    assert encode(OPENAI_RESPONSES.decode_response(json.dumps(wire).encode())) == wire
+
+
+def test_a_message_that_was_cut_is_incomplete() -> None:
+    said = (Text(text="one"), ToolCall(id="a", name="f"), Text(text="tw"))
+    for stop, status in ((Stop("length"), "incomplete"), (Stop("filtered"), "incomplete"), (Stop("end"), "completed")):
+        items = encode(Response(content=said, stop=stop))["output"]
+        assert [item["status"] for item in items] == ["completed", "completed", status]
 
 
 def test_a_failed_response_may_say_nothing_more() -> None:
@@ -452,7 +483,8 @@ def test_a_response_becomes_history_item_by_item() -> None:
     """A gateway that keeps responses sends them back as the items they were."""
     items = [REASONING, MESSAGE, {**MESSAGE, "id": "msg_9"}, CALL]
     message = Message(role="assistant", content=decode(*items).content)
-    written = json.loads(OPENAI_RESPONSES.encode_request(Request(model="m", messages=(message,)), Receipt()))["input"]
+    request = Request(model="m", messages=(message,), native={"openai_responses": {"store": True}})
+    written = json.loads(OPENAI_RESPONSES.encode_request(request, Receipt()))["input"]
     assert [item.get("id") for item in written] == ["rs_1", "msg_1", "msg_9", "fc_1"]
     assert written[1]["phase"] == "final_answer"
     assert written[1]["content"] == [

@@ -30,6 +30,7 @@ from toolglot.ir import (
     Usage,
 )
 from toolglot.receipt import Receipt
+from toolglot.wire import budget
 
 NAME = "openai_responses"
 ENVELOPE: dict[str, Any] = {"id": "resp_1", "object": "response", "created_at": 7, "model": "gpt-5"}
@@ -325,6 +326,58 @@ def test_arguments_that_a_server_writes_anew_at_the_end_are_not_mixed() -> None:
     assert len(receipt.notes) == 1
 
 
+@pytest.mark.parametrize("end", ['{"a":2}', '{"a":', "junk"])
+def test_a_call_whose_end_says_something_else_is_not_to_be_run(end: str) -> None:
+    receipt = Receipt()
+    delta = event("function_call_arguments.delta", output_index=0, delta='{"a":1}')
+    stream = on_the_wire(created(), added(0, call("")), delta, done(0, call(end)), completed(call(end)))
+    (block,) = fold(read_bytes([stream], receipt)).content
+    assert isinstance(block, ToolCall)
+    assert (block.arguments, block.complete) == ('{"a":1}', False)
+    assert [line.what for line in receipt.losses] == ["deltas and their end differ"]
+
+
+def test_an_end_that_differs_from_an_earlier_end_is_noticed_too() -> None:
+    receipt = Receipt()
+    first = event("function_call_arguments.done", output_index=0, arguments='{"a":1}')
+    stream = on_the_wire(created(), added(0, call("")), first, done(0, call('{"a":1,"b":2}')), completed())
+    (block,) = fold(read_bytes([stream], receipt)).content
+    assert isinstance(block, ToolCall)
+    assert (block.arguments, block.complete) == ('{"a":1}', False)
+
+
+def test_a_character_that_was_cut_in_two_is_put_together() -> None:
+    delta = event("output_text.delta", output_index=0, content_index=0)
+    stream = on_the_wire(created(), {**delta, "delta": "a\ud83d"}, {**delta, "delta": "\ude00b"}, completed())
+    receipt = Receipt()
+    assert "".join(text for _, text in said(read_bytes([stream], receipt))) == "a\U0001f600b"
+    assert not receipt
+    half = on_the_wire(created(), {**delta, "delta": "a\ud83d"}, {**delta, "delta": "b"}, completed())
+    assert "".join(text for _, text in said(read_bytes([half], receipt))) == "ab"
+    assert [line.what for line in receipt.losses] == ["half a character"]
+
+
+def test_what_is_held_back_has_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(budget, "MAX_HELD_CHARACTERS", 100)
+    monkeypatch.setattr(budget, "MAX_BLOCKS", 10)
+    nameless = added(0, {"type": "function_call", "id": "fc_1"})
+    piece = event("function_call_arguments.delta", output_index=0, delta="x" * 10)
+    assert fault(read_bytes([on_the_wire(created(), nameless, *[piece] * 11)])).code == "upstream_unreadable"
+    many = [added(place, {**call("{}", number=place), "type": "novel"}) for place in range(11)]
+    assert fault(read_bytes([on_the_wire(created(), *many)])).code == "upstream_unreadable"
+
+
+def test_a_response_that_is_no_answer_is_a_fault() -> None:
+    for last in (
+        event("cancelled", response={**ENVELOPE, "status": "cancelled", "output": []}),
+        completed(status="cancelled"),
+        completed(status="queued"),
+        completed(status="in_progress"),
+    ):
+        error = fault(read_bytes([on_the_wire(created(), last)]))
+        assert (error.kind, error.message) == ("server", f"The response is {last['response']['status']}")
+
+
 def test_empty_deltas_are_not_passed_on() -> None:
     events = read(
         created(),
@@ -571,7 +624,7 @@ def test_nothing_follows_the_end() -> None:
         b'data: {"type": "response.output_item.added", "output_index": "0", "item": {}}\n\n',
         b'data: {"type": "response.output_item.done", "output_index": 0, "item": {"type": "function_call"}}\n\n',
         b'data: {"type": "response.output_text.delta", "delta": "\xff"}\n\n',
-        b'data: {"type": "response.output_text.delta", "delta": "\\ud800"}\n\n',
+        b'data: {"type": "response.output_text.delta", "delta": "\\udc00"}\n\n',
     ],
 )
 def test_what_cannot_be_read_is_a_fault_and_not_an_exception(data: bytes) -> None:
@@ -784,6 +837,29 @@ def test_a_cut_call_is_incomplete() -> None:
     assert events[-2]["item"]["status"] == "incomplete"
     assert events[-2]["item"]["arguments"] == '{"a'
     assert events[-1]["response"]["output"] == [events[-2]["item"]]
+
+
+def test_a_call_that_was_cut_before_its_arguments_is_given_none() -> None:
+    cut = ToolCall(id="a", name="f", complete=False)
+    events = write(*unfold(Response(content=(cut,), stop=Stop("length"))))
+    assert (events[-2]["item"]["status"], events[-2]["item"]["arguments"]) == ("incomplete", "")
+    assert not [one for one in events if one["type"].endswith("arguments.delta")]
+
+
+@pytest.mark.parametrize(
+    ("reason", "status"), [("length", "incomplete"), ("filtered", "incomplete"), ("end", "completed")]
+)
+def test_a_message_that_was_cut_is_incomplete(reason: StopReason, status: str) -> None:
+    events = write(*unfold(Response(content=(Text(text="a"), Text(text="b")), stop=Stop(reason))))
+    items = [one["item"] for one in events if one["type"].endswith("output_item.done")]
+    assert [item["status"] for item in items] == ["completed", status]
+    assert events[-1]["response"]["output"] == items
+
+
+def test_a_message_that_has_ended_is_written_before_a_fault() -> None:
+    error = ApiError(kind="server", message="no")
+    events = write(START, Open(0, Text(text="")), Delta(0, "a"), Close(index=0), Fault(error))
+    assert kinds(events)[2:] == [*TEXT_EVENTS, "failed"]
 
 
 def test_a_fault_fails_the_response_and_leaves_open_items_open() -> None:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from toolglot.dialect import Dialect
+from toolglot.dialect import Capabilities, Dialect, capabilities
 from toolglot.dialects.anthropic.errors import decode_error, encode_error
-from toolglot.dialects.anthropic.models import CAPABILITIES, MODELS
+from toolglot.dialects.anthropic.models import CAPABILITIES, MODELS, VERSIONS, version_of
 from toolglot.dialects.anthropic.native import NAME
 from toolglot.dialects.anthropic.request import decode_request, encode_request, path
 from toolglot.dialects.anthropic.response import decode_response, encode_response
 from toolglot.dialects.anthropic.stream import AnthropicStreamDecoder, AnthropicStreamEncoder
+from toolglot.ir import replace
 
 ANTHROPIC = Dialect(
     name=NAME,
@@ -28,4 +29,14 @@ ANTHROPIC = Dialect(
     models=MODELS,
 )
 
-__all__ = ["ANTHROPIC", "NAME"]
+
+def anthropic_capabilities(version: str, model: str) -> Capabilities:
+    """What this model can be told through this version of the API (`anthropic-version`), for an exchange's `can`.
+
+    Without it an exchange writes what the first version takes, which is more.
+    """
+    can, api = capabilities(ANTHROPIC, model), version_of(version)
+    return replace(can, fields=can.fields - api.without, refuses=can.refuses | api.refuses)
+
+
+__all__ = ["ANTHROPIC", "NAME", "VERSIONS", "anthropic_capabilities"]

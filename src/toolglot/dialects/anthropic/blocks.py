@@ -14,7 +14,9 @@ from toolglot.dialects.anthropic.citations import decode_citations, encode_citat
 from toolglot.dialects.anthropic.media import decode_media, encode_media
 from toolglot.dialects.anthropic.native import (
     NAME,
+    is_missing,
     missing,
+    note,
     take_cache,
     take_empty,
     with_kept,
@@ -125,9 +127,9 @@ def _decode_result(block: Reader) -> Block:
     block.take("type")
     call_id, is_error, cache = block.need_text("tool_use_id"), block.flag("is_error"), take_cache(block)
     content, shape = take_content(block, kinds=_KINDS_IN_RESULT)
-    note = shape if shape != "absent" else None
+    noted = shape if shape != "absent" else None
     return ToolResult(
-        call_id=call_id, content=content, is_error=is_error, cache=cache, native=keep(NAME, block, content=note)
+        call_id=call_id, content=content, is_error=is_error, cache=cache, native=keep(NAME, block, content=noted)
     )
 
 
@@ -213,11 +215,14 @@ def _encode_thinking(block: Thinking, where: str, receipt: Receipt, reply: bool)
 def _encode_call(call: ToolCall, where: str, receipt: Receipt, reply: bool) -> dict[str, Any]:
     notes = native_of(call, NAME)
     arguments: Any = call.arguments if notes.get("$twice") else json.object_of(call.arguments)
-    if "input" in notes.get("$missing", ()) and not call.arguments:
+    if is_missing(call, "input") and not call.arguments:
         arguments = {}
     if arguments is None and reply:
         receipt.loss(where, f"call of {call.name}", "its arguments are not a JSON object; it is shown as text")
         return {"type": "text", "text": f"[tool call {call.name} was not valid JSON: {call.arguments}]"}
+    if reply and not call.complete and "$cut" not in notes:
+        receipt.loss(where, f"call of {call.name}", "it was cut and must not be run; it is shown as text")
+        return {"type": "text", "text": f"[tool call {call.name} was cut: {call.arguments}]"}
     if arguments is None:
         receipt.loss(f"{where}.arguments", "arguments", "not a JSON object; they are wrapped as they are in `_raw`")
         arguments = {"_raw": call.arguments}
@@ -229,7 +234,7 @@ def _encode_call(call: ToolCall, where: str, receipt: Receipt, reply: bool) -> d
 
 def _encode_result(result: ToolResult, where: str, receipt: Receipt) -> dict[str, Any]:
     wire: dict[str, Any] = {"type": "tool_result", "tool_use_id": result.call_id}
-    shape = native_of(result, NAME).get("$content")
+    shape = note(native_of(result, NAME), "$content", str)
     content = write_content(result.content, shape, f"{where}.content", receipt)
     if content is not None:
         wire["content"] = content

@@ -11,7 +11,17 @@ from collections.abc import Mapping
 from typing import Any
 
 from toolglot.dialects.anthropic.native import NAME
-from toolglot.errors import STATUS, ApiError, DecodeError, ErrorKind, HttpError, RateLimit, kind_of_status
+from toolglot.errors import (
+    STATUS,
+    ApiError,
+    DecodeError,
+    ErrorKind,
+    HttpError,
+    RateLimit,
+    error_status,
+    header_value,
+    kind_of_status,
+)
 from toolglot.ir import replace
 from toolglot.wire import json
 
@@ -43,7 +53,8 @@ _KINDS: dict[str, ErrorKind] = {
     "model_not_found": "not_found",
 }
 
-_LIMIT_HEADER = re.compile(r"anthropic-ratelimit-(.+)-(limit|remaining|reset)")
+_LIMIT_HEADER = re.compile(r"anthropic-ratelimit-([a-z-]+)-(limit|remaining|reset)")
+_SCOPE = re.compile(r"[a-z-]+")
 _RFC_3339 = re.compile(r"\d{4}-\d\d-\d\dT")
 
 
@@ -125,13 +136,13 @@ def write_error(error: ApiError) -> dict[str, Any]:
 
 def encode_error(error: ApiError) -> HttpError:
     headers = {"content-type": "application/json"}
-    if error.request_id is not None:
-        headers["request-id"] = error.request_id
+    if (request_id := header_value(error.request_id)) is not None:
+        headers["request-id"] = request_id
     if error.retry_after is not None:
         headers["retry-after"] = f"{error.retry_after:g}"
     for limit in error.limits:
-        for name in ("limit", "remaining", "reset"):
-            value = getattr(limit, name)
+        for name in ("limit", "remaining", "reset") if _SCOPE.fullmatch(limit.scope) else ():
+            value = header_value(getattr(limit, name))
             # A reset is a time here; turning another API's duration into one needs a clock.
             if value is not None and (name != "reset" or _RFC_3339.match(value)):
                 headers[f"anthropic-ratelimit-{limit.scope}-{name}"] = value
@@ -140,9 +151,10 @@ def encode_error(error: ApiError) -> HttpError:
 
 def _status(error: ApiError) -> int:
     """The status this API would use; its own, and a gateway's 502, stay as they are."""
-    own: int = error.native.get(NAME, {}).get("status", 0)
-    if own or (error.kind == "server" and error.status >= 500):
-        return own or error.status
+    if error_status(error) == error.status and (
+        error.native.get(NAME, {}).get("status") == error.status or (error.kind == "server" and error.status >= 500)
+    ):
+        return error.status
     return _STATUS[error.kind]
 
 

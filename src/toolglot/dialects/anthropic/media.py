@@ -6,8 +6,8 @@ import base64
 import binascii
 from typing import Any, Literal
 
-from toolglot.dialects.anthropic.native import NAME, take_cache, with_kept, write_cache
-from toolglot.ir import Block, Media, Opaque, Source, native_of
+from toolglot.dialects.anthropic.native import NAME, note, take_cache, with_kept, write_cache
+from toolglot.ir import Block, Media, Opaque, Source, native_of, replace
 from toolglot.receipt import Receipt
 from toolglot.wire.reader import Reader, keep
 
@@ -32,12 +32,14 @@ def decode_media(block: Reader) -> Block:
     source = Reader(block.take("source"), block.at("source"))
     source.take("type")
     untyped = True if "media_type" not in source else None
+    given = Source(source_kind, source.need_text(_SOURCE_FIELDS[source_kind]), source.text("media_type"))
+    encoded = True if _is_encoded_text(given) else None
     return Media(
         kind=kind,
-        source=Source(source_kind, source.need_text(_SOURCE_FIELDS[source_kind]), source.text("media_type")),
+        source=given,
         name=block.text("title") if kind == "document" else None,
         cache=take_cache(block),
-        native=keep(NAME, block, source=source.rest() or None, untyped=untyped),
+        native=keep(NAME, block, source=source.rest() or None, untyped=untyped, encoded=encoded),
     )
 
 
@@ -75,6 +77,12 @@ def encode_media(media: Media, where: str, receipt: Receipt) -> dict[str, Any] |
         return None
     if media.detail not in (None, "auto"):
         receipt.loss(f"{where}.detail", f"detail {media.detail}", "Messages has no such setting for an image")
+    if media.kind == "document" and NAME not in media.native and _is_encoded_text(media.source):
+        text = _decoded(media.source)
+        if text is None:
+            receipt.loss(where, media.source.media_type or "text", "it is not the text that it says it is")
+            return write_cache({"type": "text", "text": "[document left out: it cannot be read]"}, media.cache)
+        media = replace(media, source=Source("text", text, "text/plain"))
     wire: dict[str, Any] = {"type": media.kind, "source": _encode_source(media, where, receipt)}
     if media.name is not None and media.kind == "document":
         wire["title"] = media.name
@@ -85,10 +93,8 @@ def encode_media(media: Media, where: str, receipt: Receipt) -> dict[str, Any] |
 
 def _encode_source(media: Media, where: str, receipt: Receipt) -> dict[str, Any]:
     notes, source = native_of(media, NAME), media.source
-    if (written := notes.get("$written")) is not None and _text_of(written.get("content")) == source.data:
+    if (written := note(notes, "$written", dict)) is not None and _text_of(written.get("content")) == source.data:
         return dict(written)
-    if media.kind == "document" and source.kind == "base64" and NAME not in media.native:
-        source = _as_text(source) or source  # the API takes PDF in base64, and plain text as itself
     wire = {"type": source.kind, _SOURCE_FIELDS[source.kind]: source.data}
     if source.media_type is not None and notes:
         wire["media_type"] = source.media_type
@@ -100,14 +106,16 @@ def _encode_source(media: Media, where: str, receipt: Receipt) -> dict[str, Any]
         if source.media_type is None:
             receipt.note(f"{where}.source", "media type", f"not given; {_DEFAULT_TYPES[media.kind]} is assumed")
         wire["media_type"] = source.media_type or _DEFAULT_TYPES[media.kind]
-    return {**wire, **notes.get("$source", {})}
+    return {**wire, **(note(notes, "$source", dict) or {})}
 
 
-def _as_text(source: Source) -> Source | None:
-    """A text file in base64 as plain text; None when it is not one."""
-    if not (source.media_type or "").startswith("text/"):
-        return None
+def _is_encoded_text(source: Source) -> bool:
+    """Is this a text file in base64? The API takes PDF so, and plain text as itself."""
+    return source.kind == "base64" and (source.media_type or "").startswith("text/")
+
+
+def _decoded(source: Source) -> str | None:
     try:
-        return Source("text", base64.b64decode(source.data, validate=True).decode(), "text/plain")
+        return base64.b64decode(source.data, validate=True).decode()
     except (binascii.Error, ValueError):
         return None

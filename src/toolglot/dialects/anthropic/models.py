@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import re
 
+from msgspec import Struct
+
 from toolglot.dialect import Capabilities, ModelRule
 
 DEFAULT_MAX_TOKENS = 8192
@@ -45,6 +47,7 @@ CAPABILITIES = Capabilities(
     media_in_result=frozenset({"image", "document"}),
     source_kinds=frozenset({"base64", "url", "file", "text"}),
     image_types=frozenset({"image/jpeg", "image/png", "image/gif", "image/webp"}),
+    document_types=frozenset({"application/pdf", "text/*"}),
     result_errors=True,
     citations=True,
     thinking="owned",
@@ -67,13 +70,29 @@ _SINCE_4 = rf"claude-(?:[a-z]+-4(?!\d)|{_FIVE})"
 _SINCE_46 = rf"claude-(?:[a-z]+-4[-.](?:[6-9](?!\d)|{_TEN})|{_FIVE}|mythos)"
 _SINCE_47 = rf"claude-(?:[a-z]+-4[-.](?:[7-9](?!\d)|{_TEN})|{_FIVE}|mythos)"
 _SINCE_48 = rf"claude-(?:[a-z]+-4[-.](?:[89](?!\d)|{_TEN})|{_FIVE})"
+_BEFORE_45 = rf"claude-(?:[123](?!\d)|instant|[a-z]+-4(?!\d)(?![-.](?:[5-9](?!\d)|{_TEN})))"
 _BEFORE_46 = rf"claude-(?:[123](?!\d)|instant|[a-z]+-4(?!\d)(?![-.](?:[6-9](?!\d)|{_TEN})))"
 _CHOOSES_ITSELF = (
     rf"claude-(?:(?:fable|mythos)-5[-.](?:[1-9](?!\d)|{_TEN})"
     rf"|[a-z]+-5[-.](?:[5-9](?!\d)|{_TEN})|[a-z]+-(?:[6-9](?!\d)|{_TEN}))"
 )
 
+_REFUSED = frozenset({"blank_stop", "spaces_at_the_end"})
+
 MODELS = (
+    ModelRule(
+        r"claude", {"refuses": _REFUSED}, "stop sequences of spaces, and answers to go on with that end in spaces: 400"
+    ),
+    ModelRule(
+        r"claude-(?:opus-4[-.]1(?!\d)|[a-z]+-4[-.][56](?!\d))",
+        {"refuses": _REFUSED | {"temperature_with_top_p"}},
+        "these models take a temperature or a top_p",
+    ),
+    ModelRule(
+        _BEFORE_45,
+        {"response_formats": frozenset({"text"}), "strict_tools": False},
+        "structured output and strict tools came with 4.5",
+    ),
     ModelRule(
         _SINCE_4, {"default_output_tokens": _LONGER_MAX_TOKENS}, "models since Claude 4 write at least 32000 tokens"
     ),
@@ -87,7 +106,11 @@ MODELS = (
         {"fields": _FIELDS - _SAMPLING, "reasoning_budget": False},
         "models after Opus 4.6 refuse sampling parameters and thinking budgets",
     ),
-    ModelRule(_SINCE_48, {"system": "anywhere"}, "models since Opus 4.8 take system messages inside the conversation"),
+    ModelRule(
+        _SINCE_48,
+        {"system": "after_user"},
+        "models since Opus 4.8 take system messages inside the conversation, each behind a user's turn",
+    ),
     ModelRule(
         _CHOOSES_ITSELF,
         {"tool_choices": frozenset({"auto", "none"}), "reasoning_off": False},
@@ -95,8 +118,30 @@ MODELS = (
     ),
 )
 
+
+class ApiVersion(Struct, frozen=True):
+    """What a version of the API no longer takes: fields of a request, and things inside it that a pass takes out."""
+
+    without: frozenset[str] = frozenset()
+    refuses: frozenset[str] = frozenset()
+
+
+VERSIONS: dict[str, ApiVersion] = {
+    "2023-06-01": ApiVersion(),
+    "2026-10-21": ApiVersion(without=_SAMPLING, refuses=frozenset({"assistant_documents", "user_citations"})),
+}
+"""The values of the header `anthropic-version`. The body has one format; a later version refuses some of it."""
+
+
+def version_of(name: str) -> ApiVersion:
+    """The version of this date, or the last one before it."""
+    return VERSIONS[max((known for known in VERSIONS if known <= name), default=min(VERSIONS))]
+
+
 _only_budgets = re.compile(_BEFORE_46)
 _takes_effort = re.compile(r"claude-opus-4[-.]5(?!\d)")
+_adaptive = re.compile(_SINCE_46)
+_discreet = re.compile(_SINCE_47)
 
 
 def reasons_by_budget(model: str) -> bool:
@@ -106,3 +151,13 @@ def reasons_by_budget(model: str) -> bool:
 
 def takes_effort(model: str) -> bool:
     return not reasons_by_budget(model) or _takes_effort.search(model) is not None
+
+
+def is_adaptive(model: str) -> bool:
+    """Is this a model that is known to decide itself how much it thinks?"""
+    return _adaptive.search(model) is not None
+
+
+def shows_thinking(model: str) -> bool:
+    """Does this model show its thinking unless it is told otherwise? Those after 4.6 leave it out."""
+    return _discreet.search(model) is None

@@ -5,15 +5,30 @@ Notes on shape begin with `$`.
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, TypeVar
 
-from toolglot.ir import Cache, Node, native_of
+from toolglot.ir import Cache, Node, Opaque, native_of
 from toolglot.wire.reader import Reader, kept
 
 NAME = "anthropic"
 
 LIFETIMES = {"5m": 300, "1h": 3600}
 _LIFETIME_NAMES = {seconds: name for name, seconds in LIFETIMES.items()}
+
+
+T = TypeVar("T")
+
+
+def note(notes: Mapping[str, Any], key: str, kind: type[T]) -> T | None:
+    """A note of this type; None where there is none. What comes back from a client may hold anything."""
+    value = notes.get(key)
+    return value if isinstance(value, kind) else None
+
+
+def is_missing(node: Node | Opaque, key: str) -> bool:
+    """Was this member not there when the node came?"""
+    return key in (note(native_of(node, NAME), "$missing", list) or ())
 
 
 def take_empty(reader: Reader, *keys: str) -> dict[str, Any] | None:
@@ -29,8 +44,8 @@ def missing(reader: Reader, *keys: str) -> list[str] | None:
 
 def without_missing(wire: dict[str, Any], node: Node) -> dict[str, Any]:
     """The wire form without the members that were missing when it came and that still say nothing."""
-    for key in native_of(node, NAME).get("$missing", ()):
-        if not wire.get(key):
+    for key in note(native_of(node, NAME), "$missing", list) or ():
+        if isinstance(key, str) and not wire.get(key):
             wire.pop(key, None)
     return wire
 
@@ -39,9 +54,16 @@ def with_kept(wire: dict[str, Any], node: Node) -> dict[str, Any]:
     """The wire form, with what was kept. Where the IR has a say, it wins over what was kept."""
     notes = native_of(node, NAME)
     if notes:
-        for key, value in {**kept(notes), **notes.get("$empty", {})}.items():
+        for key, value in {**kept_fields(notes), **(note(notes, "$empty", dict) or {})}.items():
             wire.setdefault(key, value)
     return wire
+
+
+def kept_fields(notes: Mapping[str, Any]) -> dict[str, Any]:
+    """What was kept, without the notes on shape."""
+    if "$dollar" in notes and not isinstance(notes["$dollar"], dict):
+        notes = {key: value for key, value in notes.items() if key != "$dollar"}
+    return kept(notes)
 
 
 def take_cache(reader: Reader) -> Cache | None:

@@ -8,8 +8,15 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from toolglot.dialects.anthropic.models import DEFAULT_MAX_TOKENS, reasons_by_budget, takes_effort
-from toolglot.dialects.anthropic.native import NAME, with_kept
+from toolglot.dialects.anthropic.models import (
+    DEFAULT_MAX_TOKENS,
+    is_adaptive,
+    reasons_by_budget,
+    shows_thinking,
+    takes_effort,
+)
+from toolglot.dialects.anthropic.native import NAME, note, with_kept
+from toolglot.dialects.anthropic.schema import reduced_schema
 from toolglot.ir import Reasoning, Request, ResponseFormat, native_of
 from toolglot.receipt import Receipt
 from toolglot.wire.reader import Reader, keep
@@ -23,7 +30,7 @@ _LEAST_BUDGET = 1024
 _BUDGETS = {"minimal": 1024, "low": 2048, "medium": 8192, "high": 16384, "xhigh": 24576, "max": 31999}
 
 
-def decode_reasoning(body: Reader, config: Reader) -> Reasoning | None:
+def decode_reasoning(body: Reader, config: Reader, model: str) -> Reasoning | None:
     effort = config.text("effort")
     value = body.peek("thinking")
     kind = value.get("type") if isinstance(value, dict) else None
@@ -35,12 +42,14 @@ def decode_reasoning(body: Reader, config: Reader) -> Reasoning | None:
     show = _SHOWN.get(display) if isinstance(display, str) else None
     if show is not None:
         thinking.take("display")
+    # Whoever asks for thinking expects to see it where that is what the model does when nothing is said.
+    implied = display is None and (kind == "enabled" or (kind == "adaptive" and shows_thinking(model)))
     return Reasoning(
         mode=_MODES[kind],
         effort=effort,
         budget_tokens=thinking.integer("budget_tokens"),
-        show=show,
-        native=keep(NAME, thinking, thinking=kind),
+        show=True if implied else show,
+        native=keep(NAME, thinking, thinking=kind, shown="implied" if implied else None),
     )
 
 
@@ -51,26 +60,38 @@ def decode_format(config: Reader) -> ResponseFormat | None:
     wanted = Reader(config.take("format"), config.at("format"))
     wanted.take("type")
     schema = wanted.take("schema")
-    return ResponseFormat(kind="json_schema", schema=schema, native=keep(NAME, wanted))
+    return ResponseFormat(kind="json_schema", schema=schema, native=keep(NAME, wanted, own=True))
 
 
 def encode_thinking(request: Request, receipt: Receipt) -> dict[str, Any] | None:
     reasoning = request.reasoning
     if reasoning is None:
         return None
-    came_as = native_of(reasoning, NAME).get("$thinking")
+    came_as = note(native_of(reasoning, NAME), "$thinking", str)
     if came_as is not None and _MODES.get(came_as) == reasoning.mode and _fits(came_as, reasoning):
         return _as_it_came(reasoning)
     if reasoning.mode == "off" or (reasoning.mode is None and reasoning.effort == "none"):
         return {"type": "disabled"}
     if reasoning.mode is None and reasoning.effort is None and reasoning.budget_tokens is None:
-        return None
+        return _merely_shown(request, reasoning, receipt)
     if reasoning.budget_tokens is not None or reasons_by_budget(request.model):
         return _with_budget(request, reasoning, receipt)
     wire: dict[str, Any] = {"type": "adaptive"}
     if reasoning.show is not None:
         wire["display"] = _DISPLAYS[reasoning.show]
     return wire
+
+
+def _merely_shown(request: Request, reasoning: Reasoning, receipt: Receipt) -> dict[str, Any] | None:
+    """Nothing is said but whether reasoning is to be seen: the sender's model reasons anyway."""
+    if not reasoning.show:
+        return None
+    forced = request.tool_choice is not None and request.tool_choice.mode == "required"
+    if is_adaptive(request.model) and not forced:
+        return {"type": "adaptive", "display": _DISPLAYS[True]}
+    why = "it cannot while a tool call is forced" if forced else "it thinks only when it is told how much"
+    receipt.note("reasoning.show", "visible reasoning", f"the model does not think here: {why}")
+    return None
 
 
 def _fits(came_as: str, reasoning: Reasoning) -> bool:
@@ -84,7 +105,7 @@ def _as_it_came(reasoning: Reasoning) -> dict[str, Any] | None:
     wire: dict[str, Any] = {"type": _TYPES[reasoning.mode]}
     if reasoning.budget_tokens is not None:
         wire["budget_tokens"] = reasoning.budget_tokens
-    if reasoning.show is not None:
+    if reasoning.show is not None and not (reasoning.show and "$shown" in native_of(reasoning, NAME)):
         wire["display"] = _DISPLAYS[reasoning.show]
     return with_kept(wire, reasoning)
 
@@ -115,12 +136,15 @@ def encode_config(request: Request, receipt: Receipt) -> dict[str, Any] | None:
             config["effort"] = reasoning.effort
         elif reasoning.effort != "none":
             receipt.note("reasoning.effort", reasoning.effort, "this model thinks within a budget instead")
-    if wanted is not None and wanted.kind == "json_schema":
-        config["format"] = with_kept({"type": "json_schema", "schema": wanted.schema}, wanted)
+    if wanted is not None and wanted.kind == "json_schema" and wanted.schema is not None:
+        schema = wanted.schema
+        if "$own" not in native_of(wanted, NAME):
+            schema = reduced_schema(schema, "response_format.schema", receipt)
+        config["format"] = with_kept({"type": "json_schema", "schema": schema}, wanted)
         for name in ("name", "description", "strict"):
             if getattr(wanted, name) is not None:
                 receipt.note(f"response_format.{name}", name, "Messages has the schema alone")
-    elif wanted is not None and wanted.kind == "json":
+    elif wanted is not None and wanted.kind != "text":
         receipt.loss("response_format", "JSON without a schema", "Messages has JSON output with a schema only")
-    rest = native_of(request, NAME).get("output_config")
+    rest = note(native_of(request, NAME), "output_config", dict)
     return {**config, **{key: value for key, value in rest.items() if key not in config}} if rest else config or None

@@ -15,7 +15,9 @@ from toolglot.dialects.anthropic.blocks import NO_INPUT, encode_blocks, take_con
 from toolglot.dialects.anthropic.models import DEFAULT_MAX_TOKENS
 from toolglot.dialects.anthropic.native import (
     NAME,
+    is_missing,
     missing,
+    note,
     take_cache,
     take_empty,
     with_kept,
@@ -35,6 +37,8 @@ _TIER_NAMES = {tier: name for name, tier in _TIERS.items()}
 
 _ROLES = {"tool": "user", "function": "user", "developer": "system"}
 _SYSTEM_ROLES = ("system", "developer")
+
+_LEAST_TOP_P = 0.95
 
 # members of `Request` that have no place on this wire
 _ELSEWHERE = ("seed", "presence_penalty", "frequency_penalty", "candidates", "verbosity", "metadata")
@@ -87,9 +91,9 @@ def decode_request(data: bytes) -> Request:
     config = body.object("output_config") or Reader({})
     metadata = body.object("metadata") or Reader({})
     tool_choice, parallel = decode_choice(body)
-    tier, stream = body.text("service_tier"), body.flag("stream")
+    model, tier, stream = body.text("model") or "", body.text("service_tier"), body.flag("stream")
     fields: dict[str, Any] = {
-        "model": body.text("model") or "",
+        "model": model,
         "tools": decode_tools(body),
         "tool_choice": tool_choice,
         "parallel_tool_calls": parallel,
@@ -99,7 +103,7 @@ def decode_request(data: bytes) -> Request:
         "top_k": body.integer("top_k"),
         "stop": _decode_stop(body),
         "response_format": decode_format(config),
-        "reasoning": decode_reasoning(body, config),
+        "reasoning": decode_reasoning(body, config, model),
         "user": metadata.text("user_id"),
         "service_tier": _TIERS.get(tier, tier) if tier is not None else None,
         "cache": take_cache(body),
@@ -177,7 +181,7 @@ def _count_leading(messages: Sequence[Message]) -> int:
 
 
 def _limit(request: Request, receipt: Receipt) -> int | None:
-    if request.max_output_tokens is not None or "max_tokens" in native_of(request, NAME).get("$missing", ()):
+    if request.max_output_tokens is not None or is_missing(request, "max_tokens"):
         return request.max_output_tokens
     receipt.note("max_output_tokens", "no limit", f"Messages requires one; {DEFAULT_MAX_TOKENS} is sent")
     return DEFAULT_MAX_TOKENS
@@ -197,8 +201,7 @@ def _encode_system(leading: Sequence[Message], receipt: Receipt) -> Any:
 
 
 def _shape(message: Message) -> str | None:
-    shape: str | None = native_of(message, NAME).get("$content")
-    return shape
+    return note(native_of(message, NAME), "$content", str)
 
 
 def _encode_messages(messages: Sequence[Message], start: int, receipt: Receipt) -> list[dict[str, Any]]:
@@ -218,23 +221,23 @@ def _encode_messages(messages: Sequence[Message], start: int, receipt: Receipt) 
 
 def _encode_metadata(request: Request) -> dict[str, Any] | None:
     user = {"user_id": request.user} if request.user is not None else {}
-    rest = native_of(request, NAME).get("metadata") or {}
+    rest = note(native_of(request, NAME), "metadata", dict) or {}
     return {**rest, **user} or None
 
 
 def _encode_tier(request: Request, receipt: Receipt) -> str | None:
-    tier, came_as = request.service_tier, native_of(request, NAME).get("$tier")
+    tier, came_as = request.service_tier, note(native_of(request, NAME), "$tier", str)
     if tier is None:
         return None
     if came_as is not None and _TIERS.get(came_as, came_as) == tier:
-        return str(came_as)
+        return came_as
     if tier not in _TIER_NAMES:
         receipt.loss("service_tier", tier, "Messages has the tiers auto and standard_only")
     return _TIER_NAMES.get(tier)
 
 
 def _encode_sampling(request: Request, thinking: dict[str, Any] | None, receipt: Receipt) -> dict[str, Any]:
-    """Sampling parameters. While it thinks, the API refuses any `top_k` and any temperature but 1."""
+    """Sampling parameters. While it thinks, the API refuses any `top_k`, a temperature but 1, a `top_p` below 0.95."""
     fields = {"temperature": request.temperature, "top_p": request.top_p, "top_k": request.top_k}
     own = request.reasoning is not None and NAME in request.reasoning.native
     if not own and thinking is not None and thinking["type"] != "disabled":
@@ -242,4 +245,7 @@ def _encode_sampling(request: Request, thinking: dict[str, Any] | None, receipt:
             if fields[name] not in (None, 1):
                 receipt.loss(name, str(fields[name]), "the API refuses it while the model thinks")
                 fields[name] = None
+        if request.top_p is not None and request.top_p < _LEAST_TOP_P:
+            receipt.loss("top_p", str(request.top_p), "the API refuses it while the model thinks")
+            fields["top_p"] = None
     return fields

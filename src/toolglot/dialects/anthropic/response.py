@@ -10,7 +10,7 @@ from msgspec.json import Decoder
 
 from toolglot.dialects.anthropic.blocks import NO_INPUT, decode_block, encode_blocks
 from toolglot.dialects.anthropic.errors import is_error, read_error
-from toolglot.dialects.anthropic.native import NAME, with_kept
+from toolglot.dialects.anthropic.native import NAME, is_missing, with_kept
 from toolglot.dialects.anthropic.usage import decode_usage, encode_usage
 from toolglot.errors import DecodeError, UpstreamError
 from toolglot.ir import (
@@ -23,6 +23,7 @@ from toolglot.ir import (
     ToolCall,
     native_of,
     replace,
+    with_native,
 )
 from toolglot.receipt import Receipt
 from toolglot.wire import json
@@ -45,6 +46,8 @@ _STOP_NAMES: dict[StopReason, str] = {
 }
 _ALWAYS = ("id", "type", "role", "model", "stop_reason", "stop_sequence", "usage")
 CUTS: frozenset[StopReason] = frozenset({"length", "context_full"})
+CUT = {"$cut": True}
+"""The note on a call that this API cut, and whose clients know it by the stop reason."""
 
 
 class _Block(Struct):
@@ -77,7 +80,7 @@ def decode_response(data: bytes) -> Response:
     stop = take_stop(body)
     if stop.reason in CUTS and content and isinstance(last := content[-1], ToolCall):
         # The API closes the object of a call that the limit cut; only the stop reason tells.
-        content = (*content[:-1], replace(last, complete=False))
+        content = (*content[:-1], with_native(replace(last, complete=False), NAME, **CUT))
     return Response(
         content=content,
         stop=stop,
@@ -150,7 +153,7 @@ def encode_response(response: Response, request: Request | None, receipt: Receip
     said: dict[str, Any] = {"id": response.id, "model": response.model, "usage": response.usage}
     said |= {"stop_sequence": stop.sequence, "stop_reason": stop.raw or stop.reason != "end"}
     for key in _ALWAYS:  # what an imitator left out, or wrote as null, and what still says nothing
-        if not said.get(key) and (key in notes or key in notes.get("$missing", ())):
+        if not said.get(key) and (key in notes or is_missing(response, key)):
             del wire[key]
     return json.encode(with_kept(wire, response))
 

@@ -19,7 +19,7 @@ from toolglot.dialects.anthropic.blocks import NO_INPUT, decode_block
 from toolglot.dialects.anthropic.citations import decode_citation
 from toolglot.dialects.anthropic.errors import is_error, read_error
 from toolglot.dialects.anthropic.native import NAME
-from toolglot.dialects.anthropic.response import CUTS, message_fields, take_stop, unknown_stop
+from toolglot.dialects.anthropic.response import CUT, CUTS, message_fields, take_stop, unknown_stop
 from toolglot.dialects.anthropic.usage import decode_usage
 from toolglot.errors import ApiError, DecodeError, truncated, unreadable
 from toolglot.events import Close, Delta, Event, Fault, Finish, Open, Start
@@ -54,6 +54,10 @@ class _StartFrame(Struct):
 
 _frames = Decoder(_Frame)
 _starts = Decoder(_StartFrame)
+
+# Imitators leave the type out.
+_DELTAS = frozenset({"text_delta", "input_json_delta", "thinking_delta", "signature_delta", "citations_delta", None})
+_MEMBERS = frozenset({"type", "text", "partial_json", "thinking", "signature", "citation"})
 
 _Kind = Literal["text", "thinking", "call", "whole"]
 
@@ -214,6 +218,7 @@ class AnthropicStreamDecoder:
     def _delta(self, wire: _Frame, payload: bytes) -> None:
         delta = wire.delta
         if delta is None:
+            self._receipt.loss("stream", "content_block_delta", "it has no delta")
             return
         received = self._open.get(self._latest if wire.index is None else wire.index)
         if received is None:
@@ -221,6 +226,8 @@ class AnthropicStreamDecoder:
             if received is None:
                 return
         kind = received.kind
+        if delta.type not in _DELTAS and kind != "whole":  # a block that is not understood may have any
+            self._receipt.loss("stream", f"delta {delta.type}", "it is of a type that is not known")
         if kind == "text":
             text = delta.text
         elif kind == "call":
@@ -231,8 +238,8 @@ class AnthropicStreamDecoder:
             text = delta.thinking if kind == "thinking" else None
         if text:
             self._events.append(Delta(received.index, text))
-        elif text is None:
-            self._rare_delta(received, delta, payload)
+        else:
+            self._rare_delta(received, delta, payload, empty=text is not None)
 
     def _receive_unannounced(self, wire: _Frame, delta: _Delta) -> _Received | None:
         """A delta of a block that never started: its kind tells what the start would have been."""
@@ -245,18 +252,27 @@ class AnthropicStreamDecoder:
         self._latest = self._latest + 1 if wire.index is None else wire.index
         return self._receive(self._latest, block)
 
-    def _rare_delta(self, received: _Received, delta: _Delta, payload: bytes) -> None:
-        if received.kind == "thinking" and delta.signature is not None:
-            received.signature = delta.signature
-            return
+    def _rare_delta(self, received: _Received, delta: _Delta, payload: bytes, empty: bool) -> None:
+        """A delta that is no text: it ends thinking, cites, belongs to a whole block, or says nothing or new things."""
         fields: dict[str, Any] = json.decode_frame(payload)["delta"]
         citation = fields.get("citation")
-        if received.kind == "text" and citation is not None:
+        if received.kind != "whole":
+            self._report_members(fields)
+        if received.kind == "thinking" and delta.signature is not None:
+            received.signature = delta.signature
+        elif empty:
+            return
+        elif received.kind == "text" and citation is not None:
             received.citations.append(decode_citation(Reader(citation, "$.delta.citation")))
         elif isinstance(received.block, Opaque):
             self._grow(received, received.block, fields)
         else:
             self._receipt.loss("stream", f"{delta.type} in {received.kind}", "such a block has no such delta")
+
+    def _report_members(self, fields: dict[str, Any]) -> None:
+        for key, value in fields.items():
+            if key not in _MEMBERS and value not in (None, "", [], {}, False):
+                self._receipt.loss("stream", f"{key} of a delta", "it is a member that is not known")
 
     @staticmethod
     def _grow(received: _Received, block: Opaque, fields: dict[str, Any]) -> None:
@@ -282,7 +298,7 @@ class AnthropicStreamDecoder:
             if received.arguments:
                 self._events.append(Delta(received.index, received.arguments))
             self._release()
-            self._held = Close(index=received.index, complete=complete)
+            self._held = Close(index=received.index, complete=complete, native={} if complete else {NAME: CUT})
         else:
             signed: Native = {NAME: {"signature": received.signature}} if received.signature is not None else {}
             self._events.append(Close(index=received.index, citations=tuple(received.citations), native=signed))
@@ -305,7 +321,7 @@ class AnthropicStreamDecoder:
     def _release(self, complete: bool = True) -> None:
         """The end of a call that was held back."""
         if self._held is not None:
-            self._events.append(self._held if complete else replace(self._held, complete=False))
+            self._events.append(self._held if complete else replace(self._held, complete=False, native={NAME: CUT}))
             self._held = None
 
     def _message_delta(self, wire: _Frame, payload: bytes) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 from toolglot.dialects.anthropic.blocks import is_redacted
 from toolglot.dialects.anthropic.citations import encode_citations
 from toolglot.dialects.anthropic.errors import write_error
-from toolglot.dialects.anthropic.native import NAME, with_kept
+from toolglot.dialects.anthropic.native import NAME, kept_fields, with_kept
 from toolglot.dialects.anthropic.response import encode_stop
 from toolglot.dialects.anthropic.usage import encode_last_usage, encode_usage
 from toolglot.events import Close, Delta, Event, Fault, Finish, Open, Start
@@ -74,7 +74,7 @@ class AnthropicStreamEncoder:
             "stop_reason": None,
             "stop_sequence": None,
             "usage": encode_usage(event.usage) if event.usage else {"input_tokens": 0, "output_tokens": 0},
-            **_plain(own),
+            **kept_fields(own),
         }
         return frame(json.encode({"type": "message_start", "message": message}), b"message_start")
 
@@ -130,8 +130,8 @@ class AnthropicStreamEncoder:
         written = b""
         if isinstance(block, Thinking):
             written = self._end_thinking(block, event)
-        elif isinstance(block, ToolCall) and self._blank:
-            written = self._delta("{}")
+        elif isinstance(block, ToolCall) and self._blank and event.complete:
+            written = self._delta("{}")  # the arguments of a call that was cut are nobody's to make up
         elif isinstance(block, Text):
             written = self._cite(block.citations + event.citations)
         if not self._head:
@@ -160,15 +160,10 @@ class AnthropicStreamEncoder:
 
     def _finish(self, event: Finish) -> bytes:
         own = event.native.get(NAME, {})
-        rest = _plain(own)
+        rest = kept_fields(own)
         delta = encode_stop(event.stop, own, self._refused)
         delta |= {key: rest.pop(key) for key in _IN_DELTA if key in rest}
         beside = {key: value for key, value in rest.items() if key not in self._told}
         usage = encode_last_usage(event.usage, self._output_tokens)
         wire = {"type": "message_delta", "delta": delta, "usage": usage, **beside}
         return frame(json.encode(wire), b"message_delta") + _STOP
-
-
-def _plain(own: dict[str, Any]) -> dict[str, Any]:
-    """What was kept, without the notes on shape."""
-    return {**own.get("$dollar", {}), **{key: value for key, value in own.items() if not key.startswith("$")}}

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, Literal
 
 from toolglot.dialects.anthropic.native import NAME, take_cache, with_kept, write_cache
+from toolglot.dialects.anthropic.schema import reduced_schema
 from toolglot.ir import Opaque, Request, Tool, ToolChoice, native_of
 from toolglot.receipt import Receipt
 from toolglot.wire.reader import Reader, keep
@@ -38,6 +39,7 @@ def _decode_tool(tool: Reader) -> Tool | Opaque:
         "type": kind,
         "deferred": False if deferred is False else None,
         "no_schema": True if fields["parameters"] is None else None,
+        "strict": fields["strict"] or None,
     }
     return Tool(deferred=bool(deferred), native=keep(NAME, tool, **shape), **fields)
 
@@ -63,6 +65,8 @@ def _encode_tool(tool: Tool, where: str, receipt: Receipt) -> dict[str, Any]:
     parameters = tool.parameters
     if parameters is None and not notes.get("$no_schema"):
         parameters = {"type": "object", "properties": {}}
+    if tool.strict and not notes.get("$strict"):
+        parameters = reduced_schema(parameters, f"{where}.parameters", receipt)
     fields = {
         "type": notes.get("$type"),
         "name": tool.name,

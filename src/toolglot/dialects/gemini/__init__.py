@@ -26,6 +26,7 @@ GEMINI = Dialect(
     system_key="systemInstruction",
     history_key="contents",
     can=Capabilities(
+        # `candidateCount` is not among them: of several answers, only one would come back.
         fields=frozenset(
             {
                 "tool_choice",
@@ -37,7 +38,6 @@ GEMINI = Dialect(
                 "presence_penalty",
                 "frequency_penalty",
                 "stop",
-                "candidates",
                 "response_format",
                 "reasoning",
                 "metadata",
@@ -55,6 +55,8 @@ GEMINI = Dialect(
         system="leading",
         roles_alternate=True,
         results_role="user",
+        # "Please ensure that function call turn comes immediately after a user turn or after a function response turn."
+        starts_with_user=True,
         media_in_user=frozenset({"image", "document", "audio", "video"}),
         media_in_result=frozenset({"image", "document", "audio", "video"}),
         media_in_assistant=frozenset({"image", "audio"}),
@@ -67,7 +69,7 @@ GEMINI = Dialect(
         reasoning_budget=True,
         max_stop_sequences=5,
         containers=frozenset(
-            {"candidate", "functionCallingConfig", "generationConfig", "thinkingConfig", "toolConfig"}
+            {"candidate", "content", "functionCallingConfig", "generationConfig", "thinkingConfig", "toolConfig"}
         ),
         cosmetic=frozenset(
             {
@@ -103,5 +105,12 @@ GEMINI = Dialect(
             {"reasoning_off": False},
             "the Pro models always think",
         ),
+        ModelRule(
+            r"gemini-[3-9][^/]*-pro|gemini-3\.[78]-flash(?!-lite)",
+            {"efforts": ("low", "medium", "high")},
+            '"Thinking level MINIMAL is not supported for this model"',
+        ),
+        ModelRule(r"gemini-2\.5-flash", {"max_budget": 24576}, "thinkingBudget is at most 24576"),
+        ModelRule(r"gemini-2\.5-pro", {"max_budget": 32768}, "thinkingBudget is at most 32768"),
     ),
 )

@@ -15,6 +15,7 @@ import msgspec
 from msgspec import Raw, Struct
 
 from toolglot.dialects.gemini.names import NAME
+from toolglot.dialects.gemini.partial import text_so_far
 from toolglot.dialects.gemini.results import read_response, usual_shape, write_response
 from toolglot.ir import (
     Block,
@@ -157,14 +158,17 @@ def _decode_call(part: Reader, arguments: str) -> Block:
     args = call.take("args")
     if not isinstance(args, dict | None):
         raise expected(call.at("args"), "an object", args)
-    if args is not None and not arguments:
+    # Outside a stream nothing continues a piece of a call, so what it says is all there is of it.
+    cut = call.peek("willContinue") is True or (args is None and bool(call.peek("partialArgs")))
+    if args is None:
+        arguments = text_so_far(call.peek("partialArgs")) if cut else ""
+    elif not arguments:
         arguments = json.encode_text(args)
     call_id = filled(call, "id")
     name = call.need_text("name")
-    native = _with_rest(keep(NAME, part), "functionCall", call)
-    if not arguments:
-        native.setdefault(NAME, {})["$args"] = "absent"
-    return ToolCall(id=call_id or "", name=name, arguments=arguments, native=native)
+    notes = {"args": "absent" if args is None else None, "cut": True if cut else None}
+    native = _with_rest(keep(NAME, part, **notes), "functionCall", call)
+    return ToolCall(id=call_id or "", name=name, arguments=arguments, complete=not cut, native=native)
 
 
 def _decode_result(part: Reader, _: str) -> Block:
@@ -260,11 +264,16 @@ def encode_text(block: Text | Thinking | Refusal) -> dict[str, Any]:
     return fields
 
 
-def encode_call(call: ToolCall, args: Raw | dict[str, Any]) -> dict[str, Any]:
+def came_cut(call: ToolCall) -> bool:
+    """Whether this is a cut call of Gemini's own, which goes back as it came."""
+    return not call.complete and "$cut" in native_of(call, NAME)
+
+
+def encode_call(call: ToolCall, args: Raw | dict[str, Any] | None) -> dict[str, Any]:
     """A functionCall part with these arguments."""
     fields: dict[str, Any] = {"id": call.id} if call.id else {}
     fields["name"] = call.name
-    if call.arguments or native_of(call, NAME).get("$args") != "absent":
+    if native_of(call, NAME).get("$args") != "absent" or (call.arguments and not came_cut(call)):
         fields["args"] = args
     return {"functionCall": {**nested_rest(call, "functionCall"), **fields}, **own(call, "functionCall")}
 

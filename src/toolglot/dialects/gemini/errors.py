@@ -12,8 +12,17 @@ from collections.abc import Mapping
 from typing import Any
 
 from toolglot.dialects.gemini.names import NAME
-from toolglot.errors import STATUS, ApiError, DecodeError, ErrorKind, HttpError, kind_of_status
-from toolglot.ir import Native
+from toolglot.errors import (
+    STATUS,
+    ApiError,
+    DecodeError,
+    ErrorKind,
+    HttpError,
+    error_status,
+    header_value,
+    kind_of_status,
+)
+from toolglot.ir import Native, replace
 from toolglot.wire import json
 
 _KINDS: dict[str, ErrorKind] = {
@@ -59,8 +68,10 @@ _STATUSES: dict[ErrorKind, str] = {
 _CODES: dict[ErrorKind, int] = STATUS | {"billing": 429}
 
 _TYPE = "type.googleapis.com/google.rpc."
-_DELAY = re.compile(r"\d{1,9}(?:\.\d{1,9})?s")
-_SECONDS = re.compile(r"\d{1,9}(?:\.\d{1,9})?")
+_SECONDS = re.compile(r"[0-9]{1,9}(?:\.[0-9]{1,9})?")
+_HTTP_DATE = re.compile(r"[A-Z][a-z]{2}, [0-9]{2} [A-Z][a-z]{2} [0-9]{4} [0-9]{2}:[0-9]{2}:[0-9]{2} GMT")
+_LONGEST_WAIT = 86_400
+"""Seconds; no client waits longer."""
 
 
 # Reading
@@ -68,21 +79,25 @@ _SECONDS = re.compile(r"\d{1,9}(?:\.\d{1,9})?")
 
 def decode_error(status: int, headers: Mapping[str, str], body: bytes) -> ApiError:
     names = {name.lower(): value for name, value in headers.items()}
-    after = names.get("retry-after", "")
+    after = names.get("retry-after", "").strip()
     retry_after = float(after) if _SECONDS.fullmatch(after) else None
     try:
-        value = json.decode_frame(body)
+        error = read_error(json.decode_frame(body), status, retry_after)
     except DecodeError:
         text = body.decode("utf-8", "replace").strip()
         message = text[:1000] or f"The server answered with status {status}"
-        return ApiError(kind=kind_of_status(status), status=status, message=message, retry_after=retry_after)
-    return read_error(value, status, retry_after)
+        error = ApiError(kind=kind_of_status(status), status=status, message=message, retry_after=retry_after)
+    return replace(error, retry_after_date=after) if _HTTP_DATE.fullmatch(after) else error
 
 
 def error_in(value: Any) -> Any:
-    """The error in a document, which may be wrapped in a list; None when there is none."""
+    """The error in a document, or in a list of documents; None when there is none."""
     if isinstance(value, list):
-        return next((error for item in value if (error := error_in(item)) is not None), None)
+        return next((error for item in value if (error := _error_of(item)) is not None), None)
+    return _error_of(value)
+
+
+def _error_of(value: Any) -> Any:
     if not isinstance(value, dict):
         return None
     if value.get("error") is None and "message" in value and "candidates" not in value:
@@ -97,7 +112,7 @@ def read_error(value: Any, status: int = 0, retry_after: float | None = None) ->
         text = error if isinstance(error, str) else json.encode_text(value)[:1000]
         return ApiError(kind=kind_of_status(status), status=status, message=text, retry_after=retry_after)
     code = error.get("code")
-    if not status and type(code) is int:
+    if not status and type(code) is int and 400 <= code < 600:
         status = code
     details = error.get("details") if isinstance(error.get("details"), list) else []
     reason = _detail(details, "ErrorInfo", "reason")
@@ -147,7 +162,7 @@ def _field(details: Any) -> str | None:
 
 def _retry_delay(details: Any) -> float | None:
     delay = _detail(details, "RetryInfo", "retryDelay") or ""
-    return float(delay[:-1]) if _DELAY.fullmatch(delay) else None
+    return float(delay[:-1]) if delay.endswith("s") and _SECONDS.fullmatch(delay[:-1]) else None
 
 
 # Writing
@@ -156,8 +171,10 @@ def _retry_delay(details: Any) -> float | None:
 def encode_error(error: ApiError) -> HttpError:
     document = write_error(error)
     headers = {"content-type": "application/json; charset=UTF-8"}
-    if error.retry_after is not None:
-        headers["retry-after"] = str(math.ceil(error.retry_after))
+    if (seconds := _wait(error)) is not None:
+        headers["retry-after"] = str(seconds)
+    elif (date := header_value(error.retry_after_date)) is not None:
+        headers["retry-after"] = date
     return HttpError(document["error"]["code"], headers, json.encode(document))
 
 
@@ -165,7 +182,7 @@ def write_error(error: ApiError) -> dict[str, Any]:
     """The error document. `error` is its first member and `code` is whole: the Python SDK overlooks it otherwise."""
     own = error.native.get(NAME, {})
     name = own.get("status")
-    code = error.status if own and 400 <= error.status < 600 else _CODES[error.kind]
+    code = error_status(error) if own and error.status else _CODES[error.kind]
     fields: dict[str, Any] = {
         "code": code,
         "message": error.message,
@@ -185,7 +202,12 @@ def _details(error: ApiError) -> list[dict[str, Any]]:
     if error.param is not None:
         violation = {"field": error.param, "description": error.message}
         details.append({"@type": _TYPE + "BadRequest", "fieldViolations": [violation]})
-    if error.retry_after is not None:
-        seconds = f"{error.retry_after:.3f}".rstrip("0").rstrip(".")
+    if (seconds := _wait(error)) is not None:
         details.append({"@type": _TYPE + "RetryInfo", "retryDelay": f"{seconds}s"})
     return details
+
+
+def _wait(error: ApiError) -> int | None:
+    """Whole seconds to wait, as HTTP has them; None when nobody told."""
+    wait = error.retry_after
+    return math.ceil(min(wait, _LONGEST_WAIT)) if wait is not None and wait >= 0 else None

@@ -33,9 +33,13 @@ def normalize(value: Any, shape: Shape, where: str = "$") -> Any:
     """The same JSON with every name that `shape` knows in camelCase; lists are followed into their items.
 
     Raises:
-        DecodeError: a member stands there in both spellings, or begins with `$`, which no member of this API does.
+        DecodeError: a member stands there in both spellings, or begins with `$`, which no member of this API does;
+            or a list stands directly in a list, which no member of this API holds.
     """
     if type(value) is list:
+        for index, item in enumerate(value):
+            if type(item) is list:
+                raise DecodeError(f"{where}[{index}]", "expected an object, got an array")
         return [normalize(item, shape, f"{where}[{index}]") for index, item in enumerate(value)]
     if type(value) is not dict:
         return value

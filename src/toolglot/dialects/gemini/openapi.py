@@ -15,7 +15,8 @@ _MAX_DEPTH = 120
 
 _TYPES = {name.upper(): name for name in ("string", "number", "integer", "boolean", "array", "object", "null")}
 
-# Proto-JSON writes 64-bit integers as strings.
+# Proto-JSON writes 64-bit integers as strings; a longer string is no such number.
+_MAX_DIGITS = 18
 _COUNTS = frozenset({"minItems", "maxItems", "minLength", "maxLength", "minProperties", "maxProperties"})
 
 _SPELLING = {
@@ -64,7 +65,7 @@ def _keyword(key: str, value: Any, inner: Callable[[Any], Any]) -> tuple[str, An
         return "$ref", value.replace("#/defs/", "#/$defs/")
     if key == "defs" and isinstance(value, dict):
         return "$defs", {name: inner(item) for name, item in value.items()}
-    if key in _COUNTS and isinstance(value, str) and value.isascii() and value.isdigit():
+    if key in _COUNTS and isinstance(value, str) and value.isascii() and value.isdigit() and len(value) <= _MAX_DIGITS:
         return key, int(value)
     if key in _ONE:
         return key, inner(value)

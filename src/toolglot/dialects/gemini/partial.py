@@ -4,6 +4,10 @@ Vertex streams the arguments of a call as `partialArgs`: `{"jsonPath": "$.items[
 "willContinue": true}`. The model writes its JSON from front to back, so the pieces come in the order of the text, and
 each can be written out at once: strings grow piece by piece, and an object or array closes when a path leaves it.
 A path that goes back into what is closed cannot be written any more; it is refused rather than guessed.
+
+A string ends with a piece that does not say `willContinue`, often an empty one, and a call with a part that does not:
+`"functionCall": {}`. Whatever is open when there are no more pieces was cut, and is left as it is: closing it would
+make a whole call of half a command.
 """
 
 from __future__ import annotations
@@ -16,6 +20,11 @@ from toolglot.wire import json
 from toolglot.wire.reader import Reader
 
 Step = str | int
+
+MAX_OPEN_CALLS = 10_000
+MAX_HELD_NAMES = 32 * 1024 * 1024
+"""Bytes, roughly, of the member names that are remembered for all open calls."""
+_COST_OF_A_NAME = 64
 
 _STEP = re.compile(
     r"""\.(?P<name>[^.\[\]'"]+)|\[(?P<index>\d{1,9})\]|\[(?P<quote>['"])(?P<quoted>(?:(?!(?P=quote))[^\\]|\\.)*)(?P=quote)\]"""
@@ -41,12 +50,14 @@ def parse_path(path: str, where: str) -> tuple[Step, ...]:
 class ArgumentWriter:
     """The text of one call's arguments, as far as it is known."""
 
-    __slots__ = ("_in_string", "_path", "_seen", "text_began")
+    __slots__ = ("_path", "_seen", "_sizes", "held", "in_string", "text_began")
 
     def __init__(self) -> None:
         self._path: tuple[Step, ...] = ()  # the last value written; its parents are open
         self._seen: list[set[str]] = []  # the names used in each open parent
-        self._in_string = False
+        self._sizes: list[int] = []  # what those names take up
+        self.held = 0  # the sum of that
+        self.in_string = False
         self.text_began = False
 
     def add(self, piece: Reader) -> str:
@@ -54,29 +65,29 @@ class ArgumentWriter:
         where = piece.at("jsonPath")
         path = parse_path(piece.need_text("jsonPath"), where)
         fragment = piece.text("stringValue")
-        if path == self._path and self._in_string:
+        if path == self._path and self.in_string:
             if fragment is None:
                 raise DecodeError(where, "a string goes on as something else")
             text = _inside(fragment)
         else:
             text = self._move(path, where) + (_scalar(piece) if fragment is None else '"' + _inside(fragment))
-            self._in_string = fragment is not None
-        if self._in_string and piece.flag("willContinue") is not True:
-            self._in_string = False
+            self.in_string = fragment is not None
+        if self.in_string and piece.flag("willContinue") is not True:
+            self.in_string = False
             text += '"'
         return text
 
     def end(self) -> str:
-        """The text that closes everything that is open."""
+        """The text that closes every object and array that is open. A string that is open was cut; do not ask then."""
         if not self.text_began:
             return ""
-        text = ('"' if self._in_string else "") + "".join(_closer(step) for step in reversed(self._path))
-        self._path, self._in_string = (), False
+        text = "".join(_closer(step) for step in reversed(self._path))
+        self._path = ()
         return text
 
     def _move(self, path: tuple[Step, ...], where: str) -> str:
         """From the last value to the place of the next: close, separate, open."""
-        pieces = ['"'] if self._in_string else []
+        pieces = ['"'] if self.in_string else []
         if not self.text_began:
             self.text_began = True
             return "".join(pieces) + self._descend(path, 0, first=True)
@@ -84,7 +95,8 @@ class ArgumentWriter:
         while common < min(len(path), len(self._path)) - 1 and path[common] == self._path[common]:
             common += 1
         pieces += [_closer(step) for step in reversed(self._path[common + 1 :])]
-        del self._seen[common + 1 :]
+        self.held -= sum(self._sizes[common + 1 :])
+        del self._seen[common + 1 :], self._sizes[common + 1 :]
         self._check(path[common], self._path[common], common, where)
         pieces.append(",")
         return "".join(pieces) + self._descend(path, common, first=False)
@@ -106,8 +118,11 @@ class ArgumentWriter:
                     raise DecodeError("$", "the first items of an array are missing")
                 pieces.append("[" if isinstance(step, int) else "{")
                 self._seen.append(set())
+                self._sizes.append(0)
             if isinstance(step, str):
                 self._seen[depth].add(step)
+                self._sizes[depth] += len(step) + _COST_OF_A_NAME
+                self.held += len(step) + _COST_OF_A_NAME
                 pieces.append(json.encode_text(step) + ":")
         self._path = path
         return "".join(pieces)
@@ -144,13 +159,59 @@ class OpenCall:
         self.writer = ArgumentWriter()
 
 
-def continued(calls: list[OpenCall], call_id: str, name: str, *, whole: bool) -> OpenCall | None:
-    """The open call that a piece belongs to: by its id, else the latest one. None when the piece begins a new call."""
-    if not calls:
-        return None
-    if call_id:
-        same = next((call for call in calls if call.id == call_id), None)
-        if same is not None or name:
-            return same
-    last = calls[-1]
-    return last if not name or (name == last.name and not whole and not call_id) else None
+class OpenCalls:
+    """The calls that are open, in the order in which they began."""
+
+    __slots__ = ("_by_id", "_calls", "_held")
+
+    def __init__(self) -> None:
+        self._calls: dict[int, OpenCall] = {}  # by the index of their block
+        self._by_id: dict[str, OpenCall] = {}
+        self._held = 0
+
+    def all(self) -> list[OpenCall]:
+        return list(self._calls.values())
+
+    def last(self) -> OpenCall | None:
+        return next(reversed(self._calls.values()), None)
+
+    def add(self, call: OpenCall) -> None:
+        if len(self._calls) >= MAX_OPEN_CALLS:
+            raise DecodeError("$", f"more than {MAX_OPEN_CALLS} calls are open at once")
+        self._calls[call.index] = call
+        if call.id:
+            self._by_id[call.id] = call
+
+    def remove(self, call: OpenCall) -> None:
+        del self._calls[call.index]
+        self._by_id.pop(call.id, None)
+        self._held -= call.writer.held
+
+    def continued(self, call_id: str, name: str, *, whole: bool) -> OpenCall | None:
+        """The open call that a piece belongs to: by its id, else the latest. None when the piece begins a new call."""
+        if call_id in self._by_id:
+            return self._by_id[call_id]
+        last = self.last()
+        if last is None or (call_id and (name or last.id)):
+            return None
+        return last if not name or (name == last.name and not whole) else None
+
+    def write(self, call: OpenCall, pieces: list[Reader]) -> str:
+        """The text that these pieces add to a call."""
+        before = call.writer.held
+        text = "".join([call.writer.add(piece) for piece in pieces])
+        self._held += call.writer.held - before
+        if self._held > MAX_HELD_NAMES:
+            raise DecodeError("$", "the open calls have more members than can be remembered")
+        return text
+
+
+def text_so_far(pieces: Any) -> str:
+    """What the pieces of one part say when no more will come; where they make no sense, the pieces themselves."""
+    if not isinstance(pieces, list):
+        return "" if pieces is None else json.encode_text(pieces)
+    writer = ArgumentWriter()
+    try:
+        return "".join([writer.add(Reader(dict(piece) if isinstance(piece, dict) else piece)) for piece in pieces])
+    except DecodeError:
+        return json.encode_text(pieces)

@@ -12,6 +12,7 @@ from urllib.parse import quote
 
 from toolglot.dialects.gemini.blocks import (
     Arguments,
+    came_cut,
     decode_part,
     decode_parts,
     encode_call,
@@ -38,6 +39,8 @@ from toolglot.ir import (
     ToolCall,
     ToolResult,
     native_of,
+    replace,
+    with_native,
 )
 from toolglot.receipt import Receipt
 from toolglot.wire import json
@@ -46,9 +49,9 @@ from toolglot.wire.reader import Reader, expected, keep
 _ROLES = {"model": "assistant", "function": "tool", "": "user"}
 """Roles that have another name in the IR; no role at all means the user."""
 
-_TIERS = {"auto": "standard", "default": "standard", "standard_only": "standard"}
-"""Service tiers of other APIs."""
-_OWN_TIERS = frozenset({"standard", "flex", "priority", "unspecified"})
+_TIERS = {"standard": "default", "unspecified": "auto", "flex": "flex", "priority": "priority"}
+"""Service tiers, and what the IR calls them."""
+_WIRE_TIERS = {tier: own for own, tier in _TIERS.items()}
 
 # https://cloud.google.com/resource-manager/docs/labels-overview: lower case, at most 63 characters.
 _LABEL_KEY = re.compile(r"[a-z][a-z0-9_-]{0,62}")
@@ -72,18 +75,19 @@ def decode_request(data: bytes) -> Request:
     arguments = request_arguments(data)
     contents, bare = listed(body, "contents")
     where = body.at("contents")
-    messages = [
-        _decode_content(Reader(item, f"{where}[{index}]"), arguments[index] if index < len(arguments) else ())
-        for index, item in enumerate(contents)
-    ]
+    messages = _with_pieces(
+        [
+            _decode_content(Reader(item, f"{where}[{index}]"), arguments[index] if index < len(arguments) else ())
+            for index, item in enumerate(contents)
+        ]
+    )
     tools, notes = decode_tools(body)
     config = body.object("toolConfig")
     settings = body.object("generationConfig")
     fields = decode_settings(settings) if settings is not None and settings.rest() else {}
     choice = decode_choice(config) if config is not None and config.rest() else None
     labels, notes["labels"] = _decode_labels(body)
-    tier = body.peek("serviceTier")
-    known_tier = isinstance(tier, str) and tier.lower() in _OWN_TIERS
+    tier, notes["tier"] = _decode_tier(body)
     instruction = _decode_instruction(body)
     native = _keep_nested(body, settings, config, fields, choice is not None)
     for name, note in (notes | {"contents": "object" if bare else None}).items():
@@ -95,7 +99,7 @@ def decode_request(data: bytes) -> Request:
         tools=tools,
         tool_choice=choice,
         metadata=labels,
-        service_tier=body.text("serviceTier") if known_tier else None,
+        service_tier=tier,
         native=native,
         **fields,
     )
@@ -111,6 +115,16 @@ def _keep_nested(
     if config is not None and (config.rest() or not has_choice):
         native.setdefault(NAME, {})["toolConfig"] = config.rest()
     return native
+
+
+def _decode_tier(body: Reader) -> tuple[str | None, str | None]:
+    """The service tier, and its own spelling where writing it would give another. Unknown ones stay where they are."""
+    own = body.peek("serviceTier")
+    tier = _TIERS.get(own.lower()) if isinstance(own, str) else None
+    if tier is None:
+        return None, None
+    body.take("serviceTier")
+    return tier, own if tier == "auto" or own != _WIRE_TIERS[tier] else None
 
 
 def _decode_labels(body: Reader) -> tuple[dict[str, str] | None, bool | None]:
@@ -151,6 +165,31 @@ def _decode_content(content: Reader, arguments: Arguments) -> Message:
     blocks, notes = _decode_parts(content, arguments)
     noted = None if role in ("user", "model") else role
     return Message(role=_ROLES.get(role, role), content=blocks, native=keep(NAME, content, role=noted, **notes))
+
+
+def _with_pieces(messages: list[Message]) -> list[Message]:
+    """The messages, with a note on text that may go on in a neighbouring content of the model.
+
+    A chat of the JavaScript SDK keeps every chunk of a streamed answer as a content of its own. Where contents must
+    become one message, such text is joined as it was cut: without anything between.
+    """
+    roles = ["", *(message.role for message in messages), ""]
+    return [
+        _as_pieces(message) if message.role == "assistant" and "assistant" in (roles[at], roles[at + 2]) else message
+        for at, message in enumerate(messages)
+    ]
+
+
+def _as_pieces(message: Message) -> Message:
+    return replace(message, content=tuple(_as_piece(block) for block in message.content))
+
+
+def _as_piece(block: Block) -> Block:
+    # The signature of a text is not demanded back, that of a thought is; anything else beside a text is a boundary.
+    beside = native_of(block, NAME).keys() - {"thought"}
+    if (isinstance(block, Text) and beside <= {"thoughtSignature"}) or (isinstance(block, Thinking) and not beside):
+        return with_native(block, NAME, **{"$piece": True})
+    return block
 
 
 def _decode_parts(content: Reader, arguments: Arguments) -> tuple[tuple[Block, ...], dict[str, Any]]:
@@ -272,7 +311,7 @@ class _Writer:
         if call.namespace is not None:
             self._receipt.loss(where, f"namespace {call.namespace}", "Gemini has no namespaces")
         args = json.object_of(call.arguments)
-        if args is None:
+        if args is None and not came_cut(call):
             self._receipt.loss(where, "arguments", "Gemini wants an object, and these are not one: kept in _raw")
             return encode_call(call, {"_raw": call.arguments})
         return encode_call(call, args)
@@ -318,16 +357,15 @@ def _encode_labels(request: Request, receipt: Receipt) -> dict[str, Any]:
 
 
 def _encode_tier(request: Request, receipt: Receipt) -> dict[str, Any]:
-    tier = request.service_tier
-    if tier is None:
+    tier, own = request.service_tier, native_of(request, NAME).get("$tier")
+    if own is not None and _TIERS[own.lower()] == tier:
+        return {"serviceTier": own}
+    if tier is None or tier == "auto":  # what the API does when it is not told
         return {}
-    if tier.lower() in _OWN_TIERS:
-        return {"serviceTier": tier}
-    if tier in _TIERS:
-        receipt.note("service_tier", f"{tier} -> {_TIERS[tier]}", "Gemini's word for it")
-        return {"serviceTier": _TIERS[tier]}
-    receipt.loss("service_tier", f"service tier {tier}", "Gemini has no such tier")
-    return {}
+    if tier not in _WIRE_TIERS:
+        receipt.loss("service_tier", f"service tier {tier}", "Gemini has no such tier")
+        return {}
+    return {"serviceTier": _WIRE_TIERS[tier]}
 
 
 def _report(request: Request, receipt: Receipt) -> None:

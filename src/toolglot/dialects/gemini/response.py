@@ -8,6 +8,7 @@ from typing import Any
 from toolglot.dialects.gemini.blocks import (
     Arguments,
     broken_call,
+    came_cut,
     decode_parts,
     encode_call,
     encode_media,
@@ -139,7 +140,8 @@ def _decode_candidate(
         }
         if content.rest():
             candidate.rest()["content"] = content.rest()
-    raw, message = candidate.text("finishReason"), candidate.text("finishMessage")
+    raw = candidate.text("finishReason")
+    message = candidate.text("finishMessage") if raw is not None or feedback is None else None
     called = any(isinstance(block, ToolCall) for block in blocks)
     stop = finish(raw, message, called, feedback)
     notes["finish"] = "absent" if raw is None else raw if raw != _encode_finish(stop) else None
@@ -230,7 +232,7 @@ def encode_stop(stop: Stop, noted: str | None = None) -> dict[str, Any]:
     fields = {}
     if noted != "absent":
         fields["finishReason"] = stop.raw if noted is not None and noted == stop.raw else _encode_finish(stop)
-    if stop.detail is not None:
+    if stop.detail is not None and (noted != "absent" or stop.raw is None):
         fields["finishMessage"] = stop.detail
     return fields
 
@@ -258,8 +260,8 @@ def encode_part(block: Block, where: str, receipt: Receipt) -> dict[str, Any] | 
                 return None
             return encode_text(block)
         case ToolCall():
-            args = json.object_of(block.arguments) if block.complete else None
-            if args is None:
+            args = json.object_of(block.arguments) if block.complete or came_cut(block) else None
+            if args is None and not came_cut(block):
                 receipt.loss(where, f"call of {block.name}", "its arguments are not an object: shown as text instead")
                 return {"text": broken_call(block)}
             return encode_call(block, args)

@@ -16,6 +16,7 @@ from toolglot.wire import json
 _MAX_NODES = 4000
 """References are written out, so a small schema can unfold without end; past this many nodes they are cut."""
 _MAX_DEPTH = 60
+_TOO_MUCH = "the schema goes deeper than can be written out"
 _MAX_COUNT = 2**63 - 1
 
 _KEPT = ("title", "propertyOrdering", "example", "default")
@@ -71,6 +72,7 @@ _HINTED = (
 )
 """Keywords without an equivalent that mean something to the reader of a description."""
 
+_INDEX = re.compile(r"[0-9]{1,9}")
 _PROPERTY_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}")
 
 _ANYTHING = ("STRING", "NUMBER", "BOOLEAN")
@@ -95,7 +97,7 @@ class _Reduction:
         if not isinstance(schema, dict):
             return _anything(["nothing is allowed here"] if schema is False else [])
         if depth > _MAX_DEPTH or self._nodes > _MAX_NODES:
-            return self._cut(where, "the schema goes deeper than can be written out")
+            return self._cut(where, _TOO_MUCH)
         hints: list[str] = []
         schema, refs = self._resolve(schema, where, refs, hints)
         schema, refs = self._merge_all(schema, where, refs, hints)
@@ -139,7 +141,7 @@ class _Reduction:
             name = step.replace("~1", "/").replace("~0", "~")
             if isinstance(node, dict):
                 node = node.get(name)
-            elif isinstance(node, list) and name.isascii() and name.isdigit() and int(name) < len(node):
+            elif isinstance(node, list) and _INDEX.fullmatch(name) and int(name) < len(node):
                 node = node[int(name)]
             else:
                 return None
@@ -157,6 +159,10 @@ class _Reduction:
         for member in members:
             if not isinstance(member, dict):
                 continue
+            self._nodes += 1
+            if self._nodes > _MAX_NODES:
+                self._receipt.loss(where, "part of the schema", _TOO_MUCH)
+                break
             resolved, inner = self._resolve(member, where, refs, hints)
             if len(inner) <= _MAX_DEPTH:
                 resolved, inner = self._merge_all(resolved, where, inner, hints)

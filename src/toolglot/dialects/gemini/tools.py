@@ -188,7 +188,12 @@ def decode_choice(config: Reader) -> ToolChoice | None:
             raise expected(f"{calling.at('allowedFunctionNames')}[{index}]", "a string", name)
     choice = ToolChoice(mode=_MODES[raw.upper()], names=tuple(names))
     noted = raw if raw != _usual_mode(choice) else None
-    return ToolChoice(mode=choice.mode, names=choice.names, native=keep(NAME, calling, mode=noted))
+    native = keep(NAME, calling, mode=noted)
+    if noted is not None and raw.upper() == "VALIDATED":
+        # That calls keep to their schema is more than a shape: others must be told that nobody sees to it there.
+        del native[NAME]["$mode"]
+        native[NAME]["mode"] = raw
+    return ToolChoice(mode=choice.mode, names=choice.names, native=native)
 
 
 def encode_choice(choice: ToolChoice, receipt: Receipt) -> dict[str, Any] | None:
@@ -200,7 +205,7 @@ def encode_choice(choice: ToolChoice, receipt: Receipt) -> dict[str, Any] | None
             receipt.loss("tool_choice", "a choice of another API", "Gemini cannot make it")
             return None
         return rest
-    noted = notes.get("$mode")
+    noted = notes["$mode"] if "$mode" in notes else rest.pop("mode", None)
     mode = noted if noted is not None and _MODES[noted.upper()] == choice.mode else _usual_mode(choice)
     fields: dict[str, Any] = {"mode": mode} if mode else {}
     if choice.names:

@@ -45,9 +45,12 @@ OPENAI_CHAT = Dialect(
         name_length=64,
         # The documented limit moved from 40 to 64; the shorter one is safe with every imitator.
         id_length=40,
-        custom_tools=True,
-        schema="any",
-        developer_role=True,
+        # Every server knows these tools and roles; OpenAI's own knows more.
+        custom_tools=False,
+        strict_all_required=True,
+        schema="object",
+        parameters_optional=True,
+        developer_role=False,
         media_in_user=frozenset({"image", "audio", "document"}),
         source_kinds=frozenset({"base64", "url", "file"}),
         thinking="text",
@@ -73,9 +76,10 @@ OPENAI_CHAT = Dialect(
     ),
     models=(
         ModelRule(
-            r"(^|/)(gpt-(?!oss)|chatgpt|o[1-9](-|$))",
-            {"thinking": "none"},
-            "OpenAI's own server has no field for reasoning; its imitators do",
+            r"(^|/)(gpt-(?!oss)|chatgpt|codex-|o[1-9](-|$))",
+            {"thinking": "none", "developer_role": True, "custom_tools": True},
+            "OpenAI's own server has developer messages and custom tools, and no field for reasoning;"
+            " its imitators have it the other way round",
         ),
         ModelRule(
             r"(^|/)gpt-(5\.([4-9]|\d\d)|[6-9]|\d\d)",

@@ -8,6 +8,7 @@ from toolglot.ir import Block, Cache, Citation, Media, Opaque, Refusal, Source, 
 from toolglot.receipt import Receipt
 from toolglot.wire import json
 from toolglot.wire.data_url import parse_data_url, write_data_url
+from toolglot.wire.openai_fields import file_name
 from toolglot.wire.reader import Reader, expected, keep, kept
 
 NAME = "openai_chat"
@@ -86,7 +87,11 @@ def _decode_file(part: Reader) -> Block:
     source = Source("file", file_id or "") if data is None else parse_data_url(data)
     if source.kind == "url":  # bare base64, without the data: prefix that the API asks for
         source = Source("base64", source.data)
-    shape = {"file": file.rest() or None, "file_id": file_id if data is not None else None}
+    shape = {
+        "file": file.rest() or None,
+        "file_id": file_id if data is not None else None,
+        "nameless": _noted(name is None),
+    }
     return Media(kind="document", source=source, name=name, cache=_take_cache(part), native=keep(NAME, part, **shape))
 
 
@@ -149,12 +154,14 @@ def _encode_media(block: Media, where: str, receipt: Receipt) -> dict[str, Any] 
         audio = {"data": source.data, **({"format": name} if source.media_type else {})}
         return {"type": "input_audio", "input_audio": {**audio, **notes.get("$input_audio", {})}, **extra}
     if source.kind in ("base64", "file"):
-        named = {"filename": block.name} if block.name is not None else {}
+        file = block.name
         body: dict[str, Any] = {"file_id": source.data}
         if source.kind == "base64":
+            file = file if file is not None or notes.get("$nameless") else file_name(source.media_type)
             body = {"file_data": write_data_url(source, "application/pdf") if source.media_type else source.data}
             if "$file_id" in notes:
                 body["file_id"] = notes["$file_id"]
+        named = {"filename": file} if file is not None else {}
         return {"type": "file", "file": {**body, **named, **notes.get("$file", {})}, **extra}
     receipt.loss(where, f"{block.kind} by {source.kind}", "Chat Completions cannot refer to it that way")
     return None
@@ -222,8 +229,11 @@ def encode_call(call: ToolCall | Opaque) -> dict[str, Any]:
 
 
 def arguments_text(call: ToolCall) -> str:
-    """The arguments as the wire wants them: JSON text. No arguments are the empty object, unless it came as \"\"."""
-    if call.arguments or call.kind == "custom" or native_of(call, NAME).get("$empty"):
+    """The arguments as the wire wants them: JSON text.
+
+    No arguments are the empty object, unless they came as \"\" or the call was cut before them.
+    """
+    if call.arguments or call.kind == "custom" or not call.complete or native_of(call, NAME).get("$empty"):
         return call.arguments
     return "{}"
 

@@ -14,4 +14,4 @@ def decode_error(status: int, headers: Mapping[str, str], body: bytes) -> ApiErr
 
 
 def encode_error(error: ApiError) -> HttpError:
-    return openai_error.encode_http(error, NAME)
+    return openai_error.encode_http(error)

@@ -37,6 +37,7 @@ from toolglot.ir import (
 )
 from toolglot.receipt import Receipt
 from toolglot.wire import json
+from toolglot.wire.openai_fields import identifier, strictness
 from toolglot.wire.reader import Reader, document, expected, keep, kept
 
 REASONING_FIELDS = ("reasoning_content", "reasoning")
@@ -136,13 +137,14 @@ def _decode_format(body: Reader) -> ResponseFormat | None:
     if kind == "json_schema" and isinstance(inner, dict):
         body.take("response_format")
         schema = Reader(inner, body.at("response_format.json_schema"))
+        strict = schema.flag("strict")
         return ResponseFormat(
             kind="json_schema",
             name=schema.text("name"),
             description=schema.text("description"),
             schema=schema.take("schema"),
-            strict=schema.flag("strict"),
-            native=keep(NAME, schema),
+            strict=bool(strict),  # what is not said is not strict here
+            native=keep(NAME, schema, lax=True if strict is None else None),
         )
     if value == {"type": "json_object"} or value == {"type": "text"}:
         body.take("response_format")
@@ -222,10 +224,10 @@ def request_fields(request: Request, receipt: Receipt) -> dict[str, Any]:
         "frequency_penalty": request.frequency_penalty,
         "n": request.candidates,
         "stop": _encode_stop(request),
-        "response_format": _encode_format(request.response_format),
+        "response_format": _encode_format(request.response_format, receipt),
         "reasoning_effort": effort,
         "verbosity": request.verbosity,
-        notes.get("$user", "user"): request.user,
+        **_encode_user(request, receipt),
         "metadata": request.metadata,
         "service_tier": request.service_tier,
         "stream": True if request.stream else notes.get("$stream"),
@@ -245,19 +247,30 @@ def _encode_stop(request: Request) -> list[str] | str | None:
     return list(request.stop) or None
 
 
-def _encode_format(wanted: ResponseFormat | None) -> dict[str, Any] | None:
+def _encode_user(request: Request, receipt: Receipt) -> dict[str, str]:
+    own, user = native_of(request, NAME).get("$user"), request.user
+    if user is None:
+        return {}
+    return {own: user} if own else {"user": identifier(user, receipt)}
+
+
+def _encode_format(wanted: ResponseFormat | None, receipt: Receipt) -> dict[str, Any] | None:
     if wanted is None:
         return None
     if wanted.kind != "json_schema":
         return {"type": "json_object" if wanted.kind == "json" else "text"}
+    notes = native_of(wanted, NAME)
+    strict = None if notes.get("$lax") else wanted.strict
+    if wanted.strict is None:
+        strict = strictness(wanted.schema, receipt)
     inner = {
         "name": wanted.name or ("response" if NAME not in wanted.native else None),
         "description": wanted.description,
         "schema": wanted.schema,
-        "strict": wanted.strict,
+        "strict": strict,
     }
     present = {key: value for key, value in inner.items() if value is not None}
-    return {"type": "json_schema", "json_schema": {**present, **native_of(wanted, NAME)}}
+    return {"type": "json_schema", "json_schema": {**present, **kept(notes)}}
 
 
 def _encode_message(message: Message, where: str, receipt: Receipt) -> list[dict[str, Any]]:

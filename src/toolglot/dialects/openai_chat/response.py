@@ -14,10 +14,12 @@ from toolglot.dialects.openai_chat.blocks import (
     encode_call,
     is_call,
 )
+from toolglot.dialects.openai_chat.gaps import GAP_WHY, gap_between
 from toolglot.dialects.openai_chat.request import REASONING_FIELDS, is_legacy
 from toolglot.errors import DecodeError, UpstreamError
 from toolglot.ir import (
     Block,
+    Citation,
     Opaque,
     Refusal,
     Request,
@@ -42,6 +44,8 @@ FINISH: dict[str, StopReason] = {
     "function_call": "tool_calls",
     "content_filter": "filtered",
 }
+CUT = frozenset({"length", "filtered"})
+"""The reasons that may leave the last block unfinished."""
 _FINISH_NAMES: dict[StopReason, str] = {
     "end": "stop",
     "stop_sequence": "stop",
@@ -68,8 +72,10 @@ def decode_response(data: bytes) -> Response:
     message = choice.object("message")
     if message is None:
         raise DecodeError(choice.at("message"), "this object is required")
-    content = _decode_message(message)
     finish = choice.text("finish_reason")
+    content = _decode_message(message)
+    if content and FINISH.get(finish or "stop") in CUT:
+        content = (*content[:-1], _cut(content[-1]))
     index = choice.integer("index")
     usage = body.object("usage")
     fields: dict[str, Any] = {
@@ -111,6 +117,14 @@ def _decode_message(message: Reader) -> tuple[Block, ...]:
     if no_calls:  # some servers say it; it stays with the rest
         message.rest()["tool_calls"] = []
     return (*blocks, *calls)
+
+
+def _cut(block: Block) -> Block:
+    """The last block of an answer that was cut: a call is whole only if its arguments are."""
+    if not isinstance(block, ToolCall):
+        return block
+    whole = block.kind == "function" and block.arguments.strip() and json.object_of(block.arguments) is not None
+    return block if whole else replace(block, complete=False)
 
 
 def decode_stop(finish: str | None, content: tuple[Block, ...]) -> Stop:
@@ -190,37 +204,42 @@ def encode_response(response: Response, request: Request | None, receipt: Receip
 
 def _encode_message(response: Response, legacy: bool, receipt: Receipt) -> dict[str, Any]:
     texts: list[str] = []
+    said, apart = "", False  # the latest text, and whether something else has come since
     annotations: list[dict[str, Any]] = []
     refusals: list[str] = []
     calls: list[ToolCall | Opaque] = []
     reasoning: dict[str, list[str]] = {}
-    opaque: list[Any] = []
+    parts: list[Any] = []
+    listed = False
     for index, block in enumerate(response.content):
         where = f"content[{index}]"
+        apart = apart or not isinstance(block, Text)
         if is_call(block):
             calls.append(block)
             continue
         match block:
             case Text(text=text, citations=citations):
+                if apart and (gap := gap_between(said, text)):
+                    receipt.note(where, "text apart from the text before", GAP_WHY)
+                    texts.append(gap)
+                apart, said = apart and not text, text or said
                 texts.append(text)
-                for citation in citations:
-                    if (annotation := encode_annotation(citation)) is not None:
-                        annotations.append(annotation)
-                    else:
-                        receipt.loss(where, "citation", "Chat Completions can cite URLs only")
+                parts.append({"type": "text", "text": text})
+                annotations += _encode_annotations(citations, where, receipt)
             case Thinking(text=text):
                 if text:
                     reasoning.setdefault(native_of(block, NAME).get("$field", REASONING_FIELDS[0]), []).append(text)
             case Refusal(text=text):
                 refusals.append(text)
             case Opaque(dialect=dialect, value=value) if dialect == NAME:
-                opaque.append(value)
+                listed = True
+                parts.append(value)
             case _:
                 receipt.loss(where, type(block).__name__, "a Chat response has no place for it")
     # Parts that only this dialect understands can stand in a list alone; plain text is a string.
     content: Any = "".join(texts) if texts else None
-    if opaque:
-        content = [*({"type": "text", "text": text} for text in texts), *opaque]
+    if listed:
+        content = parts
     message: dict[str, Any] = {"role": "assistant", "content": content}
     if refusals:
         message["refusal"] = "".join(refusals)
@@ -228,6 +247,13 @@ def _encode_message(response: Response, legacy: bool, receipt: Receipt) -> dict[
     if annotations:
         message["annotations"] = annotations
     return message | _encode_calls(calls, legacy, receipt)
+
+
+def _encode_annotations(citations: tuple[Citation, ...], where: str, receipt: Receipt) -> list[dict[str, Any]]:
+    annotations = [encode_annotation(citation) for citation in citations]
+    if None in annotations:
+        receipt.loss(where, "citation", "Chat Completions can cite URLs only")
+    return [annotation for annotation in annotations if annotation is not None]
 
 
 def _encode_calls(calls: list[ToolCall | Opaque], legacy: bool, receipt: Receipt) -> dict[str, Any]:

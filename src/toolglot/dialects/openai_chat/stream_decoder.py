@@ -10,11 +10,9 @@ from __future__ import annotations
 
 from typing import Any
 
-import msgspec
-from msgspec import Struct
-
 from toolglot.dialects.openai_chat.blocks import NAME, decode_annotations
-from toolglot.dialects.openai_chat.response import FINISH, decode_usage
+from toolglot.dialects.openai_chat.response import CUT, FINISH, decode_usage
+from toolglot.dialects.openai_chat.stream_frames import Call, Chunk, DeltaFields, Function, read_chunk
 from toolglot.errors import ApiError, DecodeError, truncated, unreadable
 from toolglot.events import Close, Delta, Event, Fault, Finish, Open, Start
 from toolglot.ir import (
@@ -31,60 +29,21 @@ from toolglot.ir import (
 from toolglot.receipt import Receipt
 from toolglot.wire import json, openai_error
 from toolglot.wire.balance import ObjectScanner
+from toolglot.wire.budget import Budget
 from toolglot.wire.reader import Reader
 from toolglot.wire.sse import SseReader
+from toolglot.wire.surrogates import Halves
 
-
-class _Function(Struct):
-    name: str | None = None
-    arguments: str | dict[str, Any] | None = None
-    input: str | None = None
-
-
-class _Call(Struct):
-    index: int | None = None
-    id: str | None = None
-    function: _Function | None = None
-    custom: _Function | None = None
-
-
-class _Delta(Struct):
-    content: str | list[Any] | None = None
-    reasoning_content: str | None = None
-    reasoning: str | dict[str, Any] | list[Any] | None = None
-    refusal: str | None = None
-    tool_calls: list[_Call] | None = None
-    function_call: _Function | None = None
-    annotations: list[Any] | None = None
-
-
-class _Choice(Struct):
-    index: int = 0
-    delta: _Delta | None = None
-    finish_reason: str | None = None
-    logprobs: Any = None
-
-
-class _Chunk(Struct):
-    id: str | None = None
-    model: str | None = None
-    created: int | float | None = None
-    choices: list[_Choice] | None = None
-    usage: dict[str, Any] | None = None
-    error: Any = None
-    object: str | None = None
-    detail: Any = None
-    type: str | None = None
-
-
-_chunks: msgspec.json.Decoder[_Chunk] = msgspec.json.Decoder(_Chunk)
-_NO_DELTA = _Delta()
+_NO_DELTA = DeltaFields()
+_NO_FUNCTION = Function()
+_UNSCANNED = 256
+"""Pieces of arguments that may wait for a look at whether they are whole."""
 
 
 class _OpenCall:
     """A call that is being received. It opens towards the reader once its name and id are known."""
 
-    __slots__ = ("_scanned", "_scanner", "closed", "id", "index", "kind", "legacy", "name", "pieces")
+    __slots__ = ("_scanner", "_unscanned", "closed", "extra", "held", "id", "index", "kind", "legacy", "name")
 
     def __init__(self, kind: ToolKind, legacy: bool) -> None:
         self.kind = kind
@@ -92,18 +51,23 @@ class _OpenCall:
         self.id = ""
         self.name = ""
         self.index = -1  # not opened yet
-        self.pieces: list[str] = []
+        self.held: list[str] = []  # arguments that came before it was opened
+        self.extra: dict[str, Any] = {}  # fields beside the function that are not told yet
         self.closed = False
         self._scanner = ObjectScanner()
-        self._scanned = 0
+        self._unscanned: list[str] = []
+
+    def add(self, arguments: str) -> None:
+        if self.kind == "function":
+            self._unscanned.append(arguments)
+            if len(self._unscanned) > _UNSCANNED:
+                self.is_whole()
 
     def is_whole(self) -> bool:
         """Are the arguments a whole object, which nothing can continue? Looks only at pieces that came since."""
-        if self.kind == "custom":
-            return False
-        for piece in self.pieces[self._scanned :]:
-            self._scanner.feed(piece)
-        self._scanned = len(self.pieces)
+        if self._unscanned:
+            self._scanner.feed("".join(self._unscanned))
+            self._unscanned.clear()
         return self._scanner.whole
 
 
@@ -116,15 +80,19 @@ class ChatStreamDecoder:
         self._next = 0
         self._text_kind: type[Block] | None = None  # the kind of the open text block
         self._text_index = -1
-        self._citations: tuple[Citation, ...] = ()
+        self._citations: list[Citation] = []
         self._calls: list[_OpenCall] = []
-        self._unclosed: list[_OpenCall] = []
+        self._unclosed: dict[_OpenCall, None] = {}
+        self._grown: dict[_OpenCall, None] = {}  # open calls that may have become whole
         self._opened = 0  # how many of the calls have been opened
         self._by_index: dict[int, _OpenCall] = {}
         self._by_id: dict[str, _OpenCall] = {}
         self._usage: Usage | None = None
         self._finish: str | None = None
         self._refused = False
+        self._in_deltas = False  # a choice has had a `delta`
+        self._budget = Budget()
+        self._halves = Halves()
 
     def feed(self, data: bytes) -> list[Event]:
         if self._ended:
@@ -160,7 +128,7 @@ class ChatStreamDecoder:
         if payload == b"[DONE]":
             self._end() if self._started else self._fault(truncated("it held no response"))
             return
-        chunk = json.typed(payload, _chunks)
+        chunk = self._chunk(payload)
         if chunk.error or chunk.object == "error" or chunk.type == "error" or (chunk.detail and not chunk.choices):
             self._fault(openai_error.read(json.decode_frame(payload), NAME))
             return
@@ -174,16 +142,39 @@ class ChatStreamDecoder:
             if choice.index:
                 self._receipt.loss(f"choices[{choice.index}]", "another candidate", "a stream carries one")
                 continue
-            self._read_delta(choice.delta or _NO_DELTA)
+            if choice.delta is not None:
+                self._in_deltas = True
+                self._read_delta(choice.delta)
+            if choice.message is not None:
+                self._read_message(choice.message)
             if choice.logprobs:
-                self._receipt.loss("choices[0].logprobs", "log probabilities", "no other API has them in a stream")
+                self._receipt.loss("choices[0].logprobs", "log probabilities", "they are not carried over")
             if choice.finish_reason:
                 self._finish = choice.finish_reason
 
-    def _read_delta(self, delta: _Delta) -> None:
+    def _chunk(self, payload: bytes) -> Chunk:
+        try:
+            return read_chunk(payload, self._receipt)
+        except DecodeError:
+            mended = self._halves.mend(payload)
+            if mended is None:
+                raise
+            return read_chunk(mended, self._receipt)
+
+    def _read_message(self, message: DeltaFields) -> None:
+        """Some servers write `message` where `delta` should stand; beside deltas it says all of them once more."""
+        if not self._in_deltas:
+            self._read_delta(message)
+        elif message != _NO_DELTA:
+            self._receipt.note("choices[0].message", "a message", "the deltas have said it")
+
+    def _read_delta(self, delta: DeltaFields) -> None:
         reasoning = delta.reasoning_content or delta.reasoning
-        if isinstance(reasoning, str) and reasoning:
-            self._text(Thinking, reasoning)
+        if reasoning:
+            if isinstance(reasoning, str):
+                self._text(Thinking, reasoning)
+            else:
+                self._receipt.loss("choices[0].delta.reasoning", "reasoning", "it is no text")
         if delta.content:
             if isinstance(delta.content, str):
                 self._text(Text, delta.content)
@@ -194,17 +185,25 @@ class ChatStreamDecoder:
             self._text(Refusal, delta.refusal)
         if delta.annotations:
             citations, others = decode_annotations(delta.annotations)
-            self._citations += citations
+            self._citations.extend(citations)
             if others:
                 self._receipt.loss("choices[0].delta.annotations", "annotations", "they are of an unknown type")
         if delta.tool_calls:
             for call in delta.tool_calls:
-                inner = call.function or call.custom or _Function()
+                inner = call.function or call.custom or _NO_FUNCTION
                 kind: ToolKind = "custom" if call.custom is not None else "function"
-                self._call(self._find(call, inner, kind), call.id, inner)
+                found = self._find(call, inner, kind)
+                if call.extra_content:
+                    self._extend(found, call.extra_content)
+                self._call(found, call.id, inner)
         if delta.function_call is not None:
             legacy = self._calls[-1] if self._calls else self._new_call("function", legacy=True)
             self._call(legacy, None, delta.function_call)
+
+    def _extend(self, call: _OpenCall, extra: Any) -> None:
+        if call.closed:
+            self._receipt.loss("choices[0].delta.tool_calls[].extra_content", "extra_content", "the call had ended")
+        call.extra["extra_content"] = extra
 
     def _parts(self, parts: list[Any]) -> None:
         """Content as a list of parts, as Mistral streams it: texts, and thinking that holds texts."""
@@ -229,7 +228,7 @@ class ChatStreamDecoder:
             self._text_index = self._open(kind(text=""))
         self._events.append(Delta(self._text_index, text))
 
-    def _find(self, delta: _Call, inner: _Function, kind: ToolKind) -> _OpenCall:
+    def _find(self, delta: Call, inner: Function, kind: ToolKind) -> _OpenCall:
         call = self._known(delta)
         if call is None or self._begins_again(call, delta, inner):
             call = self._new_call(kind, legacy=False)
@@ -237,7 +236,7 @@ class ChatStreamDecoder:
                 self._by_index[delta.index] = call
         return call
 
-    def _known(self, delta: _Call) -> _OpenCall | None:
+    def _known(self, delta: Call) -> _OpenCall | None:
         """The call that this delta goes on with, if any."""
         if delta.index is None:
             # Without an index the id decides; without an id it is the latest call's.
@@ -248,20 +247,21 @@ class ChatStreamDecoder:
         return self._by_id.get(delta.id)  # another id at the same index is another call
 
     @staticmethod
-    def _begins_again(call: _OpenCall, delta: _Call, inner: _Function) -> bool:
+    def _begins_again(call: _OpenCall, delta: Call, inner: Function) -> bool:
         """A vendor without ids that gives every call the same index: a name after whole arguments is a new call."""
         return not delta.id and not call.id and bool(inner.name) and bool(inner.arguments) and call.is_whole()
 
     def _new_call(self, kind: ToolKind, legacy: bool) -> _OpenCall:
+        self._budget.block()
         call = _OpenCall(kind, legacy)
         self._close_text()
         self._calls.append(call)
         self._open_ready_calls()
         self._close_whole_calls()
-        self._unclosed.append(call)
+        self._unclosed[call] = None
         return call
 
-    def _call(self, call: _OpenCall, call_id: str | None, inner: _Function) -> None:
+    def _call(self, call: _OpenCall, call_id: str | None, inner: Function) -> None:
         if call_id and not call.id:
             call.id = call_id
             self._by_id[call_id] = call
@@ -275,12 +275,15 @@ class ChatStreamDecoder:
                 if arguments.strip():
                     self._fault(unreadable(DecodeError("$.choices[0].delta.tool_calls", "arguments after their end")))
                 return
-            call.pieces.append(arguments)
-        if call.index >= 0:
+            call.add(arguments)
+        if call.index < 0:
             if arguments:
-                self._events.append(Delta(call.index, arguments))
-        else:
+                self._budget.hold(len(arguments))
+                call.held.append(arguments)
             self._open_ready_calls()
+        elif arguments:
+            self._grown[call] = None
+            self._events.append(Delta(call.index, arguments))
 
     def _open_ready_calls(self, text_follows: bool = False) -> None:
         """Open what is ready, in the order in which the calls began.
@@ -291,16 +294,21 @@ class ChatStreamDecoder:
         while self._opened < len(self._calls):
             call = self._calls[self._opened]
             is_last = self._opened == len(self._calls) - 1 and not text_follows
-            if not call.name or (is_last and not (call.pieces and (call.id or call.legacy))):
+            if not call.name or (is_last and not (call.held and (call.id or call.legacy))):
                 return
             self._open_call(call)
 
     def _open_call(self, call: _OpenCall) -> None:
         self._opened += 1
-        native = {NAME: {"$legacy": True}} if call.legacy else {}
+        fields = {**call.extra, **({"$legacy": True} if call.legacy else {})}
+        native = {NAME: fields} if fields else {}
+        call.extra = {}
         call.index = self._open(ToolCall(id=call.id, name=call.name, kind=call.kind, native=native))
-        if text := "".join(call.pieces):
+        if text := "".join(call.held):
             self._events.append(Delta(call.index, text))
+        self._budget.release(len(text))
+        call.held.clear()
+        self._grown[call] = None
 
     def _open(self, block: Block) -> int:
         index = self._next
@@ -310,23 +318,24 @@ class ChatStreamDecoder:
 
     def _close_text(self) -> None:
         if self._text_kind is not None:
-            citations = self._citations if self._text_kind is Text else ()
-            self._events.append(Close(index=self._text_index, citations=citations))
-            if citations:
-                self._citations = ()
+            citations: list[Citation] = []
+            if self._text_kind is Text and self._citations:
+                citations, self._citations = self._citations, []
+            self._events.append(Close(index=self._text_index, citations=tuple(citations)))
             self._text_kind = None
 
     def _close_whole_calls(self) -> None:
         """Close what can be closed before another block opens."""
-        for call in self._unclosed:
-            if call.index >= 0 and call.is_whole():
-                self._close_call(call)
-        self._unclosed = [call for call in self._unclosed if not call.closed]
+        for call in self._grown:
+            if call.is_whole():
+                self._close_call(call, complete=True)
+                del self._unclosed[call]
+        self._grown.clear()
 
-    def _close_call(self, call: _OpenCall) -> None:
+    def _close_call(self, call: _OpenCall, *, complete: bool) -> None:
         call.closed = True
-        call.pieces.clear()
-        self._events.append(Close(index=call.index))
+        native = {NAME: call.extra} if call.extra else {}
+        self._events.append(Close(index=call.index, complete=complete, native=native))
 
     def _end(self) -> None:
         self._close_text()
@@ -335,9 +344,14 @@ class ChatStreamDecoder:
                 self._fault(unreadable(DecodeError("$.choices[0].delta.tool_calls", "a call without a name")))
                 return
             self._open_call(call)
+        cut = FINISH.get(self._finish or "stop") in CUT
         for call in self._unclosed:
-            self._close_call(call)
+            # Only the last block can have been cut; whether the others are sound, a pass tells.
+            last = call.index == self._next - 1
+            self._close_call(call, complete=not (cut and last) or call.is_whole())
         self._ended = True
+        if self._halves.held:
+            self._receipt.loss("stream", "half a character", "its other half has not come")
         reason = FINISH.get(self._finish or "stop", "other")
         if reason == "end" and self._refused:
             reason = "refusal"

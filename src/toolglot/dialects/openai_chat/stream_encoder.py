@@ -7,13 +7,15 @@ from __future__ import annotations
 
 from typing import Any
 
-from toolglot.dialects.openai_chat.blocks import NAME, encode_annotation
+from toolglot.dialects.openai_chat.blocks import NAME, encode_annotation, own
+from toolglot.dialects.openai_chat.gaps import GAP_WHY, gap_between
 from toolglot.dialects.openai_chat.request import REASONING_FIELDS, is_legacy
 from toolglot.dialects.openai_chat.response import encode_stop, encode_usage
 from toolglot.events import Close, Delta, Event, Fault, Finish, Open, Start
 from toolglot.ir import Block, Refusal, Request, Text, Thinking, ToolCall, native_of
 from toolglot.receipt import Receipt
 from toolglot.wire import json, openai_error
+from toolglot.wire.reader import kept
 from toolglot.wire.sse import frame
 
 
@@ -31,6 +33,8 @@ class ChatStreamEncoder:
         self._wrote_arguments = False
         self._annotations: list[dict[str, Any]] = []
         self._seen: list[Block] = []
+        self._said = ""  # the latest piece of text
+        self._apart = False  # another block has come since
 
     def keepalive(self) -> bytes:
         return b": keepalive\n\n"
@@ -48,7 +52,7 @@ class ChatStreamEncoder:
             case Finish():
                 return self._finish(event)
             case Fault(error=error):
-                return frame(json.encode({"error": openai_error.write(error, NAME)}))
+                return frame(json.encode({"error": openai_error.write(error)}))
 
     def _start(self, event: Start) -> bytes:
         self._base = {
@@ -67,6 +71,7 @@ class ChatStreamEncoder:
 
     def _opened(self, block: Block) -> bytes:
         self._block = block
+        self._apart = self._apart or (type(block) is not Text and bool(self._said))
         match block:
             case ToolCall():
                 return self._open_call(block)
@@ -93,17 +98,36 @@ class ChatStreamEncoder:
             return self._frame(json.encode({"function_call": {"name": call.name, "arguments": ""}}))
         member, field = ("custom", "input") if call.kind == "custom" else ("function", "arguments")
         self._delta_head = b'{"tool_calls":[{"index":%d,"%b":{"%b":' % (self._calls, member.encode(), field.encode())
-        first = {"index": self._calls, "id": call.id, "type": member, member: {"name": call.name, field: ""}}
+        if call.kind == "custom":
+            self._receipt.note(
+                "content", f"custom call {call.name}", "the accumulators of OpenAI's SDKs cannot read it"
+            )
+        extra = own(call)
+        inner = {"name": call.name, field: "", **extra.pop(member, {})}
+        first = {"index": self._calls, "id": call.id, "type": member, member: inner, **extra}
         return self._frame(json.encode({"tool_calls": [first]}))
 
     def _delta(self, text: str) -> bytes:
         block = self._block
+        if type(block) is Text:
+            if self._apart:
+                return self._after_gap(text)
+            self._said = text
         if type(block) is not ToolCall:
             return self._head + self._delta_head + json.encode(text) + b"}" + self._tail
         self._wrote_arguments = True
         if self._legacy:
             return b"" if self._calls else self._frame(self._delta_head + json.encode(text) + b"}}")
         return self._head + self._delta_head + json.encode(text) + b"}}]}" + self._tail
+
+    def _after_gap(self, text: str) -> bytes:
+        """The first words behind another block."""
+        self._apart = False
+        gap = gap_between(self._said, text)
+        if not gap:
+            return self._delta(text)
+        self._receipt.note("content", "text apart from the text before", GAP_WHY)
+        return self._delta(gap) + self._delta(text)
 
     def _closed(self, event: Close) -> bytes:
         block, self._block = self._block, None
@@ -112,12 +136,16 @@ class ChatStreamEncoder:
                 self._annotations.append(annotation)
             else:
                 self._receipt.loss("content", "citation", "Chat Completions can cite URLs only")
-        if isinstance(block, ToolCall) and block.kind == "function" and not self._wrote_arguments:
+        if not isinstance(block, ToolCall):
+            return b""
+        written = b""
+        if block.kind == "function" and not self._wrote_arguments and event.complete:
             self._block = block
             written = self._delta("{}")
             self._block = None
-            return written
-        return b""
+        if (extra := kept(event.native.get(NAME, {}))) and not self._legacy:
+            written += self._frame(json.encode({"tool_calls": [{"index": self._calls, **extra}]}))
+        return written
 
     def _finish(self, event: Finish) -> bytes:
         written = b""

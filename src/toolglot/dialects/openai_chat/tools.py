@@ -170,13 +170,12 @@ def encode_choice(request: Request, receipt: Receipt) -> dict[str, Any]:
     # The wire form that came is written again only while it still says the same.
     if "$choice" in own and _decode_choice(own["$choice"], "").names == choice.names:
         return {"tool_choice": own["$choice"]}
-    named = [_named(request, name) for name in choice.names]
+    custom = {tool.name for tool in request.tools if isinstance(tool, Tool) and tool.kind == "custom"}
+    named = [_named("custom" if name in custom else "function", name) for name in choice.names]
     if choice.mode == "required" and len(named) == 1:
         return {"tool_choice": named[0]}
     return {"tool_choice": {"type": "allowed_tools", "allowed_tools": {"mode": choice.mode, "tools": named}}}
 
 
-def _named(request: Request, name: str) -> dict[str, Any]:
-    custom = any(isinstance(tool, Tool) and tool.name == name and tool.kind == "custom" for tool in request.tools)
-    kind = "custom" if custom else "function"
+def _named(kind: str, name: str) -> dict[str, Any]:
     return {"type": kind, kind: {"name": name}}

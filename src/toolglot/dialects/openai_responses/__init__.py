@@ -30,7 +30,9 @@ CAPABILITIES = Capabilities(
     custom_tools=True,
     namespaces=True,
     deferred_tools=True,
-    schema="any",
+    strict_all_required=True,
+    schema="object",
+    parameters_optional=True,
     arguments="text",
     system="anywhere",
     developer_role=True,
@@ -51,6 +53,7 @@ CAPABILITIES = Capabilities(
     cosmetic=frozenset(
         {
             "additional_tools",
+            "billing",
             "client_metadata",
             "completed_at",
             "content",

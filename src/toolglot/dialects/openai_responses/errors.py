@@ -62,7 +62,7 @@ def decode_error(status: int, headers: Mapping[str, str], body: bytes) -> ApiErr
 
 
 def encode_error(error: ApiError) -> HttpError:
-    return openai_error.encode_http(error, NAME)
+    return openai_error.encode_http(error)
 
 
 def decode_failure(value: Any) -> ApiError:

@@ -157,8 +157,11 @@ def grouped(blocks: Iterable[tuple[Block, str]], *, join: bool) -> Iterator[Grou
         yield group
 
 
-def encode_message(message: Message, where: str, receipt: Receipt) -> list[dict[str, Any]]:
-    """The items of one message. A message that came from this API is one item; others may be several, in order."""
+def encode_message(message: Message, where: str, receipt: Receipt, *, foreign: bool = False) -> list[dict[str, Any]]:
+    """The items of one message. A message that came from this API is one item; others may be several, in order.
+
+    `foreign`: another dialect's client sends it.
+    """
     paths = ((block, f"{where}.content[{index}]") for index, block in enumerate(message.content))
     groups = list(grouped(paths, join=True))
     if not groups:
@@ -171,8 +174,13 @@ def encode_message(message: Message, where: str, receipt: Receipt) -> list[dict[
         elif is_part(block):
             items.append(_encode_input_message(message, group, alone=len(groups) == 1, receipt=receipt))
         elif (item := _encode_input_block(block, path, receipt)) is not None:
-            items.append(item)
+            items.append(_without_id(item) if foreign and isinstance(block, Thinking) else item)
     return items
+
+
+def _without_id(item: dict[str, Any]) -> dict[str, Any]:
+    """Reasoning that a client has carried: it is whole in itself, and its id leads to nothing that was stored."""
+    return {key: value for key, value in item.items() if key != "id"}
 
 
 def _is_foreign_speech(message: Message, group: Group) -> bool:

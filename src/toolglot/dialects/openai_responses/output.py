@@ -103,12 +103,16 @@ class ItemIds:
         return f"{prefix}_{self._stem}_{place}"
 
 
-def encode_output(blocks: tuple[Block, ...], ids: ItemIds, receipt: Receipt) -> list[dict[str, Any]]:
+def encode_output(
+    blocks: tuple[Block, ...], ids: ItemIds, receipt: Receipt, *, cut: bool = False
+) -> list[dict[str, Any]]:
+    """All items; `cut`: the last one may have been cut, and a message that was is incomplete."""
     items: list[dict[str, Any]] = []
     paths = ((block, f"content[{index}]") for index, block in enumerate(blocks))
     for group in grouped(paths, join=False):
         item_id = ids.of(wanted_id(group[0][0]), prefix_of(group[0][0]), len(items))
-        if (item := encode_output_item(group, item_id, receipt)) is not None:
+        last = group[-1][0] is blocks[-1]
+        if (item := encode_output_item(group, item_id, receipt, cut=cut and last)) is not None:
             items.append(item)
     return items
 
@@ -130,7 +134,7 @@ def prefix_of(block: Block) -> str:
     return _PREFIXES.get(type(block), "msg")
 
 
-def encode_output_item(group: Group, item_id: str, receipt: Receipt) -> dict[str, Any] | None:
+def encode_output_item(group: Group, item_id: str, receipt: Receipt, *, cut: bool = False) -> dict[str, Any] | None:
     """One item of `output`; None, with a line in the receipt, for what has no item here."""
     block, where = group[0]
     encoder = _OUTPUT.get(type(block))
@@ -142,7 +146,7 @@ def encode_output_item(group: Group, item_id: str, receipt: Receipt) -> dict[str
     if encoder is not None:
         return encoder(block, item_id)
     if is_part(block) and (not isinstance(block, Media) or "$output" in notes_of(block)):
-        return _output_message(group, item_id, receipt)
+        return _output_message(group, item_id, receipt, "incomplete" if cut else "completed")
     if isinstance(block, Media) and block.kind == "image" and block.source.kind == "base64":
         result = block.source.data
         return {"id": item_id, "type": "image_generation_call", "status": "completed", "result": result}
@@ -150,12 +154,12 @@ def encode_output_item(group: Group, item_id: str, receipt: Receipt) -> dict[str
     return None
 
 
-def _output_message(group: Group, item_id: str, receipt: Receipt) -> dict[str, Any]:
+def _output_message(group: Group, item_id: str, receipt: Receipt, status: str) -> dict[str, Any]:
     note = notes_of(group[0][0]).get("$item")
     fields: dict[str, Any] = note if isinstance(note, dict) else {}
     lacking = fields.get("$absent")
     content: list[dict[str, Any]] = []
-    head = {"id": item_id, "type": "message", "status": "completed", "role": "assistant", "content": content}
+    head = {"id": item_id, "type": "message", "status": status, "role": "assistant", "content": content}
     present = {key: value for key, value in head.items() if not isinstance(lacking, list) or key not in lacking}
     for block, where in group:
         if is_empty(block) or (part := encode_part(block, "assistant", where, receipt)) is None:

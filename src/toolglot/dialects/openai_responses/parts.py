@@ -13,6 +13,7 @@ from typing import Any
 from toolglot.ir import Block, Cache, Citation, Media, Node, Opaque, Refusal, Source, Text, native_of
 from toolglot.receipt import Receipt
 from toolglot.wire.data_url import parse_data_url, write_data_url
+from toolglot.wire.openai_fields import file_name
 from toolglot.wire.reader import Reader, expected, keep, kept
 
 NAME = "openai_responses"
@@ -22,8 +23,6 @@ _LIFETIMES = {"30m": 1800, "12h": 43200}
 
 _AUDIO_TYPES = {"wav": "audio/wav", "mp3": "audio/mpeg"}
 _AUDIO_FORMATS = {media_type: name for name, media_type in _AUDIO_TYPES.items()} | {"audio/mp3": "mp3"}
-
-_EXTENSIONS = {"application/pdf": "pdf", "text/plain": "txt", "text/markdown": "md", "text/html": "html"}
 
 
 def own(node: Node | Opaque) -> dict[str, Any]:
@@ -277,16 +276,11 @@ def _file(block: Media) -> dict[str, Any]:
     if source.kind == "base64":
         reference = {"file_data": write_data_url(source, "") if source.media_type else source.data}
         # The API refuses file data without a name.
-        named = {"filename": name} if name is not None else filled(block, filename=_file_name(source.media_type))
+        named = {"filename": name} if name is not None else filled(block, filename=file_name(source.media_type))
     else:
         reference = {"file_id" if source.kind == "file" else "file_url": source.data}
         named = present(filename=name)
     return {"type": "input_file", **named, **reference, **present(detail=block.detail)}
-
-
-def _file_name(media_type: str | None) -> str:
-    known = media_type or "application/pdf"
-    return f"document.{_EXTENSIONS.get(known, known.partition('/')[2])}"
 
 
 def _audio(block: Media) -> dict[str, Any]:

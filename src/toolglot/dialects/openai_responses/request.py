@@ -12,7 +12,6 @@
 
 from __future__ import annotations
 
-from hashlib import sha256
 from typing import Any
 
 from toolglot.dialects.openai_responses.items import decode_input_item, encode_message
@@ -29,10 +28,8 @@ from toolglot.errors import DecodeError
 from toolglot.ir import Message, Reasoning, Request, ResponseFormat, Text, native_of, replace
 from toolglot.receipt import Receipt
 from toolglot.wire import json
+from toolglot.wire.openai_fields import identifier, strictness
 from toolglot.wire.reader import Reader, document, expected, keep
-
-MAX_IDENTIFIER = 64
-"""Characters of a `safety_identifier`."""
 
 # Where one of these is, the conversation lies on the server and `input` may be missing.
 _HOLDS_INPUT = ("previous_response_id", "conversation", "prompt")
@@ -147,17 +144,18 @@ def _decode_format(fields: Reader) -> ResponseFormat:
     kind = fields.need_text("type")
     if kind != "json_schema":
         return ResponseFormat(kind="json" if kind == "json_object" else "text", native=keep(NAME, fields))
+    strict = fields.flag("strict")
     return ResponseFormat(
         kind="json_schema",
         name=fields.text("name"),
         description=fields.text("description"),
         schema=fields.take("schema"),
-        strict=fields.flag("strict"),
-        native=keep(NAME, fields, absent=lacking),
+        strict=bool(strict),  # what is not said is not strict here
+        native=keep(NAME, fields, absent=lacking, lax=True if strict is None else None),
     )
 
 
-def _encode_text(request: Request, rest: Any) -> dict[str, Any] | None:
+def _encode_text(request: Request, rest: Any, receipt: Receipt) -> dict[str, Any] | None:
     wanted = request.response_format
     fields: dict[str, Any] = {}
     if wanted is not None:
@@ -165,13 +163,19 @@ def _encode_text(request: Request, rest: Any) -> dict[str, Any] | None:
         fields["format"] = {
             "type": _FORMAT_NAMES[wanted.kind],
             **(named if wanted.kind == "json_schema" else {}),
-            **present(description=wanted.description, schema=wanted.schema, strict=wanted.strict),
+            **present(description=wanted.description, schema=wanted.schema, strict=_strict(wanted, receipt)),
             **own(wanted),
         }
     fields |= present(verbosity=request.verbosity)
     if isinstance(rest, dict):
         return {**rest, **fields}
     return fields if fields or native_of(request, NAME).get("$text") else None
+
+
+def _strict(wanted: ResponseFormat, receipt: Receipt) -> bool | None:
+    if wanted.kind != "json_schema" or native_of(wanted, NAME).get("$lax"):
+        return None
+    return wanted.strict if wanted.strict is not None else strictness(wanted.schema, receipt)
 
 
 def _decode_metadata(body: Reader) -> dict[str, str] | None:
@@ -204,7 +208,7 @@ def request_fields(request: Request, receipt: Receipt) -> dict[str, Any]:
         temperature=request.temperature,
         top_p=request.top_p,
         reasoning=_encode_reasoning(request.reasoning, receipt),
-        text=_encode_text(request, rest.get("text")),
+        text=_encode_text(request, rest.get("text"), receipt),
         **_encode_user(request, receipt),
         metadata=request.metadata,
         service_tier=request.service_tier,
@@ -220,10 +224,7 @@ def _encode_user(request: Request, receipt: Receipt) -> dict[str, str]:
         return {}
     if isinstance(name, str):
         return {name: user}
-    if len(user) > MAX_IDENTIFIER:
-        receipt.note("user", "hashed", f"an identifier has at most {MAX_IDENTIFIER} characters")
-        user = sha256(user.encode()).hexdigest()
-    return {"safety_identifier": user}
+    return {"safety_identifier": identifier(user, receipt)}
 
 
 def _split_instructions(request: Request) -> tuple[str | None, list[tuple[int, Message]]]:
@@ -249,7 +250,13 @@ def _encode_input(request: Request, messages: list[tuple[int, Message]], receipt
         content = messages[0][1].content
         if len(content) == 1 and isinstance(content[0], Text) and is_plain(content[0]):
             return {"input": content[0].text}
-    items = [item for index, message in messages for item in encode_message(message, f"messages[{index}]", receipt)]
+    # Ids of items mean something to the server that has stored them, which for another dialect's client it has not.
+    foreign = NAME not in request.native
+    items = [
+        item
+        for index, message in messages
+        for item in encode_message(message, f"messages[{index}]", receipt, foreign=foreign)
+    ]
     return {"input": items}
 
 

@@ -6,7 +6,6 @@ the object is filled up to what the official clients' types demand, with the cli
 
 from __future__ import annotations
 
-from copy import deepcopy
 from typing import Any
 
 from msgspec import Raw, Struct
@@ -105,7 +104,7 @@ def decode_response(data: bytes) -> Response:
         UpstreamError: it is one that failed, or an error envelope.
     """
     value = json.decode(data)
-    if openai_error.is_error(value) or (isinstance(value, dict) and value.get("status") == "failed"):
+    if openai_error.is_error(value) or (isinstance(value, dict) and is_no_answer(value)):
         raise UpstreamError(decode_failure(value))
     body = Reader(value)
     if absent(body, "output"):
@@ -128,6 +127,15 @@ def decode_response(data: bytes) -> Response:
         created=envelope.created,
         native=envelope.native,
     )
+
+
+_NO_ANSWER = ("failed", "cancelled", "queued", "in_progress")
+
+
+def is_no_answer(response: dict[str, Any]) -> bool:
+    """Did it fail, or is it not there yet? One in the background is, for the client that asked for that."""
+    status = response.get("status")
+    return status in list(_NO_ANSWER) and (status == "failed" or response.get("background") is not True)
 
 
 def take_output(body: Reader) -> list[Reader]:
@@ -169,8 +177,8 @@ def decode_stop(envelope: Envelope, *, called: bool, refused: bool) -> Stop:
 
 
 def decode_usage(usage: Reader) -> Usage:
-    original = deepcopy(usage.rest())
-    before, after = usage.object("input_tokens_details"), usage.object("output_tokens_details")
+    original = dict(usage.rest())
+    before, after = _details(usage, "input_tokens_details"), _details(usage, "output_tokens_details")
     return Usage(
         input_tokens=usage.integer("input_tokens") or 0,
         output_tokens=usage.integer("output_tokens") or 0,
@@ -181,12 +189,18 @@ def decode_usage(usage: Reader) -> Usage:
     )
 
 
+def _details(usage: Reader, key: str) -> Reader | None:
+    """A copy: the original is written again."""
+    value = usage.peek(key)
+    return Reader(dict(value) if isinstance(value, dict) else value, usage.at(key)) if value is not None else None
+
+
 def encode_usage(usage: Usage | None) -> dict[str, Any] | None:
     if usage is None:
         return None
     original = native_of(usage, NAME).get("$usage")
     # What came is written again only while it still says the same.
-    if isinstance(original, dict) and decode_usage(Reader(deepcopy(original))) == usage:
+    if isinstance(original, dict) and decode_usage(Reader(dict(original))) == usage:
         return original
     return {
         "input_tokens": usage.input_tokens,
@@ -215,9 +229,10 @@ def repeated(request: Request | None) -> dict[str, Any]:
 
 
 def encode_response(response: Response, request: Request | None, receipt: Receipt) -> bytes:
-    output = encode_output(response.content, ItemIds(response.id), receipt)
-    repeats = repeated(request) if is_foreign(response) else {}
     refused = any(isinstance(block, Refusal) for block in response.content)
+    cut = incomplete_reason(response.stop, refused=refused) is not None
+    output = encode_output(response.content, ItemIds(response.id), receipt, cut=cut)
+    repeats = repeated(request) if is_foreign(response) else {}
     return json.encode(finished(response, output, repeats, receipt, refused=refused))
 
 
@@ -268,7 +283,12 @@ def ending(stop: Stop, receipt: Receipt, *, refused: bool) -> dict[str, Any]:
         receipt.loss("stop", "pause", "the Responses API cannot say that a turn is to be sent back to go on")
     if stop.sequence is not None:
         receipt.note("stop.sequence", stop.sequence, "the Responses API does not tell which stop sequence was met")
-    reason = _DETAILS.get("filtered" if stop.reason == "refusal" and not refused else stop.reason)
+    reason = incomplete_reason(stop, refused=refused)
     if reason is None:
         return {"status": "completed", "error": None, "incomplete_details": None}
     return {"status": "incomplete", "error": None, "incomplete_details": {"reason": reason}}
+
+
+def incomplete_reason(stop: Stop, *, refused: bool) -> str | None:
+    """Why the response is incomplete; None when it is not."""
+    return _DETAILS.get("filtered" if stop.reason == "refusal" and not refused else stop.reason)

@@ -16,7 +16,7 @@ from toolglot.dialects.openai_responses.errors import decode_failure
 from toolglot.dialects.openai_responses.items import CALL_FIELDS, decode_call, item_type
 from toolglot.dialects.openai_responses.output import decode_output_item, message_note
 from toolglot.dialects.openai_responses.parts import NAME
-from toolglot.dialects.openai_responses.response import decode_envelope, decode_stop, take_output
+from toolglot.dialects.openai_responses.response import decode_envelope, decode_stop, is_no_answer, take_output
 from toolglot.dialects.openai_responses.stream_state import (
     EMPTY_REFUSAL,
     EMPTY_TEXT,
@@ -37,10 +37,13 @@ from toolglot.receipt import Receipt
 from toolglot.wire import json, openai_error
 from toolglot.wire.reader import Reader
 from toolglot.wire.sse import SseReader
+from toolglot.wire.surrogates import Halves
+
+_NO_ANSWERS = ("response.failed", "response.cancelled")
 
 
 class ResponsesStreamDecoder:
-    __slots__ = ("_all", "_blocks", "_ended", "_items", "_known", "_receipt", "_sse")
+    __slots__ = ("_all", "_blocks", "_ended", "_halves", "_items", "_known", "_receipt", "_sse")
 
     def __init__(self, receipt: Receipt) -> None:
         self._receipt = receipt
@@ -49,6 +52,7 @@ class ResponsesStreamDecoder:
         self._all: list[Item] = []
         self._items: dict[int | str | None, Item] = {}  # by place, or by id where a server tells no place
         self._known: dict[tuple[str, str], Item] = {}  # by item id and by call id
+        self._halves = Halves()
         self._ended = False
 
     def feed(self, data: bytes) -> list[Event]:
@@ -78,13 +82,22 @@ class ResponsesStreamDecoder:
     def _read(self, name: bytes, data: bytes) -> None:
         if self._ended or data == b"[DONE]" or not data.strip():
             return
-        frame = read_frame(data)
+        frame = self._frame(data)
         kind = frame.type or name.decode("utf-8", "replace")
         handler = _HANDLERS.get(kind)
         if handler is not None:
             handler(self, frame)
         elif not kind.startswith(SILENT):
             self._unknown(kind, json.decode_frame(data))
+
+    def _frame(self, data: bytes) -> Frame:
+        try:
+            return read_frame(data)
+        except DecodeError:
+            mended = self._halves.mend(data)
+            if mended is None:
+                raise
+            return read_frame(mended)
 
     def _unknown(self, kind: str, value: Any) -> None:
         if kind in ("error", "response.error") or openai_error.is_error(value):
@@ -101,7 +114,7 @@ class ResponsesStreamDecoder:
 
     def _ending(self, frame: Frame) -> None:
         body = read_object(frame.response, "$.response")
-        if body.peek("status") == "failed" or frame.type == "response.failed":
+        if is_no_answer(body.rest()) or frame.type in _NO_ANSWERS:
             self._fault(decode_failure({**body.rest(), "object": "response"}))
             return
         if frame.type == "response.incomplete" and not isinstance(body.peek("status"), str):
@@ -113,6 +126,8 @@ class ResponsesStreamDecoder:
             self._finish_item(self._match(fields, place), fields)
         for item in self._all:
             self._abandon(item, cut=envelope.status != "completed")
+        if self._halves.held:
+            self._receipt.loss("stream", "half a character", "its other half has not come")
         stop = decode_stop(envelope, called=self._blocks.called, refused=self._blocks.refused)
         self._blocks.events.append(Finish(stop=stop, usage=envelope.usage, native=envelope.native))
         self._ended = True
@@ -133,6 +148,7 @@ class ResponsesStreamDecoder:
 
     def _add(self, fields: Reader, place: int | None) -> Item:
         """Note a new item. Its fields are still to be read: they are copied."""
+        self._blocks.budget.block()
         item = Item(dict(fields.rest()), item_type(fields), len(self._all) if place is None else place)
         self._all.append(item)
         item_id, call_id = fields.peek("id"), fields.peek("call_id")
@@ -243,7 +259,7 @@ class ResponsesStreamDecoder:
         delta = frame.delta
         if type(delta) is str and delta:
             piece = self._part(frame, empty)
-            if piece is not None and piece.open and not piece.settled:
+            if piece is not None and piece.open and piece.whole is None:
                 self._blocks.say(piece, delta)
 
     def _text_done(self, frame: Frame) -> None:
@@ -293,11 +309,11 @@ class ResponsesStreamDecoder:
             item_id = item.fields.get("id")
             named = {"id": item_id} if isinstance(item_id, str) else {}
             piece = self._blocks.open(item, 0, Thinking(native={NAME: {**named, "$text": slot[0]}}))
-        elif item.slots and item.slots[-1] != slot:
+        elif item.slot is not None and item.slot != slot:
             text = f"\n\n{text}"
-        if slot not in item.slots:
-            item.slots.append(slot)
-        if piece.open and not piece.settled:
+        item.slot = slot
+        item.slots.add(slot)
+        if piece.open and piece.whole is None:
             self._blocks.say(piece, text)
 
     # Calls
@@ -323,11 +339,11 @@ class ResponsesStreamDecoder:
         piece = item.pieces.get(0)
         if piece is None:
             if whole:
-                item.held.clear()
-            item.held.append(text)
+                self._blocks.take_held(item)
+            self._blocks.hold(item, text)
         elif whole and piece.open:
             self._blocks.settle(piece, text)
-        elif piece.open and not piece.settled:
+        elif piece.open and piece.whole is None:
             self._blocks.say(piece, text)
 
 

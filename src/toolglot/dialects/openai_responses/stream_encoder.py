@@ -15,7 +15,14 @@ from toolglot.dialects.openai_responses.errors import encode_failure
 from toolglot.dialects.openai_responses.items import arguments_text, notes_of
 from toolglot.dialects.openai_responses.output import ItemIds, encode_output_item, prefix_of, wanted_id
 from toolglot.dialects.openai_responses.parts import NAME, is_part
-from toolglot.dialects.openai_responses.response import NO_ID, finished, repeated, response_head, unfinished
+from toolglot.dialects.openai_responses.response import (
+    NO_ID,
+    finished,
+    incomplete_reason,
+    repeated,
+    response_head,
+    unfinished,
+)
 from toolglot.errors import ApiError
 from toolglot.events import Close, Delta, Event, Fault, Finish, Open, Start, closed, merge_native
 from toolglot.ir import Block, Refusal, Request, Response, Text, Thinking, ToolCall, native_of
@@ -89,6 +96,7 @@ class _Writing:
 
 class ResponsesStreamEncoder:
     __slots__ = (
+        "_closing",
         "_ended",
         "_ids",
         "_output",
@@ -110,6 +118,7 @@ class ResponsesStreamEncoder:
         self._ids = ItemIds("")
         self._output: list[Raw] = []
         self._writing: _Writing | None = None
+        self._closing: tuple[_Writing, Close] | None = None  # a message whose end is not written yet
         self._sequence = 0
         self._refused = False
         self._started = False
@@ -125,15 +134,16 @@ class ResponsesStreamEncoder:
             case Delta(text=text):
                 return self._delta(self._writing, text) if self._writing is not None else b""
             case Open(index=index, block=block):
-                return self._open(block, f"content[{index}]")
+                return self._end_message() + self._open(block, f"content[{index}]")
             case Close():
                 return self._close(event)
             case Start():
                 return self._begin(event)
-            case Finish():
-                return self._finish(event)
+            case Finish(stop=stop):
+                cut = incomplete_reason(stop, refused=self._refused) is not None
+                return self._end_message(cut=cut) + self._finish(event)
             case Fault(error=error):
-                return self._fail(error)
+                return self._end_message() + self._fail(error)
 
     def _event(self, kind: str, **fields: Any) -> bytes:
         data = json.encode({"type": kind, "sequence_number": self._sequence, **fields})
@@ -216,11 +226,26 @@ class ResponsesStreamEncoder:
         writing, self._writing = self._writing, None
         if writing is None:
             return b""
+        if writing.row is not None and is_part(writing.block):
+            # Whether the message is whole or was cut, the next event tells.
+            self._closing = (writing, close)
+            return b""
+        return self._end_item(writing, close)
+
+    def _end_message(self, *, cut: bool = False) -> bytes:
+        """The end of a message that waited for what comes next."""
+        if self._closing is None:
+            return b""
+        (writing, close), self._closing = self._closing, None
+        return self._end_item(writing, close, cut=cut)
+
+    def _end_item(self, writing: _Writing, close: Close, *, cut: bool = False) -> bytes:
         item, before = writing.item, b""
         if writing.row is not None:
             said = "".join(writing.texts)
             block = closed(writing.block, said, close)
-            item = encode_output_item([(block, f"content[{close.index}]")], writing.item_id, self._receipt)
+            group = [(block, f"content[{close.index}]")]
+            item = encode_output_item(group, writing.item_id, self._receipt, cut=cut)
             if item is not None:
                 item["id"] = writing.item_id
                 before = self._end_text(writing, writing.row, block, said, item)

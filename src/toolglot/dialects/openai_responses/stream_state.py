@@ -6,12 +6,15 @@ from typing import Any
 
 from msgspec import Raw, Struct
 from msgspec.json import Decoder
+from msgspec.json import encode as encode_json
 
 from toolglot.dialects.openai_responses.parts import NAME, decode_annotation
+from toolglot.errors import DecodeError
 from toolglot.events import HAS_DELTAS, Close, Delta, Event, Open, Start
 from toolglot.ir import Block, Citation, Refusal, Text, Thinking, ToolCall, replace
 from toolglot.receipt import Receipt
 from toolglot.wire import json
+from toolglot.wire.budget import Budget
 from toolglot.wire.reader import Reader
 
 NOTHING = Raw(b"")
@@ -59,20 +62,22 @@ SILENT = (
 class Piece:
     """A block that is open, or was."""
 
-    __slots__ = ("annotations", "index", "open", "settled", "texts")
+    __slots__ = ("annotations", "call", "index", "open", "sound", "texts", "whole")
 
-    def __init__(self, index: int) -> None:
+    def __init__(self, index: int, call: str | None) -> None:
         self.index = index
+        self.call = call  # of a call, its kind
+        self.sound = True  # what was said is what the end tells
+        self.whole: str | None = None  # the text as the end has told it
         self.texts: list[str] = []
         self.annotations: list[Reader] = []
-        self.settled = False
         self.open = True
 
 
 class Item:
     """An item of the output, and the blocks it has become: one per content part, one (at 0) for anything else."""
 
-    __slots__ = ("done", "fields", "held", "kind", "pieces", "place", "slots")
+    __slots__ = ("done", "fields", "held", "kind", "pieces", "place", "slot", "slots")
 
     def __init__(self, fields: dict[str, Any], kind: str, place: int) -> None:
         self.fields = fields
@@ -80,7 +85,8 @@ class Item:
         self.place = place
         self.pieces: dict[int, Piece] = {}
         self.held: list[str] = []  # arguments of a call whose name is not known yet
-        self.slots: list[tuple[str, int]] = []  # the parts of a reasoning item, in the order they were written
+        self.slots: set[tuple[str, int]] = set()  # the parts of a reasoning item that were written
+        self.slot: tuple[str, int] | None = None  # the latest of them
         self.done = False
 
 
@@ -116,11 +122,12 @@ def text_of(block: Block) -> str:
 class Blocks:
     """The events that come out: blocks are opened, said and closed here, and nowhere else."""
 
-    __slots__ = ("_next", "_receipt", "called", "events", "refused", "started")
+    __slots__ = ("_next", "_receipt", "budget", "called", "events", "refused", "started")
 
     def __init__(self, receipt: Receipt) -> None:
         self._receipt = receipt
         self._next = 0
+        self.budget = Budget()
         self.events: list[Event] = []
         self.started = False
         self.called = False
@@ -137,7 +144,8 @@ class Blocks:
 
     def open(self, item: Item, place: int, block: Block) -> Piece:
         self.start()
-        piece = item.pieces[place] = Piece(self._next)
+        self.budget.block()
+        piece = item.pieces[place] = Piece(self._next, block.kind if isinstance(block, ToolCall) else None)
         self._next += 1
         self.called = self.called or isinstance(block, ToolCall)
         self.refused = self.refused or isinstance(block, Refusal)
@@ -148,10 +156,19 @@ class Blocks:
         item_id = item.fields.get("id")
         native = {NAME: {"id": item_id}} if isinstance(item_id, str) else {}
         piece = self.open(item, 0, replace(call, arguments="", complete=True, native=native))
-        for text in item.held:
+        for text in self.take_held(item):
             self.say(piece, text)
-        item.held.clear()
         return piece
+
+    def hold(self, item: Item, text: str) -> None:
+        """Arguments of a call that cannot be opened yet."""
+        self.budget.hold(len(text))
+        item.held.append(text)
+
+    def take_held(self, item: Item) -> list[str]:
+        held, item.held = item.held, []
+        self.budget.release(sum(map(len, held)))
+        return held
 
     def whole(self, item: Item, place: int, block: Block) -> None:
         """A block that comes all at once."""
@@ -167,20 +184,26 @@ class Blocks:
         self.close(piece, block)
 
     def say(self, piece: Piece, text: str) -> None:
+        self.budget.hold(len(text))
         piece.texts.append(text)
         self.events.append(Delta(piece.index, text))
 
     def settle(self, piece: Piece, text: Any) -> None:
         """The whole text is known: say what the deltas left out."""
-        if piece.settled or not isinstance(text, str) or not text:
+        if not piece.open or not isinstance(text, str) or not text or text == piece.whole:
             return
-        piece.settled = True
         said = "".join(piece.texts)
-        if not text.startswith(said):
-            # Some servers write the arguments anew at the end, with other whitespace. What was said cannot be unsaid.
+        if piece.whole is None and text.startswith(said):
+            if len(text) > len(said):
+                self.say(piece, text[len(said) :])
+        elif piece.call is None or _same_json(said, text):
+            # Some servers write the arguments anew at the end, with other whitespace.
             self._receipt.note("stream", "deltas and their end differ", "the deltas were taken")
-        elif len(text) > len(said):
-            self.say(piece, text[len(said) :])
+        else:
+            # What was said cannot be unsaid, and which of the two is meant, nobody can tell.
+            piece.sound = False
+            self._receipt.loss("stream", "deltas and their end differ", "the call is marked as incomplete")
+        piece.whole = text
 
     def close(self, piece: Piece, block: Block) -> None:
         """The block is whole, and `block` is what it has become."""
@@ -189,19 +212,27 @@ class Blocks:
         piece.open = False
         citations = block.citations if isinstance(block, Text) else ()
         complete = not isinstance(block, ToolCall) or block.complete
-        self.events.append(
-            Close(
-                index=piece.index,
-                citations=citations or _citations(piece),
-                complete=complete,
-                native=block.native,
-            )
-        )
+        citations = citations or _citations(piece)
+        self._closed(piece, Close(index=piece.index, citations=citations, complete=complete, native=block.native))
 
     def abandon(self, piece: Piece, *, complete: bool) -> None:
         """Nothing more will be said of the block."""
         piece.open = False
-        self.events.append(Close(index=piece.index, citations=_citations(piece), complete=complete))
+        self._closed(piece, Close(index=piece.index, citations=_citations(piece), complete=complete))
+
+    def _closed(self, piece: Piece, close: Close) -> None:
+        self.events.append(close if piece.sound else replace(close, complete=False))
+        self.budget.release(sum(map(len, piece.texts)))
+        piece.texts.clear()
+
+
+def _same_json(first: str, second: str) -> bool:
+    """Do two texts say the same, whatever their whitespace and the order of their keys?"""
+    try:
+        values = (json.decode_frame(text.encode()) for text in (first, second))
+        return len({encode_json(value, order="sorted") for value in values}) == 1
+    except (DecodeError, UnicodeEncodeError, RecursionError):
+        return False
 
 
 def _citations(piece: Piece) -> tuple[Citation, ...]:

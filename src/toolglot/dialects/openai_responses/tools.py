@@ -7,7 +7,6 @@ the note `$from_input`, and are not written to `tools`, because their item bring
 
 from __future__ import annotations
 
-from copy import deepcopy
 from typing import Any
 
 from toolglot.dialects.openai_responses.parts import NAME, absent, filled, own, present
@@ -79,7 +78,7 @@ def tools_in_items(items: list[Any], where: str) -> list[Tool]:
     brought: list[Tool] = []
     for index, item in enumerate(items):
         if isinstance(item, dict) and item.get("type") in _BRINGERS and isinstance(item.get("tools"), list):
-            copy = Reader({"tools": deepcopy(item["tools"])}, f"{where}[{index}]")
+            copy = Reader({"tools": _copied(item["tools"])}, f"{where}[{index}]")
             tools = (tool for tool in decode_tools(copy.objects("tools")) if isinstance(tool, Tool))
             found = item["type"] == "tool_search_output"
             brought.extend(
@@ -87,6 +86,15 @@ def tools_in_items(items: list[Any], where: str) -> list[Tool]:
                 for tool in tools
             )
     return brought
+
+
+def _copied(tools: list[Any]) -> list[Any]:
+    """Tools to be read while the originals stay: as deep as reading goes, which is into namespaces, and no deeper."""
+    copies = [dict(tool) if isinstance(tool, dict) else tool for tool in tools]
+    for tool in copies:
+        if isinstance(tool, dict) and isinstance(tool.get("tools"), list):
+            tool["tools"] = [dict(member) if isinstance(member, dict) else member for member in tool["tools"]]
+    return copies
 
 
 def offered(listed: list[Tool | Opaque], brought: list[Tool]) -> tuple[Tool | Opaque, ...]:
@@ -171,20 +179,24 @@ def decode_choice(value: Any, where: str) -> ToolChoice:
     name, mode = fields.get("name"), fields.get("mode")
     if fields.get("type") in _KINDS and isinstance(name, str):
         return ToolChoice(mode="required", names=(name,), native={NAME: {"$choice": value}})
-    names = _allowed_names(fields.get("tools")) if fields.get("type") == "allowed_tools" else ()
+    names, others = _allowed(fields.get("tools")) if fields.get("type") == "allowed_tools" else ((), [])
     if names and mode in ("auto", "required"):
-        return ToolChoice(mode=mode, names=names, native={NAME: {"$choice": value}})
+        # The hosted tools of a subset nobody else has: theirs to lose, while the rest of the subset holds.
+        native = {"$choice": value, **({"tools": others} if others else {})}
+        return ToolChoice(mode=mode, names=names, native={NAME: native})
     return ToolChoice(mode="opaque", native={NAME: {"choice": value}})
 
 
-def _allowed_names(tools: Any) -> tuple[str, ...]:
-    """The names in an allowed subset; none when an entry is not a plain function or custom tool."""
+def _allowed(tools: Any) -> tuple[tuple[str, ...], list[Any]]:
+    """The names of functions and custom tools in an allowed subset, and its other entries."""
     names: list[str] = []
+    others: list[Any] = []
     for tool in tools if isinstance(tools, list) else ():
-        if not isinstance(tool, dict) or tool.get("type") not in _KINDS or not isinstance(tool.get("name"), str):
-            return ()
-        names.append(tool["name"])
-    return tuple(names)
+        if isinstance(tool, dict) and tool.get("type") in _KINDS and isinstance(tool.get("name"), str):
+            names.append(tool["name"])
+        else:
+            others.append(tool)
+    return tuple(names), others
 
 
 def encode_choice(request: Request, receipt: Receipt) -> Any:
@@ -204,12 +216,9 @@ def encode_choice(request: Request, receipt: Receipt) -> Any:
         original = decode_choice(notes["$choice"], "$.tool_choice")
         if (original.mode, original.names) == (choice.mode, choice.names):
             return notes["$choice"]
-    named = [_named(request, name) for name in choice.names]
+    custom = {tool.name for tool in request.tools if isinstance(tool, Tool) and tool.kind == "custom"}
+    named = [{"type": "custom" if name in custom else "function", "name": name} for name in choice.names]
+    named += notes.get("tools", ())
     if choice.mode == "required" and len(named) == 1:
         return named[0]
     return {"type": "allowed_tools", "mode": choice.mode, "tools": named}
-
-
-def _named(request: Request, name: str) -> dict[str, Any]:
-    custom = any(isinstance(tool, Tool) and tool.name == name and tool.kind == "custom" for tool in request.tools)
-    return {"type": "custom" if custom else "function", "name": name}

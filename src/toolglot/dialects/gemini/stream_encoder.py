@@ -1,0 +1,126 @@
+"""Events -> streams of `streamGenerateContent`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from toolglot.dialects.gemini.blocks import own
+from toolglot.dialects.gemini.errors import write_error
+from toolglot.dialects.gemini.names import NAME
+from toolglot.dialects.gemini.response import encode_citations, encode_part, encode_stop, identity
+from toolglot.dialects.gemini.usage import encode_usage
+from toolglot.events import Close, Delta, Event, Fault, Finish, Open, Start, merge_native
+from toolglot.ir import Block, Citation, Refusal, Request, Text, Thinking, ToolCall, replace
+from toolglot.receipt import Receipt
+from toolglot.wire import json
+from toolglot.wire.sse import frame
+
+_HEAD = b'data: {"candidates":[{"content":{"parts":['
+
+
+class GeminiStreamEncoder:
+    """Events to frames: `data: {json}` and an empty line, never anything else.
+
+    The official readers are not SSE parsers: a comment or an `event:` line makes the Python SDK raise and the
+    JavaScript SDK lose everything.
+    """
+
+    def __init__(self, request: Request | None, receipt: Receipt) -> None:
+        self._receipt = receipt
+        self._model = request.model if request is not None else ""
+        self._identity: dict[str, Any] = {}
+        self._tail = b""
+        self._index = 0
+        self._block: Block | None = None
+        self._is_text = False
+        self._after_text = b""
+        self._arguments: list[str] = []
+        self._wrote = False
+        self._citations: list[Citation] = []
+
+    def keepalive(self) -> bytes:
+        return b"\n\n"
+
+    def feed(self, event: Event) -> bytes:
+        match event:
+            case Delta(text=text):
+                return self._delta(text)
+            case Open(index=index, block=block):
+                self._index = index
+                return self._opened(block)
+            case Close():
+                return self._closed(event)
+            case Start():
+                return self._start(event)
+            case Finish():
+                return self._finish(event)
+            case Fault(error=error):
+                return frame(json.encode(write_error(error)))
+
+    def _start(self, event: Start) -> bytes:
+        self._identity = identity(event.model or self._model, event.id, event.created)
+        rest = json.encode(self._identity)[1:-1]
+        self._tail = b'],"role":"model"},"index":0}]' + (b"," + rest if rest else b"") + b"}\n\n"
+        return b""
+
+    def _opened(self, block: Block) -> bytes:
+        self._block, self._wrote, self._arguments = block, False, []
+        self._is_text = isinstance(block, Text | Thinking | Refusal)
+        if isinstance(block, Text | Thinking | Refusal):
+            self._after_text = b',"thought":true}' if isinstance(block, Thinking) else b"}"
+            return self._delta(block.text) if block.text else b""
+        if isinstance(block, ToolCall):
+            return b""
+        return self._part(block)
+
+    def _delta(self, text: str) -> bytes:
+        if self._is_text:
+            self._wrote = True
+            return _HEAD + b'{"text":' + json.encode(text) + self._after_text + self._tail
+        self._arguments.append(text)
+        return b""
+
+    def _part(self, block: Block) -> bytes:
+        part = encode_part(block, f"content[{self._index}]", self._receipt)
+        return _HEAD + json.encode(part) + self._tail if part is not None else b""
+
+    def _closed(self, event: Close) -> bytes:
+        block, self._block = self._block, None
+        self._citations.extend(event.citations)
+        if isinstance(block, ToolCall):
+            arguments = block.arguments + "".join(self._arguments)
+            complete, native = block.complete and event.complete, merge_native(block.native, event.native)
+            return self._part(replace(block, arguments=arguments, complete=complete, native=native))
+        if isinstance(block, Text | Thinking | Refusal):
+            return self._close_text(replace(block, text="", native=merge_native(block.native, event.native)))
+        return b""
+
+    def _close_text(self, block: Text | Thinking | Refusal) -> bytes:
+        """A signature comes last, on a part of the same kind without text, as the API itself sends it."""
+        if own(block).keys() - {"thought"}:
+            return self._part(block)
+        if isinstance(block, Thinking) and not self._wrote:
+            self._receipt.loss(f"content[{self._index}]", "reasoning without text", "only its owner can read it")
+        return b""
+
+    def _finish(self, event: Finish) -> bytes:
+        notes = event.native.get(NAME, {})
+        candidate = dict(notes.get("candidate", {}))
+        beside = candidate.pop("content", None) or {}
+        body: dict[str, Any] = {
+            "candidates": [
+                {
+                    # An empty list of parts would make chat sessions of the Python SDK throw the turn away.
+                    "content": {"parts": [{"text": ""}], "role": "model", **beside},
+                    **encode_stop(event.stop),
+                    **encode_citations(self._citations, self._receipt),
+                    "index": 0,
+                    **candidate,
+                }
+            ],
+            "usageMetadata": encode_usage(event.usage),
+            **self._identity,
+        }
+        rest = {key: value for key, value in notes.items() if not key.startswith("$") and key not in body}
+        rest.pop("candidate", None)
+        return frame(json.encode(body | rest))

@@ -1,0 +1,127 @@
+"""The chunks of a stream: what is read of them, and what is in them besides.
+
+The fields that are known are those of the types below, whether they are read or say nothing. A chunk that has others
+is read a second time, without types: what is strange is told and left out. Plain chunks cost nothing for that.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from toolglot.receipt import Receipt
+from toolglot.wire import json, openai_error
+
+
+class Function(Struct, forbid_unknown_fields=True):
+    name: str | None = None
+    arguments: str | dict[str, Any] | None = None
+    input: str | None = None
+
+
+class Call(Struct, forbid_unknown_fields=True):
+    index: int | None = None
+    id: str | None = None
+    type: Any = None
+    function: Function | None = None
+    custom: Function | None = None
+    extra_content: Any = None  # where Google's server keeps its thought signatures
+
+
+class DeltaFields(Struct, forbid_unknown_fields=True):
+    content: str | list[Any] | None = None
+    role: Any = None
+    reasoning_content: str | None = None
+    reasoning: str | dict[str, Any] | list[Any] | None = None
+    refusal: str | None = None
+    tool_calls: list[Call] | None = None
+    function_call: Function | None = None
+    annotations: list[Any] | None = None
+
+
+class Choice(Struct, forbid_unknown_fields=True):
+    index: int = 0
+    delta: DeltaFields | None = None
+    finish_reason: str | None = None
+    logprobs: Any = None
+    message: DeltaFields | None = None
+
+
+class Chunk(Struct, forbid_unknown_fields=True):
+    id: str | None = None
+    object: str | None = None
+    created: int | float | None = None
+    model: str | None = None
+    choices: list[Choice] | None = None
+    usage: dict[str, Any] | None = None
+    service_tier: Any = None
+    system_fingerprint: Any = None
+    obfuscation: Any = None
+    error: Any = None
+    detail: Any = None
+    type: str | None = None
+
+
+_chunks: msgspec.json.Decoder[Chunk] = msgspec.json.Decoder(Chunk)
+
+
+def read_chunk(payload: bytes, receipt: Receipt) -> Chunk:
+    """One chunk; what it holds beyond the known fields is told.
+
+    Raises:
+        DecodeError: it is not a chunk.
+    """
+    try:
+        return _chunks.decode(payload)
+    except msgspec.ValidationError:
+        pass  # a field that is not known, or a value of a wrong type
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        raise json.explain(payload, error) from None
+    value = json.decode_frame(payload)
+    # An error is read elsewhere, whole: nothing of it is lost.
+    _take_strange(value, Receipt() if openai_error.is_error(value) else receipt)
+    try:
+        return msgspec.convert(value, Chunk)
+    except (msgspec.ValidationError, RecursionError) as error:
+        raise json.explain(payload, error) from None
+
+
+_KNOWN: dict[type[Struct], frozenset[str]] = {
+    kind: frozenset(kind.__struct_fields__) for kind in (Chunk, Choice, DeltaFields, Call, Function)
+}
+
+
+def _take_strange(chunk: Any, receipt: Receipt) -> None:
+    """Take the fields that nobody knows out of a chunk. Nobody misses nulls, empty things and flags that are off."""
+    _take(chunk, Chunk, "", receipt)
+    for choice in _objects(chunk, "choices"):
+        where = f"choices[{choice.get('index') or 0}]"
+        _take(choice, Choice, f"{where}.", receipt)
+        for name in ("delta", "message"):
+            if isinstance(choice.get(name), dict):
+                _take_from_delta(choice[name], f"{where}.{name}.", receipt)
+
+
+def _take_from_delta(delta: dict[str, Any], where: str, receipt: Receipt) -> None:
+    _take(delta, DeltaFields, where, receipt)
+    _take(delta.get("function_call"), Function, f"{where}function_call.", receipt)
+    for call in _objects(delta, "tool_calls"):
+        _take(call, Call, f"{where}tool_calls[].", receipt)
+        for member in ("function", "custom"):
+            _take(call.get(member), Function, f"{where}tool_calls[].{member}.", receipt)
+
+
+def _objects(fields: Any, key: str) -> list[dict[str, Any]]:
+    items = fields.get(key) if isinstance(fields, dict) else None
+    return [item for item in items if isinstance(item, dict)] if isinstance(items, list) else []
+
+
+def _take(fields: Any, kind: type[Struct], where: str, receipt: Receipt) -> None:
+    if not isinstance(fields, dict) or fields.keys() <= _KNOWN[kind]:
+        return
+    for key in [key for key in fields if key not in _KNOWN[kind]]:
+        value = fields.pop(key)
+        if value is not None and value is not False and value not in ("", [], {}):
+            receipt.loss(f"{where}{key}", key, "its meaning in a stream is not known")

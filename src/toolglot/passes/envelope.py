@@ -1,0 +1,96 @@
+"""The envelope in which a client carries reasoning state for another vendor.
+
+It comes back from the network, where anybody can write one. So only the fields that an owner's state really has go in
+and come out, each with its type: a forged envelope can say no more than the owner's own wire lets every client say.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import Callable, Mapping
+from typing import Any, Literal, get_args
+
+from msgspec import Struct
+
+from toolglot.errors import DecodeError
+from toolglot.wire import json
+
+Place = Literal["here", "next_call", "last_call", "last_text"]
+"""What the state belongs to: the reasoning that the envelope is on, or another block that has no slot of its own."""
+
+PLACES: frozenset[str] = frozenset(get_args(Place))
+
+
+class Envelope(Struct, frozen=True, kw_only=True):
+    """State that `owner` keeps on a block. `text` is the reasoning that a signature may be bound to."""
+
+    owner: str
+    state: dict[str, Any] = {}
+    place: Place = "here"
+    text: str = ""
+
+
+def _is_text(value: object) -> bool:
+    return isinstance(value, str)
+
+
+def _is_true(value: object) -> bool:
+    return value is True
+
+
+def _is_list_of(kind: str) -> Callable[[object], bool]:
+    """A list of texts of one type, as reasoning items hold them."""
+
+    def is_text_part(part: object) -> bool:
+        return (
+            isinstance(part, dict)
+            and part.keys() == {"type", "text"}
+            and part["type"] == kind
+            and _is_text(part["text"])
+        )
+
+    return lambda value: isinstance(value, list) and all(map(is_text_part, value))
+
+
+STATE: dict[str, Mapping[str, Callable[[object], bool]]] = {
+    "anthropic": {"signature": _is_text, "data": _is_text, "$redacted": _is_true, "$unsigned": _is_true},
+    "openai_responses": {
+        "encrypted_content": _is_text,
+        "id": _is_text,
+        "summary": _is_list_of("summary_text"),
+        "content": _is_list_of("reasoning_text"),
+    },
+    "gemini": {"thoughtSignature": _is_text, "thought": _is_true},
+    "openai_chat": {"$field": lambda value: value in ("reasoning_content", "reasoning")},
+}
+"""What each vendor's reasoning state consists of."""
+
+# The whole envelope is base64, because Gemini's clients check that. Nine bytes make twelve characters that never vary.
+_SEAL = b"toolglot\0"
+_PREFIX = base64.b64encode(_SEAL).decode()
+
+
+def pack(envelope: Envelope) -> str:
+    """The text that stands in the client's slot."""
+    state = _known(envelope.owner, envelope.state)
+    return base64.b64encode(_SEAL + json.encode([envelope.owner, envelope.place, state, envelope.text])).decode()
+
+
+def unpack(value: object) -> Envelope | None:
+    """The envelope; None for anything that is none of ours."""
+    if not isinstance(value, str) or not value.startswith(_PREFIX):
+        return None
+    try:
+        content = json.decode_frame(base64.b64decode(value, validate=True)[len(_SEAL) :])
+    except (binascii.Error, DecodeError, ValueError):
+        return None
+    match content:
+        case [str() as owner, str() as place, dict() as state, str() as text] if owner in STATE and place in PLACES:
+            return Envelope(owner=owner, state=_known(owner, state), place=place, text=text)  # type: ignore[arg-type]
+    return None
+
+
+def _known(owner: str, state: Mapping[str, Any]) -> dict[str, Any]:
+    fits = STATE.get(owner, {})
+    return {key: value for key, value in state.items() if key in fits and fits[key](value)}

@@ -1,0 +1,96 @@
+"""What a target's wire has a place for and its API refuses all the same, by the names in `Capabilities.refuses`.
+
+A client of the target's own dialect knows what its model takes, unless the model is another one than it asked for.
+What an API's version refuses is not the model's affair: whoever says which version the upstream speaks means everyone.
+"""
+
+from __future__ import annotations
+
+from toolglot.ir import Block, Media, Message, Request, Text, replace
+from toolglot.passes import Context, RequestPass
+from toolglot.passes.blocks import Place, rewrite_message, rewrite_messages, with_messages
+from toolglot.passes.media import marker
+
+OF_VERSIONS = frozenset({"assistant_documents", "user_citations"})
+
+
+def fit(request: Request, context: Context) -> Request:
+    own = context.source == context.target and not context.aliased
+    for name, remove in REMOVERS.items():
+        if name in context.can.refuses and (name in OF_VERSIONS or not own):
+            request = remove(request, context)
+    return request
+
+
+def _without_assistant_documents(request: Request, context: Context) -> Request:
+    def replaced(block: Block, place: Place) -> tuple[Block, ...]:
+        if not isinstance(block, Media) or block.kind != "document":
+            return (block,)
+        context.receipt.loss(str(place), block.kind, "the target takes no documents from the assistant")
+        return (marker(block, "left out: it cannot be shown here"),)
+
+    def rewrite(message: Message, number: int) -> Message:
+        return rewrite_message(message, number, replaced) if message.role == "assistant" else message
+
+    return rewrite_messages(request, rewrite)
+
+
+def _without_user_citations(request: Request, context: Context) -> Request:
+    def replaced(block: Block, place: Place) -> tuple[Block, ...]:
+        if not isinstance(block, Text) or not block.citations:
+            return (block,)
+        context.receipt.note(str(place), f"{len(block.citations)} citations", "the target takes none on a user's text")
+        return (replace(block, citations=()),)
+
+    def rewrite(message: Message, number: int) -> Message:
+        return rewrite_message(message, number, replaced) if message.role == "user" else message
+
+    return rewrite_messages(request, rewrite)
+
+
+def _without_top_p_beside_temperature(request: Request, context: Context) -> Request:
+    """One of the two: the other's default says nothing; else the temperature, which clients set more knowingly."""
+    if request.temperature is None or request.top_p is None:
+        return request
+    if request.temperature == 1 and request.top_p != 1:
+        context.receipt.note(
+            "temperature", "temperature 1", "the target takes it or top_p; this is what it does anyway"
+        )
+        return replace(request, temperature=None)
+    tell = context.receipt.note if request.top_p == 1 else context.receipt.loss
+    tell("top_p", f"top_p {request.top_p}", "the target takes it or a temperature, not both")
+    return replace(request, top_p=None)
+
+
+def _without_blank_stops(request: Request, context: Context) -> Request:
+    kept = tuple(sequence for sequence in request.stop if sequence.strip())
+    if len(kept) == len(request.stop):
+        return request
+    context.receipt.loss("stop", "a stop sequence of spaces alone", "the target refuses it")
+    return replace(request, stop=kept)
+
+
+def _without_spaces_at_the_end(request: Request, context: Context) -> Request:
+    """An answer that the model goes on writing may not end in spaces."""
+    last = request.messages[-1] if request.messages else None
+    if last is None or last.role != "assistant" or not last.content:
+        return request
+    block = last.content[-1]
+    if not isinstance(block, Text) or not block.text.strip() or block.text == block.text.rstrip():
+        return request
+    place = Place(len(request.messages) - 1, len(last.content) - 1)
+    context.receipt.note(
+        str(place), "spaces at the end", "the target refuses them in an answer that it goes on writing"
+    )
+    content = (*last.content[:-1], replace(block, text=block.text.rstrip()))
+    return with_messages(request, (*request.messages[:-1], replace(last, content=content)))
+
+
+REMOVERS: dict[str, RequestPass] = {
+    "assistant_documents": _without_assistant_documents,
+    "user_citations": _without_user_citations,
+    "temperature_with_top_p": _without_top_p_beside_temperature,
+    "blank_stop": _without_blank_stops,
+    "spaces_at_the_end": _without_spaces_at_the_end,
+}
+"""What can be refused, and the pass that takes it out."""
