@@ -6,7 +6,8 @@ What a rewrite leaves alone stays the same object, so that an untouched request 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import NamedTuple, TypeAlias
+from operator import is_
+from typing import NamedTuple, TypeAlias, get_args
 
 from toolglot.ir import Block, Message, Request, ToolResult, replace
 
@@ -43,9 +44,9 @@ def blocks(request: Request) -> Iterator[tuple[Block, Place]]:
                     yield part, Place(number, index, inner)
 
 
-def rewrite_blocks(request: Request, rewrite: Rewrite) -> Request:
-    """Every block replaced by what `rewrite` says, those inside tool results before their result."""
-    return rewrite_messages(request, lambda message, number: rewrite_message(message, number, rewrite))
+def rewrite_blocks(request: Request, rewrite: Rewrite, *kinds: type[Block]) -> Request:
+    """Every block (of these kinds) replaced by what `rewrite` says, those inside tool results before their result."""
+    return rewrite_messages(request, lambda message, number: rewrite_message(message, number, rewrite, *kinds))
 
 
 def rewrite_messages(request: Request, rewrite: Callable[[Message, int], Message]) -> Request:
@@ -54,32 +55,40 @@ def rewrite_messages(request: Request, rewrite: Callable[[Message, int], Message
 
 
 def with_messages(request: Request, messages: tuple[Message, ...]) -> Request:
-    if len(messages) == len(request.messages) and all(
-        new is old for new, old in zip(messages, request.messages, strict=True)
-    ):
+    if len(messages) == len(request.messages) and all(map(is_, messages, request.messages)):
         return request
     return replace(request, messages=messages)
 
 
-def rewrite_message(message: Message, number: int, rewrite: Rewrite) -> Message:
-    content: list[Block] = []
-    changed = False
+def rewrite_message(message: Message, number: int, rewrite: Rewrite, *kinds: type[Block]) -> Message:
+    """The same for one message. Most passes care for few kinds, and most messages hold none of them."""
+    kinds = kinds or get_args(Block)
+    content: list[Block] | None = None
     for index, block in enumerate(message.content):
-        inner = rewrite_result(block, number, index, rewrite) if isinstance(block, ToolResult) else block
-        new = rewrite(inner, Place(number, index))
-        changed = changed or len(new) != 1 or new[0] is not block
-        content.extend(new)
-    return replace(message, content=tuple(content)) if changed else message
+        kind = type(block)
+        new: tuple[Block, ...] | None = None
+        if kind is ToolResult:
+            block = rewrite_result(block, number, index, rewrite, kinds)
+            new = None if block is message.content[index] else (block,)
+        if kind in kinds:
+            new = rewrite(block, Place(number, index))
+            new = None if len(new) == 1 and new[0] is message.content[index] else new
+        if new is not None and content is None:
+            content = list(message.content[:index])
+        if content is not None:
+            content.extend((block,) if new is None else new)
+    return message if content is None else replace(message, content=tuple(content))
 
 
-def rewrite_result(result: ToolResult, number: int, index: int, rewrite: Rewrite) -> ToolResult:
+def rewrite_result(result: Block, number: int, index: int, rewrite: Rewrite, kinds: tuple[type[Block], ...]) -> Block:
+    assert isinstance(result, ToolResult)
+    if not any(type(part) in kinds for part in result.content):
+        return result
     content: list[Block] = []
-    changed = False
     for inner, part in enumerate(result.content):
-        new = rewrite(part, Place(number, index, inner))
-        changed = changed or len(new) != 1 or new[0] is not part
-        content.extend(new)
-    return replace(result, content=tuple(content)) if changed else result
+        content.extend(rewrite(part, Place(number, index, inner)) if type(part) in kinds else (part,))
+    same = len(content) == len(result.content) and all(map(is_, content, result.content))
+    return result if same else replace(result, content=tuple(content))
 
 
 def has_results(message: Message) -> bool:

@@ -2,9 +2,26 @@
 
 from __future__ import annotations
 
-from toolglot.ir import Block, Cache, Media, Message, Opaque, Refusal, Request, Text, Tool, ToolResult, replace
+from toolglot.ir import (
+    Block,
+    Cache,
+    Media,
+    Message,
+    Opaque,
+    Refusal,
+    Request,
+    Text,
+    Thinking,
+    Tool,
+    ToolCall,
+    ToolResult,
+    replace,
+)
 from toolglot.passes import Context
 from toolglot.passes.blocks import Place, blocks, rewrite_blocks
+
+CACHED = (Text, Media, Thinking, ToolCall, ToolResult)
+"""Blocks that may have a breakpoint."""
 
 
 def fit(request: Request, context: Context) -> Request:
@@ -61,7 +78,7 @@ def _drop(request: Request, count: int) -> Request:
         count -= 1
         return (_recache(block, None),)
 
-    return rewrite_blocks(replace(request, tools=tuple(map(drop, request.tools))), drop_block)
+    return rewrite_blocks(replace(request, tools=tuple(map(drop, request.tools))), drop_block, *CACHED)
 
 
 def _on_last_block(request: Request, cache: Cache, context: Context) -> Request:
@@ -106,7 +123,7 @@ def _on_parts_only(request: Request, context: Context) -> Request:
             misplaced(f"tools[{index}]")
             tool = replace(tool, cache=None)
         tools.append(tool)
-    return rewrite_blocks(replace(request, tools=tuple(tools)), bare)
+    return rewrite_blocks(replace(request, tools=tuple(tools)), bare, *CACHED)
 
 
 def _with_block(request: Request, number: int, message: Message, index: int, block: Block) -> Request:
@@ -137,7 +154,7 @@ def _with_lifetimes(request: Request, context: Context) -> Request:
         request = replace(request, tools=tools)
     if fitted(request.cache) is not request.cache:
         request = replace(request, cache=fitted(request.cache))
-    return rewrite_blocks(request, fit_block)
+    return rewrite_blocks(request, fit_block, *CACHED)
 
 
 def lifetime(seconds: int, lifetimes: tuple[int, ...]) -> int:

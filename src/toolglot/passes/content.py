@@ -27,7 +27,7 @@ def fit(request: Request, context: Context) -> Request:
                 return (replace(block, is_error=None),)
         return (block,)
 
-    return rewrite_blocks(request, fit_block)
+    return rewrite_blocks(request, fit_block, Refusal, Text, ToolResult)
 
 
 def _marked(content: tuple[Block, ...]) -> tuple[Block, ...]:

@@ -25,7 +25,7 @@ def wrap(request: Request, context: Context) -> Request:
     tools = tuple(_function(tool, f"tools[{index}]", context) for index, tool in enumerate(request.tools))
     if any(new is not old for new, old in zip(tools, request.tools, strict=True)):
         request = replace(request, tools=tools)
-    return rewrite_blocks(request, _wrap)
+    return rewrite_blocks(request, _wrap, ToolCall, ToolResult)
 
 
 def _wrap(block: Block, place: Place) -> tuple[Block, ...]:

@@ -19,7 +19,7 @@ def offer(request: Request, context: Context) -> Request:
         return request
     tools = _offered(request, context) if any(map(_is_deferred, request.tools)) else request.tools
     # References are told in words whether or not their tools are still declared: the history before stays the same.
-    told = rewrite_blocks(request, _tell)
+    told = rewrite_blocks(request, _tell, Opaque)
     return told if tools is request.tools else replace(told, tools=tools)
 
 

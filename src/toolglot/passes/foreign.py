@@ -171,7 +171,7 @@ def remove(request: Request, context: Context) -> Request:
         tell(str(place), kind, _strange(block.dialect))
         return ()
 
-    request = rewrite_blocks(request, keep)
+    request = rewrite_blocks(request, keep, Opaque)
     tools: list[Tool | Opaque] = []
     for index, tool in enumerate(request.tools):
         if isinstance(tool, Opaque) and tool.dialect != context.target:

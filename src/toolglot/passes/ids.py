@@ -37,7 +37,7 @@ def derive(request: Request, context: Context) -> Request:
         if message.role == "assistant":
             pairing.next_turn(new_batch=role != "assistant")
         role = message.role
-        messages.append(rewrite_message(message, number, pairing.pair))
+        messages.append(rewrite_message(message, number, pairing.pair, ToolCall, ToolResult))
     if pairing.missing:
         context.receipt.note(f"messages[{pairing.missing[0]}]", "calls without ids", "ids were derived from position")
     context.call_ids |= pairing.seen
@@ -148,7 +148,7 @@ def shorten(request: Request, context: Context) -> Request:
                 return (replace(block, call_id=new),)
         return (block,)
 
-    request = rewrite_blocks(request, rename)
+    request = rewrite_blocks(request, rename, ToolCall, ToolResult)
     context.call_ids.update(renaming.new)
     context.call_ids.update(renaming.new.values())
     return request

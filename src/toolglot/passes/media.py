@@ -80,7 +80,7 @@ def _fit_message(message: Message, number: int, context: Context, moved: list[Bl
         context.receipt.note(str(place), block.kind, "results hold no such media; it is in the next user message")
         return (Text(text=f"[{label} of this result follows in the next user message]", cache=block.cache),)
 
-    return rewrite_message(message, number, fit_block)
+    return rewrite_message(message, number, fit_block, Media)
 
 
 def _plain(media: Media) -> Text:

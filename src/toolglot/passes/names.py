@@ -27,7 +27,7 @@ def shorten(request: Request, context: Context) -> Request:
     naming = _Naming(request, context)
     tools = _rename_tools(request, naming, context)
     history = _History(naming)
-    request = rewrite_blocks(request, history.rename)
+    request = rewrite_blocks(request, history.rename, ToolCall, ToolResult)
     choice = _rename_choice(request.tool_choice, naming)
     if tools == request.tools and choice == request.tool_choice:
         return request

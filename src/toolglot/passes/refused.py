@@ -30,7 +30,7 @@ def _without_assistant_documents(request: Request, context: Context) -> Request:
         return (marker(block, "left out: it cannot be shown here"),)
 
     def rewrite(message: Message, number: int) -> Message:
-        return rewrite_message(message, number, replaced) if message.role == "assistant" else message
+        return rewrite_message(message, number, replaced, Media) if message.role == "assistant" else message
 
     return rewrite_messages(request, rewrite)
 
@@ -43,7 +43,7 @@ def _without_user_citations(request: Request, context: Context) -> Request:
         return (replace(block, citations=()),)
 
     def rewrite(message: Message, number: int) -> Message:
-        return rewrite_message(message, number, replaced) if message.role == "user" else message
+        return rewrite_message(message, number, replaced, Text) if message.role == "user" else message
 
     return rewrite_messages(request, rewrite)
 

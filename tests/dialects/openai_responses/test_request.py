@@ -776,12 +776,28 @@ def test_an_allowed_subset_keeps_its_functions_when_hosted_tools_stand_among_the
     assert "tool_choice.tools" in [line.where for line in exchange.receipt.losses]
 
 
-def test_reasoning_that_another_client_carried_goes_back_without_the_id_of_an_item_that_was_never_stored() -> None:
-    thought = Thinking(text="hm", native={NAME: {"id": "rs_1", "encrypted_content": "c2VjcmV0", "summary": []}})
-    message = Message(role="assistant", content=(thought,))
-    assert items(message) == [{"type": "reasoning", "summary": [], "encrypted_content": "c2VjcmV0"}]
-    own = encode(Request(model="m", messages=(message,), native={NAME: {"$input": "items"}}))["input"]
-    assert own[0]["id"] == "rs_1"
+def test_reasoning_that_another_client_carried_goes_back_if_it_is_whole_in_itself() -> None:
+    """Without its encrypted content an item is only an id, and nothing was stored under it."""
+    fields = {"id": "rs_1", "summary": []}
+    bare = Message(role="assistant", content=(Thinking(text="hm", native={NAME: fields}),))
+    whole = Message(
+        role="assistant", content=(Thinking(text="hm", native={NAME: {**fields, "encrypted_content": "c2VjcmV0"}}),)
+    )
+    assert items(whole) == [{"type": "reasoning", **fields, "encrypted_content": "c2VjcmV0"}]
+    body, losses = encode_losing(Request(model="m", messages=(bare,)))
+    assert (body["input"], losses) == ([], ["messages[0].content[0]"])
+    own = encode(Request(model="m", messages=(bare,), native={NAME: {"$input": "items"}}))["input"]
+    assert own == [{"type": "reasoning", **fields}]
+
+
+@pytest.mark.parametrize(
+    ("model", "asked"),
+    [("gpt-5", True), ("openai/o3-mini", True), ("gpt-5-chat-latest", False), ("gpt-4o", False), ("qwen3", False)],
+)
+def test_encrypted_reasoning_is_asked_for_where_a_client_must_carry_it(model: str, asked: bool) -> None:
+    wanted = ["reasoning.encrypted_content"] if asked else None
+    assert encode(Request(model=model)).get("include") == wanted
+    assert "include" not in encode(Request(model=model, native={NAME: {"$input": "items"}}))
 
 
 def test_tools_inside_the_input_may_have_the_deepest_schemas() -> None:

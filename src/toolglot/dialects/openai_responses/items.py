@@ -160,7 +160,7 @@ def grouped(blocks: Iterable[tuple[Block, str]], *, join: bool) -> Iterator[Grou
 def encode_message(message: Message, where: str, receipt: Receipt, *, foreign: bool = False) -> list[dict[str, Any]]:
     """The items of one message. A message that came from this API is one item; others may be several, in order.
 
-    `foreign`: another dialect's client sends it.
+    `foreign`: another dialect's client sends it, so that reasoning must be whole in itself.
     """
     paths = ((block, f"{where}.content[{index}]") for index, block in enumerate(message.content))
     groups = list(grouped(paths, join=True))
@@ -174,13 +174,11 @@ def encode_message(message: Message, where: str, receipt: Receipt, *, foreign: b
         elif is_part(block):
             items.append(_encode_input_message(message, group, alone=len(groups) == 1, receipt=receipt))
         elif (item := _encode_input_block(block, path, receipt)) is not None:
-            items.append(_without_id(item) if foreign and isinstance(block, Thinking) else item)
+            if foreign and isinstance(block, Thinking) and not item.get("encrypted_content"):
+                receipt.loss(path, "reasoning", "it has no encrypted content, and the server has not stored it")
+            else:
+                items.append(item)
     return items
-
-
-def _without_id(item: dict[str, Any]) -> dict[str, Any]:
-    """Reasoning that a client has carried: it is whole in itself, and its id leads to nothing that was stored."""
-    return {key: value for key, value in item.items() if key != "id"}
 
 
 def _is_foreign_speech(message: Message, group: Group) -> bool:

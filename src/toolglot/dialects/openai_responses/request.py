@@ -7,11 +7,13 @@
   `auto` summary.
 - `user` is `safety_identifier`, or the deprecated `user` where only that came.
 - Two defaults of this API differ from all others and are therefore written out for requests from other dialects:
-  `strict: false` on functions and `store: false` (what is not said is stored).
+  `strict: false` on functions and `store: false` (what is not said is stored). Encrypted reasoning, which then is all
+  that a client can give back, is asked for.
 """
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from toolglot.dialects.openai_responses.items import decode_input_item, encode_message
@@ -30,6 +32,9 @@ from toolglot.receipt import Receipt
 from toolglot.wire import json
 from toolglot.wire.openai_fields import identifier, strictness
 from toolglot.wire.reader import Reader, document, expected, keep
+
+# Models that reason; others refuse to be asked for it.
+_REASONS = re.compile(r"(^|/)(gpt-([5-9]|\d\d)(?!.*-chat)|o[1-9](-|$)|codex-)")
 
 # Where one of these is, the conversation lies on the server and `input` may be missing.
 _HOLDS_INPUT = ("previous_response_id", "conversation", "prompt")
@@ -214,8 +219,15 @@ def request_fields(request: Request, receipt: Receipt) -> dict[str, Any]:
         service_tier=request.service_tier,
         stream=request.stream or notes.get("$stream"),
     )
-    others = {**filled(request, store=False), **rest, **fields}
+    others = {**filled(request, store=False), **_wanted_state(request), **rest, **fields}
     return {**fields, **others, **_encode_input(request, messages, receipt)}
+
+
+def _wanted_state(request: Request) -> dict[str, Any]:
+    """Nothing is stored for another dialect's client, so what it is to carry must be asked for."""
+    if NAME in request.native or not _REASONS.search(request.model):
+        return {}
+    return {"include": ["reasoning.encrypted_content"]}
 
 
 def _encode_user(request: Request, receipt: Receipt) -> dict[str, str]:
@@ -250,7 +262,6 @@ def _encode_input(request: Request, messages: list[tuple[int, Message]], receipt
         content = messages[0][1].content
         if len(content) == 1 and isinstance(content[0], Text) and is_plain(content[0]):
             return {"input": content[0].text}
-    # Ids of items mean something to the server that has stored them, which for another dialect's client it has not.
     foreign = NAME not in request.native
     items = [
         item
