@@ -50,6 +50,8 @@ CAPABILITIES = Capabilities(
     min_output_tokens=16,
     # Identities and states of items and responses, hints that only this API's servers act on, and what stands beside a
     # field of the IR that says the same (`summary` and `content` of reasoning are its text).
+    needs_message=True,
+    max_tools=128,
     cosmetic=frozenset(
         {
             "additional_tools",
