@@ -69,8 +69,9 @@ class Capabilities(Struct, frozen=True, kw_only=True):
     strict_all_required: bool = False
     """Strict tools must require every property and allow no others, as OpenAI demands."""
     deferred_tools: bool = False
-    schema: Literal["any", "object"] = "object"
-    """`any`: parameters may be absent. `object`: a schema whose root is an object is required."""
+    schema: Literal["any", "object", "openapi"] = "object"
+    """`any`: parameters may be absent. `object`: a schema whose root is an object is required. `openapi`: only the
+    subset of OpenAPI's schemas, which older Gemini endpoints take."""
     parameters_optional: bool = False
     """With `object`: a tool may also have no parameters at all."""
     max_tools: int | None = None

@@ -1,9 +1,11 @@
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
 
+from toolglot import DIALECTS, Exchange
 from toolglot.ir import Request, Tool, replace
 from toolglot.passes import Context, schema
 
@@ -198,3 +200,22 @@ def test_strict_is_a_loss_where_the_target_has_none() -> None:
 def test_custom_tools_have_no_schema_to_fit() -> None:
     request = asked(user(), tools=(tool("p", kind="custom", parameters=None),))
     assert schema.fit(request, to(RESPONSES)) is request
+
+
+def test_a_target_that_takes_only_openapi_schemas_gets_every_schema_reduced() -> None:
+    dialect = DIALECTS["gemini"]
+    exchange = Exchange("openai_chat", dialect, can=replace(dialect.can, schema="openapi"))
+    parameters = {"type": "object", "properties": {"mode": {"const": "fast"}, "n": {"type": ["integer", "null"]}}}
+    sent = json.loads(
+        exchange.request(
+            {
+                "model": "gemini-1.0-pro",
+                "messages": [{"role": "user", "content": "Hi"}],
+                "tools": [{"type": "function", "function": {"name": "f", "parameters": parameters}}],
+            }
+        )
+    )
+    (declaration,) = sent["tools"][0]["functionDeclarations"]
+    assert "parametersJsonSchema" not in declaration
+    assert declaration["parameters"]["properties"]["mode"]["enum"] == ["fast"]
+    assert declaration["parameters"]["properties"]["n"]["nullable"] is True

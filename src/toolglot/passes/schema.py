@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from toolglot.ir import Json, Opaque, Request, Tool, replace
+from toolglot.ir import Json, Opaque, Request, Tool, replace, with_native
 from toolglot.passes import Context
 
 DEFINITIONS = ("$defs", "definitions")
@@ -28,9 +28,12 @@ def fit(request: Request, context: Context) -> Request:
     if context.source == context.target:
         return request
     tools = tuple(_fit_tool(tool, f"tools[{index}]", context) for index, tool in enumerate(request.tools))
-    if all(new is old for new, old in zip(tools, request.tools, strict=True)):
-        return request
-    return replace(request, tools=tools)
+    if any(new is not old for new, old in zip(tools, request.tools, strict=True)):
+        request = replace(request, tools=tools)
+    if context.can.schema == "openapi":
+        # The encoder reduces every schema as it writes it: the target's subset is the target's business.
+        request = with_native(request, context.target, **{"$openapi_schema": True})
+    return request
 
 
 def _fit_tool(tool: Tool | Opaque, where: str, context: Context) -> Tool | Opaque:

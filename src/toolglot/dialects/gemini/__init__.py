@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from toolglot.dialect import Capabilities, Dialect, ModelRule
+from toolglot.dialect import Dialect
 from toolglot.dialects.gemini.errors import decode_error, encode_error
-from toolglot.dialects.gemini.names import NAME
+from toolglot.dialects.gemini.models import CAPABILITIES, MODELS
+from toolglot.dialects.gemini.native import NAME
 from toolglot.dialects.gemini.request import decode_request, encode_request, path
 from toolglot.dialects.gemini.response import decode_response, encode_response
 from toolglot.dialects.gemini.stream import GeminiStreamDecoder, GeminiStreamEncoder
@@ -25,92 +26,6 @@ GEMINI = Dialect(
     model_in_path=True,
     system_key="systemInstruction",
     history_key="contents",
-    can=Capabilities(
-        # `candidateCount` is not among them: of several answers, only one would come back.
-        fields=frozenset(
-            {
-                "tool_choice",
-                "max_output_tokens",
-                "temperature",
-                "top_p",
-                "top_k",
-                "seed",
-                "presence_penalty",
-                "frequency_penalty",
-                "stop",
-                "response_format",
-                "reasoning",
-                "metadata",
-                "service_tier",
-            }
-        ),
-        name_pattern=r"[A-Za-z0-9_.:-]+",
-        name_start=r"[A-Za-z_]",
-        name_length=128,
-        # Ids are optional and free, but an id that came must come back; the narrow form is safe with every client.
-        ids_required=False,
-        strict_tools=False,
-        schema="any",
-        arguments="object",
-        system="leading",
-        roles_alternate=True,
-        results_role="user",
-        # "Please ensure that function call turn comes immediately after a user turn or after a function response turn."
-        starts_with_user=True,
-        media_in_user=frozenset({"image", "document", "audio", "video"}),
-        media_in_result=frozenset({"image", "document", "audio", "video"}),
-        media_in_assistant=frozenset({"image", "audio"}),
-        # `fileUri` takes what Google hosts and any public or signed HTTPS URL, which the API fetches (Google's post
-        # "Increased file size limits and expanded inputs support in Gemini API"). Plain text goes as inline data.
-        source_kinds=frozenset({"base64", "url", "file", "text"}),
-        result_errors=True,
-        thinking="owned",
-        efforts=("minimal", "low", "medium", "high"),
-        reasoning_budget=True,
-        max_stop_sequences=5,
-        containers=frozenset(
-            {"candidate", "content", "functionCallingConfig", "generationConfig", "thinkingConfig", "toolConfig"}
-        ),
-        cosmetic=frozenset(
-            {
-                "model",
-                "role",
-                "thought",
-                "index",
-                "createTime",
-                "avgLogprobs",
-                "safetyRatings",
-                "promptTokenCount",
-                "candidatesTokenCount",
-                "totalTokenCount",
-                "cachedContentTokenCount",
-                "thoughtsTokenCount",
-                "toolUsePromptTokenCount",
-                "promptTokensDetails",
-                "cacheTokensDetails",
-                "candidatesTokensDetails",
-                "toolUsePromptTokensDetails",
-                "trafficType",
-            }
-        ),
-    ),
-    models=(
-        ModelRule(
-            r"gemini-[12]\b",
-            {"efforts": (), "media_in_result": frozenset()},
-            "thinkingLevel and media inside a functionResponse came with Gemini 3",
-        ),
-        ModelRule(
-            r"gemini-(2\.5|[3-9][^/]*)-pro",
-            {"reasoning_off": False},
-            "the Pro models always think",
-        ),
-        ModelRule(
-            r"gemini-[3-9][^/]*-pro|gemini-3\.[78]-flash(?!-lite)",
-            {"efforts": ("low", "medium", "high")},
-            '"Thinking level MINIMAL is not supported for this model"',
-        ),
-        ModelRule(r"gemini-2\.5-flash", {"max_budget": 24576}, "thinkingBudget is at most 24576"),
-        ModelRule(r"gemini-2\.5-pro", {"max_budget": 32768}, "thinkingBudget is at most 32768"),
-    ),
+    can=CAPABILITIES,
+    models=MODELS,
 )

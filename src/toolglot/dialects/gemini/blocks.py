@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 from msgspec import Raw, Struct
 
-from toolglot.dialects.gemini.names import NAME
+from toolglot.dialects.gemini.native import NAME
 from toolglot.dialects.gemini.partial import text_so_far
 from toolglot.dialects.gemini.results import read_response, usual_shape, write_response
 from toolglot.ir import (

@@ -11,7 +11,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from toolglot.dialects.gemini.names import NAME
+from toolglot.dialects.gemini.native import NAME
 from toolglot.errors import (
     STATUS,
     ApiError,

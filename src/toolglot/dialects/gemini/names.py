@@ -12,8 +12,6 @@ from typing import Any
 
 from toolglot.errors import DecodeError
 
-NAME = "gemini"
-
 
 class Shape:
     """The members of one message: names whose values are left alone, and names whose values have a shape."""

@@ -23,7 +23,8 @@ from toolglot.dialects.gemini.blocks import (
     listed,
     request_arguments,
 )
-from toolglot.dialects.gemini.names import NAME, REQUEST, normalize
+from toolglot.dialects.gemini.names import REQUEST, normalize
+from toolglot.dialects.gemini.native import NAME
 from toolglot.dialects.gemini.settings import decode_settings, encode_settings
 from toolglot.dialects.gemini.tools import decode_choice, decode_tools, encode_choice, encode_tools
 from toolglot.errors import DecodeError

@@ -19,7 +19,8 @@ from toolglot.dialects.gemini.blocks import (
     response_arguments,
 )
 from toolglot.dialects.gemini.errors import error_in, read_error
-from toolglot.dialects.gemini.names import NAME, RESPONSE, normalize
+from toolglot.dialects.gemini.names import RESPONSE, normalize
+from toolglot.dialects.gemini.native import NAME
 from toolglot.dialects.gemini.usage import decode_usage, encode_usage
 from toolglot.errors import DecodeError, UpstreamError
 from toolglot.ir import (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from toolglot.dialects.gemini.names import NAME
+from toolglot.dialects.gemini.native import NAME
 from toolglot.dialects.gemini.tools import decode_schema, encode_schema
 from toolglot.ir import Reasoning, Request, ResponseFormat, native_of
 from toolglot.receipt import Receipt

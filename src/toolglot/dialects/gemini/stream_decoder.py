@@ -15,7 +15,8 @@ from toolglot.dialects.gemini.blocks import Arguments, decode_part, listed, resp
 from toolglot.dialects.gemini.errors import error_in, read_error
 from toolglot.dialects.gemini.frames import FrameReader, text_frame
 from toolglot.dialects.gemini.metadata import Metadata
-from toolglot.dialects.gemini.names import NAME, RESPONSE, normalize
+from toolglot.dialects.gemini.names import RESPONSE, normalize
+from toolglot.dialects.gemini.native import NAME
 from toolglot.dialects.gemini.partial import OpenCall, OpenCalls
 from toolglot.dialects.gemini.response import blocked_prompt, finish
 from toolglot.dialects.gemini.usage import decode_usage

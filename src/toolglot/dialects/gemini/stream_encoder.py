@@ -6,7 +6,7 @@ from typing import Any
 
 from toolglot.dialects.gemini.blocks import own
 from toolglot.dialects.gemini.errors import write_error
-from toolglot.dialects.gemini.names import NAME
+from toolglot.dialects.gemini.native import NAME
 from toolglot.dialects.gemini.response import encode_citations, encode_part, encode_stop, identity
 from toolglot.dialects.gemini.usage import encode_usage
 from toolglot.events import Close, Delta, Event, Fault, Finish, Open, Start, merge_native

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Any, Literal
 
 from toolglot.dialects.gemini.blocks import filled, listed
-from toolglot.dialects.gemini.names import NAME
+from toolglot.dialects.gemini.native import NAME
 from toolglot.dialects.gemini.openapi import json_schema
 from toolglot.dialects.gemini.schema import openapi_schema
 from toolglot.ir import Opaque, Request, Tool, ToolChoice, native_of

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from toolglot.dialects.gemini.names import NAME
+from toolglot.dialects.gemini.native import NAME
 from toolglot.ir import Usage
 from toolglot.wire.reader import Reader
 

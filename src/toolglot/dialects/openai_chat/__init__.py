@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from toolglot.dialect import Capabilities, Dialect, ModelRule
-from toolglot.dialects.openai_chat.blocks import NAME
+from toolglot.dialect import Dialect
 from toolglot.dialects.openai_chat.errors import decode_error, encode_error
+from toolglot.dialects.openai_chat.models import CAPABILITIES, MODELS
+from toolglot.dialects.openai_chat.native import NAME
 from toolglot.dialects.openai_chat.request import decode_request, encode_request, path
 from toolglot.dialects.openai_chat.response import decode_response, encode_response
 from toolglot.dialects.openai_chat.stream import ChatStreamDecoder, ChatStreamEncoder
@@ -21,77 +22,6 @@ OPENAI_CHAT = Dialect(
     decode_error=decode_error,
     encode_error=encode_error,
     path=path,
-    can=Capabilities(
-        fields=frozenset(
-            {
-                "tool_choice",
-                "parallel_tool_calls",
-                "max_output_tokens",
-                "temperature",
-                "top_p",
-                "seed",
-                "presence_penalty",
-                "frequency_penalty",
-                "stop",
-                "candidates",
-                "response_format",
-                "reasoning",
-                "verbosity",
-                "user",
-                "metadata",
-                "service_tier",
-            }
-        ),
-        name_length=64,
-        # The documented limit moved from 40 to 64; the shorter one is safe with every imitator.
-        id_length=40,
-        # Every server knows these tools and roles; OpenAI's own knows more.
-        custom_tools=False,
-        strict_all_required=True,
-        schema="object",
-        parameters_optional=True,
-        developer_role=False,
-        media_in_user=frozenset({"image", "audio", "document"}),
-        source_kinds=frozenset({"base64", "url", "file"}),
-        media_sources={"document": frozenset({"base64", "file"}), "audio": frozenset({"base64"})},
-        max_tools=128,
-        thinking="text",
-        refusals=True,
-        cache_lifetimes=(1800, 43200),
-        cache_breakpoints=4,
-        efforts=("none", "minimal", "low", "medium", "high", "xhigh", "max"),
-        reasoning_shown=False,
-        max_stop_sequences=4,
-        containers=frozenset({"beside", "choice", "custom", "function", "message"}),
-        cosmetic=frozenset(
-            {
-                "stream_options",
-                "store",
-                "prompt_cache_key",
-                "prompt_cache_options",
-                "prompt_cache_retention",
-                "object",
-                "service_tier",
-                "system_fingerprint",
-            }
-        ),
-    ),
-    models=(
-        ModelRule(
-            r"(^|/)(gpt-(?!oss)|chatgpt|codex-|o[1-9](-|$))",
-            {"thinking": "none", "developer_role": True, "custom_tools": True},
-            "OpenAI's own server has developer messages and custom tools, and no field for reasoning;"
-            " its imitators have it the other way round",
-        ),
-        ModelRule(
-            r"(^|/)gpt-(5\.([4-9]|\d\d)|[6-9]|\d\d)",
-            {"reasoning_with_tools": False},
-            "From GPT-5.4 on, Chat Completions refuses function tools unless reasoning_effort is none (litellm #34569)",
-        ),
-        ModelRule(
-            r"mistral|ministral|codestral|devstral|magistral",
-            {"id_pattern": r"[A-Za-z0-9]{9}", "id_length": 9},
-            "Mistral wants call ids of exactly nine letters and digits",
-        ),
-    ),
+    can=CAPABILITIES,
+    models=MODELS,
 )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, TypeGuard
 
+from toolglot.dialects.openai_chat.native import NAME
 from toolglot.ir import Block, Cache, Citation, Media, Opaque, Refusal, Source, Text, ToolCall, native_of
 from toolglot.receipt import Receipt
 from toolglot.wire import json
@@ -11,7 +12,6 @@ from toolglot.wire.data_url import parse_data_url, write_data_url
 from toolglot.wire.openai_fields import file_name
 from toolglot.wire.reader import Reader, expected, keep, kept
 
-NAME = "openai_chat"
 # Tells an opaque entry of `tool_calls` from an opaque part of the content.
 _CALL = "$call"
 

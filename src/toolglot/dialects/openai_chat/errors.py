@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from toolglot.dialects.openai_chat.blocks import NAME
+from toolglot.dialects.openai_chat.native import NAME
 from toolglot.errors import ApiError, HttpError
 from toolglot.wire import openai_error
 

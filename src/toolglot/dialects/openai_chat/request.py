@@ -10,7 +10,6 @@ import re
 from typing import Any
 
 from toolglot.dialects.openai_chat.blocks import (
-    NAME,
     arguments_text,
     decode_calls,
     decode_content,
@@ -18,6 +17,7 @@ from toolglot.dialects.openai_chat.blocks import (
     encode_part,
     is_call,
 )
+from toolglot.dialects.openai_chat.native import NAME
 from toolglot.dialects.openai_chat.tools import decode_choice, decode_tools, encode_choice, encode_tools
 from toolglot.errors import DecodeError
 from toolglot.ir import (

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 from toolglot.dialects.openai_chat.blocks import (
-    NAME,
     arguments_text,
     decode_annotations,
     decode_calls,
@@ -15,6 +14,7 @@ from toolglot.dialects.openai_chat.blocks import (
     is_call,
 )
 from toolglot.dialects.openai_chat.gaps import GAP_WHY, gap_between
+from toolglot.dialects.openai_chat.native import NAME
 from toolglot.dialects.openai_chat.request import REASONING_FIELDS, is_legacy
 from toolglot.errors import DecodeError, UpstreamError
 from toolglot.ir import (

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from toolglot.dialects.openai_chat.blocks import NAME, decode_annotations
+from toolglot.dialects.openai_chat.blocks import decode_annotations
+from toolglot.dialects.openai_chat.native import NAME
 from toolglot.dialects.openai_chat.response import CUT, FINISH, decode_usage
 from toolglot.dialects.openai_chat.stream_frames import Call, Chunk, DeltaFields, Function, read_chunk
 from toolglot.errors import ApiError, DecodeError, truncated, unreadable

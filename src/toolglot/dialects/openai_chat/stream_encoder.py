@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from toolglot.dialects.openai_chat.blocks import NAME, encode_annotation, own
+from toolglot.dialects.openai_chat.blocks import encode_annotation, own
 from toolglot.dialects.openai_chat.gaps import GAP_WHY, gap_between
+from toolglot.dialects.openai_chat.native import NAME
 from toolglot.dialects.openai_chat.request import REASONING_FIELDS, is_legacy
 from toolglot.dialects.openai_chat.response import encode_stop, encode_usage
 from toolglot.events import Close, Delta, Event, Fault, Finish, Open, Start

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from toolglot.dialects.openai_chat.blocks import NAME
+from toolglot.dialects.openai_chat.native import NAME
 from toolglot.ir import Opaque, Request, Tool, ToolChoice, native_of
 from toolglot.receipt import Receipt
 from toolglot.wire.reader import Reader, expected, keep, kept

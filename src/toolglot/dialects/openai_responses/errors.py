@@ -11,7 +11,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from toolglot.dialects.openai_responses.parts import NAME
+from toolglot.dialects.openai_responses.native import NAME
 from toolglot.errors import STATUS, ApiError, ErrorKind, HttpError
 from toolglot.wire import openai_error
 

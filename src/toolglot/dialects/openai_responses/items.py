@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from toolglot.dialects.openai_responses.parts import (
-    NAME,
+from toolglot.dialects.openai_responses.blocks import (
     absent,
     decode_content,
     decode_parts,
@@ -23,6 +22,7 @@ from toolglot.dialects.openai_responses.parts import (
     own,
     present,
 )
+from toolglot.dialects.openai_responses.native import NAME
 from toolglot.ir import Block, Message, Opaque, Text, Thinking, ToolCall, ToolResult, native_of
 from toolglot.receipt import Receipt
 from toolglot.wire.reader import Reader, expected, keep, kept

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from hashlib import sha256
 from typing import Any
 
+from toolglot.dialects.openai_responses.blocks import absent, decode_content, encode_part, filled, is_part, own, present
 from toolglot.dialects.openai_responses.items import (
     CALL_FIELDS,
     Group,
@@ -23,16 +24,7 @@ from toolglot.dialects.openai_responses.items import (
     notes_of,
     summary_parts,
 )
-from toolglot.dialects.openai_responses.parts import (
-    NAME,
-    absent,
-    decode_content,
-    encode_part,
-    filled,
-    is_part,
-    own,
-    present,
-)
+from toolglot.dialects.openai_responses.native import NAME
 from toolglot.ir import Block, Media, Native, Opaque, Text, Thinking, ToolCall, native_of, replace
 from toolglot.receipt import Receipt
 from toolglot.wire.reader import Reader, kept

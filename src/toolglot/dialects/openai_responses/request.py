@@ -16,8 +16,9 @@ from __future__ import annotations
 import re
 from typing import Any
 
+from toolglot.dialects.openai_responses.blocks import absent, filled, is_plain, own, present
 from toolglot.dialects.openai_responses.items import decode_input_item, encode_message
-from toolglot.dialects.openai_responses.parts import NAME, absent, filled, is_plain, own, present
+from toolglot.dialects.openai_responses.native import NAME
 from toolglot.dialects.openai_responses.tools import (
     decode_choice,
     decode_tools,

@@ -10,9 +10,10 @@ from typing import Any
 
 from msgspec import Raw, Struct
 
+from toolglot.dialects.openai_responses.blocks import absent, filled, own, present
 from toolglot.dialects.openai_responses.errors import decode_failure
+from toolglot.dialects.openai_responses.native import NAME
 from toolglot.dialects.openai_responses.output import ItemIds, decode_output_item, encode_output
-from toolglot.dialects.openai_responses.parts import NAME, absent, filled, own, present
 from toolglot.dialects.openai_responses.request import request_fields, without_history
 from toolglot.errors import DecodeError, UpstreamError
 from toolglot.ir import (

@@ -14,8 +14,8 @@ from typing import Any
 
 from toolglot.dialects.openai_responses.errors import decode_failure
 from toolglot.dialects.openai_responses.items import CALL_FIELDS, decode_call, item_type
+from toolglot.dialects.openai_responses.native import NAME
 from toolglot.dialects.openai_responses.output import decode_output_item, message_note
-from toolglot.dialects.openai_responses.parts import NAME
 from toolglot.dialects.openai_responses.response import decode_envelope, decode_stop, is_no_answer, take_output
 from toolglot.dialects.openai_responses.stream_state import (
     EMPTY_REFUSAL,

@@ -11,10 +11,11 @@ from typing import Any
 
 from msgspec import Raw, Struct
 
+from toolglot.dialects.openai_responses.blocks import is_part
 from toolglot.dialects.openai_responses.errors import encode_failure
 from toolglot.dialects.openai_responses.items import arguments_text, notes_of
+from toolglot.dialects.openai_responses.native import NAME
 from toolglot.dialects.openai_responses.output import ItemIds, encode_output_item, prefix_of, wanted_id
-from toolglot.dialects.openai_responses.parts import NAME, is_part
 from toolglot.dialects.openai_responses.response import (
     NO_ID,
     finished,

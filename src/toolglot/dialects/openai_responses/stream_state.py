@@ -8,7 +8,8 @@ from msgspec import Raw, Struct
 from msgspec.json import Decoder
 from msgspec.json import encode as encode_json
 
-from toolglot.dialects.openai_responses.parts import NAME, decode_annotation
+from toolglot.dialects.openai_responses.blocks import decode_annotation
+from toolglot.dialects.openai_responses.native import NAME
 from toolglot.errors import DecodeError
 from toolglot.events import HAS_DELTAS, Close, Delta, Event, Open, Start
 from toolglot.ir import Block, Citation, Refusal, Text, Thinking, ToolCall, replace

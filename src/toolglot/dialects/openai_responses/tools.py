@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from toolglot.dialects.openai_responses.parts import NAME, absent, filled, own, present
+from toolglot.dialects.openai_responses.blocks import absent, filled, own, present
+from toolglot.dialects.openai_responses.native import NAME
 from toolglot.ir import Opaque, Request, Tool, ToolChoice, native_of, replace, with_native
 from toolglot.receipt import Receipt
 from toolglot.wire.reader import Reader, expected, keep

@@ -10,13 +10,12 @@ import base64
 from collections.abc import Callable
 from typing import Any
 
+from toolglot.dialects.openai_responses.native import NAME
 from toolglot.ir import Block, Cache, Citation, Media, Node, Opaque, Refusal, Source, Text, native_of
 from toolglot.receipt import Receipt
 from toolglot.wire.data_url import parse_data_url, write_data_url
 from toolglot.wire.openai_fields import file_name
 from toolglot.wire.reader import Reader, expected, keep, kept
-
-NAME = "openai_responses"
 
 # prompt_cache_breakpoint.ttl <-> seconds
 _LIFETIMES = {"30m": 1800, "12h": 43200}

@@ -1,0 +1,79 @@
+"""What the Responses API can express."""
+
+from __future__ import annotations
+
+from toolglot.dialect import Capabilities
+
+CAPABILITIES = Capabilities(
+    fields=frozenset(
+        {
+            "tool_choice",
+            "parallel_tool_calls",
+            "max_output_tokens",
+            "temperature",
+            "top_p",
+            "response_format",
+            "reasoning",
+            "verbosity",
+            "user",
+            "metadata",
+            "service_tier",
+        }
+    ),
+    name_length=128,
+    id_length=64,
+    custom_tools=True,
+    namespaces=True,
+    deferred_tools=True,
+    strict_all_required=True,
+    schema="object",
+    parameters_optional=True,
+    arguments="text",
+    system="anywhere",
+    developer_role=True,
+    calls_in_one_message=False,
+    results_role="tool",
+    media_in_user=frozenset({"image", "document"}),
+    media_in_result=frozenset({"image", "document"}),
+    citations=True,
+    thinking="owned",
+    refusals=True,
+    cache_lifetimes=(1800, 43200),
+    cache_breakpoints=4,
+    efforts=("none", "minimal", "low", "medium", "high", "xhigh", "max"),
+    max_stop_sequences=0,
+    min_output_tokens=16,
+    needs_message=True,
+    max_tools=128,
+    # Identities and states of items and responses, hints that only this API's servers act on, and what stands beside a
+    # field of the IR that says the same (`summary` and `content` of reasoning are its text).
+    cosmetic=frozenset(
+        {
+            "additional_tools",
+            "billing",
+            "client_metadata",
+            "completed_at",
+            "content",
+            "context",
+            "created_at",
+            "error",
+            "id",
+            "include",
+            "incomplete_details",
+            "namespace",
+            "object",
+            "parsed",
+            "parsed_arguments",
+            "phase",
+            "prompt_cache_key",
+            "prompt_cache_options",
+            "prompt_cache_retention",
+            "status",
+            "store",
+            "stream_options",
+            "summary",
+            "tool_search_output",
+            "truncation",
+        }
+    ),
+)
