@@ -42,7 +42,7 @@ class Exchange:
         strict: refuse (`LossError`, or an error event once a stream has begun) instead of losing anything.
         model: the upstream's name of the model, when it differs from the client's.
         can: what the upstream can express, when it differs from what is known of the model.
-        passes: the request passes, in order.
+        passes: the request passes, in order, when they are not the usual ones.
         created: the time to put on an answer whose upstream does not tell one (Unix seconds; the core has no clock).
     """
 
@@ -54,7 +54,7 @@ class Exchange:
         strict: bool = False,
         model: str | None = None,
         can: Capabilities | None = None,
-        passes: Sequence[RequestPass] = REQUEST_PASSES,
+        passes: Sequence[RequestPass] | None = None,
         created: int | None = None,
     ) -> None:
         client, upstream = find(client), find(upstream)
@@ -70,7 +70,7 @@ class Exchange:
         """The bytes go through as they are: one dialect on both sides, and no pass had anything to change."""
         self._model = model
         self._can = can
-        self._passes = passes
+        self._passes = REQUEST_PASSES if passes is None else passes
         self._created = created
         self._context = self._new_context(model or "")
 
@@ -83,7 +83,7 @@ class Exchange:
             cosmetic=self.client.can.cosmetic,
             containers=self.client.can.containers,
             slot=self.client.state_slot,
-            aliased=self._model is not None and self.asked is not None and self._model != self.asked.model,
+            aliased=self._can is not None or (self.asked is not None and model != self.asked.model),
         )
 
     @property
@@ -176,9 +176,11 @@ class Exchange:
         """The client's form of an error that the upstream answered with."""
         return self.client.encode_error(self.upstream.decode_error(status, headers, json.to_bytes(body)))
 
-    def refusal(self, error: DecodeError | LossError | UpstreamError) -> HttpError:
-        """The client's form of an error that this exchange raised."""
+    def refusal(self, error: ApiError | DecodeError | LossError | UpstreamError) -> HttpError:
+        """The client's form of an error that this exchange raised, or that its caller met (no connection, say)."""
         match error:
+            case ApiError():
+                return self.client.encode_error(error)
             case UpstreamError(error=api_error):
                 return self.client.encode_error(api_error)
             case UpstreamDecodeError():
@@ -187,6 +189,7 @@ class Exchange:
                 return self.client.encode_error(ApiError(kind="bad_request", message=str(error), param=where))
             case LossError():
                 return self.client.encode_error(ApiError(kind="bad_request", code="would_lose", message=str(error)))
+        raise TypeError(f"an error of an exchange is expected, not {type(error).__name__}")
 
     def event_passes(self, *, whole: bool = False) -> tuple[EventPass, ...]:
         """The passes that an answer goes through, in order, new for each answer; `whole`: it does not stream."""

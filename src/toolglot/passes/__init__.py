@@ -30,9 +30,10 @@ class Context(Struct, kw_only=True):
 
     `tools` maps the upstream's name of a tool to the client's, for the way back; `call_ids` are the ids that the
     conversation has used, so that a new call gets another one. `cosmetic` are the native keys of the source that mean
-    nothing to anybody else; `slot` is the source's place for reasoning state. `aliased`: the upstream's model is
-    another one than the client asked for. `carried`: the history holds turns of other vendors, whose
-    state the client carried. `limit_is_ours`: nobody asked for this output limit, the wire wants one.
+    nothing to anybody else, `containers` those that hold what is left of an object; `slot` is the source's place for
+    reasoning state. `aliased`: the upstream is not the one the client thinks it speaks to: another model, or one that
+    is said to differ. `carried`: the history holds turns of other vendors, whose state the client carried.
+    `limit_is_ours`: nobody asked for this output limit, the wire wants one.
     """
 
     source: str

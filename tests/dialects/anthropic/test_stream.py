@@ -355,12 +355,19 @@ def test_deltas_without_a_start_of_their_block_are_read_where_they_tell_their_ki
     odd = [
         more(0, "text_delta", text="a"),
         more(1, "thinking_delta", thinking="b"),
-        more(2, "input_json_delta", partial_json="c"),
+        more(2, "citations_delta", citation={}),
         end(7),
     ]
     response = fold(decode(wire([START, *odd, finish("end_turn"), STOP]), receipt))
     assert response.content == (Text(text="a"), Thinking(text="b"))
-    assert [line.what for line in receipt.losses] == ["input_json_delta of no block"]
+    assert [line.what for line in receipt.losses] == ["citations_delta of no block"]
+
+
+def test_arguments_of_a_call_that_never_started_are_a_fault() -> None:
+    """Without them a call would be run that the model did not make: one with empty arguments, say."""
+    call = begin(0, {"type": "tool_use", "id": "a", "name": "f", "input": {}})
+    stray = more(5, "input_json_delta", partial_json="{}")
+    assert isinstance(decode(wire([START, call, stray, end(0), finish("tool_use"), STOP]), Receipt())[-1], Fault)
 
 
 def test_missing_indices_mean_the_latest_block() -> None:

@@ -244,6 +244,10 @@ class AnthropicStreamDecoder:
     def _receive_unannounced(self, wire: _Frame, delta: _Delta) -> _Received | None:
         """A delta of a block that never started: its kind tells what the start would have been."""
         block = Text(text="") if delta.text else Thinking() if delta.thinking else None
+        if delta.partial_json:
+            # Which call they belong to nobody can tell; without them one would be run that the model did not make.
+            self._fault(unreadable(DecodeError("$.index", "arguments of a call that never started")))
+            return None
         if block is None:
             self._receipt.loss("stream", f"{delta.type} of no block", "the block it belongs to never started")
             return None

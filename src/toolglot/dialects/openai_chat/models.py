@@ -40,8 +40,6 @@ CAPABILITIES = Capabilities(
     max_tools=128,
     thinking="text",
     refusals=True,
-    cache_lifetimes=(1800, 43200),
-    cache_breakpoints=4,
     efforts=("none", "minimal", "low", "medium", "high", "xhigh", "max"),
     reasoning_shown=False,
     max_stop_sequences=4,
@@ -60,12 +58,30 @@ CAPABILITIES = Capabilities(
     ),
 )
 
+SAMPLING = frozenset({"temperature", "top_p", "presence_penalty", "frequency_penalty"})
+
 MODELS = (
     ModelRule(
         r"(^|/)(gpt-(?!oss)|chatgpt|codex-|o[1-9](-|$))",
-        {"thinking": "none", "developer_role": True, "custom_tools": True},
-        "OpenAI's own server has developer messages and custom tools, and no field for reasoning;"
+        {
+            "thinking": "none",
+            "developer_role": True,
+            "custom_tools": True,
+            "cache_lifetimes": (1800, 43200),
+            "cache_breakpoints": 4,
+        },
+        "OpenAI's own server has developer messages, custom tools and cache breakpoints, and no field for reasoning;"
         " its imitators have it the other way round",
+    ),
+    ModelRule(
+        r"(^|/)(gpt-[34]|chatgpt)",
+        {"fields": CAPABILITIES.fields - {"reasoning", "verbosity"}},
+        "OpenAI's models before GPT-5 do not reason and refuse to be asked for it",
+    ),
+    ModelRule(
+        r"(^|/)(gpt-([5-9]|\d\d)(?!\S*-chat)|codex-|o[1-9](-|$))",
+        {"fields": CAPABILITIES.fields - SAMPLING},
+        "OpenAI's reasoning models refuse sampling parameters",
     ),
     ModelRule(
         r"(^|/)gpt-(5\.([4-9]|\d\d)|[6-9]|\d\d)",

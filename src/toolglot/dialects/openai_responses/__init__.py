@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from toolglot.dialect import Dialect
 from toolglot.dialects.openai_responses.errors import decode_error, encode_error
-from toolglot.dialects.openai_responses.models import CAPABILITIES
+from toolglot.dialects.openai_responses.models import CAPABILITIES, MODELS
 from toolglot.dialects.openai_responses.native import NAME
 from toolglot.dialects.openai_responses.request import decode_request, encode_request, path
 from toolglot.dialects.openai_responses.response import decode_response, encode_response
@@ -23,6 +23,7 @@ OPENAI_RESPONSES = Dialect(
     encode_error=encode_error,
     path=path,
     can=CAPABILITIES,
+    models=MODELS,
     state_slot="encrypted_content",
     history_key="input",
     system_key="instructions",

@@ -1,8 +1,8 @@
-"""What the Responses API can express."""
+"""What the Responses API can express, and in what single models differ."""
 
 from __future__ import annotations
 
-from toolglot.dialect import Capabilities
+from toolglot.dialect import Capabilities, ModelRule
 
 CAPABILITIES = Capabilities(
     fields=frozenset(
@@ -75,5 +75,18 @@ CAPABILITIES = Capabilities(
             "tool_search_output",
             "truncation",
         }
+    ),
+)
+
+MODELS = (
+    ModelRule(
+        r"(^|/)(gpt-[34]|chatgpt)",
+        {"fields": CAPABILITIES.fields - {"reasoning", "verbosity"}},
+        "OpenAI's models before GPT-5 do not reason and refuse to be asked for it",
+    ),
+    ModelRule(
+        r"(^|/)(gpt-([5-9]|\d\d)(?!\S*-chat)|codex-|o[1-9](-|$))",
+        {"fields": CAPABILITIES.fields - {"temperature", "top_p"}},
+        "OpenAI's reasoning models refuse sampling parameters",
     ),
 )
