@@ -197,3 +197,41 @@ def test_a_document_that_is_nested_too_deeply_is_refused(pair: tuple[str, str]) 
             Exchange(*pair).request(raw, model="m")
         except DecodeError as error:
             assert "deeply" in error.what
+
+
+RULES: list[tuple[str, str, dict[str, Any], set[str], str]] = [
+    ("openai_chat", "openai_chat", {"model": "gpt-4.1"}, {"reasoning_effort"}, "reasoning"),
+    ("openai_responses", "openai_responses", {"model": "o3", "temperature": 0.3}, {"temperature"}, "temperature"),
+    ("openai_chat", "mistral", {"model": "mistral-large"}, {"reasoning_effort"}, "reasoning"),
+    ("anthropic", "claude-3-5", {"model": "claude-3-5-sonnet-20241022"}, {"thinking"}, "reasoning"),
+]
+
+
+@pytest.mark.parametrize(("upstream", "_name", "fields", "absent", "told"), RULES, ids=[rule[1] for rule in RULES])
+def test_a_model_is_not_asked_for_what_it_refuses(
+    upstream: str, _name: str, fields: dict[str, Any], absent: set[str], told: str
+) -> None:
+    client = "gemini"
+    config = {"thinkingConfig": {"thinkingBudget": 2048}, "temperature": fields.get("temperature", 1.0)}
+    body = {"contents": [{"role": "user", "parts": [{"text": "Hi"}]}], "generationConfig": config}
+    exchange = Exchange(client, upstream)
+    sent = json.loads(exchange.request(body, model=fields["model"]))
+    assert absent.isdisjoint(sent)
+    assert told in {line.where for line in exchange.receipt}
+
+
+def test_gemini_2_is_not_bound_to_a_format_beside_tools() -> None:
+    """It answers "Function calling with a response mime type: 'application/json' is unsupported"."""
+    tool = {"type": "function", "function": {"name": "f", "parameters": {"type": "object", "properties": {}}}}
+    body = {**CHAT, "tools": [tool], "response_format": {"type": "json_object"}}
+    for model, bound in (("gemini-2.5-flash", False), ("gemini-3-pro", True)):
+        sent = json.loads(Exchange("openai_chat", "gemini", model=model).request(body))
+        assert ("responseMimeType" in sent["generationConfig"]) is bound
+
+
+def test_null_arguments_are_no_arguments() -> None:
+    call = {"id": "a", "type": "function", "function": {"name": "f", "arguments": "null"}}
+    message = {"role": "assistant", "content": None, "tool_calls": [call]}
+    answer = {**ANSWER, "choices": [{"index": 0, "message": message, "finish_reason": "tool_calls"}]}
+    (block,) = json.loads(Exchange("anthropic", "openai_chat").response(answer))["content"]
+    assert block["input"] == {}

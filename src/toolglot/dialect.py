@@ -128,6 +128,8 @@ class Capabilities(Struct, frozen=True, kw_only=True):
     reasoning_with_tools: bool = True
     forced_choice_with_reasoning: bool = True
     response_formats: frozenset[str] = frozenset({"text", "json", "json_schema"})
+    format_with_tools: bool = True
+    """A format of the answer may be asked for beside tools."""
     max_stop_sequences: int | None = None
     max_temperature: float = 2.0
     min_output_tokens: int = 1

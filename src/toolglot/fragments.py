@@ -56,7 +56,11 @@ def translate_tools(
     """
     receipt = Receipt()
     context = _context(source, target, model, receipt)
-    tools = _offered(_read_tools(_bytes(data), source), context)
+    tools = _read_tools(_bytes(data), source, receipt)
+    if source == target == mcp.NAME:  # no model, so nothing to fit
+        return _translated(json.encode(mcp.encode_tools(tools, receipt)), receipt, strict)
+    mcp.note_cosmetic(tools, receipt)
+    tools = _offered(tools, context)
     sent = prepare(Request(model=model, messages=(_SOMEBODY_ASKS,), tools=tools), context)
     if target == mcp.NAME:
         written = json.encode(mcp.encode_tools(sent.tools, receipt))
@@ -120,8 +124,8 @@ def _translated(written: bytes, receipt: Receipt, strict: bool) -> Translated:
 
 def _context(source: Dialect | str, target: Dialect | str, model: str, receipt: Receipt) -> Context:
     (source_name, source_can), (target_name, target_can) = _side(source, ""), _side(target, model)
-    if source_name == target_name and not model:
-        target_can = _generous(find(target), target_can) if target != mcp.NAME else target_can
+    if source_name == target_name != mcp.NAME and not model:
+        target_can = _generous(find(target), target_can)
     # Nobody answers a fragment: a history may end with the assistant's turn, and no limit of output is needed.
     can = replace(target_can, prefill=True, default_output_tokens=None)
     return Context(source=source_name, target=target_name, can=can, receipt=receipt, cosmetic=source_can.cosmetic)
@@ -156,9 +160,9 @@ def _offered(tools: tuple[Tool | Opaque, ...], context: Context) -> tuple[Tool |
     return tuple(offered)
 
 
-def _read_tools(data: bytes, source: Dialect | str) -> tuple[Tool | Opaque, ...]:
+def _read_tools(data: bytes, source: Dialect | str, receipt: Receipt) -> tuple[Tool | Opaque, ...]:
     if source == mcp.NAME:
-        return mcp.decode_tools(data)
+        return mcp.decode_tools(data, receipt)
     source = find(source)
     value = json.decode(data)
     if isinstance(value, dict) and "tools" not in value:

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from toolglot import DIALECTS, Exchange, read_stream
 from toolglot.dialect import Capabilities
 from toolglot.events import Checker, Close, Delta, Event, Fault, Finish, Open, Start, fold
 from toolglot.ir import Refusal, Stop, StopReason, Text, ToolCall
@@ -305,3 +306,25 @@ def test_text_passes_untouched() -> None:
     events: list[Event] = [Start(), Open(0, Text(text="")), Delta(0, "x"), Close(index=0)]
     for event_pass in (Sequencer(), Settler(Receipt()), Restorer(context(), CLIENT)):
         assert run(event_pass, events) == events
+
+
+@pytest.mark.parametrize("client", ["anthropic", "gemini"])
+def test_a_custom_call_reaches_a_client_of_functions_as_the_function_that_stands_for_it(client: str) -> None:
+    """Free text in place of JSON arguments would be a broken call, and none at all a valid-looking one."""
+    for text in ('say "hi"\n', ""):
+        events: list[Event] = [
+            Start(id="r", model="m"),
+            Open(0, ToolCall(id="c", name="exec", kind="custom")),
+            *([Delta(0, text[:4]), Delta(0, text[4:])] if text else []),
+            Close(index=0),
+            Finish(stop=Stop("tool_calls")),
+        ]
+        exchange = Exchange(client, "openai_responses")
+        source = DIALECTS["openai_responses"].stream_encoder(None, Receipt())
+        translation = exchange.stream()
+        written = translation.feed(b"".join(source.feed(event) for event in events)) + translation.close()
+        response = fold(read_stream(written, client))
+        (call,) = response.content
+        assert isinstance(call, ToolCall)
+        assert json.loads(call.arguments) == {"input": text}
+        assert not exchange.receipt.losses

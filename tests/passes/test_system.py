@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import time
 from typing import Any
 
 import pytest
@@ -80,7 +81,7 @@ def test_inline_system_text_of_the_targets_dialect_is_fitted_only_to_another_mod
     messages = ({"role": "user", "content": "Hi"}, {"role": "system", "content": "Mind"})
     tagged = {"role": "user", "content": "<system-reminder>\nMind\n</system-reminder>"}
     assert inline("claude-opus-4-8", None, *messages)["messages"] == list(messages)
-    assert inline("claude-opus-4-8", "claude-sonnet-5", *messages)["messages"] == list(messages)
+    assert inline("claude-opus-4-8", "claude-opus-5", *messages)["messages"] == list(messages)
     assert inline("claude-opus-4-8", "claude-sonnet-4-5", *messages)["messages"] == [messages[0], tagged]
 
 
@@ -107,3 +108,26 @@ def test_an_unknown_role_is_a_users_elsewhere_and_stays_at_home() -> None:
     assert system.fit(request, context).messages[1].role == "user"
     assert lines(context) == ["loss messages[1]"]
     assert system.fit(request, to(CHAT, source="openai_chat")) is request
+
+
+def test_system_text_that_a_user_turn_follows_is_tagged_where_it_must_precede_an_answer() -> None:
+    """claude-code #73821: it "must precede an 'assistant' message or end the array"."""
+    user_turn, system_turn = {"role": "user", "content": "u"}, {"role": "system", "content": "s"}
+    answer = {"role": "assistant", "content": "a"}
+
+    def roles(*messages: dict[str, str]) -> list[str]:
+        body = {"model": "claude-opus-4-8", "max_tokens": 9, "messages": list(messages)}
+        sent = json.loads(Exchange("openai_chat", "anthropic").request(body))
+        return [message["role"] for message in sent["messages"]]
+
+    assert roles(user_turn, system_turn, user_turn) == ["user"]
+    assert roles(user_turn, system_turn) == ["user", "system"]
+    assert roles(user_turn, system_turn, system_turn, answer, user_turn) == ["user", "system", "assistant", "user"]
+
+
+def test_a_long_run_of_system_messages_takes_linear_time() -> None:
+    body = {"model": "claude-opus-5", "max_tokens": 9}
+    run = [{"role": "user", "content": "u"}, *[{"role": "system", "content": "s"}] * 40_000]
+    start = time.process_time()
+    Exchange("openai_chat", "anthropic").request({**body, "messages": run})
+    assert time.process_time() - start < 10

@@ -18,6 +18,7 @@ from toolglot.wire.sse import SseReader
 BYTE_ORDER_MARK = codecs.BOM_UTF8
 _UTF_16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE, b"{\0", b"\0{", b"[\0", b"\0[")
 _FIELDS = (b"data:", b"event:", b"id:", b"retry:", b":")
+NO_EVENT = "no server-sent event in it"
 _SHOWN = 20
 """Characters of the beginning that are shown."""
 
@@ -74,13 +75,21 @@ _TOOLS: Marks = {
     "openai_chat": frozenset({"[].function", "tools[].function"}),
     "openai_responses": frozenset({"[].parameters", "tools[].parameters"}),
     "anthropic": frozenset({"[].input_schema", "tools[].input_schema"}),
-    "gemini": frozenset({"[].functionDeclarations", "tools[].functionDeclarations"}),
-    "mcp": frozenset({"[].inputSchema", "tools[].inputSchema", "jsonrpc"}),
+    "gemini": frozenset(
+        {
+            "[].functionDeclarations",
+            "[].function_declarations",
+            "tools[].functionDeclarations",
+            "tools[].function_declarations",
+        }
+    ),
+    "mcp": frozenset({"[].inputSchema", "tools[].inputSchema", "result.tools[].inputSchema", "jsonrpc"}),
 }
 _MESSAGES: Marks = {
+    # System messages are no mark: Responses and Anthropic's later models have them in the history too.
     "openai_chat": frozenset(
-        {"[].tool_calls", "[].tool_call_id", "[].role=system", "[].role=developer", "[].role=tool"}
-        | {mark for mark in _REQUEST["openai_chat"] if mark.startswith("messages")}
+        {"[].tool_calls", "[].tool_call_id", "[].function_call", "[].role=tool", "[].content[].image_url.url"}
+        | {mark for mark in _REQUEST["openai_chat"] if mark.startswith("messages")} - {"messages[].role=system"}
     ),
     "openai_responses": frozenset({"input", "[].call_id", "[].content[].type=input_text", "[].type=message"}),
     "anthropic": frozenset(
@@ -132,7 +141,15 @@ def not_a_stream(head: bytes, dialect: str) -> str | None:
     array = dialect == "gemini" and head.lstrip().startswith(b"[")  # its other way to stream
     if array or any(line.startswith(b"data:") for line in head.splitlines()):
         return None
-    return "no server-sent event in it; is it a whole response? --kind response"
+    return NO_EVENT
+
+
+def not_this_stream(head: bytes, dialect: str, *, spoilt: bool = False) -> str | None:
+    """What an input is, when it is not a stream of this dialect. A comment may come long before the first event."""
+    if (spoilt or not is_stream(head)) and (why := not_a_stream(head, dialect)):
+        return why
+    other = other_dialect(first_event(head), "stream", dialect)
+    return f"this looks like {other}, not {dialect}" if other else None
 
 
 def first_event(head: bytes) -> Any:

@@ -8,8 +8,10 @@ from typing import TypeAlias
 import click
 import msgspec
 
+from toolglot.cli.patterns import models_of
 from toolglot.dialect import Capabilities, Dialect
 from toolglot.dialects import DIALECTS
+from toolglot.ir import replace
 
 
 def _yes(value: bool) -> str:
@@ -108,16 +110,25 @@ def _show() -> None:
         table.add_row(f"  {label}", *told)
     console = Console(highlight=False, markup=False)
     console.print(table)
-    console.print("Some models differ from their dialect (--json tells how):")
+    console.print("Some models differ from their dialect, as --json tells in full.")
+    console.print("A star is anything, a plus this version and the later ones.")
     for name, dialect in DIALECTS.items():
         if dialect.models:
             console.print(f"{name}:")
         for rule in dialect.models:
-            console.print(Padding(rule.why, (0, 0, 0, 2)))
+            console.print(Padding(f"{', '.join(models_of(rule.pattern))}: {rule.why}", (0, 0, 0, 2)))
 
 
 def _rows(rows: tuple[Row, ...]) -> list[tuple[str, ...]]:
-    return [(label, *(told(dialect.can) for dialect in DIALECTS.values())) for label, told in rows]
+    return [(label, *(_told(dialect, told) for dialect in DIALECTS.values())) for label, told in rows]
+
+
+def _told(dialect: Dialect, told: Callable[[Capabilities], str]) -> str:
+    """How a dialect stands to a concept; what only some of its models have is told as that."""
+    if (here := told(dialect.can)) != "no":
+        return here
+    of_models = (told(replace(dialect.can, **rule.changes)) for rule in dialect.models)
+    return next((f"{there}, some models" for there in of_models if there != here), here)
 
 
 def _markdown() -> list[str]:

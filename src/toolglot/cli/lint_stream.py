@@ -6,7 +6,8 @@ from pathlib import Path
 
 import click
 
-from toolglot.cli.parameters import chunks, counted, dialect_option, input_file
+from toolglot.cli.diagnosis import BYTE_ORDER_MARK, not_this_stream
+from toolglot.cli.parameters import chunks, counted, dialect_option, input_file, refuse
 from toolglot.lint import RULES, lint
 from toolglot.lint.report import split
 
@@ -20,13 +21,16 @@ def lint_stream(context: click.Context, file: Path, dialect: str, rules: bool) -
     """Check the recorded stream in FILE, or standard input, against its protocol.
 
     Every breach is a line: the number of the event, the rule, what it says, and an excerpt. Exit status: 0 sound,
-    1 breaches, 2 the input cannot be read.
+    1 breaches, 2 the input cannot be read or is no stream of this dialect.
     """
     if rules:
         for rule, sentence in RULES[dialect].items():
             click.echo(f"{rule}: {sentence}")
         return
     recording = b"".join(chunks(file))
+    head = recording.removeprefix(BYTE_ORDER_MARK)
+    if head.strip() and (why := not_this_stream(head, dialect)):
+        refuse(file, why)
     breaches = lint(dialect, [recording])
     for breach in breaches:
         click.echo(str(breach))

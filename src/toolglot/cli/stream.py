@@ -6,7 +6,7 @@ import sys
 from collections.abc import Iterable, Iterator
 
 from toolglot import StreamTranslation
-from toolglot.cli.diagnosis import first_event, is_stream, not_a_stream, other_dialect
+from toolglot.cli.diagnosis import NO_EVENT, not_this_stream
 
 HEAD_BYTES = 64 * 1024
 """How much of the beginning is kept, to tell what it is when it is no stream."""
@@ -46,8 +46,5 @@ def _is_spoilt(translation: StreamTranslation) -> bool:
 
 
 def _not_this(head: bytes, dialect: str, spoilt: bool) -> str | None:
-    """What the input is, when it is not a stream of this dialect. A comment may come long before the first event."""
-    if (spoilt or not is_stream(head)) and (why := not_a_stream(head, dialect)):
-        return why
-    other = other_dialect(first_event(head), "stream", dialect)
-    return f"this looks like {other}, not {dialect}" if other else None
+    why = not_this_stream(head, dialect, spoilt=spoilt)
+    return f"{why}; is it a whole response? --kind response" if why == NO_EVENT else why

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import NoReturn
 
 import click
-from msgspec import Struct
+from msgspec import Struct, field
 
 from toolglot.api import Translated, translate_error
 from toolglot.cli.diagnosis import BYTE_ORDER_MARK, json_or_none, not_a_document, other_dialect
@@ -18,6 +18,9 @@ from toolglot.cli.receipt import check_writable, give
 from toolglot.cli.stream import hand_on
 from toolglot.errors import DecodeError, LossError, UpstreamError
 from toolglot.fragments import translate_messages, translate_tools
+from toolglot.ir import Request
+from toolglot.passes import Context
+from toolglot.passes.pipeline import REQUEST_PASSES
 from toolglot.receipt import Receipt
 from toolglot.tools.mcp import NAME as MCP
 from toolglot.translate import Exchange
@@ -41,6 +44,8 @@ class Job(Struct, frozen=True, kw_only=True):
     """The request that the input answers."""
     receipt: Path | None
     pretty: bool | None
+    asked: Receipt = field(default_factory=Receipt)
+    """What the request lost, where the input is its answer. It does not count: the answer may still be whole."""
 
 
 def _request(data: bytes, job: Job) -> Translated:
@@ -62,13 +67,24 @@ def _response(data: bytes, job: Job) -> Translated:
 
 def _answered(job: Job) -> Exchange:
     """The exchange whose answer is translated. Its request tells what the answer's names and ids were."""
-    exchange = Exchange(job.target, job.source, strict=job.strict)
-    if job.request is not None:
-        data = _read(job.request, "request")
-        try:
-            _ask(exchange, data, job, job.request)
-        except DecodeError as error:
-            _refuse(job.request, data, "request", job.target, error)
+    if job.request is None:
+        return Exchange(job.target, job.source, strict=job.strict)
+    contexts: list[Context] = []
+
+    def remember(request: Request, context: Context) -> Request:
+        contexts.append(context)
+        return request
+
+    exchange = Exchange(job.target, job.source, passes=(*REQUEST_PASSES, remember))
+    exchange.receipt = job.asked
+    data = _read(job.request, "request")
+    try:
+        _ask(exchange, data, job, job.request)
+    except DecodeError as error:
+        _refuse(job.request, data, "request", job.target, error)
+    # From here on the answer alone is told, and strictness is about it.
+    exchange.receipt = contexts[-1].receipt = Receipt()
+    exchange.strict = job.strict
     return exchange
 
 
@@ -96,6 +112,9 @@ _KINDS: dict[str, Callable[[bytes, Job], Translated]] = {
     "messages": _messages,
     "error": _error,
 }
+
+_FRAGMENTS = ("tools", "messages")
+"""Kinds where what another dialect wrote is read without an error, and without its schemas or calls."""
 
 # An option that a kind has no use for is a mistake that should be told.
 _OPTIONS_OF_KINDS = {
@@ -153,7 +172,7 @@ def translate(
     The receipt (what changed its form, and what was lost) goes to standard error, or as JSON to --receipt. For a
     stream the output comes as the input arrives.
 
-    Exit status: 0 done, 2 the input cannot be read, 3 strict and something would be lost.
+    Exit status: 0 done, 2 a file or an option is not what it should be, 3 strict and something would be lost.
     """
     job = Job(
         source=source,
@@ -192,21 +211,24 @@ def _receipt_of(job: Job) -> Receipt:
     try:
         return _translate_stream(job) if job.kind == "stream" else _translate_whole(job)
     except LossError as error:
-        give(error.receipt, job.receipt)
+        give(error.receipt, job.receipt, job.asked)
         return error.receipt
 
 
 def _translate_whole(job: Job) -> Receipt:
     data = _read(job.path, job.kind)
+    other = other_dialect(json_or_none(data), job.kind, job.source)
+    if other and job.kind in _FRAGMENTS:
+        refuse(job.path, f"this looks like {other}, not {job.source}")
     try:
         translated = _KINDS[job.kind](data, job)
     except DecodeError as error:
         _refuse(job.path, data, job.kind, job.source, error)
     except UpstreamError as error:
         refuse(job.path, f"this is an error and not a response (try --kind error): {error}")
-    if other := other_dialect(json_or_none(data), job.kind, job.source):
+    if other:
         tell(job.path, f"this looks like {other}, not {job.source}")
-    give(translated.receipt, job.receipt)
+    give(translated.receipt, job.receipt, job.asked)
     pretty = sys.stdout.isatty() if job.pretty is None else job.pretty
     written = laid_out(translated.data).encode() if pretty else translated.data
     click.echo(written, nl=not written.endswith(b"\n"))
@@ -231,7 +253,7 @@ def _translate_stream(job: Job) -> Receipt:
         check_writable(job.receipt)
     exchange = _answered(job)
     why = hand_on(chunks(job.path), exchange.stream(), job.source)
-    give(exchange.receipt, job.receipt)
+    give(exchange.receipt, job.receipt, job.asked)
     if why is not None:
         refuse(job.path, why)
     return exchange.receipt

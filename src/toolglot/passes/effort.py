@@ -18,7 +18,8 @@ ROOM_FOR_ANSWER = 4096
 
 def fit(request: Request, context: Context) -> Request:
     wanted = request.reasoning
-    if not context.can.reasoning_with_tools and request.tools and context.source != context.target:
+    own = context.source == context.target and not context.aliased
+    if not context.can.reasoning_with_tools and request.tools and not own:
         return _without_reasoning(request, context)
     if wanted is None:
         return request

@@ -12,7 +12,9 @@ def fit(request: Request, context: Context) -> Request:
     wanted = request.response_format
     if wanted is None:
         return request
-    if "response_format" in context.can.fields and wanted.kind in context.can.response_formats:
+    own = context.source == context.target and not context.aliased
+    beside_tools = context.can.format_with_tools or own or not request.tools or wanted.kind == "text"
+    if "response_format" in context.can.fields and wanted.kind in context.can.response_formats and beside_tools:
         return request
     request = replace(request, response_format=None)
     if wanted.kind == "text":

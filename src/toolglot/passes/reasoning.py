@@ -60,7 +60,9 @@ def _settle_message(message: Message, number: int, context: Context) -> Message:
 
 
 def _is_own(block: Thinking, context: Context) -> bool:
-    """Has the target made it? Imitators of an API make reasoning without its signature."""
+    """Has the target made it, and takes it back? Imitators of an API make reasoning without its signature."""
+    if context.aliased and context.can.thinking == "none":
+        return False
     return bool(native_of(block, context.target)) or (context.source == context.target and not block.native)
 
 

@@ -13,16 +13,18 @@ from toolglot.dialect import Capabilities
 from toolglot.events import Close, Delta, Event, Fault, Finish, Open
 from toolglot.ir import ToolCall, replace
 from toolglot.passes import Context
+from toolglot.passes.custom import MEMBER
 from toolglot.passes.digest import digest
 from toolglot.passes.ids import is_legal_id, replacement_id
 from toolglot.passes.settle import CUTS, malformed
 from toolglot.passes.unwrap import InputUnwrapper
+from toolglot.wire import json
 
 
 class Restorer:
     """`whole`: the response is there as a whole, so that nobody has seen a call whose input cannot be read."""
 
-    __slots__ = ("_broken", "_calls", "_client", "_context", "_unwrappers", "_used", "_whole")
+    __slots__ = ("_broken", "_calls", "_client", "_context", "_unwrappers", "_used", "_whole", "_wrapped")
 
     def __init__(self, context: Context, client: Capabilities, *, whole: bool = False) -> None:
         self._context = context
@@ -32,6 +34,7 @@ class Restorer:
         self._broken = ""  # the name of a custom tool that was called with something else than a text
         self._calls = 0
         self._unwrappers: dict[int, InputUnwrapper] = {}
+        self._wrapped: set[int] = set()
 
     def feed(self, event: Event) -> Sequence[Event]:
         match event:
@@ -39,18 +42,22 @@ class Restorer:
                 if self._unwrappers and index in self._unwrappers:
                     text = self._unwrappers[index].feed(event.text)
                     return (Delta(index, text),) if text else ()
+                if index in self._wrapped:
+                    return (Delta(index, json.encode_text(event.text)[1:-1]),)
             case Open(block=ToolCall() as call):
-                return (self._open(event.index, call),)
+                return self._open(event.index, call)
             case Close(index=index):
                 if index in self._unwrappers:
                     return self._close(event)
+                if index in self._wrapped and event.complete:
+                    return Delta(index, '"}'), event
             case Finish(stop=stop) if self._broken and not self._whole and stop.reason not in CUTS:
                 return (Fault(malformed(f"the input of {self._broken} is not the text that was asked for")),)
             case _:
                 pass
         return (event,)
 
-    def _open(self, index: int, call: ToolCall) -> Event:
+    def _open(self, index: int, call: ToolCall) -> Sequence[Event]:
         original = self._context.tools.get(call.name)
         if original is not None:
             if original.kind == "custom" and call.kind == "function":
@@ -59,7 +66,12 @@ class Restorer:
         self._calls += 1
         identity = self._new_id(call)
         self._used.add(identity)
-        return Open(index, call if identity == call.id else replace(call, id=identity))
+        call = call if identity == call.id else replace(call, id=identity)
+        if call.kind == "custom" and self._client.arguments == "object":
+            # The client has no custom tools: it gets the function that stands for one in its own histories.
+            self._wrapped.add(index)
+            return Open(index, replace(call, kind="function")), Delta(index, f'{{"{MEMBER}":"')
+        return (Open(index, call),)
 
     def _new_id(self, call: ToolCall) -> str:
         turn = len(self._context.call_ids)

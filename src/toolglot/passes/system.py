@@ -24,19 +24,41 @@ def fit(request: Request, context: Context) -> Request:
         return request
     first = leading(request)
     messages: list[Message] = []
-    tagged = False  # the system messages before this one, with nothing between, were tagged
-    for number, message in enumerate(request.messages):
+    run: list[Message] = []  # system messages in a row that may stay: they become one
+    for number, (message, before_answer) in enumerate(zip(request.messages, _before_answers(request), strict=True)):
         if message.role not in INSTRUCTION_ROLES:
-            tagged = False
+            messages += _as_one(run)
+            run = []
             messages.append(_with_known_role(message, number, context))
         elif number < first or context.can.system == "anywhere":
             messages.append(_as_instruction(message, number, context))
-        elif context.can.system == "leading" or tagged or not _may_follow(messages[-1]):
-            tagged = True
-            messages.append(_as_user(message, number, context))
+        elif context.can.system == "after_user" and before_answer and (run or _may_follow(messages[-1])):
+            if run:
+                context.receipt.note(str(Place(number)), "one more system message in a row", "it joins that before it")
+            run.append(_as_instruction(message, number, context))
         else:
-            _add_instruction(messages, _as_instruction(message, number, context), number, context)
-    return with_messages(request, tuple(messages))
+            messages.append(_as_user(message, number, context))
+    return with_messages(request, (*messages, *_as_one(run)))
+
+
+def _before_answers(request: Request) -> list[bool]:
+    """For each message: is what comes next, system messages aside, the assistant's turn or the end?
+
+    "role 'system' must precede an 'assistant' message or end the array" (claude-code #73821).
+    """
+    answers: list[bool] = []
+    following = True
+    for message in reversed(request.messages):
+        answers.append(following)
+        if message.role not in INSTRUCTION_ROLES:
+            following = message.role == "assistant"
+    return answers[::-1]
+
+
+def _as_one(run: list[Message]) -> tuple[Message, ...]:
+    if len(run) < 2:
+        return tuple(run)
+    return (replace(run[0], content=tuple(block for message in run for block in message.content)),)
 
 
 def _with_known_role(message: Message, number: int, context: Context) -> Message:
@@ -47,22 +69,10 @@ def _with_known_role(message: Message, number: int, context: Context) -> Message
 
 
 def _may_follow(message: Message) -> bool:
-    """May system text stand right behind this? Behind a user's turn that says something, or what follows one."""
-    if message.role in INSTRUCTION_ROLES:
-        return True
+    """May system text stand right behind this? Behind a user's turn that says something."""
     return message.role in ("user", "tool") and any(
         not isinstance(block, Text) or block.text.strip() for block in message.content
     )
-
-
-def _add_instruction(messages: list[Message], message: Message, number: int, context: Context) -> None:
-    """One system message for several in a row."""
-    before = messages[-1]
-    if before.role not in INSTRUCTION_ROLES:
-        messages.append(message)
-        return
-    context.receipt.note(str(Place(number)), "one more system message in a row", "it is one with that before it")
-    messages[-1] = replace(before, content=(*before.content, *message.content))
 
 
 def _as_user(message: Message, number: int, context: Context) -> Message:

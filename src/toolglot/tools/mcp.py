@@ -39,16 +39,18 @@ CAN = Capabilities(
 """What an MCP tool definition and result can express."""
 
 
-def decode_tools(data: bytes | str) -> tuple[Tool, ...]:
+def decode_tools(data: bytes | str, receipt: Receipt | None = None) -> tuple[Tool, ...]:
     """The tools of a list, of a `tools/list` result, or of the JSON-RPC message around one.
+
+    The receipt is told when the list goes on (`nextCursor`).
 
     Raises:
         DecodeError: it is none of these.
     """
-    return read_tools(json.decode(data))
+    return read_tools(json.decode(data), receipt)
 
 
-def read_tools(value: Json) -> tuple[Tool, ...]:
+def read_tools(value: Json, receipt: Receipt | None = None) -> tuple[Tool, ...]:
     """The same for parsed JSON, which is used up."""
     where = "$"
     if isinstance(value, dict) and isinstance(value.get("result"), dict):
@@ -56,6 +58,8 @@ def read_tools(value: Json) -> tuple[Tool, ...]:
     if isinstance(value, dict):
         if not isinstance(value.get("tools"), list):
             raise DecodeError(f"{where}.tools", "this array of tools is required")
+        if receipt is not None and value.get("nextCursor"):
+            receipt.loss("nextCursor", "nextCursor", "the list goes on: ask the server for the tools behind it")
         value, where = value["tools"], f"{where}.tools"
     if not isinstance(value, list):
         raise expected(where, "an array of tools, or an object that holds one as `tools`", value)
@@ -70,6 +74,14 @@ def _read_tool(tool: Reader) -> Tool:
         parameters=schema.rest() if schema is not None else None,
         native=keep(NAME, tool, no_schema=True if schema is None else None),
     )
+
+
+def note_cosmetic(tools: Iterable[Tool | Opaque], receipt: Receipt) -> None:
+    """Tells what a host shows to people and no model's API has a place for."""
+    for index, tool in enumerate(tools):
+        own = native_of(tool, NAME) if isinstance(tool, Tool) else {}
+        for key in sorted(key for key in CAN.cosmetic if own.get(key)):
+            receipt.note(f"tools[{index}].{key}", key, "people see it, a model never does")
 
 
 def encode_tools(tools: Iterable[Tool | Opaque], receipt: Receipt) -> list[dict[str, Any]]:

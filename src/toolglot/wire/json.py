@@ -135,9 +135,9 @@ _TOKEN = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"?|[{}\[\],:]', re.DOTALL)
 def object_of(text: str) -> msgspec.Raw | None:
     """Tool-call arguments as a JSON object to splice into a document, on one line; None when they are not one.
 
-    Numbers and key order stay as they were written. No arguments at all are the empty object.
+    Numbers and key order stay as they were written. No arguments at all, or null for them, are the empty object.
     """
-    if not text.strip():
+    if text.strip() in ("", "null"):
         return msgspec.Raw(b"{}")
     raw = text.encode("utf-8", "surrogatepass")
     try:

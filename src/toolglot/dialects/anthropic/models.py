@@ -69,7 +69,8 @@ _TEN = r"[1-9]\d(?!\d)"
 _SINCE_4 = rf"claude-(?:[a-z]+-4(?!\d)|{_FIVE})"
 _SINCE_46 = rf"claude-(?:[a-z]+-4[-.](?:[6-9](?!\d)|{_TEN})|{_FIVE}|mythos)"
 _SINCE_47 = rf"claude-(?:[a-z]+-4[-.](?:[7-9](?!\d)|{_TEN})|{_FIVE}|mythos)"
-_SINCE_48 = rf"claude-(?:[a-z]+-4[-.](?:[89](?!\d)|{_TEN})|{_FIVE})"
+# Not the Sonnet and Haiku families: they have no system messages in mid-conversation (aiquila #413).
+_SINCE_OPUS_48 = rf"claude-(?:opus-4[-.](?:[89](?!\d)|{_TEN})|(?:opus|fable|mythos)-(?:[5-9]|[1-9]\d)(?!\d))"
 _BEFORE_45 = rf"claude-(?:[123](?!\d)|instant|[a-z]+-4(?!\d)(?![-.](?:[5-9](?!\d)|{_TEN})))"
 _BEFORE_46 = rf"claude-(?:[123](?!\d)|instant|[a-z]+-4(?!\d)(?![-.](?:[6-9](?!\d)|{_TEN})))"
 _CHOOSES_ITSELF = (
@@ -80,6 +81,11 @@ _CHOOSES_ITSELF = (
 _REFUSED = frozenset({"blank_stop", "spaces_at_the_end"})
 
 MODELS = (
+    ModelRule(
+        r"claude-(?:[12](?!\d)|instant|3-(?:5-)?(?:opus|sonnet|haiku))",
+        {"fields": _FIELDS - {"reasoning"}},
+        "thinking came with Claude 3.7",
+    ),
     ModelRule(
         r"claude", {"refuses": _REFUSED}, "stop sequences of spaces, and answers to go on with that end in spaces: 400"
     ),
@@ -107,7 +113,7 @@ MODELS = (
         "models after Opus 4.6 refuse sampling parameters and thinking budgets",
     ),
     ModelRule(
-        _SINCE_48,
+        _SINCE_OPUS_48,
         {"system": "after_user"},
         "models since Opus 4.8 take system messages inside the conversation, each behind a user's turn",
     ),

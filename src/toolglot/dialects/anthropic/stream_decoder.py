@@ -203,7 +203,8 @@ class AnthropicStreamDecoder:
                 # How the arguments stood in the start says nothing about those to come.
                 own = {key: value for key, value in native_of(block, NAME).items() if key not in ("$missing", "$twice")}
                 received = self._opened("call", replace(block, arguments="", native={NAME: own} if own else {}), "")
-                received.arguments = arguments
+                # The start of a call has an empty object in place of arguments that are to come, or were cut.
+                received.arguments = "" if arguments == "{}" else arguments
         self._open[index] = received
         return received
 

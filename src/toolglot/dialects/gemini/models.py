@@ -77,8 +77,8 @@ CAPABILITIES = Capabilities(
 MODELS = (
     ModelRule(
         r"gemini-[12]\b",
-        {"efforts": (), "media_in_result": frozenset()},
-        "thinkingLevel and media inside a functionResponse came with Gemini 3",
+        {"efforts": (), "media_in_result": frozenset(), "format_with_tools": False},
+        "thinkingLevel, media inside a functionResponse, and JSON answers beside tools came with Gemini 3",
     ),
     ModelRule(
         r"gemini-(2\.5|[3-9][^/]*)-pro",

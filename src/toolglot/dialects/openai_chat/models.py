@@ -90,7 +90,12 @@ MODELS = (
     ),
     ModelRule(
         r"mistral|ministral|codestral|devstral|magistral",
-        {"id_pattern": r"[A-Za-z0-9]{9}", "id_length": 9},
-        "Mistral wants call ids of exactly nine letters and digits",
+        {
+            "id_pattern": r"[A-Za-z0-9]{9}",
+            "id_length": 9,
+            "thinking": "none",
+            "fields": CAPABILITIES.fields - {"reasoning"},
+        },
+        "Mistral wants call ids of exactly nine letters and digits, and refuses fields that it does not know",
     ),
 )
