@@ -3,7 +3,7 @@
     python -m tests.mutate --sample 200 --seed 1 [PATH …]
 
 Mutants are drawn at random, but the same seed draws the same ones. Each runs in a fork of a process that has loaded
-pytest and Hypothesis already, on a copy of the package; the working tree is never touched.
+pytest already, on a copy of the package; the working tree is never touched.
 """
 
 from __future__ import annotations
@@ -158,8 +158,7 @@ def main() -> int:
     parser.add_argument("--sample", type=int, default=200)
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args()
-    import hypothesis  # noqa: F401  loaded once, before the forks
-    import pytest  # noqa: F401
+    import pytest  # noqa: F401  loaded once, before the forks
 
     os.chdir(ROOT)
     files = [file for path in options.paths for file in sorted((PACKAGE / path).rglob("*.py"))]

@@ -140,6 +140,38 @@ def test_what_mcp_says_of_a_tool_and_others_cannot_is_a_loss() -> None:
         translate_tools([tool], "mcp", "anthropic", strict=True)
 
 
+@pytest.mark.parametrize("target", DIALECTS)
+def test_what_people_see_of_an_mcp_tool_is_left_out_with_a_note(target: str) -> None:
+    tool = {**TOOLS["mcp"][0], "title": "Weather", "icons": [{"src": "https://example.org/i.png"}]}
+    translated = translate_tools([TOOLS["mcp"][0] | {"title": None}, tool], "mcp", target)
+    assert [str(line) for line in translated.receipt.notes][:2] == [
+        "note: tools[1].icons: people see it, a model never does",
+        "note: tools[1].title: people see it, a model never does",
+    ]
+    assert not translated.receipt.losses
+
+
+@pytest.mark.parametrize("target", TOOLS)
+def test_a_list_of_mcp_tools_that_goes_on_is_a_loss(target: str) -> None:
+    listed = {"tools": TOOLS["mcp"], "nextCursor": "page-2"}
+    message = {"jsonrpc": "2.0", "id": 1, "result": listed}
+    for document in (listed, message):
+        assert [line.where for line in translate_tools(document, "mcp", target).receipt.losses] == ["nextCursor"]
+    assert not translate_tools({**listed, "nextCursor": None}, "mcp", target).receipt
+    with pytest.raises(LossError):
+        translate_tools(listed, "mcp", target, strict=True)
+
+
+def test_from_mcp_to_mcp_nothing_is_touched() -> None:
+    tools = [
+        {"name": "a name with spaces", "title": "T", "inputSchema": {"type": "string"}, "annotations": {"x": True}},
+        {"name": "x" * 300, "inputSchema": {}, "_meta": {"n": 1.0}},
+        {"name": "x" * 300, "description": None},
+    ]
+    translated = translate_tools(tools, "mcp", "mcp")
+    assert (translated.json(), bool(translated.receipt)) == (tools, False)
+
+
 def test_a_custom_tool_becomes_a_function_for_mcp() -> None:
     custom = {"type": "custom", "custom": {"name": "run", "description": "Runs code."}}
     translated = translate_tools([custom], "openai_chat", "mcp")

@@ -34,7 +34,9 @@ DOCUMENTS: list[tuple[str, str, Any]] = [
     ("tools", "openai_responses", {"tools": [{"type": "function", **TOOL, "parameters": SCHEMA}]}),
     ("tools", "anthropic", [{**TOOL, "input_schema": SCHEMA}]),
     ("tools", "gemini", [{"functionDeclarations": [TOOL]}]),
+    ("tools", "gemini", {"tools": [{"function_declarations": [TOOL]}]}),
     ("tools", "mcp", [{**TOOL, "inputSchema": SCHEMA}]),
+    ("tools", "mcp", {"result": {"tools": [{**TOOL, "inputSchema": SCHEMA}]}}),
     ("messages", "openai_chat", [{"role": "tool", "tool_call_id": "a", "content": "x"}]),
     ("messages", "openai_responses", [{"type": "function_call_output", "call_id": "a", "output": "x"}]),
     ("messages", "anthropic", [{"role": "user", "content": [RESULT]}]),
@@ -57,6 +59,9 @@ def test_a_document_of_another_dialect_is_told_as_one(kind: str, dialect: str, d
         line = f"toolglot: <stdin>: this looks like {dialect}, not {told}"
         told_lines = [line for line in result.stderr.splitlines() if "looks like" in line]
         assert [found.partition(" (")[0] for found in told_lines] == ([] if told == dialect else [line])
+        if kind in ("tools", "messages") and told != dialect:
+            assert (result.exit_code, result.stdout) == (2, "")
+            assert result.stderr.count("\n") == 1
 
 
 def test_what_could_be_either_is_not_told() -> None:
@@ -71,6 +76,31 @@ def test_no_real_document_is_taken_for_another_dialects(kind: str) -> None:
     assert cases
     for case in cases:
         assert other_dialect(json_or_none(case.read(kind)), kind, case.dialect) is None, (case.dialect, case.name)
+
+
+@pytest.mark.parametrize("kind", ["tools", "messages"])
+def test_no_real_request_is_taken_for_another_dialects_tools_or_history(kind: str) -> None:
+    for case in cases_with("request"):
+        request = case.value("request")
+        key = "tools" if kind == "tools" else DIALECTS[case.dialect].history_key
+        for document in (request, request.get(key)):
+            assert other_dialect(document, kind, case.dialect) is None, (case.dialect, case.name)
+
+
+@pytest.mark.parametrize("dialect", ["openai_chat", "openai_responses", "anthropic"])
+def test_a_system_message_in_a_history_is_nobodys_mark(dialect: str) -> None:
+    history = [{"role": "user", "content": "Hi"}, {"role": "system", "content": "Be brief."}]
+    assert other_dialect(history, "messages", dialect) is None
+    assert other_dialect({"messages": history}, "messages", dialect) is None
+
+
+@pytest.mark.parametrize("strict", [[], ["--strict"]])
+def test_tools_of_another_dialect_lose_no_schema_in_silence(strict: list[str]) -> None:
+    tools = [{"type": "function", "function": {**TOOL, "parameters": SCHEMA}}]
+    arguments = ["--from", "anthropic", "--to", "gemini", "--kind", "tools", *strict]
+    result = run("translate", *arguments, data=json.dumps(tools))
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert result.stderr == "toolglot: <stdin>: this looks like openai_chat, not anthropic\n"
 
 
 @pytest.mark.parametrize("told", DIALECTS)

@@ -12,6 +12,7 @@ import pytest
 
 from tests.cli.run import run
 from toolglot.cli.dialects import CONCEPTS, PARAMETERS
+from toolglot.cli.patterns import models_of
 from toolglot.dialect import Capabilities
 from toolglot.dialects import DIALECTS
 
@@ -52,6 +53,37 @@ def test_it_fits_into_80_columns(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_parameter_is_a_row_of_yes_and_no(table: list[str]) -> None:
     (row,) = [line.split() for line in table if line.strip().startswith("seed ")]
     assert row == ["seed", *("yes" if "seed" in dialect.can.fields else "no" for dialect in DIALECTS.values())]
+
+
+@pytest.mark.parametrize(
+    ("pattern", "names"),
+    [
+        ("mistral|ministral", ["mistral*", "ministral*"]),
+        (r"(^|/)(gpt-(?!oss)|o[1-9](-|$))", ["gpt-* (not gpt-oss*)", "o1+"]),
+        (r"(^|/)gpt-(5\.([4-9]|\d\d)|[6-9]|\d\d)", ["gpt-5.4+", "gpt-6+"]),
+        (r"claude-(?:[a-z]+-4[-.](?:[89](?!\d)|[1-9]\d(?!\d))|mythos)", ["claude-*-4-8+", "claude-mythos*"]),
+        (r"claude-[a-z]+-4(?!\d)(?![-.](?:[6-9](?!\d)|[1-9]\d))", ["claude-*-4* (not claude-*-4-6+)"]),
+        (r"gemini-(2\.5|[3-9][^/]*)-pro", ["gemini-2.5-pro*", "gemini-3+-pro*"]),
+        (r"gemini-[12]\b", ["gemini-[12]*"]),
+    ],
+)
+def test_a_pattern_of_models_is_written_as_people_write_it(pattern: str, names: list[str]) -> None:
+    assert models_of(pattern) == names
+
+
+def test_every_reason_why_models_differ_stands_behind_their_names(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "500")
+    told = [line.strip() for line in run("dialects").stdout.splitlines()]
+    for dialect in DIALECTS.values():
+        for rule in dialect.models:
+            names = ", ".join(models_of(rule.pattern))
+            assert f"{names}: {rule.why}" in told
+            assert not set(names) & set("?|\\^$!#"), names
+
+
+def test_what_only_some_models_have_is_told_as_that(table: list[str]) -> None:
+    assert "| custom tools | yes, some models | yes | no | no |" in run("dialects", "--markdown").stdout
+    assert any("some" in line for line in table)
 
 
 def test_as_json_every_capability_is_told() -> None:

@@ -70,3 +70,24 @@ def test_an_unknown_dialect_lists_the_known_ones() -> None:
     result = run("lint-stream", "--dialect", "mcp")
     assert result.exit_code == 2
     assert f"there are {', '.join(DIALECTS)}\n" in result.stderr
+
+
+@pytest.mark.parametrize("told", DIALECTS)
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_a_recording_of_another_dialect_is_told_as_one(dialect: str, told: str) -> None:
+    result = run("lint-stream", "--dialect", told, data=SOUND[dialect])
+    line = f"toolglot: <stdin>: this looks like {dialect}, not {told}\n"
+    assert (result.exit_code, result.stdout) == ((0, "") if told == dialect else (2, ""))
+    assert (result.stderr == line) == (told != dialect)
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+@pytest.mark.parametrize("data", [b'{"choices": []}', b'{\n  "model": "m"\n}\n', b"hello\n"])
+def test_what_is_no_recording_is_told_in_one_line(data: bytes, dialect: str) -> None:
+    result = run("lint-stream", "--dialect", dialect, data=data)
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert result.stderr == "toolglot: <stdin>: no server-sent event in it\n"
+
+
+def test_a_byte_order_mark_does_not_hide_a_recording() -> None:
+    assert run("lint-stream", "--dialect", "gemini", data=b"\xef\xbb\xbf" + SOUND["gemini"]).exit_code != 2

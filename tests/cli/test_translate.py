@@ -260,6 +260,50 @@ def test_the_request_of_an_answer_may_need_a_model(tmp_path: Path) -> None:
     assert (again.exit_code, again.stderr.count("loss")) == (0, 0)
 
 
+@pytest.mark.parametrize("kind", ["response", "stream"])
+def test_strict_is_about_the_answer_and_not_about_its_request(kind: str, tmp_path: Path) -> None:
+    file, receipt = tmp_path / "request.json", tmp_path / "receipt.json"
+    file.write_text(json.dumps(ASKED))
+    answer = ANSWERED if kind == "response" else SOUND["anthropic"]
+    options = ("--request", str(file), "--strict")
+    result = translate("anthropic", "openai_chat", kind, answer, *options)
+    assert result.exit_code == 0
+    assert [line.split(":")[:3] for line in result.stderr.splitlines()] == [
+        ["request", " note", " tools[0]"],
+        ["request", " loss", " seed"],
+    ]
+    translate("anthropic", "openai_chat", kind, answer, *options, "--receipt", str(receipt))
+    assert [(line["of"], line["where"]) for line in json.loads(receipt.read_text())] == [
+        ("request", "tools[0]"),
+        ("request", "seed"),
+    ]
+
+
+@pytest.mark.parametrize("kind", ["response", "stream"])
+def test_a_loss_of_the_answer_counts_beside_those_of_its_request(kind: str, tmp_path: Path) -> None:
+    file = tmp_path / "request.json"
+    file.write_text(json.dumps({"model": "m", "max_tokens": 9, "top_k": 3, "messages": [], "container": "c"}))
+    second = {**CHAT[1], "choices": [{"index": 1, "delta": {"content": "x"}, "finish_reason": None}]}
+    choices = [*CHAT_RESPONSE["choices"], {**CHAT_RESPONSE["choices"][0], "index": 1}]
+    recording = sse([*CHAT[:2], second, *CHAT[2:]], named=False) + DONE
+    answer = {**CHAT_RESPONSE, "choices": choices} if kind == "response" else recording
+    result = translate("openai_chat", "anthropic", kind, answer, "--request", str(file), "--strict")
+    assert result.exit_code == 3
+    lines = result.stderr.splitlines()
+    assert lines[-1] == "toolglot: <stdin>: refused (--strict): 1 loss"
+    assert [line.split(":")[0] for line in lines[:-1]] == ["request", "request", "loss"]
+
+
+def test_a_custom_call_that_the_answer_spoils_is_a_loss_of_the_answer(tmp_path: Path) -> None:
+    file = tmp_path / "request.json"
+    custom = {"type": "custom", "name": "run", "description": "Runs code."}
+    file.write_text(json.dumps({"model": "m", "input": "Hi", "max_output_tokens": 99, "tools": [custom]}))
+    answer = {**ANSWERED, "content": [{"type": "tool_use", "id": "toolu_1", "name": "run", "input": {"other": 1}}]}
+    result = translate("anthropic", "openai_responses", "response", answer, "--request", str(file), "--strict")
+    assert result.exit_code == 3
+    assert "\nloss: content: " in f"\n{result.stderr}"
+
+
 def test_tools_alone_from_mcp() -> None:
     listed = {"jsonrpc": "2.0", "id": 1, "result": {"tools": [{"name": "now", "inputSchema": {"type": "object"}}]}}
     result = translate("mcp", "gemini", "tools", listed)
