@@ -143,7 +143,7 @@ def test_what_mcp_says_of_a_tool_and_others_cannot_is_a_loss() -> None:
 @pytest.mark.parametrize("target", DIALECTS)
 def test_what_people_see_of_an_mcp_tool_is_left_out_with_a_note(target: str) -> None:
     tool = {**TOOLS["mcp"][0], "title": "Weather", "icons": [{"src": "https://example.org/i.png"}]}
-    translated = translate_tools([TOOLS["mcp"][0] | {"title": None}, tool], "mcp", target)
+    translated = translate_tools([{**TOOLS["mcp"][0], "name": "other", "title": None}, tool], "mcp", target)
     assert [str(line) for line in translated.receipt.notes][:2] == [
         "note: tools[1].icons: people see it, a model never does",
         "note: tools[1].title: people see it, a model never does",

@@ -215,6 +215,7 @@ def test_names_in_a_receipt_have_no_power_over_the_terminal() -> None:
     assert "\x1b" not in result.stderr
 
 
+HELLO = {"role": "user", "content": "Hello"}
 TOOL: dict[str, Any] = {"type": "function", "function": {"name": "files.read", "parameters": {"type": "object"}}}
 ASKED: dict[str, Any] = {**CHAT_REQUEST, "tools": [TOOL], "stream_options": {"include_usage": True}}
 ANSWERED: dict[str, Any] = {
@@ -264,7 +265,9 @@ def test_the_request_of_an_answer_may_need_a_model(tmp_path: Path) -> None:
 def test_strict_is_about_the_answer_and_not_about_its_request(kind: str, tmp_path: Path) -> None:
     file, receipt = tmp_path / "request.json", tmp_path / "receipt.json"
     file.write_text(json.dumps(ASKED))
-    answer = ANSWERED if kind == "response" else SOUND["anthropic"]
+    text = block(0, {"type": "text", "text": ""}, {"type": "text_delta", "text": "Hi"})
+    recording = sse([ANTHROPIC[0], *text, *ANTHROPIC[-2:]], named=True)
+    answer = ANSWERED if kind == "response" else recording
     options = ("--request", str(file), "--strict")
     result = translate("anthropic", "openai_chat", kind, answer, *options)
     assert result.exit_code == 0
@@ -282,7 +285,7 @@ def test_strict_is_about_the_answer_and_not_about_its_request(kind: str, tmp_pat
 @pytest.mark.parametrize("kind", ["response", "stream"])
 def test_a_loss_of_the_answer_counts_beside_those_of_its_request(kind: str, tmp_path: Path) -> None:
     file = tmp_path / "request.json"
-    file.write_text(json.dumps({"model": "m", "max_tokens": 9, "top_k": 3, "messages": [], "container": "c"}))
+    file.write_text(json.dumps({"model": "m", "max_tokens": 9, "top_k": 3, "messages": [HELLO], "container": "c"}))
     second = {**CHAT[1], "choices": [{"index": 1, "delta": {"content": "x"}, "finish_reason": None}]}
     choices = [*CHAT_RESPONSE["choices"], {**CHAT_RESPONSE["choices"][0], "index": 1}]
     recording = sse([*CHAT[:2], second, *CHAT[2:]], named=False) + DONE

@@ -99,9 +99,7 @@ MODELS = (
         {"response_formats": frozenset({"text"}), "strict_tools": False},
         "structured output and strict tools came with 4.5",
     ),
-    ModelRule(
-        _SINCE_4, {"default_output_tokens": _LONGER_MAX_TOKENS}, "models since Claude 4 write at least 32000 tokens"
-    ),
+    ModelRule(_SINCE_4, {"default_output_tokens": _LONGER_MAX_TOKENS}, "models since Claude 4 can write 32000 tokens"),
     ModelRule(_BEFORE_46, {"efforts": ()}, "models before 4.6 reason by a token budget and refuse an effort"),
     ModelRule(r"claude-opus-4[-.]5(?!\d)", {"efforts": ("low", "medium", "high")}, "Opus 4.5 knows three efforts"),
     ModelRule(r"claude-opus-4[-.]6(?!\d)", {"efforts": ("low", "medium", "high", "max")}, "xhigh came with Opus 4.7"),
