@@ -6,7 +6,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from math import ceil
 from typing import Any
@@ -24,7 +23,7 @@ from toolglot.errors import (
     header_value,
     kind_of_status,
 )
-from toolglot.wire import json
+from toolglot.wire import json, retry_after
 
 # kind -> (type, code) as OpenAI words them
 _WORDS: dict[ErrorKind, tuple[str, str | None]] = {
@@ -112,11 +111,6 @@ _FAMILY = ("openai_chat", "openai_responses")
 
 _SCOPES = ("requests", "tokens")
 
-_HTTP_DATE = re.compile(r"[A-Z][a-z]{2}, [0-9]{2} [A-Z][a-z]{2} [0-9]{4} [0-9]{2}:[0-9]{2}:[0-9]{2} GMT")
-
-MAX_WAIT = 86_400
-"""Seconds of the longest wait that is told; no client waits longer."""
-
 
 def is_error(value: Any) -> bool:
     """Does this object stand where a response should, and say that there is none?"""
@@ -184,8 +178,8 @@ def decode_http(status: int, headers: Mapping[str, str], body: bytes, owner: str
     lower = {name.lower(): value for name, value in headers.items()}
     return replace(
         error,
-        retry_after=retry_after(lower),
-        retry_after_date=_date(lower.get("retry-after")),
+        retry_after=retry_after.seconds_in(lower),
+        retry_after_date=retry_after.date_in(lower),
         limits=tuple(limit for scope in _SCOPES if (limit := _rate_limit(lower, scope))),
         request_id=lower.get("x-request-id"),
     )
@@ -206,29 +200,9 @@ def encode_http(error: ApiError) -> HttpError:
 
 def _waiting(error: ApiError) -> dict[str, str | None]:
     """`retry-after` in whole seconds, as HTTP has it; a fraction stands beside it in OpenAI's own header."""
-    if error.retry_after is None or not error.retry_after >= 0:
-        return {"retry-after": error.retry_after_date}
-    seconds = min(error.retry_after, MAX_WAIT)
-    exact = {} if seconds == ceil(seconds) else {"retry-after-ms": str(ceil(seconds * 1000))}
-    return {"retry-after": str(ceil(seconds)), **exact}
-
-
-def _date(value: str | None) -> str | None:
-    """An HTTP date, as it is: how long it is until then, only a clock can tell."""
-    safe = header_value(value)
-    return safe if safe is not None and _HTTP_DATE.fullmatch(safe) else None
-
-
-def retry_after(headers: Mapping[str, str]) -> float | None:
-    """Seconds to wait, from `retry-after-ms` or `retry-after`; an HTTP date there is kept apart."""
-    for name, scale in (("retry-after-ms", 0.001), ("retry-after", 1.0)):
-        try:
-            seconds = float(headers[name]) * scale
-        except (KeyError, ValueError):
-            continue
-        if 0 <= seconds < float("inf"):
-            return seconds
-    return None
+    wait, whole = error.retry_after, retry_after.whole_seconds(error)
+    exact = {} if wait is None or whole is None or wait >= whole else {"retry-after-ms": str(ceil(wait * 1000))}
+    return {**retry_after.written(error), **exact}
 
 
 def _rate_limit(headers: Mapping[str, str], scope: str) -> RateLimit | None:

@@ -23,7 +23,7 @@ from toolglot.errors import (
     kind_of_status,
 )
 from toolglot.ir import replace
-from toolglot.wire import json
+from toolglot.wire import json, retry_after
 
 _TYPES: dict[ErrorKind, str] = {
     "bad_request": "invalid_request_error",
@@ -68,7 +68,8 @@ def decode_error(status: int, headers: Mapping[str, str], body: bytes) -> ApiErr
     lower = {name.lower(): value for name, value in headers.items()}
     return replace(
         error,
-        retry_after=_retry_after(lower),
+        retry_after=retry_after.seconds_in(lower),
+        retry_after_date=retry_after.date_in(lower),
         limits=_decode_limits(lower),
         request_id=lower.get("request-id") or error.request_id,
     )
@@ -138,8 +139,7 @@ def encode_error(error: ApiError) -> HttpError:
     headers = {"content-type": "application/json"}
     if (request_id := header_value(error.request_id)) is not None:
         headers["request-id"] = request_id
-    if error.retry_after is not None:
-        headers["retry-after"] = f"{error.retry_after:g}"
+    headers |= retry_after.written(error)
     for limit in error.limits:
         for name in ("limit", "remaining", "reset") if _SCOPE.fullmatch(limit.scope) else ():
             value = header_value(getattr(limit, name))
@@ -156,18 +156,6 @@ def _status(error: ApiError) -> int:
     ):
         return error.status
     return _STATUS[error.kind]
-
-
-def _retry_after(headers: Mapping[str, str]) -> float | None:
-    """Seconds to wait. An HTTP date would need a clock to become seconds, and is left alone."""
-    for name, scale in (("retry-after-ms", 0.001), ("retry-after", 1.0)):
-        try:
-            seconds = float(headers[name]) * scale
-        except (KeyError, ValueError):
-            continue
-        if 0 <= seconds < float("inf"):
-            return seconds
-    return None
 
 
 def _decode_limits(headers: Mapping[str, str]) -> tuple[RateLimit, ...]:

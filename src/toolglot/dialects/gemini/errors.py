@@ -6,7 +6,6 @@ come again, `ErrorInfo` the exact reason, `BadRequest` the field.
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Mapping
 from typing import Any
@@ -19,11 +18,10 @@ from toolglot.errors import (
     ErrorKind,
     HttpError,
     error_status,
-    header_value,
     kind_of_status,
 )
 from toolglot.ir import Native, replace
-from toolglot.wire import json
+from toolglot.wire import json, retry_after
 
 _KINDS: dict[str, ErrorKind] = {
     "INVALID_ARGUMENT": "bad_request",
@@ -69,9 +67,6 @@ _CODES: dict[ErrorKind, int] = STATUS | {"billing": 429}
 
 _TYPE = "type.googleapis.com/google.rpc."
 _SECONDS = re.compile(r"[0-9]{1,9}(?:\.[0-9]{1,9})?")
-_HTTP_DATE = re.compile(r"[A-Z][a-z]{2}, [0-9]{2} [A-Z][a-z]{2} [0-9]{4} [0-9]{2}:[0-9]{2}:[0-9]{2} GMT")
-_LONGEST_WAIT = 86_400
-"""Seconds; no client waits longer."""
 
 
 # Reading
@@ -79,15 +74,14 @@ _LONGEST_WAIT = 86_400
 
 def decode_error(status: int, headers: Mapping[str, str], body: bytes) -> ApiError:
     names = {name.lower(): value for name, value in headers.items()}
-    after = names.get("retry-after", "").strip()
-    retry_after = float(after) if _SECONDS.fullmatch(after) else None
+    wait = retry_after.seconds_in(names)
     try:
-        error = read_error(json.decode_frame(body), status, retry_after)
+        error = read_error(json.decode_frame(body), status, wait)
     except DecodeError:
         text = body.decode("utf-8", "replace").strip()
         message = text[:1000] or f"The server answered with status {status}"
-        error = ApiError(kind=kind_of_status(status), status=status, message=message, retry_after=retry_after)
-    return replace(error, retry_after_date=after) if _HTTP_DATE.fullmatch(after) else error
+        error = ApiError(kind=kind_of_status(status), status=status, message=message, retry_after=wait)
+    return replace(error, retry_after_date=retry_after.date_in(names))
 
 
 def error_in(value: Any) -> Any:
@@ -105,12 +99,12 @@ def _error_of(value: Any) -> Any:
     return value.get("error")
 
 
-def read_error(value: Any, status: int = 0, retry_after: float | None = None) -> ApiError:
+def read_error(value: Any, status: int = 0, wait: float | None = None) -> ApiError:
     """An error document. `status` is that of HTTP; without one, in a stream, the code in the body counts."""
     error = error_in(value)
     if not isinstance(error, dict):
         text = error if isinstance(error, str) else json.encode_text(value)[:1000]
-        return ApiError(kind=kind_of_status(status), status=status, message=text, retry_after=retry_after)
+        return ApiError(kind=kind_of_status(status), status=status, message=text, retry_after=wait)
     code = error.get("code")
     if not status and type(code) is int and 400 <= code < 600:
         status = code
@@ -124,7 +118,7 @@ def read_error(value: Any, status: int = 0, retry_after: float | None = None) ->
         message=message if isinstance(message, str) else json.encode_text(error)[:1000],
         code=reason,
         param=_field(details),
-        retry_after=_retry_delay(details) if retry_after is None else retry_after,
+        retry_after=_retry_delay(details) if wait is None else wait,
         native=_native(error),
     )
 
@@ -171,10 +165,7 @@ def _retry_delay(details: Any) -> float | None:
 def encode_error(error: ApiError) -> HttpError:
     document = write_error(error)
     headers = {"content-type": "application/json; charset=UTF-8"}
-    if (seconds := _wait(error)) is not None:
-        headers["retry-after"] = str(seconds)
-    elif (date := header_value(error.retry_after_date)) is not None:
-        headers["retry-after"] = date
+    headers |= retry_after.written(error)
     return HttpError(document["error"]["code"], headers, json.encode(document))
 
 
@@ -202,12 +193,6 @@ def _details(error: ApiError) -> list[dict[str, Any]]:
     if error.param is not None:
         violation = {"field": error.param, "description": error.message}
         details.append({"@type": _TYPE + "BadRequest", "fieldViolations": [violation]})
-    if (seconds := _wait(error)) is not None:
+    if (seconds := retry_after.whole_seconds(error)) is not None:
         details.append({"@type": _TYPE + "RetryInfo", "retryDelay": f"{seconds}s"})
     return details
-
-
-def _wait(error: ApiError) -> int | None:
-    """Whole seconds to wait, as HTTP has them; None when nobody told."""
-    wait = error.retry_after
-    return math.ceil(min(wait, _LONGEST_WAIT)) if wait is not None and wait >= 0 else None

@@ -1,0 +1,48 @@
+"""The header `retry-after`: how long a client should wait, in seconds or until a date.
+
+How long it is until a date only a clock can tell, and the core has none: a date is carried as it is.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from math import ceil
+
+from toolglot.errors import ApiError, header_value
+
+LONGEST_WAIT = 86_400
+"""Seconds; no client waits longer."""
+
+_HTTP_DATE = re.compile(r"[A-Z][a-z]{2}, [0-9]{2} [A-Z][a-z]{2} [0-9]{4} [0-9]{2}:[0-9]{2}:[0-9]{2} GMT")
+
+
+def seconds_in(headers: Mapping[str, str]) -> float | None:
+    """Seconds from `retry-after-ms`, which OpenAI's and Anthropic's clients prefer, or from `retry-after`."""
+    for name, scale in (("retry-after-ms", 0.001), ("retry-after", 1.0)):
+        try:
+            seconds = float(headers[name]) * scale
+        except (KeyError, ValueError):
+            continue
+        if 0 <= seconds < float("inf"):
+            return seconds
+    return None
+
+
+def date_in(headers: Mapping[str, str]) -> str | None:
+    """An HTTP date in `retry-after`."""
+    value = header_value(headers.get("retry-after"))
+    return value if value is not None and _HTTP_DATE.fullmatch(value) else None
+
+
+def whole_seconds(error: ApiError) -> int | None:
+    """Seconds to wait as HTTP has them: whole ones, rounded up."""
+    wait = error.retry_after
+    return ceil(min(wait, LONGEST_WAIT)) if wait is not None and wait >= 0 else None
+
+
+def written(error: ApiError) -> dict[str, str]:
+    """The header for this error; empty when nobody said how long."""
+    seconds = whole_seconds(error)
+    value = str(seconds) if seconds is not None else header_value(error.retry_after_date)
+    return {} if value is None else {"retry-after": value}
