@@ -950,3 +950,12 @@ def test_what_is_written_is_read_again(content: list[Block]) -> None:
         return type(block), getattr(block, "text", None)
 
     assert [essence(block) for block in again.content] == [essence(block) for block in content]
+
+
+def test_a_call_that_was_only_announced_before_the_limit_is_an_incomplete_call() -> None:
+    response = {**ENVELOPE, "status": "incomplete", "incomplete_details": {"reason": "max_output_tokens"}, "output": []}
+    announced = added(0, call("", status="in_progress"))
+    events = read_bytes([on_the_wire(created(), announced, event("incomplete", response=response))])
+    (block,) = fold(events).content
+    assert isinstance(block, ToolCall)
+    assert (block.id, block.name, block.arguments, block.complete) == ("call_1", "f", "", False)
