@@ -1,7 +1,10 @@
 from __future__ import annotations
 
+import json
+
 import pytest
 
+from toolglot import Exchange
 from toolglot.dialect import Capabilities
 from toolglot.ir import Reasoning, Tool, replace
 from toolglot.passes import effort, parameters
@@ -95,3 +98,13 @@ def test_a_budget_above_the_targets_highest_is_cut_and_told() -> None:
     assert lines(context) == ["loss reasoning.budget_tokens"]
     highest = effort.fit(asked(user(), reasoning=Reasoning(effort="max")), to(can)).reasoning
     assert highest == Reasoning(mode="on", budget_tokens=24576)
+
+
+@pytest.mark.parametrize(("name", "less"), [("low", "minimal"), ("medium", "low"), ("high", "medium")])
+def test_a_higher_effort_is_a_higher_budget_where_a_model_knows_only_budgets(name: str, less: str) -> None:
+    def budget(wanted: str) -> int:
+        body = {"model": "m", "messages": [{"role": "user", "content": "Hi"}], "reasoning_effort": wanted}
+        exchange = Exchange("openai_chat", "anthropic", model="claude-sonnet-4-5")
+        return int(json.loads(exchange.request({**body, "max_tokens": 60000}))["thinking"]["budget_tokens"])
+
+    assert budget(name) >= budget(less) >= 1024

@@ -215,3 +215,12 @@ def test_a_published_response_reaches_every_client_without_a_loss(
     exchange = Exchange(client, upstream, strict=True)
     assert json.loads(exchange.response(json.dumps(document)))
     assert not exchange.receipt.losses
+
+
+def test_null_arguments_of_gemini_are_no_loss() -> None:
+    part = {"functionCall": {"name": "f", "args": None}}
+    answer = {"candidates": [{"content": {"role": "model", "parts": [part]}, "finishReason": "STOP"}]}
+    (call,) = json.loads(Exchange("openai_chat", "gemini", strict=True).response(answer))["choices"][0]["message"][
+        "tool_calls"
+    ]
+    assert call["function"]["arguments"] == "{}"

@@ -53,7 +53,9 @@ def missed(
 
 
 def _says_nothing(value: Json) -> bool:
-    return value is None or value is False or value in ("", [], {})
+    if isinstance(value, dict):
+        return all(inner is None for inner in value.values())
+    return value is None or value is False or value in ("", [])
 
 
 class Reporter:

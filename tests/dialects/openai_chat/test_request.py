@@ -443,3 +443,9 @@ def test_unknown_fields_ride_along_on_every_level() -> None:
     request = decode({"model": "m", "messages": [{"role": "user", "content": "x", "mood": "good"}], "extra": 1})
     assert native_of(request, "openai_chat")["extra"] == 1
     assert native_of(request.messages[0], "openai_chat")["mood"] == "good"
+
+
+def test_a_tool_of_another_api_is_told_in_the_receipt() -> None:
+    receipt = Receipt()
+    OPENAI_CHAT.encode_request(Request(model="m", tools=(Opaque("gemini", {"googleSearch": {}}),)), receipt)
+    assert [line.where for line in receipt.losses] == ["tools[0]"]

@@ -11,6 +11,8 @@ from toolglot.dialects.openai_chat import OPENAI_CHAT
 from toolglot.dialects.openai_responses import OPENAI_RESPONSES
 from toolglot.dialects.openai_responses.errors import decode_failure, encode_failure
 from toolglot.errors import STATUS, ApiError, ErrorKind, RateLimit
+from toolglot.events import Fault, Start
+from toolglot.receipt import Receipt
 
 
 def envelope(**fields: Any) -> bytes:
@@ -138,3 +140,23 @@ def test_failures_of_every_shape_are_read(value: dict[str, Any], kind: ErrorKind
 )
 def test_a_failed_response_has_a_code_that_its_clients_know(error: ApiError, code: str) -> None:
     assert encode_failure(error) == {"code": code, "message": error.message}
+
+
+FAILED_AS: dict[ErrorKind, str] = {
+    "bad_request": "invalid_prompt",
+    "billing": "insufficient_quota",
+    "rate_limit": "rate_limit_exceeded",
+    "overloaded": "server_is_overloaded",
+    "server": "server_error",
+}
+
+
+@pytest.mark.parametrize(("kind", "code"), FAILED_AS.items())
+def test_a_failed_response_tells_its_kind_in_words_that_come_back_as_the_same_kind(kind: ErrorKind, code: str) -> None:
+    encoder = OPENAI_RESPONSES.stream_encoder(None, Receipt())
+    written = encoder.feed(Start(id="r", model="m")) + encoder.feed(Fault(ApiError(kind=kind, message="m")))
+    assert f'"code":"{code}"'.encode() in written
+    decoder = OPENAI_RESPONSES.stream_decoder(Receipt())
+    last = (decoder.feed(written) + decoder.close())[-1]
+    assert isinstance(last, Fault)
+    assert last.error.kind == kind

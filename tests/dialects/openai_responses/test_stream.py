@@ -959,3 +959,17 @@ def test_a_call_that_was_only_announced_before_the_limit_is_an_incomplete_call()
     (block,) = fold(events).content
     assert isinstance(block, ToolCall)
     assert (block.id, block.name, block.arguments, block.complete) == ("call_1", "f", "", False)
+
+
+def test_a_stream_of_nothing_but_its_end_still_starts_and_tells_everything() -> None:
+    events = read_bytes([on_the_wire(completed(message(text_part("Hi")), call('{"x":1}')))])
+    response = fold(events)
+    assert (response.id, response.model, response.created) == ("resp_1", "gpt-5", 7)
+    assert [type(block) for block in response.content] == [Text, ToolCall]
+
+
+def test_a_call_in_the_end_is_the_one_that_streamed_also_when_its_item_id_is_another() -> None:
+    streamed, ended = call('{"x":1}'), {**call('{"x":1}'), "id": "fc_other"}
+    delta = event("function_call_arguments.delta", output_index=3, item_id="fc_1", delta='{"x":1}')
+    events = read_bytes([on_the_wire(created(), added(3, {**streamed, "arguments": ""}), delta, completed(ended))])
+    assert len(fold(events).content) == 1
