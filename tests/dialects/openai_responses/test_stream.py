@@ -973,3 +973,13 @@ def test_a_call_in_the_end_is_the_one_that_streamed_also_when_its_item_id_is_ano
     delta = event("function_call_arguments.delta", output_index=3, item_id="fc_1", delta='{"x":1}')
     events = read_bytes([on_the_wire(created(), added(3, {**streamed, "arguments": ""}), delta, completed(ended))])
     assert len(fold(events).content) == 1
+
+
+@pytest.mark.parametrize("kind", ["reasoning_text", "reasoning_summary_text"])
+def test_reasoning_streams_while_it_is_written(kind: str) -> None:
+    item = {"type": "reasoning", "id": "rs_1", "summary": []}
+    place = {"output_index": 0, "item_id": "rs_1", "content_index": 0, "summary_index": 0}
+    decoder = OPENAI_RESPONSES.stream_decoder(Receipt())
+    decoder.feed(on_the_wire(created(), added(0, item)))
+    deltas = [decoder.feed(on_the_wire(event(f"{kind}.delta", delta=text, **place))) for text in ("so ", "then")]
+    assert [one.text for events in deltas for one in events if isinstance(one, Delta)] == ["so ", "then"]

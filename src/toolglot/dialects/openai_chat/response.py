@@ -168,9 +168,7 @@ def encode_usage(usage: Usage) -> dict[str, Any]:
 
 
 def encode_stop(stop: Stop, content: tuple[Block, ...], legacy: bool) -> str:
-    """The finish reason; the wire's own word where the stop still carries it."""
-    if stop.raw is not None and FINISH.get(stop.raw) == stop.reason and not legacy:
-        return stop.raw
+    """The finish reason, in the deprecated word for a client that asked in the deprecated way."""
     if stop.reason == "tool_calls" and legacy:
         return "function_call"
     if stop.reason == "refusal" and not any(isinstance(block, Refusal) for block in content):
