@@ -145,6 +145,7 @@ class TextFrame(Struct, forbid_unknown_fields=True):
     usageMetadata: Raw = Raw(b"")  # noqa: N815
     modelVersion: str = ""  # noqa: N815
     responseId: str = ""  # noqa: N815
+    createTime: str = ""  # noqa: N815
 
 
 _text_frame_decoder = msgspec.json.Decoder(TextFrame)

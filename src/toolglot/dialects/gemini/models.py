@@ -48,7 +48,16 @@ CAPABILITIES = Capabilities(
     reasoning_budget=True,
     max_stop_sequences=5,
     containers=frozenset(
-        {"candidate", "content", "functionCallingConfig", "generationConfig", "thinkingConfig", "toolConfig"}
+        {
+            "candidate",
+            "content",
+            "functionCall",
+            "functionCallingConfig",
+            "functionResponse",
+            "generationConfig",
+            "thinkingConfig",
+            "toolConfig",
+        }
     ),
     cosmetic=frozenset(
         {

@@ -110,6 +110,8 @@ class GeminiStreamDecoder:
             return False
         self._start(text.responseId, text.modelVersion)
         self._usage = text.usageMetadata or self._usage
+        if text.createTime:
+            self._rest["createTime"] = text.createTime
         for part in text.candidates[0].content.parts:
             self._grow(Thinking if part.thought else Text, part.text, {})
         return True
