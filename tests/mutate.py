@@ -113,7 +113,7 @@ def tests_for(path: Path) -> list[str]:
         near, law = "tests/passes", "8_receipt"
     else:
         near, law = "tests/test_events.py", "4_twins"
-    return [near, "tests/test_cases.py", "tests/pitfalls", f"tests/laws/test_law_{law}.py"]
+    return [near, "tests/test_cases.py", "tests/test_translate.py", "tests/pitfalls", f"tests/laws/test_law_{law}.py"]
 
 
 def survives(copied: Path, path: Path, source: str) -> bool:

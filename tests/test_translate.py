@@ -235,3 +235,27 @@ def test_null_arguments_are_no_arguments() -> None:
     answer = {**ANSWER, "choices": [{"index": 0, "message": message, "finish_reason": "tool_calls"}]}
     (block,) = json.loads(Exchange("anthropic", "openai_chat").response(answer))["content"]
     assert block["input"] == {}
+
+
+@pytest.mark.parametrize("upstream", DIALECTS)
+@pytest.mark.parametrize("client", DIALECTS)
+def test_a_page_that_is_no_json_becomes_the_message_of_an_error(client: str, upstream: str) -> None:
+    refusal = Exchange(client, upstream).error(
+        502, {}, "<html>Bad Gatewäy \udcff</html>".encode("utf-8", "surrogatepass")
+    )
+    assert refusal.status >= 500
+    assert "Bad Gatew" in DIALECTS[client].decode_error(refusal.status, refusal.headers, refusal.body).message
+
+
+def test_a_choice_means_the_same_in_every_dialect() -> None:
+    tools = [{"type": "function", "function": {"name": "f", "parameters": {"type": "object", "properties": {}}}}]
+    for choice in ("auto", "none", "required", {"type": "function", "function": {"name": "f"}}):
+        for upstream in DIALECTS:
+            exchange = Exchange("openai_chat", upstream)
+            sent = DIALECTS[upstream].decode_request(exchange.request({**CHAT, "tools": tools, "tool_choice": choice}))
+            assert sent.tool_choice is not None
+            wanted = choice if isinstance(choice, str) else "required"
+            assert (sent.tool_choice.mode, sent.tool_choice.names) == (
+                wanted,
+                () if isinstance(choice, str) else ("f",),
+            )
