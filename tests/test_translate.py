@@ -259,3 +259,32 @@ def test_a_choice_means_the_same_in_every_dialect() -> None:
                 wanted,
                 () if isinstance(choice, str) else ("f",),
             )
+
+
+def test_results_are_paired_with_calls_that_stand_in_neighbouring_messages() -> None:
+    """A chat of Google's SDK keeps each chunk of an answer as a message of its own."""
+    contents = [
+        {"role": "user", "parts": [{"text": "go"}]},
+        {"role": "model", "parts": [{"functionCall": {"name": "f", "args": {}}}]},
+        {"role": "model", "parts": [{"functionCall": {"name": "g", "args": {}}}]},
+        {
+            "role": "user",
+            "parts": [{"functionResponse": {"name": name, "response": {"output": name}}} for name in "fg"],
+        },
+    ]
+    sent = json.loads(Exchange("gemini", "openai_chat").request({"contents": contents}, model="m"))
+    calls = [call for message in sent["messages"] for call in message.get("tool_calls", ())]
+    results = {message["tool_call_id"]: message["content"] for message in sent["messages"] if message["role"] == "tool"}
+    assert [results[call["id"]] for call in calls] == ["f", "g"]
+
+
+def test_a_breakpoint_for_the_whole_request_leaves_the_blocks_behind_it_alone() -> None:
+    image = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "aGk="}}
+    content = [{"type": "text", "text": "look"}, image, image]
+    body = {"model": "gpt-5", "max_tokens": 9, "cache_control": {"type": "ephemeral"}}
+    sent = json.loads(
+        Exchange("anthropic", "openai_chat").request({**body, "messages": [{"role": "user", "content": content}]})
+    )
+    parts = sent["messages"][0]["content"]
+    assert [part["type"] for part in parts] == ["text", "image_url", "image_url"]
+    assert "prompt_cache_breakpoint" in parts[0]

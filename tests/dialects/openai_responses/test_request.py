@@ -833,6 +833,7 @@ def test_the_root_of_parameters_from_elsewhere_is_an_object_with_properties(para
         (b'{"model": "m", "input": 5}', "$.input"),
         (b'{"model": "m"}', "$.input"),
         (b'{"model": "m", "input": ["text"]}', "$.input[0]"),
+        (b'{"model": "m", "input": [{"type": "function_call_output", "output": [5]}]}', "$.input[0].output[0]"),
         (b'{"model": "m", "input": [{"type": 5}]}', "$.input[0].type"),
         (b'{"model": "m", "input": [{"type": "message", "content": "x"}]}', "$.input[0].role"),
         (b'{"model": "m", "input": [{"role": "user", "content": 5}]}', "$.input[0].content"),
