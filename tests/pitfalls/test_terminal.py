@@ -119,14 +119,14 @@ def test_an_error_where_a_response_should_be_is_an_error() -> None:
         answer("anthropic", "openai_chat", RATE_LIMITED)
 
 
-CUT = chat(calls(call(0, '{"path":"/tmp/a","text":"half of', id="a", type="function", name="write")), finish="length")
+CUT = chat(calls(call(0, '{"path":"/srv/a","text":"half of', id="a", type="function", name="write")), finish="length")
 
 
 def test_a_call_that_the_limit_cut_is_not_finished_for_the_model() -> None:
     """CLIProxyAPI 78f0c40, claude-code #1236: half of the arguments were closed and run."""
     got = to("anthropic", "openai_chat", CUT)
     assert anthropic_stop(got) == "max_tokens"
-    assert "".join(anthropic_blocks(got)[0]["pieces"]) == '{"path":"/tmp/a","text":"half of'
+    assert "".join(anthropic_blocks(got)[0]["pieces"]) == '{"path":"/srv/a","text":"half of'
 
 
 def test_a_cut_call_is_incomplete_in_responses() -> None:
