@@ -19,6 +19,7 @@ from toolglot import (
     translate_request,
     translate_stream,
 )
+from toolglot.errors import STATUS, ErrorKind
 
 CHAT: dict[str, Any] = {"model": "m", "messages": [{"role": "user", "content": "Hi"}], "max_tokens": 5}
 CHUNK = b'data: {"id":"c","object":"chat.completion.chunk","created":1,"model":"m","choices":[%b]}\n\n'
@@ -288,3 +289,27 @@ def test_a_breakpoint_for_the_whole_request_leaves_the_blocks_behind_it_alone() 
     parts = sent["messages"][0]["content"]
     assert [part["type"] for part in parts] == ["text", "image_url", "image_url"]
     assert "prompt_cache_breakpoint" in parts[0]
+
+
+@pytest.mark.parametrize("kind", STATUS)
+@pytest.mark.parametrize("client", DIALECTS)
+def test_an_error_of_every_kind_has_a_form_before_and_inside_a_stream(client: str, kind: ErrorKind) -> None:
+    exchange = Exchange(client, "openai_chat" if client != "openai_chat" else "anthropic")
+    error = ApiError(kind=kind, message="so it is")
+    assert b"so it is" in exchange.refusal(error).body
+    assert b"so it is" in exchange.stream().fail(error)
+
+
+@pytest.mark.parametrize("upstream", ["openai_chat", "openai_responses"])
+def test_a_client_that_wants_no_thinking_says_so_to_openai(upstream: str) -> None:
+    body = {"model": "gpt-5.1", "max_tokens": 99, "thinking": {"type": "disabled"}}
+    exchange = Exchange("anthropic", upstream)
+    sent = json.loads(exchange.request({**body, "messages": [{"role": "user", "content": "Hi"}]}))
+    assert (sent.get("reasoning_effort") or sent.get("reasoning", {}).get("effort")) == "none"
+
+
+def test_an_unknown_member_of_a_custom_call_in_a_stream_is_told() -> None:
+    call = b'{"index":0,"id":"a","type":"custom","custom":{"name":"f","input":"x","mood":"good"}}'
+    exchange = Exchange("anthropic", "openai_chat")
+    exchange.stream().feed(CHUNK % (b'{"index":0,"delta":{"tool_calls":[%b]},"finish_reason":null}' % call))
+    assert [line.where for line in exchange.receipt.losses] == ["choices[0].delta.tool_calls[].custom.mood"]
