@@ -177,6 +177,14 @@ class Dialect(Struct, frozen=True, kw_only=True):
     """The member of a request that holds the conversation."""
     system_key: str | None = None
     """The member that holds system text, where it stands apart from the conversation."""
+    key_header: str = "authorization"
+    """The header in which an upstream expects its credential (`authorization` with `Bearer` before it)."""
+    headers: Mapping[str, str] = {}
+    """Sent to every upstream of this dialect, unless the client says otherwise. Names in lower case."""
+    request_headers: frozenset[str] = frozenset()
+    """A client's headers that mean something to an upstream of the same dialect, and to no other."""
+    response_headers: tuple[str, ...] = ()
+    """How an upstream's headers begin that mean something to a client of the same dialect."""
 
 
 def capabilities(dialect: Dialect, model: str) -> Capabilities:

@@ -10,6 +10,11 @@ from toolglot.receipt import Receipt
 MAX_IDENTIFIER = 64
 """Characters of a `safety_identifier`, and of the older `user`."""
 
+REQUEST_HEADERS = frozenset(
+    {"openai-organization", "openai-project", "openai-beta", "idempotency-key", "x-client-request-id"}
+)
+RESPONSE_HEADERS = ("openai-", "x-ratelimit-", "x-request-id")
+
 _EXTENSIONS = {"application/pdf": "pdf", "text/plain": "txt", "text/markdown": "md", "text/html": "html"}
 
 

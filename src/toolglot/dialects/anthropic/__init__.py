@@ -25,6 +25,10 @@ ANTHROPIC = Dialect(
     path=path,
     state_slot="signature",
     system_key="system",
+    key_header="x-api-key",
+    headers={"anthropic-version": "2023-06-01"},
+    request_headers=frozenset({"anthropic-version", "anthropic-beta", "idempotency-key"}),
+    response_headers=("anthropic-", "request-id"),
     can=CAPABILITIES,
     models=MODELS,
 )

@@ -26,6 +26,7 @@ GEMINI = Dialect(
     model_in_path=True,
     system_key="systemInstruction",
     history_key="contents",
+    key_header="x-goog-api-key",
     can=CAPABILITIES,
     models=MODELS,
 )

@@ -9,6 +9,7 @@ from toolglot.dialects.openai_chat.native import NAME
 from toolglot.dialects.openai_chat.request import decode_request, encode_request, path
 from toolglot.dialects.openai_chat.response import decode_response, encode_response
 from toolglot.dialects.openai_chat.stream import ChatStreamDecoder, ChatStreamEncoder
+from toolglot.wire import openai_fields
 
 OPENAI_CHAT = Dialect(
     name=NAME,
@@ -24,4 +25,6 @@ OPENAI_CHAT = Dialect(
     path=path,
     can=CAPABILITIES,
     models=MODELS,
+    request_headers=openai_fields.REQUEST_HEADERS,
+    response_headers=openai_fields.RESPONSE_HEADERS,
 )

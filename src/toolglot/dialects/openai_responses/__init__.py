@@ -9,6 +9,7 @@ from toolglot.dialects.openai_responses.native import NAME
 from toolglot.dialects.openai_responses.request import decode_request, encode_request, path
 from toolglot.dialects.openai_responses.response import decode_response, encode_response
 from toolglot.dialects.openai_responses.stream import stream_decoder, stream_encoder
+from toolglot.wire import openai_fields
 
 OPENAI_RESPONSES = Dialect(
     name=NAME,
@@ -24,6 +25,8 @@ OPENAI_RESPONSES = Dialect(
     path=path,
     can=CAPABILITIES,
     models=MODELS,
+    request_headers=openai_fields.REQUEST_HEADERS,
+    response_headers=openai_fields.RESPONSE_HEADERS,
     state_slot="encrypted_content",
     history_key="input",
     system_key="instructions",

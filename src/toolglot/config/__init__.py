@@ -1,0 +1,1 @@
+"""The configuration: one schema for TOML and YAML, references to the environment, and errors that say where."""

@@ -1,0 +1,59 @@
+"""One upstream, ready to be called: its dialect, its address, its credential and the transport that reaches it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+from msgspec import Struct
+
+from toolglot.config.schema import Breaker, Retries
+from toolglot.dialect import Dialect
+from toolglot.upstream.transport import Call, Timeouts, Transport
+
+_VERSION = re.compile(r"/v\d+[a-z0-9]*$")
+
+
+class Upstream(Struct, frozen=True, kw_only=True):
+    name: str
+    dialect: Dialect
+    base_url: str
+    transport: Transport
+    key: str | None = None
+    key_header: str | None = None
+    """None takes the dialect's own. `authorization` gets `Bearer` before the key."""
+    headers: Mapping[str, str] = {}
+    models: tuple[str, ...] = ()
+    timeouts: Timeouts = Timeouts()
+    retries: Retries = Retries()
+    breaker: Breaker = Breaker()
+
+    def call(self, path: str, body: bytes = b"", headers: Mapping[str, str] = {}, method: str = "POST") -> Call:
+        """A call to a path of the dialect, with this upstream's credential."""
+        return Call(
+            method=method,
+            url=address(self.base_url, path),
+            headers={
+                "content-type": "application/json",
+                **self.dialect.headers,
+                **headers,
+                **self.headers,
+                **self.credential(),
+            },
+            body=body,
+            timeouts=self.timeouts,
+        )
+
+    def credential(self) -> dict[str, str]:
+        if not self.key:
+            return {}
+        header = self.key_header or self.dialect.key_header
+        return {header: f"Bearer {self.key}" if header == "authorization" else self.key}
+
+
+def address(base_url: str, path: str) -> str:
+    """Where a path is below a base URL: a version at the end of the base takes the place of the path's own."""
+    base = base_url.rstrip("/")
+    if _VERSION.search(base):
+        path = re.sub(r"^/v\d+[a-z0-9]*(?=/)", "", path)
+    return base + path
