@@ -36,7 +36,7 @@ $(INSTALLED_DEV): $(INSTALLED)
 	@touch $@
 
 # setup.sh changes its directory and wants an absolute path.
-$(INSTALLED_E2E): $(INSTALLED_DEV) tests/e2e/requirements.txt tests/e2e/js/package-lock.json
+$(INSTALLED_E2E): $(INSTALLED_DEV) tests/e2e/requirements.txt $(wildcard tests/e2e/*/package-lock.json)
 	@tests/e2e/setup.sh $(CURDIR)/$(BIN)/python
 	@touch $@
 
@@ -66,5 +66,5 @@ mutants: $(INSTALLED_DEV)
 	$(BIN)/python -m tests.mutate
 
 clean:
-	rm -rf tests/e2e/js/node_modules
+	rm -rf tests/e2e/*/node_modules
 	rm -rf $(VENV) dist build .mypy_cache .pytest_cache .ruff_cache .hypothesis

@@ -6,8 +6,10 @@ import pytest
 
 from toolglot.errors import ApiError, StreamError
 from toolglot.events import Checker, Close, Delta, Event, Fault, Finish, Fold, Open, Start, fold, unfold
-from toolglot.ir import Citation, Media, Opaque, Refusal, Response, Source, Stop, Text, Thinking, ToolCall, Usage
+from toolglot.ir import Block, Citation, Media, Opaque, Refusal, Response, Source, Stop, Text, Thinking, ToolCall, Usage
 
+TEXT = Open(0, Text(text=""))
+END = Finish(stop=Stop("end"))
 RESPONSE = Response(
     id="r",
     model="m",
@@ -70,8 +72,80 @@ def test_a_stream_without_an_end_does_not_fold() -> None:
         fold([Start()])
 
 
-TEXT = Open(0, Text(text=""))
-END = Finish(stop=Stop("end"))
+def test_both_failures_to_fold_name_the_rule() -> None:
+    for events in ([Start()], [Start(), Fault(ApiError(kind="server", message="m"))]):
+        with pytest.raises(StreamError) as caught:
+            fold(events)
+        assert caught.value.rule == "the response is not complete"
+
+
+ONE, TWO = Citation(url="https://1"), Citation(url="https://2")
+
+
+@pytest.mark.parametrize(
+    ("opened", "close", "whole"),
+    [
+        (
+            Text(text="a", citations=(ONE,), native={"gemini": {"x": 1}}),
+            Close(index=0, citations=(TWO,), native={"gemini": {"x": 2}}),
+            Text(text="ab", citations=(ONE, TWO), native={"gemini": {"x": 2}}),
+        ),
+        (Thinking(text="a"), Close(index=0), Thinking(text="ab")),
+        (Refusal(text="a"), Close(index=0, native={"gemini": {}}), Refusal(text="ab", native={"gemini": {}})),
+        (
+            ToolCall(id="", name="f", arguments="a", native={"gemini": {"x": 1}}),
+            Close(index=0, native={"anthropic": {"y": 1}}),
+            ToolCall(id="", name="f", arguments="ab", native={"gemini": {"x": 1}, "anthropic": {"y": 1}}),
+        ),
+        *(
+            (
+                ToolCall(id="", name="f", complete=first),
+                Close(index=0, complete=second),
+                ToolCall(id="", name="f", arguments="b", complete=first and second),
+            )
+            for first in (True, False)
+            for second in (True, False)
+        ),
+    ],
+)
+def test_a_block_is_how_it_was_opened_and_what_came_and_how_it_was_closed(
+    opened: Block, close: Close, whole: Block
+) -> None:
+    response = fold([Start(), Open(0, opened), Delta(0, "b"), close, END])
+    assert response.content == (whole,)
+
+
+def test_blocks_stand_in_the_order_in_which_they_opened() -> None:
+    events = [Start(), TEXT, Open(1, Thinking()), Delta(1, "b"), Delta(0, "a"), Close(index=1), Close(index=0), END]
+    assert fold(events).content == (Text(text="a"), Thinking(text="b"))
+    checker = Checker()
+    for event in events:
+        checker.add(event)
+    checker.close()
+
+
+def test_what_the_start_and_the_end_tell_is_told_together() -> None:
+    native = {"anthropic": {"a": 1, "b": 1}}
+    more = {"anthropic": {"b": 2}, "gemini": {"c": 3}}
+    response = fold([Start(id="i", model="m", created=7, native=native), Finish(stop=Stop("end"), native=more)])
+    assert response.native == {"anthropic": {"a": 1, "b": 2}, "gemini": {"c": 3}}
+    assert (response.id, response.model, response.created) == ("i", "m", 7)
+
+
+def test_an_unfolded_response_has_no_needless_events() -> None:
+    events = list(unfold(Response(id="i", content=(Text(text=""), ToolCall(id="c", name="f"), Opaque("gemini", 1)))))
+    assert events == [
+        Start(id="i"),
+        TEXT,
+        Close(index=0),
+        Open(1, ToolCall(id="c", name="f")),
+        Close(index=1),
+        Open(2, Opaque("gemini", 1)),
+        Close(index=2),
+        END,
+    ]
+
+
 FAULT = Fault(ApiError(kind="server", message="m"))
 
 BREACHES: list[tuple[str, list[Event]]] = [

@@ -152,6 +152,10 @@ class ModelRule(Struct, frozen=True):
     why: str
 
 
+def _refuse_nothing(request: Request) -> ApiError | None:
+    return None
+
+
 class Dialect(Struct, frozen=True, kw_only=True):
     """Both sides of one wire format: as a client's, and as an upstream's."""
 
@@ -183,6 +187,10 @@ class Dialect(Struct, frozen=True, kw_only=True):
     """Sent to every upstream of this dialect, unless the client says otherwise. Names in lower case."""
     request_headers: frozenset[str] = frozenset()
     """A client's headers that mean something to an upstream of the same dialect, and to no other."""
+    refuse_elsewhere: Callable[[Request], ApiError | None] = _refuse_nothing
+    """The error for a request that leans on state which only an upstream of this dialect keeps, as clients know it."""
+    model_places: tuple[tuple[str, ...], ...] = (("model",),)
+    """Where a response, or a frame of a stream, names the model."""
     response_headers: tuple[str, ...] = ()
     """How an upstream's headers begin that mean something to a client of the same dialect."""
 

@@ -9,6 +9,7 @@ Exceptions, and whose fault each is::
     ├── DecodeError     the bytes are not what the dialect allows; `where` says which part   (the sender's)
     │   └── UpstreamDecodeError   the same of an answer                                      (the upstream's)
     ├── LossError       strict mode met a loss; `receipt` tells all of them                  (nobody's: a refusal)
+    ├── RefusedError    only an upstream of the client's own dialect could do this           (nobody's: a refusal)
     ├── UpstreamError   a whole response turned out to be an error; `error` tells which      (the upstream's)
     └── StreamError     events came in an order that the grammar forbids                     (ours, or a lint finding)
 """
@@ -159,6 +160,14 @@ class LossError(ToolglotError):
         self.receipt = receipt
 
 
+class RefusedError(ToolglotError):
+    """The request leans on state that only an upstream of its own dialect keeps: answering it would be wrong."""
+
+    def __init__(self, error: ApiError) -> None:
+        super().__init__(error.message)
+        self.error = error
+
+
 class UpstreamError(ToolglotError):
     """Where a response was expected, the upstream sent an error (some do, with status 200)."""
 
@@ -173,6 +182,20 @@ class StreamError(ToolglotError):
     def __init__(self, rule: str, detail: str = "") -> None:
         super().__init__(f"{rule}: {detail}" if detail else rule)
         self.rule = rule
+
+
+def api_error(error: ToolglotError) -> ApiError:
+    """What a client is told of an exception."""
+    match error:
+        case UpstreamError(error=told) | RefusedError(error=told):
+            return told
+        case UpstreamDecodeError():
+            return unreadable(error)
+        case DecodeError(where=where):
+            return ApiError(kind="bad_request", message=str(error), param=where)
+        case LossError():
+            return ApiError(kind="bad_request", code="would_lose", message=str(error))
+    raise TypeError(f"an error of an exchange is expected, not {type(error).__name__}")
 
 
 def truncated(detail: str = "") -> ApiError:

@@ -165,8 +165,8 @@ class Fold:
             StreamError: neither Finish nor Fault has come, or a Fault has.
         """
         if self._finish is None:
-            detail = self.fault.message if self.fault else "there is no Finish"
-            raise StreamError("the response is not complete", detail)
+            why = self.fault.message if self.fault else "there is no Finish"
+            raise StreamError("the response is not complete", why)
         usage = self._finish.usage or self._start.usage
         return Response(
             id=self._start.id,

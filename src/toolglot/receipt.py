@@ -8,7 +8,7 @@ A `Receipt` is handed to every pass, encoder and decoder of one exchange, and ea
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Literal
 
 from msgspec import Struct
@@ -45,6 +45,10 @@ class Receipt:
     def note(self, where: str, what: str, why: str) -> None:
         """Something took another form and kept its meaning."""
         self._lines[Loss(where, what, why, "note")] = None
+
+    def add(self, lines: Iterable[Loss]) -> None:
+        """Lines that somebody else wrote."""
+        self._lines |= dict.fromkeys(lines)
 
     @property
     def losses(self) -> tuple[Loss, ...]:

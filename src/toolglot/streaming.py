@@ -41,18 +41,29 @@ def through(passes: Sequence[EventPass], events: Sequence[Event]) -> Sequence[Ev
     return events
 
 
-class Dater:
-    """Puts the caller's time on an answer whose upstream does not tell one: the core itself has no clock."""
+class Labeller:
+    """Puts the caller's time on an answer whose upstream does not tell one (the core itself has no clock), and the
+    client's name of the model where the upstream has another.
+    """
 
-    __slots__ = ("_created",)
+    __slots__ = ("_alias", "_created")
 
-    def __init__(self, created: int | None) -> None:
+    def __init__(self, created: int | None, alias: str | None = None) -> None:
         self._created = created
+        self._alias = alias
 
     def feed(self, event: Event) -> Sequence[Event]:
-        if isinstance(event, Start) and event.created is None:
-            return (replace(event, created=self._created),)
-        return (event,)
+        if not isinstance(event, Start):
+            return (event,)
+        created = self._created if event.created is None else event.created
+        return (replace(event, created=created, model=self._alias or event.model),)
+
+
+def renamed(document: bytes, places: Iterable[Sequence[str]], model: str) -> bytes:
+    """A response or a frame with the model's name exchanged wherever it stands."""
+    for place in places:
+        document = json.replace_at(document, place, model)
+    return document
 
 
 class StreamTranslation:
@@ -64,7 +75,7 @@ class StreamTranslation:
         self._decoder = exchange.upstream.stream_decoder(Receipt() if exchange.verbatim else exchange.receipt)
         self._encoder = exchange.client.stream_encoder(exchange.asked, exchange.receipt)
         self._passes = exchange.event_passes()
-        self._forwarder = _Forwarder() if exchange.verbatim else None
+        self._forwarder = _Forwarder(exchange) if exchange.verbatim else None
         self._begun = False
         self._document: bytearray | None = None
         self._plain = -1  # the upstream's index of an open block whose deltas no pass looks at, else -1
@@ -193,9 +204,11 @@ def _too_large() -> ApiError:
 class _Forwarder:
     """Lets whole frames through and holds back what is not whole yet, so that an error never follows half a frame."""
 
-    def __init__(self) -> None:
+    def __init__(self, exchange: Exchange) -> None:
         self._held = bytearray()
         self._begun = False
+        self._alias = exchange.alias
+        self._places = exchange.client.model_places
         self.framed = True  # Gemini can also stream one JSON array, which has no frames to wait for
 
     def feed(self, data: bytes) -> bytes:
@@ -221,4 +234,17 @@ class _Forwarder:
     def _release(self, end: int) -> bytes:
         data = bytes(self._held[:end])
         del self._held[:end]
-        return data
+        return data if self._alias is None or not self.framed else self._rename(data, self._alias)
+
+    def _rename(self, frames: bytes, alias: str) -> bytes:
+        return b"".join(
+            line if not line.startswith(b"data:") or b'"model' not in line else self._rename_line(line, alias)
+            for line in frames.splitlines(keepends=True)
+        )
+
+    def _rename_line(self, line: bytes, alias: str) -> bytes:
+        document = line[5:].strip()
+        try:
+            return b"data: " + renamed(document, self._places, alias) + line[len(line.rstrip()) :]
+        except DecodeError:  # one document on several lines
+            return line

@@ -15,7 +15,16 @@ from typing import Any, TypeAlias
 
 from toolglot.dialect import Capabilities, Dialect, capabilities
 from toolglot.dialects import find
-from toolglot.errors import ApiError, DecodeError, HttpError, LossError, UpstreamDecodeError, UpstreamError, unreadable
+from toolglot.errors import (
+    ApiError,
+    DecodeError,
+    HttpError,
+    LossError,
+    RefusedError,
+    UpstreamDecodeError,
+    UpstreamError,
+    api_error,
+)
 from toolglot.events import Fold, unfold
 from toolglot.ir import Request, Response, replace
 from toolglot.passes import Context, RequestPass
@@ -26,7 +35,7 @@ from toolglot.passes.restore import Restorer
 from toolglot.passes.sequence import Sequencer
 from toolglot.passes.settle import Settler
 from toolglot.receipt import Receipt
-from toolglot.streaming import Dater, EventPass, StreamTranslation, through
+from toolglot.streaming import EventPass, Labeller, StreamTranslation, renamed, through
 from toolglot.wire import json
 
 Document: TypeAlias = bytes | str | Mapping[str, Any]
@@ -68,6 +77,8 @@ class Exchange:
         """The request as the upstream gets it."""
         self.verbatim = client.name == upstream.name
         """The bytes go through as they are: one dialect on both sides, and no pass had anything to change."""
+        self.answered: Response | None = None
+        """A whole response as the upstream gave it."""
         self._model = model
         self._can = can
         self._passes = REQUEST_PASSES if passes is None else passes
@@ -98,21 +109,32 @@ class Exchange:
 
         Raises:
             DecodeError: the data is not a request of the client's dialect.
+            RefusedError: it leans on state that only an upstream of the client's own dialect keeps.
             LossError: strict, and something would be lost.
         """
+        raw = json.to_bytes(data)
         try:
-            encoded = self._request(json.to_bytes(data), model, stream)
+            asked = self.client.decode_request(raw)
+        except RecursionError:
+            raise DecodeError("$", json.TOO_DEEP) from None
+        if model is not None:
+            asked = replace(asked, model=model)
+        if stream is not None:
+            asked = replace(asked, stream=stream)
+        return self.request_of(asked, raw)
+
+    def request_of(self, asked: Request, data: bytes) -> bytes:
+        """The upstream's request for one that is decoded already; `data` are its bytes. Raises as `request` does."""
+        try:
+            encoded = self._request(asked, data)
         except RecursionError:
             raise DecodeError("$", json.TOO_DEEP) from None
         self._refuse_losses()
         return encoded
 
-    def _request(self, data: bytes, model: str | None, stream: bool | None) -> bytes:
-        asked = self.client.decode_request(data)
-        if model is not None:
-            asked = replace(asked, model=model)
-        if stream is not None:
-            asked = replace(asked, stream=stream)
+    def _request(self, asked: Request, data: bytes) -> bytes:
+        if self.client.name != self.upstream.name and (refused := self.client.refuse_elsewhere(asked)) is not None:
+            raise RefusedError(refused)
         sent = self.rewrite(asked)
         if not sent.model and not self.verbatim:
             self.receipt.loss("model", "no model", "a request needs one; tell the exchange or the request which")
@@ -128,6 +150,20 @@ class Exchange:
         self.sent = sent
         self.verbatim = self.client.name == self.upstream.name and replace(sent, model=asked.model) == asked
         return sent
+
+    def resend(self, sent: Request) -> bytes:
+        """The request once more, after its `sent` form was changed to what the upstream accepts."""
+        self.sent = sent
+        encoded = self.upstream.encode_request(sent, self.receipt)
+        self._refuse_losses()
+        return encoded
+
+    @property
+    def alias(self) -> str | None:
+        """The client's name of the model, when the upstream has another one."""
+        if self.asked is None or self.sent is None or self.asked.model == self.sent.model:
+            return None
+        return self.asked.model or None
 
     def _forward(self, data: bytes, sent: Request) -> bytes:
         """The client's bytes, with the upstream's name of the model where the dialect has it in the body."""
@@ -153,9 +189,9 @@ class Exchange:
         return encoded
 
     def _response(self, data: bytes) -> bytes:
-        response = self.upstream.decode_response(data)
+        response = self.answered = self.upstream.decode_response(data)
         if self.verbatim:
-            return data
+            return data if self.alias is None else renamed(data, self.client.model_places, self.alias)
         return self.client.encode_response(self.restore(response), self.asked, self.receipt)
 
     def restore(self, response: Response) -> Response:
@@ -176,20 +212,9 @@ class Exchange:
         """The client's form of an error that the upstream answered with."""
         return self.client.encode_error(self.upstream.decode_error(status, headers, json.to_bytes(body)))
 
-    def refusal(self, error: ApiError | DecodeError | LossError | UpstreamError) -> HttpError:
+    def refusal(self, error: ApiError | DecodeError | LossError | RefusedError | UpstreamError) -> HttpError:
         """The client's form of an error that this exchange raised, or that its caller met (no connection, say)."""
-        match error:
-            case ApiError():
-                return self.client.encode_error(error)
-            case UpstreamError(error=api_error):
-                return self.client.encode_error(api_error)
-            case UpstreamDecodeError():
-                return self.client.encode_error(unreadable(error))
-            case DecodeError(where=where):
-                return self.client.encode_error(ApiError(kind="bad_request", message=str(error), param=where))
-            case LossError():
-                return self.client.encode_error(ApiError(kind="bad_request", code="would_lose", message=str(error)))
-        raise TypeError(f"an error of an exchange is expected, not {type(error).__name__}")
+        return self.client.encode_error(error if isinstance(error, ApiError) else api_error(error))
 
     def event_passes(self, *, whole: bool = False) -> tuple[EventPass, ...]:
         """The passes that an answer goes through, in order, new for each answer; `whole`: it does not stream."""
@@ -199,7 +224,7 @@ class Exchange:
         reporter = Reporter(self.client, self.upstream, self.receipt)
         restorer = Restorer(self._context, self.client.can, whole=whole)
         settler = Settler(self.receipt, whole=whole)
-        return Dater(self._created), settler, Sequencer(), reporter, restorer, carrier
+        return Labeller(self._created, self.alias), settler, Sequencer(), reporter, restorer, carrier
 
     def _refuse_losses(self) -> None:
         if self.strict and self.receipt.losses:

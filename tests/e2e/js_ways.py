@@ -89,3 +89,22 @@ JS_LOOPS = [
     _way("anthropic.mjs", "anthropic", True, "messages_loop"),
     _way("genai.mjs", "gemini", True, "generate_content_loop"),
 ]
+
+
+def _ai_way(provider: str, dialect: str, streams: bool) -> Way:
+    name = f"{provider}_streamed" if streams else provider
+    return Way(f"ai-{name}", dialect, streams, lambda base_url: runner("ai.mjs").ask(name, base_url))
+
+
+AI_LOOPS = [
+    _ai_way(provider, dialect, streams)
+    for provider, dialect in (
+        ("openai_chat", "openai_chat"),
+        ("openai_compatible", "openai_chat"),
+        ("openai_responses", "openai_responses"),
+        ("anthropic", "anthropic"),
+        ("google", "gemini"),
+    )
+    for streams in (False, True)
+]
+"""The Vercel AI SDK, which runs the loop by itself, with each of its providers."""

@@ -1,10 +1,11 @@
-"""What these tests need and the machine may lack: the official SDKs, and a Node that can run the JavaScript ones."""
+"""What these tests need and the machine may lack: SDKs in two languages, coding agents, an inference engine."""
 
 from __future__ import annotations
 
 import os
 from importlib.util import find_spec
 
+from .agents.agents import AGENTS
 from .js_ways import FOLDER, NODE
 
 NO_SKIPS = os.environ.get("TOOLGLOT_NO_SKIPS") == "1"
@@ -16,10 +17,28 @@ def _has(module: str) -> bool:
 
 
 MISSING_PYTHON = [module for module in ("openai", "anthropic", "google.genai") if not _has(module)]
+MISSING_ENGINE = [module for module in ("xllamacpp",) if not _has(module)]
 MISSING_JS = [
     package
-    for package in ("openai", "@anthropic-ai/sdk", "@google/genai")
+    for package in (
+        "openai",
+        "@anthropic-ai/sdk",
+        "@google/genai",
+        "ai",
+        "@ai-sdk/anthropic",
+        "@ai-sdk/google",
+        "@ai-sdk/openai",
+        "@ai-sdk/openai-compatible",
+    )
     if not (FOLDER / "node_modules" / package / "package.json").exists()
 ]
+MISSING_AGENTS = [agent.name for agent in AGENTS if not agent.installed]
 if not NODE.exists():
     MISSING_JS.append("node")
+    MISSING_AGENTS.append("node")
+MISSING = {
+    "the official Python SDKs": MISSING_PYTHON,
+    "the JavaScript SDKs": MISSING_JS,
+    "the coding agents": MISSING_AGENTS,
+    "the inference engine": MISSING_ENGINE,
+}

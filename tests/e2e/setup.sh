@@ -1,5 +1,6 @@
 #!/bin/sh
-# Install the official SDKs that the tests in this folder use. Running it again changes nothing.
+# Install what the tests in this folder use: the SDKs, the coding agents, the inference engine. About 1.5 GB in all.
+# Running it again changes nothing.
 #   tests/e2e/setup.sh [PYTHON]    PYTHON is the interpreter that will run the tests (default: python)
 set -eu
 cd "$(dirname "$0")"
@@ -8,12 +9,20 @@ python=${1:-python}
 "$python" -m pip install --quiet --requirement requirements.txt
 
 if ! command -v npm >/dev/null; then
-    echo "There is no npm: the JavaScript SDKs are left out, and their tests are skipped." >&2
+    echo "There is no npm: the JavaScript SDKs and the agents are left out, and their tests are skipped." >&2
     exit 0
 fi
-cd js
-# The package `node` brings the Node that the newest SDKs need, whatever the machine has.
-if [ ! node_modules/.package-lock.json -nt package-lock.json ]; then
-    npm ci --silent --no-audit --no-fund
-fi
-node_modules/.bin/node --version >/dev/null
+
+# What the lock file of a folder names, unless it is there already.
+install() (
+    cd "$1"
+    shift
+    if [ ! node_modules/.package-lock.json -nt package-lock.json ]; then
+        npm ci --silent --no-audit --no-fund "$@"
+    fi
+)
+# The package `node` brings the Node that the newest SDKs and agents need, whatever the machine has.
+install js
+js/node_modules/.bin/node --version >/dev/null
+# The agents' install scripts build or fetch what is not needed here.
+install agents --ignore-scripts

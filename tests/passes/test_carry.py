@@ -321,6 +321,20 @@ def test_state_that_the_end_of_a_call_tells_stands_behind_it() -> None:
     assert request.messages[0].content == (ToolCall(id="c", name="f", native=own("gemini")),)
 
 
+@pytest.mark.parametrize(
+    ("place", "target", "texts"),
+    [("last_text", "gemini", 1), ("last_text", "anthropic", 0), ("last_call", "gemini", 0)],
+)
+def test_state_of_a_text_that_the_client_left_out_stands_on_an_empty_one_for_its_owner(
+    place: Any, target: str, texts: int
+) -> None:
+    envelope = pack(Envelope(owner="gemini", state=own("gemini")["gemini"], place=place))
+    slot = Thinking(native={"anthropic": {"signature": envelope}})
+    request, _ = opened("anthropic", target, Message(role="assistant", content=(slot, bare("x"))))
+    content = request.messages[0].content
+    assert [block for block in content if isinstance(block, Text)] == [Text(text="", native=own("gemini"))] * texts
+
+
 def test_the_target_demands_what_it_always_does_of_a_history_with_others_turns() -> None:
     """A Claude client, Claude behind it, and a turn of Gemini in between: Claude has not thought before that call."""
     envelope = pack(Envelope(owner="gemini", state={"thoughtSignature": "x"}, text="hm"))

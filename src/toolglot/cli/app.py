@@ -1,20 +1,35 @@
-"""The commands, in one group."""
+"""The commands, in one group. Each is imported when it is asked for, so that none pays for what another needs."""
 
 from __future__ import annotations
 
+from importlib import import_module
+
 import click
 
-from toolglot.cli.dialects import dialects
-from toolglot.cli.lint_stream import lint_stream
-from toolglot.cli.translate import translate
+COMMANDS = {
+    "serve": "toolglot.cli.serve",
+    "launch": "toolglot.cli.launch",
+    "config": "toolglot.cli.config",
+    "translate": "toolglot.cli.translate",
+    "lint-stream": "toolglot.cli.lint_stream",
+    "dialects": "toolglot.cli.dialects",
+}
+"""Where each command lives; the function has the command's name."""
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+class Commands(click.Group):
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in COMMANDS:
+            return None
+        command = getattr(import_module(COMMANDS[cmd_name]), cmd_name.replace("-", "_"))
+        assert isinstance(command, click.Command)
+        return command
+
+
+@click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(package_name="toolglot", prog_name="toolglot")
 def app() -> None:
     """A universal translator for LLM tool calls."""
-
-
-app.add_command(translate)
-app.add_command(lint_stream)
-app.add_command(dialects)

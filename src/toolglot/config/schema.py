@@ -4,61 +4,96 @@ JSON Schema is made from them. Everything has a default, so that an empty file i
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal, TypeAlias
 
-from msgspec import Struct
+from msgspec import Meta, Struct
+from msgspec.structs import asdict
 
 from toolglot.upstream.transport import Timeouts
+
+YEAR = 366 * 24 * 3600.0
+
+Secret: TypeAlias = Annotated[str, Meta(min_length=1, extra={"secret": True})]
+"""Text that is never shown, and that may stand in a file of its own (`file:PATH`)."""
+Quirks: TypeAlias = Annotated[dict[str, Any], Meta(extra={"quirks": True})]
+"""Capabilities that differ, by the names of `toolglot.dialect.Capabilities`; the loader converts their values."""
+Name: TypeAlias = Annotated[str, Meta(min_length=1, max_length=512)]
+Seconds: TypeAlias = Annotated[float, Meta(gt=0, le=YEAR)]
+Pause: TypeAlias = Annotated[float, Meta(ge=0, le=YEAR)]
+Count: TypeAlias = Annotated[int, Meta(ge=1, le=2**40)]
+
+HIDDEN = "(hidden)"
+
+
+def _shown(record: Struct, hidden: Mapping[str, object]) -> str:
+    """How a record with secrets is printed: whatever prints it, a log or a traceback, they are not in it."""
+    values = {name: hidden[name] if value and name in hidden else value for name, value in asdict(record).items()}
+    return f"{type(record).__name__}({', '.join(f'{name}={value!r}' for name, value in values.items())})"
 
 
 class Retries(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """How often a call that failed before its first byte is made again, and how long to wait (seconds)."""
 
-    attempts: int = 3
+    attempts: Annotated[int, Meta(ge=1, le=100)] = 3
     """Calls in all, the first one included."""
-    first_wait: float = 0.5
-    longest_wait: float = 30.0
+    first_wait: Pause = 0.5
+    longest_wait: Pause = 30.0
     """Also the longest `Retry-After` that is waited for; a longer one goes to the next fallback or to the client."""
 
 
 class Breaker(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """After so many failures in a row an upstream is left alone for a while (seconds)."""
 
-    failures: int = 5
-    rest: float = 30.0
+    failures: Count = 5
+    rest: Pause = 30.0
 
 
 class UpstreamConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """One server that answers. With a `vendor` its row gives whatever is not said here."""
 
     vendor: str | None = None
+    """A vendor or a kind of local server; an upstream that has a vendor's name need not say it."""
     dialect: str | None = None
     base_url: str | None = None
-    key: str | None = None
-    """The credential; best a reference such as `${OPENAI_API_KEY}`."""
+    key: Secret | None = None
+    """The credential; best a reference: `${OPENAI_API_KEY}` or `file:/run/secrets/openai`. Without it, and without a
+    `base_url`, the vendor's own variable is used."""
     key_header: str | None = None
-    headers: dict[str, str] = {}
+    """The header that carries the key, when it is not the dialect's; `authorization` gets `Bearer` before it."""
+    headers: dict[str, Secret] = {}
     """Sent with every call."""
-    models: tuple[str, ...] = ()
+    models: tuple[Name, ...] = ()
     """Names or patterns of the models it serves: a request for one of them is routed here."""
+    default_model: Name | None = None
+    """The model for names that come here only because nothing else claims them; without it they stay as they are."""
+    quirks: Quirks = {}
+    """Capabilities in which this upstream differs from its dialect, by their names in `toolglot dialects --json`."""
     timeouts: Timeouts = Timeouts()
     retries: Retries = Retries()
     breaker: Breaker = Breaker()
-    max_connections: int = 1000
+    max_connections: Count = 1000
+
+    def __repr__(self) -> str:
+        return _shown(self, {"key": HIDDEN, "headers": dict.fromkeys(self.headers, HIDDEN)})
 
 
 class ModelConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What a model's name, or a pattern of names (`claude-*`), stands for."""
 
     upstream: str
-    model: str | None = None
+    model: Name | None = None
     """The upstream's name of the model; None keeps the client's. `*` stands for what the pattern's `*` matched."""
-    fallbacks: tuple[str, ...] = ()
-    """Other models, by the names clients use (or `upstream/model`), tried in order before the first byte."""
+    fallbacks: tuple[Name, ...] = ()
+    """Other models, by the names clients use (or `upstream/model`), tried in order before the first byte. `*` as in
+    `model`."""
     strict: bool = False
-    context_window: int | None = None
-    max_output_tokens: int | None = None
-    quirks: dict[str, Any] = {}
+    """Refuse requests and answers that would lose something in translation."""
+    context_window: Count | None = None
+    """Tokens; told to clients that ask."""
+    max_output_tokens: Count | None = None
+    """Tokens; told to clients that ask."""
+    quirks: Quirks = {}
     """Capabilities in which this model differs from its dialect, by their names in `toolglot dialects --json`."""
     hidden: bool = False
     """Not listed to clients that ask for the models."""
@@ -67,24 +102,26 @@ class ModelConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
 class Limits(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Bytes, seconds and counts."""
 
-    body: int = 32 * 1024 * 1024
-    response: int = 64 * 1024 * 1024
-    body_idle: float = 30.0
-    write_idle: float = 120.0
-    connections: int = 10_000
-    concurrent_requests: int = 2_000
-    drain: float = 30.0
+    body: Count = 32 * 1024 * 1024
+    response: Count = 64 * 1024 * 1024
+    body_idle: Seconds = 30.0
+    write_idle: Seconds = 120.0
+    connections: Count = 10_000
+    concurrent_requests: Count = 2_000
+    drain: Pause = 30.0
     """How long running requests may go on after SIGTERM."""
-    keepalive: float = 15.0
+    keepalive: Seconds = 15.0
     """The silence after which a stream's client gets a keep-alive."""
-    messages: int = 100_000
-    tools: int = 5_000
+    messages: Count = 100_000
+    tools: Count = 5_000
 
 
 class ServerConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    host: str = "127.0.0.1"
-    port: int = 4141
-    keys: tuple[str, ...] = ()
+    """Where the gateway listens, and to whom."""
+
+    host: Annotated[str, Meta(min_length=1)] = "127.0.0.1"
+    port: Annotated[int, Meta(ge=1, le=65535)] = 4141
+    keys: tuple[Secret, ...] = ()
     """What clients must show. Empty is allowed on loopback alone."""
     hosts: tuple[str, ...] = ()
     """Names that clients may call this server by, beside loopback ones and `host`."""
@@ -93,23 +130,30 @@ class ServerConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     insecure: bool = False
     """Serve beyond loopback without keys."""
 
+    def __repr__(self) -> str:
+        return _shown(self, {"keys": (HIDDEN,) * len(self.keys)})
+
 
 class StoreConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Stored responses and conversations."""
 
     path: str | None = None
     """The SQLite file; None is `toolglot/toolglot.sqlite3` in the user's state folder; `:memory:` keeps nothing."""
-    max_bytes: int = 512 * 1024 * 1024
-    max_age: float = 30 * 24 * 3600.0
+    max_bytes: Count = 512 * 1024 * 1024
+    max_age: Seconds = 30 * 24 * 3600.0
 
 
 class LogConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One line a request, on standard error."""
+
     format: Literal["auto", "json", "text"] = "auto"
     """`auto`: text on a terminal, JSON otherwise."""
     level: Literal["debug", "info", "warning", "error"] = "info"
 
 
 class Config(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The configuration of toolglot."""
+
     server: ServerConfig = ServerConfig()
     upstreams: dict[str, UpstreamConfig] = {}
     models: dict[str, ModelConfig] = {}
@@ -122,3 +166,4 @@ class Config(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     discover: bool = True
     """Also use the keys in the environment and the local servers that answer."""
     strict: bool = False
+    """`strict` for every model."""

@@ -34,8 +34,8 @@ def fit(request: Request, context: Context) -> Request:
         return request
     if not can.cache_lifetimes or not can.cache_breakpoints:
         wanted = count + (request.cache is not None)
-        told = f"{wanted} cache breakpoint{'s' if wanted > 1 else ''}"
-        context.receipt.note("cache", told, "the target has none; answers do not depend on them")
+        what = f"{wanted} cache breakpoint{'s' if wanted > 1 else ''}"
+        context.receipt.note("cache", what, "the target has none; answers do not depend on them")
         return replace(_drop(request, count), cache=None)
     if request.cache is not None and "cache" not in can.fields:
         request = _on_last_block(request, request.cache, context)

@@ -4,15 +4,8 @@ from __future__ import annotations
 
 from toolglot.ir import Reasoning, Request, replace
 from toolglot.passes import Context
+from toolglot.wire.efforts import BUDGETS, SCALE, budget_of, effort_of
 
-SCALE = ("none", "minimal", "low", "medium", "high", "xhigh", "max")
-"""All efforts that any API knows, from least to most."""
-
-BUDGETS = {"minimal": 1024, "low": 1024, "medium": 8192, "high": 24576, "xhigh": 32768, "max": 65536}
-"""Thinking tokens for an effort. Google documents low, medium and high for its OpenAI-compatible endpoint; the two
-above go on in the same way. The other way, a budget is the first effort that is not below it."""
-
-SMALLEST_BUDGET = 1024
 ROOM_FOR_ANSWER = 4096
 
 
@@ -70,7 +63,7 @@ def _on(wanted: Reasoning, request: Request, context: Context) -> Reasoning:
     if wanted.effort is not None and wanted.effort not in can.efforts:
         wanted = _other_effort(wanted, wanted.effort, request, context)
     if wanted.budget_tokens is not None and not can.reasoning_budget:
-        effort = wanted.effort or nearest(_bucket(wanted.budget_tokens), can.efforts)
+        effort = wanted.effort or nearest(effort_of(wanted.budget_tokens), can.efforts)
         receipt.loss(
             "reasoning.budget_tokens",
             f"a budget of {wanted.budget_tokens} tokens",
@@ -114,21 +107,10 @@ def nearest(effort: str, efforts: tuple[str, ...]) -> str | None:
     return min(known, key=lambda other: abs(SCALE.index(other) - place), default=None)
 
 
-def _bucket(budget: int) -> str:
-    for effort in ("low", "medium", "high", "xhigh"):
-        if budget <= BUDGETS[effort]:
-            return effort
-    return "max"
-
-
 def _budget(effort: str, limit: int | None, context: Context) -> int:
-    """Tokens for an effort, as the target allows.
-
-    Thinking counts towards the output limit, so a part of that stays for the answer: half of it, or of a limit that
-    nobody asked for as much as an answer needs.
-    """
-    budget = min(BUDGETS[effort], context.can.max_budget or BUDGETS[effort])
+    """Tokens for an effort, as the target allows. Of a limit that nobody asked for, the answer gets what it needs."""
+    most = context.can.max_budget or BUDGETS[effort]
     if limit is None:
-        return budget
-    kept = min(limit // 2, ROOM_FOR_ANSWER) if context.limit_is_ours else limit // 2
-    return max(SMALLEST_BUDGET, min(budget, limit - kept))
+        return min(BUDGETS[effort], most)
+    kept = min(limit // 2, ROOM_FOR_ANSWER) if context.limit_is_ours else None
+    return min(budget_of(effort, limit, kept), most)

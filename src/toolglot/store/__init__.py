@@ -1,1 +1,161 @@
-"""What outlives a request. SQLite by default."""
+"""What the gateway remembers between requests: responses, and the conversations they belong to.
+
+A `Store` keeps JSON as bytes and does not look into it. Everything belongs to an `owner`, the label of the key that
+stored it; to any other owner it does not exist. What belongs together (a conversation, or all the responses that grew
+from one) is a thread: threads are forgotten as a whole, the longest unused first, when the store is full or they are
+too old, so that no conversation loses its beginning.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Literal, Protocol
+
+from msgspec import Struct
+
+from toolglot.errors import ToolglotError
+
+__all__ = [
+    "Conversation",
+    "Failure",
+    "History",
+    "Item",
+    "Page",
+    "Size",
+    "Store",
+    "StoreError",
+    "Turn",
+]
+
+Failure = Literal[
+    "full",  # the disk, the file or the store's own limit
+    "locked",  # another process holds the file
+    "busy",  # too many calls wait already
+    "duplicate",  # something with this id is there
+    "closed",
+    "foreign",  # the file is not a store, or it is broken
+    "newer",  # a later version of this program wrote the file
+    "failed",
+]
+
+
+class StoreError(ToolglotError):
+    """The store could not do what it was asked. The answer to the client need not fail for it."""
+
+    def __init__(self, failure: Failure, message: str) -> None:
+        super().__init__(message)
+        self.failure = failure
+
+
+class Item(Struct, frozen=True):
+    """One item of a conversation. `item` is its JSON as the client or the model wrote it, without a derived id."""
+
+    id: str
+    item: bytes
+
+
+class Turn(Struct, frozen=True, kw_only=True):
+    """One settled response: what was new in its request, what was answered, and what went before."""
+
+    id: str
+    owner: str
+    created: float
+    model: str = ""
+    previous: str | None = None
+    """The response that this one goes on from."""
+    conversation: str | None = None
+    before: int = 0
+    """The conversation's items at lower positions went before this turn."""
+    request_input: bytes = b"[]"
+    """A JSON array: the request's own items, none of the history's."""
+    response: bytes = b"{}"
+    """The response object as the client got it."""
+
+
+class History(Struct, frozen=True, kw_only=True):
+    """What went before a turn, oldest first: the items of a conversation, then responses."""
+
+    items: tuple[Item, ...] = ()
+    turns: tuple[Turn, ...] = ()
+    next: int = 0
+    """The position that the conversation's next item will have."""
+    missing: str | None = None
+    """The id of a response or conversation that is not there."""
+    too_large: bool = False
+    """There is more than the caller wants to read."""
+
+
+class Conversation(Struct, frozen=True, kw_only=True):
+    id: str
+    owner: str
+    created: float
+    metadata: bytes = b"{}"
+
+
+class Page(Struct, frozen=True):
+    items: tuple[Item, ...]
+    more: bool
+
+
+class Size(Struct, frozen=True):
+    bytes: int
+    threads: int
+
+
+class Store(Protocol):
+    """Every method may raise `StoreError`. What is not there, or is another owner's, is None or False."""
+
+    async def save(self, turn: Turn, items: Sequence[Item] = (), output_ids: Sequence[str] = ()) -> None:
+        """Keep a turn; `items` go to the end of its conversation, `output_ids` name the items of its output.
+
+        An item whose id the conversation has already gets another one.
+        """
+        ...
+
+    async def turn(self, owner: str, response: str) -> Turn | None: ...
+
+    async def delete_turn(self, owner: str, response: str) -> bool: ...
+
+    async def history(self, owner: str, response: str, *, max_bytes: int, max_turns: int) -> History:
+        """A response and all that went before it."""
+        ...
+
+    async def holders(self, owner: str, items: Sequence[str]) -> Mapping[str, bytes]:
+        """Ids of output items -> the newest response object that has each of them."""
+        ...
+
+    async def create_conversation(self, conversation: Conversation, items: Sequence[Item] = ()) -> None: ...
+
+    async def conversation(self, owner: str, conversation: str) -> Conversation | None: ...
+
+    async def update_conversation(self, owner: str, conversation: str, metadata: bytes) -> bool: ...
+
+    async def delete_conversation(self, owner: str, conversation: str) -> bool:
+        """Forget a conversation and its items; responses that were made in it stay."""
+        ...
+
+    async def conversation_history(self, owner: str, conversation: str, *, max_bytes: int) -> History:
+        """All the items of a conversation."""
+        ...
+
+    async def add_items(self, owner: str, conversation: str, items: Sequence[Item]) -> tuple[Item, ...] | None:
+        """The items as they were added to the conversation's end, each with its final id."""
+        ...
+
+    async def page(
+        self, owner: str, conversation: str, *, after: str | None, limit: int, descending: bool
+    ) -> Page | None:
+        """Some items of a conversation; None also when there is no item `after`."""
+        ...
+
+    async def item(self, owner: str, conversation: str, item: str) -> Item | None: ...
+
+    async def delete_item(self, owner: str, conversation: str, item: str) -> bool: ...
+
+    async def size(self) -> Size: ...
+
+    async def prune(self) -> None:
+        """Forget what is too old. Every write does so as well; a quiet store needs a reminder now and then."""
+        ...
+
+    async def close(self) -> None: ...

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json as standard_json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar
 
 import msgspec
@@ -155,6 +155,17 @@ def replace_member(raw: bytes, key: str, value: Any) -> bytes:
     """A JSON object with one member set and every other one left as it is written."""
     members = typed(raw, _members)
     members[key] = value
+    return encode(members)
+
+
+def replace_at(raw: bytes, place: Sequence[str], value: Any) -> bytes:
+    """A JSON object with the member at this place set, if there is one; everything else stays as it is written."""
+    members = typed(raw, _members)
+    key, *rest = place
+    inside = members.get(key)
+    if inside is None or (rest and not bytes(inside).lstrip().startswith(b"{")):
+        return raw
+    members[key] = msgspec.Raw(replace_at(bytes(inside), rest, value)) if rest else value
     return encode(members)
 
 

@@ -627,9 +627,9 @@ def test_tools_that_cannot_be_written_are_losses() -> None:
         ("claude-sonnet-4-5", Reasoning(show=True), None, None),
         ("kimi-k3", Reasoning(show=True), None, None),
         ("claude-opus-4-6", Reasoning(mode="on", budget_tokens=2000), {"type": "enabled", "budget_tokens": 2000}, None),
-        ("claude-sonnet-4-5-20250929", Reasoning(effort="low"), {"type": "enabled", "budget_tokens": 2048}, None),
+        ("claude-sonnet-4-5-20250929", Reasoning(effort="low"), {"type": "enabled", "budget_tokens": 1024}, None),
         ("claude-sonnet-4-20250514", Reasoning(mode="auto"), {"type": "enabled", "budget_tokens": 8192}, None),
-        ("claude-opus-4-5", Reasoning(effort="high"), {"type": "enabled", "budget_tokens": 16384}, "high"),
+        ("claude-opus-4-5", Reasoning(effort="high"), {"type": "enabled", "budget_tokens": 16000}, "high"),
         (
             "claude-3-7-sonnet-latest",
             Reasoning(mode="on", budget_tokens=10),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from toolglot.dialect import Capabilities, Dialect, capabilities
-from toolglot.dialects.anthropic.errors import decode_error, encode_error
+from toolglot.dialects.anthropic.errors import decode_error, encode_error, refuse_threads
 from toolglot.dialects.anthropic.models import CAPABILITIES, MODELS, VERSIONS, version_of
 from toolglot.dialects.anthropic.native import NAME
 from toolglot.dialects.anthropic.request import decode_request, encode_request, path
@@ -26,6 +26,8 @@ ANTHROPIC = Dialect(
     state_slot="signature",
     system_key="system",
     key_header="x-api-key",
+    refuse_elsewhere=refuse_threads,
+    model_places=(("model",), ("message", "model")),
     headers={"anthropic-version": "2023-06-01"},
     request_headers=frozenset({"anthropic-version", "anthropic-beta", "idempotency-key"}),
     response_headers=("anthropic-", "request-id"),

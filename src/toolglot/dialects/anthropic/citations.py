@@ -48,8 +48,8 @@ def encode_citations(
         else:
             written.append(wire)
             if citation.start is not None or citation.end is not None:
-                span = f"characters {citation.start} to {citation.end}"
-                receipt.note(f"{where}[{index}]", span, "Messages cites for a whole text block")
+                what = f"characters {citation.start} to {citation.end}"
+                receipt.note(f"{where}[{index}]", what, "Messages cites for a whole text block")
     return written
 
 

@@ -22,7 +22,7 @@ from toolglot.errors import (
     header_value,
     kind_of_status,
 )
-from toolglot.ir import replace
+from toolglot.ir import Request, native_of, replace
 from toolglot.wire import json, retry_after
 
 _TYPES: dict[ErrorKind, str] = {
@@ -72,6 +72,20 @@ def decode_error(status: int, headers: Mapping[str, str], body: bytes) -> ApiErr
         retry_after_date=retry_after.date_in(lower),
         limits=_decode_limits(lower),
         request_id=lower.get("request-id") or error.request_id,
+    )
+
+
+def refuse_threads(request: Request) -> ApiError | None:
+    """The refusal of a server-side thread: the SDK's tool runner then sends the whole conversation instead.
+
+    Its first request creates a thread and the later ones hold the new results alone, without tools or history.
+    """
+    if native_of(request, NAME).get("thread") is None:
+        return None
+    details = {"error_code": "thread_unsupported_request", "unsupported": ["thread"]}
+    message = "thread: this model's upstream keeps no threads; send the whole conversation"
+    return ApiError(
+        kind="bad_request", status=400, message=message, param="thread", native={NAME: {"details": details}}
     )
 
 

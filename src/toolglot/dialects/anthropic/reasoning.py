@@ -19,15 +19,13 @@ from toolglot.dialects.anthropic.native import NAME, note, with_kept
 from toolglot.dialects.anthropic.schema import reduced_schema
 from toolglot.ir import Reasoning, Request, ResponseFormat, native_of
 from toolglot.receipt import Receipt
+from toolglot.wire.efforts import BUDGETS, SMALLEST_BUDGET, budget_of
 from toolglot.wire.reader import Reader, keep
 
 _MODES: dict[str, Literal["on", "off", "auto"]] = {"enabled": "on", "adaptive": "auto", "disabled": "off"}
 _TYPES = {mode: name for name, mode in _MODES.items()}
 _SHOWN = {"summarized": True, "omitted": False}
 _DISPLAYS = {shown: name for name, shown in _SHOWN.items()}
-
-_LEAST_BUDGET = 1024
-_BUDGETS = {"minimal": 1024, "low": 2048, "medium": 8192, "high": 16384, "xhigh": 24576, "max": 31999}
 
 
 def decode_reasoning(body: Reader, config: Reader, model: str) -> Reasoning | None:
@@ -115,9 +113,9 @@ def _with_budget(request: Request, reasoning: Reasoning, receipt: Receipt) -> di
     limit = request.max_output_tokens if request.max_output_tokens is not None else DEFAULT_MAX_TOKENS
     wish = reasoning.budget_tokens
     if wish is None:
-        wish = _BUDGETS.get(reasoning.effort or "medium", _BUDGETS["medium"])
-    budget = min(max(wish, _LEAST_BUDGET), limit - 1)
-    if budget < _LEAST_BUDGET:
+        wish = budget_of(reasoning.effort if reasoning.effort in BUDGETS else "medium", limit)
+    budget = min(max(wish, SMALLEST_BUDGET), limit - 1)
+    if budget < SMALLEST_BUDGET:
         receipt.loss("reasoning", "reasoning", f"an output limit of {limit} leaves no room for thinking")
         return None
     if budget != wish:

@@ -354,7 +354,7 @@ class AnthropicStreamDecoder:
             self._fault(truncated())
 
     def _end(self) -> None:
-        final = Reader(self._final)
+        final = Reader(self._final, "$.delta")
         stop = take_stop(final)
         final.rest().pop("stop_reason", None)
         cut = stop.reason in CUTS

@@ -27,6 +27,7 @@ GEMINI = Dialect(
     system_key="systemInstruction",
     history_key="contents",
     key_header="x-goog-api-key",
+    model_places=(("modelVersion",),),
     can=CAPABILITIES,
     models=MODELS,
 )

@@ -14,7 +14,8 @@ from toolglot.errors import DecodeError
 
 
 class Shape:
-    """The members of one message: names whose values are left alone, and names whose values have a shape."""
+    """The members of one message that need care: names of two words, which have two spellings, and names whose values
+    have a shape. Whatever else a message has is left alone."""
 
     __slots__ = ("members", "spelling")
 
@@ -55,55 +56,53 @@ def normalize(value: Any, shape: Shape, where: str = "$") -> Any:
     return result
 
 
-_BLOB = Shape("mimeType data displayName")
+_BLOB = Shape("mimeType displayName")
 _FILE = Shape("mimeType fileUri displayName")
 
 PART = Shape(
-    "text thought thoughtSignature partMetadata",
+    "thoughtSignature partMetadata",
     inlineData=_BLOB,
     fileData=_FILE,
     functionCall=Shape(
-        "id name args willContinue",
+        "willContinue",
         partialArgs=Shape("jsonPath stringValue numberValue boolValue nullValue willContinue"),
     ),
-    functionResponse=Shape(
-        "id name response willContinue scheduling", parts=Shape("", inlineData=_BLOB, fileData=_FILE)
-    ),
-    executableCode=Shape("id language code"),
-    codeExecutionResult=Shape("id outcome output"),
-    toolCall=Shape("id toolType args"),
-    toolResponse=Shape("id toolType response"),
-    videoMetadata=Shape("startOffset endOffset fps"),
-    mediaResolution=Shape("level numTokens"),
+    functionResponse=Shape("willContinue", parts=Shape(inlineData=_BLOB, fileData=_FILE)),
+    executableCode=Shape(),
+    codeExecutionResult=Shape(),
+    toolCall=Shape("toolType"),
+    toolResponse=Shape("toolType"),
+    videoMetadata=Shape("startOffset endOffset"),
+    mediaResolution=Shape("numTokens"),
 )
 
-CONTENT = Shape("role", parts=PART)
+CONTENT = Shape(parts=PART)
 
 TOOL = Shape(
     "googleSearchRetrieval codeExecution",
-    functionDeclarations=Shape("name description behavior parameters parametersJsonSchema response responseJsonSchema"),
+    functionDeclarations=Shape("parametersJsonSchema responseJsonSchema"),
     googleSearch=Shape("timeRangeFilter excludeDomains blockingConfidence searchTypes"),
     urlContext=Shape(),
     fileSearch=Shape("fileSearchStoreNames topK metadataFilter"),
-    computerUse=Shape("environment excludedPredefinedFunctions"),
+    computerUse=Shape("excludedPredefinedFunctions"),
     googleMaps=Shape("enableWidget"),
-    mcpServers=Shape("name", streamableHttpTransport=Shape("url headers timeout sseReadTimeout terminateOnClose")),
+    mcpServers=Shape(streamableHttpTransport=Shape("sseReadTimeout terminateOnClose")),
 )
 
 REQUEST = Shape(
-    "model labels cachedContent serviceTier store continuationToken",
+    "cachedContent serviceTier continuationToken",
     contents=CONTENT,
-    systemInstruction=Shape("role text", parts=PART),
+    systemInstruction=Shape(parts=PART),
     tools=TOOL,
     toolConfig=Shape(
         "includeServerSideToolInvocations",
-        functionCallingConfig=Shape("mode allowedFunctionNames streamFunctionCallArguments"),
+        functionCallingConfig=Shape("allowedFunctionNames streamFunctionCallArguments"),
         retrievalConfig=Shape("latLng languageCode"),
     ),
-    safetySettings=Shape("category threshold method"),
+    safetySettings=Shape(),
     generationConfig=Shape(
-        "temperature topP topK candidateCount maxOutputTokens stopSequences seed presencePenalty frequencyPenalty "
-        "responseMimeType responseSchema responseJsonSchema responseLogprobs logprobs responseModalities "
+        "topP topK candidateCount maxOutputTokens stopSequences presencePenalty frequencyPenalty "
+        "responseMimeType responseSchema responseJsonSchema responseLogprobs responseModalities "
         "mediaResolution enableEnhancedCivicAnswers audioTimestamp routingConfig modelSelectionConfig speechConfig "
         "imageConfig",
         thinkingConfig=Shape("includeThoughts thinkingBudget thinkingLevel"),
@@ -111,13 +110,13 @@ REQUEST = Shape(
 )
 
 _CANDIDATE = Shape(
-    "finishReason finishMessage index safetyRatings citationMetadata groundingMetadata groundingAttributions "
+    "finishReason finishMessage safetyRatings citationMetadata groundingMetadata groundingAttributions "
     "urlContextMetadata avgLogprobs logprobsResult tokenCount continuationToken",
     content=CONTENT,
 )
 
 RESPONSE = Shape(
-    "error modelVersion responseId createTime",
+    "modelVersion responseId createTime",
     candidates=_CANDIDATE,
     promptFeedback=Shape("blockReason blockReasonMessage safetyRatings"),
     usageMetadata=Shape(

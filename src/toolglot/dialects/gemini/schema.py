@@ -24,10 +24,10 @@ _PLAIN = ("minimum", "maximum", "pattern")
 _COUNTS = ("minItems", "maxItems", "minProperties", "maxProperties", "minLength", "maxLength")
 
 _KEYWORDS_OF_TYPE: dict[str, tuple[str, ...]] = {
-    "STRING": ("format", "pattern", "minLength", "maxLength", "enum", "const"),
-    "NUMBER": ("format", "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf", "enum", "const"),
-    "INTEGER": ("format", "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf", "enum", "const"),
-    "BOOLEAN": ("enum", "const"),
+    "STRING": ("pattern", "minLength", "maxLength"),
+    "NUMBER": ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"),
+    "INTEGER": ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"),
+    "BOOLEAN": (),
     "ARRAY": ("items", "prefixItems", "minItems", "maxItems", "uniqueItems", "contains"),
     "OBJECT": (
         "properties",

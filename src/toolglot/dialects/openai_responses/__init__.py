@@ -28,6 +28,7 @@ OPENAI_RESPONSES = Dialect(
     request_headers=openai_fields.REQUEST_HEADERS,
     response_headers=openai_fields.RESPONSE_HEADERS,
     state_slot="encrypted_content",
+    model_places=(("model",), ("response", "model")),
     history_key="input",
     system_key="instructions",
 )

@@ -144,7 +144,7 @@ class ResponsesStreamDecoder:
             self._abandon(before, cut=False)
         item = self._add(fields, frame.output_index)
         if item.kind in CALL_FIELDS and isinstance(fields.peek("name"), str) and fields.peek("call_id"):
-            self._blocks.open_call(item, decode_call(Reader(dict(item.fields)), item.kind))
+            self._blocks.open_call(item, decode_call(Reader(dict(item.fields), "$.item"), item.kind))
 
     def _add(self, fields: Reader, place: int | None) -> Item:
         """Note a new item. Its fields are still to be read: they are copied."""
@@ -219,9 +219,9 @@ class ResponsesStreamDecoder:
     def _emerge(self, item: Item) -> None:
         """Write an item of which nothing could be written before, as far as it is known."""
         if item.kind not in CALL_FIELDS:
-            self._finish_item(item, Reader(dict(item.fields)))
+            self._finish_item(item, Reader(dict(item.fields), "$.item"))
         elif isinstance(item.fields.get("name"), str):
-            self._blocks.open_call(item, decode_call(Reader(dict(item.fields)), item.kind))
+            self._blocks.open_call(item, decode_call(Reader(dict(item.fields), "$.item"), item.kind))
         else:
             self._receipt.loss("stream", f"a {item.kind} without a name", "nobody can run it")
 
@@ -234,7 +234,7 @@ class ResponsesStreamDecoder:
         place = frame.content_index or 0
         piece = item.pieces.get(place)
         if piece is None:
-            note = message_note(Reader(dict(item.fields)), item.place)
+            note = message_note(Reader(dict(item.fields), "$.item"), item.place)
             piece = self._blocks.open(item, place, replace(empty, native={NAME: note}))
         return piece
 

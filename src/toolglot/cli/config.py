@@ -1,0 +1,110 @@
+"""`toolglot config`: check a file, see its schema, see where a model's name leads, begin a file. All offline."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import NoReturn
+
+import click
+
+from toolglot.cli.parameters import UNREADABLE, counted
+from toolglot.config.assemble import Assembled, assemble, router
+from toolglot.config.json_schema import text as schema_text
+from toolglot.config.load import NAMES, Loaded, load
+from toolglot.config.problems import ConfigError
+from toolglot.config.template import TEMPLATE
+from toolglot.lint.report import visible
+from toolglot.routing import DEMO, Target, UnknownModelError
+
+file_argument = click.argument("file", type=click.Path(path_type=Path), required=False)
+NO_FILE = "no configuration file: everything has a default"
+
+
+@click.group()
+def config() -> None:
+    """Check a configuration, or see what it means."""
+
+
+@config.command()
+@file_argument
+def check(file: Path | None) -> None:
+    """Read FILE (else ./toolglot.toml, .yaml or .yml, else the user's) and say everything that is wrong with it."""
+    loaded, assembled = _loaded(file)
+    whole = assembled.config
+    upstreams = counted(len(whole.upstreams.keys() - {DEMO}), "upstream")
+    place = visible(str(loaded.path)) if loaded.path else NO_FILE
+    click.echo(f"{place}: {upstreams}, {counted(len(loaded.config.models), 'model name')}: fine")
+    for line in (*loaded.notes, *assembled.told):
+        click.echo(f"  {visible(line)}")
+
+
+@config.command()
+def schema() -> None:
+    """Print the JSON Schema of the configuration."""
+    click.echo(schema_text(), nl=False)
+
+
+@config.command()
+@click.argument("model")
+@click.option("--config", "file", type=click.Path(path_type=Path), help="The configuration file.")
+def explain(model: str, file: Path | None) -> None:
+    """Say where a request for MODEL goes, and why. Local servers are not asked what they serve."""
+    loaded, assembled = _loaded(file)
+    click.echo(f"{visible(str(loaded.path)) if loaded.path else NO_FILE}")
+    routes = router(assembled.config)
+    for tried, said in routes.explain(model):
+        click.echo(f"  {visible(tried)}: {visible(said)}")
+    try:
+        targets = routes.resolve(model)
+    except UnknownModelError as error:
+        click.echo(f"toolglot: {visible(str(error))}", err=True)
+        raise click.exceptions.Exit(UNREADABLE) from None
+    for number, target in enumerate(targets):
+        upstream = assembled.config.upstreams[target.upstream]
+        label = "goes to" if number == 0 else "then to"
+        place = f"{target.upstream} ({upstream.dialect} at {upstream.base_url})"
+        click.echo(f"{label} {visible(target.model)} of {visible(place)}{_facts(target)}")
+
+
+def _facts(target: Target) -> str:
+    """What else is known of a target."""
+    facts = {
+        "window": target.context_window,
+        "output": target.max_output_tokens,
+        "strict": target.strict or None,
+        "quirks": ", ".join(sorted(target.quirks)) or None,
+    }
+    told = [f"{name} {value}" if value is not True else name for name, value in facts.items() if value is not None]
+    return f"; {'; '.join(told)}" if told else ""
+
+
+@config.command()
+@click.argument("file", type=click.Path(path_type=Path), default=NAMES[0])
+def init(file: Path) -> None:
+    """Write FILE (toolglot.toml) with every setting explained. A file that is there is left alone."""
+    if file.suffix != ".toml":
+        _refuse(f"{file}: the file that is written is TOML: its name ends in .toml")
+    try:
+        with file.open("x", encoding="utf-8") as target:
+            target.write(TEMPLATE)
+    except FileExistsError:
+        _refuse(f"{file}: there is such a file already; it is left as it is")
+    except OSError as error:
+        _refuse(f"{file}: {(error.strerror or str(error)).lower()}")
+    click.echo(f"{visible(str(file))}: written; `toolglot config check` reads it")
+
+
+def _loaded(file: Path | None) -> tuple[Loaded, Assembled]:
+    try:
+        loaded = load(file, os.environ)
+    except ConfigError as error:
+        for problem in error.problems:
+            click.echo(f"toolglot: {visible(str(problem))}", err=True)
+        raise click.exceptions.Exit(UNREADABLE) from None
+    return loaded, assemble(loaded.config, os.environ)
+
+
+def _refuse(why: str) -> NoReturn:
+    click.echo(f"toolglot: {visible(why)}", err=True)
+    raise click.exceptions.Exit(UNREADABLE)

@@ -1,0 +1,97 @@
+"""`toolglot serve`: the gateway in the foreground."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import click
+
+from toolglot.config.problems import ConfigError
+from toolglot.server.security import UnsafeServerError
+from toolglot.server.starting import Start, Wishes
+
+
+@click.command()
+@click.option("--host", help="Where to listen. Default: 127.0.0.1.")
+@click.option("--port", type=click.IntRange(0, 65535), help="Default: 4141; 0 takes a free one.")
+@click.option(
+    "--config", "file", type=click.Path(exists=True, dir_okay=False, path_type=Path), help="toolglot.toml or .yaml."
+)
+@click.option(
+    "--upstream", "upstreams", multiple=True, metavar="DIALECT=URL", help="Send everything there. Repeatable."
+)
+@click.option(
+    "--upstream-key-env", "key_variables", multiple=True, metavar="NAME", help="The variable with that upstream's key."
+)
+@click.option("--key-env", metavar="NAME", help="The variable with the key that clients must show.")
+@click.option("--strict", is_flag=True, help="Refuse what would lose something in translation.")
+@click.option("--discover/--no-discover", default=None, help="Look for keys in the environment and for local servers.")
+@click.option("--demo-dialect", metavar="DIALECT", help="The dialect that the demo upstream speaks.")
+@click.option("--demo-pace", type=click.Choice(["human", "none"]), default="human", help="How fast the demo streams.")
+@click.option("--store", metavar="FILE", help="Where responses are stored; `:memory:` forgets them at the end.")
+@click.option("--log", "log_format", type=click.Choice(["auto", "json", "text"]), help="The form of the log.")
+@click.option("--address-file", type=click.Path(dir_okay=False, path_type=Path), help="Write the URL there when ready.")
+@click.option("--quiet", is_flag=True, help="Log errors alone.")
+def serve(
+    host: str | None,
+    port: int | None,
+    file: Path | None,
+    upstreams: tuple[str, ...],
+    key_variables: tuple[str, ...],
+    key_env: str | None,
+    strict: bool,
+    discover: bool | None,
+    demo_dialect: str | None,
+    demo_pace: str,
+    store: str | None,
+    log_format: str | None,
+    address_file: Path | None,
+    quiet: bool,
+) -> None:
+    """Run the gateway: every client's API in front, any model behind.
+
+    Without a file and without flags it uses the keys it finds in the environment and the servers it finds on this
+    machine; the model `demo` is always there and needs neither.
+    """
+    if key_env is not None and not os.environ.get(key_env):
+        raise click.UsageError(f"--key-env: the environment has no {key_env}")
+    wishes = Wishes(
+        file=file,
+        upstreams=upstreams,
+        key_variables=key_variables,
+        host=host,
+        port=port,
+        keys=(os.environ[key_env],) if key_env is not None else (),
+        strict=strict,
+        discover=discover,
+        demo_dialect=demo_dialect,
+        demo_pace=demo_pace,
+        store=store,
+    )
+    from toolglot.server.run import PortInUseError, run
+
+    try:
+        run(wishes, os.environ, log_format=log_format, quiet=quiet, on_ready=_greeting(quiet, address_file))
+    except (ConfigError, UnsafeServerError, PortInUseError) as error:
+        click.echo(f"toolglot: {error}", err=True)
+        sys.exit(2)
+
+
+def _greeting(quiet: bool, address_file: Path | None) -> Callable[[str, Start], None]:
+    def greet(url: str, start: Start) -> None:
+        if address_file is not None:
+            address_file.write_text(url)
+        if quiet:
+            return
+        for line in start.told:
+            click.echo(f"  {line}", err=True)
+        click.echo(f"toolglot is ready at {url}", err=True)
+        click.echo(f"  OpenAI     base_url = {url}/v1", err=True)
+        click.echo(f"  Anthropic  base_url = {url}", err=True)
+        click.echo(f"  Gemini     base_url = {url}", err=True)
+        click.echo('  the model "demo" needs no key and no network', err=True)
+
+    return greet

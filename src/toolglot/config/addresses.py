@@ -1,0 +1,48 @@
+"""Base URLs: what may be one, and which of them lead to this machine."""
+
+from __future__ import annotations
+
+import ipaddress
+from urllib.parse import urlsplit
+
+DEMO_URL = "demo:"
+
+
+def address_problem(url: str) -> str | None:
+    """Why this cannot be a base URL; the URL itself is not repeated, for what is in it may be secret."""
+    if url == DEMO_URL:
+        return None
+    if any(character.isspace() or not character.isprintable() for character in url):
+        return "a URL has no spaces"
+    try:
+        parts = urlsplit(url)
+        port = parts.port
+    except ValueError:
+        return "this is not a URL"
+    if parts.scheme not in ("http", "https"):
+        return "a base URL begins with http:// or https://"
+    if not parts.hostname:
+        return "this URL names no host"
+    if parts.username is not None or parts.password is not None:
+        return "no credentials in a URL; `key` is their place"
+    if parts.query or parts.fragment:
+        return "a base URL has no query and no fragment"
+    return "port 0 is nowhere" if port == 0 else None
+
+
+def is_loopback(host: str) -> bool:
+    """This machine, by name or by number."""
+    host = host.rstrip(".").lower()
+    if host == "localhost" or host.endswith(".localhost"):
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def leads_to(url: str, port: int | None) -> bool:
+    """Whether this address is that port of this machine."""
+    parts = urlsplit(url)
+    own = parts.port or {"http": 80, "https": 443}.get(parts.scheme)
+    return port is not None and own == port and is_loopback(parts.hostname or "")

@@ -1,0 +1,127 @@
+"""From what is written to what is used: vendors' rows filled in, what was discovered added, the demo beside it.
+
+A file says little, because the rest is known. Here the rest is put in, so that whoever uses the configuration finds
+every upstream whole: a dialect, an address, a credential if there is one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from urllib.parse import urlsplit
+
+from msgspec import Struct
+from msgspec.structs import asdict, replace
+
+from toolglot.config.addresses import DEMO_URL
+from toolglot.config.schema import Config, UpstreamConfig
+from toolglot.routing import DEMO, Alias, Place, Router
+from toolglot.upstream.discovery import Discovery, discover, local_url
+from toolglot.upstream.vendors import VENDORS, KeyVariable, Vendor
+
+
+class Assembled(Struct, frozen=True):
+    config: Config
+    """Every upstream whole, `demo` among them."""
+    told: tuple[str, ...] = ()
+    """Lines for a person: what was found, what was not used and why, what is missing."""
+
+
+def assemble(
+    config: Config, environ: Mapping[str, str], local: Discovery | None = None, *, own_port: int | None = None
+) -> Assembled:
+    """The configuration with everything in it. `local` is what `probe_local` has found, if it was asked."""
+    upstreams = {name: complete(name, upstream, environ) for name, upstream in config.upstreams.items()}
+    told = [line for name, upstream in upstreams.items() if (line := _missing_key(name, upstream))]
+    models = config.models
+    if config.discover:
+        local = local or Discovery()
+        vendors = {upstream.vendor for upstream in upstreams.values() if upstream.vendor}
+        addresses = {upstream.base_url for upstream in upstreams.values()}
+        found = discover(environ, own_port=own_port or config.server.port, configured={*vendors, *upstreams})
+        told += [*found.found, *local.found]
+        for name, upstream in {**found.upstreams, **local.upstreams}.items():
+            if name in upstreams or upstream.base_url in addresses:
+                told.append(f"{upstream.base_url}: not used: the configuration has an upstream for it")
+            else:
+                upstreams[name] = complete(name, upstream, environ)
+        models = {**{name: model for name, model in local.models.items() if model.upstream in upstreams}, **models}
+    if not upstreams.keys() - {DEMO}:
+        told.append("no key and no server was found: the demo answers for every model")
+    upstreams.setdefault(DEMO, complete(DEMO, UpstreamConfig(), environ))
+    return Assembled(replace(config, upstreams=upstreams, models=models), tuple(told))
+
+
+def vendor_of(name: str, upstream: UpstreamConfig) -> Vendor | None:
+    """The upstream's vendor: the one it names, or the one it is named after."""
+    if upstream.base_url == DEMO_URL:
+        return VENDORS[DEMO]
+    return VENDORS.get(upstream.vendor if upstream.vendor is not None else name)
+
+
+def complete(name: str, upstream: UpstreamConfig, environ: Mapping[str, str]) -> UpstreamConfig:
+    """The upstream with what its vendor's row knows."""
+    headers = {header.lower(): value for header, value in upstream.headers.items()}
+    dialect = None if upstream.dialect is None else upstream.dialect.replace("-", "_")
+    key_header = None if upstream.key_header is None else upstream.key_header.lower()
+    vendor = vendor_of(name, upstream)
+    if vendor is None:
+        return replace(upstream, headers=headers, dialect=dialect, key_header=key_header)
+    base_url = upstream.base_url or _vendor_url(vendor, environ)
+    dialect = dialect or _vendor_dialect(vendor, base_url)
+    variable = _key_variable(vendor, environ) if upstream.base_url is None and upstream.key is None else None
+    if key_header is None and vendor.keys:
+        key_header = (variable or vendor.keys[0]).header
+    return replace(
+        upstream,
+        vendor=vendor.name,
+        dialect=dialect,
+        base_url=base_url,
+        key=environ[variable.name].strip() if variable else upstream.key,
+        key_header=key_header,
+        headers=headers,
+        quirks={**(vendor.quirks if dialect == vendor.dialect else {}), **upstream.quirks},
+    )
+
+
+def _vendor_url(vendor: Vendor, environ: Mapping[str, str]) -> str | None:
+    if vendor.is_local:
+        return local_url(vendor, environ)
+    if vendor.base_url is not None:
+        return vendor.base_url
+    said = next((environ[name] for name in vendor.base_url_variables if environ.get(name)), None)
+    return None if said is None else said.strip().rstrip("/").removesuffix(vendor.base_path) + vendor.base_path
+
+
+def _vendor_dialect(vendor: Vendor, base_url: str | None) -> str:
+    """The vendor's own, unless the address is somebody else's who is merely compatible."""
+    at_home = vendor.base_url is None or urlsplit(base_url or "").hostname == urlsplit(vendor.base_url).hostname
+    return vendor.dialect if at_home else vendor.elsewhere or vendor.dialect
+
+
+def _key_variable(vendor: Vendor, environ: Mapping[str, str]) -> KeyVariable | None:
+    """Used only towards the vendor's own address: a key goes nowhere else by itself."""
+    return next((key for key in vendor.keys if environ.get(key.name, "").strip()), None)
+
+
+def _missing_key(name: str, upstream: UpstreamConfig) -> str | None:
+    vendor = VENDORS.get(upstream.vendor or "")
+    if vendor is None or not vendor.keys or upstream.key or upstream.base_url != vendor.base_url:
+        return None
+    return f"upstreams.{name}: no key: set {vendor.keys[0].name}, or `key`"
+
+
+def router(config: Config) -> Router:
+    """The router over an assembled configuration."""
+    places = {
+        name: Place(
+            name=name,
+            dialect=upstream.dialect or "",
+            models=upstream.models,
+            owned=VENDORS[upstream.vendor].models if upstream.vendor in VENDORS else (),
+            default_model=upstream.default_model,
+            quirks=upstream.quirks,
+        )
+        for name, upstream in config.upstreams.items()
+    }
+    aliases = {name: Alias(**asdict(model)) for name, model in config.models.items()}
+    return Router(aliases, places, config.default_upstream, strict=config.strict)

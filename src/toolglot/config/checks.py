@@ -1,0 +1,172 @@
+"""What the types of the schema cannot say: names that must exist, addresses, patterns, fallbacks that go in circles."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import get_type_hints
+
+from toolglot.config.addresses import address_problem
+from toolglot.config.assemble import assemble, complete, router, vendor_of
+from toolglot.config.build import Builder
+from toolglot.config.problems import Path, did_you_mean, one_of
+from toolglot.config.schema import YEAR, Config, ModelConfig, UpstreamConfig
+from toolglot.dialects import DIALECTS
+from toolglot.routing import DEMO, UnknownModelError
+from toolglot.upstream.discovery import discover
+from toolglot.upstream.transport import Timeouts
+from toolglot.upstream.vendors import LOCAL_SERVERS, VENDORS
+
+MAX_STARS = 4
+_UPSTREAM_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+_HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+_HEADER_VALUE = re.compile(r"[\x20-\x7e\x80-\xff]+")
+
+
+def check(config: Config, builder: Builder) -> list[str]:
+    """Adds to the builder's problems. Returns notes: what looks wrong and may yet be right."""
+    for name, upstream in config.upstreams.items():
+        _upstream(name, upstream, builder)
+    known = _known_upstreams(config, builder)
+    for name, model in config.models.items():
+        path: Path = ("models", name)
+        _pattern(name, path, builder)
+        _reference(model.upstream, (*path, "upstream"), known, config.discover, builder)
+        for place, text in _texts(model):
+            if text.count("*") > name.count("*"):
+                builder.tell((*path, *place), f"more `*` than in the name {name}")
+    if config.default_upstream is not None:
+        _reference(config.default_upstream, ("default_upstream",), known, config.discover, builder)
+    _circles(config, builder)
+    return _fallbacks(config, known, builder)
+
+
+def _upstream(name: str, upstream: UpstreamConfig, builder: Builder) -> None:
+    path: Path = ("upstreams", name)
+    if not _UPSTREAM_NAME.fullmatch(name):
+        builder.tell(path, "an upstream's name has letters, digits, `.`, `_` and `-`")
+    if upstream.vendor is not None and upstream.vendor not in VENDORS:
+        suggestion = did_you_mean(upstream.vendor, VENDORS) or "without a vendor, give `dialect` and `base_url`"
+        builder.tell((*path, "vendor"), f"there is no vendor `{upstream.vendor[:40]}`", suggestion)
+    if upstream.dialect is not None and upstream.dialect.replace("-", "_") not in DIALECTS:
+        told = f"there is no dialect `{upstream.dialect[:40]}`"
+        builder.tell((*path, "dialect"), told, one_of(upstream.dialect.replace("-", "_"), DIALECTS))
+    if upstream.base_url is not None and (problem := address_problem(upstream.base_url)):
+        builder.tell((*path, "base_url"), problem)
+    _headers(upstream, path, builder)
+    for number, model in enumerate(upstream.models):
+        _pattern(model, (*path, "models", number), builder)
+    for field in get_type_hints(Timeouts):
+        seconds = getattr(upstream.timeouts, field)
+        if not 0 < seconds <= YEAR:
+            builder.tell((*path, "timeouts", field), "expected seconds, more than 0")
+    if builder.is_right(path):
+        _whole(name, upstream, builder)
+
+
+def _headers(upstream: UpstreamConfig, path: Path, builder: Builder) -> None:
+    names: list[tuple[Path, str]] = [(("headers", name), name) for name in upstream.headers]
+    names += [(("key_header",), upstream.key_header)] if upstream.key_header is not None else []
+    for place, name in names:
+        if not _HEADER_NAME.fullmatch(name):
+            builder.tell((*path, *place), "this is not the name of a header")
+    values: list[tuple[Path, str]] = [(("headers", name), value) for name, value in upstream.headers.items()]
+    values += [(("key",), upstream.key)] if upstream.key is not None else []
+    for where, value in values:
+        if not _HEADER_VALUE.fullmatch(value):
+            builder.tell((*path, *where), "this cannot be sent in a header: it has a line break or the like in it")
+
+
+def _whole(name: str, upstream: UpstreamConfig, builder: Builder) -> None:
+    """Nothing is missing that no row can give."""
+    path: Path = ("upstreams", name)
+    vendor = vendor_of(name, upstream)
+    made = complete(name, upstream, builder.environ)
+    missing = [field for field in ("dialect", "base_url") if getattr(made, field) is None]
+    if not missing:
+        return
+    told = " and ".join(f"`{field}`" for field in missing) + (" is missing" if len(missing) == 1 else " are missing")
+    if vendor is not None:
+        builder.tell(path, told, f"{vendor.title} has no address that serves all")
+    else:
+        builder.tell(path, told, did_you_mean(name, VENDORS) or "or name a `vendor`")
+
+
+def _pattern(name: str, path: Path, builder: Builder) -> None:
+    if not name or any(character.isspace() or not character.isprintable() for character in name):
+        builder.tell(path, "a model's name has no spaces and is not empty")
+    elif name.count("*") > MAX_STARS:
+        builder.tell(path, f"a pattern has at most {MAX_STARS} `*`")
+    elif "**" in name:
+        builder.tell(path, "one `*` stands for any text already")
+
+
+def _texts(model: ModelConfig) -> Iterator[tuple[Path, str]]:
+    """Where a `*` may stand for one of the name's."""
+    if model.model is not None:
+        yield ("model",), model.model
+    for number, fallback in enumerate(model.fallbacks):
+        yield ("fallbacks", number), fallback
+
+
+def _known_upstreams(config: Config, builder: Builder) -> set[str]:
+    """Those in the file, right or wrong, and those that may be discovered."""
+    written = builder.document.value.get("upstreams")
+    known = {DEMO, *(written if isinstance(written, dict) else ())}
+    if config.discover:
+        known |= {server.name for server in LOCAL_SERVERS} | discover(builder.environ).upstreams.keys()
+    return known
+
+
+def _reference(name: str, path: Path, known: set[str], discovers: bool, builder: Builder) -> None:
+    if name in known or re.fullmatch(r"local-\d+", name):
+        return
+    vendor = VENDORS.get(name)
+    if vendor is not None and vendor.keys:
+        suggestion = (f"set {vendor.keys[0].name}, or " if discovers else "") + f"write an upstream `{name}`"
+    else:
+        suggestion = one_of(name, sorted(known))
+    builder.tell(path, f"there is no upstream `{name[:40]}`", suggestion)
+
+
+def _circles(config: Config, builder: Builder) -> None:
+    """A model that is its own fallback's fallback. Patterns may match what they fall back on; that ends by itself."""
+    for name in config.models:
+        way = _way_back(name, config.models)
+        if way is not None:
+            builder.tell(("models", name, "fallbacks"), f"this goes in a circle: {' -> '.join(way)}")
+
+
+def _way_back(name: str, models: Mapping[str, ModelConfig]) -> tuple[str, ...] | None:
+    waiting: list[tuple[str, ...]] = [(name,)]
+    seen: set[str] = set()
+    while waiting:
+        way = waiting.pop()
+        for fallback in models[way[-1]].fallbacks:
+            if fallback == name:
+                return (*way, name)
+            if fallback in models and fallback not in seen:
+                seen.add(fallback)
+                waiting.append((*way, fallback))
+    return None
+
+
+def _fallbacks(config: Config, known: set[str], builder: Builder) -> list[str]:
+    """A fallback that nothing serves; a note while a local server may yet serve it."""
+    notes: list[str] = []
+    routes = router(assemble(config, builder.environ).config)
+    for name, model in config.models.items():
+        for number, fallback in enumerate(model.fallbacks):
+            path: Path = ("models", name, "fallbacks", number)
+            if "*" in fallback or fallback in config.models or fallback.partition("/")[0] in known:
+                continue
+            try:
+                routes.resolve(fallback)
+            except UnknownModelError as error:
+                suggestion = f"did you mean `{error.suggestions[0]}`?" if error.suggestions else None
+                told = f"no upstream serves `{fallback[:40]}`"
+                if config.discover:
+                    notes.append(str(builder.document.problem(path, f"{told}, unless a local server does", suggestion)))
+                else:
+                    builder.tell(path, told, suggestion)
+    return notes

@@ -1,0 +1,107 @@
+"""Text to plain values, with the place of each: TOML and YAML, told apart by the file's name."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Callable, Mapping
+from pathlib import Path as FilePath
+from typing import Any, TypeAlias
+
+from msgspec import Struct
+
+from toolglot.config import toml_places, yaml_document
+from toolglot.config.problems import ConfigError, Path, Problem, field_name
+
+MAX_BYTES = 1024 * 1024
+
+Place: TypeAlias = tuple[int, int]
+"""Line and column, both from one."""
+
+
+class Document(Struct, frozen=True):
+    """What a file says, and where it says it."""
+
+    file: str
+    value: Any
+    places: Mapping[Path, Place]
+
+    def problem(self, path: Path, message: str, suggestion: str | None = None) -> Problem:
+        """A problem with this field, or with the nearest thing around it that stands in the file."""
+        place: tuple[int | None, int | None] = (None, None)
+        for length in range(len(path), 0, -1):
+            if path[:length] in self.places:
+                place = self.places[path[:length]]
+                break
+        line, column = place
+        return Problem(
+            file=self.file, line=line, column=column, field=field_name(path), message=message, suggestion=suggestion
+        )
+
+
+def read(file: FilePath) -> Document:
+    """The document in this file.
+
+    Raises:
+        ConfigError: it cannot be read, or it is neither TOML nor YAML.
+    """
+    try:
+        with file.open("rb") as source:
+            data = source.read(MAX_BYTES + 1)
+    except OSError as error:
+        raise ConfigError([Problem(file=str(file), message=(error.strerror or str(error)).lower())]) from None
+    return parse(data, str(file))
+
+
+def parse(data: bytes, file: str) -> Document:
+    """The document in these bytes; the file's name says which format they are.
+
+    Raises:
+        ConfigError: they are not.
+    """
+    parser = PARSERS.get(FilePath(file).suffix.lower())
+    if parser is None:
+        raise ConfigError([Problem(file=file, message=f"the file's name must end in {', '.join(PARSERS)}")])
+    if len(data) > MAX_BYTES:
+        raise ConfigError([Problem(file=file, message=f"more than {MAX_BYTES} bytes: this is no configuration")])
+    try:
+        text = data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        raise ConfigError([Problem(file=file, line=line, message="not UTF-8")]) from None
+    value, places = parser(text, file)
+    if value is None:  # an empty YAML file
+        value = {}
+    if not isinstance(value, dict):
+        raise ConfigError([Problem(file=file, line=1, message="expected fields with names, such as `upstreams`")])
+    return Document(file, value, places)
+
+
+_AT = re.compile(r" \(at (?:line (\d+), column (\d+)|end of document)\)$")
+
+
+def _toml(text: str, file: str) -> tuple[Any, Mapping[Path, Place]]:
+    text = text.replace("\r\n", "\n")
+    try:
+        return tomllib.loads(text), toml_places.places(text)
+    except RecursionError:
+        raise ConfigError([Problem(file=file, message="nested too deeply")]) from None
+    except ValueError as error:  # also what tomllib lets through: an integer of thousands of digits
+        at = _AT.search(str(error))
+        line, column = (int(at[1]), int(at[2])) if at and at[1] else _end(text) if at else (None, None)
+        said = _AT.sub("", str(error)) if at else "a number that is too long"
+        message = f"not TOML: {said[:1].lower()}{said[1:]}"
+        raise ConfigError([Problem(file=file, line=line, column=column, message=message)]) from None
+
+
+def _end(text: str) -> Place:
+    """The last place that has text."""
+    lines = text.rstrip().split("\n")
+    return len(lines), len(lines[-1]) + 1
+
+
+PARSERS: dict[str, Callable[[str, str], tuple[Any, Mapping[Path, Place]]]] = {
+    ".toml": _toml,
+    ".yaml": yaml_document.parse,
+    ".yml": yaml_document.parse,
+}

@@ -1,0 +1,97 @@
+"""The JSON Schema of the configuration, made from the records: it cannot say anything else than they do.
+
+Descriptions are the docstrings behind the fields. A number or a truth may also be a reference to the environment.
+"""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import textwrap
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from toolglot.config import schema
+from toolglot.config.load import SCHEMA_KEY
+from toolglot.dialect import Capabilities
+from toolglot.dialects import DIALECTS
+from toolglot.upstream.transport import Timeouts
+from toolglot.upstream.vendors import VENDORS
+
+DRAFT = "https://json-schema.org/draft/2020-12/schema"
+REFERENCE = {"type": "string", "pattern": r"\$\{"}
+_SCALARS = ("integer", "number", "boolean")
+
+_RECORDS: dict[str, type[Struct]] = {
+    name: value
+    for name, value in {**vars(schema), "Timeouts": Timeouts, "Capabilities": Capabilities}.items()
+    if isinstance(value, type) and issubclass(value, Struct) and value is not Struct
+}
+
+
+def json_schema() -> dict[str, Any]:
+    """The schema, as plain values."""
+    (root, _), definitions = msgspec.json.schema_components(
+        (schema.Config, Capabilities), ref_template="#/$defs/{name}"
+    )
+    for name, definition in definitions.items():
+        _described(definition, _RECORDS[name])
+    _as_quirks(definitions["Capabilities"])
+    for name in ("UpstreamConfig", "ModelConfig"):
+        properties = definitions[name]["properties"]
+        quirks = properties["quirks"]
+        properties["quirks"] = {"$ref": "#/$defs/Capabilities", "description": quirks["description"], "default": {}}
+    definitions = _with_references(definitions)
+    upstream = definitions["UpstreamConfig"]["properties"]
+    _choices(upstream["vendor"], sorted(VENDORS))
+    _choices(upstream["dialect"], sorted({*DIALECTS, *(name.replace("_", "-") for name in DIALECTS)}))
+    definitions["Config"]["properties"][SCHEMA_KEY] = {"type": "string"}
+    return {"$schema": DRAFT, "title": "toolglot", **root, "$defs": definitions}
+
+
+def text() -> str:
+    """The schema as it is published."""
+    return msgspec.json.format(msgspec.json.encode(json_schema()), indent=2).decode() + "\n"
+
+
+def _described(definition: dict[str, Any], record: type[Struct]) -> None:
+    for field, description in _docstrings(record):
+        definition["properties"][field].setdefault("description", description)
+
+
+def _docstrings(record: type[Struct]) -> Iterator[tuple[str, str]]:
+    """Fields, each with the text behind it."""
+    (body,) = ast.parse(textwrap.dedent(inspect.getsource(record))).body
+    assert isinstance(body, ast.ClassDef)
+    for statement, following in zip(body.body, body.body[1:], strict=False):
+        match statement, following:
+            case ast.AnnAssign(target=ast.Name(id=name)), ast.Expr(value=ast.Constant(value=str(said))):
+                yield name, " ".join(said.split())
+
+
+def _as_quirks(definition: dict[str, Any]) -> None:
+    """Each of the capabilities may stand alone; none has a default, for a quirk that is not there changes nothing."""
+    definition["additionalProperties"] = False
+    definition["required"] = []
+    for property_schema in definition["properties"].values():
+        property_schema.pop("default", None)
+
+
+def _choices(property_schema: dict[str, Any], names: list[str]) -> None:
+    property_schema["anyOf"] = [{"enum": names}, REFERENCE, {"type": "null"}]
+
+
+def _with_references(value: Any) -> Any:
+    """The same schema, where whatever is not text may also be a reference."""
+    if isinstance(value, list):
+        return [_with_references(inner) for inner in value]
+    if not isinstance(value, dict):
+        return value
+    made = {name: _with_references(inner) for name, inner in value.items()}
+    if made.get("type") in _SCALARS or "enum" in made:
+        around = {name: made.pop(name) for name in ("description", "default") if name in made}
+        return {"anyOf": [made, REFERENCE], **around}
+    return made

@@ -1,0 +1,66 @@
+"""What is wrong with a configuration, and where: all problems of a file at once, each with a suggestion if one is near.
+
+A problem never shows a value that could be a secret; it names the field.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Iterable
+from typing import TypeAlias
+
+from msgspec import Struct
+
+from toolglot.errors import ToolglotError
+
+Path: TypeAlias = tuple[str | int, ...]
+"""The way to a field: names, and positions in lists."""
+
+_PLAIN = re.compile(r"[A-Za-z0-9_-]+")
+
+
+class Problem(Struct, frozen=True, kw_only=True):
+    file: str
+    line: int | None = None
+    column: int | None = None
+    field: str = ""
+    message: str
+    suggestion: str | None = None
+
+    def __str__(self) -> str:
+        place = ":".join(str(part) for part in (self.file, self.line, self.column) if part is not None)
+        head = f"{place}: {self.field}: " if self.field else f"{place}: "
+        return head + self.message + (f"; {self.suggestion}" if self.suggestion else "")
+
+
+class ConfigError(ToolglotError):
+    """The configuration cannot be used. `problems` has everything that is wrong with it."""
+
+    def __init__(self, problems: Iterable[Problem]) -> None:
+        self.problems = tuple(problems)
+        super().__init__("\n".join(str(problem) for problem in self.problems))
+
+
+def field_name(path: Path) -> str:
+    """`upstreams.local.models[2]`, with names in quotes where a dot or a star would mislead."""
+    name = ""
+    for part in path:
+        if isinstance(part, int):
+            name += f"[{part}]"
+        else:
+            name += ("." if name else "") + (part if _PLAIN.fullmatch(part) else f'"{part}"')
+    return name
+
+
+def did_you_mean(wrong: str, known: Iterable[str]) -> str | None:
+    """A question with the nearest name, if there is a near one."""
+    names = {name.lower(): name for name in known}
+    near = difflib.get_close_matches(wrong.lower(), names, n=1, cutoff=0.6)
+    return f"did you mean `{names[near[0]]}`?" if near else None
+
+
+def one_of(wrong: str, known: Iterable[str]) -> str:
+    """The nearest name, or all of them."""
+    names = tuple(known)
+    return did_you_mean(wrong, names) or f"there are {', '.join(names)}"

@@ -1,0 +1,331 @@
+"""Which upstream answers for a model's name, and by which name it knows the model.
+
+The rules, in order; the first that applies decides:
+
+1. An alias of exactly this name.
+2. An alias pattern (`claude-*`) that matches; of several the one with the most literal text.
+3. `upstream/model`, when the first part is an upstream's name. Only there is the first part taken away.
+4. `demo`, the upstream that is always there.
+5. A name that an upstream lists among its `models`, then a pattern among them.
+6. A pattern of names that an upstream's vendor owns (`gpt-*`).
+7. The default upstream.
+8. The only upstream there is besides `demo`; or `demo`, when there is no other at all.
+
+A name is matched as it came and then without what clients add to it: a suffix such as `[1m]`, a `models/` before it.
+A `*` in an alias's target stands for what the pattern's `*` matched, the second for the second, and so on.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, TypeAlias, TypeVar
+
+from msgspec import Struct
+
+from toolglot.errors import ToolglotError
+
+Value = TypeVar("Value")
+
+DEMO = "demo"
+"""The upstream that is always there, and the model it answers for."""
+
+MAX_NAME = 512
+"""Characters. Longer names are nobody's, and cost nothing to refuse."""
+
+_ADDED = re.compile(r"(?:\[[^\[\]]*\])+$")
+
+
+class Alias(Struct, frozen=True, kw_only=True):
+    """What a model's name, or a pattern of names, stands for."""
+
+    upstream: str
+    model: str | None = None
+    fallbacks: tuple[str, ...] = ()
+    strict: bool = False
+    context_window: int | None = None
+    max_output_tokens: int | None = None
+    quirks: Mapping[str, Any] = {}
+    hidden: bool = False
+
+
+class Place(Struct, frozen=True, kw_only=True):
+    """An upstream, as far as routing is concerned."""
+
+    name: str
+    dialect: str
+    models: tuple[str, ...] = ()
+    owned: tuple[str, ...] = ()
+    """Patterns of the names that its vendor gives to models."""
+    default_model: str | None = None
+    quirks: Mapping[str, Any] = {}
+
+
+class Target(Struct, frozen=True, kw_only=True):
+    """Where a request goes."""
+
+    upstream: str
+    model: str
+    """The upstream's name of the model."""
+    asked: str
+    """The name by which the client, or an alias for which this is a fallback, asked."""
+    rule: str
+    """Why it goes there, in words."""
+    alias: str | None = None
+    strict: bool = False
+    context_window: int | None = None
+    max_output_tokens: int | None = None
+    quirks: Mapping[str, Any] = {}
+
+
+class ModelInfo(Struct, frozen=True, kw_only=True):
+    """A model as clients see it in a list."""
+
+    name: str
+    upstream: str
+    model: str
+    dialect: str
+    context_window: int | None = None
+    max_output_tokens: int | None = None
+
+
+class UnknownModelError(ToolglotError, LookupError):
+    """No upstream answers for this name."""
+
+    def __init__(self, model: str, suggestions: tuple[str, ...] = ()) -> None:
+        self.model = model
+        self.suggestions = suggestions
+        near = f"; the nearest: {', '.join(suggestions)}" if suggestions else ""
+        super().__init__(f"no upstream serves the model {model[:200]!r}{near}")
+
+
+class Pattern:
+    """A name with stars in it: each stands for any text."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.literal = len(text) - text.count("*")
+        self._regex = re.compile("(.*?)".join(re.escape(part) for part in text.split("*")), re.DOTALL)
+
+    def match(self, name: str) -> tuple[str, ...] | None:
+        """What the stars stand for in this name."""
+        found = self._regex.fullmatch(name)
+        return None if found is None else found.groups()
+
+
+def filled(text: str, stars: tuple[str, ...]) -> str:
+    """The text with its stars replaced in order; one that is left over stays."""
+    values = iter(stars)
+    return re.sub(r"\*", lambda star: next(values, "*"), text)
+
+
+def bare(name: str) -> str:
+    """The name without what clients add to it; nothing is left of a name that is only that."""
+    return _ADDED.sub("", name.removeprefix("models/")).strip() or name
+
+
+Claim: TypeAlias = tuple[str, Callable[[str], Target | None]]
+"""A rule: what it looks at, and what it finds for a name."""
+
+
+class Router:
+    """The rules over one configuration."""
+
+    def __init__(
+        self,
+        aliases: Mapping[str, Alias],
+        places: Mapping[str, Place],
+        default_upstream: str | None = None,
+        *,
+        strict: bool = False,
+    ) -> None:
+        self.places = places
+        self.aliases = aliases
+        self.default_upstream = default_upstream
+        self._strict = strict
+        self._patterns = _most_literal_first((Pattern(name), alias) for name, alias in aliases.items() if "*" in name)
+        self._served = {
+            model: place for place in reversed(list(places.values())) for model in place.models if "*" not in model
+        }
+        self._served_patterns = _most_literal_first(
+            (Pattern(model), place) for place in places.values() for model in place.models if "*" in model
+        )
+        self._owned = _most_literal_first((Pattern(model), place) for place in places.values() for model in place.owned)
+        self._facts = {
+            (alias.upstream, alias.model or name): alias for name, alias in aliases.items() if "*" not in name
+        }
+        self._rules: tuple[Claim, ...] = (
+            ("aliases", self._alias),
+            ("patterns of aliases", self._alias_pattern),
+            ("upstream/model", self._prefix),
+            ("demo", self._demo),
+            ("models that upstreams list", self._listed),
+            ("names that vendors own", self._vendor),
+            ("default_upstream", self._default),
+            ("the only upstream", self._only),
+        )
+
+    def resolve(self, model: str) -> tuple[Target, ...]:
+        """Where a request for this model goes: first, and then when that fails. No target twice.
+
+        Raises:
+            UnknownModelError: nothing claims the name.
+        """
+        first = self._first(model) if len(model) <= MAX_NAME else None
+        if first is None:
+            raise UnknownModelError(model, self.nearest(model))
+        targets: dict[tuple[str, str], Target] = {}
+        waiting = [first]
+        while waiting:
+            target = waiting.pop(0)
+            if (target.upstream, target.model) not in targets:
+                targets[target.upstream, target.model] = target
+                waiting = [*self._fallbacks(target), *waiting]
+        return tuple(targets.values())
+
+    def explain(self, model: str) -> list[tuple[str, str]]:
+        """Each rule that was tried for a name, and what it said; the last one decided."""
+        steps: list[tuple[str, str]] = []
+        for name, (what, rule) in self._tries(model):
+            target = rule(name)
+            steps.append((f"{what}: {name}", target.rule if target else "no"))
+            if target is not None:
+                break
+        return steps
+
+    def models(self) -> list[ModelInfo]:
+        """What can be listed by name: aliases, then what upstreams list; `upstream/model` where a name is taken."""
+        names = [name for name, alias in self.aliases.items() if "*" not in name and not alias.hidden]
+        taken = {*names, *(name for name, alias in self.aliases.items() if alias.hidden)}
+        for place in self.places.values():
+            for model in (*place.models, *((DEMO,) if place.name == DEMO else ())):
+                if "*" not in model:
+                    names.append(model if model not in taken else f"{place.name}/{model}")
+                    taken.add(model)
+        found = ((name, self._first(name)) for name in dict.fromkeys(names))
+        return [self._info(name, target) for name, target in found if target is not None]
+
+    def info(self, model: str) -> ModelInfo:
+        """What is known of a model by the name that clients use.
+
+        Raises:
+            UnknownModelError: nothing claims the name.
+        """
+        return self._info(model, self.resolve(model)[0])
+
+    def _info(self, name: str, target: Target) -> ModelInfo:
+        return ModelInfo(
+            name=name,
+            upstream=target.upstream,
+            model=target.model,
+            dialect=self.places[target.upstream].dialect,
+            context_window=target.context_window,
+            max_output_tokens=target.max_output_tokens,
+        )
+
+    def nearest(self, model: str) -> tuple[str, ...]:
+        """Names that somebody who wrote this one may have meant."""
+        known = [name for name, alias in self.aliases.items() if not alias.hidden]
+        known += [model for place in self.places.values() for model in (*place.models, *place.owned)]
+        return tuple(difflib.get_close_matches(bare(model)[:200], dict.fromkeys([*known, DEMO]), n=3, cutoff=0.5))
+
+    def _first(self, model: str) -> Target | None:
+        for name, (_, rule) in self._tries(model):
+            if (target := rule(name)) is not None:
+                return target
+        return None
+
+    def _tries(self, model: str) -> Iterator[tuple[str, Claim]]:
+        """Names and rules in the order in which they are tried."""
+        plain = bare(model)
+        if plain != model:
+            yield model, self._rules[0]
+        yield from ((plain, rule) for rule in self._rules)
+
+    def _fallbacks(self, target: Target) -> list[Target]:
+        if target.alias is None:
+            return []
+        stars = Pattern(target.alias).match(target.asked) or ()
+        found = (self._first(filled(name, stars)) for name in self.aliases[target.alias].fallbacks)
+        return [fallback for fallback in found if fallback is not None]
+
+    def _target(self, upstream: str, model: str, asked: str, rule: str, alias: str | None = None) -> Target | None:
+        place = self.places.get(upstream)
+        if place is None:
+            return None
+        facts = self.aliases[alias] if alias is not None else self._facts.get((upstream, model))
+        if facts is None:
+            return Target(
+                upstream=upstream, model=model, asked=asked, rule=rule, strict=self._strict, quirks=place.quirks
+            )
+        return Target(
+            upstream=upstream,
+            model=model,
+            asked=asked,
+            rule=rule,
+            alias=alias,
+            strict=self._strict or facts.strict,
+            context_window=facts.context_window,
+            max_output_tokens=facts.max_output_tokens,
+            quirks={**place.quirks, **facts.quirks},
+        )
+
+    def _alias(self, name: str) -> Target | None:
+        alias = self.aliases.get(name)
+        if alias is None or "*" in name:
+            return None
+        return self._target(alias.upstream, alias.model or bare(name), name, f"the alias {name}", name)
+
+    def _alias_pattern(self, name: str) -> Target | None:
+        for pattern, alias in self._patterns:
+            if (stars := pattern.match(name)) is not None:
+                model = name if alias.model is None else filled(alias.model, stars)
+                target = self._target(alias.upstream, model, name, f"the alias {pattern.text}", pattern.text)
+                if target is not None:
+                    return target
+        return None
+
+    def _prefix(self, name: str) -> Target | None:
+        upstream, slash, model = name.partition("/")
+        if not (slash and model):
+            return None
+        return self._target(upstream, model, name, f"{upstream} is an upstream's name")
+
+    def _demo(self, name: str) -> Target | None:
+        return self._target(DEMO, DEMO, name, "the demo upstream is always there") if name == DEMO else None
+
+    def _listed(self, name: str) -> Target | None:
+        place = self._served.get(name)
+        if place is not None:
+            return self._target(place.name, name, name, f"{place.name} lists it")
+        for pattern, place in self._served_patterns:
+            if pattern.match(name) is not None:
+                return self._target(place.name, name, name, f"{place.name} lists {pattern.text}")
+        return None
+
+    def _vendor(self, name: str) -> Target | None:
+        for pattern, place in self._owned:
+            if pattern.match(name) is not None:
+                return self._target(place.name, name, name, f"the vendor of {place.name} owns {pattern.text}")
+        return None
+
+    def _default(self, name: str) -> Target | None:
+        place = self.places.get(self.default_upstream or "")
+        if place is None:
+            return None
+        return self._target(place.name, place.default_model or name, name, f"{place.name} is the default upstream")
+
+    def _only(self, name: str) -> Target | None:
+        others = [place for place in self.places.values() if place.name != DEMO]
+        if len(others) == 1:
+            (place,) = others
+            return self._target(place.name, place.default_model or name, name, f"{place.name} is the only upstream")
+        if not others:
+            return self._target(DEMO, DEMO, name, "there is no upstream but the demo")
+        return None
+
+
+def _most_literal_first(pairs: Iterable[tuple[Pattern, Value]]) -> tuple[tuple[Pattern, Value], ...]:
+    """Equally literal ones stay in the order in which they were written."""
+    return tuple(sorted(pairs, key=lambda pair: -pair[0].literal))

@@ -1,0 +1,131 @@
+"""The ASGI app: one function that every request goes through, from its route to its last log line."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from secrets import token_hex
+
+from toolglot.dialects import find
+from toolglot.errors import ApiError, ToolglotError, api_error
+from toolglot.ir import replace
+from toolglot.server import actions, headers, routes
+from toolglot.server.attempts import FailedError
+from toolglot.server.incoming import Incoming, Receive, Scope, Send, dialect_of
+from toolglot.server.ingress import IngressError
+from toolglot.server.record import Record
+from toolglot.server.service import Service
+
+log = logging.getLogger("toolglot.server")
+
+Action = Callable[[Service, Incoming, routes.Match], Awaitable[None]]
+
+
+class App:
+    """Mountable in any ASGI server. What it needs is in `service`; whoever runs it opens and closes that."""
+
+    def __init__(self, service: Service) -> None:
+        self.service = service
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http":
+            await self._http(scope, receive, send)
+        elif scope["type"] == "lifespan":
+            await _lifespan(receive, send)
+        elif scope["type"] == "websocket":
+            await send({"type": "websocket.close", "code": 1003, "reason": "toolglot speaks HTTP alone"})
+
+    async def _http(self, scope: Scope, receive: Receive, send: Send) -> None:
+        service, loop = self.service, asyncio.get_running_loop()
+        record = Record(id=f"req_{token_hex(12)}", method=scope["method"], path=scope["path"], started=loop.time())
+        incoming = Incoming(scope, receive, send, record, service.gateway.config.limits.write_idle)
+        record.user_agent = incoming.headers.get("user-agent")
+        incoming.extra_headers["x-request-id"] = record.id
+        service.in_flight += 1
+        try:
+            await self._answer(incoming)
+        except asyncio.CancelledError:
+            if not record.cancelled:
+                raise
+            # The client has gone: nobody is left to tell, and the work was all that had to end.
+            current = asyncio.current_task()
+            assert current is not None
+            current.uncancel()
+        except TimeoutError:
+            # The client has stopped reading: returning with the answer open makes the server close the connection.
+            record.cancelled = True
+        finally:
+            service.in_flight -= 1
+            record.ended = loop.time()
+            for observe in service.observers:
+                observe(record)
+
+    async def _answer(self, incoming: Incoming) -> None:
+        found = routes.find(incoming.method, incoming.path)
+        match = found if isinstance(found, routes.Match) else None
+        try:
+            if (refusal := self._refuse(incoming, match)) is not None:
+                raise FailedError(refusal)
+            if incoming.method == "OPTIONS":
+                await incoming.reply(204, {}, b"")
+                return
+            if match is None:
+                assert isinstance(found, ApiError)
+                raise FailedError(found)
+            incoming.record.route, incoming.record.client = match.route.path, match.dialect
+            await actions.ACTIONS[match.route.action](self.service, incoming, match)
+        except FailedError as failure:
+            await self._fail(incoming, match, failure.error, failure)
+        except IngressError as failure:
+            await self._fail(incoming, match, failure.error)
+        except ToolglotError as failure:
+            await self._fail(incoming, match, api_error(failure))
+        except TimeoutError:
+            raise
+        except Exception:
+            # A fault of ours: the client is told in its own dialect, the log has the traceback.
+            log.exception("request %s failed", incoming.record.id)
+            message = f"toolglot failed on this request; its log has more under {incoming.record.id}"
+            await self._fail(incoming, match, ApiError(kind="server", message=message))
+
+    def _refuse(self, incoming: Incoming, match: routes.Match | None) -> ApiError | None:
+        """Who may ask: decided on the matched route and nothing else. What is not known to be open needs a key."""
+        guard = self.service.gateway.guard
+        verdict = guard.check(incoming.method, incoming.headers)
+        incoming.extra_headers |= verdict.headers
+        if verdict.error is not None or incoming.method == "OPTIONS":
+            return verdict.error
+        if match is not None and match.route.open:
+            return None
+        incoming.record.key, error = guard.identify(incoming.headers, incoming.query)
+        if error is None and not self.service.accepting:
+            message = "toolglot is shutting down; ask again in a moment"
+            return ApiError(kind="overloaded", status=503, code="draining", message=message, retry_after=1.0)
+        limit = self.service.gateway.config.limits.concurrent_requests
+        if error is None and self.service.in_flight > limit:
+            message = f"toolglot has {limit} requests in flight, its limit"
+            return ApiError(kind="overloaded", status=503, code="too_many_requests", message=message, retry_after=1.0)
+        return error
+
+    async def _fail(
+        self, incoming: Incoming, match: routes.Match | None, error: ApiError, failure: FailedError | None = None
+    ) -> None:
+        """The error in the dialect of whoever asked. An answer that has begun is left unfinished instead."""
+        incoming.record.error = error.kind
+        if incoming.begun:
+            return
+        dialect = find(dialect_of(incoming, match))
+        told = dialect.encode_error(
+            error if error.request_id is not None else replace(error, request_id=incoming.record.id)
+        )
+        receipt = headers.of_receipt(failure.receipt) if failure is not None else {}
+        await incoming.reply(told.status, {**told.headers, **receipt}, told.body)
+
+
+async def _lifespan(receive: Receive, send: Send) -> None:
+    while True:
+        message = await receive()
+        await send({"type": f"{message['type']}.complete"})
+        if message["type"] == "lifespan.shutdown":
+            return

@@ -1,0 +1,241 @@
+"""From a client's request to the beginning of an answer: targets in order, retries, one mending, then the next target.
+
+Everything here happens before the client has seen a byte. Once it has, there is one way on: to the end, or to an error.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Mapping
+from random import random
+from time import time
+
+from msgspec import Struct
+
+from toolglot.dialect import Dialect, capabilities
+from toolglot.errors import ApiError, UpstreamDecodeError, UpstreamError, unreadable
+from toolglot.ir import Request, replace
+from toolglot.receipt import Receipt
+from toolglot.routing import Target
+from toolglot.server import headers
+from toolglot.server.gateway import Gateway
+from toolglot.server.record import Record
+from toolglot.streaming import StreamTranslation
+from toolglot.translate import Exchange
+from toolglot.upstream.mend import mend
+from toolglot.upstream.retry import falls_back, next_wait
+from toolglot.upstream.transport import Reply, TransportError
+from toolglot.upstream.upstream import Upstream
+
+ERROR_BODY_LIMIT = 1024 * 1024
+
+
+class Asked(Struct, frozen=True, kw_only=True):
+    """What a client asked for, in its own bytes and decoded."""
+
+    client: Dialect
+    request: Request
+    body: bytes
+    headers: Mapping[str, str] = {}
+    query: Mapping[str, str] = {}
+    strict: bool = False
+
+
+class Answer(Struct, kw_only=True):
+    """An answer that has begun. `whole` is all of it; else `first` and what `chunks` still bring."""
+
+    exchange: Exchange
+    reply: Reply
+    whole: bytes | None = None
+    first: bytes = b""
+    translation: StreamTranslation | None = None
+    chunks: AsyncIterator[bytes] | None = None
+
+
+class FailedError(Exception):
+    """No target could answer. `error` is what the client is told."""
+
+    def __init__(self, error: ApiError, receipt: Receipt | None = None) -> None:
+        super().__init__(error.message)
+        self.error = error
+        self.receipt = receipt if receipt is not None else Receipt()
+
+
+class Attempts:
+    """The attempts to answer one request. `record.attempts` counts them; `committed` is asked before each repetition.
+
+    A keep-alive may have committed the gateway to an answer: then there is no second attempt.
+    """
+
+    def __init__(self, gateway: Gateway, asked: Asked, record: Record) -> None:
+        self._gateway = gateway
+        self._asked = asked
+        self._record = record
+        self.committed = False
+        self.exchange: Exchange | None = None
+
+    async def answer(self, targets: tuple[Target, ...]) -> Answer:
+        """The first answer that any target gives.
+
+        Raises:
+            FailedError: none gave one.
+            LossError, RefusedError, DecodeError: the request cannot be sent to the target at all.
+        """
+        error: ApiError | TransportError | None = None
+        upstream = self._gateway.upstreams[targets[0].upstream]
+        for number, target in enumerate(targets):
+            upstream = self._gateway.upstreams[target.upstream]
+            if not self._gateway.breaker(upstream).allows(asyncio.get_running_loop().time()):
+                error = error or _resting(upstream)
+                continue
+            self._record.fallbacks = number
+            outcome = await self._ask(upstream, target)
+            if isinstance(outcome, Answer):
+                return outcome
+            error = outcome
+            if self.committed or not falls_back(error):
+                break
+        assert error is not None
+        told = transport_error(upstream.name, error) if isinstance(error, TransportError) else error
+        raise FailedError(told, None if self.exchange is None else self.exchange.receipt)
+
+    async def _ask(self, upstream: Upstream, target: Target) -> Answer | ApiError | TransportError:
+        """One target, as often as the retry policy allows."""
+        exchange = self.exchange = self._exchange(upstream, target)
+        body = exchange.request_of(self._asked.request, self._asked.body)
+        self._note(upstream, exchange)
+        attempt, mended = 0, False
+        while True:
+            attempt += 1
+            self._record.attempts += 1
+            try:
+                outcome = await self._once(upstream, exchange, body)
+            except asyncio.CancelledError:
+                self._gateway.breaker(upstream).left()
+                raise
+            self._gateway.tell_breaker(upstream, None if isinstance(outcome, Answer) else outcome)
+            if isinstance(outcome, Answer):
+                return outcome
+            if (
+                not mended
+                and isinstance(outcome, ApiError)
+                and (mending := self._mend(upstream, exchange, outcome)) is not None
+            ):
+                mended, body = True, mending
+                continue
+            wait = next_wait(upstream.retries, attempt, outcome, random(), time())
+            if wait is not None and not self.committed:
+                await asyncio.sleep(wait)
+            if wait is None or self.committed:
+                return outcome
+
+    def _exchange(self, upstream: Upstream, target: Target) -> Exchange:
+        can = None
+        if target.quirks:
+            can = replace(capabilities(upstream.dialect, target.model), **target.quirks)
+        return Exchange(
+            self._asked.client,
+            upstream.dialect,
+            strict=self._asked.strict or target.strict,
+            model=target.model,
+            can=can,
+            created=int(time()),
+        )
+
+    def _note(self, upstream: Upstream, exchange: Exchange) -> None:
+        assert exchange.sent is not None
+        self._record.upstream = upstream.name
+        self._record.upstream_dialect = upstream.dialect.name
+        self._record.upstream_model = exchange.sent.model
+
+    def _mend(self, upstream: Upstream, exchange: Exchange, error: ApiError) -> bytes | None:
+        assert exchange.sent is not None
+        mending = mend(exchange.sent, upstream.dialect.name, error)
+        if mending is None:
+            return None
+        sent, lines = mending
+        exchange.receipt.add(lines)
+        self._record.mended += 1
+        return exchange.resend(sent)
+
+    async def _once(self, upstream: Upstream, exchange: Exchange, body: bytes) -> Answer | ApiError | TransportError:
+        """One call: the beginning of an answer, or the error that stands in its place."""
+        asked = self._asked
+        assert exchange.sent is not None
+        stream = exchange.sent.stream
+        path = headers.with_query(exchange.path, asked.client, upstream.dialect, asked.query)
+        passed = headers.to_upstream(asked.client, upstream.dialect, asked.headers, stream=stream)
+        try:
+            reply = await upstream.transport.send(upstream.call(path, body, passed))
+        except TransportError as failure:
+            return failure
+        answer: Answer | ApiError | None = None
+        try:
+            answer = await self._begin(upstream, exchange, reply)
+            return answer
+        except TransportError as failure:
+            return failure
+        finally:
+            if not isinstance(answer, Answer) or answer.whole is not None:
+                reply.close()
+
+    async def _begin(self, upstream: Upstream, exchange: Exchange, reply: Reply) -> Answer | ApiError:
+        if not 200 <= reply.status < 300:
+            body = await reply.read(ERROR_BODY_LIMIT)
+            return _redirected(upstream, reply) or upstream.dialect.decode_error(reply.status, reply.headers, body)
+        if exchange.sent is not None and exchange.sent.stream:
+            return await _begin_stream(exchange, reply)
+        try:
+            whole = exchange.response(await reply.read(self._gateway.config.limits.response))
+        except UpstreamError as error:
+            return error.error
+        except UpstreamDecodeError as error:
+            return unreadable(error)
+        return Answer(exchange=exchange, reply=reply, whole=whole)
+
+
+async def _begin_stream(exchange: Exchange, reply: Reply) -> Answer | ApiError:
+    """Read on until there is something to tell the client. An error that comes first is an error of the request."""
+    translation = exchange.stream()
+    chunks = aiter(reply.chunks())
+    first = b""
+    while not first and not translation.ended:
+        chunk = await anext(chunks, None)
+        if chunk is None:
+            first = translation.close()
+            break
+        first = translation.feed(chunk)
+    if translation.fault is not None:
+        return translation.fault
+    return Answer(exchange=exchange, reply=reply, first=first, translation=translation, chunks=chunks)
+
+
+_FAILURES: dict[str, tuple[str, int, str]] = {
+    "connect": ("overloaded", 502, "upstream_unreachable"),
+    "tls": ("server", 502, "upstream_tls"),
+    "timeout": ("timeout", 504, "upstream_timeout"),
+    "reset": ("server", 502, "upstream_reset"),
+    "too_large": ("server", 502, "upstream_too_large"),
+}
+
+
+def transport_error(upstream: str, failure: TransportError) -> ApiError:
+    """What a client is told of an upstream that cannot be reached, or that broke off."""
+    kind, status, code = _FAILURES[failure.failure]
+    message = f"The upstream {upstream!r} failed: {failure}"
+    return ApiError(kind=kind, status=status, code=code, message=message)  # type: ignore[arg-type]
+
+
+def _redirected(upstream: Upstream, reply: Reply) -> ApiError | None:
+    """A redirect is not followed: the credential would go where nobody said it may."""
+    if reply.status >= 400:
+        return None
+    message = f"The upstream {upstream.name!r} answered with status {reply.status}; is its base URL right?"
+    return ApiError(kind="server", status=502, code="upstream_redirect", message=message)
+
+
+def _resting(upstream: Upstream) -> ApiError:
+    message = f"The upstream {upstream.name!r} has failed repeatedly and is left alone for a while"
+    return ApiError(
+        kind="overloaded", status=503, code="upstream_resting", message=message, retry_after=upstream.breaker.rest
+    )

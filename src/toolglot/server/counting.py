@@ -1,0 +1,59 @@
+"""Counting a request's tokens: the upstream's own count where it has one, else an estimate. Never a 404."""
+
+from __future__ import annotations
+
+from toolglot.dialects import find
+from toolglot.errors import ApiError, DecodeError
+from toolglot.ir import Request, replace
+from toolglot.server import headers
+from toolglot.server.attempts import ERROR_BODY_LIMIT, FailedError
+from toolglot.server.incoming import Incoming
+from toolglot.server.ingress import read_body
+from toolglot.server.routes import Match
+from toolglot.server.service import Service
+from toolglot.tokens import estimate
+from toolglot.translate import Exchange
+from toolglot.upstream.transport import TransportError
+from toolglot.upstream.upstream import Upstream
+
+
+async def count(service: Service, incoming: Incoming, match: Match) -> None:
+    """The header `x-toolglot-count` tells who counted."""
+    client = find(match.dialect or "")
+    if client.counting is None:
+        raise FailedError(ApiError(kind="not_found", message=f"{client.title} has no endpoint that counts tokens"))
+    body = await read_body(incoming.scope, incoming.receive, service.gateway.config.limits)
+    incoming.record.bytes_in = len(body)
+    request = client.counting.decode_request(body)
+    if client.model_in_path:
+        request = replace(request, model=match.values["model"])
+    incoming.record.model = request.model
+    target = service.gateway.router.resolve(request.model)[0]
+    upstream = service.gateway.upstreams[target.upstream]
+    exchange = Exchange(client, upstream.dialect, model=target.model)
+    incoming.record.upstream, incoming.record.upstream_dialect = upstream.name, upstream.dialect.name
+    tokens = await _asked(upstream, exchange, request, incoming)
+    told = {"x-toolglot-count": "upstream" if tokens is not None else "estimate"}
+    answer = client.counting.encode_count(estimate(request) if tokens is None else tokens)
+    await incoming.reply(200, {"content-type": "application/json", **told}, answer)
+
+
+async def _asked(upstream: Upstream, exchange: Exchange, request: Request, incoming: Incoming) -> int | None:
+    """The upstream's own count; None when it has none, or none that can be read."""
+    counting = upstream.dialect.counting
+    if counting is None:
+        return None
+    sent = exchange.rewrite(request)
+    body = counting.encode_request(sent, exchange.receipt)
+    passed = headers.to_upstream(exchange.client, upstream.dialect, incoming.headers, stream=False)
+    try:
+        reply = await upstream.transport.send(upstream.call(counting.path(sent), body, passed))
+    except TransportError:
+        return None
+    try:
+        answer = await reply.read(ERROR_BODY_LIMIT)
+        return counting.decode_count(answer) if reply.status == 200 else None
+    except (TransportError, DecodeError):
+        return None
+    finally:
+        reply.close()

@@ -1,0 +1,163 @@
+"""A model's answer, from the client's request to the last byte: the heart of the gateway."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import suppress
+
+from toolglot.dialects import find
+from toolglot.errors import ApiError, ToolglotError, api_error
+from toolglot.events import Fault
+from toolglot.ir import replace
+from toolglot.receipt import Receipt
+from toolglot.routing import Target
+from toolglot.server import headers
+from toolglot.server.attempts import Answer, Asked, Attempts, FailedError, transport_error
+from toolglot.server.heartbeat import keeping_alive, watching
+from toolglot.server.incoming import Incoming
+from toolglot.server.ingress import read_body
+from toolglot.server.routes import Match
+from toolglot.server.service import Service
+from toolglot.server.turn import Turn
+from toolglot.upstream.transport import TransportError
+
+DRAIN_SECONDS = 1.0
+"""How long the rest of an upstream's stream is waited for once the answer is whole, so that its connection lives on."""
+
+_YES = ("1", "true", "yes")
+
+
+async def generate(service: Service, incoming: Incoming, match: Match) -> None:
+    """`POST` to a path where models answer."""
+    asked = await _read(service, incoming, match)
+    record = incoming.record
+    record.model, record.stream = asked.request.model, asked.request.stream
+    targets = service.gateway.router.resolve(asked.request.model)
+    turn, asked = await _with_history(service, asked, record.key or "", targets[0])
+    attempts = Attempts(service.gateway, asked, record)
+    async with watching(incoming):
+        try:
+            if asked.request.stream:
+                await _stream(service, incoming, asked, attempts, targets, turn)
+            else:
+                await _whole(incoming, attempts, targets, turn)
+        finally:
+            if attempts.exchange is not None:
+                service.receipts.keep(record, attempts.exchange)
+
+
+async def _read(service: Service, incoming: Incoming, match: Match) -> Asked:
+    """The request: its body, and for Gemini what stands in its path."""
+    limits = service.gateway.config.limits
+    body = await read_body(incoming.scope, incoming.receive, limits)
+    incoming.record.bytes_in = len(body)
+    client = find(match.dialect or "")
+    request = client.decode_request(body)
+    if client.model_in_path:
+        streams = match.route.path.endswith(":streamGenerateContent")
+        request = replace(request, model=match.values["model"], stream=streams)
+    for what, count, limit in (
+        ("messages", len(request.messages), limits.messages),
+        ("tools", len(request.tools), limits.tools),
+    ):
+        if count > limit:
+            raise FailedError(ApiError(kind="bad_request", message=f"{what}: {count} of at most {limit}", param=what))
+    return Asked(
+        client=client,
+        request=request,
+        body=body,
+        headers=incoming.headers,
+        query=incoming.query,
+        strict=service.gateway.config.strict or incoming.headers.get("x-toolglot-strict", "").lower() in _YES,
+    )
+
+
+async def _with_history(service: Service, asked: Asked, owner: str, target: Target) -> tuple[Turn, Asked]:
+    """The request with what went before it, where the client leaves that to the server."""
+    keeps_state = service.gateway.upstreams[target.upstream].keeps_state
+    turn, body = await Turn.begin(asked.client.name, asked.body, service.store, owner, upstream_keeps_state=keeps_state)
+    if body is asked.body:
+        return turn, asked
+    return turn, replace(asked, body=body, request=asked.client.decode_request(body))
+
+
+async def _whole(incoming: Incoming, attempts: Attempts, targets: tuple[Target, ...], turn: Turn) -> None:
+    answer = await attempts.answer(targets)
+    assert answer.whole is not None
+    if (answered := answer.exchange.answered) is not None:
+        incoming.record.usage, incoming.record.stop = answered.usage, answered.stop.reason
+    told = headers.of_exchange(answer.exchange, answer.reply.headers)
+    await incoming.reply(200, {"content-type": "application/json", **told}, await turn.whole(answer.whole))
+
+
+async def _stream(
+    service: Service,
+    incoming: Incoming,
+    asked: Asked,
+    attempts: Attempts,
+    targets: tuple[Target, ...],
+    turn: Turn,
+) -> None:
+    encoder = asked.client.stream_encoder(asked.request, Receipt())
+
+    def commit() -> dict[str, str]:
+        attempts.committed = True
+        receipt = attempts.exchange.receipt if attempts.exchange is not None else Receipt()
+        return {**headers.STREAM_HEADERS, **headers.of_receipt(receipt)}
+
+    limits = service.gateway.config.limits
+    async with keeping_alive(incoming, encoder.keepalive(), limits.keepalive, commit):
+        try:
+            answer = await attempts.answer(targets)
+        except (FailedError, ToolglotError) as failure:
+            if not incoming.begun:
+                raise
+            # A keep-alive has gone out: the error can only be told inside the stream.
+            error = failure.error if isinstance(failure, FailedError) else api_error(failure)
+            incoming.record.error = error.kind
+            await incoming.write(encoder.feed(Fault(error)))
+            await incoming.end()
+            return
+        try:
+            await _pump(incoming, answer, turn, limits.response)
+        finally:
+            answer.reply.close()
+
+
+async def _pump(incoming: Incoming, answer: Answer, turn: Turn, limit: int) -> None:
+    """The rest of a stream: each piece translated and written as it comes, no faster than the client reads."""
+    translation, chunks = answer.translation, answer.chunks
+    assert translation is not None
+    assert chunks is not None
+    if not incoming.begun:
+        told = headers.of_exchange(answer.exchange, answer.reply.headers)
+        await incoming.begin({**headers.STREAM_HEADERS, **told})
+    await incoming.write(await turn.piece(answer.first))
+    received = 0
+    try:
+        while not translation.ended:
+            chunk = await anext(chunks, None)
+            if chunk is None:
+                await incoming.write(await turn.piece(translation.close()))
+                break
+            received += len(chunk)
+            out = translation.feed(chunk) if received <= limit else translation.fail(_endless(limit))
+            if out:
+                await incoming.write(await turn.piece(out))
+    except TransportError as failure:
+        error = transport_error(incoming.record.upstream or "", failure)
+        await incoming.write(await turn.piece(translation.fail(error)))
+    incoming.record.usage = translation.usage
+    if translation.fault is not None:
+        incoming.record.error = translation.fault.kind
+    await incoming.write(turn.close())
+    await incoming.end()
+    with suppress(TransportError, TimeoutError):
+        async with asyncio.timeout(DRAIN_SECONDS):
+            while translation.fault is None and await anext(chunks, None) is not None:
+                pass
+
+
+def _endless(limit: int) -> ApiError:
+    message = f"The upstream's stream has more than {limit} bytes"
+    return ApiError(kind="server", status=502, code="upstream_too_large", message=message)

@@ -1,0 +1,75 @@
+"""Which headers cross the gateway. A table of what may pass, never a list of what may not."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from toolglot.dialect import Dialect
+from toolglot.errors import ApiError, header_value
+from toolglot.receipt import Receipt
+from toolglot.translate import Exchange
+
+STREAM_HEADERS = {
+    "content-type": "text/event-stream; charset=utf-8",
+    "cache-control": "no-cache",
+    # nginx and its kin would hold a stream back until their buffer is full.
+    "x-accel-buffering": "no",
+}
+
+_QUERY = {"anthropic": ("beta",)}
+"""Query parameters that an upstream of the same dialect is told."""
+
+_NAMED_LOSSES = 5
+
+
+def to_upstream(client: Dialect, upstream: Dialect, headers: Mapping[str, str], *, stream: bool) -> dict[str, str]:
+    """A client's headers that an upstream should see."""
+    passed = {"accept": "text/event-stream" if stream else "application/json"}
+    if client.name == upstream.name:
+        passed |= {name: headers[name] for name in upstream.request_headers if name in headers}
+    if (trace := headers.get("traceparent")) is not None and header_value(trace):
+        passed["traceparent"] = trace
+    return passed
+
+
+def with_query(path: str, client: Dialect, upstream: Dialect, query: Mapping[str, str]) -> str:
+    """An upstream's path with the client's query parameters that belong to it."""
+    if client.name != upstream.name:
+        return path
+    told = [f"{name}={query[name]}" for name in _QUERY.get(client.name, ()) if query.get(name, "").isalnum()]
+    return path + ("&" if "?" in path else "?") + "&".join(told) if told else path
+
+
+def to_client(client: Dialect, upstream: Dialect, headers: Mapping[str, str]) -> dict[str, str]:
+    """An upstream's headers that a client should see: its own dialect's as they are, rate limits in its own words."""
+    if client.name == upstream.name:
+        return {
+            name: value
+            for name, value in headers.items()
+            if name.startswith(client.response_headers) and header_value(value) is not None
+        }
+    # A rate limit is read and written by the errors of a dialect: they are where one usually stands.
+    limits = upstream.decode_error(200, headers, b"").limits
+    if not limits:
+        return {}
+    written = client.encode_error(ApiError(kind="rate_limit", message="", limits=limits)).headers
+    return {name: value for name, value in written.items() if "ratelimit" in name}
+
+
+def of_receipt(receipt: Receipt) -> dict[str, str]:
+    """The receipt in one short header: how much was lost and changed, and where the first losses are."""
+    losses, notes = receipt.losses, receipt.notes
+    parts = [f"losses={len(losses)}", f"notes={len(notes)}"]
+    if losses:
+        where = ",".join(dict.fromkeys(line.where for line in losses[:_NAMED_LOSSES]))
+        parts.append(f"lost={where}")
+    told = "; ".join(parts)
+    return {"x-toolglot-receipt": "".join(char if " " <= char <= "~" else "?" for char in told)[:500]}
+
+
+def of_exchange(exchange: Exchange, upstream_headers: Mapping[str, str]) -> dict[str, str]:
+    """What every answer of a model is sent with."""
+    return {
+        **to_client(exchange.client, exchange.upstream, upstream_headers),
+        **of_receipt(exchange.receipt),
+    }

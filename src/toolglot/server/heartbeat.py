@@ -1,0 +1,62 @@
+"""What runs beside an answer: the keep-alives of a silent stream, and the watch for a client that goes away."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
+from contextlib import asynccontextmanager, suppress
+
+from toolglot.server.incoming import Incoming
+
+
+@asynccontextmanager
+async def watching(incoming: Incoming) -> AsyncIterator[None]:
+    """Cancel the work inside at once when the client goes away, whatever it is waiting for."""
+    worker = asyncio.current_task()
+    assert worker is not None
+
+    async def wait() -> None:
+        while (await incoming.receive())["type"] != "http.disconnect":
+            pass
+        if not incoming.finished:
+            incoming.record.cancelled = True
+            worker.cancel()
+
+    async with _beside(wait):
+        yield
+
+
+@asynccontextmanager
+async def keeping_alive(
+    incoming: Incoming, data: bytes, interval: float, headers: Callable[[], Mapping[str, str]]
+) -> AsyncIterator[None]:
+    """Send `data` after every `interval` seconds of silence, the head of the answer before it where none went out.
+
+    The work inside ends when the upstream does, so no keep-alive ever outlives it.
+    """
+
+    async def beat() -> None:
+        loop = asyncio.get_running_loop()
+        while not incoming.finished:
+            silence = loop.time() - incoming.written_at
+            if silence < interval or incoming.writing:
+                await asyncio.sleep(max(interval - silence, interval / 10))
+                continue
+            if not incoming.begun:
+                await incoming.begin(headers())
+            await incoming.write(data)
+
+    async with _beside(beat):
+        yield
+
+
+@asynccontextmanager
+async def _beside(work: Callable[[], Coroutine[None, None, None]]) -> AsyncIterator[None]:
+    task = asyncio.create_task(work())
+    try:
+        yield
+    finally:
+        task.cancel()
+        # A client that is gone, or too slow: whoever writes the answer meets the same and says so.
+        with suppress(asyncio.CancelledError, OSError, TimeoutError):
+            await task

@@ -1,0 +1,89 @@
+"""One request on its way in, and its answer on its way out: what ASGI gives, in our own words."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping, MutableMapping
+from typing import Any, TypeAlias
+from urllib.parse import parse_qsl
+
+from toolglot.server.ingress import headers_of
+from toolglot.server.record import Record
+from toolglot.server.routes import Match
+
+Message: TypeAlias = MutableMapping[str, Any]
+Receive: TypeAlias = Callable[[], Awaitable[Message]]
+Send: TypeAlias = Callable[[Message], Awaitable[None]]
+Scope: TypeAlias = MutableMapping[str, Any]
+
+
+class Incoming:
+    """`begun`: the head of the answer has gone out, and nothing can be taken back. `finished`: so has its end."""
+
+    def __init__(self, scope: Scope, receive: Receive, send: Send, record: Record, write_idle: float) -> None:
+        self.scope = scope
+        self.receive = receive
+        self.record = record
+        self.method: str = scope["method"]
+        self.path: str = scope["path"]
+        self.headers = headers_of(scope)
+        self.begun = False
+        self.finished = False
+        self.writing = False
+        self.written_at = record.started
+        self.extra_headers: dict[str, str] = {}
+        """Sent with whatever the answer is: the request's id, permission for web pages."""
+        self._send = send
+        self._write_idle = write_idle
+        self._loop = asyncio.get_running_loop()
+
+    @property
+    def query(self) -> dict[str, str]:
+        return dict(parse_qsl(self.scope["query_string"].decode("latin-1"), keep_blank_values=True))
+
+    async def reply(self, status: int, headers: Mapping[str, str], body: bytes) -> None:
+        """A whole answer. A HEAD request gets its head alone."""
+        await self._begin(status, {**headers, "content-length": str(len(body))})
+        await self._write(b"" if self.method == "HEAD" else body, more=False)
+
+    async def begin(self, headers: Mapping[str, str]) -> None:
+        """The head of a streamed answer."""
+        await self._begin(200, headers)
+
+    async def write(self, data: bytes) -> None:
+        """A piece of a streamed answer. Waits while the client reads slowly, up to a limit (`TimeoutError`)."""
+        await self._write(data, more=True)
+
+    async def end(self) -> None:
+        await self._write(b"", more=False)
+
+    async def _begin(self, status: int, headers: Mapping[str, str]) -> None:
+        self.begun = True
+        self.record.status = status
+        told = {**headers, **self.extra_headers}
+        raw = [(name.encode("latin-1"), value.encode("latin-1")) for name, value in told.items()]
+        await self._send({"type": "http.response.start", "status": status, "headers": raw})
+
+    async def _write(self, data: bytes, *, more: bool) -> None:
+        now = self._loop.time()
+        if self.record.first_byte is None and data:
+            self.record.first_byte = now
+        self.record.bytes_out += len(data)
+        self.finished = not more
+        self.written_at = now
+        self.writing = True
+        try:
+            async with asyncio.timeout(self._write_idle):
+                await self._send({"type": "http.response.body", "body": data, "more_body": more})
+        finally:
+            self.writing = False
+
+
+_TELLING_HEADERS = {"anthropic-version": "anthropic", "x-goog-api-key": "gemini", "x-goog-api-client": "gemini"}
+
+
+def dialect_of(incoming: Incoming, match: Match | None) -> str:
+    """The client's dialect. Where the path does not tell it, the headers that its clients send do."""
+    if match is not None and match.dialect is not None:
+        return match.dialect
+    return next((dialect for header, dialect in _TELLING_HEADERS.items() if header in incoming.headers), "openai_chat")

@@ -1,0 +1,188 @@
+"""The body of a request on its way in: bounded in bytes and in time, and inflated if it came compressed.
+
+What is refused is raised with the error that the client should see, for the caller to write in the client's dialect::
+
+    IngressError
+    ├── BodyTooLarge          413   over `limits.body`, as sent or inflated
+    ├── BodyTimeout           408   nothing came for `limits.body_idle` seconds
+    ├── UnsupportedEncoding   415   compressed in a way that is not read here
+    ├── CorruptBody           400   the compressed data are damaged, or end too early or too late
+    └── ClientGone            499   nobody is left to answer
+
+The bound holds for what a body inflates to and is checked as it inflates, so a bomb costs no more than an honest body.
+After any of these the rest of the request is unread: the connection cannot be used again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import zlib
+from collections.abc import Awaitable, Callable, MutableMapping
+from typing import Any, Protocol
+
+from toolglot.config.schema import Limits
+from toolglot.errors import ApiError, ToolglotError
+
+_PIECE = 1024 * 1024
+"""Inflated at a time, about a millisecond's work: other requests go on in between."""
+
+
+class IngressError(ToolglotError):
+    """The body cannot be had. `error` is for the client."""
+
+    def __init__(self, error: ApiError) -> None:
+        super().__init__(error.message)
+        self.error = error
+
+
+class BodyTooLarge(IngressError):  # noqa: N818
+    pass
+
+
+class BodyTimeout(IngressError):  # noqa: N818
+    pass
+
+
+class UnsupportedEncoding(IngressError):  # noqa: N818
+    pass
+
+
+class CorruptBody(IngressError):  # noqa: N818
+    pass
+
+
+class ClientGone(IngressError):  # noqa: N818
+    pass
+
+
+def headers_of(scope: MutableMapping[str, Any]) -> dict[str, str]:
+    """A request's headers by their names in lower case. Of one that stands there twice, the first."""
+    headers: dict[str, str] = {}
+    for name, value in scope["headers"]:
+        headers.setdefault(name.decode("latin-1"), value.decode("latin-1"))
+    return headers
+
+
+async def read_body(
+    scope: MutableMapping[str, Any], receive: Callable[[], Awaitable[MutableMapping[str, Any]]], limits: Limits
+) -> bytes:
+    """The whole body, inflated. Raises one of the `IngressError`s."""
+    headers = headers_of(scope)
+    decoder = _decoder(headers.get("content-encoding", ""), limits.body)
+    length = headers.get("content-length", "0")
+    # A length with more digits than any limit is not worth converting.
+    if len(length) > 18 or int(length) > limits.body:
+        raise _too_large(limits.body)
+    pieces: list[bytes] = []
+    size = 0
+    try:
+        async with asyncio.timeout(limits.body_idle) as idle:
+            more = True
+            while more:
+                message = await receive()
+                if message["type"] == "http.disconnect":
+                    raise ClientGone(ApiError(kind="bad_request", status=499, message="The client went away"))
+                idle.reschedule(asyncio.get_running_loop().time() + limits.body_idle)
+                body, more = message.get("body", b""), message.get("more_body", False)
+                size += len(body)
+                if size > limits.body:
+                    raise _too_large(limits.body)
+                pieces += [body] if decoder is None else await decoder.feed(body)
+    except TimeoutError:
+        message_text = f"Nothing of the request's body came for {limits.body_idle:g} seconds"
+        raise BodyTimeout(ApiError(kind="timeout", status=408, code="body_timeout", message=message_text)) from None
+    if decoder is not None and size:
+        decoder.close()
+    return b"".join(pieces)
+
+
+def _too_large(limit: int) -> BodyTooLarge:
+    message = f"The request's body is larger than {limit} bytes"
+    return BodyTooLarge(ApiError(kind="too_large", status=413, code="body_too_large", message=message))
+
+
+class _Inflater(Protocol):
+    """What `zlib.decompressobj` makes."""
+
+    @property
+    def eof(self) -> bool: ...
+
+    @property
+    def unconsumed_tail(self) -> bytes: ...
+
+    @property
+    def unused_data(self) -> bytes: ...
+
+    def decompress(self, data: bytes, max_length: int, /) -> bytes: ...
+
+
+def _gzip(first: bytes) -> _Inflater:
+    return zlib.decompressobj(31)
+
+
+def _deflate(first: bytes) -> _Inflater:
+    """RFC 9110 means zlib's format, yet some senders leave its two bytes out: they tell themselves (RFC 1950)."""
+    wrapped = len(first) >= 2 and first[0] & 0x0F == 8 and int.from_bytes(first[:2], "big") % 31 == 0
+    return zlib.decompressobj(15 if wrapped else -15)
+
+
+_INFLATERS: dict[str, Callable[[bytes], _Inflater]] = {"gzip": _gzip, "x-gzip": _gzip, "deflate": _deflate}
+
+
+class _Decoder:
+    """Bytes may be cut anywhere. One compressed stream only: a second one behind it is damage, not content."""
+
+    def __init__(self, make: Callable[[bytes], _Inflater], limit: int) -> None:
+        self._make = make
+        self._limit = limit
+        self._left = limit
+        self._begin = b""
+        self._inflater: _Inflater | None = None
+
+    async def feed(self, data: bytes) -> list[bytes]:
+        if self._inflater is None:
+            data = self._begin + data
+            if len(data) < 2:
+                self._begin = data
+                return []
+            self._inflater = self._make(data)
+        pieces = []
+        more = bool(data)
+        while more:
+            most = min(_PIECE, self._left + 1)
+            try:
+                piece = self._inflater.decompress(data, most)
+            except zlib.error:
+                raise _corrupt("is not what its content-encoding says") from None
+            self._left -= len(piece)
+            if self._left < 0:
+                raise _too_large(self._limit)
+            if self._inflater.unused_data:
+                raise _corrupt("goes on after the end of its compressed data")
+            pieces.append(piece)
+            data = self._inflater.unconsumed_tail
+            # A full piece may leave output waiting inside zlib although it has read all of its input.
+            more = bool(data) or len(piece) == most
+            await asyncio.sleep(0)
+        return pieces
+
+    def close(self) -> None:
+        if self._inflater is None or not self._inflater.eof:
+            raise _corrupt("ends before its compressed data do")
+
+
+def _corrupt(what: str) -> CorruptBody:
+    message = f"The request's body {what}"
+    return CorruptBody(ApiError(kind="bad_request", status=400, code="bad_encoding", message=message))
+
+
+def _decoder(encoding: str, limit: int) -> _Decoder | None:
+    encodings = [name for part in encoding.lower().split(",") if (name := part.strip()) not in ("", "identity")]
+    if not encodings:
+        return None
+    if len(encodings) == 1 and encodings[0] in _INFLATERS:
+        return _Decoder(_INFLATERS[encodings[0]], limit)
+    message = "content-encoding: only gzip, deflate and identity are read here, and one of them at a time"
+    raise UnsupportedEncoding(
+        ApiError(kind="bad_request", status=415, code="unsupported_encoding", param="content-encoding", message=message)
+    )

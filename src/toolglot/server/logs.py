@@ -1,0 +1,125 @@
+"""One line a request: for people on a terminal, JSON for everything else. No part of a conversation, and no key."""
+
+from __future__ import annotations
+
+import logging
+import sys
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Any, TextIO
+
+from toolglot.config.schema import LogConfig
+from toolglot.server.record import Record
+from toolglot.wire import json
+
+_COLOURS = {2: "32", 3: "33", 4: "33", 5: "31"}
+_QUIET_ROUTES = frozenset({"/health", "/healthz", "/livez", "/ready", "/readyz", "/metrics"})
+"""Probes come every few seconds and say nothing; they are logged at level debug."""
+
+
+class JsonFormatter(logging.Formatter):
+    """The lines that are not requests, in the same form as those that are."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        told: dict[str, Any] = {"time": _now(), "level": record.levelname.lower(), "message": record.getMessage()}
+        if record.exc_info:
+            told["traceback"] = self.formatException(record.exc_info)
+        return json.encode_text(told)
+
+
+def is_text(config: LogConfig, stream: TextIO) -> bool:
+    return config.format == "text" or (config.format == "auto" and stream.isatty())
+
+
+def set_up(config: LogConfig, stream: TextIO = sys.stderr) -> None:
+    """Send what the package logs to this stream, in the form of the request lines."""
+    handler = logging.StreamHandler(stream)
+    handler.setFormatter(logging.Formatter("%(message)s") if is_text(config, stream) else JsonFormatter())
+    logger = logging.getLogger("toolglot")
+    logger.handlers = [handler]
+    logger.propagate = False
+    logger.setLevel(config.level.upper())
+
+
+def request_log(config: LogConfig, stream: TextIO = sys.stderr) -> Callable[[Record], None]:
+    """An observer that writes the line of every request."""
+    text, colour = is_text(config, stream), stream.isatty()
+    debug, quiet = config.level == "debug", config.level in ("warning", "error")
+
+    def observe(record: Record) -> None:
+        if (record.route in _QUIET_ROUTES and not debug) or (quiet and record.error is None):
+            return
+        line = as_text(record, colour=colour) if text else json.encode_text(as_fields(record))
+        stream.write(line + "\n")
+        stream.flush()
+
+    return observe
+
+
+def as_fields(record: Record) -> dict[str, Any]:
+    """A request's line as JSON has it; what is not known is left out."""
+    usage = record.usage
+    fields: dict[str, Any] = {
+        "time": _now(),
+        "level": "warning" if record.error else "info",
+        "message": "request",
+        "id": record.id,
+        "key": record.key,
+        "method": record.method,
+        "route": record.route or None,
+        "status": record.status,
+        "client": record.client,
+        "user_agent": record.user_agent,
+        "model": record.model,
+        "upstream": record.upstream,
+        "upstream_dialect": record.upstream_dialect,
+        "upstream_model": record.upstream_model,
+        "stream": record.stream,
+        "error": record.error,
+        "cancelled": record.cancelled or None,
+        "attempts": record.attempts or None,
+        "fallbacks": record.fallbacks or None,
+        "mended": record.mended or None,
+        "input_tokens": usage.input_tokens if usage else None,
+        "cached_tokens": usage.cached_tokens if usage else None,
+        "output_tokens": usage.output_tokens if usage else None,
+        "losses": record.losses,
+        "seconds": round(record.seconds, 4),
+        "first_byte_seconds": None if record.first_byte is None else round(record.first_byte - record.started, 4),
+        "bytes_in": record.bytes_in,
+        "bytes_out": record.bytes_out,
+    }
+    return {name: value for name, value in fields.items() if value is not None}
+
+
+def as_text(record: Record, *, colour: bool = False) -> str:
+    """A request's line for people."""
+    status = "gone" if record.cancelled else str(record.status)
+    if colour:
+        status = f"\x1b[{_COLOURS.get(record.status // 100, '31')}m{status}\x1b[0m"
+    words = [datetime.now().strftime("%H:%M:%S"), status, f"{record.method} {_printable(record.path)}"]
+    if record.model is not None:
+        words.append(
+            f"{_printable(record.model)} -> {record.upstream or '?'}/{_printable(record.upstream_model or '?')}"
+        )
+    if record.client is not None and record.upstream_dialect is not None:
+        words.append(f"[{record.client} -> {record.upstream_dialect}{', stream' if record.stream else ''}]")
+    if record.usage is not None:
+        words.append(f"{record.usage.input_tokens}+{record.usage.output_tokens} tokens")
+    words.append(f"{record.seconds:.2f}s")
+    if record.attempts > 1:
+        words.append(f"{record.attempts} attempts")
+    if record.losses:
+        words.append(f"{record.losses} lost (GET /debug/receipts/{record.id})")
+    if record.error is not None:
+        words.append(f"error: {record.error}")
+    return "  ".join(words)
+
+
+def _printable(text: str) -> str:
+    """What a client said, so that it cannot move the cursor or forge a line."""
+    return "".join(char if char.isprintable() else "?" for char in text[:200])
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")

@@ -1,0 +1,149 @@
+"""Counters and histograms in Prometheus' text form. Labels are routes, dialects and upstreams: never a user's words.
+
+The names that begin with `gen_ai_` are those of OpenTelemetry's conventions for generative AI.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterator, Mapping, Sequence
+
+from toolglot.server.record import Record
+
+CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+
+SECONDS = (0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64, 1.28, 2.56, 5.12, 10.24, 20.48, 40.96, 81.92)
+TOKENS = (1, 4, 16, 64, 256, 1024, 4096, 16384, 65536, 262144, 1048576, 4194304)
+
+Labels = tuple[str, ...]
+
+
+class Counter:
+    def __init__(self, name: str, text: str, labels: Sequence[str]) -> None:
+        self.name, self.text, self.labels = name, text, tuple(labels)
+        self._values: dict[Labels, float] = {}
+
+    def add(self, labels: Labels, amount: float = 1) -> None:
+        self._values[labels] = self._values.get(labels, 0) + amount
+
+    def lines(self) -> Iterator[str]:
+        yield from _head(self.name, self.text, "counter")
+        for labels, value in self._values.items():
+            yield f"{self.name}{_labels(self.labels, labels)} {_number(value)}"
+
+
+class Histogram:
+    def __init__(self, name: str, text: str, labels: Sequence[str], bounds: Sequence[float]) -> None:
+        self.name, self.text, self.labels = name, text, tuple(labels)
+        self._bounds = tuple(bounds)
+        self._counts: dict[Labels, list[int]] = {}
+        self._sums: dict[Labels, float] = {}
+
+    def observe(self, labels: Labels, value: float) -> None:
+        counts = self._counts.get(labels)
+        if counts is None:
+            counts = self._counts[labels] = [0] * (len(self._bounds) + 1)
+            self._sums[labels] = 0.0
+        counts[bisect_left(self._bounds, value)] += 1
+        self._sums[labels] += value
+
+    def lines(self) -> Iterator[str]:
+        yield from _head(self.name, self.text, "histogram")
+        for labels, counts in self._counts.items():
+            below = 0
+            for bound, count in zip((*map(_number, self._bounds), "+Inf"), counts, strict=True):
+                below += count
+                yield f"{self.name}_bucket{_labels((*self.labels, 'le'), (*labels, bound))} {below}"
+            yield f"{self.name}_sum{_labels(self.labels, labels)} {_number(self._sums[labels])}"
+            yield f"{self.name}_count{_labels(self.labels, labels)} {below}"
+
+
+class Metrics:
+    """All of them. `observe` is told of every request when it is over."""
+
+    def __init__(self) -> None:
+        path = ("client", "upstream_dialect", "upstream")
+        self.requests = Counter("toolglot_requests_total", "Requests answered.", ("route", *path, "status"))
+        self.upstream = Counter("toolglot_upstream_attempts_total", "Calls to upstreams.", ("upstream",))
+        self.retries = Counter("toolglot_retries_total", "Calls to upstreams beyond the first.", ("upstream",))
+        self.fallbacks = Counter("toolglot_fallbacks_total", "Answers by another target than the first.", ("upstream",))
+        self.mended = Counter(
+            "toolglot_mended_total", "Requests changed after an upstream refused them.", ("upstream",)
+        )
+        self.cancelled = Counter("toolglot_cancelled_total", "Clients gone before the end.", ("route", *path))
+        self.errors = Counter("toolglot_errors_total", "Errors told to clients.", ("route", *path, "kind"))
+        self.lines = Counter(
+            "toolglot_receipt_lines_total",
+            "Things lost or changed in translation.",
+            ("client", "upstream_dialect", "severity"),
+        )
+        self.bytes = Counter("toolglot_bytes_total", "Bytes of bodies.", ("route", "direction"))
+        model = ("gen_ai_operation_name", "gen_ai_provider_name")
+        self.tokens = Histogram(
+            "gen_ai_client_token_usage", "Tokens of a request.", (*model, "gen_ai_token_type"), TOKENS
+        )
+        self.duration = Histogram(
+            "gen_ai_server_request_duration_seconds", "From the request to the end of its answer.", model, SECONDS
+        )
+        self.first = Histogram(
+            "gen_ai_server_time_to_first_token_seconds",
+            "From the request to the first byte of a stream.",
+            model,
+            SECONDS,
+        )
+
+    def observe(self, record: Record) -> None:
+        route = record.route or "(none)"
+        upstream = record.upstream or ""
+        path = (record.client or "", record.upstream_dialect or "", upstream)
+        self.requests.add((route, *path, str(record.status)))
+        if record.error is not None:
+            self.errors.add((route, *path, record.error))
+        if record.cancelled:
+            self.cancelled.add((route, *path))
+        self.bytes.add((route, "in"), record.bytes_in)
+        self.bytes.add((route, "out"), record.bytes_out)
+        if record.attempts:
+            self._observe_model(record, upstream)
+
+    def _observe_model(self, record: Record, upstream: str) -> None:
+        for counter, amount in (
+            (self.upstream, record.attempts),
+            (self.retries, record.attempts - 1),
+            (self.fallbacks, record.fallbacks),
+            (self.mended, record.mended),
+        ):
+            if amount:
+                counter.add((upstream,), amount)
+        for severity, amount in (("loss", record.losses), ("note", record.notes)):
+            if amount:
+                self.lines.add((record.client or "", record.upstream_dialect or "", severity), amount)
+        labels = ("chat", upstream)
+        self.duration.observe(labels, record.seconds)
+        if record.stream and record.first_byte is not None:
+            self.first.observe(labels, record.first_byte - record.started)
+        if record.usage is not None:
+            self.tokens.observe((*labels, "input"), record.usage.input_tokens)
+            self.tokens.observe((*labels, "output"), record.usage.output_tokens)
+
+    def text(self, gauges: Mapping[str, tuple[str, float]]) -> bytes:
+        """Everything, with the gauges of the moment: name -> what it is, value."""
+        lines: list[str] = []
+        for name, (text, value) in gauges.items():
+            lines += [*_head(name, text, "gauge"), f"{name} {_number(value)}"]
+        for metric in vars(self).values():
+            lines += metric.lines()
+        return ("\n".join(lines) + "\n").encode()
+
+
+def _head(name: str, text: str, kind: str) -> tuple[str, str]:
+    return f"# HELP {name} {text}", f"# TYPE {name} {kind}"
+
+
+def _labels(names: Sequence[str], values: Labels) -> str:
+    escaped = (value.replace("\\", r"\\").replace('"', r"\"").replace("\n", r"\n") for value in values)
+    return "{" + ",".join(f'{name}="{value}"' for name, value in zip(names, escaped, strict=True)) + "}"
+
+
+def _number(value: float) -> str:
+    return str(int(value)) if value == int(value) else repr(value)

@@ -1,0 +1,49 @@
+"""What is told of one request when it is over: the log line, the metrics and the trace are made of it."""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+from toolglot.ir import Usage
+
+
+class Record(Struct, kw_only=True):
+    """Filled in as the request goes on. Nothing in it is a secret or a part of the conversation."""
+
+    id: str
+    method: str
+    path: str
+    started: float
+    """Monotonic seconds, as are the other times."""
+    route: str = ""
+    key: str | None = None
+    """Which key was shown: a label, never the key."""
+    client: str | None = None
+    """The client's dialect."""
+    user_agent: str | None = None
+    model: str | None = None
+    """As the client named it."""
+    upstream: str | None = None
+    upstream_dialect: str | None = None
+    upstream_model: str | None = None
+    stream: bool = False
+    status: int = 0
+    error: str | None = None
+    """The kind of error that the client was told, also inside a stream."""
+    attempts: int = 0
+    fallbacks: int = 0
+    mended: int = 0
+    usage: Usage | None = None
+    stop: str | None = None
+    losses: int = 0
+    notes: int = 0
+    bytes_in: int = 0
+    bytes_out: int = 0
+    first_byte: float | None = None
+    ended: float | None = None
+    cancelled: bool = False
+    """The client went away before the answer was whole."""
+
+    @property
+    def seconds(self) -> float:
+        return (self.ended or self.started) - self.started

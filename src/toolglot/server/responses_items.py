@@ -1,0 +1,202 @@
+"""Items of the Responses API as raw JSON: what a request brings, what a response gives, how either is listed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from hashlib import sha256
+from typing import Any
+
+import msgspec
+from msgspec import Raw, Struct
+
+from toolglot.errors import ApiError, RefusedError
+from toolglot.store import History, Item, Turn
+from toolglot.wire import json
+
+# What an item's id begins with; `item` for all others.
+_PREFIXES = {
+    "message": "msg",
+    "reasoning": "rs",
+    "function_call": "fc",
+    "function_call_output": "fco",
+    "custom_tool_call": "ctc",
+    "custom_tool_call_output": "ctco",
+}
+
+# Kinds whose listed form has a status, which those who send them may leave out.
+_WITH_STATUS = frozenset(_PREFIXES) - {"reasoning"}
+
+DEFAULT_LIMIT, MAX_LIMIT = 20, 100
+
+
+class _Head(Struct):
+    """Enough of an item to know it."""
+
+    type: str | None = None
+    id: Any = None
+
+
+class _Output(Struct):
+    output: list[Raw] = []
+
+
+_heads = msgspec.json.Decoder(_Head)
+_outputs = msgspec.json.Decoder(_Output)
+_arrays: msgspec.json.Decoder[list[Raw]] = msgspec.json.Decoder(list[Raw])
+
+
+def input_items(value: Raw) -> list[Raw]:
+    """The items of a request's `input`, which may be missing: text is a message of the user.
+
+    Raises:
+        DecodeError: it is neither text nor an array.
+    """
+    raw = bytes(value).strip()
+    if raw in (b"", b"null"):
+        return []
+    if raw.startswith(b'"'):
+        return [Raw(b'{"type":"message","role":"user","content":%b}' % raw)]
+    return json.typed(raw, _arrays)
+
+
+def array(items: Iterable[Raw]) -> bytes:
+    return json.encode(list(items))
+
+
+def output_items(response: bytes) -> list[Raw]:
+    return json.typed(response, _outputs).output
+
+
+def head(item: Raw | bytes) -> tuple[str, str | None]:
+    """An item's kind, and its id if it has one."""
+    try:
+        told = _heads.decode(item)
+    except msgspec.MsgspecError:
+        return "unknown", None
+    return told.type or "message", told.id if isinstance(told.id, str) and told.id else None
+
+
+def derived_id(item: Raw | bytes, source: str, place: int) -> str:
+    """The item's own id, or one made from where it stands: always the same for the same item."""
+    kind, own = head(item)
+    stem = sha256(f"{source} {place}".encode()).hexdigest()[:48]
+    return own or f"{_PREFIXES.get(kind, 'item')}_{stem}"
+
+
+def with_ids(items: Sequence[Raw], source: str) -> list[Item]:
+    return [Item(derived_id(item, source, place), bytes(item)) for place, item in enumerate(items)]
+
+
+def items_of_turn(turn: Turn) -> list[Item]:
+    """What a turn adds to a conversation: the new items of its request, then its output."""
+    return with_ids([*json.typed(turn.request_input, _arrays), *output_items(turn.response)], turn.id)
+
+
+def items_of_history(history: History) -> list[Item]:
+    return [*history.items, *(item for turn in history.turns for item in items_of_turn(turn))]
+
+
+def referenced(items: Sequence[Raw]) -> list[str]:
+    """The ids of items that are named instead of repeated."""
+    heads = (head(item) for item in items if b"item_reference" in bytes(item))
+    return [own for kind, own in heads if kind == "item_reference" and own is not None]
+
+
+def dereferenced(items: Sequence[Raw], holders: Mapping[str, bytes]) -> list[Raw]:
+    """The same items, each reference exchanged for the item of a stored response that it names.
+
+    Raises:
+        RefusedError: no response has such an item.
+    """
+    found = {
+        own: item
+        for response in set(holders.values())
+        for item in output_items(response)
+        if (own := head(item)[1]) is not None
+    }
+    resolved: list[Raw] = []
+    for item in items:
+        kind, own = head(item) if b"item_reference" in bytes(item) else ("", None)
+        if kind == "item_reference" and own not in found:
+            raise RefusedError(not_found("item", own or "", param="input"))
+        resolved.append(found[own] if kind == "item_reference" and own is not None else item)
+    return resolved
+
+
+_CALLED = {"response": "Response", "conversation": "Conversation", "item": "Item"}
+
+
+def not_found(what: str, wanted: str, param: str | None = None) -> ApiError:
+    return api_refusal(
+        f"{_CALLED[what]} with id '{wanted}' not found.", kind="not_found", code=f"{what}_not_found", param=param
+    )
+
+
+def api_refusal(message: str, *, kind: Any = "bad_request", code: str, param: str | None = None) -> ApiError:
+    """An error in the API's own words, so that its code is told as it is."""
+    native = {"openai_responses": {"type": "invalid_request_error"}}
+    status = 404 if kind == "not_found" else 400
+    return ApiError(kind=kind, status=status, code=code, message=message, param=param, native=native)
+
+
+def listed(item: Item) -> dict[str, Any]:
+    """An item as the API lists it: with an id, and whole where the sender was brief."""
+    fields: dict[str, Any] = json.decode_frame(item.item)
+    kind = fields.get("type") or "message"
+    if kind == "message" and isinstance(fields.get("content"), str):
+        fields["content"] = [_part(fields["content"], fields.get("role"))]
+    if kind in _WITH_STATUS and not fields.get("status"):
+        fields["status"] = "completed"
+    return {**fields, "id": item.id, "type": kind}
+
+
+def _part(text: str, role: Any) -> dict[str, Any]:
+    if role == "assistant":
+        return {"type": "output_text", "text": text, "annotations": []}
+    return {"type": "input_text", "text": text}
+
+
+class Paging(Struct, frozen=True):
+    limit: int
+    descending: bool
+    after: str | None
+
+
+def paging(query: Mapping[str, str]) -> Paging:
+    """`limit`, `order` and `after` of a list.
+
+    Raises:
+        RefusedError: one of them is not what it may be.
+    """
+    limit, order = query.get("limit", str(DEFAULT_LIMIT)), query.get("order", "desc")
+    if not (limit.isascii() and limit.isdigit() and len(limit) < 4 and 1 <= int(limit) <= MAX_LIMIT):
+        message = f"limit: an integer from 1 to {MAX_LIMIT} is expected, not '{limit}'"
+        raise RefusedError(api_refusal(message, code="invalid_value", param="limit"))
+    if order not in ("asc", "desc"):
+        message = f"order: 'asc' or 'desc' is expected, not '{order}'"
+        raise RefusedError(api_refusal(message, code="invalid_value", param="order"))
+    return Paging(int(limit), order == "desc", query.get("after") or None)
+
+
+def paged(items: Sequence[Item], wanted: Paging) -> tuple[Sequence[Item], bool]:
+    """One page of a list that is there as a whole, and whether there is more behind it."""
+    ordered = list(reversed(items)) if wanted.descending else list(items)
+    if wanted.after is not None:
+        places = [place for place, item in enumerate(ordered) if item.id == wanted.after]
+        if not places:
+            raise RefusedError(not_found("item", wanted.after, param="after"))
+        ordered = ordered[places[0] + 1 :]
+    return ordered[: wanted.limit], len(ordered) > wanted.limit
+
+
+def item_list(items: Sequence[Item], more: bool) -> bytes:
+    names = [item.id for item in items] or [""]
+    return json.encode(
+        {
+            "object": "list",
+            "data": [listed(item) for item in items],
+            "first_id": names[0],
+            "last_id": names[-1],
+            "has_more": more,
+        }
+    )

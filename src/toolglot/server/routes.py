@@ -1,0 +1,138 @@
+"""Which path means what. Pure: a method and a path in, a match or an error out.
+
+Clients get base URLs wrong in a few well-known ways, and all of them work: with `/v1` or without, with `/v1/v1`, and
+below `/openai`, `/anthropic` or `/gemini` for those who run one gateway for all.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from difflib import get_close_matches
+
+from msgspec import Struct
+
+from toolglot.errors import ApiError
+
+PREFIXES = {"openai": "openai_chat", "anthropic": "anthropic", "gemini": "gemini", "google": "gemini"}
+"""The first segment of a path that tells the dialect, for the paths that do not."""
+
+_VERSION = re.compile(r"v\d+(?:alpha|beta)?\d*")
+
+
+class Route(Struct, frozen=True):
+    """`action` names a function in `server/actions.py`; `dialect` is None where the client's headers tell it."""
+
+    method: str
+    path: str
+    action: str
+    dialect: str | None = None
+    open: bool = False
+    """Answered without a key."""
+
+
+class Match(Struct, frozen=True):
+    route: Route
+    dialect: str | None
+    values: Mapping[str, str]
+
+
+ROUTES = (
+    Route("POST", "/v1/chat/completions", "generate", "openai_chat"),
+    Route("POST", "/v1/responses", "generate", "openai_responses"),
+    Route("POST", "/v1/responses/input_tokens", "count", "openai_responses"),
+    Route("GET", "/v1/responses/{id}", "stored", "openai_responses"),
+    Route("DELETE", "/v1/responses/{id}", "stored", "openai_responses"),
+    Route("GET", "/v1/responses/{id}/input_items", "stored", "openai_responses"),
+    Route("POST", "/v1/responses/{id}/cancel", "stored", "openai_responses"),
+    Route("POST", "/v1/conversations", "stored", "openai_responses"),
+    Route("GET", "/v1/conversations/{id}", "stored", "openai_responses"),
+    Route("POST", "/v1/conversations/{id}", "stored", "openai_responses"),
+    Route("DELETE", "/v1/conversations/{id}", "stored", "openai_responses"),
+    Route("GET", "/v1/conversations/{id}/items", "stored", "openai_responses"),
+    Route("POST", "/v1/conversations/{id}/items", "stored", "openai_responses"),
+    Route("GET", "/v1/conversations/{id}/items/{item}", "stored", "openai_responses"),
+    Route("DELETE", "/v1/conversations/{id}/items/{item}", "stored", "openai_responses"),
+    Route("POST", "/v1/messages", "generate", "anthropic"),
+    Route("POST", "/v1/messages/count_tokens", "count", "anthropic"),
+    Route("POST", "/v1beta/models/{model}:generateContent", "generate", "gemini"),
+    Route("POST", "/v1beta/models/{model}:streamGenerateContent", "generate", "gemini"),
+    Route("POST", "/v1beta/models/{model}:countTokens", "count", "gemini"),
+    Route("GET", "/v1/models", "models"),
+    Route("GET", "/v1/models/{model}", "model"),
+    Route("GET", "/debug/receipts", "receipts"),
+    Route("GET", "/debug/receipts/{id}", "receipt"),
+    Route("GET", "/metrics", "metrics"),
+    Route("GET", "/health", "health", open=True),
+    Route("GET", "/healthz", "health", open=True),
+    Route("GET", "/livez", "health", open=True),
+    Route("GET", "/health/liveliness", "health", open=True),
+    Route("GET", "/ready", "ready", open=True),
+    Route("GET", "/readyz", "ready", open=True),
+    Route("GET", "/health/readiness", "ready", open=True),
+    Route("GET", "/", "welcome", open=True),
+)
+
+
+def _tail(path: str) -> tuple[str, str | None]:
+    """A path without its prefix and versions, and the dialect that those tell."""
+    segments = [segment for segment in path.split("/") if segment]
+    dialect = PREFIXES.get(segments[0]) if segments else None
+    if dialect is not None:
+        segments = segments[1:]
+    while segments and _VERSION.fullmatch(segments[0]):
+        # Gemini's own clients are the only ones that say `v1beta`.
+        if dialect is None and segments[0] != "v1":
+            dialect = "gemini"
+        segments = segments[1:]
+    return "/".join(segments), dialect
+
+
+def _pattern(path: str) -> re.Pattern[str]:
+    """A model's name may have slashes in it (`openrouter/anthropic/claude`); an id has none."""
+    template = re.escape(_tail(path)[0])
+    template = template.replace(r"\{model\}", "(?P<model>.+)").replace(r"\{id\}", "(?P<id>[^/]+)")
+    return re.compile(template.replace(r"\{item\}", "(?P<item>[^/]+)"))
+
+
+_EXACT: dict[str, dict[str, Route]] = {}
+_PATTERNS: list[tuple[re.Pattern[str], Route]] = []
+for _route in ROUTES:
+    if "{" in _route.path:
+        _PATTERNS.append((_pattern(_route.path), _route))
+    else:
+        _EXACT.setdefault(_tail(_route.path)[0], {})[_route.method] = _route
+
+
+def find(method: str, path: str) -> Match | ApiError:
+    """The route of a request, or the error that tells the right path or method. HEAD is answered as GET."""
+    tail, told = _tail(path)
+    wanted = "GET" if method == "HEAD" else method
+    others: list[str] = []
+    if (exact := _EXACT.get(tail)) is not None:
+        if wanted in exact:
+            return _match(exact[wanted], told, {})
+        others += exact
+    for pattern, route in _PATTERNS:
+        if (found := pattern.fullmatch(tail)) is not None:
+            if route.method == wanted:
+                return _match(route, told, found.groupdict())
+            others.append(route.method)
+    return _method_not_allowed(method, path, others) if others else _not_found(path, tail)
+
+
+def _match(route: Route, told: str | None, values: Mapping[str, str]) -> Match:
+    return Match(route, route.dialect or told, values)
+
+
+def _method_not_allowed(method: str, path: str, others: list[str]) -> ApiError:
+    message = f"{method} {path}: this path takes {' or '.join(dict.fromkeys(others))}"
+    return ApiError(kind="bad_request", status=405, code="method_not_allowed", message=message)
+
+
+def _not_found(path: str, tail: str) -> ApiError:
+    by_tail = {_tail(route.path)[0]: route.path for route in ROUTES if route.path != "/"}
+    near = get_close_matches(tail, by_tail, n=1, cutoff=0.5)
+    generating = [route.path for route in ROUTES if route.action == "generate"]
+    advice = f"did you mean {by_tail[near[0]]}?" if near else f"models answer at {', '.join(generating)}"
+    return ApiError(kind="not_found", status=404, code="unknown_path", message=f"There is nothing at {path}: {advice}")

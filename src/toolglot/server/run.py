@@ -1,0 +1,199 @@
+"""Running the gateway: a socket, uvicorn with the guarded protocol, signals, and reloads of the configuration."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import signal
+import socket
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from pathlib import Path
+
+import uvicorn
+from msgspec.structs import replace
+
+from toolglot.config.problems import ConfigError
+from toolglot.config.schema import Config, Limits, StoreConfig
+from toolglot.config.watch import Watch
+from toolglot.server import logs
+from toolglot.server.app import App
+from toolglot.server.gateway import Gateway
+from toolglot.server.guarded import Gates, guarded
+from toolglot.server.metrics import Metrics
+from toolglot.server.routes import ROUTES
+from toolglot.server.security import UnsafeServerError, check_bind
+from toolglot.server.service import Receipts, Service
+from toolglot.server.starting import Start, Wishes, configured, start
+from toolglot.store import StoreError
+from toolglot.store.sqlite import SqliteStore, default_path
+from toolglot.upstream.http import HttpTransport
+from toolglot.upstream.transport import Transport
+
+log = logging.getLogger("toolglot.server")
+
+KEEP_ALIVE = 75
+"""Seconds that an idle connection is kept: longer than the pools of the usual clients keep theirs."""
+
+
+WATCH_SECONDS = 1.0
+
+
+class PortInUseError(Exception):
+    """Somebody else listens there already."""
+
+
+def listen(config: Config) -> socket.socket:
+    """The socket to serve on. Bound before anything else, so that a port in use is told at once and plainly."""
+    check_bind(config.server)
+    host, port = config.server.host, config.server.port
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    listener = socket.socket(family, socket.SOCK_STREAM)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listener.bind((host, port))
+    except OSError as error:
+        listener.close()
+        raise PortInUseError(
+            f"cannot listen on {host}:{port}: {error.strerror}; is toolglot running already? --port chooses another"
+        ) from None
+    listener.listen(2048)
+    return listener
+
+
+def address_of(listener: socket.socket) -> str:
+    """The URL of a listening socket."""
+    host, port = listener.getsockname()[:2]
+    host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+
+
+def _gates(limits: Limits) -> Gates:
+    health = frozenset(route.path for route in ROUTES if route.open)
+    return Gates(connections=limits.connections, write_timeout=limits.write_idle, health=health)
+
+
+class Server(uvicorn.Server):
+    """uvicorn, which tells the service that it is shutting down and calls back once it listens."""
+
+    def __init__(self, service: Service, on_ready: Callable[[], None]) -> None:
+        limits = service.gateway.config.limits
+        self._service = service
+        self._on_ready = on_ready
+        super().__init__(
+            uvicorn.Config(
+                App(service),
+                http=guarded(_gates(limits)),
+                ws="none",
+                lifespan="off",
+                log_config=None,
+                access_log=False,
+                proxy_headers=False,  # anybody can write them
+                server_header=False,
+                timeout_keep_alive=KEEP_ALIVE,
+                timeout_graceful_shutdown=int(limits.drain),
+                backlog=2048,
+            )
+        )
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        self._on_ready()
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        self._service.accepting = False
+        await super().shutdown(sockets)
+
+
+def run(
+    wishes: Wishes,
+    environ: Mapping[str, str],
+    *,
+    log_format: str | None = None,
+    quiet: bool = False,
+    on_ready: Callable[[str, Start], None] = lambda url, start: None,
+) -> None:
+    """Serve until a signal ends it. Raises `ConfigError`, `UnsafeServerError` or `PortInUseError` before it begins."""
+    with suppress(ImportError):
+        import uvloop
+
+        asyncio.set_event_loop_policy(uvloop.EventLoopPolicy())
+    asyncio.run(_run(wishes, environ, log_format, quiet, on_ready))
+
+
+async def _run(
+    wishes: Wishes,
+    environ: Mapping[str, str],
+    log_format: str | None,
+    quiet: bool,
+    on_ready: Callable[[str, Start], None],
+) -> None:
+    config, _, _ = configured(wishes, environ)
+    listener = listen(config)
+    transport = HttpTransport(environment=environ)
+    try:
+        begun = await start(wishes, environ, transport, own_port=listener.getsockname()[1])
+        service = _service(begun.gateway, log_format, quiet)
+        service.store = _store(begun.gateway.config.store, environ)
+        server = Server(service, lambda: on_ready(address_of(listener), begun))
+        reloads = asyncio.create_task(_reloading(service, wishes, environ, transport, begun.file))
+        try:
+            await server.serve([listener])
+        finally:
+            reloads.cancel()
+            with suppress(asyncio.CancelledError):
+                await reloads
+            if service.store is not None:
+                await service.store.close()
+    finally:
+        listener.close()
+        await transport.close()
+
+
+def _store(config: StoreConfig, environ: Mapping[str, str]) -> SqliteStore | None:
+    """Where responses are kept. A gateway without it still answers, so a store that cannot be opened only tells."""
+    path = config.path or str(default_path(environ, Path.home()))
+    try:
+        return SqliteStore(path, max_bytes=config.max_bytes, max_age=config.max_age)
+    except StoreError as error:
+        log.warning("responses are not stored: %s", error)
+        return None
+
+
+def _service(gateway: Gateway, log_format: str | None, quiet: bool) -> Service:
+    config = gateway.config.log
+    config = replace(config, format=log_format or config.format, level="error" if quiet else config.level)
+    logs.set_up(config)
+    metrics = Metrics()
+    return Service(
+        gateway=gateway,
+        receipts=Receipts(),
+        metrics=metrics,
+        observers=(metrics.observe, logs.request_log(config)),
+    )
+
+
+async def _reloading(
+    service: Service, wishes: Wishes, environ: Mapping[str, str], transport: Transport, file: Path | None
+) -> None:
+    """Swap the gateway when the file changes or a SIGHUP comes; keep the old one when the new file is wrong."""
+    asked = asyncio.Event()
+    watch = Watch(file) if file is not None else None
+    with suppress(NotImplementedError, AttributeError, ValueError, RuntimeError):  # Windows, or not the main thread
+        asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, asked.set)
+    while True:
+        with suppress(TimeoutError):
+            await asyncio.wait_for(asked.wait(), WATCH_SECONDS)
+        if not asked.is_set() and (watch is None or not watch.changed()):
+            continue
+        asked.clear()
+        before = service.gateway.config.server
+        try:
+            service.gateway = (await start(wishes, environ, transport, own_port=before.port)).gateway
+        except (ConfigError, UnsafeServerError) as error:
+            log.error("the configuration is wrong, and the last good one stays in use:\n%s", error)
+            continue
+        log.info("the configuration was loaded again")
+        after = service.gateway.config.server
+        if (before.host, before.port) != (after.host, after.port):
+            log.warning("another host or port takes a restart: still on %s:%d", before.host, before.port)

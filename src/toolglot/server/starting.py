@@ -1,0 +1,110 @@
+"""From what the user said (a file, flags, the environment) to a gateway: at the start, and again at each reload."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from toolglot.config.assemble import assemble, router
+from toolglot.config.command_line import cli_config, parse_upstream
+from toolglot.config.load import load
+from toolglot.config.schema import Config, UpstreamConfig
+from toolglot.dialects import find
+from toolglot.server.gateway import Gateway
+from toolglot.upstream.demo.stream import AT_ONCE, HUMAN, Pace
+from toolglot.upstream.demo.transport import DemoTransport
+from toolglot.upstream.discovery import Discovery, probe_local
+from toolglot.upstream.transport import Transport
+from toolglot.upstream.upstream import Upstream
+from toolglot.upstream.vendors import VENDORS
+
+_PACES: dict[str, Pace] = {"human": HUMAN, "none": AT_ONCE}
+
+
+class Wishes(Struct, frozen=True, kw_only=True):
+    """What the command line says. What it does not say, the file says; what that does not, the defaults."""
+
+    file: Path | None = None
+    upstreams: tuple[str, ...] = ()
+    """Each `DIALECT=URL`."""
+    key_variables: tuple[str, ...] = ()
+    host: str | None = None
+    port: int | None = None
+    keys: tuple[str, ...] = ()
+    strict: bool = False
+    discover: bool | None = None
+    demo_dialect: str | None = None
+    demo_pace: str = "human"
+    store: str | None = None
+
+
+class Start(Struct, frozen=True):
+    """A gateway that is ready to serve, the file it came from, and what a person should know of it."""
+
+    gateway: Gateway
+    file: Path | None
+    told: tuple[str, ...]
+
+
+def configured(wishes: Wishes, environ: Mapping[str, str]) -> tuple[Config, Path | None, tuple[str, ...]]:
+    """The configuration as the file and the flags have it. Raises `ConfigError`."""
+    loaded = load(wishes.file, environ)
+    config = loaded.config
+    if wishes.upstreams:
+        upstreams = [parse_upstream(text) for text in wishes.upstreams]
+        config = cli_config(upstreams, wishes.key_variables, environ, config)
+    server = replace(
+        config.server,
+        host=wishes.host or config.server.host,
+        port=config.server.port if wishes.port is None else wishes.port,
+        keys=wishes.keys or config.server.keys,
+    )
+    config = replace(config, server=server, strict=config.strict or wishes.strict)
+    if wishes.discover is not None and not wishes.upstreams:
+        config = replace(config, discover=wishes.discover)
+    if wishes.store is not None:
+        config = replace(config, store=replace(config.store, path=wishes.store))
+    if wishes.demo_dialect is not None:
+        demo = replace(config.upstreams.get("demo", UpstreamConfig()), dialect=wishes.demo_dialect)
+        config = replace(config, upstreams={**config.upstreams, "demo": demo})
+    return config, loaded.path, loaded.notes
+
+
+async def start(
+    wishes: Wishes, environ: Mapping[str, str], transport: Transport, *, own_port: int | None = None
+) -> Start:
+    """The gateway for these wishes. `own_port` is where it listens: it must not find itself. Raises `ConfigError`."""
+    config, file, notes = configured(wishes, environ)
+    own_port = own_port or config.server.port
+    local = await probe_local(environ, own_port=own_port) if config.discover else Discovery()
+    assembled = assemble(config, environ, local, own_port=own_port)
+    upstreams = {
+        name: _upstream(name, upstream, transport, _PACES[wishes.demo_pace])
+        for name, upstream in assembled.config.upstreams.items()
+        if upstream.base_url is not None
+    }
+    gateway = Gateway(assembled.config, upstreams, router(assembled.config))
+    return Start(gateway, file, (*notes, *assembled.told))
+
+
+def _upstream(name: str, config: UpstreamConfig, transport: Transport, pace: Pace) -> Upstream:
+    dialect = find(config.dialect or "openai_chat")
+    assert config.base_url is not None
+    vendor = VENDORS.get(config.vendor or "")
+    return Upstream(
+        name=name,
+        dialect=dialect,
+        base_url=config.base_url,
+        transport=DemoTransport(dialect, pace=pace) if config.base_url == "demo:" else transport,
+        key=config.key,
+        key_header=config.key_header,
+        headers=config.headers,
+        models=config.models,
+        keeps_state=vendor is not None and vendor.keeps_state and config.dialect == vendor.dialect,
+        timeouts=config.timeouts,
+        retries=config.retries,
+        breaker=config.breaker,
+    )

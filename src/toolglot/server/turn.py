@@ -1,0 +1,64 @@
+"""The state around one answer. Only clients of the Responses API have any: for all others this does nothing."""
+
+from __future__ import annotations
+
+import logging
+from time import time
+
+from toolglot.server.responses_state import Expanded, StreamTap, echo, expand, settle
+from toolglot.store import Store, StoreError
+
+log = logging.getLogger("toolglot.server")
+
+DIALECT = "openai_responses"
+
+
+class Turn:
+    """What goes to the client passes through here, so that a turn is kept before the client can go on from it."""
+
+    def __init__(self, expanded: Expanded | None, store: Store | None, owner: str) -> None:
+        self._expanded = expanded
+        self._store = store
+        self._owner = owner
+        self._tap = StreamTap(expanded) if expanded is not None else None
+        self._kept = False
+
+    @classmethod
+    async def begin(
+        cls, dialect: str, body: bytes, store: Store | None, owner: str, *, upstream_keeps_state: bool
+    ) -> tuple[Turn, bytes]:
+        """The turn, and the request with its history in it. Raises `RefusedError`."""
+        if dialect != DIALECT or store is None:
+            return cls(None, None, owner), body
+        expanded = await expand(body, store, owner, upstream_keeps_state=upstream_keeps_state)
+        return cls(expanded, store, owner), expanded.body
+
+    async def whole(self, body: bytes) -> bytes:
+        """A whole answer, as the client is to see it."""
+        if self._expanded is None:
+            return body
+        body = echo(self._expanded, body)
+        await self._keep(body)
+        return body
+
+    async def piece(self, data: bytes) -> bytes:
+        """A piece of a stream, as the client is to see it."""
+        if self._tap is None:
+            return data
+        data = self._tap.feed(data)
+        if self._tap.response is not None and not self._kept:
+            await self._keep(self._tap.response)
+        return data
+
+    def close(self) -> bytes:
+        return b"" if self._tap is None else self._tap.close()
+
+    async def _keep(self, response: bytes) -> None:
+        self._kept = True
+        assert self._expanded is not None
+        assert self._store is not None
+        try:
+            await settle(self._expanded, response, self._store, self._owner, now=time())
+        except StoreError as error:
+            # The answer is good all the same; only going on from it by its id will not work.
+            log.warning("a response could not be stored: %s", error)

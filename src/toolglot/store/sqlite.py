@@ -1,0 +1,277 @@
+"""The embedded store: one SQLite file, one thread that works on it.
+
+Calls wait in the thread's queue, in order, so that whoever has been told that a turn is saved will find it. Several
+processes may share the file. What is stored survives the process being killed at any moment.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sqlite3
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+from threading import Lock
+from typing import Concatenate, ParamSpec, TypeVar
+
+from toolglot.store import Conversation, Failure, History, Item, Page, Size, StoreError, Turn, tables
+from toolglot.store.schema import prepare
+
+MEMORY = ":memory:"
+MAX_WAITING = 4096
+"""Calls that may wait for the thread. A disk that hangs must not fill the memory with what is to be written."""
+
+PRUNED_ROWS = 256
+"""Rows forgotten in one go; other calls get their turn in between."""
+
+_SPARE_BYTES = 4 * 1024 * 1024
+_PAGE = 4096
+_FREE_PAGES = 1024
+"""Pages that may lie empty in the file before some are given back to the disk."""
+
+T = TypeVar("T")
+P = ParamSpec("P")
+
+_FAILURES: dict[int, tuple[Failure, str]] = {
+    sqlite3.SQLITE_FULL: ("full", "the disk or the store's file is full"),
+    sqlite3.SQLITE_IOERR: ("full", "the disk refuses to read or write"),
+    sqlite3.SQLITE_BUSY: ("locked", "another process holds the store's file"),
+    sqlite3.SQLITE_LOCKED: ("locked", "another process holds the store's file"),
+    sqlite3.SQLITE_CONSTRAINT: ("duplicate", "something with this id is stored already"),
+    sqlite3.SQLITE_NOTADB: ("foreign", "the file is not an SQLite database"),
+    sqlite3.SQLITE_CORRUPT: ("foreign", "the file is damaged"),
+    sqlite3.SQLITE_CANTOPEN: ("failed", "the file cannot be opened"),
+    sqlite3.SQLITE_READONLY: ("failed", "the file is read-only"),
+}
+
+
+def default_path(environment: Mapping[str, str], home: Path) -> Path:
+    """Where the store is when nobody says otherwise: the user's state folder, as the XDG specification has it."""
+    given = environment.get("XDG_STATE_HOME", "")
+    # A relative path there is to be ignored, says the specification.
+    state = Path(given) if os.path.isabs(given) else home / ".local" / "state"
+    return state / "toolglot" / "toolglot.sqlite3"
+
+
+def _explained(error: sqlite3.Error) -> StoreError:
+    """The error in our words: SQLite's own may repeat what was to be stored."""
+    code = getattr(error, "sqlite_errorcode", None)
+    primary = code & 0xFF if isinstance(code, int) else -1  # the rest of the bits say more than is needed
+    failure, message = _FAILURES.get(primary, ("failed", f"SQLite failed: {type(error).__name__}"))
+    return StoreError(failure, message)
+
+
+def _open(path: str, busy_timeout: float, max_bytes: int) -> sqlite3.Connection:
+    if path != MEMORY:
+        file = Path(path)
+        file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        # SQLite gives its side files the rights of the main one, which therefore must be private before it is used.
+        descriptor = os.open(file, os.O_CREAT | os.O_RDWR, 0o600)
+        try:
+            if os.name == "posix" and os.fstat(descriptor).st_mode & 0o077:
+                os.fchmod(descriptor, 0o600)
+        finally:
+            os.close(descriptor)
+    # No statement opens a transaction by itself: every one is begun by name. The thread that opens the file is not
+    # the one that works on it, and only one ever does.
+    connection = sqlite3.connect(path, timeout=busy_timeout, isolation_level=None, check_same_thread=False)
+    try:
+        prepare(connection)
+        # Whatever happens the file stays within its limit: half as much again is for indexes and half-empty pages.
+        connection.execute(f"PRAGMA max_page_count = {(max_bytes * 3 // 2 + _SPARE_BYTES) // _PAGE}").fetchall()
+        connection.execute(f"PRAGMA journal_size_limit = {_SPARE_BYTES}").fetchall()
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+class SqliteStore:
+    """A `Store` in a file, or in memory (`:memory:`).
+
+    Args:
+        path: the file; its folder is made if need be.
+        max_bytes: what may be stored in all, before the threads that were used the longest ago are forgotten.
+        max_age: seconds after which a thread that nobody used is forgotten.
+        now: the clock (Unix seconds).
+        busy_timeout: seconds to wait while another process writes.
+
+    Raises:
+        StoreError: the file cannot be used; the message says why.
+    """
+
+    def __init__(
+        self,
+        path: str | Path,
+        *,
+        max_bytes: int = 512 * 1024 * 1024,
+        max_age: float = 30 * 24 * 3600.0,
+        now: Callable[[], float] = time.time,
+        busy_timeout: float = 5.0,
+    ) -> None:
+        self.path = str(path)
+        self._max_bytes = max_bytes
+        self._max_age = max_age
+        self._now = now
+        try:
+            self._connection = _open(self.path, busy_timeout, max_bytes)
+        except sqlite3.Error as error:
+            explained = _explained(error)
+            raise StoreError(explained.failure, f"{self.path}: {explained}") from None
+        except OSError as error:
+            raise StoreError("failed", f"{self.path}: {error.strerror}") from None
+        except StoreError as error:
+            raise StoreError(error.failure, f"{self.path}: {error}") from None
+        self._worker = ThreadPoolExecutor(max_workers=1, thread_name_prefix="toolglot-store")
+        self._lock = Lock()
+        self._waiting = 0
+        self._closed = False
+        self._pruning = False
+
+    async def save(self, turn: Turn, items: Sequence[Item] = (), output_ids: Sequence[str] = ()) -> None:
+        await self._grow(tables.save, self._now(), self._max_bytes, turn, items, output_ids)
+
+    async def turn(self, owner: str, response: str) -> Turn | None:
+        return await self._read(tables.turn, owner, response)
+
+    async def delete_turn(self, owner: str, response: str) -> bool:
+        return await self._write(tables.delete_turn, owner, response)
+
+    async def history(self, owner: str, response: str, *, max_bytes: int, max_turns: int) -> History:
+        return await self._read(tables.history, owner, response, max_bytes, max_turns)
+
+    async def holders(self, owner: str, items: Sequence[str]) -> Mapping[str, bytes]:
+        return await self._read(tables.holders, owner, items)
+
+    async def create_conversation(self, conversation: Conversation, items: Sequence[Item] = ()) -> None:
+        await self._grow(tables.create_conversation, self._now(), self._max_bytes, conversation, items)
+
+    async def conversation(self, owner: str, conversation: str) -> Conversation | None:
+        return await self._read(tables.conversation, owner, conversation)
+
+    async def update_conversation(self, owner: str, conversation: str, metadata: bytes) -> bool:
+        return await self._write(tables.update_conversation, owner, conversation, metadata)
+
+    async def delete_conversation(self, owner: str, conversation: str) -> bool:
+        return await self._write(tables.delete_conversation, owner, conversation)
+
+    async def conversation_history(self, owner: str, conversation: str, *, max_bytes: int) -> History:
+        return await self._read(tables.conversation_history, owner, conversation, max_bytes)
+
+    async def add_items(self, owner: str, conversation: str, items: Sequence[Item]) -> tuple[Item, ...] | None:
+        return await self._grow(tables.add_items, self._now(), self._max_bytes, owner, conversation, items)
+
+    async def page(
+        self, owner: str, conversation: str, *, after: str | None, limit: int, descending: bool
+    ) -> Page | None:
+        return await self._read(tables.page, owner, conversation, after, limit, descending)
+
+    async def item(self, owner: str, conversation: str, item: str) -> Item | None:
+        return await self._read(tables.item, owner, conversation, item)
+
+    async def delete_item(self, owner: str, conversation: str, item: str) -> bool:
+        return await self._write(tables.delete_item, owner, conversation, item)
+
+    async def size(self) -> Size:
+        return await self._read(tables.size)
+
+    async def prune(self) -> None:
+        await self._wait(self._submit(self._prune))
+
+    async def close(self) -> None:
+        """Finish what waits, then close the file. A second call does nothing."""
+        if self._closed:
+            return
+        closing = self._submit(self._connection.close)
+        self._closed = True
+        await self._wait(closing)
+        self._worker.shutdown(wait=False)
+
+    async def _read(
+        self, work: Callable[Concatenate[sqlite3.Connection, P], T], *arguments: P.args, **named: P.kwargs
+    ) -> T:
+        return await self._wait(self._submit(work, self._connection, *arguments, **named))
+
+    async def _write(
+        self, work: Callable[Concatenate[sqlite3.Connection, P], T], *arguments: P.args, **named: P.kwargs
+    ) -> T:
+        def write() -> T:
+            with self._transaction():
+                return work(self._connection, *arguments, **named)
+
+        return await self._wait(self._submit(write))
+
+    async def _grow(
+        self, work: Callable[Concatenate[sqlite3.Connection, P], T], *arguments: P.args, **named: P.kwargs
+    ) -> T:
+        """Write, and make room for it."""
+
+        def write() -> T:
+            with self._transaction():
+                result = work(self._connection, *arguments, **named)
+            self._prune_quietly()
+            return result
+
+        return await self._wait(self._submit(write))
+
+    def _submit(self, work: Callable[P, T], *arguments: P.args, **named: P.kwargs) -> Future[T]:
+        with self._lock:
+            if self._closed:
+                raise StoreError("closed", "the store is closed")
+            if self._waiting >= MAX_WAITING:
+                raise StoreError("busy", f"{self._waiting} calls wait for the store already")
+            self._waiting += 1
+
+        def run() -> T:
+            try:
+                return work(*arguments, **named)
+            except sqlite3.Error as error:
+                raise _explained(error) from None
+
+        future = self._worker.submit(run)
+        future.add_done_callback(self._done)
+        return future
+
+    def _done(self, _: Future[T]) -> None:
+        with self._lock:
+            self._waiting -= 1
+
+    @staticmethod
+    async def _wait(future: Future[T]) -> T:
+        # Whoever waits may be cancelled (its client left); what it has asked for is done all the same.
+        return await asyncio.shield(asyncio.wrap_future(future))
+
+    @contextmanager
+    def _transaction(self) -> Iterator[None]:
+        self._connection.execute("BEGIN IMMEDIATE")
+        try:
+            yield
+            self._connection.execute("COMMIT")
+        finally:
+            if self._connection.in_transaction:
+                self._connection.execute("ROLLBACK")
+
+    def _prune_quietly(self) -> None:
+        """Make room after a write, which stands even if this fails: the next one tries again."""
+        try:
+            self._prune()
+        except sqlite3.Error:
+            return
+
+    def _prune(self) -> None:
+        self._pruning = False
+        with self._transaction():
+            more = tables.prune(self._connection, self._now() - self._max_age, self._max_bytes, PRUNED_ROWS)
+        if not more:
+            return
+        (free,) = self._connection.execute("PRAGMA freelist_count").fetchone()
+        if free > _FREE_PAGES:
+            self._connection.execute(f"PRAGMA incremental_vacuum({_FREE_PAGES})").fetchall()
+        with self._lock:
+            again = not self._closed and not self._pruning
+            self._pruning = self._pruning or again
+        if again:
+            self._worker.submit(self._prune_quietly)

@@ -1,0 +1,95 @@
+"""How many tokens a request has, estimated offline: for upstreams that do not count, or cannot be asked.
+
+Everything that a model reads is counted: system text, messages, tool definitions, calls and their results, images,
+documents, sound and reasoning, and what APIs wrap around each. docs/token-counting.md tells how far off it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from toolglot.ir import Block, Media, Message, Opaque, Refusal, Request, Text, Thinking, Tool, ToolCall, ToolResult
+from toolglot.tokens.media import ImageTokens, by_area, by_crops, by_tiles, image_size, media_tokens
+from toolglot.tokens.text import count_text
+from toolglot.wire import json
+
+__all__ = ["ImageTokens", "by_area", "by_crops", "by_tiles", "count_text", "estimate", "image_size"]
+
+REPLY = 3
+"""What makes the model begin its answer."""
+MESSAGE = 4
+"""The role of a message, its beginning and its end."""
+TOOLS = 100
+"""How to call tools: what chat templates and APIs tell the model once when there is any tool."""
+TOOL = 8
+CALL = 8
+RESULT = 8
+
+_HIDDEN = 3 / 16
+"""Tokens for a character of reasoning that is encrypted: four characters of base64 are three bytes, and four bytes of
+text are about a token."""
+
+
+def estimate(
+    request: Request, *, counter: Callable[[str], int] = count_text, image_tokens: ImageTokens = by_area
+) -> int:
+    """About how many input tokens this request has.
+
+    Args:
+        request: of any dialect.
+        counter: counts the tokens of a text, when there is a better way than `count_text`.
+        image_tokens: what an image costs at the upstream (`Dialect.image_tokens`).
+    """
+    counted = _Estimate(counter, image_tokens)
+    total = REPLY + sum(counted.message(message) for message in request.messages)
+    if request.tools:
+        total += TOOLS + sum(counted.tool(tool) for tool in request.tools)
+    if request.response_format is not None and request.response_format.schema is not None:
+        total += counted.json(request.response_format.schema)
+    return total
+
+
+class _Estimate:
+    """The two ways of counting that depend on the model, and the sum over everything else."""
+
+    def __init__(self, counter: Callable[[str], int], image_tokens: ImageTokens) -> None:
+        self._text = counter
+        self._image = image_tokens
+
+    def message(self, message: Message) -> int:
+        return MESSAGE + self.blocks(message.content)
+
+    def blocks(self, content: Iterable[Block]) -> int:
+        return sum(self.block(block) for block in content)
+
+    def block(self, block: Block) -> int:
+        match block:
+            case Text(text=text) | Refusal(text=text):
+                return self._text(text)
+            case Thinking():
+                return self._text(block.text) if block.text else _hidden(block)
+            case ToolCall():
+                return CALL + self._text(block.name) + self._text(block.arguments)
+            case ToolResult():
+                return RESULT + self.blocks(block.content)
+            case Media():
+                return media_tokens(block, self._image, self._text)
+            case Opaque():
+                return self.json(block.value)
+
+    def tool(self, tool: Tool | Opaque) -> int:
+        if isinstance(tool, Opaque):
+            return TOOL + self.json(tool.value)
+        if tool.deferred:
+            return 0  # the model does not see it before something refers to it
+        total = TOOL + self._text(tool.name) + self._text(tool.description or "")
+        return total + sum(self.json(part) for part in (tool.parameters, tool.format) if part is not None)
+
+    def json(self, value: object) -> int:
+        return self._text(json.encode_text(value))
+
+
+def _hidden(thinking: Thinking) -> int:
+    """Reasoning of which only the owner's encrypted form is there."""
+    states = [value for fields in thinking.native.values() for value in fields.values() if isinstance(value, str)]
+    return round(_HIDDEN * sum(map(len, states)))

@@ -1,0 +1,162 @@
+"""The demo's agent: a request in, its answer out, by rule and always the same. The rules are told in `__init__.py`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from toolglot.ir import Block, Request, Response, Stop, Text, Thinking, Tool, ToolCall, replace
+from toolglot.passes.digest import digest
+from toolglot.upstream.demo.choosing import FEW_TOOLS, SHELLS, Pick, choose, first_harmless
+from toolglot.upstream.demo.counting import usage
+from toolglot.upstream.demo.hints import Hints, shell_command
+from toolglot.upstream.demo.mischief import without_mischief
+from toolglot.upstream.demo.replies import hello, report, thought
+from toolglot.upstream.demo.samples import sample
+from toolglot.upstream.demo.turn import Turn, read
+from toolglot.upstream.demo.wording import clause, clauses, words_of
+from toolglot.wire import json
+
+_SMALL_TALK = re.compile(r"(?:hi|hello|hey|thanks?|thank you|good \w+|bye|ok(?:ay)?|yes|no)\b.{0,20}$", re.IGNORECASE)
+
+
+def answer(request: Request) -> Response:
+    """The answer to the last turn of this conversation."""
+    turn = read(request)
+    turn = replace(turn, wish=without_mischief(turn.wish))
+    tools = _offered(request)
+    calls = _calls(request, turn, tools)
+    content: list[Block] = [Thinking(text=thought(turn, calls))] if _wants_thinking(request) else []
+    stop = Stop("tool_calls" if calls else "end")
+    if calls:
+        content += calls
+    else:
+        text, stop = _limited(_text(request, turn, tools), request)
+        content.append(Text(text=text))
+    identity = digest(request.model, len(request.messages), *map(repr, content))
+    response = Response(id=f"demo_{identity[:24]}", model=request.model, content=tuple(content), stop=stop)
+    return replace(response, usage=usage(request, response))
+
+
+# Which tools
+
+
+def _offered(request: Request) -> list[Tool]:
+    """The tools that may be called."""
+    choice = request.tool_choice
+    if choice and choice.mode == "none":
+        return []
+    tools = [tool for tool in request.tools if isinstance(tool, Tool) and not tool.deferred]
+    return [tool for tool in tools if not choice or not choice.names or tool.name in choice.names]
+
+
+def _calls(request: Request, turn: Turn, tools: list[Tool]) -> list[ToolCall]:
+    choice = request.tool_choice
+    demanded = choice is not None and choice.mode == "required"
+    done = {call.name for call in turn.calls} | {result.name for result in turn.results}
+    if turn.calls or turn.results:
+        tools = [tool for tool in tools if tool.name not in done] if demanded else []
+    if not tools:
+        return []
+    picks = choose(tools, clauses(turn.wish))
+    if not picks and (tool := _otherwise(turn, tools, demanded)):
+        picks = [Pick(tool, clause(turn.wish))]
+    if demanded and choice and len(choice.names) == 1:
+        # One tool is forced to shape the answer: it is called again only for a second thing of the same kind.
+        picks = [pick for at, pick in enumerate(picks) if at == 0 or pick.clause.is_value]
+    calls = _distinct(_made(picks, turn))
+    calls = calls[:1] if request.parallel_tool_calls is False else calls
+    return [replace(call, id=_call_id(request, at, call)) for at, call in enumerate(calls)]
+
+
+def _otherwise(turn: Turn, tools: list[Tool], demanded: bool) -> Tool | None:
+    """The tool to call when none seems to be meant."""
+    if demanded:
+        return first_harmless(tools) or tools[0]
+    if not turn.wish or len(tools) > FEW_TOOLS or _SMALL_TALK.match(turn.wish):
+        return None
+    return first_harmless(tools)
+
+
+def _call_id(request: Request, at: int, call: ToolCall) -> str:
+    return "call_" + digest(len(request.messages), at, call.name, call.arguments)[:24]
+
+
+def _distinct(calls: Sequence[ToolCall]) -> list[ToolCall]:
+    return list({(call.namespace, call.name, call.arguments): call for call in calls}.values())
+
+
+# Which arguments
+
+
+def _made(picks: Sequence[Pick], turn: Turn) -> list[ToolCall]:
+    whole = clause(turn.wish)
+    calls: list[ToolCall] = []
+    for pick in picks:
+        tool = pick.tool
+        if _is_script(tool):
+            alike = [other for other in picks if other.tool is tool]
+            written = _script([shell_command(other.clause, turn.folder) for other in alike])
+            hints = Hints(clause=replace(whole, quoted=(written,)), wish=whole)
+        else:
+            hints = Hints(clause=pick.clause, wish=whole, folder=turn.folder)
+        arguments = _free_text(tool, hints) if tool.kind == "custom" else _arguments(tool, hints)
+        calls.append(
+            ToolCall(id="", name=tool.name, arguments=arguments, kind=tool.kind, namespace=tool.namespace),
+        )
+    return calls
+
+
+def _arguments(tool: Tool, hints: Hints) -> str:
+    schema = tool.parameters
+    if isinstance(schema, dict) and not schema.keys() & {"type", "$ref", "allOf", "anyOf", "oneOf"}:
+        schema = {**schema, "type": "object"}
+    arguments = sample(schema, hints) if isinstance(schema, dict) else {}
+    return json.encode_text(arguments if isinstance(arguments, dict) else {})
+
+
+def _free_text(tool: Tool, hints: Hints) -> str:
+    is_shell = words_of(tool.name) & SHELLS and not _is_script(tool)
+    return shell_command(hints.clause, hints.folder) if is_shell else hints.found("text")[0]
+
+
+def _is_script(tool: Tool) -> bool:
+    """Codex's `exec` takes JavaScript in which its other tools are functions."""
+    return "javascript" in (tool.description or "").lower() and bool(words_of(tool.name) & SHELLS)
+
+
+def _script(commands: Sequence[str]) -> str:
+    lines = (f"text(await tools.exec_command({json.encode_text({'cmd': command})}))" for command in commands)
+    return "\n".join(dict.fromkeys(lines))
+
+
+# Which words
+
+
+def _text(request: Request, turn: Turn, tools: Sequence[Tool]) -> str:
+    said = report(turn) if turn.results else hello(turn, tools)
+    form = request.response_format
+    if form is None or form.kind == "text":
+        return said
+    if form.kind == "json_schema" and form.schema is not None:
+        return json.encode_text(sample(form.schema, Hints.of_text(said if turn.results else turn.wish)))
+    return json.encode_text({"answer": said})
+
+
+def _limited(text: str, request: Request) -> tuple[str, Stop]:
+    """The text up to a stop sequence or the output limit, and why it ends."""
+    stop = Stop("end")
+    for sequence in request.stop:
+        if sequence and (at := text.find(sequence)) >= 0:
+            text, stop = text[:at], Stop("stop_sequence", sequence=sequence)
+    limit = request.max_output_tokens
+    if limit is not None and len(text) > 4 * limit:
+        text, stop = text[: 4 * max(limit, 0)], Stop("length")
+    return text, stop
+
+
+def _wants_thinking(request: Request) -> bool:
+    reasoning = request.reasoning
+    if reasoning is None or reasoning.mode == "off" or reasoning.show is False:
+        return False
+    return bool(reasoning.mode or reasoning.show or (reasoning.effort and reasoning.effort != "none"))

@@ -1,0 +1,168 @@
+"""The way to the demo upstream: it never leaves the process, and it speaks the bytes of any dialect."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import time
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from typing import Any
+from urllib.parse import unquote, urlsplit
+
+from toolglot.dialect import Dialect
+from toolglot.errors import ApiError, DecodeError, HttpError, api_error
+from toolglot.ir import Block, Request, Response, Thinking, replace, with_native
+from toolglot.passes.digest import digest
+from toolglot.receipt import Receipt
+from toolglot.upstream.demo.agent import answer
+from toolglot.upstream.demo.counting import input_tokens
+from toolglot.upstream.demo.mischief import FAULT, NONE, Mischief, error_of, mischief_of
+from toolglot.upstream.demo.stream import HUMAN, Pace, pieces_of
+from toolglot.upstream.demo.turn import read
+from toolglot.upstream.transport import Call, TransportError
+from toolglot.wire import json
+
+COUNTS: dict[str, Callable[[int], dict[str, Any]]] = {
+    "/count_tokens": lambda tokens: {"input_tokens": tokens},
+    "/input_tokens": lambda tokens: {"object": "response.input_tokens", "input_tokens": tokens},
+    ":countTokens": lambda tokens: {"totalTokens": tokens},
+}
+"""How the paths end that only count, and what they answer."""
+
+_MODEL_IN_PATH = re.compile(r"models/([^:]+):(\w+)$")
+_JSON = {"content-type": "application/json"}
+_EVENTS = {"content-type": "text/event-stream; charset=utf-8"}
+
+
+class DemoReply:
+    """An answer that comes at a pace. Closing it ends whatever is still to come."""
+
+    def __init__(
+        self,
+        status: int,
+        headers: Mapping[str, str],
+        pieces: Iterable[bytes],
+        *,
+        pace: Pace,
+        silence: float = 0.0,
+        is_cut: bool = False,
+    ) -> None:
+        self.status = status
+        self.headers = headers
+        self._pieces = pieces
+        self._pace = pace
+        self._silence = silence
+        self._is_cut = is_cut
+        self._closed = asyncio.Event()
+
+    async def read(self, limit: int) -> bytes:
+        body = bytearray()
+        async for piece in self.chunks():
+            body += piece
+            if len(body) > limit:
+                raise TransportError("too_large", f"the demo upstream's answer has more than {limit} bytes")
+        return bytes(body)
+
+    async def chunks(self) -> AsyncIterator[bytes]:
+        await self._pause(self._silence)
+        for number, piece in enumerate(self._pieces):
+            if number:
+                await self._pause(self._pace.piece)
+            yield piece
+        if self._is_cut:
+            raise TransportError("reset", "the demo upstream broke off, as “demo:cut” asks it to")
+
+    def close(self) -> None:
+        self._closed.set()
+
+    async def _pause(self, seconds: float) -> None:
+        if seconds:
+            try:
+                await asyncio.wait_for(self._closed.wait(), seconds)
+            except TimeoutError:
+                return
+        else:
+            await asyncio.sleep(0)  # others have their turn, and a cancellation is noticed
+        if self._closed.is_set():
+            raise TransportError("reset", "the answer of the demo upstream was closed")
+
+
+class DemoTransport:
+    """Answers calls in one dialect. `clock` tells the time that is put on answers (Unix seconds)."""
+
+    def __init__(self, dialect: Dialect, *, pace: Pace = HUMAN, clock: Callable[[], float] = time.time) -> None:
+        self._dialect = dialect
+        self._pace = pace
+        self._clock = clock
+
+    async def send(self, call: Call) -> DemoReply:
+        path = urlsplit(call.url).path
+        if call.method != "POST":
+            return self._refuse(ApiError(kind="not_found", message=f"The demo upstream has no {call.method} {path}"))
+        try:
+            return self._handle(path, call.body)
+        except DecodeError as error:
+            return self._refuse(api_error(error))
+        except RecursionError:
+            return self._refuse(api_error(DecodeError("$", json.TOO_DEEP)))
+
+    async def close(self) -> None:
+        """There is no connection to close."""
+
+    def _handle(self, path: str, body: bytes) -> DemoReply:
+        request = self._read(path, body)
+        if refusal := self._dialect.refuse_elsewhere(request):  # nothing is remembered here
+            return self._refuse(refusal)
+        for end, counted in COUNTS.items():
+            if path.endswith(end):
+                return self._whole(json.encode(counted(input_tokens(request))))
+        return self._answer(request)
+
+    def _read(self, path: str, body: bytes) -> Request:
+        """The request, with what stands in the path of Gemini's."""
+        in_path = _MODEL_IN_PATH.search(path) if self._dialect.model_in_path else None
+        if in_path is None:
+            return self._dialect.decode_request(body)
+        if in_path[2] == "countTokens" and isinstance(document := json.decode(body), dict):
+            # https://ai.google.dev/api/tokens: the contents alone, or a whole request around them.
+            body = json.encode(document.get("generateContentRequest", document))
+        streams = in_path[2] == "streamGenerateContent"
+        return replace(self._dialect.decode_request(body), model=unquote(in_path[1]), stream=streams)
+
+    def _answer(self, request: Request) -> DemoReply:
+        mischief = mischief_of(read(request).wish)
+        if mischief.status:
+            return self._refuse(error_of(mischief.status), mischief)
+        if mischief.is_fault and not request.stream:
+            return self._refuse(FAULT, mischief)
+        response = self._signed(replace(answer(request), created=int(self._clock())))
+        if request.stream:
+            encoder = self._dialect.stream_encoder(request, Receipt())
+            return self._reply(200, _EVENTS, pieces_of(response, encoder, mischief), mischief)
+        body = self._dialect.encode_response(response, request, Receipt())
+        return self._whole(body[: len(body) // 2] if mischief.is_cut else body, mischief)
+
+    def _signed(self, response: Response) -> Response:
+        """With the opaque state that reasoning has in this dialect, so that its way there and back can be seen."""
+        slot = self._dialect.state_slot
+        if slot is None:
+            return response
+
+        def sign(block: Block) -> Block:
+            if not isinstance(block, Thinking):
+                return block
+            return with_native(block, self._dialect.name, **{slot: digest("demo", block.text)[:44]})
+
+        return replace(response, content=tuple(map(sign, response.content)))
+
+    def _whole(self, body: bytes, mischief: Mischief = NONE) -> DemoReply:
+        return self._reply(200, {**_JSON, "content-length": str(len(body))}, [body], mischief)
+
+    def _refuse(self, error: ApiError, mischief: Mischief = NONE) -> DemoReply:
+        written: HttpError = self._dialect.encode_error(error)
+        headers = {**_JSON, **{name.lower(): value for name, value in written.headers.items()}}
+        return self._reply(written.status, headers, [written.body], mischief)
+
+    def _reply(self, status: int, headers: Mapping[str, str], pieces: Iterable[bytes], mischief: Mischief) -> DemoReply:
+        silence = self._pace.silence if mischief.is_slow else 0.0
+        return DemoReply(status, headers, pieces, pace=self._pace, silence=silence, is_cut=mischief.is_cut)

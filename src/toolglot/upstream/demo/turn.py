@@ -1,0 +1,102 @@
+"""What has been said: the user's last wish, and what has come of it so far."""
+
+from __future__ import annotations
+
+import re
+
+from msgspec import Struct
+
+from toolglot.ir import Block, Media, Message, Request, Text, ToolCall, ToolResult
+
+MAX_WISH = 4000
+"""Characters of a wish that are looked at."""
+
+_TAG = re.compile(r"<([A-Za-z]+(?:[-_][A-Za-z]+)+|INSTRUCTIONS)(?:\s[^<>]*)?>")
+"""Agents wrap context in tags of several words: `<system-reminder>`, `<environment_context>`, `<session_context>`."""
+_WRAPPERS = frozenset({"user_query", "user_input", "user_message", "user_prompt", "user_request", "user_task"})
+_WRAPPER_MARK = re.compile(r"</?(?:task|user_[a-z]+)>")
+_INSTRUCTION_FILE = re.compile(r"#+ [\w.-]+\.md\b.*")
+"""Codex introduces the instructions of a project with a line like this, outside of their tag."""
+_FOLDER = re.compile(
+    r"(?:<cwd>|working directory(?: is)?|working in the directory|workspace directories)[\s:*`'\"-]*"
+    r"((?:/|[A-Za-z]:\\)[^\s`'\"<>]*)",
+    re.IGNORECASE,
+)
+
+
+class Turn(Struct, frozen=True, kw_only=True):
+    """One wish, and what has been called and returned since."""
+
+    wish: str = ""
+    calls: tuple[ToolCall, ...] = ()
+    results: tuple[ToolResult, ...] = ()
+    media: tuple[Media, ...] = ()
+    folder: str | None = None
+    """The directory that the user's agent works in, where it says so."""
+
+
+def read(request: Request) -> Turn:
+    """The turn that the conversation is in."""
+    wish = ""
+    calls: list[ToolCall] = []
+    results: list[ToolResult] = []
+    media: list[Media] = []
+    behind_results = False
+    for message in request.messages:
+        if message.role == "assistant":
+            called = [block for block in message.content if isinstance(block, ToolCall)]
+            calls += called
+            behind_results = behind_results and bool(called)
+            continue
+        has_results = any(isinstance(block, ToolResult) for block in message.content)
+        # Text right behind results goes with them: clients put pictures, reminders and "go on" there. Were it a new
+        # wish, a client that always adds some would be kept calling for ever.
+        said = "" if behind_results or has_results else _said(message)
+        if said:
+            wish, calls, results, media = said, [], [], []
+        results += [block for block in message.content if isinstance(block, ToolResult)]
+        media += [block for block in message.content if isinstance(block, Media)]
+        behind_results = behind_results or has_results
+    return Turn(
+        wish=wish[:MAX_WISH], calls=tuple(calls), results=tuple(results), media=tuple(media), folder=_folder(request)
+    )
+
+
+def texts(content: tuple[Block, ...]) -> list[str]:
+    return [block.text for block in content if isinstance(block, Text)]
+
+
+def without_context(text: str) -> str:
+    """What is left of a text without the tagged context that agents put into it."""
+    kept: list[str] = []
+    unclosed: set[str] = set()
+    position = 0
+    for tag in _TAG.finditer(text):
+        name = tag[1]
+        if tag.start() < position or name in unclosed or name in _WRAPPERS:
+            continue
+        end = text.find(f"</{name}>", tag.end())
+        if end < 0:
+            unclosed.add(name)  # it is not looked for again, so that the work stays linear
+            continue
+        kept.append(text[position : tag.start()])
+        position = end + len(name) + 3
+    rest = _WRAPPER_MARK.sub("", "".join((*kept, text[position:]))).strip()
+    return _INSTRUCTION_FILE.sub("", rest, count=1).strip() if position and rest.startswith("#") else rest
+
+
+def _said(message: Message) -> str:
+    """The last thing that a user's message says by itself."""
+    if message.role != "user":
+        return ""
+    return next((said for text in reversed(texts(message.content)) if (said := without_context(text))), "")
+
+
+def _folder(request: Request) -> str | None:
+    for message in request.messages:
+        if message.role == "assistant":
+            continue
+        for text in texts(message.content):
+            if found := _FOLDER.search(text):
+                return found[1].rstrip("./\\,;") or found[1]
+    return None

@@ -1,0 +1,259 @@
+"""Upstreams that nobody had to configure: keys in the environment, and servers on this machine that answer.
+
+`discover` is a function of the environment alone. `probe_local` asks the usual ports of the loopback interface, and
+where `OLLAMA_HOST` says, for the models they serve; it asks nobody else, and never the gateway itself. Both tell what
+they found, and what they did not use and why. No line has a key in it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Collection, Mapping
+from typing import TypeAlias
+from urllib.parse import urlsplit
+
+import msgspec
+from msgspec import Struct
+
+from toolglot.config.addresses import address_problem, leads_to
+from toolglot.config.schema import ModelConfig, UpstreamConfig
+from toolglot.upstream.vendors import LOCAL_SERVERS, UNUSED, VENDORS, KeyVariable, Vendor
+
+PROBE_TIMEOUT = 0.2
+MAX_ANSWER = 1024 * 1024
+MAX_SHOWN = 3
+SHARED_PORTS = frozenset({8000, 8080})
+"""Ports that all kinds of servers use: the port alone does not tell which one answers."""
+
+
+class Discovery(Struct, frozen=True):
+    """What was found, as configuration, and the lines that tell a person about it."""
+
+    upstreams: dict[str, UpstreamConfig] = {}
+    found: tuple[str, ...] = ()
+    models: dict[str, ModelConfig] = {}
+    """What is known of some of the models: their windows."""
+
+
+def discover(environ: Mapping[str, str], *, own_port: int | None = None, configured: Collection[str] = ()) -> Discovery:
+    """The upstreams for which the environment has a key or an address, but those of vendors that are configured."""
+    upstreams: dict[str, UpstreamConfig] = {}
+    found: list[str] = []
+    for vendor in VENDORS.values():
+        if not vendor.is_local and vendor.name not in configured:
+            upstream, lines = _from_environment(vendor, environ, own_port)
+            found += lines
+            if upstream is not None:
+                upstreams[vendor.name] = upstream
+    found += [f"{name}: not used: {why}" for name, why in UNUSED.items() if environ.get(name)]
+    return Discovery(upstreams, tuple(found))
+
+
+def _from_environment(
+    vendor: Vendor, environ: Mapping[str, str], own_port: int | None
+) -> tuple[UpstreamConfig | None, list[str]]:
+    lines = [
+        f"{key.name}: not used: it is empty" for key in vendor.keys if key.name in environ and not environ[key.name]
+    ]
+    keys = [key for key in vendor.keys if environ.get(key.name, "").strip()]
+    variable = next((name for name in vendor.base_url_variables if environ.get(name)), None)
+    base_url = vendor.base_url
+    if variable is not None and leads_here(environ[variable], own_port):
+        lines.append(f"{variable}: not used: it leads to this gateway")
+        lines += [f"{key.name}: not used: it is for this gateway" for key in keys if key.for_gateways]
+        keys = [key for key in keys if not key.for_gateways]
+        variable = None
+    if variable is not None:
+        base_url = _with_path(environ[variable].strip().rstrip("/"), vendor.base_path)
+        if problem := address_problem(base_url):
+            # The key was meant for that address, so it goes nowhere else.
+            return None, [*lines, f"{variable}: {vendor.name} is not used: {problem}"]
+    if not keys and (variable is None or not vendor.keys):
+        return None, lines
+    if base_url is None:
+        needed = " or ".join(vendor.base_url_variables)
+        return None, [*lines, f"{keys[0].name}: not used: {needed} must tell the address"]
+    return _upstream(vendor, environ, keys, base_url, variable, lines)
+
+
+def _upstream(
+    vendor: Vendor,
+    environ: Mapping[str, str],
+    keys: list[KeyVariable],
+    base_url: str,
+    variable: str | None,
+    lines: list[str],
+) -> tuple[UpstreamConfig, list[str]]:
+    at_home = urlsplit(base_url).hostname == urlsplit(vendor.base_url or base_url).hostname
+    dialect = vendor.dialect if at_home else vendor.elsewhere or vendor.dialect
+    named = vendor.header_variables.items() if at_home else ()
+    upstream = UpstreamConfig(
+        vendor=vendor.name,
+        dialect=dialect,
+        base_url=base_url,
+        key=environ[keys[0].name].strip() if keys else None,
+        key_header=keys[0].header if keys else None,
+        headers={header: environ[name] for header, name in named if environ.get(name)},
+    )
+    sources = " and ".join(name for name in (keys[0].name if keys else None, variable) if name)
+    lines.append(f"{sources}: upstream {vendor.name} ({dialect} at {base_url})")
+    lines += [f"{key.name}: not used: {keys[0].name} comes first" for key in keys[1:]]
+    return upstream, lines
+
+
+def leads_here(url: str, own_port: int | None) -> bool:
+    return address_problem(url) is None and leads_to(url, own_port)
+
+
+def _with_path(base_url: str, path: str) -> str:
+    return base_url if base_url.endswith(path) else base_url + path
+
+
+class Answer(Struct, frozen=True):
+    """What a local server said when it was asked for its models."""
+
+    status: int
+    headers: Mapping[str, str]
+    """Names in lower case."""
+    body: bytes
+
+
+Get: TypeAlias = Callable[[str, float], Awaitable[Answer | None]]
+"""Asks a URL within so many seconds; None when nobody answers."""
+
+
+class _Listed(Struct):
+    id: str
+    owned_by: str | None = None
+    max_model_len: int | None = None
+
+
+class _List(Struct):
+    data: list[_Listed]
+
+
+async def probe_local(
+    environ: Mapping[str, str],
+    *,
+    own_port: int | None = None,
+    get: Get | None = None,
+    timeout: float = PROBE_TIMEOUT,
+    servers: tuple[Vendor, ...] = LOCAL_SERVERS,
+) -> Discovery:
+    """The local servers that answer, all asked at once."""
+    asked = {vendor.name: (vendor, local_url(vendor, environ)) for vendor in servers}
+    asked = {name: (vendor, url) for name, (vendor, url) in asked.items() if not leads_here(url, own_port)}
+    answers = await asyncio.gather(*((get or _get)(f"{url}/models", timeout) for _, url in asked.values()))
+    upstreams: dict[str, UpstreamConfig] = {}
+    models: dict[str, ModelConfig] = {}
+    found: list[str] = []
+    for (vendor, url), answer in zip(asked.values(), answers, strict=True):
+        if answer is None:
+            said = next((name for name in vendor.base_url_variables if environ.get(name)), None)
+            found += [f"{said}: not used: nobody answers at {url}"] if said else []
+            continue
+        name, upstream, line = _served(vendor, url, answer, upstreams)
+        found += [line] if line else []
+        if upstream is not None:
+            upstreams[name] = upstream
+            models = {**_windows(name, answer), **models}
+    return Discovery(upstreams, tuple(found), models)
+
+
+def local_url(vendor: Vendor, environ: Mapping[str, str]) -> str:
+    """The server's usual address, or the one its variable tells in one of the many forms that Ollama takes."""
+    said = next((environ[name].strip() for name in vendor.base_url_variables if environ.get(name)), None)
+    if said is None:
+        return vendor.base_url or ""
+    scheme, _, rest = said.rpartition("://")
+    host, colon, port = rest.partition("/")[0].rpartition(":")
+    if not colon or port.endswith("]"):
+        host, port = rest.partition("/")[0], ""
+    # 0.0.0.0 is where a server listens, not where it is found.
+    host = "127.0.0.1" if host in ("", "0.0.0.0", "[::]") else host
+    return f"{scheme or 'http'}://{host}:{port or {'https': 443}.get(scheme, vendor.port)}/v1"
+
+
+def _served(
+    vendor: Vendor, url: str, answer: Answer, taken: Mapping[str, UpstreamConfig]
+) -> tuple[str, UpstreamConfig | None, str | None]:
+    """The name, the upstream and the line for what answered; no line for what is no model server."""
+    if any(name.startswith("x-toolglot") for name in answer.headers):
+        return "", None, f"{url}: not used: another toolglot"
+    if answer.status in (401, 403):
+        return "", None, f"{url}: not used: it wants a key; configure it as an upstream"
+    listed = _listed(answer)
+    if listed is None:
+        return "", None, None
+    kind = _identified(vendor, listed, answer.headers)
+    port = urlsplit(url).port
+    title = kind.title if kind else "a model server"
+    if not listed:
+        return "", None, f"{title} at {url}: not used: it has no models"
+    name = kind.name if kind else f"local-{port}"
+    name = f"{name}-{port}" if name in taken else name
+    models = tuple(dict.fromkeys(model.id for model in listed))
+    upstream = UpstreamConfig(
+        vendor=kind.name if kind else None,
+        dialect=kind.dialect if kind else "openai_chat",
+        base_url=url,
+        models=models,
+        default_model=models[0] if len(models) == 1 else None,
+    )
+    shown = ", ".join(models[:MAX_SHOWN]) + (f" and {len(models) - MAX_SHOWN} more" if len(models) > MAX_SHOWN else "")
+    return name, upstream, f"{title} at {url}: upstream {name} ({shown})"
+
+
+def _listed(answer: Answer) -> list[_Listed] | None:
+    """The models in an answer; None when it is not that kind of answer."""
+    try:
+        return msgspec.json.decode(answer.body, type=_List).data if answer.status == 200 else None
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return None
+
+
+def _identified(vendor: Vendor, listed: list[_Listed], headers: Mapping[str, str]) -> Vendor | None:
+    """Who it is, by its own words; else by its port, unless everybody uses that one."""
+    owners = {row.owned_by: row for row in VENDORS.values() if row.owned_by}
+    owner = next((owners[model.owned_by] for model in listed if model.owned_by in owners), None)
+    if owner is None and "llama.cpp" in headers.get("server", ""):
+        owner = VENDORS["llamacpp"]
+    return owner or (None if vendor.port in SHARED_PORTS else vendor)
+
+
+def _windows(name: str, answer: Answer) -> dict[str, ModelConfig]:
+    """vLLM and SGLang tell how much their models hold."""
+    return {
+        model.id: ModelConfig(upstream=name, context_window=model.max_model_len)
+        for model in _listed(answer) or ()
+        if model.max_model_len and model.max_model_len > 0
+    }
+
+
+async def _get(url: str, timeout: float) -> Answer | None:
+    parts = urlsplit(url)
+    try:
+        async with asyncio.timeout(timeout):
+            reader, writer = await asyncio.open_connection(
+                parts.hostname, parts.port, limit=MAX_ANSWER, ssl=parts.scheme == "https" or None
+            )
+            try:
+                # Version 1.0 has no chunks: the body ends where the connection does, or where its length says.
+                head = f"GET {parts.path} HTTP/1.0\r\nHost: {parts.netloc}\r\nAccept: application/json\r\n\r\n"
+                writer.write(head.encode("ascii"))
+                return await _answer(reader)
+            finally:
+                writer.transport.abort()
+    except (OSError, TimeoutError, ValueError, IndexError, EOFError, asyncio.LimitOverrunError):
+        return None
+
+
+async def _answer(reader: asyncio.StreamReader) -> Answer:
+    head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1").split("\r\n")
+    pairs = (line.partition(":") for line in head[1:] if line)
+    headers = {name.strip().lower(): value.strip() for name, _, value in pairs}
+    body = bytearray()
+    length = min(int(headers.get("content-length", MAX_ANSWER)), MAX_ANSWER)
+    while len(body) < length and (piece := await reader.read(length - len(body))):
+        body += piece
+    return Answer(int(head[0].split()[1]), headers, bytes(body))

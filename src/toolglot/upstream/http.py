@@ -1,0 +1,297 @@
+"""The way to an upstream over the network: HTTP/1.1 on aiohttp.
+
+What it keeps to:
+
+- One `Call` is one request. Nothing is sent twice: a connection that breaks is told to the caller, who knows the retry
+  policy. An idle connection of the pool may have been closed by the upstream while the request was on its way; whether
+  it was read nobody can tell (RFC 9112, 9.3.1), so that is a `reset` like any other.
+- No cookies, no netrc and no redirects: a 3xx is a reply, so that a credential never goes where it was not sent.
+- Nothing is asked for in compressed form. An upstream that compresses all the same is inflated in small pieces
+  (gzip, deflate) or refused (anything else), so that no reply grows in memory.
+- Bytes are handed on as they come. What nobody reads stays with the upstream: the buffer holds 128 KB at most.
+- A reply that is given up, a cancelled `send` and a cancelled iteration cut the socket at once, also when the request
+  is not wholly written yet.
+- Errors name the host, never the rest of the address, and quote nothing that a peer or the configuration said.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import ssl
+from collections.abc import AsyncGenerator, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from io import BytesIO
+from typing import TYPE_CHECKING
+
+import aiohttp
+from aiohttp.http_exceptions import HttpProcessingError, LineTooLong
+from yarl import URL
+
+from toolglot.upstream.inflate import ENCODINGS, Inflater
+from toolglot.upstream.surroundings import Proxies, certificates
+from toolglot.upstream.transport import Call, TransportError, TransportFailure
+
+if TYPE_CHECKING:
+    from aiohttp.connector import Connection
+
+READ_BUFFER = 64 * 1024
+"""aiohttp stops reading from the socket at twice as much."""
+MAX_LINE = 8 * 1024
+MAX_FIELD = 32 * 1024
+"""Vendors' security headers alone can have ten thousand bytes."""
+WHOLE_BODY = 256 * 1024
+"""The largest body that is handed to the socket in one piece."""
+KEEP_ALIVE = 15.0
+USER_AGENT = "toolglot"
+
+_patience: ContextVar[float] = ContextVar("patience")
+"""Seconds that the call of this task waits for the head of its answer."""
+
+
+class HttpTransport:
+    """Calls over one pool of connections, which is opened with the first call and belongs to that call's event loop.
+
+    Args:
+        max_connections: how many may be open at once; a call over that waits, as long as it may for a connection.
+        environment: where `HTTPS_PROXY`, `NO_PROXY`, `SSL_CERT_FILE` and the like are looked up.
+    """
+
+    def __init__(self, max_connections: int = 1000, environment: Mapping[str, str] | None = None) -> None:
+        environment = os.environ if environment is None else environment
+        self._max_connections = max_connections
+        self._environment = environment
+        self._proxies = Proxies(environment)
+        self._session: aiohttp.ClientSession | None = None
+        self._tls: ssl.SSLContext | None = None
+        self._closed = False
+
+    async def send(self, call: Call) -> HttpReply:
+        url = _url(call)
+        secure = url.scheme == "https"
+        headers = {"user-agent": USER_AGENT, **call.headers, "accept-encoding": "identity"}
+        proxy = self._proxies.find(url)
+        proxy_headers = proxy.headers if proxy is not None else None
+        if proxy_headers and not secure:  # without a tunnel the proxy reads the request's own headers
+            headers.update(proxy_headers)
+            proxy_headers = None
+        token = _patience.set(call.timeouts.first_byte)
+        try:
+            with _told(url, call):
+                response = await self._open().request(
+                    call.method,
+                    url,
+                    headers=headers,
+                    # Large bodies are written piece by piece, as fast as the upstream reads.
+                    data=BytesIO(call.body) if len(call.body) > WHOLE_BODY else call.body or None,
+                    allow_redirects=False,
+                    proxy=proxy.url if proxy is not None else None,
+                    proxy_headers=dict(proxy_headers) if proxy_headers else None,
+                    ssl=self._context() if secure else True,
+                    timeout=aiohttp.ClientTimeout(connect=call.timeouts.connect, sock_connect=call.timeouts.connect),
+                )
+        finally:
+            _patience.reset(token)
+        return HttpReply(response, url, call)
+
+    async def close(self) -> None:
+        self._closed = True
+        session, self._session = self._session, None
+        if session is not None:
+            await session.close()
+
+    def _open(self) -> aiohttp.ClientSession:
+        if self._closed:
+            raise TransportError("connect", "the gateway is shutting down")
+        if self._session is None:
+            self._session = aiohttp.ClientSession(
+                connector=aiohttp.TCPConnector(limit=self._max_connections, keepalive_timeout=KEEP_ALIVE),
+                cookie_jar=aiohttp.DummyCookieJar(),
+                response_class=_Response,
+                auto_decompress=False,
+                read_bufsize=READ_BUFFER,
+                max_line_size=MAX_LINE,
+                max_field_size=MAX_FIELD,
+            )
+        return self._session
+
+    def _context(self) -> ssl.SSLContext:
+        """Made with the first call that needs one: reading the certificates takes longer than all the rest."""
+        if self._tls is None:
+            self._tls = certificates(self._environment)
+        return self._tls
+
+
+class HttpReply:
+    """The head of an answer, and the way to its body."""
+
+    def __init__(self, response: aiohttp.ClientResponse, url: URL, call: Call) -> None:
+        self._response = response
+        self._url = url
+        self._call = call
+        self._ended = False
+        self.status = response.status
+        self.headers: Mapping[str, str] = _headers(response)
+
+    async def read(self, limit: int) -> bytes:
+        pieces: list[bytes] = []
+        size = 0
+        async for piece in self.chunks():
+            size += len(piece)
+            if size > limit:
+                self.close()
+                raise TransportError("too_large", f"{_host(self._url)} answered with more than {limit} bytes")
+            pieces.append(piece)
+        return b"".join(pieces)
+
+    async def chunks(self) -> AsyncGenerator[bytes, None]:
+        try:
+            inflater = self._inflater()
+            while piece := await self._next():
+                for part in (piece,) if inflater is None else self._inflated(inflater, piece):
+                    yield part
+            if inflater is not None and not inflater.ended:
+                raise TransportError("reset", f"{_host(self._url)} broke off its compressed answer")
+            self._ended = True
+        finally:
+            if not self._ended:
+                self.close()
+
+    def close(self) -> None:
+        if self._ended:
+            self._response.release()
+        else:
+            self._response.close()
+
+    async def _next(self) -> bytes:
+        """The next bytes as they came; none at the end."""
+        idle = self._call.timeouts.idle
+        try:
+            async with asyncio.timeout(idle):
+                with _told(self._url, self._call):
+                    return await self._response.content.readany()
+        except TimeoutError:
+            raise TransportError("timeout", f"{_host(self._url)} has been silent for {idle:g} seconds") from None
+
+    def _inflated(self, inflater: Inflater, piece: bytes) -> Iterator[bytes]:
+        try:
+            yield from inflater.feed(piece)
+        except ValueError:
+            raise TransportError("reset", f"{_host(self._url)} broke its compressed answer") from None
+
+    def _inflater(self) -> Inflater | None:
+        encoding = self.headers.get("content-encoding", "identity").strip().lower()
+        if encoding in ("", "identity"):
+            return None
+        if encoding not in ENCODINGS:
+            raise TransportError("reset", f"{_host(self._url)} answered in a compressed form that was not asked for")
+        return Inflater()
+
+
+class _Response(aiohttp.ClientResponse):
+    """A response that is waited for only so long, and whose connection does not linger when it is given up."""
+
+    async def start(self, connection: Connection) -> aiohttp.ClientResponse:
+        host, patience = _host(self.url), _patience.get()
+        try:
+            if connection.protocol is not None and connection.protocol.should_close:
+                # Something came before the request could be read: the answer to nothing, such as a 408 on an idle
+                # connection. Taken for the answer to this request it would put all later ones out of step.
+                raise TransportError("reset", f"{host} spoke before it was asked")
+            async with asyncio.timeout(patience):
+                return await super().start(connection)
+        except BaseException as error:
+            _abort(connection)
+            if isinstance(error, TimeoutError):
+                raise TransportError("timeout", f"{host} did not answer within {patience:g} seconds") from None
+            raise
+
+    def close(self) -> None:
+        if self.connection is not None:
+            _abort(self.connection)
+        super().close()
+
+
+def _abort(connection: Connection) -> None:
+    """Without this a socket stays open until all that is written has been read, which may be never."""
+    if connection.transport is not None:
+        connection.transport.abort()
+
+
+def _url(call: Call) -> URL:
+    """The address. The path was written by its dialect and goes out as it is, escapes and all."""
+    try:
+        url = URL(call.url, encoded=True)
+        known = url.scheme in ("http", "https") and bool(url.host) and url.port is not None
+    except ValueError:
+        known = False
+    if not known or " " in call.url or not call.url.isascii() or not call.url.isprintable():
+        raise TransportError("connect", "the upstream's address is no http or https URL")
+    return url
+
+
+def _host(url: URL) -> str:
+    return url.host_port_subcomponent or ""
+
+
+def _headers(response: aiohttp.ClientResponse) -> dict[str, str]:
+    headers: dict[str, str] = {}
+    for name, value in response.headers.items():
+        lower = name.lower()
+        headers[lower] = f"{headers[lower]}, {value}" if lower in headers else value
+    return headers
+
+
+_TLS = (aiohttp.ClientSSLError, aiohttp.ClientConnectorCertificateError, ssl.SSLError, ssl.CertificateError)
+
+_FAILURES: tuple[tuple[type[BaseException] | tuple[type[BaseException], ...], TransportFailure, str], ...] = (
+    (_TLS, "tls", "no secure connection to {host}: {reason}"),
+    (aiohttp.ClientHttpProxyError, "connect", "the proxy did not let through to {host}: status {status}"),
+    (aiohttp.ClientProxyConnectionError, "connect", "the proxy on the way to {host} cannot be reached: {reason}"),
+    (aiohttp.ClientConnectorDNSError, "connect", "the name {host} cannot be found"),
+    (aiohttp.ClientConnectorError, "connect", "{host} cannot be reached: {reason}"),
+    (aiohttp.ConnectionTimeoutError, "connect", "{host} did not take a connection within {connect:g} seconds"),
+    (aiohttp.InvalidURL, "connect", "the upstream's address is no http or https URL"),
+    (LineTooLong, "too_large", "{host} answered with a header over the limit"),
+    ((aiohttp.ClientResponseError, HttpProcessingError), "reset", "{host} answered with what is not HTTP"),
+    (aiohttp.ClientPayloadError, "reset", "{host} broke off its answer"),
+    (aiohttp.ServerDisconnectedError, "reset", "{host} closed the connection without an answer"),
+    ((aiohttp.ClientError, OSError), "reset", "the connection to {host} broke: {reason}"),
+    (ValueError, "connect", "the request to {host} cannot be written: a header has characters that none may have"),
+)
+"""What an exception stands for; the first row that fits."""
+
+
+@contextmanager
+def _told(url: URL, call: Call) -> Iterator[None]:
+    """Whatever goes wrong on the wire, as a `TransportError`."""
+    try:
+        yield
+    except (aiohttp.ClientError, HttpProcessingError, OSError, ValueError) as error:
+        if isinstance(error, TimeoutError) and not isinstance(error, aiohttp.ClientError):
+            raise  # the patience of whoever is reading
+        cause = error.__cause__
+        kind = cause.__cause__ if cause is not None and isinstance(cause.__cause__, LineTooLong) else error
+        for exceptions, failure, text in _FAILURES:
+            if isinstance(kind, exceptions):
+                told = {
+                    "host": _host(url),
+                    "reason": _reason(error),
+                    "status": getattr(error, "status", 0),
+                    "connect": call.timeouts.connect,
+                }
+                raise TransportError(failure, text.format(**told)) from None
+        raise
+
+
+def _reason(error: BaseException) -> str:
+    """Why, in the words of the system alone: other texts may repeat what they were given."""
+    inner = getattr(error, "os_error", None) or getattr(error, "certificate_error", None) or error
+    if isinstance(inner, ssl.SSLCertVerificationError):
+        return inner.verify_message or "the certificate is not valid"
+    if isinstance(inner, ssl.SSLError):
+        return (inner.reason or "the handshake failed").replace("_", " ").lower()
+    if isinstance(inner, OSError) and inner.errno is not None and inner.errno > 0:
+        return os.strerror(inner.errno)
+    return "it was closed"

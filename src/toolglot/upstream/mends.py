@@ -1,0 +1,389 @@
+"""The remedies for refused requests: one function each, from what was refused to the request to send instead.
+
+A remedy that has nothing to do returns the request as it is. Most narrow what the target is thought to be able to and
+leave the rest to the pass that knows how to live with that.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+from typing import Any, NamedTuple
+
+from toolglot.errors import ApiError
+from toolglot.ir import Message, Request, Text, Thinking, Tool, ToolCall, ToolChoice, native_of, replace, with_native
+from toolglot.passes import Context, RequestPass, choice, effort, formats, parameters, refused, system, turns
+from toolglot.passes.blocks import INSTRUCTION_ROLES, Place, has_results, leading, rewrite_messages
+from toolglot.passes.reasoning import UNSIGNED
+from toolglot.upstream.native_fields import without_native, without_native_anywhere
+
+CHAT = "openai_chat"
+BUDGET = effort.BUDGETS["medium"]
+LEAST_LIMIT = 16
+
+
+class Refusal(NamedTuple):
+    request: Request
+    dialect: str
+    error: ApiError
+    match: re.Match[str]
+    context: Context
+
+    def narrowed(self, **changes: Any) -> Context:
+        """The context with what the target turned out to be able to."""
+        return _with(self.context, **changes)
+
+
+def _with(context: Context, **changes: Any) -> Context:
+    return replace(context, can=replace(context.can, **changes))
+
+
+# Reasoning in the history
+
+
+def think_no_more(refusal: Refusal) -> Request:
+    """The turn went on with a call before which the model did not think: it may not think until the turn ends."""
+    request, wanted = refusal.request, refusal.request.reasoning
+    if wanted is None or wanted.mode == "off":
+        return request
+    refusal.context.receipt.loss("reasoning", "thinking", "this turn has tool calls without it; it is off this once")
+    return replace(request, reasoning=replace(wanted, mode="off", effort=None, budget_tokens=None))
+
+
+def forget_reasoning(refusal: Refusal) -> Request:
+    """The history without reasoning, and without the ids that tie other items to it."""
+    messages: list[Message] = []
+    for number, message in enumerate(refusal.request.messages):
+        content = tuple(block for block in message.content if not isinstance(block, Thinking))
+        if len(content) < len(message.content):
+            refusal.context.receipt.loss(str(Place(number)), "reasoning", "the upstream does not take it back")
+        if content or not message.content:
+            messages.append(replace(message, content=content))
+    if not refusal.context.receipt:
+        return refusal.request
+    request = replace(refusal.request, messages=tuple(messages))
+    if refusal.dialect == "openai_responses":
+        request = _without_item_ids(request)
+    budgeted = refusal.dialect == "anthropic" and refusal.context.can.reasoning_budget
+    return think_no_more(refusal._replace(request=request)) if budgeted and _amid_calls(request) else request
+
+
+def _without_item_ids(request: Request) -> Request:
+    """An item with an id is taken for the stored one, which wants its reasoning before it."""
+    owner = "openai_responses"
+
+    def rewrite(message: Message, number: int) -> Message:
+        if message.role != "assistant":
+            return message
+        content = tuple(
+            without_native(block, owner, "id") if isinstance(block, ToolCall | Text) else block
+            for block in message.content
+        )
+        return replace(without_native(message, owner, "id"), content=content)
+
+    return rewrite_messages(request, rewrite)
+
+
+def _amid_calls(request: Request) -> bool:
+    """Does the conversation end with results, so that the turn in which they were asked for goes on?"""
+    return bool(request.messages) and has_results(request.messages[-1])
+
+
+def add_empty_reasoning(refusal: Refusal) -> Request:
+    """DeepSeek demands the field on every message with calls, and takes an empty one for reasoning that is lost."""
+
+    def rewrite(message: Message, number: int) -> Message:
+        calls = any(isinstance(block, ToolCall) for block in message.content)
+        if not calls or any(isinstance(block, Thinking) for block in message.content):
+            return message
+        refusal.context.receipt.note(str(Place(number)), "no reasoning", "the upstream wants the field, if only empty")
+        return with_native(message, CHAT, reasoning_content="")
+
+    return rewrite_messages(refusal.request, rewrite)
+
+
+def mark_calls(refusal: Refusal) -> Request:
+    """Gemini: every step's first call marked as another model's; a signature that is not valid goes with it."""
+    invalid = "missing" not in refusal.match[0].lower()
+
+    def rewrite(message: Message, number: int) -> Message:
+        first = next((index for index, block in enumerate(message.content) if isinstance(block, ToolCall)), None)
+        if message.role != "assistant" or first is None:
+            return message
+        call = message.content[first]
+        assert isinstance(call, ToolCall)
+        if native_of(call, "gemini").get("thoughtSignature") and not invalid:
+            return message
+        marked = with_native(call, "gemini", thoughtSignature=UNSIGNED)
+        if marked == call:
+            return message
+        tell = refusal.context.receipt.loss if invalid else refusal.context.receipt.note
+        tell(str(Place(number, first)), "thought signature", "marked as another model's call")
+        return replace(message, content=(*message.content[:first], marked, *message.content[first + 1 :]))
+
+    return rewrite_messages(refusal.request, rewrite)
+
+
+# How much to think
+
+
+def nearest_effort(refusal: Refusal) -> Request:
+    wanted = refusal.request.reasoning
+    efforts = tuple(word for word in effort.SCALE if re.search(rf"\b{word}\b", refusal.match["values"]))
+    if wanted is None or (wanted.effort in efforts and wanted.mode != "off"):
+        return refusal.request
+    if not efforts or efforts == ("none",):
+        return without("effort")(refusal)
+    return effort.fit(refusal.request, refusal.narrowed(efforts=efforts, reasoning_off="none" in efforts))
+
+
+def think_by_budget(refusal: Refusal) -> Request:
+    """No efforts, and no thinking as the model likes: a number of tokens."""
+    request = effort.fit(refusal.request, refusal.narrowed(efforts=(), reasoning_budget=True))
+    wanted = request.reasoning
+    if wanted is None or wanted.mode == "off" or wanted.budget_tokens is not None:
+        return request
+    refusal.context.receipt.note("reasoning", "thinking", f"the upstream wants a budget: {BUDGET} tokens")
+    return replace(request, reasoning=replace(wanted, mode="on", budget_tokens=BUDGET))
+
+
+def think_by_effort(refusal: Refusal) -> Request:
+    """No budget: the nearest effort, and thinking as the model likes."""
+    wanted = refusal.request.reasoning
+    if wanted is None or wanted.mode == "off":
+        return refusal.request
+    efforts = refusal.context.can.efforts or ("low", "medium", "high")
+    request = effort.fit(refusal.request, refusal.narrowed(efforts=efforts, reasoning_budget=False))
+    return replace(request, reasoning=replace(request.reasoning or wanted, mode="auto", native={}))
+
+
+def think_anyway(refusal: Refusal) -> Request:
+    return effort.fit(refusal.request, refusal.narrowed(reasoning_off=False))
+
+
+# Which tools to call
+
+
+def choose_freely(refusal: Refusal) -> Request:
+    """No forced call: it is asked for in words. Where even a free choice is refused, nothing is said about it."""
+    wanted = refusal.request.tool_choice
+    if wanted is not None and wanted.mode == "required":
+        return choice.fit(refusal.request, refusal.narrowed(tool_choices=frozenset({"auto", "none"})))
+    return without("tool_choice")(refusal)
+
+
+# How much to write
+
+
+def limit_as(name: str) -> Callable[[Refusal], Request]:
+    """The output limit under the other of its two names in Chat Completions."""
+
+    def change(refusal: Refusal) -> Request:
+        request = refusal.request
+        if request.max_output_tokens is None:
+            return request
+        refusal.context.receipt.note("max_output_tokens", "the output limit", f"the upstream wants it as {name}")
+        return _noted(request, **{"$max": name})
+
+    return change
+
+
+def _noted(request: Request, **notes: Any) -> Request:
+    """A note of this dialect, without turning off what is written for requests that came from another one."""
+    if request.stream and CHAT not in request.native:
+        notes["stream_options"] = {"include_usage": True}
+    return with_native(request, CHAT, **notes)
+
+
+def write_less(refusal: Refusal) -> Request:
+    """The highest limit that the error names, or what is left of the window that it names."""
+    told = {name: int(value) for name, value in refusal.match.groupdict().items() if value}
+    most = told.get("most", told.get("limit", 0) - 1)
+    if "window" in told:
+        most = told["window"] - told["used"]
+    limit = refusal.request.max_output_tokens
+    if most < LEAST_LIMIT or (limit is not None and limit <= most):
+        return refusal.request
+    refusal.context.receipt.loss("max_output_tokens", f"limit of {limit}", f"the upstream's highest is {most}")
+    return replace(refusal.request, max_output_tokens=most)
+
+
+# Sampling
+
+
+def one_of_temperature_and_top_p(refusal: Refusal) -> Request:
+    return refused.fit(refusal.request, refusal.narrowed(refuses=frozenset({"temperature_with_top_p"})))
+
+
+def cool(refusal: Refusal) -> Request:
+    return parameters.fit(refusal.request, refusal.narrowed(max_temperature=float(refusal.match["most"])))
+
+
+# Roles
+
+
+def other_roles(refusal: Refusal) -> Request:
+    """Developer messages as system messages; else later ones as tagged user text; else the leading ones, too."""
+    request, context = refusal.request, refusal.narrowed(developer_role=False)
+    if any(message.role == "developer" for message in request.messages):
+        refusal.context.receipt.note("messages", "developer messages", "the upstream wants them as system messages")
+        return system.fit(request, context)
+    first = leading(request)
+    if any(message.role in INSTRUCTION_ROLES for message in request.messages[first:]):
+        return system.fit(request, _with(context, system="leading"))
+    if not first or first == len(request.messages) or request.messages[first].role != "user":
+        return request
+    told = tuple(block for message in request.messages[:first] for block in message.content)
+    user = request.messages[first]
+    refusal.context.receipt.loss("messages[0]", "the system prompt", "the upstream has none; the user says it")
+    return replace(request, messages=(replace(user, content=(*told, *user.content)), *request.messages[first + 1 :]))
+
+
+def end_with_user(refusal: Refusal) -> Request:
+    return turns.group(refusal.request, refusal.narrowed(prefill=False))
+
+
+# A field by its name
+
+
+FIELDS: dict[str, str] = {
+    **{name: name for name in parameters.PLAIN if name != "max_output_tokens"},
+    **{name: name for name in ("tool_choice", "parallel_tool_calls", "response_format", "reasoning", "effort")},
+    **{name: name for name in ("strict", "summary", "cache_control", "stream_options")},
+    "stop_sequences": "stop",
+    "n": "candidates",
+    "candidate_count": "candidates",
+    "safety_identifier": "user",
+    "user_id": "user",
+    "labels": "metadata",
+    "disable_parallel_tool_use": "parallel_tool_calls",
+    "tool_config": "tool_choice",
+    "function_calling_config": "tool_choice",
+    "output_format": "response_format",
+    "response_schema": "response_format",
+    "response_json_schema": "response_format",
+    "response_mime_type": "response_format",
+    "reasoning_effort": "effort",
+    "thinking": "reasoning",
+    "thinking_config": "reasoning",
+    "thinking_level": "effort",
+}
+"""Names on the wires, in snake case, and what they are here. All others are looked for in what rides along."""
+
+NEVER = frozenset({"model", "messages", "input", "contents", "content", "parts", "role", "tools", "stream", "body"})
+"""What no request can do without."""
+
+
+def named(refusal: Refusal) -> Request:
+    """Without the field that the error names; of a path the last part that there is something to leave out for."""
+    for name in _names(refusal):
+        if name in NEVER:
+            continue
+        request = without(name)(refusal)
+        if request != refusal.request:
+            return request
+    return refusal.request
+
+
+def _names(refusal: Refusal) -> Iterable[str]:
+    """The parts of the path that the error names, the last first, the whole of what it says before `param`."""
+    found = [value for value in (refusal.match.groupdict().get("loc"), *refusal.match.groups()) if value]
+    paths = [*found, refusal.error.param or ""]
+    for path in paths:
+        yield from reversed([part for part in re.split(r"[^A-Za-z0-9_$-]+", path) if part and not part.isdigit()])
+
+
+def without(*names: str) -> Callable[[Refusal], Request]:
+    """A remedy: the request without these fields, whatever dialect spells them so."""
+
+    def change(refusal: Refusal) -> Request:
+        request = refusal.request
+        for name in names:
+            request = _without(refusal._replace(request=request), name)
+        return request
+
+    return change
+
+
+def _without(refusal: Refusal, name: str) -> Request:
+    request, context = refusal.request, refusal.context
+    field = FIELDS.get(re.sub(r"(?<=[a-z])([A-Z])", r"_\1", name).lower())
+    if field is not None:
+        changed = _REMOVERS.get(field, _by_passes)(refusal, field)
+        if changed != request:
+            return changed
+    changed = without_native_anywhere(request, refusal.dialect, name)
+    if changed != request:
+        context.receipt.loss(name, name, "the upstream does not know this field")
+    return changed
+
+
+def _by_passes(refusal: Refusal, field: str) -> Request:
+    """Fields that the passes know how to do without."""
+    fit = _PASSES.get(field)
+    if fit is None:
+        return refusal.request
+    return fit(refusal.request, refusal.narrowed(fields=refusal.context.can.fields - {field}))
+
+
+_PASSES: dict[str, RequestPass] = {
+    **{name: parameters.fit for name in parameters.PLAIN},
+    "reasoning": effort.fit,
+    "parallel_tool_calls": choice.fit,
+    "response_format": formats.fit,
+}
+
+
+def _without_effort(refusal: Refusal, field: str) -> Request:
+    wanted = refusal.request.reasoning
+    if wanted is None or (wanted.effort is None and wanted.mode != "off"):
+        return refusal.request
+    refusal.context.receipt.loss("reasoning.effort", f"effort {wanted.effort or 'none'}", "the upstream takes none")
+    rest = replace(wanted, effort=None, mode=None if wanted.effort is None else wanted.mode)
+    said = rest.mode in ("on", "auto") or rest.budget_tokens is not None or rest.show is not None
+    return replace(refusal.request, reasoning=rest if said else None)
+
+
+def _without_summary(refusal: Refusal, field: str) -> Request:
+    wanted = refusal.request.reasoning
+    if wanted is None or wanted.show is None:
+        return refusal.request
+    refusal.context.receipt.loss("reasoning.show", "visible reasoning", "the upstream does not show it")
+    return replace(refusal.request, reasoning=replace(wanted, show=None))
+
+
+def _without_choice(refusal: Refusal, field: str) -> Request:
+    wanted: ToolChoice | None = refusal.request.tool_choice
+    if wanted is None:
+        return refusal.request
+    tell = refusal.context.receipt.note if wanted.mode == "auto" else refusal.context.receipt.loss
+    tell("tool_choice", f"choice {wanted.mode}", "the upstream has no such parameter")
+    return replace(refusal.request, tool_choice=None)
+
+
+def _without_strict(refusal: Refusal, field: str) -> Request:
+    tools = tuple(
+        replace(tool, strict=None) if isinstance(tool, Tool) and tool.strict is not None else tool
+        for tool in refusal.request.tools
+    )
+    if tools == refusal.request.tools:
+        return refusal.request
+    refusal.context.receipt.loss("tools", "strict tools", "the upstream does not enforce a tool's schema")
+    return replace(refusal.request, tools=tools)
+
+
+def _without_stream_options(refusal: Refusal, field: str) -> Request:
+    request = refusal.request
+    if refusal.dialect != CHAT or not request.stream or native_of(request, CHAT).get("stream_options"):
+        return request
+    refusal.context.receipt.loss("stream_options", "usage at the end of the stream", "the upstream cannot be asked")
+    return with_native(request, CHAT, **{"$stream": True})
+
+
+_REMOVERS: dict[str, Callable[[Refusal, str], Request]] = {
+    "effort": _without_effort,
+    "summary": _without_summary,
+    "tool_choice": _without_choice,
+    "strict": _without_strict,
+    "stream_options": _without_stream_options,
+}

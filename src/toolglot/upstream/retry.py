@@ -1,0 +1,99 @@
+"""When a call that failed is made again, and when the next upstream is asked instead. Pure: the caller has the clock.
+
+Both are for calls of which no byte has reached the client yet; once one has, nothing is repeated.
+
+- `again`: the same upstream. Asking a model twice changes nothing anywhere, so a `reset` is repeated even though the
+  upstream may have seen the request (an idle connection that it had just closed looks the same). A `timeout` is not:
+  the upstream had its time, may still be at work, and a second try would double the wait and the work.
+- `elsewhere`: the next fallback. Also for what this upstream will never do (its credential, its bill, a model that it
+  has not), but not for a request that is wrong everywhere.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC
+from email.utils import parsedate_to_datetime
+
+from msgspec import Struct
+
+from toolglot.config.schema import Retries
+from toolglot.errors import ApiError, ErrorKind
+from toolglot.upstream.transport import TransportError, TransportFailure
+
+
+class Policy(Struct, frozen=True):
+    again: bool
+    elsewhere: bool
+
+
+TRANSPORT: dict[TransportFailure, Policy] = {
+    "connect": Policy(again=True, elsewhere=True),
+    "reset": Policy(again=True, elsewhere=True),
+    "tls": Policy(again=False, elsewhere=True),
+    "timeout": Policy(again=False, elsewhere=True),
+    "too_large": Policy(again=False, elsewhere=False),
+}
+
+API: dict[ErrorKind, Policy] = {
+    "rate_limit": Policy(again=True, elsewhere=True),
+    "overloaded": Policy(again=True, elsewhere=True),
+    "server": Policy(again=True, elsewhere=True),
+    "timeout": Policy(again=True, elsewhere=True),
+    "conflict": Policy(again=True, elsewhere=True),
+    "authentication": Policy(again=False, elsewhere=True),
+    "permission": Policy(again=False, elsewhere=True),
+    "billing": Policy(again=False, elsewhere=True),
+    "not_found": Policy(again=False, elsewhere=True),
+    "bad_request": Policy(again=False, elsewhere=False),
+    "too_large": Policy(again=False, elsewhere=False),
+}
+
+LASTING = frozenset({*range(300, 400), 501, 505})
+"""Statuses that say the same next time, whatever kind of error they count as: redirects, what is not implemented."""
+
+
+def next_wait(
+    retries: Retries, attempt: int, error: ApiError | TransportError, random: float, now: float
+) -> float | None:
+    """Seconds until the same upstream is asked again; None when it is not.
+
+    Args:
+        attempt: how many calls have been made, this one included.
+        random: a number from 0 to 1, a new one each time.
+        now: the time, in Unix seconds, for an upstream that says until when to wait.
+    """
+    if attempt >= retries.attempts or not _policy(error).again:
+        return None
+    if isinstance(error, ApiError) and error.status in LASTING:
+        return None
+    asked = _asked_for(error, now)
+    if asked is None:
+        # Full jitter: callers that failed together do not come back together.
+        return random * min(retries.longest_wait, retries.first_wait * 2.0 ** min(attempt - 1, 30))
+    if asked > retries.longest_wait:
+        return None
+    return min(asked + random * retries.first_wait, retries.longest_wait)
+
+
+def falls_back(error: ApiError | TransportError) -> bool:
+    """Is another upstream worth asking, once this one is not asked again?"""
+    return _policy(error).elsewhere
+
+
+def _policy(error: ApiError | TransportError) -> Policy:
+    return API[error.kind] if isinstance(error, ApiError) else TRANSPORT[error.failure]
+
+
+def _asked_for(error: ApiError | TransportError, now: float) -> float | None:
+    """Seconds that the upstream asked to wait; None when it did not say."""
+    if isinstance(error, TransportError):
+        return None
+    if error.retry_after is not None:
+        return max(error.retry_after, 0.0)
+    if error.retry_after_date is None:
+        return None
+    try:
+        until = parsedate_to_datetime(error.retry_after_date)
+    except ValueError:
+        return None
+    return max(until.replace(tzinfo=until.tzinfo or UTC).timestamp() - now, 0.0)

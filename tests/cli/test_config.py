@@ -1,0 +1,121 @@
+"""`toolglot config`: check, schema, explain, init."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.cli.run import run
+from toolglot.config.json_schema import text
+from toolglot.upstream.vendors import UNUSED, VENDORS
+
+RIGHT = """
+default_upstream = "local"
+discover = false
+[upstreams.local]
+dialect = "openai_chat"
+base_url = "http://127.0.0.1:8000/v1"
+key = "sk-secret"
+[models."claude-*"]
+upstream = "local"
+model = "qwen3"
+fallbacks = ["demo"]
+context_window = 1000
+quirks = { max_tools = 3 }
+"""
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder of one's own, and an environment without keys."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "none"))
+    for vendor in VENDORS.values():
+        for name in (*(key.name for key in vendor.keys), *vendor.base_url_variables):
+            monkeypatch.delenv(name, raising=False)
+    for name in UNUSED:
+        monkeypatch.delenv(name, raising=False)
+    return tmp_path
+
+
+def test_a_right_file_is_fine(folder: Path) -> None:
+    (folder / "toolglot.toml").write_text(RIGHT)
+    result = run("config", "check")
+    assert (result.exit_code, result.stdout) == (0, "toolglot.toml: 1 upstream, 1 model name: fine\n")
+
+
+def test_a_wrong_file_is_refused_with_every_problem(folder: Path) -> None:
+    (folder / "x.yaml").write_text("strikt: true\nserver: {port: 0}\n")
+    result = run("config", "check", "x.yaml")
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert result.stderr.splitlines() == [
+        "toolglot: x.yaml:1:1: strikt: there is no such field; did you mean `strict`?",
+        "toolglot: x.yaml:2:10: server.port: expected a whole number >= 1",
+    ]
+
+
+def test_without_a_file_what_was_found_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-secret")
+    monkeypatch.setenv("WARP_API_KEY", "wk-secret")
+    assert run("config", "check").stdout.splitlines() == [
+        "no configuration file: everything has a default: 1 upstream, 0 model names: fine",
+        "  OPENAI_API_KEY: upstream openai (openai_responses at https://api.openai.com/v1)",
+        "  WARP_API_KEY: not used: the Warp dialect is not there yet",
+    ]
+
+
+def test_the_schema_is_printed() -> None:
+    assert run("config", "schema").stdout == text()
+
+
+def test_a_model_is_explained_step_by_step(folder: Path) -> None:
+    (folder / "x.toml").write_text(RIGHT)
+    result = run("config", "explain", "claude-opus[1m]", "--config", "x.toml")
+    assert result.stdout.splitlines() == [
+        "x.toml",
+        "  aliases: claude-opus[1m]: no",
+        "  aliases: claude-opus: no",
+        "  patterns of aliases: claude-opus: the alias claude-*",
+        "goes to qwen3 of local (openai_chat at http://127.0.0.1:8000/v1); window 1000; quirks max_tools",
+        "then to demo of demo (openai_chat at demo:)",
+    ]
+
+
+def test_a_model_that_nothing_serves_is_explained_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "k")
+    monkeypatch.setenv("ANTHROPIC_API_KEY", "k")
+    result = run("config", "explain", "cloude-x")
+    assert result.exit_code == 2
+    assert result.stdout.splitlines()[-1] == "  the only upstream: cloude-x: no"
+    assert result.stderr == "toolglot: no upstream serves the model 'cloude-x'; the nearest: claude-*, codex-*\n"
+
+
+def test_a_file_is_begun_and_never_overwritten(folder: Path) -> None:
+    assert run("config", "init").stdout == "toolglot.toml: written; `toolglot config check` reads it\n"
+    assert run("config", "check").exit_code == 0
+    (folder / "toolglot.toml").write_text("strict = true\n")
+    result = run("config", "init")
+    assert (result.exit_code, result.stderr) == (
+        2,
+        "toolglot: toolglot.toml: there is such a file already; it is left as it is\n",
+    )
+    assert (folder / "toolglot.toml").read_text() == "strict = true\n"
+
+
+@pytest.mark.parametrize(
+    ("name", "why"),
+    [
+        ("a.yaml", "the file that is written is TOML: its name ends in .toml"),
+        ("no/folder.toml", "no such file or directory"),
+    ],
+)
+def test_a_file_that_cannot_be_begun_is_refused(name: str, why: str) -> None:
+    result = run("config", "init", name)
+    assert (result.exit_code, result.stderr) == (2, f"toolglot: {name}: {why}\n")
+
+
+def test_no_command_prints_a_key(folder: Path) -> None:
+    (folder / "toolglot.toml").write_text(RIGHT)
+    for arguments in (("check",), ("explain", "claude-x"), ("explain", "zzz")):
+        assert "sk-secret" not in run("config", *arguments).output

@@ -1,0 +1,280 @@
+"""Every kind of wrong file, and the lines that a person gets to see about it."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import pytest
+
+from toolglot.config import documents
+from toolglot.config.load import read
+from toolglot.config.problems import ConfigError
+
+SECRET = "sk-very-secret"
+ENVIRON = {"OPENAI_API_KEY": SECRET, "PORT": "99999", "WORD": SECRET, "EMPTY": ""}
+
+
+class Wrong(NamedTuple):
+    what: str
+    file: str
+    text: str | bytes
+    problems: list[str]
+
+
+WRONG = [
+    Wrong(
+        "toml syntax",
+        "a.toml",
+        "[server]\nport 4141\n",
+        ["a.toml:2:6: not TOML: expected '=' after a key in a key/value pair"],
+    ),
+    Wrong(
+        "toml ends early",
+        "a.toml",
+        "\n[server\n",
+        ["a.toml:2:8: not TOML: expected ']' at the end of a table declaration"],
+    ),
+    Wrong(
+        "toml key twice",
+        "a.toml",
+        "strict = true\nstrict = false\n",
+        ["a.toml:2:15: not TOML: cannot overwrite a value"],
+    ),
+    Wrong("toml long number", "a.toml", "a = " + "9" * 5000, ["a.toml: not TOML: a number that is too long"]),
+    Wrong("toml depth", "a.toml", "a = " + "[" * 100_000, ["a.toml: nested too deeply"]),
+    Wrong(
+        "yaml syntax",
+        "a.yaml",
+        "server:\n  port: [1\nlog: 3\n",
+        ["a.yaml:3:4: not YAML: expected ',' or ']', but got ':'"],
+    ),
+    Wrong(
+        "yaml tab",
+        "a.yaml",
+        "server:\n\tport: 1\n",
+        ["a.yaml:2:1: not YAML: found character '\\t' that cannot start any token"],
+    ),
+    Wrong(
+        "yaml character",
+        "a.yaml",
+        "server:\n  host: \x07\n",
+        ["a.yaml:2: not YAML: special characters are not allowed"],
+    ),
+    Wrong(
+        "yaml key twice", "a.yml", "server:\n  port: 1\n  port: 2\n", ["a.yml:3:3: server.port: this stands here twice"]
+    ),
+    Wrong(
+        "yaml object",
+        "a.yaml",
+        "server: !!python/object:os.system {}\n",
+        ["a.yaml:1:9: server: only plain values may stand here"],
+    ),
+    Wrong(
+        "yaml two documents",
+        "a.yaml",
+        "strict: true\n---\nstrict: false\n",
+        ["a.yaml:2:1: not YAML: but found another document"],
+    ),
+    Wrong("yaml unknown alias", "a.yaml", "server: *base\n", ["a.yaml:1:9: not YAML: found undefined alias 'base'"]),
+    Wrong(
+        "yaml date",
+        "a.yaml",
+        "default_upstream: 2026-13-45\n",
+        ["a.yaml:1:19: default_upstream: not YAML: no such value"],
+    ),
+    Wrong("yaml loop", "a.yaml", "models: &a\n  x: *a\n", ["a.yaml:1:9: aliases or nesting make this too large"]),
+    Wrong("yaml name", "a.yaml", "models:\n  [a, b]: 1\n", ["a.yaml:2:3: models: a name must be text"]),
+    Wrong("no table", "a.yaml", "- 1\n- 2\n", ["a.yaml:1: expected fields with names, such as `upstreams`"]),
+    Wrong("not utf-8", "a.toml", b"a = 1\nb = '\xff'\n", ["a.toml:2: not UTF-8"]),
+    Wrong("unknown format", "a.json", "{}", ["a.json: the file's name must end in .toml, .yaml, .yml"]),
+    Wrong(
+        "too large",
+        "a.toml",
+        "#" * (documents.MAX_BYTES + 1),
+        ["a.toml: more than 1048576 bytes: this is no configuration"],
+    ),
+    Wrong(
+        "unknown fields, near and far",
+        "a.toml",
+        "[upstream.x]\n[server]\nprot = 1\n[upstreams.openai]\napi_key = 'x'\nbaseURL = 'y'\nzzz = 1\n",
+        [
+            "a.toml:1:2: upstream: there is no such field; did you mean `upstreams`?",
+            "a.toml:3:1: server.prot: there is no such field; did you mean `port`?",
+            "a.toml:5:1: upstreams.openai.api_key: there is no such field; did you mean `key`?",
+            "a.toml:6:1: upstreams.openai.baseURL: there is no such field; did you mean `base_url`?",
+            "a.toml:7:1: upstreams.openai.zzz: there is no such field; there are vendor, dialect, base_url, key, "
+            "key_header, headers, models, default_model, quirks, timeouts, retries, breaker, max_connections",
+        ],
+    ),
+    Wrong(
+        "types",
+        "a.yaml",
+        "server:\n  host: 7\n  port: high\n  keys: one\nupstreams: [1]\nstrict: 'yes'\nlog: {level: loud}\n",
+        [
+            "a.yaml:2:3: server.host: expected text, got a whole number",
+            "a.yaml:3:3: server.port: expected a whole number, got text",
+            "a.yaml:4:3: server.keys: expected a list, got text",
+            "a.yaml:5:1: upstreams: expected a table of names and values, got a list",
+            "a.yaml:6:1: strict: expected true or false, got text",
+            "a.yaml:7:7: log.level: `loud` is not a choice; there are debug, info, warning, error",
+        ],
+    ),
+    Wrong(
+        "ranges",
+        "a.toml",
+        "server.port = 70000\nlimits.body = 0\n[upstreams.openai]\nretries = { attempts = 0 }\n"
+        "timeouts = { idle = -1, connect = nan, first_byte = inf }\nbreaker.rest = -0.5\n",
+        [
+            "a.toml:1:8: server.port: expected a whole number <= 65535",
+            "a.toml:2:8: limits.body: expected a whole number >= 1",
+            "a.toml:4:13: upstreams.openai.retries.attempts: expected a whole number >= 1",
+            "a.toml:5:14: upstreams.openai.timeouts.idle: expected seconds, more than 0",
+            "a.toml:5:25: upstreams.openai.timeouts.connect: expected seconds, more than 0",
+            "a.toml:5:40: upstreams.openai.timeouts.first_byte: expected seconds, more than 0",
+            "a.toml:6:9: upstreams.openai.breaker.rest: expected a number >= 0.0",
+        ],
+    ),
+    Wrong(
+        "references",
+        "a.toml",
+        "[server]\nport = '${PORT}'\nkeys = ['${NOBODY}', '${WORD', '${EMPTY}', 'file:missing']\n"
+        "[log]\nlevel = '${WORD}'\n[upstreams.openai]\nkey = '${OPENAI_API_KEYS}'\n",
+        [
+            "a.toml:2:1: server.port: expected a whole number <= 65535",
+            "a.toml:3:9: server.keys[0]: the environment has no NOBODY; "
+            "set it, or write a default: `${NOBODY:-default}`",
+            "a.toml:3:22: server.keys[1]: a `${` that no name and `}` follow; write `$${` for a plain `${`",
+            "a.toml:3:32: server.keys[2]: this is empty; leave it out instead",
+            "a.toml:3:44: server.keys[3]: missing: no such file or directory",
+            "a.toml:5:1: log.level: this is not a choice; there are debug, info, warning, error",
+            "a.toml:7:1: upstreams.openai.key: the environment has no OPENAI_API_KEYS; did you mean `OPENAI_API_KEY`?",
+        ],
+    ),
+    Wrong(
+        "upstreams",
+        "a.toml",
+        "[upstreams.a]\nvendor = 'opnai'\n[upstreams.b]\ndialect = 'openai-chatt'\nbase_url = 'ftp://x'\n"
+        "[upstreams.c]\n[upstreams.grok]\ndialect = 'gemini'\n[upstreams.azure]\n[upstreams.'a/b']\nvendor = 'groq'\n",
+        [
+            "a.toml:2:1: upstreams.a.vendor: there is no vendor `opnai`; did you mean `openai`?",
+            "a.toml:4:1: upstreams.b.dialect: there is no dialect `openai-chatt`; did you mean `openai_chat`?",
+            "a.toml:5:1: upstreams.b.base_url: a base URL begins with http:// or https://",
+            "a.toml:6:12: upstreams.c: `dialect` and `base_url` are missing; or name a `vendor`",
+            "a.toml:7:12: upstreams.grok: `base_url` is missing; did you mean `groq`?",
+            "a.toml:9:12: upstreams.azure: `base_url` is missing; Azure OpenAI has no address that serves all",
+            'a.toml:10:12: upstreams."a/b": an upstream\'s name has letters, digits, `.`, `_` and `-`',
+        ],
+    ),
+    Wrong(
+        "addresses",
+        "a.yaml",
+        "upstreams:\n"
+        f"  a: {{dialect: gemini, base_url: 'http://me:{SECRET}@host/v1'}}\n"
+        f"  b: {{dialect: gemini, base_url: 'http://host/v1?key={SECRET}'}}\n"
+        "  c: {dialect: gemini, base_url: 'http://host:99999'}\n"
+        "  d: {dialect: gemini, base_url: 'https:///v1'}\n"
+        "  e: {dialect: gemini, base_url: 'http://a b'}\n",
+        [
+            "a.yaml:2:24: upstreams.a.base_url: no credentials in a URL; `key` is their place",
+            "a.yaml:3:24: upstreams.b.base_url: a base URL has no query and no fragment",
+            "a.yaml:4:24: upstreams.c.base_url: this is not a URL",
+            "a.yaml:5:24: upstreams.d.base_url: this URL names no host",
+            "a.yaml:6:24: upstreams.e.base_url: a URL has no spaces",
+        ],
+    ),
+    Wrong(
+        "headers",
+        "a.yaml",
+        f'upstreams:\n  openai:\n    key: "{SECRET}\\n"\n    key_header: "a b"\n'
+        f'    headers:\n      "x y": a\n      x-z: "{SECRET}\\r\\nb: c"\n',
+        [
+            "a.yaml:3:5: upstreams.openai.key: this cannot be sent in a header: it has a line break or the like in it",
+            "a.yaml:4:5: upstreams.openai.key_header: this is not the name of a header",
+            'a.yaml:6:7: upstreams.openai.headers."x y": this is not the name of a header',
+            "a.yaml:7:7: upstreams.openai.headers.x-z: this cannot be sent in a header: "
+            "it has a line break or the like in it",
+        ],
+    ),
+    Wrong(
+        "models that lead nowhere",
+        "a.toml",
+        "default_upstream = 'lokal'\ndiscover = false\n[upstreams.local]\ndialect = 'gemini'\nbase_url = 'http://h'\n"
+        "[upstreams.other]\ndialect = 'gemini'\nbase_url = 'http://h'\n"
+        "[models.a]\nupstream = 'groq'\n[models.b]\n[models.c]\nupstream = 'local'\nfallbacks = ['d', 'demos']\n",
+        [
+            "a.toml:1:1: default_upstream: there is no upstream `lokal`; did you mean `local`?",
+            "a.toml:10:1: models.a.upstream: there is no upstream `groq`; write an upstream `groq`",
+            "a.toml:11:9: models.b: `upstream` is missing",
+            "a.toml:14:14: models.c.fallbacks[0]: no upstream serves `d`",
+            "a.toml:14:19: models.c.fallbacks[1]: no upstream serves `demos`; did you mean `demo`?",
+        ],
+    ),
+    Wrong(
+        "patterns",
+        "a.yaml",
+        "models:\n  'a b': {upstream: demo}\n  'a**': {upstream: demo}\n  '*a*b*c*d*e': {upstream: demo}\n"
+        "  'claude-*': {upstream: demo, model: '*-*', fallbacks: ['demo/*/*']}\n"
+        "  plain: {upstream: demo, model: 'x-*'}\nupstreams:\n  openai: {models: ['', 'x y']}\n",
+        [
+            'a.yaml:2:3: models."a b": a model\'s name has no spaces and is not empty',
+            'a.yaml:3:3: models."a**": one `*` stands for any text already',
+            'a.yaml:4:3: models."*a*b*c*d*e": a pattern has at most 4 `*`',
+            'a.yaml:5:32: models."claude-*".model: more `*` than in the name claude-*',
+            'a.yaml:5:58: models."claude-*".fallbacks[0]: more `*` than in the name claude-*',
+            "a.yaml:6:27: models.plain.model: more `*` than in the name plain",
+            "a.yaml:8:21: upstreams.openai.models[0]: this is empty; leave it out instead",
+        ],
+    ),
+    Wrong(
+        "fallbacks in circles",
+        "a.yaml",
+        "models:\n  a: {upstream: demo, fallbacks: [b]}\n  b: {upstream: demo, fallbacks: [c, a]}\n"
+        "  c: {upstream: demo, fallbacks: [c]}\n",
+        [
+            "a.yaml:2:23: models.a.fallbacks: this goes in a circle: a -> b -> a",
+            "a.yaml:3:23: models.b.fallbacks: this goes in a circle: b -> a -> b",
+            "a.yaml:4:23: models.c.fallbacks: this goes in a circle: c -> c",
+        ],
+    ),
+    Wrong(
+        "quirks",
+        "a.toml",
+        "[models.a]\nupstream = 'demo'\nquirks = { max_tool = 3, max_tools = 'many', system = 'top', efforts = [1] }\n",
+        [
+            "a.toml:3:12: models.a.quirks.max_tool: there is no such capability; did you mean `max_tools`?",
+            "a.toml:3:26: models.a.quirks.max_tools: expected a whole number or nothing, got text",
+            "a.toml:3:46: models.a.quirks.system: `top` is not a choice; there are anywhere, leading, after_user",
+            "a.toml:3:62: models.a.quirks.efforts: expected text, got a whole number",
+        ],
+    ),
+    Wrong(
+        "lists of tables",
+        "a.toml",
+        "[[upstreams]]\nname = 'x'\n[[models]]\n",
+        [
+            "a.toml:1:3: upstreams: expected a table of names and values, got a list",
+            "a.toml:3:3: models: expected a table of names and values, got a list",
+        ],
+    ),
+]
+
+
+@pytest.mark.parametrize("wrong", WRONG, ids=lambda wrong: wrong.what)
+def test_a_wrong_file_is_refused_with_all_its_problems(wrong: Wrong) -> None:
+    data = wrong.text.encode() if isinstance(wrong.text, str) else wrong.text
+    with pytest.raises(ConfigError) as caught:
+        read(documents.parse(data, wrong.file), ENVIRON)
+    assert [str(problem) for problem in caught.value.problems] == wrong.problems
+    assert str(caught.value) == "\n".join(wrong.problems)
+
+
+@pytest.mark.parametrize("wrong", WRONG, ids=lambda wrong: wrong.what)
+def test_no_problem_repeats_a_secret(wrong: Wrong) -> None:
+    assert SECRET not in "\n".join(wrong.problems)
+
+
+def test_an_alias_bomb_is_refused_before_it_goes_off() -> None:
+    lines = ["a0: &a0 [x, x, x, x, x, x, x, x, x, x]"]
+    lines += [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]" for n in range(1, 20)]
+    with pytest.raises(ConfigError, match="aliases or nesting make this too large"):
+        documents.parse("\n".join(lines).encode(), "a.yaml")

@@ -1,0 +1,307 @@
+"""Every row of the tables of the Messages API, on the wire."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from toolglot.dialects.anthropic import ANTHROPIC
+from toolglot.dialects.anthropic.schema import reduced_schema
+from toolglot.errors import ErrorKind, UpstreamError
+from toolglot.ir import Cache, Citation, Media, Message, Request, Response, Source, Stop, StopReason, Text, Usage
+from toolglot.receipt import Receipt
+
+
+def written(response: Response) -> Any:
+    return json.loads(ANTHROPIC.encode_response(response, None, Receipt()))
+
+
+def test_a_response_from_elsewhere_has_every_member_that_clients_demand() -> None:
+    assert written(Response(id="i", model="m", content=(Text(text="x"),))) == {
+        "id": "i",
+        "type": "message",
+        "role": "assistant",
+        "model": "m",
+        "content": [{"type": "text", "text": "x"}],
+        "stop_reason": "end_turn",
+        "stop_sequence": None,
+        "usage": {"input_tokens": 0, "output_tokens": 0},
+    }
+
+
+WHOLE: dict[str, Any] = {
+    "id": "i",
+    "type": "message",
+    "role": "assistant",
+    "model": "m",
+    "content": [],
+    "stop_reason": "end_turn",
+    "stop_sequence": None,
+    "usage": {"input_tokens": 1, "output_tokens": 2},
+}
+
+
+@pytest.mark.parametrize("key", sorted(WHOLE.keys() - {"content"}))
+def test_a_member_that_an_imitator_left_out_stays_out(key: str) -> None:
+    body = {name: value for name, value in WHOLE.items() if name != key}
+    response = ANTHROPIC.decode_response(json.dumps(body).encode())
+    assert written(response) == body
+    null = {**WHOLE, key: None}
+    assert written(ANTHROPIC.decode_response(json.dumps(null).encode())) == null
+
+
+def test_a_member_that_was_left_out_is_written_when_there_is_something_to_say() -> None:
+    bare = ANTHROPIC.decode_response(b'{"content":[]}')
+    assert written(bare) == {"content": []}
+    said = Response(
+        id="i",
+        model="m",
+        stop=Stop("stop_sequence", "stop_sequence", "x"),
+        usage=Usage(input_tokens=1),
+        native=bare.native,
+    )
+    assert written(said).keys() == {"id", "model", "content", "stop_reason", "stop_sequence", "usage"}
+
+
+STOPS: dict[str, StopReason] = {
+    "end_turn": "end",
+    "stop_sequence": "stop_sequence",
+    "tool_use": "tool_calls",
+    "max_tokens": "length",
+    "model_context_window_exceeded": "context_full",
+    "refusal": "refusal",
+    "pause_turn": "pause",
+    "novel": "other",
+}
+
+
+@pytest.mark.parametrize(("word", "reason"), STOPS.items())
+def test_a_stop_reason_is_read_and_comes_back(word: str, reason: StopReason) -> None:
+    response = ANTHROPIC.decode_response(json.dumps({**WHOLE, "stop_reason": word}).encode())
+    assert response.stop == Stop(reason, word)
+    assert written(response)["stop_reason"] == word
+
+
+@pytest.mark.parametrize(
+    ("reason", "word"), [("filtered", "refusal"), ("malformed_call", "end_turn"), ("other", "end_turn")]
+)
+def test_a_reason_that_only_others_have_gets_the_nearest_word(reason: StopReason, word: str) -> None:
+    assert written(Response(stop=Stop(reason, "x")))["stop_reason"] == word
+
+
+def test_the_explanation_of_a_refusal_stands_in_its_details() -> None:
+    shown = written(Response(stop=Stop("refusal", detail="no")))
+    assert shown["stop_details"] == {"type": "refusal", "category": None, "explanation": "no"}
+    assert "stop_details" not in written(Response(stop=Stop("end", detail="no")))
+
+
+# ── errors ──
+
+
+@pytest.mark.parametrize(
+    ("word", "kind"),
+    [
+        ("insufficient_quota", "billing"),
+        ("rate_limit_exceeded", "rate_limit"),
+        ("server_error", "server"),
+        ("internal_server_error", "server"),
+        ("service_unavailable", "overloaded"),
+        ("invalid_api_key", "authentication"),
+        ("model_not_found", "not_found"),
+    ],
+)
+@pytest.mark.parametrize("member", ["type", "code"])
+def test_an_imitators_word_tells_the_kind_of_an_error_whatever_the_status(
+    word: str, kind: ErrorKind, member: str
+) -> None:
+    body = json.dumps({"error": {member: word, "message": "m"}}).encode()
+    assert {ANTHROPIC.decode_error(status, {}, body).kind for status in (418, 504)} == {kind}
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        ({"type": "error", "error": {"type": "api_error", "message": "m"}}, "m"),
+        ({"error": {"message": "m"}}, "m"),
+        ({"error": "m"}, "m"),
+        ({"object": "error", "message": "m"}, "m"),
+        ({"object": "error", "type": "BadRequestError", "message": "m"}, "m"),
+        ({"detail": "m"}, "m"),
+        ({"detail": [{"msg": "m"}]}, '[{"msg":"m"}]'),
+        ({"message": "m"}, "m"),
+    ],
+)
+def test_an_error_where_a_response_should_be_is_known_in_all_its_shapes(body: Any, message: str) -> None:
+    with pytest.raises(UpstreamError) as caught:
+        ANTHROPIC.decode_response(json.dumps(body).encode())
+    assert caught.value.error.message == message
+
+
+# ── schemas ──
+
+
+def reduced(schema: Any) -> tuple[Any, list[str]]:
+    receipt = Receipt()
+    written = reduced_schema(schema, "s", receipt)
+    return written, [f"{line.severity} {line.where}" for line in receipt]
+
+
+FORMATS = ("date-time", "time", "date", "duration", "email", "hostname", "uri", "ipv4", "ipv6", "uuid")
+ANNOTATIONS = ("default", "example", "examples", "deprecated", "readOnly", "writeOnly", "propertyOrdering")
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_a_format_that_the_api_enforces_stays(name: str) -> None:
+    assert reduced({"type": "string", "format": name}) == ({"type": "string", "format": name}, [])
+
+
+@pytest.mark.parametrize("key", ["$schema", "$id", "$comment", "$anchor"])
+def test_a_keyword_without_a_meaning_is_left_out(key: str) -> None:
+    assert reduced({"type": "string", key: "x"}) == ({"type": "string"}, [])
+
+
+@pytest.mark.parametrize("key", ANNOTATIONS)
+def test_a_keyword_that_binds_nothing_is_prose_and_no_loss(key: str) -> None:
+    assert reduced({"type": "string", key: 1}) == ({"type": "string", "description": f"{{{key}: 1}}"}, ["note s"])
+
+
+def test_a_title_stays_and_one_that_is_no_text_goes() -> None:
+    assert reduced({"type": "string", "title": "T"}) == ({"type": "string", "title": "T"}, [])
+    assert reduced({"type": "string", "title": 1}) == ({"type": "string"}, [])
+
+
+@pytest.mark.parametrize("kind", ["object", "array", "string", "integer", "number", "boolean", "null"])
+def test_every_type_stays(kind: str) -> None:
+    written, _ = reduced({"type": kind})
+    assert written["type"] == kind
+    both, _ = reduced({"type": [kind, "string"]})
+    assert [branch["type"] for branch in both["anyOf"]] == [kind, "string"]
+
+
+@pytest.mark.parametrize("key", ["$defs", "definitions"])
+def test_definitions_stand_under_one_name_and_so_do_references(key: str) -> None:
+    schema = {"type": "object", "properties": {"a": {"$ref": f"#/{key}/x"}}, key: {"x": {"type": "string"}}}
+    written, _ = reduced({**schema, "additionalProperties": False})
+    assert written["$defs"] == {"x": {"type": "string"}}
+    assert written["properties"] == {"a": {"$ref": "#/$defs/x"}}
+    bare = reduced({key: {"x": True}})[1]
+    assert f"loss s.{key}.x" not in bare
+    assert f"loss s.{key}.x" in reduced({"type": "string", key: {"x": 5}})[1]
+
+
+@pytest.mark.parametrize("key", ["properties", "required", "additionalProperties", "type", "title", "description"])
+def test_plain_objects_of_an_allof_are_one_object(key: str) -> None:
+    extra = {
+        "properties": {"c": {"type": "string"}},
+        "required": ["a"],
+        "additionalProperties": False,
+        "type": "object",
+        "title": "T",
+        "description": "D",
+    }
+    parts = [{"properties": {"a": {"type": "string"}}}, {"properties": {"b": {"type": "string"}}, **{key: extra[key]}}]
+    written, _ = reduced({"allOf": parts, "additionalProperties": False})
+    assert written["type"] == "object"
+    assert "allOf" not in written
+
+
+@pytest.mark.parametrize(
+    ("count", "written"),
+    [
+        (0, {"minItems": 0}),
+        (1, {"minItems": 1}),
+        (2, {"description": "{minItems: 2}"}),
+        (True, {"description": "{minItems: true}"}),
+    ],
+)
+def test_only_the_smallest_counts_of_items_are_enforced(count: Any, written: Any) -> None:
+    schema = {"type": "array", "items": {"type": "string"}}
+    assert reduced({**schema, "minItems": count})[0] == {**schema, **written}
+
+
+def test_a_schema_may_be_a_hundred_levels_deep() -> None:
+    def deep(levels: int) -> Any:
+        schema: Any = {"type": "string"}
+        for _ in range(levels):
+            schema = {"type": "array", "items": schema}
+        return schema
+
+    assert reduced(deep(100)) == (deep(100), [])
+    assert reduced(deep(101))[1] == [f"loss s{'.items' * 101}"]
+
+
+# ── citations, media, caches ──
+
+
+@pytest.mark.parametrize(
+    ("wire", "citation"),
+    [
+        (
+            {"type": "web_search_result_location", "cited_text": "q", "url": "u", "title": "t", "encrypted_index": "e"},
+            Citation(url="u", title="t", quote="q"),
+        ),
+        (
+            {"type": "search_result_location", "cited_text": "q", "source": "u", "title": "t"},
+            Citation(url="u", title="t", quote="q"),
+        ),
+        ({"type": "char_location", "cited_text": "q", "document_title": "t"}, Citation(title="t", quote="q")),
+        ({"type": "page_location", "cited_text": "q", "document_title": "t"}, Citation(title="t", quote="q")),
+        ({"type": "content_block_location", "cited_text": "q", "document_title": "t"}, Citation(title="t", quote="q")),
+        ({"type": "novel", "cited_text": "q", "title": "t"}, Citation()),
+    ],
+)
+def test_a_citation_is_read_and_comes_back(wire: Any, citation: Citation) -> None:
+    body = {**WHOLE, "content": [{"type": "text", "text": "x", "citations": [wire]}]}
+    response = ANTHROPIC.decode_response(json.dumps(body).encode())
+    block = response.content[0]
+    assert isinstance(block, Text)
+    found = block.citations[0]
+    assert (found.url, found.title, found.quote) == (citation.url, citation.title, citation.quote)
+    assert written(response) == body
+
+
+def asked(*blocks: Any) -> Any:
+    request = Request(model="m", messages=(Message(role="user", content=blocks),), max_output_tokens=9)
+    return json.loads(ANTHROPIC.encode_request(request, Receipt()))["messages"][0]["content"]
+
+
+@pytest.mark.parametrize(
+    ("media", "source"),
+    [
+        (
+            Media(kind="image", source=Source("base64", "AA==")),
+            {"type": "base64", "data": "AA==", "media_type": "image/png"},
+        ),
+        (Media(kind="image", source=Source("url", "https://x")), {"type": "url", "url": "https://x"}),
+        (Media(kind="image", source=Source("file", "f")), {"type": "file", "file_id": "f"}),
+        (
+            Media(kind="document", source=Source("base64", "AA==")),
+            {"type": "base64", "data": "AA==", "media_type": "application/pdf"},
+        ),
+        (Media(kind="document", source=Source("url", "https://x")), {"type": "url", "url": "https://x"}),
+        (Media(kind="document", source=Source("file", "f")), {"type": "file", "file_id": "f"}),
+        (Media(kind="document", source=Source("text", "x")), {"type": "text", "data": "x", "media_type": "text/plain"}),
+        (
+            Media(kind="document", source=Source("base64", "eA==", "text/markdown")),
+            {"type": "text", "data": "x", "media_type": "text/plain"},
+        ),
+    ],
+)
+def test_media_from_elsewhere_are_written_with_their_source_and_read_again(media: Media, source: Any) -> None:
+    block = asked(media)[0]
+    assert block == {"type": media.kind, "source": source}
+    body = {"model": "m", "max_tokens": 9, "messages": [{"role": "user", "content": [block]}]}
+    request = ANTHROPIC.decode_request(json.dumps(body).encode())
+    assert isinstance(request.messages[0].content[0], Media)
+    assert json.loads(ANTHROPIC.encode_request(request, Receipt())) == body
+
+
+@pytest.mark.parametrize(
+    ("seconds", "ttl"),
+    [(None, None), (300, "5m"), (60, "5m"), (1799, "5m"), (1800, "1h"), (3600, "1h"), (86400, "1h")],
+)
+def test_a_cache_breakpoint_gets_the_nearer_lifetime(seconds: int | None, ttl: str | None) -> None:
+    control = asked(Text(text="x", cache=Cache(seconds)))[0]["cache_control"]
+    assert control == {"type": "ephemeral", **({"ttl": ttl} if ttl else {})}

@@ -1,0 +1,419 @@
+"""Every row of Gemini's tables, on the wire."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+import pytest
+
+from toolglot import Exchange
+from toolglot.dialects.gemini import GEMINI
+from toolglot.dialects.gemini.names import REQUEST, RESPONSE, Shape, normalize
+from toolglot.dialects.gemini.openapi import json_schema
+from toolglot.dialects.gemini.schema import openapi_schema
+from toolglot.errors import DecodeError, ErrorKind
+from toolglot.ir import Message, Request, Response, Stop, StopReason, Text
+from toolglot.receipt import Receipt
+
+# ── names ──
+
+BLOB: Any = {"mimeType": 1, "data": 1, "displayName": 1}
+FILE: Any = {"mimeType": 1, "fileUri": 1, "displayName": 1}
+PARTS: Any = [
+    {"text": 1, "thought": 1, "thoughtSignature": 1, "partMetadata": {"some_key": 1}},
+    {"inlineData": BLOB, "videoMetadata": {"startOffset": 1, "endOffset": 1, "fps": 1}},
+    {"fileData": FILE, "mediaResolution": {"level": 1, "numTokens": 1}},
+    {"functionCall": {"id": 1, "name": 1, "args": {"some_key": 1}, "willContinue": 1}},
+    {"functionCall": {"partialArgs": [{"jsonPath": 1, "stringValue": 1, "numberValue": 1, "boolValue": 1}]}},
+    {"functionCall": {"partialArgs": [{"nullValue": 1, "willContinue": 1}]}},
+    {"functionResponse": {"id": 1, "response": {"some_key": 1}, "willContinue": 1, "scheduling": 1}},
+    {"functionResponse": {"parts": [{"inlineData": BLOB}, {"fileData": FILE}]}},
+    {"executableCode": {"id": 1, "language": 1, "code": 1}},
+    {"codeExecutionResult": {"id": 1, "outcome": 1, "output": 1}},
+    {"toolCall": {"id": 1, "toolType": 1, "args": {"some_key": 1}}},
+    {"toolResponse": {"id": 1, "toolType": 1, "response": {"some_key": 1}}},
+]
+TOOLS: Any = [
+    {"googleSearchRetrieval": {"some_key": 1}, "codeExecution": {}, "urlContext": {}},
+    {
+        "functionDeclarations": [
+            {"name": 1, "parameters": {"any_of": 1}, "parametersJsonSchema": {"some_key": 1}, "responseJsonSchema": 1}
+        ]
+    },
+    {"googleSearch": {"timeRangeFilter": 1, "excludeDomains": 1, "blockingConfidence": 1, "searchTypes": 1}},
+    {"fileSearch": {"fileSearchStoreNames": 1, "topK": 1, "metadataFilter": 1}},
+    {"computerUse": {"environment": 1, "excludedPredefinedFunctions": 1}},
+    {"googleMaps": {"enableWidget": 1}},
+    {
+        "mcpServers": [
+            {"streamableHttpTransport": {"headers": {"some_key": 1}, "sseReadTimeout": 1, "terminateOnClose": 1}}
+        ]
+    },
+]
+A_REQUEST: Any = {
+    "model": 1,
+    "labels": {"some_key": 1},
+    "cachedContent": 1,
+    "serviceTier": 1,
+    "continuationToken": 1,
+    "contents": [{"role": 1, "parts": PARTS}],
+    "systemInstruction": {"role": 1, "parts": PARTS},
+    "tools": TOOLS,
+    "toolConfig": {
+        "includeServerSideToolInvocations": 1,
+        "functionCallingConfig": {"mode": 1, "allowedFunctionNames": 1, "streamFunctionCallArguments": 1},
+        "retrievalConfig": {"latLng": 1, "languageCode": 1},
+    },
+    "safetySettings": [{"category": 1}],
+    "generationConfig": {
+        **{"temperature": 1, "topP": 1, "topK": 1, "candidateCount": 1, "maxOutputTokens": 1, "stopSequences": 1},
+        **{"presencePenalty": 1, "frequencyPenalty": 1, "responseMimeType": 1, "responseSchema": {"any_of": 1}},
+        **{"responseJsonSchema": {"some_key": 1}, "responseLogprobs": 1, "responseModalities": 1},
+        **{"mediaResolution": 1, "enableEnhancedCivicAnswers": 1, "audioTimestamp": 1, "routingConfig": 1},
+        **{"modelSelectionConfig": 1, "speechConfig": 1, "imageConfig": 1},
+        "thinkingConfig": {"includeThoughts": 1, "thinkingBudget": 1, "thinkingLevel": 1},
+    },
+}
+A_RESPONSE: Any = {
+    "modelVersion": 1,
+    "responseId": 1,
+    "createTime": 1,
+    "candidates": [
+        {
+            "content": {"role": 1, "parts": PARTS},
+            **{"finishReason": 1, "finishMessage": 1, "index": 1, "safetyRatings": 1, "citationMetadata": 1},
+            **{"groundingMetadata": 1, "groundingAttributions": 1, "urlContextMetadata": 1, "avgLogprobs": 1},
+            **{"logprobsResult": 1, "tokenCount": 1, "continuationToken": 1},
+        }
+    ],
+    "promptFeedback": {"blockReason": 1, "blockReasonMessage": 1, "safetyRatings": 1},
+    "usageMetadata": {
+        **{"promptTokenCount": 1, "cachedContentTokenCount": 1, "candidatesTokenCount": 1, "thoughtsTokenCount": 1},
+        **{"toolUsePromptTokenCount": 1, "totalTokenCount": 1, "promptTokensDetails": 1, "cacheTokensDetails": 1},
+        **{"candidatesTokensDetails": 1, "toolUsePromptTokensDetails": 1, "trafficType": 1, "serviceTier": 1},
+    },
+}
+
+
+def snake(value: Any) -> Any:
+    """Every name in the other spelling."""
+    if isinstance(value, list):
+        return [snake(item) for item in value]
+    if not isinstance(value, dict):
+        return value
+    return {re.sub(r"[A-Z]", lambda letter: f"_{letter[0].lower()}", key): snake(item) for key, item in value.items()}
+
+
+def two_words(value: Any) -> set[str]:
+    """The paths of all names of two words, without places in lists."""
+    if isinstance(value, list):
+        return set().union(*map(two_words, value)) if value else set()
+    found: set[str] = set()
+    for key, item in value.items() if isinstance(value, dict) else ():
+        found |= {f"{key}.{inner}" for inner in two_words(item)} | ({key} if re.search(r"[A-Z]", key) else set())
+    return found
+
+
+def listed(shape: Shape) -> set[str]:
+    found: set[str] = set()
+    for name, inner in shape.members.items():
+        found |= {name} if re.search(r"[A-Z]", name) else set()
+        found |= {f"{name}.{further}" for further in listed(inner)} if inner is not None else set()
+    return found
+
+
+@pytest.mark.parametrize(("shape", "document"), [(REQUEST, A_REQUEST), (RESPONSE, A_RESPONSE)])
+def test_every_name_of_two_words_is_read_in_both_spellings(shape: Shape, document: Any) -> None:
+    assert normalize(snake(document), shape) == document
+    assert normalize(document, shape) == document
+    assert listed(shape) == two_words(document)
+
+
+@pytest.mark.parametrize(
+    ("document", "where"),
+    [
+        ({"contents": [{"parts": [{"functionCall": {}, "function_call": {}}]}]}, "$.contents[0].parts[0].functionCall"),
+        ({"contents": [{"parts": [[]]}]}, "$.contents[0].parts[0]"),
+        ({"contents": [{"$x": 1}]}, "$.contents[0].$x"),
+        ({"tools": [{"urlContext": {"$x": 1}}]}, "$.tools[0].urlContext.$x"),
+    ],
+)
+def test_what_no_member_can_be_is_refused_with_its_place(document: Any, where: str) -> None:
+    with pytest.raises(DecodeError) as caught:
+        normalize(document, REQUEST)
+    assert caught.value.where == where
+
+
+# ── schemas that are read ──
+
+SPELLINGS = {
+    "any_of": "anyOf",
+    "additional_properties": "additionalProperties",
+    "min_items": "minItems",
+    "max_items": "maxItems",
+    "min_length": "minLength",
+    "max_length": "maxLength",
+    "min_properties": "minProperties",
+    "max_properties": "maxProperties",
+    "property_ordering": "propertyOrdering",
+    "prefix_items": "prefixItems",
+}
+COUNTS = ("minItems", "maxItems", "minLength", "maxLength", "minProperties", "maxProperties")
+ONE = ("items", "additionalProperties", "not", "if", "then", "else", "contains", "propertyNames")
+MANY = ("anyOf", "oneOf", "allOf", "prefixItems")
+NAMED = ("properties", "$defs", "definitions", "patternProperties")
+
+
+@pytest.mark.parametrize(("old", "new"), SPELLINGS.items())
+def test_a_keyword_of_a_schema_is_read_in_both_spellings(old: str, new: str) -> None:
+    assert json_schema({old: ["x"]}, "$") == {new: ["x"]}
+
+
+@pytest.mark.parametrize("key", COUNTS)
+def test_a_count_that_came_as_text_is_a_number(key: str) -> None:
+    assert json_schema({key: "123456789012345678"}, "$") == {key: 123456789012345678}
+    for odd in ("1234567890123456789", "-1", "", "x", "²", 5):
+        assert json_schema({key: odd}, "$") == {key: odd}
+    assert json_schema({"minimum": "5"}, "$") == {"minimum": "5"}
+
+
+@pytest.mark.parametrize(
+    ("holder", "inside"),
+    [
+        *(({key: {"type": "STRING"}}, {key: {"type": "string"}}) for key in ONE),
+        *(({key: [{"type": "STRING"}]}, {key: [{"type": "string"}]}) for key in MANY),
+        *(({key: {"a": {"type": "STRING"}}}, {key: {"a": {"type": "string"}}}) for key in NAMED),
+        ({"defs": {"a": {"type": "STRING"}}}, {"$defs": {"a": {"type": "string"}}}),
+        ({"ref": "#/defs/a"}, {"$ref": "#/$defs/a"}),
+        ({"default": {"type": "STRING"}}, {"default": {"type": "STRING"}}),
+        ({"type": "TYPE_UNSPECIFIED"}, {}),
+        ({"type": "type_unspecified"}, {}),
+        ({"type": "STRING", "nullable": False}, {"type": "string"}),
+        ({"type": "STRING", "nullable": True}, {"type": ["string", "null"]}),
+        ({"type": "NULL", "nullable": True}, {"type": "null"}),
+        ({"nullable": True, "enum": ["a"]}, {"enum": ["a", None]}),
+        ({"nullable": True, "enum": ["a", None]}, {"enum": ["a", None]}),
+        ({"nullable": True, "anyOf": [{"type": "STRING"}]}, {"anyOf": [{"type": "string"}, {"type": "null"}]}),
+        *(
+            ({"type": kind.upper()}, {"type": kind})
+            for kind in ("string", "number", "integer", "boolean", "array", "object", "null")
+        ),
+    ],
+    ids=str,
+)
+def test_types_are_in_lower_case_wherever_a_schema_stands(holder: Any, inside: Any) -> None:
+    assert json_schema(holder, "$") == inside
+
+
+def test_a_schema_may_be_a_hundred_and_twenty_levels_deep() -> None:
+    def deep(levels: int) -> Any:
+        schema: Any = {}
+        for _ in range(levels):
+            schema = {"items": schema}
+        return schema
+
+    assert json_schema(deep(120), "$.x") == deep(120)
+    with pytest.raises(DecodeError) as caught:
+        json_schema(deep(121), "$.x")
+    assert caught.value.where == "$.x"
+
+
+# ── schemas that are written for older endpoints ──
+
+
+def reduced(schema: Any) -> Any:
+    return openapi_schema(schema, "s", Receipt())
+
+
+@pytest.mark.parametrize(
+    ("kind", "keyword", "value"),
+    [
+        *(("string", key, 3) for key in ("minLength", "maxLength")),
+        ("string", "pattern", "^x"),
+        *(("array", key, 3) for key in ("minItems", "maxItems")),
+        *(("object", key, 3) for key in ("minProperties", "maxProperties")),
+        *((kind, key, 3) for kind in ("number", "integer") for key in ("minimum", "maximum")),
+        *(("string", "format", name) for name in ("enum", "date-time")),
+        *(("number", "format", name) for name in ("float", "double")),
+        *(("integer", "format", name) for name in ("int32", "int64")),
+        *(("string", key, "x") for key in ("title", "propertyOrdering", "example", "default")),
+        *(("boolean", key, "x") for key in ("title", "example", "default")),
+    ],
+)
+def test_a_keyword_that_older_endpoints_know_stays(kind: str, keyword: str, value: Any) -> None:
+    written = reduced({"type": kind, keyword: value})
+    assert written[keyword] == value
+    assert written["type"] == kind.upper()
+    assert "description" not in written
+
+
+@pytest.mark.parametrize(
+    ("kind", "keyword"),
+    [
+        ("string", "minimum"),
+        ("boolean", "maxLength"),
+        ("object", "minItems"),
+        ("array", "pattern"),
+        ("null", "minimum"),
+    ],
+)
+def test_a_keyword_of_another_type_says_nothing(kind: str, keyword: str) -> None:
+    assert keyword not in reduced({"type": kind, keyword: 1})
+
+
+HINTED = (
+    *("multipleOf", "uniqueItems", "not", "if", "then", "else", "contains", "minContains", "maxContains"),
+    *("propertyNames", "patternProperties", "dependentRequired", "dependentSchemas", "dependencies"),
+    *("unevaluatedProperties", "unevaluatedItems", "contentEncoding", "contentMediaType", "examples", "readOnly"),
+    *("writeOnly", "deprecated"),
+)
+
+
+@pytest.mark.parametrize("keyword", HINTED)
+def test_a_keyword_without_an_equivalent_is_said_in_the_description(keyword: str) -> None:
+    receipt = Receipt()
+    written = openapi_schema({"type": "string", keyword: "x"}, "s", receipt)
+    assert written == {"type": "STRING", "description": f'({keyword}: "x")'}
+    assert [f"{line.severity} {line.where}" for line in receipt] == ["note s"]
+
+
+@pytest.mark.parametrize(
+    ("keyword", "kind"),
+    [
+        *((key, "ARRAY") for key in ("items", "prefixItems", "minItems", "maxItems", "uniqueItems", "contains")),
+        *((key, "OBJECT") for key in ("properties", "required", "additionalProperties", "propertyNames")),
+        *((key, "OBJECT") for key in ("patternProperties", "minProperties", "maxProperties")),
+    ],
+)
+def test_a_keyword_tells_the_type_where_none_is_named(keyword: str, kind: str) -> None:
+    assert reduced({keyword: {}})["type"] == kind
+
+
+# ── stop reasons ──
+
+FINISH: dict[str, StopReason] = {
+    "STOP": "end",
+    "MAX_TOKENS": "length",
+    "CONTINUATION": "length",
+    **dict.fromkeys(("SAFETY", "RECITATION", "LANGUAGE", "BLOCKLIST", "PROHIBITED_CONTENT", "SPII"), "filtered"),
+    **dict.fromkeys(("MODEL_ARMOR", "IMAGE_SAFETY", "IMAGE_PROHIBITED_CONTENT", "IMAGE_RECITATION"), "filtered"),
+    **dict.fromkeys(("MALFORMED_FUNCTION_CALL", "UNEXPECTED_TOOL_CALL", "MALFORMED_RESPONSE"), "malformed_call"),
+    "TOO_MANY_TOOL_CALLS": "pause",
+    "OTHER": "other",
+    "FINISH_REASON_UNSPECIFIED": "other",
+}
+
+
+@pytest.mark.parametrize(("word", "reason"), FINISH.items())
+def test_a_finish_reason_is_read_and_comes_back(word: str, reason: StopReason) -> None:
+    parts = [{"text": "x"}]
+    body = {"candidates": [{"content": {"parts": parts, "role": "model"}, "finishReason": word, "index": 0}]}
+    response = GEMINI.decode_response(json.dumps(body).encode())
+    assert response.stop == Stop(reason, word)
+    assert json.loads(GEMINI.encode_response(response, None, Receipt()))["candidates"] == body["candidates"]
+
+
+@pytest.mark.parametrize(
+    ("reason", "word"),
+    [
+        ("end", "STOP"),
+        ("stop_sequence", "STOP"),
+        ("tool_calls", "STOP"),
+        ("length", "MAX_TOKENS"),
+        ("context_full", "MAX_TOKENS"),
+        ("refusal", "SAFETY"),
+        ("filtered", "SAFETY"),
+        ("pause", "TOO_MANY_TOOL_CALLS"),
+        ("malformed_call", "MALFORMED_FUNCTION_CALL"),
+        ("other", "OTHER"),
+    ],
+)
+def test_a_reason_from_elsewhere_is_written_in_googles_word(reason: StopReason, word: str) -> None:
+    for raw in (None, "end_turn"):
+        written = GEMINI.encode_response(Response(stop=Stop(reason, raw)), None, Receipt())
+        assert json.loads(written)["candidates"][0]["finishReason"] == word
+
+
+# ── errors ──
+
+KINDS: dict[str, ErrorKind] = {
+    **dict.fromkeys(("INVALID_ARGUMENT", "FAILED_PRECONDITION", "OUT_OF_RANGE", "UNIMPLEMENTED"), "bad_request"),
+    "UNAUTHENTICATED": "authentication",
+    "PERMISSION_DENIED": "permission",
+    "NOT_FOUND": "not_found",
+    **dict.fromkeys(("ABORTED", "ALREADY_EXISTS"), "conflict"),
+    "RESOURCE_EXHAUSTED": "rate_limit",
+    **dict.fromkeys(("INTERNAL", "UNKNOWN", "DATA_LOSS", "CANCELLED"), "server"),
+    "UNAVAILABLE": "overloaded",
+    "DEADLINE_EXCEEDED": "timeout",
+}
+
+
+@pytest.mark.parametrize(("name", "kind"), KINDS.items())
+def test_the_name_of_an_error_tells_its_kind_whatever_the_status(name: str, kind: ErrorKind) -> None:
+    body = json.dumps({"error": {"message": "m", "status": name}}).encode()
+    assert {GEMINI.decode_error(status, {}, body).kind for status in (418, 500)} == {kind}
+
+
+@pytest.mark.parametrize(
+    ("reason", "kind"),
+    [("API_KEY_INVALID", "authentication"), ("API_KEY_EXPIRED", "authentication"), ("BILLING_DISABLED", "billing")],
+)
+def test_a_reason_tells_the_kind_of_an_error(reason: str, kind: ErrorKind) -> None:
+    details = [{"@type": "type.googleapis.com/google.rpc.ErrorInfo", "reason": reason}]
+    body = {"error": {"message": "m", "status": "INVALID_ARGUMENT", "details": details}}
+    assert GEMINI.decode_error(400, {}, json.dumps(body).encode()).kind == kind
+
+
+# ── request ──
+
+
+@pytest.mark.parametrize(
+    ("wire", "tier"),
+    [("standard", "default"), ("unspecified", "auto"), ("flex", "flex"), ("priority", "priority"), ("new", None)],
+)
+def test_a_service_tier_is_read_and_comes_back(wire: str, tier: str | None) -> None:
+    body = json.dumps({"contents": [], "serviceTier": wire}).encode()
+    request = GEMINI.decode_request(body)
+    assert request.service_tier == tier
+    assert json.loads(GEMINI.encode_request(request, Receipt()))["serviceTier"] == wire
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "is_label"),
+    [
+        ("a", "b", True),
+        ("a" * 63, "b" * 63, True),
+        ("a_-0", "", True),
+        ("a", "B", False),
+        ("A", "b", False),
+        ("a" * 64, "b", False),
+        ("a", "b" * 64, False),
+        ("0", "b", False),
+    ],
+)
+def test_labels_are_metadata_that_keeps_to_googles_letters(key: str, value: str, is_label: bool) -> None:
+    request = Request(model="m", messages=(Message(role="user", content=(Text(text="x"),)),), metadata={key: value})
+    receipt = Receipt()
+    body = json.loads(GEMINI.encode_request(request, receipt))
+    assert body.get("labels") == ({key: value} if is_label else None)
+    assert [line.where for line in receipt] == ([] if is_label else [f"metadata.{key}"])
+    own = {"contents": [], "labels": {key: value}}
+    again = GEMINI.encode_request(GEMINI.decode_request(json.dumps(own).encode()), Receipt())
+    assert json.loads(again)["labels"] == own["labels"]
+
+
+COSMETIC_OF_CANDIDATE = ("avgLogprobs", "safetyRatings")
+CONTAINED = {"groundingMetadata": {"a": 1}, "novel": 1}
+
+
+def test_what_means_nothing_elsewhere_is_no_loss_and_the_rest_is_named() -> None:
+    candidate = {"content": {"parts": [{"text": "x"}], "role": "model"}, "finishReason": "STOP", "index": 0}
+    told = {}
+    for extra in (dict.fromkeys(COSMETIC_OF_CANDIDATE, 1), CONTAINED):
+        exchange = Exchange("openai_chat", "gemini")
+        exchange.response(json.dumps({"candidates": [{**candidate, **extra}]}).encode())
+        told[tuple(extra)] = sorted(line.where for line in exchange.receipt.losses)
+    assert told == {COSMETIC_OF_CANDIDATE: [], tuple(CONTAINED): ["candidate.groundingMetadata", "candidate.novel"]}

@@ -1,0 +1,343 @@
+"""Every row of the tables of the Responses API, on the wire."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from toolglot import Exchange
+from toolglot.dialects.openai_responses import OPENAI_RESPONSES as RESPONSES
+from toolglot.errors import STATUS, ApiError, ErrorKind, UpstreamError
+from toolglot.events import Fault, Finish
+from toolglot.ir import Cache, Media, Message, Request, Response, Source, Stop, StopReason, Text
+from toolglot.receipt import Receipt
+
+
+def written(response: Response, request: Request | None = None) -> Any:
+    return json.loads(RESPONSES.encode_response(response, request, Receipt()))
+
+
+REPEATED: dict[str, Any] = {
+    "background": False,
+    "instructions": None,
+    "max_output_tokens": None,
+    "max_tool_calls": None,
+    "metadata": {},
+    "parallel_tool_calls": True,
+    "previous_response_id": None,
+    "prompt_cache_key": None,
+    "reasoning": {"effort": None, "summary": None},
+    "safety_identifier": None,
+    "service_tier": "default",
+    "store": True,
+    "temperature": 1.0,
+    "text": {"format": {"type": "text"}},
+    "tool_choice": "auto",
+    "tools": [],
+    "top_logprobs": 0,
+    "top_p": 1.0,
+    "truncation": "disabled",
+    "user": None,
+}
+
+
+def test_a_response_from_elsewhere_has_every_member_that_clients_demand() -> None:
+    assert written(Response(model="m")) == {
+        "id": "resp_0",
+        "object": "response",
+        "created_at": 0,
+        "model": "m",
+        "status": "completed",
+        "error": None,
+        "incomplete_details": None,
+        **REPEATED,
+        "output": [],
+        "usage": None,
+    }
+
+
+def test_a_response_repeats_what_its_request_said() -> None:
+    said: dict[str, Any] = {
+        "background": True,
+        "instructions": "Be brief.",
+        "max_output_tokens": 20,
+        "max_tool_calls": 2,
+        "metadata": {"a": "b"},
+        "parallel_tool_calls": False,
+        "previous_response_id": "resp_1",
+        "prompt_cache_key": "k",
+        "reasoning": {"effort": "low", "summary": "auto"},
+        "safety_identifier": "s",
+        "service_tier": "flex",
+        "store": False,
+        "temperature": 0.5,
+        "text": {"format": {"type": "json_object"}, "verbosity": "low"},
+        "tool_choice": "required",
+        "tools": [{"type": "function", "name": "f", "parameters": {}, "strict": True}],
+        "top_logprobs": 3,
+        "top_p": 0.5,
+        "truncation": "auto",
+        "user": "u",
+    }
+    request = RESPONSES.decode_request(json.dumps({"model": "m", "input": "x", **said}).encode())
+    shown = written(Response(model="m"), request)
+    assert {key: shown[key] for key in said} == said
+
+
+TOLD = (
+    *REPEATED,
+    *("completed_at", "conversation", "error", "frequency_penalty", "image", "incomplete_details", "object", "output"),
+    *("presence_penalty", "prompt", "prompt_cache_options", "prompt_cache_retention", "status"),
+)
+
+
+@pytest.mark.parametrize("key", TOLD)
+def test_what_repeats_the_request_or_the_end_is_no_loss_elsewhere(key: str) -> None:
+    whole: dict[str, Any] = {"object": "response", "status": "completed", "output": [], "model": "m"}
+    body = {**whole, key: whole.get(key, REPEATED.get(key) or "something")}
+    if key in ("error", "incomplete_details"):
+        body[key] = None
+    exchange = Exchange("anthropic", "openai_responses")
+    exchange.response(json.dumps(body).encode())
+    assert not exchange.receipt.losses
+    response = RESPONSES.decode_response(json.dumps(body).encode())
+    assert response.native["openai_responses"].keys() <= {"$response", "$absent"}
+    assert written(response) == body
+
+
+@pytest.mark.parametrize(
+    ("status", "reason", "stop"),
+    [
+        ("completed", None, Stop("end", "completed")),
+        ("incomplete", "max_output_tokens", Stop("length", "max_output_tokens")),
+        ("incomplete", "content_filter", Stop("filtered", "content_filter")),
+        ("incomplete", "novel", Stop("other", "novel")),
+        ("incomplete", None, Stop("other", "incomplete")),
+        ("novel", None, Stop("other", "novel")),
+    ],
+)
+def test_a_stop_is_read_and_comes_back(status: str, reason: str | None, stop: Stop) -> None:
+    details = {"reason": reason} if reason else None
+    body: Any = {"id": "r", "model": "m", "status": status, "incomplete_details": details, "output": []}
+    response = RESPONSES.decode_response(json.dumps(body).encode())
+    assert response.stop == stop
+    assert written(response) == body
+
+
+@pytest.mark.parametrize(
+    ("reason", "status", "details"),
+    [
+        ("end", "completed", None),
+        ("stop_sequence", "completed", None),
+        ("tool_calls", "completed", None),
+        ("length", "incomplete", {"reason": "max_output_tokens"}),
+        ("context_full", "incomplete", {"reason": "max_output_tokens"}),
+        ("filtered", "incomplete", {"reason": "content_filter"}),
+        ("refusal", "incomplete", {"reason": "content_filter"}),
+        ("pause", "completed", None),
+        ("malformed_call", "failed", None),
+        ("other", "completed", None),
+    ],
+)
+def test_a_stop_from_elsewhere_is_written_as_a_status(reason: StopReason, status: str, details: Any) -> None:
+    shown = written(Response(stop=Stop(reason)))
+    assert (shown["status"], shown["incomplete_details"]) == (status, details)
+
+
+@pytest.mark.parametrize("status", ["failed", "cancelled", "queued", "in_progress"])
+def test_a_response_that_is_no_answer_is_an_error(status: str) -> None:
+    body = {"object": "response", "status": status, "output": []}
+    with pytest.raises(UpstreamError):
+        RESPONSES.decode_response(json.dumps(body).encode())
+    waiting = json.dumps({**body, "background": True}).encode()
+    if status == "failed":
+        with pytest.raises(UpstreamError):
+            RESPONSES.decode_response(waiting)
+    else:
+        assert RESPONSES.decode_response(waiting).stop == Stop("other", status)
+
+
+def test_the_end_of_a_stream_may_leave_its_status_to_the_name_of_the_event() -> None:
+    for name, reason in (("incomplete", "other"), ("completed", "end")):
+        decoder = RESPONSES.stream_decoder(Receipt())
+        frame = {"type": f"response.{name}", "response": {"id": "r", "output": []}}
+        events = decoder.feed(f"data: {json.dumps(frame)}\n\n".encode())
+        assert isinstance(events[-1], Finish)
+        assert events[-1].stop.reason == reason
+
+
+# ── errors ──
+
+CODES: dict[str, ErrorKind] = {
+    "server_is_overloaded": "overloaded",
+    "slow_down": "overloaded",
+    "vector_store_timeout": "timeout",
+    "previous_response_not_found": "not_found",
+    "bio_policy": "permission",
+    "misalignment_policy_violation": "permission",
+    **dict.fromkeys(("data_residency_mismatch", "invalid_image", "invalid_image_format"), "bad_request"),
+    **dict.fromkeys(("invalid_base64_image", "invalid_image_url", "image_too_large"), "bad_request"),
+    **dict.fromkeys(("image_too_small", "image_parse_error", "image_content_policy_violation"), "bad_request"),
+    **dict.fromkeys(("invalid_image_mode", "image_file_too_large", "image_file_not_found"), "bad_request"),
+    **dict.fromkeys(("unsupported_image_media_type", "empty_image_file", "failed_to_download_image"), "bad_request"),
+}
+
+
+@pytest.mark.parametrize(("code", "kind"), CODES.items())
+def test_the_code_of_a_failed_response_tells_the_kind_and_comes_back(code: str, kind: ErrorKind) -> None:
+    failed = {"object": "response", "status": "failed", "error": {"code": code, "message": "m"}, "output": []}
+    with pytest.raises(UpstreamError) as caught:
+        RESPONSES.decode_response(json.dumps(failed).encode())
+    error = caught.value.error
+    assert (error.kind, error.status, error.code) == (kind, STATUS[kind], code)
+    foreign = ApiError(kind="server", message="m", code=code)
+    assert fault(foreign) == fault(error) == {"code": code, "message": "m"}
+
+
+def fault(error: ApiError) -> Any:
+    frames = RESPONSES.stream_encoder(None, Receipt()).feed(Fault(error)).decode().strip().split("\n\n")
+    last = json.loads(frames[-1].partition("data: ")[2])
+    assert last["type"] == "response.failed"
+    return last["response"]["error"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "code"),
+    [
+        ("bad_request", "invalid_prompt"),
+        ("authentication", "server_error"),
+        ("billing", "insufficient_quota"),
+        ("permission", "server_error"),
+        ("not_found", "server_error"),
+        ("conflict", "server_error"),
+        ("too_large", "invalid_prompt"),
+        ("rate_limit", "rate_limit_exceeded"),
+        ("server", "server_error"),
+        ("overloaded", "server_is_overloaded"),
+        ("timeout", "server_error"),
+    ],
+)
+def test_an_error_from_elsewhere_gets_a_code_that_clients_know(kind: ErrorKind, code: str) -> None:
+    assert fault(ApiError(kind=kind, message="m", code="novel")) == {"code": code, "message": "m"}
+    known = ApiError(kind=kind, message="m", code="context_length_exceeded")
+    assert fault(known)["code"] == "context_length_exceeded"
+
+
+# ── parts ──
+
+
+@pytest.mark.parametrize(
+    ("part", "block"),
+    [
+        (
+            {"type": "input_audio", "input_audio": {"data": "AA==", "format": "wav"}},
+            Media(kind="audio", source=Source("base64", "AA==", "audio/wav")),
+        ),
+        (
+            {"type": "input_audio", "input_audio": {"data": "AA==", "format": "mp3"}},
+            Media(kind="audio", source=Source("base64", "AA==", "audio/mpeg")),
+        ),
+        (
+            {"type": "input_audio", "input_audio": {"data": "AA==", "format": "ogg"}},
+            Media(kind="audio", source=Source("base64", "AA==", "audio/ogg")),
+        ),
+        (
+            {"type": "input_file", "file_id": "f1"},
+            Media(kind="document", source=Source("file", "f1")),
+        ),
+        (
+            {"type": "input_file", "filename": "a.pdf", "file_url": "https://x/a.pdf"},
+            Media(kind="document", source=Source("url", "https://x/a.pdf"), name="a.pdf"),
+        ),
+        (
+            {"type": "input_file", "filename": "document.pdf", "file_data": "data:application/pdf;base64,AA=="},
+            Media(kind="document", source=Source("base64", "AA==", "application/pdf")),
+        ),
+        (
+            {"type": "input_file", "filename": "document.txt", "file_data": "data:text/plain;base64,eA=="},
+            Media(kind="document", source=Source("text", "x")),
+        ),
+        (
+            {"type": "input_image", "file_id": "f1", "detail": "auto"},
+            Media(kind="image", source=Source("file", "f1")),
+        ),
+        (
+            {"type": "input_image", "image_url": "https://x/a.png", "detail": "high"},
+            Media(kind="image", source=Source("url", "https://x/a.png"), detail="high"),
+        ),
+        (
+            {"type": "input_image", "image_url": "data:image/png;base64,AA==", "detail": "auto"},
+            Media(kind="image", source=Source("base64", "AA==")),
+        ),
+        ({"type": "input_text", "text": "x"}, Text(text="x", native={"openai_responses": {"$absent": []}})),
+    ],
+)
+def test_media_from_elsewhere_are_written_as_parts_and_read_again(part: Any, block: Media | Text) -> None:
+    request = Request(model="m", messages=(Message(role="user", content=(block, Text(text="y"))),))
+    body = json.loads(RESPONSES.encode_request(request, Receipt()))
+    assert body["input"][0]["content"][0] == part
+    again = RESPONSES.decode_request(json.dumps(body).encode()).messages[0].content[0]
+    assert isinstance(again, type(block))
+    assert json.loads(RESPONSES.encode_request(RESPONSES.decode_request(json.dumps(body).encode()), Receipt())) == body
+
+
+@pytest.mark.parametrize(
+    ("seconds", "ttl"), [(None, None), (300, "30m"), (1800, "30m"), (1801, "12h"), (43200, "12h"), (86400, "12h")]
+)
+def test_a_cache_breakpoint_gets_the_nearest_lifetime(seconds: int | None, ttl: str | None) -> None:
+    block = Text(text="x", cache=Cache(seconds))
+    request = Request(model="m", messages=(Message(role="user", content=(block,)),))
+    body = json.loads(RESPONSES.encode_request(request, Receipt()))
+    hint = body["input"][0]["content"][0]["prompt_cache_breakpoint"]
+    assert hint == {"mode": "explicit", **({"ttl": ttl} if ttl else {})}
+    again = RESPONSES.decode_request(json.dumps(body).encode()).messages[0].content[0]
+    assert isinstance(again, Text)
+    assert again.cache == Cache({"30m": 1800, "12h": 43200}[ttl] if ttl else None)
+
+
+@pytest.mark.parametrize("key", ["previous_response_id", "conversation", "prompt"])
+def test_input_may_be_missing_where_the_server_holds_it(key: str) -> None:
+    body = {"model": "m", key: "x", "store": True}
+    request = RESPONSES.decode_request(json.dumps(body).encode())
+    assert request.messages == ()
+    assert json.loads(RESPONSES.encode_request(request, Receipt())) == body
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        *(("top_k", 1), ("seed", 1), ("presence_penalty", 0.5), ("frequency_penalty", 0.5), ("stop", ("x",))),
+        *(("candidates", 2), ("cache", Cache())),
+    ],
+)
+def test_a_parameter_that_the_api_has_not_is_a_loss(name: str, value: Any) -> None:
+    receipt = Receipt()
+    RESPONSES.encode_request(Request(model="m", **{name: value}), receipt)
+    assert [line.where for line in receipt.losses] == [name]
+
+
+@pytest.mark.parametrize(
+    ("kind", "role"),
+    [
+        *(("mcp_approval_response", "user"), ("compaction_trigger", "user"), ("configuration_update", "user")),
+        *(("computer_call_output", "user"), ("computer_call", "assistant"), ("novel", "assistant")),
+    ],
+)
+def test_an_item_that_only_this_api_knows_has_its_senders_role(kind: str, role: str) -> None:
+    body = json.dumps({"model": "m", "input": [{"type": kind, "x": 1}]}).encode()
+    assert RESPONSES.decode_request(body).messages[0].role == role
+
+
+@pytest.mark.parametrize(
+    ("model", "asks"),
+    [
+        *(("gpt-5", True), ("openai/gpt-5.5", True), ("gpt-12", True), ("o1", True), ("o3-mini", True)),
+        *(("codex-mini", True), ("gpt-5-chat-latest", False), ("gpt-4o", False), ("foo1", False), ("llama", False)),
+    ],
+)
+def test_encrypted_reasoning_is_asked_for_of_models_that_reason(model: str, asks: bool) -> None:
+    body = json.loads(RESPONSES.encode_request(Request(model=model), Receipt()))
+    assert body.get("include") == (["reasoning.encrypted_content"] if asks else None)
+    assert body["store"] is False

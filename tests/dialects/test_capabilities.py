@@ -1,0 +1,100 @@
+"""What each dialect and each model can be told, compared with what is written down in `written/*.json`.
+
+These are facts about other people's APIs, and most of them change bytes on the wire only in a corner. So they are kept
+twice, and a change is made on purpose in both places. `python -m tests.dialects.test_capabilities` writes the files
+anew, for the models that are named in them; read the difference before you commit it.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from toolglot.dialect import Capabilities, Dialect, capabilities
+from toolglot.dialects import DIALECTS
+from toolglot.dialects.anthropic import anthropic_capabilities
+
+WRITTEN = Path(__file__).parent / "written"
+RECORD = ("title", "state_slot", "model_in_path", "history_key", "system_key", "key_header", "headers")
+RECORD_SETS = ("request_headers", "response_headers")
+
+VERSIONS = ("2023-01-01", "2023-06-01", "2026-10-20", "2026-10-21", "2030-01-01")
+
+
+def plain(value: Any) -> Any:
+    if isinstance(value, frozenset):
+        return sorted(value)
+    if isinstance(value, tuple):
+        return list(value)
+    return {key: plain(item) for key, item in value.items()} if isinstance(value, dict) else value
+
+
+def difference(can: Capabilities, base: Capabilities) -> dict[str, Any]:
+    """What a model differs in; of sets only what it has more and less."""
+    changed: dict[str, Any] = {}
+    for name in can.__struct_fields__:
+        new, old = getattr(can, name), getattr(base, name)
+        if new == old:
+            continue
+        if isinstance(new, frozenset) and isinstance(old, frozenset):
+            changed[name] = [f"-{entry}" for entry in sorted(old - new)] + [f"+{entry}" for entry in sorted(new - old)]
+        else:
+            changed[name] = plain(new)
+    return changed
+
+
+def facts(dialect: Dialect, models: Iterable[str]) -> dict[str, Any]:
+    record = {name: plain(getattr(dialect, name)) for name in RECORD}
+    record |= {name: sorted(getattr(dialect, name)) for name in RECORD_SETS}
+    found: dict[str, Any] = {
+        "record": record,
+        "can": {name: plain(getattr(dialect.can, name)) for name in dialect.can.__struct_fields__},
+        "models": {model: difference(capabilities(dialect, model), dialect.can) for model in models},
+    }
+    if dialect.name == "anthropic":
+        found["versions"] = {
+            version: difference(anthropic_capabilities(version, "some-model"), dialect.can) for version in VERSIONS
+        }
+    return found
+
+
+def read(dialect: Dialect) -> dict[str, Any]:
+    written = json.loads((WRITTEN / f"{dialect.name}.json").read_text())
+    assert isinstance(written, dict)
+    return written
+
+
+def write(dialect: Dialect) -> None:
+    """One line for each fact."""
+    parts = []
+    for part, entries in facts(dialect, read(dialect)["models"]).items():
+        lines = ",\n".join(f"    {json.dumps(name)}: {json.dumps(value)}" for name, value in entries.items())
+        parts.append(f"  {json.dumps(part)}: {{\n{lines}\n  }}")
+    (WRITTEN / f"{dialect.name}.json").write_text("{\n" + ",\n".join(parts) + "\n}\n")
+
+
+@pytest.mark.parametrize("dialect", DIALECTS.values(), ids=lambda dialect: dialect.name)
+def test_what_a_dialect_and_its_models_can_be_told_is_what_is_written_down(dialect: Dialect) -> None:
+    written = read(dialect)
+    found = json.loads(json.dumps(facts(dialect, written["models"])))
+    for part in written:
+        assert found[part] == written[part]
+    assert found.keys() == written.keys()
+
+
+@pytest.mark.parametrize("dialect", DIALECTS.values(), ids=lambda dialect: dialect.name)
+def test_every_rule_about_models_is_met_by_a_model_that_is_written_down(dialect: Dialect) -> None:
+    models = read(dialect)["models"]
+    assert [
+        rule.pattern for rule in dialect.models if not any(re.search(rule.pattern, model) for model in models)
+    ] == []
+
+
+if __name__ == "__main__":
+    for each in DIALECTS.values():
+        write(each)

@@ -1,0 +1,151 @@
+"""Coding agents as a user starts them: one command, settings in a home of their own, an answer on standard output.
+
+Nothing of the machine's environment reaches them, and a proxy that is not there keeps them from the network.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from tests.e2e.js_ways import NODE
+
+MODULES = Path(__file__).parent / "node_modules"
+TIME_LIMIT = 60.0
+NO_NETWORK = {
+    "HTTP_PROXY": "http://127.0.0.1:9",
+    "HTTPS_PROXY": "http://127.0.0.1:9",
+    "NO_PROXY": "127.0.0.1,localhost",
+}
+
+
+@dataclass(frozen=True)
+class Agent:
+    """`arguments` take the prompt; `environment` and `files` (in the home folder) take the base URL, without `/v1`."""
+
+    name: str
+    dialect: str
+    script: str
+    arguments: Callable[[str], list[str]]
+    environment: Callable[[str], Mapping[str, str]]
+    files: Callable[[str], Mapping[str, str]] = field(default=lambda base_url: {})
+
+    @property
+    def installed(self) -> bool:
+        return (MODULES / self.script).exists()
+
+
+@dataclass(frozen=True)
+class Outcome:
+    status: int | None
+    """None: the time was up."""
+    output: str
+    complaints: str
+
+
+def run_agent(agent: Agent, base_url: str, prompt: str, home: Path, work: Path) -> Outcome:
+    for name, text in agent.files(base_url).items():
+        (home / name).parent.mkdir(parents=True, exist_ok=True)
+        (home / name).write_text(text)
+    path = f"{NODE.parent}{os.pathsep}{os.environ.get('PATH', os.defpath)}"
+    environment = {"HOME": str(home), "PATH": path, **NO_NETWORK, **agent.environment(base_url)}
+    command = [str(NODE), str(MODULES / agent.script), *agent.arguments(prompt)]
+    with subprocess.Popen(
+        command,
+        cwd=work,
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        encoding="utf-8",
+        start_new_session=True,
+    ) as process:
+        try:
+            output, complaints = process.communicate(timeout=TIME_LIMIT)
+            status: int | None = process.returncode
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)
+            output, complaints = process.communicate()
+            status = None
+    return Outcome(status, output, complaints)
+
+
+# ── the agents ───────────────────────────────────────────────────────────────────────────────────────────────────────
+
+CODEX_SETTINGS = """\
+model = "{model}"
+model_provider = "gateway"
+approval_policy = "never"
+sandbox_mode = "danger-full-access"
+check_for_update_on_startup = false
+[model_providers.gateway]
+name = "gateway"
+base_url = "{base_url}/v1"
+env_key = "GATEWAY_KEY"
+wire_api = "responses"
+"""
+
+GEMINI_SETTINGS = {
+    "security": {"auth": {"selectedType": "gemini-api-key"}, "folderTrust": {"enabled": False}},
+    "privacy": {"usageStatisticsEnabled": False},
+    "telemetry": {"enabled": False},
+}
+
+
+
+def _claude_code(model: str) -> Agent:
+    return Agent(
+        name=f"claude-code-{model}",
+        dialect="anthropic",
+        script="@anthropic-ai/claude-code/cli-wrapper.cjs",
+        arguments=lambda prompt: ["-p", prompt, "--allowedTools", "Bash Read", "--output-format", "text"],
+        environment=lambda base_url: {
+            "ANTHROPIC_BASE_URL": base_url,
+            "ANTHROPIC_AUTH_TOKEN": "dummy",
+            "ANTHROPIC_MODEL": model,
+            "DISABLE_AUTOUPDATER": "1",
+            "DISABLE_TELEMETRY": "1",
+            "DISABLE_ERROR_REPORTING": "1",
+            "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
+        },
+    )
+
+
+def _codex(model: str) -> Agent:
+    return Agent(
+        name=f"codex-{model}",
+        dialect="openai_responses",
+        script="@openai/codex/bin/codex.js",
+        arguments=lambda prompt: ["exec", "--skip-git-repo-check", prompt],
+        environment=lambda base_url: {"GATEWAY_KEY": "dummy"},
+        files=lambda base_url: {".codex/config.toml": CODEX_SETTINGS.format(model=model, base_url=base_url)},
+    )
+
+
+GEMINI_CLI = Agent(
+    name="gemini-cli",
+    dialect="gemini",
+    script="@google/gemini-cli/bundle/gemini.js",
+    arguments=lambda prompt: ["--approval-mode", "yolo", "-p", prompt],
+    environment=lambda base_url: {
+        "GEMINI_API_KEY": "dummy",
+        "GOOGLE_GEMINI_BASE_URL": base_url,
+        "GEMINI_CLI_NO_RELAUNCH": "true",
+        "GEMINI_CLI_TRUST_WORKSPACE": "true",
+    },
+    files=lambda base_url: {".gemini/settings.json": json.dumps(GEMINI_SETTINGS)},
+)
+AGENTS = [
+    _claude_code("claude-sonnet-4-5"),
+    # A model that Claude Code does not know gets system messages between the others.
+    _claude_code("gpt-5"),
+    _codex("gpt-5"),
+    # For this one Codex puts its tools into an input item, and the main one takes JavaScript instead of JSON.
+    _codex("gpt-6.1-sol"),
+    GEMINI_CLI,
+]

@@ -1,0 +1,39 @@
+"""A real inference engine, llama.cpp's server, as a process of its own on a free port of the loopback."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from urllib.request import urlopen
+
+from .bigram_model import write_model
+
+SERVE = Path(__file__).parent / "serve.py"
+READY_WITHIN = 60.0
+SERVED = ("openai_chat", "openai_responses", "anthropic")
+"""The dialects that llama.cpp speaks."""
+
+
+@contextmanager
+def running_engine(folder: Path) -> Iterator[str]:
+    """The engine's base URL. The model and the engine's log are written into the folder."""
+    model, log = folder / "bigrams.gguf", folder / "engine.log"
+    write_model(model)
+    with (
+        log.open("wb") as stderr,
+        subprocess.Popen(
+            [sys.executable, SERVE, model], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=stderr, text=True
+        ) as process,
+    ):
+        assert process.stdin is not None
+        assert process.stdout is not None
+        base_url = process.stdout.readline().strip()
+        assert base_url, f"llama.cpp did not start:\n{log.read_text(errors='replace')[-2000:]}"
+        with urlopen(f"{base_url}/health", timeout=READY_WITHIN) as health:
+            assert health.status == 200
+        yield base_url
+        process.stdin.close()
+        process.wait(READY_WITHIN)

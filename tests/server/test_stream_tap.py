@@ -1,0 +1,98 @@
+"""A stream on its way to the client: its response objects are completed, everything else goes through."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from tests.server.turns import message, response
+from toolglot.server.responses_state import Expanded, StreamTap
+from toolglot.translate import Exchange
+
+
+def frames(stream: bytes) -> list[dict[str, Any]]:
+    return [json.loads(frame.partition(b"data: ")[2]) for frame in stream.split(b"\n\n") if b"data: " in frame]
+
+
+def streamed(*output: dict[str, Any]) -> bytes:
+    stream = Exchange("openai_responses", "openai_responses").stream()
+    return stream.feed(response(*output)) + stream.close()
+
+
+LINKED = Expanded(body=b"", id="resp_1", kept=True, store=True, previous="resp_0")
+
+
+def test_every_response_object_of_a_stream_says_the_same() -> None:
+    tap = StreamTap(LINKED)
+    data = streamed(message("Hi"))
+    told = frames(tap.feed(data) + tap.close())
+    objects = [event["response"] for event in told if "response" in event]
+    assert [event["type"] for event in told] == [event["type"] for event in frames(data)]
+    assert len(objects) == 3
+    assert {(one["id"], one["previous_response_id"], one["store"]) for one in objects} == {("resp_1", "resp_0", True)}
+    assert tap.response is not None
+    assert json.loads(tap.response) == objects[-1]
+    assert objects[-1]["output"] == [message("Hi")]
+
+
+@pytest.mark.parametrize("line_end", [b"\n", b"\r\n", b"\r"])
+@pytest.mark.parametrize("named", [True, False])
+def test_a_stream_may_be_cut_anywhere(line_end: bytes, named: bool) -> None:
+    data = streamed(message("Hi"))
+    if not named:
+        data = b"".join(line for line in data.splitlines(keepends=True) if not line.startswith(b"event:"))
+    data = data.replace(b"\n", line_end)
+    whole = StreamTap(LINKED)
+    expected = whole.feed(data) + whole.close()
+    tap = StreamTap(LINKED)
+    told = b"".join(tap.feed(data[place : place + 1]) for place in range(len(data))) + tap.close()
+    assert told == expected
+    assert tap.response == whole.response
+    assert tap.response is not None
+    assert frames(told.replace(line_end, b"\n"))[0]["response"]["id"] == "resp_1"
+
+
+def test_events_between_the_objects_go_through_as_they_are() -> None:
+    tap = StreamTap(LINKED)
+    for data in (
+        b": keepalive\n\n",
+        b'event: response.output_text.delta\ndata: {"type": "x", "delta": "response.created"}\n\n',
+        b'data: {"type":"response.output_text.delta","delta":"\\"type\\":\\"response.completed\\""}\n\n',
+        b"data: [DONE]\n\n",
+        b"event: response.completed\ndata: {broken\n\n",
+    ):
+        assert tap.feed(data) == data
+    assert tap.response is None
+
+
+@pytest.mark.parametrize("end", ["failed", "created", "in_progress"])
+def test_a_stream_that_did_not_end_well_gives_no_response(end: str) -> None:
+    tap = StreamTap(LINKED)
+    told = tap.feed(
+        b'event: response.%b\ndata: {"type":"response.%b","response":{"id":"x"}}\n\n' % ((end.encode(),) * 2)
+    )
+    assert json.loads(told.partition(b"data: ")[2])["response"]["id"] == "resp_1"
+    assert tap.response is None
+
+
+def test_an_endless_event_is_let_through() -> None:
+    tap = StreamTap(LINKED, limit=100)
+    data = b"data: " + b"x" * 60
+    assert tap.feed(data) == b""
+    assert tap.feed(data) == data + data
+    assert tap.feed(b"more") == b"more"
+
+
+def test_half_an_event_at_the_end_is_not_swallowed() -> None:
+    tap = StreamTap(LINKED)
+    assert tap.feed(b"data: {") == b""
+    assert tap.close() == b"data: {"
+
+
+def test_a_stream_whose_state_lies_elsewhere_is_not_touched() -> None:
+    tap = StreamTap(Expanded(body=b""))
+    data = streamed(message("Hi"))
+    assert tap.feed(data) is data
+    assert tap.response is None

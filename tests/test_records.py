@@ -1,0 +1,67 @@
+"""Records are values: nobody can change one that somebody else holds."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+
+import pytest
+from msgspec import Struct
+
+import toolglot.dialects
+import toolglot.events
+import toolglot.passes
+
+# What is filled while something is read, and what msgspec fills from a frame that lives as long as one event.
+CHANGING = {
+    "toolglot.passes.Context",
+    "toolglot.passes.ids._Call",
+    "toolglot.dialects.anthropic.request._Block",
+    "toolglot.dialects.anthropic.request._Body",
+    "toolglot.dialects.anthropic.request._Message",
+    "toolglot.dialects.anthropic.response._Block",
+    "toolglot.dialects.anthropic.response._Message",
+    "toolglot.dialects.anthropic.stream_decoder._Delta",
+    "toolglot.dialects.anthropic.stream_decoder._Frame",
+    "toolglot.dialects.anthropic.stream_decoder._Input",
+    "toolglot.dialects.anthropic.stream_decoder._StartFrame",
+    "toolglot.dialects.gemini.blocks._Call",
+    "toolglot.dialects.gemini.blocks._Candidate",
+    "toolglot.dialects.gemini.blocks._Content",
+    "toolglot.dialects.gemini.blocks._Part",
+    "toolglot.dialects.gemini.blocks._Request",
+    "toolglot.dialects.gemini.blocks._Response",
+    "toolglot.dialects.gemini.frames.TextCandidate",
+    "toolglot.dialects.gemini.frames.TextContent",
+    "toolglot.dialects.gemini.frames.TextFrame",
+    "toolglot.dialects.gemini.frames.TextPart",
+    "toolglot.dialects.openai_chat.stream_frames.Call",
+    "toolglot.dialects.openai_chat.stream_frames.Choice",
+    "toolglot.dialects.openai_chat.stream_frames.Chunk",
+    "toolglot.dialects.openai_chat.stream_frames.DeltaFields",
+    "toolglot.dialects.openai_chat.stream_frames.Function",
+    "toolglot.dialects.openai_responses.stream_state.Frame",
+}
+
+
+def records() -> list[type[Struct]]:
+    packages = [toolglot.dialects, toolglot.passes]
+    names = [
+        found.name for package in packages for found in pkgutil.walk_packages(package.__path__, package.__name__ + ".")
+    ]
+    modules = [toolglot.events, *packages, *map(importlib.import_module, names)]
+    found = {value for module in modules for value in vars(module).values() if isinstance(value, type)}
+    return sorted((value for value in found if issubclass(value, Struct) and value is not Struct), key=named)
+
+
+def named(record: type[Struct]) -> str:
+    return f"{record.__module__}.{record.__qualname__}"
+
+
+@pytest.mark.parametrize("record", records(), ids=named)
+def test_a_record_is_frozen_unless_it_says_why_not(record: type[Struct]) -> None:
+    assert record.__struct_config__.frozen is (named(record) not in CHANGING)
+
+
+def test_the_list_of_changing_records_names_records() -> None:
+    assert set(map(named, records())) >= CHANGING

@@ -1,0 +1,186 @@
+"""Which upstream answers for a model's name, and by which name it knows the model."""
+
+from __future__ import annotations
+
+import pytest
+
+from toolglot.routing import Alias, ModelInfo, Pattern, Place, Router, Target, UnknownModelError, bare, filled
+
+PLACES = {
+    place.name: place
+    for place in (
+        Place(name="anthropic", dialect="anthropic", owned=("claude-*",)),
+        Place(name="openai", dialect="openai_responses", owned=("gpt-*", "o3*"), quirks={"max_tools": 128}),
+        Place(name="openrouter", dialect="openai_chat", owned=("*/*",)),
+        Place(name="local", dialect="openai_chat", models=("qwen3", "llama-*", "gpt-oss"), default_model="qwen3"),
+        Place(name="other", dialect="openai_chat", models=("qwen3", "phi")),
+        Place(name="demo", dialect="openai_chat"),
+    )
+}
+ALIASES = {
+    "claude-*": Alias(upstream="local", model="qwen3", fallbacks=("openrouter/anthropic/claude-*",)),
+    "claude-opus-*": Alias(upstream="anthropic", strict=True, fallbacks=("fast",)),
+    "fast": Alias(upstream="openai", model="gpt-5-mini", context_window=400_000, quirks={"system": "leading"}),
+    "*-x-*": Alias(upstream="openrouter", model="b/*/a/*"),
+    "claude-fable[1m]": Alias(upstream="openai", model="gpt-5"),
+    "lost": Alias(upstream="nowhere"),
+    "hidden": Alias(upstream="demo", hidden=True),
+}
+
+
+def went(router: Router, model: str) -> list[str]:
+    return [f"{target.upstream}: {target.model}" for target in router.resolve(model)]
+
+
+@pytest.mark.parametrize(
+    ("model", "targets"),
+    [
+        ("fast", ["openai: gpt-5-mini"]),
+        ("claude-haiku-4-5", ["local: qwen3", "openrouter: anthropic/claude-haiku-4-5"]),
+        ("claude-opus-4-1", ["anthropic: claude-opus-4-1", "openai: gpt-5-mini"]),
+        ("claude-opus-4-1[1m]", ["anthropic: claude-opus-4-1", "openai: gpt-5-mini"]),
+        ("claude-fable[1m]", ["openai: gpt-5"]),
+        ("claude-fable", ["local: qwen3", "openrouter: anthropic/claude-fable"]),
+        ("one-x-two", ["openrouter: b/one/a/two"]),
+        ("openrouter/anthropic/claude-3", ["openrouter: anthropic/claude-3"]),
+        ("anthropic/claude-3", ["anthropic: claude-3"]),
+        ("mistralai/devstral", ["openrouter: mistralai/devstral"]),
+        ("demo", ["demo: demo"]),
+        ("demo/anything", ["demo: anything"]),
+        ("qwen3", ["local: qwen3"]),
+        ("other/qwen3", ["other: qwen3"]),
+        ("phi", ["other: phi"]),
+        ("llama-4", ["local: llama-4"]),
+        ("gpt-oss", ["local: gpt-oss"]),
+        ("gpt-5", ["openai: gpt-5"]),
+        ("o3", ["openai: o3"]),
+        ("models/gpt-5", ["openai: gpt-5"]),
+    ],
+)
+def test_a_name_goes_where_the_rules_say(model: str, targets: list[str]) -> None:
+    assert went(Router(ALIASES, PLACES), model) == targets
+
+
+@pytest.mark.parametrize("model", ["lost", "something", "", "/", "openai/", "x" * 10_000])
+def test_a_name_that_nothing_claims_is_unknown(model: str) -> None:
+    with pytest.raises(UnknownModelError) as caught:
+        Router(ALIASES, {name: PLACES[name] for name in ("anthropic", "openai", "demo")}).resolve(model)
+    assert caught.value.model == model
+    assert len(str(caught.value)) < 400
+
+
+def test_an_unknown_name_is_answered_with_the_nearest_ones() -> None:
+    with pytest.raises(UnknownModelError, match=r"no upstream serves the model 'fats'; the nearest: fast"):
+        Router(ALIASES, PLACES).resolve("fats")
+    assert "hidden" not in Router(ALIASES, PLACES).nearest("hidde")
+
+
+def test_the_default_upstream_takes_the_rest_under_its_default_model() -> None:
+    router = Router({}, PLACES, "local")
+    assert went(router, "something") == ["local: qwen3"]
+    assert went(router, "gpt-5") == ["openai: gpt-5"]
+    assert went(Router({}, PLACES, "other"), "something") == ["other: something"]
+
+
+def test_the_only_upstream_takes_everything() -> None:
+    router = Router({}, {name: PLACES[name] for name in ("local", "demo")})
+    assert went(router, "claude-x") == ["local: qwen3"]
+    assert went(router, "demo") == ["demo: demo"]
+
+
+def test_the_demo_takes_everything_when_it_is_alone() -> None:
+    assert went(Router({}, {"demo": PLACES["demo"]}), "claude-x") == ["demo: demo"]
+
+
+def test_a_target_has_what_is_known_of_the_model_and_its_upstream() -> None:
+    assert Router(ALIASES, PLACES).resolve("fast") == (
+        Target(
+            upstream="openai",
+            model="gpt-5-mini",
+            asked="fast",
+            rule="the alias fast",
+            alias="fast",
+            context_window=400_000,
+            quirks={"max_tools": 128, "system": "leading"},
+        ),
+    )
+
+
+def test_what_is_known_of_a_model_holds_by_its_full_name_too() -> None:
+    (target,) = Router(ALIASES, PLACES).resolve("openai/gpt-5-mini")
+    assert (target.context_window, target.alias) == (400_000, None)
+
+
+def test_strict_is_the_models_own_or_everybodys() -> None:
+    assert [target.strict for target in Router(ALIASES, PLACES).resolve("claude-opus-4")] == [True, False]
+    assert all(target.strict for target in Router(ALIASES, PLACES, strict=True).resolve("claude-opus-4"))
+
+
+def test_fallbacks_of_fallbacks_follow_and_nothing_comes_twice() -> None:
+    aliases = {
+        "a": Alias(upstream="local", model="1", fallbacks=("b", "c", "a", "unknown")),
+        "b": Alias(upstream="local", model="2", fallbacks=("d", "a")),
+        "c": Alias(upstream="local", model="3"),
+        "d": Alias(upstream="local", model="1"),
+    }
+    assert went(Router(aliases, PLACES), "a") == ["local: 1", "local: 2", "local: 3"]
+
+
+def test_what_can_be_listed_is_listed_once_and_reachable() -> None:
+    models = Router({**ALIASES, "qwen3": Alias(upstream="demo")}, PLACES).models()
+    assert [model.name for model in models] == [
+        "fast",
+        "claude-fable[1m]",
+        "qwen3",
+        "local/qwen3",
+        "gpt-oss",
+        "other/qwen3",
+        "phi",
+        "demo",
+    ]
+    assert models[0] == ModelInfo(
+        name="fast", upstream="openai", model="gpt-5-mini", dialect="openai_responses", context_window=400_000
+    )
+    assert [model.upstream for model in models[2:4]] == ["demo", "local"]
+
+
+def test_every_rule_that_was_tried_is_told() -> None:
+    assert Router(ALIASES, PLACES).explain("qwen3[1m]") == [
+        ("aliases: qwen3[1m]", "no"),
+        ("aliases: qwen3", "no"),
+        ("patterns of aliases: qwen3", "no"),
+        ("upstream/model: qwen3", "no"),
+        ("demo: qwen3", "no"),
+        ("models that upstreams list: qwen3", "local lists it"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("pattern", "name", "stars"),
+    [
+        ("claude-*", "claude-x", ("x",)),
+        ("claude-*", "claude-", ("",)),
+        ("claude-*", "xclaude-x", None),
+        ("*", "any\nthing", ("any\nthing",)),
+        ("*/*", "a/b/c", ("a", "b/c")),
+        ("a.c[1]", "abc[1]", None),
+        ("a.c[1]", "a.c[1]", ()),
+    ],
+)
+def test_a_star_stands_for_any_text_and_all_else_for_itself(
+    pattern: str, name: str, stars: tuple[str, ...] | None
+) -> None:
+    assert Pattern(pattern).match(name) == stars
+
+
+def test_stars_are_filled_in_order() -> None:
+    assert filled("x-*-y-*", ("1", "2")) == "x-1-y-2"
+    assert filled("x-*-*", ("1",)) == "x-1-*"
+    assert filled("x", ("1",)) == "x"
+
+
+@pytest.mark.parametrize(
+    ("name", "plain"), [("a[1m]", "a"), ("models/a", "a"), ("a[1m][2]", "a"), ("[1m]", "[1m]"), ("a[b]c", "a[b]c")]
+)
+def test_what_clients_add_to_a_name_is_taken_away(name: str, plain: str) -> None:
+    assert bare(name) == plain

@@ -1,0 +1,111 @@
+"""Retries and fallbacks, row by row."""
+
+from __future__ import annotations
+
+from typing import get_args
+
+import pytest
+
+from toolglot.config.schema import Retries
+from toolglot.errors import ApiError, ErrorKind
+from toolglot.upstream.retry import API, TRANSPORT, falls_back, next_wait
+from toolglot.upstream.transport import TransportError, TransportFailure
+
+RETRIES = Retries(attempts=4, first_wait=0.5, longest_wait=30.0)
+NOW = 1_800_000_000.0
+BUSY = ApiError(kind="overloaded", message="busy", status=529)
+
+
+def wait(error: ApiError | TransportError, attempt: int = 1, random: float = 1.0) -> float | None:
+    return next_wait(RETRIES, attempt, error, random, NOW)
+
+
+def test_every_failure_has_a_row() -> None:
+    assert set(API) == set(get_args(ErrorKind))
+    assert set(TRANSPORT) == set(get_args(TransportFailure))
+
+
+@pytest.mark.parametrize(
+    ("failure", "again", "elsewhere"),
+    [
+        ("connect", True, True),
+        ("reset", True, True),
+        ("tls", False, True),
+        ("timeout", False, True),
+        ("too_large", False, False),
+    ],
+)
+def test_what_follows_a_failure_of_the_connection(failure: TransportFailure, again: bool, elsewhere: bool) -> None:
+    error = TransportError(failure, "it failed")
+    assert (wait(error) is not None, falls_back(error)) == (again, elsewhere)
+
+
+@pytest.mark.parametrize(
+    ("kind", "status", "again", "elsewhere"),
+    [
+        ("rate_limit", 429, True, True),
+        ("overloaded", 529, True, True),
+        ("server", 500, True, True),
+        ("server", 502, True, True),
+        ("timeout", 504, True, True),
+        ("timeout", 408, True, True),
+        ("conflict", 409, True, True),
+        ("server", 501, False, True),
+        ("server", 307, False, True),
+        ("authentication", 401, False, True),
+        ("permission", 403, False, True),
+        ("billing", 402, False, True),
+        ("not_found", 404, False, True),
+        ("bad_request", 400, False, False),
+        ("too_large", 413, False, False),
+    ],
+)
+def test_what_follows_an_error_of_the_api(kind: ErrorKind, status: int, again: bool, elsewhere: bool) -> None:
+    error = ApiError(kind=kind, message="no", status=status)
+    assert (wait(error) is not None, falls_back(error)) == (again, elsewhere)
+
+
+def test_waits_double_up_to_the_longest() -> None:
+    many = Retries(attempts=100, first_wait=0.5, longest_wait=5.0)
+    waits = [next_wait(many, attempt, BUSY, 1.0, NOW) for attempt in (1, 2, 3, 4, 5, 99)]
+    assert waits == [0.5, 1.0, 2.0, 4.0, 5.0, 5.0]
+
+
+def test_waits_are_spread_over_the_whole_time() -> None:
+    assert [wait(BUSY, 3, random) for random in (0.0, 0.25, 1.0)] == [0.0, 0.5, 2.0]
+
+
+def test_the_last_attempt_is_the_last() -> None:
+    assert wait(BUSY, 3) is not None
+    assert wait(BUSY, 4) is None
+    assert next_wait(Retries(attempts=1), 1, BUSY, 0.5, NOW) is None
+
+
+def test_an_upstream_that_says_how_long_is_waited_for_and_no_shorter() -> None:
+    error = ApiError(kind="rate_limit", message="slow down", status=429, retry_after=7.0)
+    assert wait(error, 1, 0.0) == 7.0
+    assert wait(error, 1, 1.0) == 7.5
+
+
+def test_the_longest_wait_is_waited_and_a_longer_one_is_not() -> None:
+    error = ApiError(kind="rate_limit", message="slow down", status=429, retry_after=30.0)
+    assert wait(error) == 30.0
+    assert wait(ApiError(kind="rate_limit", message="slow down", status=429, retry_after=30.1)) is None
+
+
+@pytest.mark.parametrize(
+    ("date", "expected"),
+    [
+        ("Fri, 15 Jan 2027 08:00:10 GMT", 10.0),
+        ("Fri, 15 Jan 2027 07:00:00 GMT", 0.0),
+        ("Fri, 15 Jan 2027 09:00:00 GMT", None),
+    ],
+)
+def test_an_upstream_may_say_until_when(date: str, expected: float | None) -> None:
+    error = ApiError(kind="overloaded", message="busy", status=503, retry_after_date=date)
+    assert wait(error, 1, 0.0) == expected
+
+
+def test_a_date_that_is_none_says_nothing() -> None:
+    error = ApiError(kind="overloaded", message="busy", status=503, retry_after_date="Fri, 99 Foo 2027 08:00:10 GMT")
+    assert wait(error) == 0.5
