@@ -187,10 +187,13 @@ def stages_for(path: Path) -> list[list[str]]:
     """The tests that should notice a mutant of this file: the nearest alone, then the others while it survives."""
     parts = path.relative_to(PACKAGE).parts
     others = ["tests/test_records.py", "tests/test_cases.py", "tests/test_translate.py", "tests/pitfalls"]
-    exact = Path("tests", *parts[:-1], f"test_{parts[-1]}")
-    nearest = [[str(exact)]] if (ROOT / exact).exists() else []
+    homes = (Path("tests", *parts[:depth]) for depth in range(len(parts) - 1, 0, -1))
+    exact = [str(home / f"test_{parts[-1]}") for home in homes if (ROOT / home / f"test_{parts[-1]}").exists()]
+    if len(parts) == 1:
+        exact = [f"tests/test_{parts[-1]}"]
+    nearest = [exact] if exact else []
     if parts[0] == "dialects":
-        shared = ["tests/dialects/test_capabilities.py", "tests/dialects/test_paths.py"]
+        shared = [f"tests/dialects/test_{name}.py" for name in ("capabilities", "encoders", "usage", "paths")]
         near = ["tests/dialects"] if len(parts) == 2 else [f"tests/dialects/{parts[1]}", *shared]
         laws = ["tests/laws/test_law_3_lossless.py"]
     elif parts[0] == "passes":

@@ -73,7 +73,8 @@ def test_a_stream_without_an_end_does_not_fold() -> None:
 
 
 def test_both_failures_to_fold_name_the_rule() -> None:
-    for events in ([Start()], [Start(), Fault(ApiError(kind="server", message="m"))]):
+    broken: list[list[Event]] = [[Start()], [Start(), Fault(ApiError(kind="server", message="m"))]]
+    for events in broken:
         with pytest.raises(StreamError) as caught:
             fold(events)
         assert caught.value.rule == "the response is not complete"
@@ -116,7 +117,16 @@ def test_a_block_is_how_it_was_opened_and_what_came_and_how_it_was_closed(
 
 
 def test_blocks_stand_in_the_order_in_which_they_opened() -> None:
-    events = [Start(), TEXT, Open(1, Thinking()), Delta(1, "b"), Delta(0, "a"), Close(index=1), Close(index=0), END]
+    events: list[Event] = [
+        Start(),
+        TEXT,
+        Open(1, Thinking()),
+        Delta(1, "b"),
+        Delta(0, "a"),
+        Close(index=1),
+        Close(index=0),
+        END,
+    ]
     assert fold(events).content == (Text(text="a"), Thinking(text="b"))
     checker = Checker()
     for event in events:

@@ -1,190 +1,244 @@
-"""A worked translation in the terminal: `make demo`, or `python -m toolglot.demo`. It needs no network and no key."""
+"""`make demo`: the gateway on the embedded demo upstream, and one tool loop from each of three clients.
+
+No key, no network, no model. The gateway is a real one, in a process of its own; what is printed is what goes over the
+wire. Each client talks to a model behind an API that is not its own.
+"""
 
 from __future__ import annotations
 
 import json
 import os
 import sys
-from collections.abc import Iterator
+import tempfile
+import textwrap
+import urllib.request
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from rich.console import Console
-from rich.panel import Panel
-from rich.syntax import Syntax
-from rich.text import Text
+from msgspec import Struct
 
-from toolglot.api import translate_request, translate_stream
-from toolglot.cli.layout import laid_out
-from toolglot.lint import lint
-from toolglot.receipt import Receipt
+from toolglot.cli.launch import own_gateway
 from toolglot.wire.sse import SseReader
 
-CITY = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}
+QUESTION = "What is the weather in Paris and Oslo?"
+SCHEMA = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}
+DESCRIPTION = "The weather in a city, now."
+WEATHER = {"Paris": "rain until four, 11 degrees", "Oslo": "clear, 2 degrees"}
 
-CHAT_REQUEST: dict[str, Any] = {
-    "model": "claude-sonnet-4-5",
-    "messages": [
-        {"role": "system", "content": "Be brief."},
-        {"role": "user", "content": "Umbrella in Paris?"},
-        {
-            "role": "assistant",
-            "content": None,
-            "tool_calls": [
-                {"id": "call_1", "type": "function", "function": {"name": "weather", "arguments": '{"city": "Paris"}'}}
-            ],
-        },
-        {"role": "tool", "tool_call_id": "call_1", "content": "Rain until four."},
-    ],
-    "tools": [
-        {"type": "function", "function": {"name": "weather", "description": "Weather now.", "parameters": CITY}},
-        {"type": "function", "function": {"name": "local.time", "description": "Local time.", "parameters": CITY}},
-    ],
-    "parallel_tool_calls": False,
-    "seed": 7,
-    "stream": True,
-}
+CONFIG = """
+discover = false
+[upstreams.behind-anthropic]
+base_url = "demo:"
+dialect = "anthropic"
+[upstreams.behind-gemini]
+base_url = "demo:"
+dialect = "gemini"
+[upstreams.behind-responses]
+base_url = "demo:"
+dialect = "openai_responses"
+"""
+
+Json = dict[str, Any]
 
 
-def _call(index: int, arguments: str, **head: str) -> dict[str, Any]:
-    """A delta of a call; the first one has its id and name."""
-    if not head:
-        return {"tool_calls": [{"index": index, "function": {"arguments": arguments}}]}
-    function = {"name": head["name"], "arguments": arguments}
-    return {"tool_calls": [{"index": index, "id": head["id"], "type": "function", "function": function}]}
+class Call(Struct, frozen=True):
+    id: str
+    name: str
+    arguments: Json
 
 
-_DELTAS: tuple[dict[str, Any], ...] = (
-    {"role": "assistant", "content": ""},
-    {"content": "Let me look."},
-    _call(0, "", id="call_a", name="weather"),
-    _call(0, '{"city": '),
-    _call(1, "", id="call_b", name="clock"),
-    _call(1, '{"city": "Lima"}'),
-    _call(0, '"Paris"}'),
+class Client(Struct, frozen=True, kw_only=True):
+    """A client of one API: how it asks, how it reads calls and text, how it gives results back."""
+
+    title: str
+    upstream: str
+    behind: str
+    path: str
+    key_header: str
+    ask: Callable[[str], Json]
+    calls: Callable[[Json], list[Call]]
+    go_on: Callable[[Json, Json, list[tuple[Call, str]]], Json]
+    """The request, the answer and the results make the next request."""
+    text: Callable[[Json], str]
+    """The text in one frame of a stream."""
+    stream_path: str | None = None
+
+
+def _chat_call(call: Json) -> Call:
+    return Call(call["id"], call["function"]["name"], json.loads(call["function"]["arguments"]))
+
+
+OPENAI = Client(
+    title="An OpenAI client",
+    upstream="behind-anthropic",
+    behind="Anthropic's API",
+    path="/v1/chat/completions",
+    key_header="authorization",
+    ask=lambda model: {
+        "model": model,
+        "messages": [{"role": "user", "content": QUESTION}],
+        "tools": [
+            {"type": "function", "function": {"name": "weather", "description": DESCRIPTION, "parameters": SCHEMA}}
+        ],
+    },
+    calls=lambda answer: [_chat_call(call) for call in answer["choices"][0]["message"].get("tool_calls") or ()],
+    go_on=lambda request, answer, results: {
+        **request,
+        "messages": [
+            *request["messages"],
+            answer["choices"][0]["message"],
+            *({"role": "tool", "tool_call_id": call.id, "content": result} for call, result in results),
+        ],
+    },
+    text=lambda frame: "".join(choice["delta"].get("content") or "" for choice in frame.get("choices", ())),
 )
 
+ANTHROPIC = Client(
+    title="An Anthropic client",
+    upstream="behind-gemini",
+    behind="Google's Gemini API",
+    path="/v1/messages",
+    key_header="x-api-key",
+    ask=lambda model: {
+        "model": model,
+        "max_tokens": 500,
+        "messages": [{"role": "user", "content": QUESTION}],
+        "tools": [{"name": "weather", "description": DESCRIPTION, "input_schema": SCHEMA}],
+    },
+    calls=lambda answer: [
+        Call(block["id"], block["name"], block["input"]) for block in answer["content"] if block["type"] == "tool_use"
+    ],
+    go_on=lambda request, answer, results: {
+        **request,
+        "messages": [
+            *request["messages"],
+            {"role": "assistant", "content": answer["content"]},
+            {
+                "role": "user",
+                "content": [
+                    {"type": "tool_result", "tool_use_id": call.id, "content": result} for call, result in results
+                ],
+            },
+        ],
+    },
+    text=lambda frame: str(frame.get("delta", {}).get("text", "")),
+)
 
-def chat_stream() -> list[bytes]:
-    """A Chat stream as some servers send it: the arguments of two parallel calls take turns."""
-    head: dict[str, Any] = {"id": "chatcmpl-1", "object": "chat.completion.chunk", "created": 1, "model": "demo"}
-    choices: list[dict[str, Any]] = [{"index": 0, "delta": delta, "finish_reason": None} for delta in _DELTAS]
-    choices.append({"index": 0, "delta": {}, "finish_reason": "tool_calls"})
-    chunks = [{**head, "choices": [choice]} for choice in choices]
-    usage = {"prompt_tokens": 40, "completion_tokens": 25, "total_tokens": 65}
-    chunks.append({**head, "choices": [], "usage": usage})
-    return [b"data: " + json.dumps(chunk).encode() + b"\n\n" for chunk in chunks] + [b"data: [DONE]\n\n"]
+GEMINI = Client(
+    title="A Gemini client",
+    upstream="behind-responses",
+    behind="OpenAI's Responses API",
+    path="/v1beta/models/{model}:generateContent",
+    stream_path="/v1beta/models/{model}:streamGenerateContent?alt=sse",
+    key_header="x-goog-api-key",
+    ask=lambda model: {
+        "contents": [{"role": "user", "parts": [{"text": QUESTION}]}],
+        "tools": [
+            {"functionDeclarations": [{"name": "weather", "description": DESCRIPTION, "parametersJsonSchema": SCHEMA}]}
+        ],
+    },
+    calls=lambda answer: [
+        Call(part["functionCall"].get("id", ""), part["functionCall"]["name"], part["functionCall"]["args"])
+        for part in answer["candidates"][0]["content"]["parts"]
+        if "functionCall" in part
+    ],
+    go_on=lambda request, answer, results: {
+        **request,
+        "contents": [
+            *request["contents"],
+            answer["candidates"][0]["content"],
+            {
+                "role": "user",
+                "parts": [
+                    {"functionResponse": {"id": call.id, "name": call.name, "response": {"output": result}}}
+                    for call, result in results
+                ],
+            },
+        ],
+    },
+    text=lambda frame: "".join(
+        part.get("text", "")
+        for candidate in frame.get("candidates", ())
+        for part in candidate.get("content", {}).get("parts", ())
+    ),
+)
+
+CLIENTS = (OPENAI, ANTHROPIC, GEMINI)
 
 
 def main() -> None:
-    console = Console(highlight=False)
-    console.rule("[bold]toolglot: one conversation, any API")
-    _show_request(console)
-    _say(console, "The answer, from a server that speaks Chat: two parallel calls whose arguments take turns.")
-    _show_wire(console, "Chat stream", "openai_chat", chat_stream())
-    _say(console, "The same stream for a client that speaks Anthropic: one call after the other.")
-    _show_stream(console, "Anthropic events", "anthropic")
-    _say(console, "And for a client that speaks Gemini: every call whole.")
-    _show_stream(console, "Gemini chunks", "gemini")
-    _show_next(console)
+    """Three loops, and what to do next."""
+    print("toolglot: one gateway, three clients, none of which speaks its model's API.")
+    with tempfile.TemporaryDirectory(prefix="toolglot-") as folder:
+        config = Path(folder) / "toolglot.toml"
+        config.write_text(CONFIG)
+        with own_gateway(["--config", str(config), "--store", ":memory:"]) as url:
+            print(f"The gateway runs at {url}; its models are the embedded demo: rules, no key, no network.")
+            for client in CLIENTS:
+                _loop(client, url)
+    _advise()
 
 
-def _say(console: Console, text: str) -> None:
-    console.print()
-    console.print(Text(text, style="cyan"))
+def _loop(client: Client, url: str) -> None:
+    """Ask, run the tools, give their results back, and stream the answer."""
+    model = f"{client.upstream}/demo"
+    _title(f"{client.title} asks a model behind {client.behind}")
+    request = client.ask(model)
+    path = client.path.replace("{model}", model)
+    _show(f"POST {path}", request)
+    with _post(f"{url}{path}", client, request) as reply:
+        answer = json.load(reply)
+        receipt = reply.headers["x-toolglot-receipt"]
+    calls = client.calls(answer)
+    _show(f"200, {len(calls)} calls in parallel (receipt: {receipt})", answer)
+    results = [(call, WEATHER.get(call.arguments["city"], "no idea")) for call in calls]
+    for call, result in results:
+        print(f"  the client runs {call.name}({json.dumps(call.arguments)}): {result}")
+    following = client.go_on(request, answer, results)
+    if client.stream_path is None:
+        following["stream"] = True
+    path = (client.stream_path or client.path).replace("{model}", model)
+    print(f"\n  and streams the answer from POST {path}:\n\n    ", end="")
+    with _post(f"{url}{path}", client, following) as reply:
+        for frame in _frames(reply):
+            print(client.text(frame), end="", flush=True)
+    print()
 
 
-def _show_request(console: Console) -> None:
-    _say(console, "A client speaks OpenAI Chat Completions: two tools, and a call with its result.")
-    _show_json(console, "Chat request", CHAT_REQUEST)
-    translated = translate_request(CHAT_REQUEST, "openai_chat", "anthropic")
-    _say(console, "The model behind it speaks Anthropic Messages, so this is what it gets:")
-    _show_json(console, "Anthropic request", translated.json())
-    _say(console, "And the receipt: what took another form, and what could not come along.")
-    _show_receipt(console, translated.receipt)
+def _post(url: str, client: Client, body: Json) -> Any:
+    key = "Bearer any" if client.key_header == "authorization" else "any"
+    headers = {"content-type": "application/json", client.key_header: key}
+    request = urllib.request.Request(url, json.dumps(body).encode(), headers)
+    # The gateway is on this machine: a proxy has no business with it.
+    return urllib.request.build_opener(urllib.request.ProxyHandler({})).open(request, timeout=60)
 
 
-def _show_stream(console: Console, title: str, target: str) -> None:
-    written = list(translate_stream(chat_stream(), "openai_chat", target))
-    _show_wire(console, title, target, written)
-    breaches = lint(target, written)
-    found = f"{len(breaches)} breaches" if breaches else "no breach"
-    console.print(f"[green]lint-stream --dialect {target}: {found}[/]")
+def _frames(reply: Any) -> Iterator[Json]:
+    reader = SseReader()
+    while data := reply.read1(4096):
+        for _, payload in reader.feed(data):
+            if payload != b"[DONE]":
+                yield json.loads(payload)
 
 
-def _show_wire(console: Console, title: str, dialect: str, chunks: list[bytes]) -> None:
-    """What each event of a stream says; the rest of it (ids, the model, indices of choices) is left out."""
-    lines = [line for _, data in SseReader().feed(b"".join(chunks)) for line in _ESSENCE[dialect](data)]
-    body = Text("\n".join(lines), overflow="ellipsis", no_wrap=True)
-    console.print(Panel(body, title=title, title_align="left"))
+def _title(text: str) -> None:
+    bold = ("\x1b[1m", "\x1b[0m") if sys.stdout.isatty() and "NO_COLOR" not in os.environ else ("", "")
+    print(f"\n{bold[0]}{text}{bold[1]}\n")
 
 
-def _essence_of_chat(data: bytes) -> Iterator[str]:
-    if data == b"[DONE]":
-        yield "[DONE]"
-        return
-    chunk = json.loads(data)
-    for choice in chunk["choices"]:
-        delta = choice["delta"]
-        if delta.get("content"):
-            yield f"text    {delta['content']}"
-        for call in delta.get("tool_calls", ()):
-            function = call["function"]
-            begun = f"{function['name']} ({call['id']})" if "id" in call else function["arguments"]
-            yield f"call {call['index']}  {begun}"
-        if choice["finish_reason"]:
-            yield f"finish  {choice['finish_reason']}"
-    if usage := chunk.get("usage"):
-        yield f"usage   {usage['prompt_tokens']} in, {usage['completion_tokens']} out"
+def _show(head: str, body: Json) -> None:
+    print(f"  {head}")
+    text = json.dumps(body, ensure_ascii=False)
+    print(textwrap.indent(textwrap.shorten(text, 700, placeholder=" …") if len(text) > 700 else text, "    "), "\n")
 
 
-def _essence_of_anthropic(data: bytes) -> Iterator[str]:
-    event = json.loads(data)
-    told = {**event.get("content_block", {}), **event.get("delta", {})}
-    said = told.get("name") or told.get("partial_json") or told.get("text") or told.get("stop_reason") or ""
-    shown = f"{said} ({told['id']})" if "id" in told else said
-    index = f" {event['index']}" if "index" in event else ""
-    yield f"{event['type']}{index}".ljust(24) + shown
-
-
-def _essence_of_gemini(data: bytes) -> Iterator[str]:
-    for candidate in json.loads(data)["candidates"]:
-        for part in candidate["content"]["parts"]:
-            if call := part.get("functionCall"):
-                yield f"functionCall  {call['name']} ({call['id']}) {json.dumps(call['args'])}"
-            elif part.get("text"):
-                yield f"text          {part['text']}"
-        if "finishReason" in candidate:
-            yield f"finishReason  {candidate['finishReason']}"
-
-
-_ESSENCE = {"openai_chat": _essence_of_chat, "anthropic": _essence_of_anthropic, "gemini": _essence_of_gemini}
-
-
-def _show_json(console: Console, title: str, value: Any) -> None:
-    text = laid_out(json.dumps(value).encode(), console.width - 4)
-    syntax = Syntax(text, "json", background_color="default", word_wrap=True)
-    console.print(Panel(syntax, title=title, title_align="left"))
-
-
-def _show_receipt(console: Console, receipt: Receipt) -> None:
-    for line in receipt:
-        severity, _, told = str(line).partition(": ")
-        style = "yellow" if line.severity == "loss" else "green"
-        console.print(Text.assemble((f"{severity:5}", style), f" {told}"))
-
-
-def _show_next(console: Console) -> None:
-    """Commands that work as they stand, in a clone of the repository."""
-    program = os.path.relpath(Path(sys.executable).parent / "toolglot")
-    _say(console, "Next:")
-    for command in (
-        "translate --from openai_chat --to gemini --kind request docs/examples/chat-request.json",
-        "translate --from mcp --to anthropic --kind tools docs/examples/mcp-tools.json",
-        "translate --from openai_chat --to anthropic --kind stream docs/examples/chat-stream.sse",
-        "dialects",
-    ):
-        console.print(Text(f"  {program} {command}", style="bold"), soft_wrap=True)
+def _advise() -> None:
+    _title("Now with your own models")
+    print("  toolglot serve                        keys in your environment and local servers are found by themselves")
+    print("  toolglot serve --upstream openai_chat=http://127.0.0.1:8000/v1")
+    print("  toolglot launch claude --model demo   Claude Code, Codex, Gemini CLI … against the gateway")
+    print("  toolglot translate --help             one request, response or stream, without a server")
 
 
 if __name__ == "__main__":

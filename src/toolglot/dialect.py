@@ -8,7 +8,7 @@ and `__init__.py` with the record. `dialects/__init__.py` is the only registrati
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Literal, Protocol
 
 from msgspec import Struct
@@ -16,7 +16,9 @@ from msgspec import Struct
 from toolglot.errors import ApiError, HttpError
 from toolglot.events import Event
 from toolglot.ir import Request, Response, replace
+from toolglot.models import ModelInfo
 from toolglot.receipt import Receipt
+from toolglot.tokens.media import ImageTokens, by_area
 
 
 class StreamDecoder(Protocol):
@@ -152,6 +154,28 @@ class ModelRule(Struct, frozen=True):
     why: str
 
 
+class Counting(Struct, frozen=True, kw_only=True):
+    """The endpoint that counts the tokens of a request, both sides of it."""
+
+    path: Callable[[Request], str]
+    """Where the request is posted, below the base URL."""
+    decode_request: Callable[[bytes], Request]
+    encode_request: Callable[[Request, Receipt], bytes]
+    encode_count: Callable[[int], bytes]
+    decode_count: Callable[[bytes], int]
+
+
+class Listing(Struct, frozen=True, kw_only=True):
+    """The endpoint that lists models, both sides of it."""
+
+    path: str
+    """Where the list is, below the base URL; it asks for the longest page."""
+    encode_models: Callable[[Sequence[ModelInfo], Mapping[str, str]], bytes]
+    """The page that the parameters of a client's query ask for."""
+    encode_model: Callable[[ModelInfo], bytes]
+    decode_models: Callable[[bytes], list[ModelInfo]]
+
+
 def _refuse_nothing(request: Request) -> ApiError | None:
     return None
 
@@ -193,6 +217,11 @@ class Dialect(Struct, frozen=True, kw_only=True):
     """Where a response, or a frame of a stream, names the model."""
     response_headers: tuple[str, ...] = ()
     """How an upstream's headers begin that mean something to a client of the same dialect."""
+    listing: Listing
+    counting: Counting | None = None
+    """None where the API has no endpoint that counts tokens."""
+    image_tokens: ImageTokens = by_area
+    """What an image costs, as the vendor publishes it: for estimates."""
 
 
 def capabilities(dialect: Dialect, model: str) -> Capabilities:

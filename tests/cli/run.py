@@ -7,7 +7,10 @@ import pty
 import subprocess
 import sys
 import tty
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from threading import Thread
 from typing import NamedTuple
 
 from click.testing import CliRunner, Result
@@ -26,10 +29,44 @@ class Shown(NamedTuple):
     """Standard output and standard error, as a person sees them."""
 
 
+def environment_of(folder: Path) -> dict[str, str]:
+    """That of a person who has `toolglot` on the path, and a home without keys and files."""
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    known = {
+        name: value for name, value in os.environ.items() if not name.endswith(("_API_KEY", "_TOKEN", "_BASE_URL"))
+    }
+    return {**known, "PATH": path, "HOME": str(folder), "COLUMNS": "100", "NO_COLOR": "1"}
+
+
+@contextmanager
+def in_background(command: str, folder: Path) -> Iterator[None]:
+    """A server that a person has started in another terminal, from when it says that it is ready."""
+    with subprocess.Popen(
+        ["bash", "-c", f"exec {command}"],
+        cwd=folder,
+        env=environment_of(folder),
+        stdin=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        assert process.stderr is not None
+        said: list[str] = []
+        while " is ready at " not in "".join(said):
+            line = process.stderr.readline()
+            assert line, f"{command}: {''.join(said)}"
+            said.append(line)
+        rest = Thread(target=process.stderr.read)  # else its log would fill the pipe
+        rest.start()
+        try:
+            yield
+        finally:
+            process.terminate()
+            rest.join()
+
+
 def on_terminal(script: str, folder: Path) -> Shown:
     """What a person sees who types these commands, with `toolglot` on the path."""
-    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-    environment = {**os.environ, "PATH": path, "COLUMNS": "100", "NO_COLOR": "1"}
+    environment = environment_of(folder)
     ours, theirs = pty.openpty()
     tty.setraw(theirs)  # else every line end would become two characters
     process = subprocess.Popen(

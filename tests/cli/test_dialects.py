@@ -143,10 +143,9 @@ def test_a_shell_completes_dialects_and_kinds(words: str, completed: list[str]) 
     assert [line.partition(",")[2] for line in done.stdout.split()] == completed
 
 
-@pytest.mark.parametrize(("missing", "arguments"), [("click", ["--version"]), ("rich", ["dialects"])])
-def test_a_missing_dependency_is_told_in_a_sentence(missing: str, arguments: list[str]) -> None:
-    hidden = f"import sys; sys.modules[{missing!r}] = None; sys.argv[1:] = {arguments!r}"
+def test_a_missing_dependency_is_told_in_a_sentence() -> None:
+    hidden = "import sys; sys.modules['click'] = None; sys.argv[1:] = ['--version']"
     program = f"{hidden}\nimport toolglot.cli\ntoolglot.cli.main()"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
     assert done.returncode == 1
-    assert done.stderr == f"toolglot: the command line needs {missing}: pip install click rich\n"
+    assert done.stderr == "toolglot: the command line needs click: pip install click\n"

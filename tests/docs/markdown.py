@@ -3,6 +3,7 @@
 - `python`: with `>>>` it is a doctest, else it is executed; all blocks of a page share their names.
 - `bash`: run by bash on a terminal, in a folder of the page's own that has the examples, with `toolglot` on the path. A
   `json` or `text` block right behind it is what a person then sees, character by character.
+- A `bash` block with the one command `toolglot serve …`: a server that runs while the rest of the page is run.
 - A `bash` block of set-up commands (`make`, `pip install` …) is checked and not run, see `test_pages`.
 """
 
@@ -28,7 +29,11 @@ class Block(NamedTuple):
 
     @property
     def is_set_up(self) -> bool:
-        return self.language == "bash" and all(_SET_UP.match(line) for line in self.commands)
+        return self.language == "bash" and not self.is_server and all(_SET_UP.match(line) for line in self.commands)
+
+    @property
+    def is_server(self) -> bool:
+        return self.language == "bash" and len(self.commands) == 1 and self.commands[0].startswith("toolglot serve")
 
     @property
     def commands(self) -> list[str]:

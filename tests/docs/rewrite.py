@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import re
 import tempfile
+from contextlib import ExitStack
 from pathlib import Path
 
-from tests.cli.run import on_terminal, run
+from tests.cli.run import in_background, on_terminal, run
 from tests.docs.markdown import PAGES, ROOT, Block, blocks
 
 TABLE = re.compile(r"^\|  \| openai_chat .*?\n(?!\|)", re.MULTILINE | re.DOTALL)
@@ -19,9 +20,12 @@ TABLE = re.compile(r"^\|  \| openai_chat .*?\n(?!\|)", re.MULTILINE | re.DOTALL)
 def rewritten(page: Path, folder: Path) -> str:
     text = page.read_text()
     (folder / "docs").symlink_to(ROOT / "docs")
-    for block in blocks(page):
-        if block.language == "bash" and not block.is_set_up:
-            text = with_output(text, block, on_terminal(block.text, folder).output)
+    with ExitStack() as servers:
+        for block in blocks(page):
+            if block.is_server:
+                servers.enter_context(in_background(block.commands[0], folder))
+            elif block.language == "bash" and not block.is_set_up:
+                text = with_output(text, block, on_terminal(block.text, folder).output)
     table = run("dialects", "--markdown").stdout
     return TABLE.sub(lambda _: table, text)
 

@@ -29,7 +29,7 @@ def _address(process: subprocess.Popen[bytes], file: Path, log: Path) -> str:
 
 
 @contextmanager
-def running_gateway(folder: Path, dialect: str, upstream_url: str) -> Iterator[str]:
+def serving(folder: Path, *options: str) -> Iterator[str]:
     """The gateway's base URL, without `/v1`. It has the folder as its home and none of the machine's variables."""
     address, log = folder / "address", folder / "gateway.log"
     command = [sys.executable, "-m", "toolglot", "serve", "--port", "0", "--address-file", str(address)]
@@ -37,11 +37,7 @@ def running_gateway(folder: Path, dialect: str, upstream_url: str) -> Iterator[s
     with (
         log.open("wb") as output,
         subprocess.Popen(
-            [*command, "--no-discover", "--upstream", f"{dialect}={upstream_url}"],
-            cwd=folder,
-            env=environment,
-            stdout=output,
-            stderr=output,
+            [*command, "--no-discover", *options], cwd=folder, env=environment, stdout=output, stderr=output
         ) as process,
     ):
         try:
@@ -49,6 +45,14 @@ def running_gateway(folder: Path, dialect: str, upstream_url: str) -> Iterator[s
         finally:
             process.terminate()
             process.wait(READY_WITHIN)
+
+
+@contextmanager
+def running_gateway(folder: Path, dialect: str, upstream_url: str) -> Iterator[str]:
+    """A gateway to this upstream. Its model `demo` speaks the same dialect."""
+    demo = ("--demo-dialect", dialect, "--demo-pace", "none")
+    with serving(folder, "--upstream", f"{dialect}={upstream_url}", *demo) as base_url:
+        yield base_url
 
 
 @dataclass(frozen=True)

@@ -24,13 +24,17 @@ class Runner:
         )
 
     def ask(self, way: str, base_url: str) -> Answer | Failure:
+        return _result(self.result(way, base_url))
+
+    def result(self, way: str, base_url: str, **wish: Any) -> dict[str, Any]:
+        """What the script says, which is told the rest of the wish too."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
-        self._process.stdin.write(json.dumps({"way": way, "base_url": base_url}) + "\n")
+        self._process.stdin.write(json.dumps({"way": way, "base_url": base_url, **wish}) + "\n")
         self._process.stdin.flush()
         line = self._process.stdout.readline()
         assert line, f"node ended with {self._process.wait()}"
-        return _result(json.loads(line))
+        return dict(json.loads(line))
 
     def close(self) -> None:
         assert self._process.stdin is not None

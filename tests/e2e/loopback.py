@@ -37,6 +37,8 @@ class Reply:
     status: int
     body: bytes
     headers: Mapping[str, str] = field(default_factory=dict)
+    breaks: bool = False
+    """The connection ends after the body without saying that the body has."""
 
 
 def whole(body: bytes) -> Reply:
@@ -118,7 +120,10 @@ def _handler(exchanges: Mapping[str, Exchange]) -> type[BaseHTTPRequestHandler]:
             self.end_headers()
             for piece in pieces(reply.body):
                 self.wfile.write(b"%x\r\n%b\r\n" % (len(piece), piece))
-            self.wfile.write(b"0\r\n\r\n")
+            if reply.breaks:
+                self.close_connection = True
+            else:
+                self.wfile.write(b"0\r\n\r\n")
 
         def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 (the base class's name)
             """Say nothing."""

@@ -50,12 +50,12 @@ CHAT_MESSAGES: list[ChatCompletionUserMessageParam] = [{"role": "user", "content
 
 
 def chat_create(base_url: str) -> Answer:
-    return _chat_answer(_openai(base_url).chat.completions.create(model=MODEL, messages=CHAT_MESSAGES))
+    return chat_answer(_openai(base_url).chat.completions.create(model=MODEL, messages=CHAT_MESSAGES))
 
 
 def chat_stream(base_url: str) -> Answer:
     with _openai(base_url).chat.completions.stream(model=MODEL, messages=CHAT_MESSAGES) as stream:
-        return _chat_answer(stream.get_final_completion())
+        return chat_answer(stream.get_final_completion())
 
 
 def chat_create_stream(base_url: str) -> Answer:
@@ -64,7 +64,7 @@ def chat_create_stream(base_url: str) -> Answer:
     return _chat_chunks(create(model=MODEL, messages=CHAT_MESSAGES, stream=True, stream_options=options))
 
 
-def _chat_answer(completion: ChatCompletion) -> Answer:
+def chat_answer(completion: ChatCompletion) -> Answer:
     choice, usage = completion.choices[0], completion.usage
     assert choice.message.role == "assistant"
     details = usage.prompt_tokens_details if usage else None
@@ -121,13 +121,13 @@ def _chat_chunks(chunks: Iterable[ChatCompletionChunk]) -> Answer:
 
 
 def responses_create(base_url: str) -> Answer:
-    return _responses_answer(_openai(base_url).responses.create(model=MODEL, input=PROMPT))
+    return responses_answer(_openai(base_url).responses.create(model=MODEL, input=PROMPT))
 
 
 def responses_stream(base_url: str) -> Answer | Failure:
     with _openai(base_url).responses.stream(model=MODEL, input=PROMPT) as stream:
         try:
-            return _responses_answer(stream.get_final_response())
+            return responses_answer(stream.get_final_response())
         except RuntimeError as error:
             # How this helper says "incomplete" or "failed". Its other complaints are about a malformed stream.
             assert str(error) == "Didn't receive a `response.completed` event."
@@ -146,7 +146,7 @@ def responses_create_stream(base_url: str) -> Answer | Failure:
                 items[event.output_index] = event.item
             case "response.completed" | "response.incomplete":
                 assert event.response.output == [items[index] for index in sorted(items)]
-                answer = _responses_answer(event.response)
+                answer = responses_answer(event.response)
                 assert "".join(streamed) == answer.text
                 return answer
             case "response.failed":
@@ -160,7 +160,7 @@ def responses_create_stream(base_url: str) -> Answer | Failure:
     raise AssertionError("the stream ended without saying how")
 
 
-def _responses_answer(response: Response) -> Answer:
+def responses_answer(response: Response) -> Answer:
     usage = response.usage
     reason = response.incomplete_details.reason if response.incomplete_details else None
     texts: list[str | None] = []
@@ -198,13 +198,13 @@ ANTHROPIC_MESSAGES: list[MessageParam] = [{"role": "user", "content": PROMPT}]
 
 def messages_create(base_url: str) -> Answer:
     message = _anthropic(base_url).messages.create(model=MODEL, max_tokens=1024, messages=ANTHROPIC_MESSAGES)
-    return _message_answer(message)
+    return message_answer(message)
 
 
 def messages_stream(base_url: str) -> Answer:
     client = _anthropic(base_url)
     with client.messages.stream(model=MODEL, max_tokens=1024, messages=ANTHROPIC_MESSAGES) as stream:
-        return _message_answer(stream.get_final_message())
+        return message_answer(stream.get_final_message())
 
 
 def messages_create_stream(base_url: str) -> Answer:
@@ -212,7 +212,7 @@ def messages_create_stream(base_url: str) -> Answer:
     return _message_events(create(model=MODEL, max_tokens=1024, messages=ANTHROPIC_MESSAGES, stream=True))
 
 
-def _message_answer(message: Message) -> Answer:
+def message_answer(message: Message) -> Answer:
     usage = message.usage
     cached, written = usage.cache_read_input_tokens or 0, usage.cache_creation_input_tokens or 0
     texts: list[str | None] = []
@@ -294,16 +294,16 @@ def _genai_config(base_url: str) -> types.GenerateContentConfig:
 
 def generate_content(base_url: str) -> Answer:
     config = _genai_config(base_url)
-    return _genai_answer([genai_client().models.generate_content(model=MODEL, contents=PROMPT, config=config)])
+    return genai_answer([genai_client().models.generate_content(model=MODEL, contents=PROMPT, config=config)])
 
 
 def generate_content_stream(base_url: str) -> Answer:
     config = _genai_config(base_url)
     stream = genai_client().models.generate_content_stream(model=MODEL, contents=PROMPT, config=config)
-    return _genai_answer(stream)
+    return genai_answer(stream)
 
 
-def _genai_answer(chunks: Iterable[types.GenerateContentResponse]) -> Answer:
+def genai_answer(chunks: Iterable[types.GenerateContentResponse]) -> Answer:
     texts: list[str | None] = []
     thoughts: list[str | None] = []
     calls: list[Call] = []

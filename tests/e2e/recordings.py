@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 from collections.abc import Iterator
 from pathlib import Path
@@ -43,6 +44,16 @@ TURNS = {
     "plain_text": Answer(TEXT, "", [], "end", 12, 7, 0),
 }
 """What each recording means, the same in every dialect. Ids are the recording's own and are not compared."""
+
+_SIGNATURE = base64.b64encode(b"thinking signature of the recording").decode()
+_SECOND = base64.b64encode(b"second opaque state \x00\xff").decode()
+STATE = {
+    "openai_chat": [],
+    "openai_responses": [_SIGNATURE + _SECOND],
+    "anthropic": [_SIGNATURE, _SECOND],
+    "gemini": [_SIGNATURE],
+}
+"""What the model of each dialect must get back of the parallel calls, byte for byte, when the turn goes on."""
 
 # Arguments that come in pieces, and blocks that come interleaved, exist in streams only.
 STREAMED_ONLY = frozenset({"interleaved_calls"})

@@ -15,26 +15,34 @@ from .loopback import Answer, Asked, Reply, stream, whole
 CREATED = 1763164800
 
 
+Schema = dict[str, Any]
+CUSTOM: Schema = {"type": "object", "properties": {"input": {"type": "string"}}, "required": ["input"]}
+"""The schema of a tool that takes no JSON but any text. Where a dialect has such tools, calls must be of that kind."""
+
+
 @dataclass(frozen=True)
 class Call:
+    """`name` is `namespace/name` for a tool in a namespace."""
+
     id: str
     name: str
     arguments: dict[str, Any]
+    custom: bool = False
+
+    @property
+    def text(self) -> str:
+        return str(self.arguments["input"]) if self.custom else json.dumps(self.arguments, ensure_ascii=False)
 
     @property
     def pieces(self) -> list[str]:
         """The arguments as they are streamed: cut where no client expects it."""
-        text = json.dumps(self.arguments, ensure_ascii=False)
-        return [text[:3], text[3:]]
+        return [self.text[:3], self.text[3:]]
 
 
 @dataclass(frozen=True)
 class Turn:
     text: str
     calls: tuple[Call, ...] = ()
-
-
-Schema = dict[str, Any]
 
 
 @dataclass(frozen=True)
@@ -110,25 +118,33 @@ def _text(content: Any) -> str:
 
 
 def _chat_tools(body: Any) -> dict[str, Schema]:
-    return {tool["function"]["name"]: tool["function"].get("parameters", {}) for tool in body.get("tools", ())}
+    tools = body.get("tools", ())
+    functions = {
+        tool["function"]["name"]: tool["function"].get("parameters", {}) for tool in tools if "function" in tool
+    }
+    return functions | {tool["custom"]["name"]: CUSTOM for tool in tools if "custom" in tool}
 
 
 def _chat_results(body: Any) -> list[str]:
     return [_text(message["content"]) for message in body["messages"] if message["role"] == "tool"]
 
 
-def _chat_calls(turn: Turn) -> list[Event]:
-    return [
-        {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": "".join(call.pieces)}}
-        for call in turn.calls
-    ]
+def _chat_call(call: Call, text: str) -> Event:
+    if call.custom:
+        return {"id": call.id, "type": "custom", "custom": {"name": call.name, "input": text}}
+    return {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": text}}
+
+
+def _chat_piece(call: Call, piece: str) -> Event:
+    return {"custom": {"input": piece}} if call.custom else {"function": {"arguments": piece}}
 
 
 CHAT_USAGE = {"prompt_tokens": 12, "completion_tokens": 7, "total_tokens": 19}
 
 
 def _chat_whole(turn: Turn) -> Event:
-    message = {"role": "assistant", "content": turn.text, **({"tool_calls": _chat_calls(turn)} if turn.calls else {})}
+    calls = [_chat_call(call, call.text) for call in turn.calls]
+    message = {"role": "assistant", "content": turn.text, **({"tool_calls": calls} if calls else {})}
     choice = {"index": 0, "message": message, "finish_reason": "tool_calls" if turn.calls else "stop"}
     head = {"id": "chatcmpl-1", "object": "chat.completion", "created": CREATED, "model": "scripted"}
     return {**head, "choices": [choice], "usage": CHAT_USAGE}
@@ -143,10 +159,9 @@ def _chat_events(turn: Turn) -> Iterator[Event]:
     yield chunk({"role": "assistant", "content": ""})
     yield chunk({"content": turn.text})
     for index, call in enumerate(turn.calls):
-        function = {"name": call.name, "arguments": ""}
-        yield chunk({"tool_calls": [{"index": index, "id": call.id, "type": "function", "function": function}]})
+        yield chunk({"tool_calls": [{"index": index, **_chat_call(call, "")}]})
         for piece in call.pieces:
-            yield chunk({"tool_calls": [{"index": index, "function": {"arguments": piece}}]})
+            yield chunk({"tool_calls": [{"index": index, **_chat_piece(call, piece)}]})
     yield chunk({}, "tool_calls" if turn.calls else "stop")
     yield {**head, "choices": [], "usage": CHAT_USAGE}
 
@@ -155,33 +170,39 @@ def _chat_events(turn: Turn) -> Iterator[Event]:
 
 
 def _responses_tools(body: Any) -> dict[str, Schema]:
-    return {tool["name"]: tool.get("parameters", {}) for tool in _declared(body) if tool["type"] == "function"}
+    """Tools stand at the top of a request, in items of the input, and in namespaces."""
+    added = [tool for item in _input(body) if item.get("type") == "additional_tools" for tool in item["tools"]]
+    return dict(_declared([*body.get("tools", ()), *added]))
 
 
-def _declared(body: Any) -> list[Any]:
-    return list(body.get("tools", ()))
+def _declared(tools: list[Any], namespace: str = "") -> Iterator[tuple[str, Schema]]:
+    for tool in tools:
+        if tool["type"] == "namespace":
+            yield from _declared(tool["tools"], f"{tool['name']}/")
+        elif tool["type"] in ("function", "custom"):
+            yield namespace + tool["name"], CUSTOM if tool["type"] == "custom" else tool.get("parameters", {})
+
+
+def _input(body: Any) -> list[Any]:
+    return body["input"] if isinstance(body["input"], list) else []
 
 
 def _responses_results(body: Any) -> list[str]:
-    items = body["input"] if isinstance(body["input"], list) else []
-    return [_text(item["output"]) for item in items if item.get("type") == "function_call_output"]
+    outputs = ("function_call_output", "custom_tool_call_output")
+    return [_text(item["output"]) for item in _input(body) if item.get("type") in outputs]
 
 
 def _responses_items(turn: Turn) -> list[Event]:
     part = {"type": "output_text", "text": turn.text, "annotations": [], "logprobs": []}
     message = {"id": "msg_1", "type": "message", "role": "assistant", "status": "completed", "content": [part]}
-    calls = [
-        {
-            "id": f"fc_{call.id}",
-            "type": "function_call",
-            "status": "completed",
-            "call_id": call.id,
-            "name": call.name,
-            "arguments": "".join(call.pieces),
-        }
-        for call in turn.calls
-    ]
-    return [message, *calls]
+    return [message, *(_responses_call(call, call.text) for call in turn.calls)]
+
+
+def _responses_call(call: Call, text: str) -> Event:
+    namespace, _, name = call.name.rpartition("/")
+    kind = {"type": "custom_tool_call", "input": text} if call.custom else {"type": "function_call", "arguments": text}
+    place = {"namespace": namespace} if namespace else {}
+    return {"id": f"fc_{call.id}", "status": "completed", "call_id": call.id, "name": name, **place, **kind}
 
 
 def _responses_whole(turn: Turn) -> Event:
@@ -246,11 +267,12 @@ def _message_events(item: Event) -> list[Event]:
 
 def _call_events(index: int, item: Event, call: Call) -> list[Event]:
     place = {"item_id": item["id"], "output_index": index}
-    opened = {**item, "status": "in_progress", "arguments": ""}
+    opened = {**_responses_call(call, ""), "status": "in_progress"}
+    event = "response.custom_tool_call_input" if call.custom else "response.function_call_arguments"
     return [
         {"type": "response.output_item.added", "output_index": index, "item": opened},
-        *({"type": "response.function_call_arguments.delta", **place, "delta": piece} for piece in call.pieces),
-        {"type": "response.function_call_arguments.done", **place, "arguments": item["arguments"]},
+        *({"type": f"{event}.delta", **place, "delta": piece} for piece in call.pieces),
+        {"type": f"{event}.done", **place, "input" if call.custom else "arguments": call.text},
         {"type": "response.output_item.done", "output_index": index, "item": item},
     ]
 

@@ -6,7 +6,6 @@ Every request that reaches the upstream must fit the types of the upstream's own
 
 from __future__ import annotations
 
-import base64
 import json
 import re
 from typing import Any
@@ -19,7 +18,7 @@ from toolglot.ir import Request, Text, Tool, ToolCall, ToolResult
 from .answers import Answer, Call, Way
 from .loopback import Asked, Loopback, Reply, stream, whole
 from .python_loops import RESULTS, TOOLS
-from .recordings import SOURCES, STOPS, TEXT, TIME, WEATHER, recording
+from .recordings import SOURCES, STATE, STOPS, TEXT, TIME, WEATHER, recording
 from .sdk_types import check
 from .ways import LOOPS
 
@@ -31,17 +30,6 @@ MODELS = {
     "gemini": "gemini-3.5-pro",
 }
 CALLS = [Call(None, "refresh", {}), Call(None, "get_weather", WEATHER), Call(None, "get_time", TIME)]
-
-SIGNATURE = base64.b64encode(b"thinking signature of the recording").decode()
-SECOND = base64.b64encode(b"second opaque state \x00\xff").decode()
-STATE = {
-    "openai_chat": [],
-    "openai_responses": [SIGNATURE + SECOND],
-    "anthropic": [SIGNATURE, SECOND],
-    "gemini": [SIGNATURE],
-}
-"""What the model of each dialect must get back, byte for byte, when the turn goes on."""
-
 
 EXTENSION = ".reasoning_content"
 """The field in which DeepSeek and others have their reasoning, which OpenAI's SDK does not know."""

@@ -108,6 +108,20 @@ def test_what_breaks_is_told(name: str, script: Script, expected: str) -> None:
     assert fails(*script) == expected
 
 
+def test_what_came_before_a_break_is_read_before_it_is_told() -> None:
+    async def test() -> None:
+        async with BadServer([*BEGUN, close()]) as server, transport() as opened:
+            answer = await opened.send(call(server.url))
+            while answer._response.content.exception() is None:  # a reader that is busy elsewhere
+                await asyncio.sleep(0)
+            chunks = answer.chunks()
+            assert await anext(chunks) == b"data: 1\n\n"
+            with pytest.raises(TransportError):
+                await anext(chunks)
+
+    run(test)
+
+
 def test_a_body_of_exactly_the_limit_is_read() -> None:
     async def test() -> None:
         async with BadServer([expect(), reply(b"x" * 1000)]) as server, transport() as opened:

@@ -15,6 +15,6 @@ def main() -> None:
         app(prog_name="toolglot")
     except ModuleNotFoundError as error:
         missing = (error.name or "").partition(".")[0]
-        if missing not in ("click", "rich"):
+        if missing != "click":
             raise
-        sys.exit(f"toolglot: the command line needs {missing}: pip install click rich")
+        sys.exit(f"toolglot: the command line needs {missing}: pip install click")

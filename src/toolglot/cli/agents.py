@@ -1,18 +1,32 @@
 """Coding agents, and what points each at a gateway: environment and arguments, never a file of the user's.
 
-A row is a table of templates: `{url}` is the gateway's address, `{key}` what it wants to see, `{model}` the model.
-What is marked with `when_model` is left out when no model is named: then the agent asks for the models it knows, and
-the gateway's aliases decide.
+A row is made of templates. `{url}` is the gateway's address, `{key}` what it wants to see, `{model}` the model, and
+`{settings}` the path of a temporary file with the row's `settings`. What stands under `when_model` is left out when no
+model is named: then the agent asks for the models it knows, and the gateway's aliases decide.
+
+Two rules for every row. It must win over what the user's own files say: an agent that is led past the gateway spends
+the user's account, and nobody notices. And no key stands among the arguments: everybody on a machine can read those.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, TypeAlias
 
 from msgspec import Struct
 
 from toolglot.wire import json
+
+
+class Override(Struct, frozen=True):
+    """Codex's `-c NAME=VALUE`, where the value is TOML."""
+
+    name: str
+    value: str
+
+
+Template: TypeAlias = str | Mapping[str, Any]
+"""A text, or a document that becomes JSON text."""
 
 
 class Agent(Struct, frozen=True, kw_only=True):
@@ -20,30 +34,49 @@ class Agent(Struct, frozen=True, kw_only=True):
     title: str
     command: str
     install: str
-    environment: Mapping[str, str] = {}
+    environment: Mapping[str, Template] = {}
     unset: tuple[str, ...] = ()
     """Variables that would lead the agent past the gateway."""
-    arguments: tuple[str, ...] = ()
-    when_model: Mapping[str, str] = {}
+    arguments: tuple[str | Override, ...] = ()
+    when_model: Mapping[str, Template] = {}
     """More environment, when a model is named."""
-    model_arguments: tuple[str, ...] = ()
-    settings_variable: str | None = None
-    """A variable that names a file of settings which wins over the user's own; it is written to a temporary folder."""
+    model_arguments: tuple[str | Override, ...] = ()
+    needs_model: bool = False
     settings: Mapping[str, Any] = {}
+    model_settings: Mapping[str, Any] = {}
+    """More settings, when a model is named."""
+    settings_extend: tuple[str, ...] = ()
+    """Where settings of the same kind may stand already: a `$VARIABLE` with the path, or the path. The first that is
+    there is kept, under ours."""
 
 
-def _toml(name: str, value: str) -> tuple[str, str]:
-    return "-c", f"{name}={json.encode_text(value)}"
+class Prepared(Struct, frozen=True):
+    """What an agent is started with, beside what the user tells it."""
+
+    environment: dict[str, str]
+    unset: tuple[str, ...]
+    arguments: list[str]
+    settings: dict[str, Any]
 
 
 _CLAUDE = {
     "ANTHROPIC_BASE_URL": "{url}",
     "ANTHROPIC_AUTH_TOKEN": "{key}",
-    # Any value of it, also an old one in the user's settings, wins over the token.
+    # A key would be sent instead of the token, an old one from the user's settings included.
     "ANTHROPIC_API_KEY": "",
+    "CLAUDE_CODE_USE_BEDROCK": "0",
+    "CLAUDE_CODE_USE_VERTEX": "0",
+    "CLAUDE_CODE_USE_FOUNDRY": "0",
+    # What it tells its vendor, and nobody else, about a request: for other upstreams it only spoils their caches.
     "CLAUDE_CODE_ATTRIBUTION_HEADER": "0",
     "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
-    "DISABLE_ERROR_REPORTING": "1",
+}
+_CLAUDE_MODELS = {
+    # The last three are for what it does in the background, and for the agents it starts.
+    "ANTHROPIC_MODEL": "{model}",
+    "ANTHROPIC_DEFAULT_OPUS_MODEL": "{model}",
+    "ANTHROPIC_DEFAULT_SONNET_MODEL": "{model}",
+    "ANTHROPIC_DEFAULT_HAIKU_MODEL": "{model}",
 }
 
 _OPENCODE = {
@@ -68,15 +101,11 @@ AGENTS = {
             command="claude",
             install="npm install -g @anthropic-ai/claude-code",
             environment=_CLAUDE,
-            unset=("CLAUDE_CODE_USE_BEDROCK", "CLAUDE_CODE_USE_VERTEX", "ANTHROPIC_BEDROCK_BASE_URL"),
-            # The user's settings win over the environment, and these over the user's settings.
-            arguments=("--settings", json.encode_text({"env": _CLAUDE})),
-            when_model={
-                "ANTHROPIC_MODEL": "{model}",
-                "ANTHROPIC_DEFAULT_OPUS_MODEL": "{model}",
-                "ANTHROPIC_DEFAULT_SONNET_MODEL": "{model}",
-                "ANTHROPIC_DEFAULT_HAIKU_MODEL": "{model}",
-            },
+            when_model=_CLAUDE_MODELS,
+            # The variables in the user's settings win over the environment, and those of this file over both.
+            arguments=("--settings", "{settings}"),
+            settings={"env": _CLAUDE},
+            model_settings={"env": _CLAUDE_MODELS},
             model_arguments=("--model", "{model}"),
         ),
         Agent(
@@ -86,31 +115,43 @@ AGENTS = {
             install="npm install -g @openai/codex",
             environment={"TOOLGLOT_KEY": "{key}"},
             arguments=(
-                *_toml("model_provider", "toolglot"),
-                *_toml("model_providers.toolglot.name", "toolglot"),
-                *_toml("model_providers.toolglot.base_url", "{url}/v1"),
-                *_toml("model_providers.toolglot.env_key", "TOOLGLOT_KEY"),
-                *_toml("model_providers.toolglot.wire_api", "responses"),
+                Override("model_provider", "toolglot"),
+                Override("model_providers.toolglot.name", "toolglot"),
+                Override("model_providers.toolglot.base_url", "{url}/v1"),
+                Override("model_providers.toolglot.env_key", "TOOLGLOT_KEY"),
+                Override("model_providers.toolglot.wire_api", "responses"),
             ),
-            model_arguments=_toml("model", "{model}"),
+            model_arguments=(Override("model", "{model}"),),
         ),
         Agent(
             name="gemini",
             title="Gemini CLI",
             command="gemini",
             install="npm install -g @google/gemini-cli",
-            environment={"GEMINI_API_KEY": "{key}", "GOOGLE_GEMINI_BASE_URL": "{url}"},
-            unset=("GOOGLE_API_KEY", "GOOGLE_GENAI_USE_VERTEXAI", "GOOGLE_GENAI_USE_GCA"),
+            environment={
+                "GEMINI_API_KEY": "{key}",
+                "GOOGLE_GEMINI_BASE_URL": "{url}",
+                "GOOGLE_GENAI_USE_VERTEXAI": "false",
+                "GOOGLE_GENAI_USE_GCA": "false",
+                # The way of signing in that the user chose once stands in a file; only system settings win over it.
+                "GEMINI_CLI_SYSTEM_SETTINGS_PATH": "{settings}",
+            },
+            unset=("GOOGLE_API_KEY",),
             model_arguments=("-m", "{model}"),
-            settings_variable="GEMINI_CLI_SYSTEM_SETTINGS_PATH",
             settings={"security": {"auth": {"selectedType": "gemini-api-key"}}},
+            settings_extend=(
+                "$GEMINI_CLI_SYSTEM_SETTINGS_PATH",
+                "/etc/gemini-cli/settings.json",
+                "/Library/Application Support/GeminiCli/settings.json",
+            ),
         ),
         Agent(
             name="opencode",
             title="opencode",
             command="opencode",
             install="npm install -g opencode-ai",
-            environment={"OPENCODE_CONFIG_CONTENT": json.encode_text(_OPENCODE)},
+            environment={"OPENCODE_CONFIG_CONTENT": _OPENCODE},
+            needs_model=True,
         ),
         Agent(
             name="qwen",
@@ -128,22 +169,52 @@ AGENTS = {
             command="aider",
             install="pip install aider-chat",
             environment={"OPENAI_API_KEY": "{key}", "OPENAI_API_BASE": "{url}/v1"},
-            model_arguments=("--model", "openai/{model}"),
+            # Without a weak model of its own it would take one of OpenAI's for commit messages.
+            model_arguments=("--model", "openai/{model}", "--weak-model", "openai/{model}"),
+            needs_model=True,
         ),
     )
 }
 
 
-def prepared(agent: Agent, url: str, key: str, model: str | None) -> tuple[dict[str, str], list[str]]:
-    """The environment and the arguments that an agent gets."""
-    values = {"{url}": url, "{key}": key, "{model}": model or ""}
-
-    def fill(template: str) -> str:
-        for name, value in values.items():
-            # Templates may be JSON texts: what is put in is escaped as their strings are.
-            template = template.replace(name, json.encode_text(value)[1:-1])
-        return template
-
+def prepared(agent: Agent, url: str, key: str, model: str | None, settings: str) -> Prepared:
+    """What this agent gets; `settings` is where its settings are going to stand."""
+    values = {"{url}": url, "{key}": key, "{model}": model or "", "{settings}": settings}
     environment = {**agent.environment, **(agent.when_model if model else {})}
-    arguments = (*agent.arguments, *(agent.model_arguments if model else ()))
-    return {name: fill(value) for name, value in environment.items()}, [fill(argument) for argument in arguments]
+    arguments: list[str] = []
+    for template in (*agent.arguments, *(agent.model_arguments if model else ())):
+        filled = _fill(template, values)
+        # A JSON string is a TOML string too.
+        arguments += [filled] if isinstance(filled, str) else ["-c", f"{filled.name}={json.encode_text(filled.value)}"]
+    settings_of = merged(agent.settings, agent.model_settings) if model else agent.settings
+    return Prepared(
+        {name: _text(_fill(template, values)) for name, template in environment.items()},
+        agent.unset,
+        arguments,
+        _fill(settings_of, values),
+    )
+
+
+def _fill(template: Any, values: Mapping[str, str]) -> Any:
+    if isinstance(template, str):
+        for name, value in values.items():
+            template = template.replace(name, value)
+        return template
+    if isinstance(template, Override):
+        return Override(template.name, _fill(template.value, values))
+    if isinstance(template, Mapping):
+        return {_fill(name, values): _fill(value, values) for name, value in template.items()}
+    return template
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else json.encode_text(value)
+
+
+def merged(under: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
+    """Both documents, the second one winning, member by member."""
+    result = dict(under)
+    for name, value in over.items():
+        there = result.get(name)
+        result[name] = merged(there, value) if isinstance(there, Mapping) and isinstance(value, Mapping) else value
+    return result

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from shutil import get_terminal_size
+from textwrap import wrap
 from typing import TypeAlias
 
 import click
 import msgspec
 
 from toolglot.cli.patterns import models_of
+from toolglot.cli.table import rendered
 from toolglot.dialect import Capabilities, Dialect
 from toolglot.dialects import DIALECTS
 from toolglot.ir import replace
@@ -78,6 +81,10 @@ PARAMETERS: tuple[Row, ...] = tuple((name, _parameter(name)) for name in sorted(
 """Rows of the table: the optional fields of a request, by toolglot's own names, and whether a dialect has them."""
 
 
+NARROW = 14
+"""A column of the table in 80 columns; longer names are broken behind the underscore."""
+
+
 @click.command(short_help="Show what each dialect can carry.")
 @click.option("--json", "as_json", is_flag=True, help="Everything, as JSON.")
 @click.option("--markdown", "as_markdown", is_flag=True, help="The table, for a page of documentation.")
@@ -94,29 +101,20 @@ def dialects(as_json: bool, as_markdown: bool) -> None:
 
 def _show() -> None:
     """The table for a terminal; it fits into 80 columns."""
-    from rich.box import HORIZONTALS
-    from rich.console import Console
-    from rich.padding import Padding
-    from rich.table import Table
-
-    table = Table(title="What each dialect can carry", box=HORIZONTALS, padding=(0, 1, 0, 0), pad_edge=False)
-    table.add_column("", no_wrap=True)
-    for name in DIALECTS:
-        table.add_column(name.replace("_", "_\n"), overflow="fold")
-    for label, *told in _rows(CONCEPTS):
-        table.add_row(label, *told, end_section=True)
-    table.add_row("parameters", end_section=False)
-    for label, *told in _rows(PARAMETERS):
-        table.add_row(f"  {label}", *told)
-    console = Console(highlight=False, markup=False)
-    console.print(table)
-    console.print("Some models differ from their dialect, as --json tells in full.")
-    console.print("A star is anything, a plus this version and the later ones.")
+    width = get_terminal_size().columns
+    head = ("", *(name if len(name) < NARROW else name.replace("_", "_ ") for name in DIALECTS))
+    indented = [(f"  {label}", *told) for label, *told in _rows(PARAMETERS)]
+    lines = ["What each dialect can carry", ""]
+    lines += rendered(head, _rows(CONCEPTS), width)
+    lines += ["", *rendered(("parameters", *head[1:]), indented, width, ruled=False), ""]
+    lines += ["Some models differ from their dialect, as --json tells in full."]
+    lines += ["A star is anything, a plus this version and the later ones."]
     for name, dialect in DIALECTS.items():
-        if dialect.models:
-            console.print(f"{name}:")
+        lines += [f"{name}:"] if dialect.models else []
         for rule in dialect.models:
-            console.print(Padding(f"{', '.join(models_of(rule.pattern))}: {rule.why}", (0, 0, 0, 2)))
+            told = f"{', '.join(models_of(rule.pattern))}: {rule.why}"
+            lines += wrap(told, width, initial_indent="  ", subsequent_indent="  ", break_on_hyphens=False)
+    click.echo("\n".join(lines))
 
 
 def _rows(rows: tuple[Row, ...]) -> list[tuple[str, ...]]:

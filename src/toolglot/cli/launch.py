@@ -1,24 +1,49 @@
-"""`toolglot launch`: a coding agent against the gateway, with nothing of the user's files touched."""
+"""`toolglot launch`: a coding agent against the gateway, with nothing of the user's files touched.
+
+The terminal belongs to the agent. Ctrl-C reaches it and nobody else; a gateway of our own is in a process group of its
+own, writes its log to a temporary file, and ends after the agent.
+"""
 
 from __future__ import annotations
 
 import os
+import secrets
+import shlex
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
+from types import FrameType
+from typing import Any, NoReturn
+from urllib.parse import urlsplit
 
 import click
+from msgspec import Struct
 
-from toolglot.cli.agents import AGENTS, Agent, prepared
+from toolglot.cli.agents import AGENTS, Agent, Prepared, merged, prepared
+from toolglot.errors import DecodeError
+from toolglot.lint.report import visible
 from toolglot.wire import json
 
 DEFAULT_URL = "http://127.0.0.1:4141"
+NO_KEY = "toolglot"
+"""Agents want a key even where the gateway wants none."""
+KEY_VARIABLE = "TOOLGLOT_LAUNCH_KEY"
+SHOWN_LOG_LINES = 5
+PROXIES = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "all_proxy")
+
+
+class Place(Struct, frozen=True):
+    """A gateway that answers, and the key that it wants to see."""
+
+    url: str
+    key: str
 
 
 @click.command(context_settings={"ignore_unknown_options": True})
@@ -26,8 +51,12 @@ DEFAULT_URL = "http://127.0.0.1:4141"
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
 @click.option("--model", help="The model that the agent is to ask for.")
 @click.option("--url", help=f"A gateway that runs already. Default: the one at {DEFAULT_URL}, else an own one.")
-@click.option("--key-env", metavar="NAME", help="The variable with the gateway's key.")
+@click.option("--key-env", metavar="NAME", help="The variable with the key of the gateway that runs.")
 @click.option("--config", "file", type=click.Path(exists=True, dir_okay=False), help="The file for an own gateway.")
+@click.option("--upstream", "upstreams", multiple=True, metavar="DIALECT=URL", help="Where an own gateway sends all.")
+@click.option(
+    "--upstream-key-env", "key_variables", multiple=True, metavar="NAME", help="The variable with that upstream's key."
+)
 @click.option("--show", is_flag=True, help="Print the command and its environment, and start nothing.")
 def launch(
     name: str,
@@ -36,6 +65,8 @@ def launch(
     url: str | None,
     key_env: str | None,
     file: str | None,
+    upstreams: tuple[str, ...],
+    key_variables: tuple[str, ...],
     show: bool,
 ) -> None:
     """Start AGENT against the gateway; what follows `--` goes to the agent.
@@ -44,90 +75,199 @@ def launch(
     is started for as long as the agent runs.
     """
     agent = AGENTS[name]
+    options = [*_named("--config", (file,) if file else ()), *_named("--upstream", upstreams)]
+    options += _named("--upstream-key-env", key_variables)
+    if url is not None and options:
+        raise click.UsageError("--url names a gateway that runs; --config and --upstream are for an own one")
     if key_env is not None and not os.environ.get(key_env):
         raise click.UsageError(f"--key-env: the environment has no {key_env}")
-    if agent.name == "opencode" and model is None:
-        raise click.UsageError("opencode has to be told a model: --model NAME")
-    key = os.environ[key_env] if key_env is not None else "toolglot"
+    if agent.needs_model and model is None:
+        raise click.UsageError(f"{agent.title} has to be told a model: --model NAME")
     if show:
-        _show(agent, *prepared(agent, url or DEFAULT_URL, "KEY", model), arguments)
+        _show(prepared(agent, _base(url or DEFAULT_URL), "KEY", model, "SETTINGS"), agent, arguments)
         return
     command = shutil.which(agent.command)
     if command is None:
-        click.echo(f"toolglot: there is no `{agent.command}` on the PATH: {agent.install}", err=True)
-        sys.exit(127)
-    with _gateway(url, file, key_env) as address, tempfile.TemporaryDirectory(prefix="toolglot-") as folder:
-        environment, told = prepared(agent, address, key, model)
-        if agent.settings_variable is not None:
-            settings = Path(folder) / "settings.json"
-            settings.write_bytes(json.encode(agent.settings))
-            environment[agent.settings_variable] = str(settings)
-        inherited = {name: value for name, value in os.environ.items() if name not in agent.unset}
-        done = subprocess.run([command, *told, *arguments], env={**inherited, **environment}, check=False)
-    sys.exit(done.returncode)
+        _stop(f"there is no `{agent.command}` on the PATH: {agent.install}", 127)
+    with ExitStack() as stack:
+        place = stack.enter_context(_gateway(url, options, os.environ[key_env] if key_env else None))
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="toolglot-")))
+        told = prepared(agent, place.url, place.key, model, str(folder / "settings.json"))
+        if told.settings:
+            (folder / "settings.json").write_bytes(json.encode(merged(_existing(agent), told.settings)))
+        status = run_agent([command, *told.arguments, *arguments], surroundings(told, os.environ, place.url))
+    sys.exit(status)
 
 
-def _show(agent: Agent, environment: dict[str, str], told: list[str], arguments: tuple[str, ...]) -> None:
-    import shlex
+def _named(option: str, values: tuple[str, ...]) -> list[str]:
+    return [word for value in values for word in (option, value)]
 
-    for name in agent.unset:
+
+def _stop(why: str, status: int = 1) -> NoReturn:
+    click.echo(f"toolglot: {visible(why)}", err=True)
+    sys.exit(status)
+
+
+def _base(url: str) -> str:
+    return url.rstrip("/").removesuffix("/v1")
+
+
+def _show(told: Prepared, agent: Agent, arguments: tuple[str, ...]) -> None:
+    """What would be started, as lines for a shell."""
+    if told.settings:
+        click.echo(f"# SETTINGS is a temporary file with {json.encode_text(told.settings)}")
+    for name in told.unset:
         click.echo(f"unset {name}")
-    for name, value in environment.items():
+    for name, value in told.environment.items():
         click.echo(f"export {name}={shlex.quote(value)}")
-    if agent.settings_variable is not None:
-        click.echo(f"# {agent.settings_variable} names a file with {json.encode_text(agent.settings)}")
-    click.echo(shlex.join([agent.command, *told, *arguments]))
+    click.echo(shlex.join([agent.command, *told.arguments, *arguments]))
+
+
+def _existing(agent: Agent) -> Mapping[str, Any]:
+    """The settings that ours would hide: those of the machine's administrator."""
+    for place in agent.settings_extend:
+        path = os.environ.get(place[1:]) if place.startswith("$") else place
+        if path and Path(path).is_file():
+            try:
+                settings = json.decode(Path(path).read_bytes())
+            except (OSError, DecodeError) as error:
+                _stop(f"{path}: these settings cannot be kept in force: {error}")
+            return settings if isinstance(settings, Mapping) else {}
+    return {}
+
+
+def surroundings(told: Prepared, environ: Mapping[str, str], url: str) -> dict[str, str]:
+    """The agent's environment: the user's, what points it at the gateway, and no proxy on the way there."""
+    environment = {name: value for name, value in environ.items() if name not in told.unset}
+    environment |= told.environment
+    if any(environ.get(name) for name in PROXIES):
+        host = urlsplit(url).hostname or ""
+        for name in ("NO_PROXY", "no_proxy"):
+            environment[name] = ",".join(part for part in (environ.get(name), host) if part)
+    return environment
+
+
+# ── the agent ────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def run_agent(command: list[str], environment: Mapping[str, str]) -> int:
+    """Run it to its end in this terminal; its exit status as a shell tells it."""
+    with subprocess.Popen(command, env=environment) as process, _passing_signals(process):
+        status = process.wait()
+    return status if status >= 0 else 128 - status
 
 
 @contextmanager
-def _gateway(url: str | None, file: str | None, key_env: str | None) -> Iterator[str]:
-    """The address of a gateway that answers: the one that is named, the usual one, or one of our own."""
-    if url is not None or (file is None and is_toolglot(DEFAULT_URL)):
-        address = (url or DEFAULT_URL).rstrip("/").removesuffix("/v1")
+def _passing_signals(process: subprocess.Popen[bytes]) -> Iterator[None]:
+    """What the terminal sends reaches the agent by itself, so it is not heeded here; the rest is handed on."""
+
+    def heed_not(number: int, frame: FrameType | None) -> None:
+        """A handler of our own, and not `SIG_IGN`: that one the agent would inherit."""
+
+    def hand_on(number: int, frame: FrameType | None) -> None:
+        with suppress(ProcessLookupError):
+            process.send_signal(number)
+
+    handlers = {"SIGINT": heed_not, "SIGQUIT": heed_not, "SIGTERM": hand_on, "SIGHUP": hand_on}
+    before = {
+        number: signal.signal(number, handler)
+        for name, handler in handlers.items()
+        if (number := getattr(signal, name, None)) is not None
+    }
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+# ── the gateway ──────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@contextmanager
+def _gateway(url: str | None, options: list[str], key: str | None) -> Iterator[Place]:
+    """A gateway that answers: the one that is named, the usual one, or one of our own."""
+    if url is not None or (not options and is_toolglot(DEFAULT_URL)):
+        address = _base(url or DEFAULT_URL)
         if not is_toolglot(address):
             # An agent that cannot reach the gateway may quietly spend the user's own account instead.
-            click.echo(f"toolglot: no gateway answers at {address}", err=True)
-            sys.exit(1)
-        yield address
+            _stop(f"no gateway answers at {address}; `toolglot serve` starts one")
+        if not _lets_in(address, key or NO_KEY):
+            _stop(f"the gateway at {address} wants {'another' if key else 'a'} key: --key-env NAME")
+        yield Place(address, key or NO_KEY)
         return
-    options = ["--config", file] if file is not None else []
-    options += ["--key-env", key_env] if key_env is not None else []
-    with own_gateway(options) as address:
+    key = secrets.token_urlsafe(24)
+    with own_gateway([*options, "--key-env", KEY_VARIABLE], {KEY_VARIABLE: key}) as address:
         click.echo(f"toolglot: started a gateway at {address} for this agent", err=True)
-        yield address
+        yield Place(address, key)
+
+
+def _open(url: str, headers: Mapping[str, str] = {}) -> tuple[int, bytes]:
+    """A status and a body; no proxy is asked. Raises `OSError` when nobody answers."""
+    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+    try:
+        with opener.open(urllib.request.Request(url, headers=dict(headers)), timeout=2) as reply:
+            return reply.status, reply.read(100_000)
+    except urllib.error.HTTPError as error:
+        with error:
+            return error.code, b""
 
 
 def is_toolglot(url: str) -> bool:
     """Does a gateway of ours answer there?"""
-    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
     try:
-        with opener.open(f"{url}/", timeout=2) as reply:
-            return bool(json.decode(reply.read(100_000)).get("name") == "toolglot")
-    except (OSError, ValueError, AttributeError):
+        welcome = json.decode(_open(f"{url}/")[1])
+    except (OSError, ValueError, DecodeError):
+        return False
+    return isinstance(welcome, Mapping) and welcome.get("name") == "toolglot"
+
+
+def _lets_in(url: str, key: str) -> bool:
+    try:
+        return _open(f"{url}/v1/models", {"authorization": f"Bearer {key}"})[0] != 401
+    except (OSError, ValueError):
         return False
 
 
 @contextmanager
-def own_gateway(options: list[str]) -> Iterator[str]:
-    """A gateway in a process of its own, on a free port, for as long as the context lasts."""
+def own_gateway(options: list[str], environment: Mapping[str, str] = {}) -> Iterator[str]:
+    """The address of a gateway in a process of its own, on a free port, for as long as the context lasts."""
     with tempfile.TemporaryDirectory(prefix="toolglot-") as folder:
-        told = Path(folder) / "address"
-        command = [sys.executable, "-m", "toolglot", "serve", "--port", "0", "--quiet", "--address-file", str(told)]
-        with subprocess.Popen([*command, *options], stdin=subprocess.DEVNULL) as process:
+        told, log = Path(folder) / "address", Path(folder) / "log"
+        command = [sys.executable, "-m", "toolglot", "serve", "--port", "0", "--quiet", "--log", "text"]
+        command += ["--address-file", str(told), *options]
+        with (
+            log.open("wb") as output,
+            subprocess.Popen(
+                command,
+                env={**os.environ, **environment},
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
+                # Else Ctrl-C would end it before the agent has said its last word, and a hangup would reload it.
+                process_group=0,
+            ) as process,
+        ):
             try:
-                yield _wait_for(told, process)
+                yield _address(told, process)
             finally:
                 process.terminate()
+                process.wait()
+                _show_log(log)
 
 
-def _wait_for(told: Path, process: subprocess.Popen[bytes]) -> str:
+def _address(told: Path, process: subprocess.Popen[bytes]) -> str:
     """The address that a gateway writes down once it listens."""
     while process.poll() is None:
         if told.exists() and (address := told.read_text().strip()):
             return address
-        try:
-            process.wait(0.05)
-        except subprocess.TimeoutExpired:
-            continue
-    click.echo("toolglot: the gateway did not start", err=True)
-    sys.exit(1)
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(0.02)
+    _stop("the gateway did not start:")
+
+
+def _show_log(log: Path) -> None:
+    """What the gateway complained of: not while the agent had the terminal, but now."""
+    lines = log.read_text(errors="replace").splitlines()
+    for line in lines[-SHOWN_LOG_LINES:]:
+        click.echo(f"  {visible(line)}", err=True)

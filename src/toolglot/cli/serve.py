@@ -14,7 +14,7 @@ from toolglot.server.security import UnsafeServerError
 from toolglot.server.starting import Start, Wishes
 
 
-@click.command()
+@click.command(short_help="Run the gateway.")
 @click.option("--host", help="Where to listen. Default: 127.0.0.1.")
 @click.option("--port", type=click.IntRange(0, 65535), help="Default: 4141; 0 takes a free one.")
 @click.option(

@@ -9,6 +9,8 @@ from typing import Any
 from toolglot import __version__
 from toolglot.dialects import find
 from toolglot.errors import ApiError
+from toolglot.models import ModelInfo
+from toolglot.routing import Router
 from toolglot.server import responses_routes
 from toolglot.server.attempts import FailedError
 from toolglot.server.counting import count
@@ -28,14 +30,30 @@ RECEIPTS_LISTED = 100
 async def models(service: Service, incoming: Incoming, match: Match) -> None:
     """The models that can be asked for, in the shape that the asking client expects."""
     listing = find(dialect_of(incoming, match)).listing
-    body = listing.encode_models(service.gateway.router.models(), incoming.query)
-    await incoming.reply(200, JSON, body)
+    router = service.gateway.router
+    told = [_told(router, listed.name) for listed in router.models()]
+    await incoming.reply(200, JSON, listing.encode_models(told, incoming.query))
 
 
 async def model(service: Service, incoming: Incoming, match: Match) -> None:
     name = match.values["model"]
     listing = find(dialect_of(incoming, match)).listing
-    await incoming.reply(200, JSON, listing.encode_model(service.gateway.router.info(name)))
+    await incoming.reply(200, JSON, listing.encode_model(_told(service.gateway.router, name)))
+
+
+def _told(router: Router, name: str) -> ModelInfo:
+    """A model as clients may know it. What it reads and whether it reasons is told where the configuration says so:
+    a dialect's wire has a place for images, but that is no promise of a model behind it."""
+    target = router.resolve(name)[0]
+    reads = target.quirks.get("media_in_user")
+    return ModelInfo(
+        name=name,
+        owner=target.upstream,
+        context_window=target.context_window,
+        max_output_tokens=target.max_output_tokens,
+        inputs=frozenset() if reads is None else frozenset({"text", *reads}),
+        thinking=bool(target.quirks["efforts"]) if "efforts" in target.quirks else None,
+    )
 
 
 async def stored(service: Service, incoming: Incoming, match: Match) -> None:

@@ -7,13 +7,14 @@ import logging
 from collections.abc import Awaitable, Callable
 from secrets import token_hex
 
+from toolglot import __version__
 from toolglot.dialects import find
-from toolglot.errors import ApiError, ToolglotError, api_error
+from toolglot.errors import ApiError, LossError
 from toolglot.ir import replace
-from toolglot.server import actions, headers, routes
+from toolglot.receipt import Receipt
+from toolglot.server import actions, failures, headers, json_array, routes
 from toolglot.server.attempts import FailedError
 from toolglot.server.incoming import Incoming, Receive, Scope, Send, dialect_of
-from toolglot.server.ingress import IngressError
 from toolglot.server.record import Record
 from toolglot.server.service import Service
 
@@ -41,7 +42,7 @@ class App:
         record = Record(id=f"req_{token_hex(12)}", method=scope["method"], path=scope["path"], started=loop.time())
         incoming = Incoming(scope, receive, send, record, service.gateway.config.limits.write_idle)
         record.user_agent = incoming.headers.get("user-agent")
-        incoming.extra_headers["x-request-id"] = record.id
+        incoming.extra_headers |= {"x-request-id": record.id, "x-toolglot-version": __version__}
         service.in_flight += 1
         try:
             await self._answer(incoming)
@@ -62,46 +63,39 @@ class App:
                 observe(record)
 
     async def _answer(self, incoming: Incoming) -> None:
-        found = routes.find(incoming.method, incoming.path)
-        match = found if isinstance(found, routes.Match) else None
+        match = routes.find(incoming.method, incoming.path)
+        if isinstance(match, routes.Match) and json_array.wanted(match, incoming.query):
+            incoming.framing = json_array.JsonArray()
         try:
             if (refusal := self._refuse(incoming, match)) is not None:
                 raise FailedError(refusal)
             if incoming.method == "OPTIONS":
                 await incoming.reply(204, {}, b"")
                 return
-            if match is None:
-                assert isinstance(found, ApiError)
-                raise FailedError(found)
+            if isinstance(match, routes.NoMatch):
+                if match.allowed:
+                    incoming.extra_headers["allow"] = ", ".join(match.allowed)
+                raise FailedError(match.error)
             incoming.record.route, incoming.record.client = match.route.path, match.dialect
             await actions.ACTIONS[match.route.action](self.service, incoming, match)
-        except FailedError as failure:
-            await self._fail(incoming, match, failure.error, failure)
-        except IngressError as failure:
-            await self._fail(incoming, match, failure.error)
-        except ToolglotError as failure:
-            await self._fail(incoming, match, api_error(failure))
-        except TimeoutError:
-            raise
-        except Exception:
-            # A fault of ours: the client is told in its own dialect, the log has the traceback.
-            log.exception("request %s failed", incoming.record.id)
-            message = f"toolglot failed on this request; its log has more under {incoming.record.id}"
-            await self._fail(incoming, match, ApiError(kind="server", message=message))
+        except BaseException as failure:  # a cancellation too, which may be the end of the time to drain
+            if (error := failures.told(failure, incoming.record)) is None:
+                raise
+            receipt = failure.receipt if isinstance(failure, FailedError | LossError) else None
+            await self._fail(incoming, match, error, receipt)
 
-    def _refuse(self, incoming: Incoming, match: routes.Match | None) -> ApiError | None:
+    def _refuse(self, incoming: Incoming, match: routes.Match | routes.NoMatch) -> ApiError | None:
         """Who may ask: decided on the matched route and nothing else. What is not known to be open needs a key."""
         guard = self.service.gateway.guard
         verdict = guard.check(incoming.method, incoming.headers)
         incoming.extra_headers |= verdict.headers
         if verdict.error is not None or incoming.method == "OPTIONS":
             return verdict.error
-        if match is not None and match.route.open:
+        if isinstance(match, routes.Match) and match.route.open:
             return None
         incoming.record.key, error = guard.identify(incoming.headers, incoming.query)
         if error is None and not self.service.accepting:
-            message = "toolglot is shutting down; ask again in a moment"
-            return ApiError(kind="overloaded", status=503, code="draining", message=message, retry_after=1.0)
+            return failures.DRAINING
         limit = self.service.gateway.config.limits.concurrent_requests
         if error is None and self.service.in_flight > limit:
             message = f"toolglot has {limit} requests in flight, its limit"
@@ -109,7 +103,7 @@ class App:
         return error
 
     async def _fail(
-        self, incoming: Incoming, match: routes.Match | None, error: ApiError, failure: FailedError | None = None
+        self, incoming: Incoming, match: routes.Match | routes.NoMatch, error: ApiError, receipt: Receipt | None = None
     ) -> None:
         """The error in the dialect of whoever asked. An answer that has begun is left unfinished instead."""
         incoming.record.error = error.kind
@@ -119,8 +113,9 @@ class App:
         told = dialect.encode_error(
             error if error.request_id is not None else replace(error, request_id=incoming.record.id)
         )
-        receipt = headers.of_receipt(failure.receipt) if failure is not None else {}
-        await incoming.reply(told.status, {**told.headers, **receipt}, told.body)
+        lost = headers.of_receipt(receipt) if receipt is not None else {}
+        body = told.body if incoming.framing is None else incoming.framing.whole(told.body)
+        await incoming.reply(told.status, {**told.headers, **lost}, body)
 
 
 async def _lifespan(receive: Receive, send: Send) -> None:

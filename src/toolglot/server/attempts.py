@@ -72,6 +72,8 @@ class Attempts:
         self._asked = asked
         self._record = record
         self.committed = False
+        self.waiting = False
+        """No upstream is at work: the time until the next attempt is running."""
         self.exchange: Exchange | None = None
 
     async def answer(self, targets: tuple[Target, ...]) -> Answer:
@@ -85,8 +87,9 @@ class Attempts:
         upstream = self._gateway.upstreams[targets[0].upstream]
         for number, target in enumerate(targets):
             upstream = self._gateway.upstreams[target.upstream]
-            if not self._gateway.breaker(upstream).allows(asyncio.get_running_loop().time()):
-                error = error or _resting(upstream)
+            now = asyncio.get_running_loop().time()
+            if not self._gateway.breaker(upstream).allows(now):
+                error = error or _resting(upstream, self._gateway.breaker(upstream).wait(now))
                 continue
             self._record.fallbacks = number
             outcome = await self._ask(upstream, target)
@@ -124,10 +127,11 @@ class Attempts:
                 mended, body = True, mending
                 continue
             wait = next_wait(upstream.retries, attempt, outcome, random(), time())
-            if wait is not None and not self.committed:
-                await asyncio.sleep(wait)
             if wait is None or self.committed:
                 return outcome
+            self.waiting = True
+            await asyncio.sleep(wait)
+            self.waiting = False
 
     def _exchange(self, upstream: Upstream, target: Target) -> Exchange:
         can = None
@@ -234,8 +238,6 @@ def _redirected(upstream: Upstream, reply: Reply) -> ApiError | None:
     return ApiError(kind="server", status=502, code="upstream_redirect", message=message)
 
 
-def _resting(upstream: Upstream) -> ApiError:
+def _resting(upstream: Upstream, wait: float) -> ApiError:
     message = f"The upstream {upstream.name!r} has failed repeatedly and is left alone for a while"
-    return ApiError(
-        kind="overloaded", status=503, code="upstream_resting", message=message, retry_after=upstream.breaker.rest
-    )
+    return ApiError(kind="overloaded", status=503, code="upstream_resting", message=message, retry_after=wait)

@@ -6,13 +6,14 @@ import asyncio
 from contextlib import suppress
 
 from toolglot.dialects import find
-from toolglot.errors import ApiError, ToolglotError, api_error
+from toolglot.errors import ApiError
 from toolglot.events import Fault
 from toolglot.ir import replace
 from toolglot.receipt import Receipt
 from toolglot.routing import Target
 from toolglot.server import headers
 from toolglot.server.attempts import Answer, Asked, Attempts, FailedError, transport_error
+from toolglot.server.failures import told
 from toolglot.server.heartbeat import keeping_alive, watching
 from toolglot.server.incoming import Incoming
 from toolglot.server.ingress import read_body
@@ -105,23 +106,27 @@ async def _stream(
         receipt = attempts.exchange.receipt if attempts.exchange is not None else Receipt()
         return {**headers.STREAM_HEADERS, **headers.of_receipt(receipt)}
 
+    def fail(error: ApiError) -> bytes:
+        return encoder.feed(Fault(error))
+
     limits = service.gateway.config.limits
-    async with keeping_alive(incoming, encoder.keepalive(), limits.keepalive, commit):
+    async with keeping_alive(incoming, encoder.keepalive(), limits.keepalive, commit, lambda: not attempts.waiting):
         try:
             answer = await attempts.answer(targets)
-        except (FailedError, ToolglotError) as failure:
-            if not incoming.begun:
+            assert answer.translation is not None
+            fail = answer.translation.fail
+            try:
+                await _pump(incoming, answer, turn, limits.response)
+            finally:
+                incoming.record.usage = answer.translation.usage
+                answer.reply.close()
+        except BaseException as failure:  # a cancellation too, which may be the end of the time to drain
+            if not incoming.begun or incoming.finished or (error := told(failure, incoming.record)) is None:
                 raise
-            # A keep-alive has gone out: the error can only be told inside the stream.
-            error = failure.error if isinstance(failure, FailedError) else api_error(failure)
+            # Something has gone out, be it a keep-alive: the error can only be told inside the stream.
             incoming.record.error = error.kind
-            await incoming.write(encoder.feed(Fault(error)))
+            await incoming.write(await turn.piece(fail(error)) + turn.close())
             await incoming.end()
-            return
-        try:
-            await _pump(incoming, answer, turn, limits.response)
-        finally:
-            answer.reply.close()
 
 
 async def _pump(incoming: Incoming, answer: Answer, turn: Turn, limit: int) -> None:
@@ -147,7 +152,6 @@ async def _pump(incoming: Incoming, answer: Answer, turn: Turn, limit: int) -> N
     except TransportError as failure:
         error = transport_error(incoming.record.upstream or "", failure)
         await incoming.write(await turn.piece(translation.fail(error)))
-    incoming.record.usage = translation.usage
     if translation.fault is not None:
         incoming.record.error = translation.fault.kind
     await incoming.write(turn.close())

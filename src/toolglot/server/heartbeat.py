@@ -28,18 +28,23 @@ async def watching(incoming: Incoming) -> AsyncIterator[None]:
 
 @asynccontextmanager
 async def keeping_alive(
-    incoming: Incoming, data: bytes, interval: float, headers: Callable[[], Mapping[str, str]]
+    incoming: Incoming,
+    data: bytes,
+    interval: float,
+    headers: Callable[[], Mapping[str, str]],
+    alive: Callable[[], bool],
 ) -> AsyncIterator[None]:
     """Send `data` after every `interval` seconds of silence, the head of the answer before it where none went out.
 
-    The work inside ends when the upstream does, so no keep-alive ever outlives it.
+    The work inside ends when the upstream does, so no keep-alive ever outlives it; and while nobody is at work, because
+    a retry is waited for, `alive` says so.
     """
 
     async def beat() -> None:
         loop = asyncio.get_running_loop()
         while not incoming.finished:
             silence = loop.time() - incoming.written_at
-            if silence < interval or incoming.writing:
+            if silence < interval or incoming.writing or not alive():
                 await asyncio.sleep(max(interval - silence, interval / 10))
                 continue
             if not incoming.begun:

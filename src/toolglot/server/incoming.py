@@ -8,8 +8,9 @@ from typing import Any, TypeAlias
 from urllib.parse import parse_qsl
 
 from toolglot.server.ingress import headers_of
+from toolglot.server.json_array import JsonArray
 from toolglot.server.record import Record
-from toolglot.server.routes import Match
+from toolglot.server.routes import Match, NoMatch
 
 Message: TypeAlias = MutableMapping[str, Any]
 Receive: TypeAlias = Callable[[], Awaitable[Message]]
@@ -33,6 +34,8 @@ class Incoming:
         self.written_at = record.started
         self.extra_headers: dict[str, str] = {}
         """Sent with whatever the answer is: the request's id, permission for web pages."""
+        self.framing: JsonArray | None = None
+        """What a streamed answer is written as, when that is not server-sent events."""
         self._send = send
         self._write_idle = write_idle
         self._loop = asyncio.get_running_loop()
@@ -48,14 +51,14 @@ class Incoming:
 
     async def begin(self, headers: Mapping[str, str]) -> None:
         """The head of a streamed answer."""
-        await self._begin(200, headers)
+        await self._begin(200, headers if self.framing is None else {**headers, **self.framing.headers})
 
     async def write(self, data: bytes) -> None:
         """A piece of a streamed answer. Waits while the client reads slowly, up to a limit (`TimeoutError`)."""
-        await self._write(data, more=True)
+        await self._write(data if self.framing is None else self.framing.feed(data), more=True)
 
     async def end(self) -> None:
-        await self._write(b"", more=False)
+        await self._write(b"" if self.framing is None else self.framing.close(), more=False)
 
     async def _begin(self, status: int, headers: Mapping[str, str]) -> None:
         self.begun = True
@@ -82,8 +85,8 @@ class Incoming:
 _TELLING_HEADERS = {"anthropic-version": "anthropic", "x-goog-api-key": "gemini", "x-goog-api-client": "gemini"}
 
 
-def dialect_of(incoming: Incoming, match: Match | None) -> str:
+def dialect_of(incoming: Incoming, match: Match | NoMatch) -> str:
     """The client's dialect. Where the path does not tell it, the headers that its clients send do."""
-    if match is not None and match.dialect is not None:
+    if match.dialect is not None:
         return match.dialect
     return next((dialect for header, dialect in _TELLING_HEADERS.items() if header in incoming.headers), "openai_chat")

@@ -21,6 +21,8 @@ class Record(Struct, kw_only=True):
     client: str | None = None
     """The client's dialect."""
     user_agent: str | None = None
+    traceparent: str | None = None
+    """The client's place in a trace, as its header tells it (W3C Trace Context)."""
     model: str | None = None
     """As the client named it."""
     upstream: str | None = None

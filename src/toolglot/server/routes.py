@@ -37,6 +37,16 @@ class Match(Struct, frozen=True):
     values: Mapping[str, str]
 
 
+class NoMatch(Struct, frozen=True, kw_only=True):
+    """There is nothing for this method at this path."""
+
+    error: ApiError
+    dialect: str | None
+    """Whose path it is, or nearly is."""
+    allowed: tuple[str, ...] = ()
+    """The methods that the path takes."""
+
+
 ROUTES = (
     Route("POST", "/v1/chat/completions", "generate", "openai_chat"),
     Route("POST", "/v1/responses", "generate", "openai_responses"),
@@ -104,35 +114,42 @@ for _route in ROUTES:
         _EXACT.setdefault(_tail(_route.path)[0], {})[_route.method] = _route
 
 
-def find(method: str, path: str) -> Match | ApiError:
+def find(method: str, path: str) -> Match | NoMatch:
     """The route of a request, or the error that tells the right path or method. HEAD is answered as GET."""
     tail, told = _tail(path)
     wanted = "GET" if method == "HEAD" else method
-    others: list[str] = []
+    others: list[Route] = []
     if (exact := _EXACT.get(tail)) is not None:
         if wanted in exact:
             return _match(exact[wanted], told, {})
-        others += exact
+        others += exact.values()
     for pattern, route in _PATTERNS:
         if (found := pattern.fullmatch(tail)) is not None:
             if route.method == wanted:
                 return _match(route, told, found.groupdict())
-            others.append(route.method)
-    return _method_not_allowed(method, path, others) if others else _not_found(path, tail)
+            others.append(route)
+    return _method_not_allowed(method, path, others, told) if others else _not_found(path, tail, told)
 
 
 def _match(route: Route, told: str | None, values: Mapping[str, str]) -> Match:
     return Match(route, route.dialect or told, values)
 
 
-def _method_not_allowed(method: str, path: str, others: list[str]) -> ApiError:
-    message = f"{method} {path}: this path takes {' or '.join(dict.fromkeys(others))}"
-    return ApiError(kind="bad_request", status=405, code="method_not_allowed", message=message)
+def _method_not_allowed(method: str, path: str, others: list[Route], told: str | None) -> NoMatch:
+    allowed = dict.fromkeys(name for route in others for name in (route.method, *_IMPLIED.get(route.method, ())))
+    message = f"{method} {path}: this path takes {' or '.join(dict.fromkeys(route.method for route in others))}"
+    error = ApiError(kind="bad_request", status=405, code="method_not_allowed", message=message)
+    return NoMatch(error=error, dialect=others[0].dialect or told, allowed=tuple(allowed))
 
 
-def _not_found(path: str, tail: str) -> ApiError:
-    by_tail = {_tail(route.path)[0]: route.path for route in ROUTES if route.path != "/"}
+_IMPLIED = {"GET": ("HEAD",)}
+
+
+def _not_found(path: str, tail: str, told: str | None) -> NoMatch:
+    by_tail = {_tail(route.path)[0]: route for route in ROUTES if route.path != "/"}
     near = get_close_matches(tail, by_tail, n=1, cutoff=0.5)
     generating = [route.path for route in ROUTES if route.action == "generate"]
-    advice = f"did you mean {by_tail[near[0]]}?" if near else f"models answer at {', '.join(generating)}"
-    return ApiError(kind="not_found", status=404, code="unknown_path", message=f"There is nothing at {path}: {advice}")
+    advice = f"did you mean {by_tail[near[0]].path}?" if near else f"models answer at {', '.join(generating)}"
+    message = f"There is nothing at {path}: {advice}"
+    error = ApiError(kind="not_found", status=404, code="unknown_path", message=message)
+    return NoMatch(error=error, dialect=told or (by_tail[near[0]].dialect if near else None))

@@ -91,7 +91,6 @@ class Server(uvicorn.Server):
                 proxy_headers=False,  # anybody can write them
                 server_header=False,
                 timeout_keep_alive=KEEP_ALIVE,
-                timeout_graceful_shutdown=int(limits.drain),
                 backlog=2048,
             )
         )
@@ -102,6 +101,8 @@ class Server(uvicorn.Server):
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         self._service.accepting = False
+        drain = self._service.gateway.config.limits.drain
+        self.config.timeout_graceful_shutdown = drain  # type: ignore[assignment] # it may be half a second
         await super().shutdown(sockets)
 
 

@@ -81,13 +81,18 @@ async def start(
     own_port = own_port or config.server.port
     local = await probe_local(environ, own_port=own_port) if config.discover else Discovery()
     assembled = assemble(config, environ, local, own_port=own_port)
+    gateway = build(assembled.config, transport, _PACES[wishes.demo_pace])
+    return Start(gateway, file, (*notes, *assembled.told))
+
+
+def build(config: Config, transport: Transport, pace: Pace = AT_ONCE) -> Gateway:
+    """The gateway of an assembled configuration."""
     upstreams = {
-        name: _upstream(name, upstream, transport, _PACES[wishes.demo_pace])
-        for name, upstream in assembled.config.upstreams.items()
+        name: _upstream(name, upstream, transport, pace)
+        for name, upstream in config.upstreams.items()
         if upstream.base_url is not None
     }
-    gateway = Gateway(assembled.config, upstreams, router(assembled.config))
-    return Start(gateway, file, (*notes, *assembled.told))
+    return Gateway(config, upstreams, router(config))
 
 
 def _upstream(name: str, config: UpstreamConfig, transport: Transport, pace: Pace) -> Upstream:

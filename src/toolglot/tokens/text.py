@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping
 
 # Small letter l, capital U, digit D, space S, tab T, newline N; punctuation: q encloses and separates, d joins names
 # and paths, p is the rest.
-_ASCII = {
+_ASCII: dict[str, Iterable[int]] = {
     "l": b"abcdefghijklmnopqrstuvwxyz",
     "U": b"ABCDEFGHIJKLMNOPQRSTUVWXYZ",
     "D": b"0123456789",
@@ -26,7 +26,7 @@ _ASCII = {
 }
 
 # Beyond ASCII the first byte of a character's UTF-8 tells its script well enough; the other bytes are left out.
-_SCRIPTS = {
+_SCRIPTS: dict[str, Iterable[int]] = {
     "a": range(0xC3, 0xCC),  # accented Latin
     "g": range(0xCE, 0xD0),  # Greek
     "c": range(0xD0, 0xD4),  # Cyrillic

@@ -148,9 +148,15 @@ class HttpReply:
     async def chunks(self) -> AsyncGenerator[bytes, None]:
         try:
             inflater = self._inflater()
-            while piece := await self._next():
-                for part in (piece,) if inflater is None else self._inflated(inflater, piece):
-                    yield part
+            while True:
+                piece, broken = await self._next()
+                if piece:
+                    for part in (piece,) if inflater is None else self._inflated(inflater, piece):
+                        yield part
+                if broken is not None:
+                    raise broken
+                if not piece:
+                    break
             if inflater is not None and not inflater.ended:
                 raise TransportError("reset", f"{_host(self._url)} broke off its compressed answer")
             self._ended = True
@@ -164,15 +170,18 @@ class HttpReply:
         else:
             self._response.close()
 
-    async def _next(self) -> bytes:
-        """The next bytes as they came; none at the end."""
-        idle = self._call.timeouts.idle
+    async def _next(self) -> tuple[bytes, TransportError | None]:
+        """The next bytes as they came, none at the end; with a break, those that came before it."""
+        content, idle = self._response.content, self._call.timeouts.idle
         try:
             async with asyncio.timeout(idle):
                 with _told(self._url, self._call):
-                    return await self._response.content.readany()
+                    return await content.readany(), None
         except TimeoutError:
-            raise TransportError("timeout", f"{_host(self._url)} has been silent for {idle:g} seconds") from None
+            return b"", TransportError("timeout", f"{_host(self._url)} has been silent for {idle:g} seconds")
+        except TransportError as broken:
+            # aiohttp has them still, but gives them to nobody once it knows of the break.
+            return content._read_nowait(-1), broken
 
     def _inflated(self, inflater: Inflater, piece: bytes) -> Iterator[bytes]:
         try:

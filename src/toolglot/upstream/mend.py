@@ -51,7 +51,7 @@ def row(dialect: str | None, pattern: str, change: Callable[[Refusal], Request])
 
 
 # A name in the ways that errors quote one: 'x', "x", `x`, x; with a path in front: body.x, tools[0].x, tools.0.x
-_PATH = r"[\"'`]?([A-Za-z_$][\w.$\[\]-]*)[\"'`]?"
+_PATH = r"[\"'`]?(?<!\w)([A-Za-z_$][\w.$\[\]-]{0,100})[\"'`]?"
 
 ROWS: tuple[Row, ...] = (
     # Reasoning in the history
@@ -99,7 +99,11 @@ ROWS: tuple[Row, ...] = (
     ),
     # How much to write
     row(CHAT, r"max_tokens\W.{1,60}not supported.{1,40}max_completion_tokens", mends.limit_as("max_completion_tokens")),
-    row(CHAT, r"max_completion_tokens.{1,60}(not supported|not permitted|unsupported)", mends.limit_as("max_tokens")),
+    row(
+        CHAT,
+        r"max_completion_tokens\W{1,3}[^\n]{0,40}(is not supported|not permitted|is unsupported)",
+        mends.limit_as("max_tokens"),
+    ),
     row(CHAT, r"(unknown|unrecognized|extra_forbidden).{1,60}max_completion_tokens", mends.limit_as("max_tokens")),
     row(None, r"max_tokens: \d+ > (?P<most>\d+)", mends.write_less),
     row(None, r"supports at most (?P<most>\d+) (completion|output)? ?tokens", mends.write_less),

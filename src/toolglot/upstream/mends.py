@@ -16,9 +16,10 @@ from toolglot.passes import Context, RequestPass, choice, effort, formats, param
 from toolglot.passes.blocks import INSTRUCTION_ROLES, Place, has_results, leading, rewrite_messages
 from toolglot.passes.reasoning import UNSIGNED
 from toolglot.upstream.native_fields import without_native, without_native_anywhere
+from toolglot.wire.efforts import BUDGETS, SCALE
 
 CHAT = "openai_chat"
-BUDGET = effort.BUDGETS["medium"]
+BUDGET = BUDGETS["medium"]
 LEAST_LIMIT = 16
 
 
@@ -129,7 +130,7 @@ def mark_calls(refusal: Refusal) -> Request:
 
 def nearest_effort(refusal: Refusal) -> Request:
     wanted = refusal.request.reasoning
-    efforts = tuple(word for word in effort.SCALE if re.search(rf"\b{word}\b", refusal.match["values"]))
+    efforts = tuple(word for word in SCALE if re.search(rf"\b{word}\b", refusal.match["values"]))
     if wanted is None or (wanted.effort in efforts and wanted.mode != "off"):
         return refusal.request
     if not efforts or efforts == ("none",):
@@ -249,7 +250,7 @@ def end_with_user(refusal: Refusal) -> Request:
 FIELDS: dict[str, str] = {
     **{name: name for name in parameters.PLAIN if name != "max_output_tokens"},
     **{name: name for name in ("tool_choice", "parallel_tool_calls", "response_format", "reasoning", "effort")},
-    **{name: name for name in ("strict", "summary", "cache_control", "stream_options")},
+    **{name: name for name in ("strict", "summary", "stream_options", "output_config")},
     "stop_sequences": "stop",
     "n": "candidates",
     "candidate_count": "candidates",
@@ -327,7 +328,7 @@ def _by_passes(refusal: Refusal, field: str) -> Request:
 
 
 _PASSES: dict[str, RequestPass] = {
-    **{name: parameters.fit for name in parameters.PLAIN},
+    **dict.fromkeys(parameters.PLAIN, parameters.fit),
     "reasoning": effort.fit,
     "parallel_tool_calls": choice.fit,
     "response_format": formats.fit,
@@ -380,7 +381,14 @@ def _without_stream_options(refusal: Refusal, field: str) -> Request:
     return with_native(request, CHAT, **{"$stream": True})
 
 
+def _without_output_config(refusal: Refusal, field: str) -> Request:
+    """Anthropic's object for the effort, the format of the answer and whatever comes next."""
+    request = without("effort", "response_format")(refusal)
+    return without_native(request, refusal.dialect, field)
+
+
 _REMOVERS: dict[str, Callable[[Refusal, str], Request]] = {
+    "output_config": _without_output_config,
     "effort": _without_effort,
     "summary": _without_summary,
     "tool_choice": _without_choice,

@@ -29,6 +29,10 @@ class Call(Struct, frozen=True, kw_only=True):
     method: str = "POST"
     timeouts: Timeouts = Timeouts()
 
+    def __repr__(self) -> str:
+        """Without the headers, which hold a credential, and without the query."""
+        return f"Call({self.method} {self.url.partition('?')[0]})"
+
 
 TransportFailure = Literal["connect", "tls", "timeout", "reset", "too_large"]
 

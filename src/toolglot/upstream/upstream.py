@@ -30,6 +30,10 @@ class Upstream(Struct, frozen=True, kw_only=True):
     retries: Retries = Retries()
     breaker: Breaker = Breaker()
 
+    def __repr__(self) -> str:
+        """Without the credential, whatever prints it."""
+        return f"Upstream({self.name!r}, {self.dialect.name!r}, {self.base_url!r})"
+
     def call(self, path: str, body: bytes = b"", headers: Mapping[str, str] = {}, method: str = "POST") -> Call:
         """A call to a path of the dialect, with this upstream's credential."""
         return Call(

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from toolglot.dialects.anthropic import ANTHROPIC
+from toolglot.dialects.anthropic.errors import read_error
 from toolglot.dialects.anthropic.schema import reduced_schema
 from toolglot.errors import ErrorKind, UpstreamError
 from toolglot.ir import Cache, Citation, Media, Message, Request, Response, Source, Stop, StopReason, Text, Usage
@@ -137,6 +138,22 @@ def test_an_error_where_a_response_should_be_is_known_in_all_its_shapes(body: An
     with pytest.raises(UpstreamError) as caught:
         ANTHROPIC.decode_response(json.dumps(body).encode())
     assert caught.value.error.message == message
+
+
+@pytest.mark.parametrize(
+    ("status", "inner", "shown"),
+    [
+        (418, {"type": "api_error"}, 418),
+        (0, {"type": "api_error"}, 500),
+        (0, {"type": "overloaded_error"}, 529),
+        (0, {"code": 429}, 429),
+        (0, {"code": 600}, 500),
+        (0, {"code": 399}, 500),
+        (400, {"code": 429}, 400),
+    ],
+)
+def test_the_status_is_that_of_the_reply_or_of_the_body_or_of_the_kind(status: int, inner: Any, shown: int) -> None:
+    assert read_error({"type": "error", "error": {"message": "m", **inner}}, status).status == shown
 
 
 # ── schemas ──
@@ -305,3 +322,118 @@ def test_media_from_elsewhere_are_written_with_their_source_and_read_again(media
 def test_a_cache_breakpoint_gets_the_nearer_lifetime(seconds: int | None, ttl: str | None) -> None:
     control = asked(Text(text="x", cache=Cache(seconds)))[0]["cache_control"]
     assert control == {"type": "ephemeral", **({"ttl": ttl} if ttl else {})}
+
+
+@pytest.mark.parametrize(
+    ("wire", "mode", "names", "parallel"),
+    [
+        ({"type": "auto"}, "auto", (), None),
+        ({"type": "none"}, "none", (), None),
+        ({"type": "any"}, "required", (), None),
+        ({"type": "any", "disable_parallel_tool_use": True}, "required", (), False),
+        ({"type": "auto", "disable_parallel_tool_use": False}, "auto", (), True),
+        ({"type": "none", "disable_parallel_tool_use": True}, "none", (), False),
+        ({"type": "tool", "name": "f"}, "required", ("f",), None),
+        ({"type": "tool", "name": "f", "novel": 1}, "required", ("f",), None),
+        ({"type": "tool"}, "opaque", (), None),
+        ({"type": "novel"}, "opaque", (), None),
+        ({"type": 5}, "opaque", (), None),
+    ],
+)
+def test_a_tool_choice_is_read_and_comes_back(wire: Any, mode: str, names: Any, parallel: bool | None) -> None:
+    body = {"model": "m", "max_tokens": 9, "messages": [], "tool_choice": wire}
+    request = ANTHROPIC.decode_request(json.dumps(body).encode())
+    assert request.tool_choice is not None
+    assert (request.tool_choice.mode, request.tool_choice.names) == (mode, names)
+    assert request.parallel_tool_calls is parallel
+    assert json.loads(ANTHROPIC.encode_request(request, Receipt())) == body
+
+
+@pytest.mark.parametrize(
+    "tool",
+    [
+        {"name": "f", "input_schema": {"type": "object"}, "novel": 1},
+        {"type": "custom", "name": "f", "input_schema": {"type": "object"}, "description": "d", "strict": True},
+        {"name": "f", "input_schema": {"type": "object"}, "defer_loading": True},
+        {"name": "f", "input_schema": {"type": "object"}, "defer_loading": False, "strict": False},
+        {"name": "f", "input_schema": {}, "cache_control": {"type": "ephemeral", "ttl": "1h"}},
+        {"name": "f", "input_schema": {}, "cache_control": {"type": "ephemeral", "ttl": "2h"}},
+        {"name": "f", "input_schema": {}, "cache_control": {"type": "novel"}},
+        {"name": "f"},
+        {"type": "custom"},
+        {"type": "web_search_20250305", "name": "web_search"},
+    ],
+    ids=str,
+)
+def test_a_tool_comes_back_with_what_nobody_knows_in_it(tool: Any) -> None:
+    body = {"model": "m", "max_tokens": 9, "messages": [], "tools": [tool]}
+    request = ANTHROPIC.decode_request(json.dumps(body).encode())
+    assert json.loads(ANTHROPIC.encode_request(request, Receipt())) == body
+
+
+EMPTY: list[Any] = ["", [], {}]
+
+
+@pytest.mark.parametrize("empty", EMPTY, ids=str)
+@pytest.mark.parametrize("key", ["tools", "stop_sequences", "metadata", "output_config"])
+def test_an_empty_member_says_nothing_and_comes_back(key: str, empty: Any) -> None:
+    body = {"model": "m", "max_tokens": 9, "messages": [], key: empty}
+    request = ANTHROPIC.decode_request(json.dumps(body).encode())
+    assert json.loads(ANTHROPIC.encode_request(request, Receipt())) == body
+
+
+@pytest.mark.parametrize("empty", EMPTY, ids=str)
+def test_empty_citations_say_nothing_and_come_back(empty: Any) -> None:
+    body = {**WHOLE, "content": [{"type": "text", "text": "x", "citations": empty}]}
+    assert written(ANTHROPIC.decode_response(json.dumps(body).encode())) == body
+
+
+# ── streams ──
+
+
+def start(index: int = 0, **block: Any) -> dict[str, Any]:
+    return {"type": "content_block_start", "index": index, "content_block": block}
+
+
+def delta(kind: str, index: int = 0, **fields: Any) -> dict[str, Any]:
+    return {"type": "content_block_delta", "index": index, "delta": {"type": kind, **fields}}
+
+
+TEXT = start(type="text", text="")
+MESSAGE = {"type": "message_start", "message": {"id": "m"}}
+
+
+@pytest.mark.parametrize(
+    ("frames", "what"),
+    [
+        ([{"type": "novel"}], "event novel"),
+        ([MESSAGE, MESSAGE], "a second message_start"),
+        ([{"type": "message_start", "message": {"content": [{}]}}], "content of message_start"),
+        ([TEXT, {"type": "content_block_delta", "index": 0}], "content_block_delta"),
+        ([TEXT, delta("novel_delta", text="x")], "delta novel_delta"),
+        ([delta("signature_delta", signature="x")], "signature_delta of no block"),
+        (
+            [start(type="tool_use", id="c", name="f", input={}), delta("citations_delta", citation={})],
+            "citations_delta in call",
+        ),
+        ([TEXT, delta("text_delta", text="", novel=1)], "novel of a delta"),
+    ],
+)
+def test_what_a_stream_cannot_carry_is_told(frames: list[Any], what: str) -> None:
+    receipt = Receipt()
+    decoder = ANTHROPIC.stream_decoder(receipt)
+    for frame in frames:
+        decoder.feed(f"data: {json.dumps(frame)}\n\n".encode())
+    assert [(line.severity, line.where, line.what) for line in receipt] == [("loss", "stream", what)]
+
+
+NOTHING: list[Any] = [None, "", [], {}, False]
+
+
+@pytest.mark.parametrize("nothing", NOTHING, ids=str)
+def test_a_member_of_a_delta_that_says_nothing_is_not_told(nothing: Any) -> None:
+    receipt = Receipt()
+    decoder = ANTHROPIC.stream_decoder(receipt)
+    for frame in (TEXT, delta("text_delta", text="", novel=nothing, partial_json="", thinking="", signature=None)):
+        decoder.feed(f"data: {json.dumps(frame)}\n\n".encode())
+    assert not receipt

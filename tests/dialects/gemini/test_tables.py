@@ -14,6 +14,7 @@ from toolglot.dialects.gemini.names import REQUEST, RESPONSE, Shape, normalize
 from toolglot.dialects.gemini.openapi import json_schema
 from toolglot.dialects.gemini.schema import openapi_schema
 from toolglot.errors import DecodeError, ErrorKind
+from toolglot.events import Finish
 from toolglot.ir import Message, Request, Response, Stop, StopReason, Text
 from toolglot.receipt import Receipt
 
@@ -417,3 +418,43 @@ def test_what_means_nothing_elsewhere_is_no_loss_and_the_rest_is_named() -> None
         exchange.response(json.dumps({"candidates": [{**candidate, **extra}]}).encode())
         told[tuple(extra)] = sorted(line.where for line in exchange.receipt.losses)
     assert told == {COSMETIC_OF_CANDIDATE: [], tuple(CONTAINED): ["candidate.groundingMetadata", "candidate.novel"]}
+
+
+# ── streams ──
+
+
+@pytest.mark.parametrize(
+    ("candidates", "where"),
+    [
+        ([[{"index": 0}, {"index": 1}]], ["candidates"]),
+        ([[{}, {}]], ["candidates"]),
+        ([[{"novel": 1}], [{"novel": 2}]], ["candidate.novel"]),
+        ([[{"novel": 1}], [{"novel": 1}]], []),
+        ([[{"novel": None}], [{"novel": 1}], [{"novel": None}]], []),
+        *(
+            ([[{key: 1}], [{key: 2}]], [])
+            for key in ("safetyRatings", "avgLogprobs", "tokenCount", "continuationToken")
+        ),
+        *(
+            ([[{key: {"a": [1]}}], [{key: {"a": [2]}}]], [])
+            for key in ("citationMetadata", "groundingMetadata", "urlContextMetadata", "logprobsResult")
+        ),
+        ([[{"content": {"parts": [], "a": 1}}], [{"content": {"parts": [], "a": 2}}]], []),
+    ],
+)
+def test_what_a_stream_cannot_carry_is_told(candidates: list[Any], where: list[str]) -> None:
+    receipt = Receipt()
+    decoder = GEMINI.stream_decoder(receipt)
+    for frame in candidates:
+        decoder.feed(f"data: {json.dumps({'candidates': frame})}\n\n".encode())
+    assert [line.where for line in receipt.losses] == where
+
+
+@pytest.mark.parametrize("key", ["citationMetadata", "groundingMetadata", "urlContextMetadata", "logprobsResult"])
+def test_metadata_of_an_answer_grows(key: str) -> None:
+    decoder = GEMINI.stream_decoder(Receipt())
+    for value in ([1], [2], [1, 2, 3]):
+        decoder.feed(f"data: {json.dumps({'candidates': [{key: {'a': value}}]})}\n\n".encode())
+    events = decoder.feed(b'data: {"candidates": [{"finishReason": "STOP"}]}\n\n') + decoder.close()
+    assert isinstance(events[-1], Finish)
+    assert events[-1].native["gemini"]["candidate"] == {key: {"a": [1, 2, 3]}}

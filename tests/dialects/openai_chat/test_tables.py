@@ -7,6 +7,7 @@ from typing import Any, Literal
 
 import pytest
 
+from toolglot import Exchange
 from toolglot.dialects.openai_chat import OPENAI_CHAT as CHAT
 from toolglot.events import Event, Fault, Finish
 from toolglot.ir import Cache, Media, Message, Request, Response, Source, Stop, StopReason, Text, Thinking, ToolChoice
@@ -213,6 +214,78 @@ def test_a_tool_choice_is_read_and_comes_back(wire: Any, choice: ToolChoice) -> 
     assert found is not None
     assert (found.mode, found.names) == (choice.mode, choice.names)
     assert body_of(request)["tool_choice"] == wire
+
+
+@pytest.mark.parametrize(
+    "part",
+    [
+        {"type": "text", "text": "x", "novel": 1},
+        {"type": "refusal", "refusal": "x", "novel": 1},
+        {"type": "image_url", "image_url": {"url": "https://x", "novel": 1}, "novel": 2},
+        {"type": "image_url", "image_url": "https://x", "novel": 2},
+        {"type": "input_audio", "input_audio": {"data": "AA==", "format": "wav", "novel": 1}, "novel": 2},
+        {"type": "input_audio", "input_audio": {"data": "AA=="}},
+        {"type": "file", "file": {"file_data": "data:text/plain;base64,AA==", "novel": 1}, "novel": 2},
+        {"type": "file", "file": {"file_data": "AA==", "file_id": "f", "filename": "n"}},
+        {"type": "file", "file": {"file_id": "f", "novel": 1}},
+        {"type": "file", "file": {"filename": "n"}, "novel": 1},
+        {"type": "novel", "novel": 1},
+        {"type": "text"},
+        {"type": "text", "text": "x", "prompt_cache_breakpoint": {"mode": "explicit", "ttl": "1h"}},
+        {"type": "text", "text": "x", "prompt_cache_breakpoint": {"mode": "novel"}},
+        {"type": "text", "text": "x", "prompt_cache_breakpoint": {"mode": "explicit", "novel": 1}},
+    ],
+    ids=str,
+)
+def test_a_part_comes_back_with_what_nobody_knows_in_it(part: Any) -> None:
+    body = {"model": "m", "messages": [{"role": "user", "content": [part]}]}
+    assert body_of(CHAT.decode_request(json.dumps(body).encode())) == body
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        {"id": "a", "type": "function", "function": {"name": "f", "arguments": "{}", "novel": 1}, "novel": 2},
+        {"id": "a", "type": "custom", "custom": {"name": "f", "input": "x", "novel": 1}, "novel": 2},
+        {"type": "function", "function": {"name": "f", "arguments": ""}},
+        {"id": "a", "function": {"name": "f", "arguments": "{}"}},
+        {"id": "a", "type": "custom", "function": {"name": "f", "arguments": "{}"}},
+        {"id": "a", "type": "novel", "novel": {}},
+    ],
+    ids=str,
+)
+def test_a_call_comes_back_with_what_nobody_knows_in_it(call: Any) -> None:
+    message = {"role": "assistant", "content": None, "tool_calls": [call], "novel": 1}
+    body = {"model": "m", "messages": [message]}
+    assert body_of(CHAT.decode_request(json.dumps(body).encode())) == body
+    choices = [{"index": 0, "message": message, "finish_reason": "tool_calls", "novel": 1}]
+    assert written(CHAT.decode_response(json.dumps({"choices": choices}).encode()))["choices"] == choices
+
+
+@pytest.mark.parametrize(
+    "tool",
+    [
+        {"type": "function", "function": {"name": "f", "novel": 1}, "novel": 2},
+        {"type": "custom", "custom": {"name": "f", "format": {"type": "text"}, "novel": 1}, "novel": 2},
+        {
+            "type": "custom",
+            "custom": {"name": "f", "format": {"type": "grammar", "grammar": {"syntax": "lark", "definition": "x"}}},
+        },
+        {"type": "novel", "novel": 1},
+        {"type": "function"},
+    ],
+    ids=str,
+)
+def test_a_tool_comes_back_with_what_nobody_knows_in_it(tool: Any) -> None:
+    body = {"model": "m", "messages": [], "tools": [tool]}
+    assert body_of(CHAT.decode_request(json.dumps(body).encode())) == body
+
+
+def test_an_entry_of_tool_calls_that_nobody_knows_is_told_by_its_type() -> None:
+    message = {"role": "assistant", "content": None, "tool_calls": [{"id": "a", "type": "novel", "novel": {}}]}
+    exchange = Exchange("openai_chat", "anthropic")
+    exchange.request({"model": "m", "messages": [{"role": "user", "content": "x"}, message]})
+    assert [(line.where, line.what) for line in exchange.receipt.losses] == [("messages[1].content[0]", "novel")]
 
 
 # ── streams ──

@@ -10,8 +10,8 @@ import pytest
 from toolglot import Exchange
 from toolglot.dialects.openai_responses import OPENAI_RESPONSES as RESPONSES
 from toolglot.errors import STATUS, ApiError, ErrorKind, UpstreamError
-from toolglot.events import Fault, Finish
-from toolglot.ir import Cache, Media, Message, Request, Response, Source, Stop, StopReason, Text
+from toolglot.events import Fault, Finish, unfold
+from toolglot.ir import Cache, Citation, Media, Message, Request, Response, Source, Stop, StopReason, Text
 from toolglot.receipt import Receipt
 
 
@@ -341,3 +341,87 @@ def test_encrypted_reasoning_is_asked_for_of_models_that_reason(model: str, asks
     body = json.loads(RESPONSES.encode_request(Request(model=model), Receipt()))
     assert body.get("include") == (["reasoning.encrypted_content"] if asks else None)
     assert body["store"] is False
+
+
+# ── streams ──
+
+
+def added(place: int = 0, **item: Any) -> dict[str, Any]:
+    return {"type": "response.output_item.added", "output_index": place, "item": item}
+
+
+def event(kind: str, place: int = 0, **fields: Any) -> dict[str, Any]:
+    return {"type": f"response.{kind}", "output_index": place, **fields}
+
+
+CALL = added(type="function_call", id="fc", call_id="c", name="f", arguments="")
+MESSAGE = added(type="message", id="m", role="assistant", content=[])
+COMPLETED = {"type": "response.completed", "response": {"id": "r", "status": "completed", "output": []}}
+
+
+@pytest.mark.parametrize(
+    ("frames", "line"),
+    [
+        ([{"type": "novel"}], ("loss", "stream", "event novel")),
+        ([{"novel": 1}], ("loss", "stream", "event without a type")),
+        (
+            [MESSAGE, event("function_call_arguments.delta", delta="{}")],
+            ("loss", "stream", "response.function_call_arguments.delta in an item of type message"),
+        ),
+        (
+            [event("function_call_arguments.delta", delta="{}"), COMPLETED],
+            ("loss", "stream", "a function_call without a name"),
+        ),
+        (
+            [
+                CALL,
+                event("function_call_arguments.delta", delta='{"a":1}'),
+                event("function_call_arguments.done", arguments='{ "a": 1 }'),
+            ],
+            ("note", "stream", "deltas and their end differ"),
+        ),
+        (
+            [
+                CALL,
+                event("function_call_arguments.delta", delta='{"a":1}'),
+                event("function_call_arguments.done", arguments='{"a":2}'),
+            ],
+            ("loss", "stream", "deltas and their end differ"),
+        ),
+        (
+            [
+                MESSAGE,
+                event("output_text.delta", content_index=0, delta="ab"),
+                event("output_text.done", content_index=0, text="xy"),
+            ],
+            ("note", "stream", "deltas and their end differ"),
+        ),
+    ],
+)
+def test_what_a_stream_cannot_carry_is_told(frames: list[Any], line: tuple[str, str, str]) -> None:
+    receipt = Receipt()
+    decoder = RESPONSES.stream_decoder(receipt)
+    for frame in frames:
+        decoder.feed(f"data: {json.dumps(frame)}\n\n".encode())
+    assert [(told.severity, told.where, told.what) for told in receipt] == [line]
+
+
+@pytest.mark.parametrize("noise", ["[DONE]", " ", "{}"])
+def test_an_end_mark_of_another_api_ends_nothing(noise: str) -> None:
+    decoder = RESPONSES.stream_decoder(Receipt())
+    lines = [f"data: {noise}\n\n", f"data: {json.dumps(COMPLETED)}\n\n"]
+    assert isinstance(decoder.feed("".join(lines).encode())[-1], Finish)
+
+
+def test_what_an_encoder_cannot_write_is_told_with_its_place_in_a_stream_too() -> None:
+    foreign = Citation(title="T")
+    response = Response(content=(Text(text="a"), Text(text="b", citations=(foreign,))))
+    for write in ("response", "stream"):
+        receipt = Receipt()
+        if write == "response":
+            RESPONSES.encode_response(response, None, receipt)
+        else:
+            encoder = RESPONSES.stream_encoder(None, receipt)
+            for out in unfold(response):
+                encoder.feed(out)
+        assert [told.where for told in receipt.losses] == ["content[1].citations[0]"]

@@ -97,7 +97,6 @@ GEMINI_SETTINGS = {
 }
 
 
-
 def _claude_code(model: str) -> Agent:
     return Agent(
         name=f"claude-code-{model}",

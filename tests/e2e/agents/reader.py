@@ -3,15 +3,32 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tests.e2e.scripted import Call, Schema, Script, Seen, Turn
+from tests.e2e.scripted import CUSTOM, Call, Schema, Script, Seen, Turn
 
-COMMANDS = ("command", "cmd")
-"""The ways in which shell tools name their main argument."""
-PATHS = ("file_path", "path")
 FILLINGS = {"string": "-", "integer": 1, "number": 1, "boolean": False, "array": [], "object": {}}
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A kind of tool: a word in its name, its main argument, and that argument's value for a file in a folder."""
+
+    word: str
+    argument: str
+    value: Callable[[Path, str], str]
+
+
+# From the likeliest down. The last is Codex's: a program that calls other tools.
+SHELLS = (
+    Kind("", "command", lambda work, file: f"cat {file}"),
+    Kind("", "cmd", lambda work, file: f"cat {file}"),
+    Kind("exec", "input", lambda work, file: f'text(await tools.exec_command({{cmd: "cat {file}"}}))'),
+)
+READERS = (Kind("read", "file_path", lambda work, file: str(work / file)),)
 
 
 def reader(work: Path, shown: str, read: str) -> Script:
@@ -22,34 +39,23 @@ def reader(work: Path, shown: str, read: str) -> Script:
             return Turn(json.dumps(_filled(seen.wanted)))
         if seen.results:
             return Turn("The tools said: " + " | ".join(result.strip() for result in seen.results))
-        shell = _tool(seen, COMMANDS, "")
-        if shell is None:
+        shell = _call(seen, SHELLS, "call_1", work, shown)
+        second = _call(seen, READERS + SHELLS, "call_2", work, read)
+        if shell is None or second is None:
             return Turn("Fine.")  # a title, a summary, a probe: agents ask for more than their user does
-        reading = _tool(seen, PATHS, "read")
-        second = _call(seen, "call_2", *reading, str(work / read)) if reading else _show(seen, "call_2", shell, read)
-        return Turn("I look at both.", (_show(seen, "call_1", shell, shown), second))
+        return Turn("I look at both.", (shell, second))
 
     return script
 
 
-def _tool(seen: Seen, arguments: tuple[str, ...], word: str) -> tuple[str, str] | None:
-    """The name of the first tool that has one of these arguments and the word in its name, and which argument."""
-    for name, schema in seen.tools.items():
-        for argument in arguments:
-            if argument in schema.get("properties", {}) and word in name.lower():
-                return name, argument
+def _call(seen: Seen, kinds: tuple[Kind, ...], call_id: str, work: Path, file: str) -> Call | None:
+    """A call of the first tool that is of one of these kinds."""
+    for kind in kinds:
+        for name, schema in seen.tools.items():
+            if kind.word in name.lower() and kind.argument in schema.get("properties", {}):
+                arguments = {**_filled(schema), kind.argument: kind.value(work, file)}
+                return Call(call_id, name, arguments, custom=schema is CUSTOM)
     return None
-
-
-def _show(seen: Seen, id: str, shell: tuple[str, str], file: str) -> Call:  # noqa: A002 (the field's name)
-    name, argument = shell
-    as_list = seen.tools[name]["properties"][argument].get("type") == "array"
-    return _call(seen, id, name, argument, ["cat", file] if as_list else f"cat {file}")
-
-
-def _call(seen: Seen, id: str, name: str, argument: str, value: Any) -> Call:  # noqa: A002 (the field's name)
-    """A call with this argument, and something for whatever else the schema requires."""
-    return Call(id, name, {**_filled(seen.tools[name]), argument: value})
 
 
 def _filled(schema: Schema) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from tests.e2e.ways import LOOPS
 
 from .asking import ASKING, FORECAST_ARGUMENTS, NAME, ask, ask_streamed
 from .bigram_model import LAST_WORD, WORD
-from .engine import SERVED
+from .engine import SERVED, WANT_OUTPUT_INDEX
 
 
 @pytest.mark.parametrize("choice", ["auto", "required"])
@@ -31,8 +31,7 @@ def test_at_a_higher_temperature_there_are_two_calls(engine: str, dialect: str) 
     assert [call.name for call in calls] == [NAME, NAME]
 
 
-# A stream of llama.cpp's Responses has no `output_index`, which the JavaScript SDK wants.
-COMPLETE = [loop for loop in LOOPS if loop.dialect in SERVED and loop.name != "js-responses_loop"]
+COMPLETE = [loop for loop in LOOPS if loop.dialect in SERVED and loop.name not in WANT_OUTPUT_INDEX]
 
 
 @pytest.mark.parametrize("loop", [pytest.param(loop, id=loop.name) for loop in COMPLETE])

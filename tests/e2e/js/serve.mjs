@@ -1,4 +1,4 @@
-// The loop that every runner shares: one JSON line in ({way, base_url}), one JSON line out ({answer} or {failure}).
+// The loop that every runner shares: one JSON line in ({way, base_url, …}), one JSON line out ({answer} or {failure}).
 import { createInterface } from "node:readline";
 
 export const MODEL = "some-model";
@@ -24,10 +24,10 @@ export function ensure(condition, complaint) {
 // `isSdkError` tells the SDK's own errors from accidents; an accident fails the test.
 export async function serve(ways, isSdkError) {
   for await (const line of createInterface({ input: process.stdin })) {
-    const { way, base_url } = JSON.parse(line);
+    const { way, base_url, ...wish } = JSON.parse(line);
     let result;
     try {
-      result = { answer: await ways[way](base_url) };
+      result = { answer: await ways[way](base_url, wish) };
     } catch (error) {
       const { status, message } = error;
       const retry_after = error.headers?.get?.("retry-after") ?? null;

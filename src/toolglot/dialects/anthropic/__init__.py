@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from toolglot.dialect import Capabilities, Dialect, capabilities
+from toolglot.dialects.anthropic.counting import COUNTING, image_tokens
 from toolglot.dialects.anthropic.errors import decode_error, encode_error, refuse_threads
+from toolglot.dialects.anthropic.listing import LISTING
 from toolglot.dialects.anthropic.models import CAPABILITIES, MODELS, VERSIONS, version_of
 from toolglot.dialects.anthropic.native import NAME
 from toolglot.dialects.anthropic.request import decode_request, encode_request, path
@@ -33,6 +35,9 @@ ANTHROPIC = Dialect(
     response_headers=("anthropic-", "request-id"),
     can=CAPABILITIES,
     models=MODELS,
+    listing=LISTING,
+    counting=COUNTING,
+    image_tokens=image_tokens,
 )
 
 

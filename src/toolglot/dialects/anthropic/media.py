@@ -80,7 +80,7 @@ def encode_media(media: Media, where: str, receipt: Receipt) -> dict[str, Any] |
     if media.kind == "document" and NAME not in media.native and _is_encoded_text(media.source):
         text = _decoded(media.source)
         if text is None:
-            receipt.loss(where, media.source.media_type or "text", "it is not the text that it says it is")
+            receipt.loss(where, str(media.source.media_type), "it is not the text that it says it is")
             return write_cache({"type": "text", "text": "[document left out: it cannot be read]"}, media.cache)
         media = replace(media, source=Source("text", text, "text/plain"))
     wire: dict[str, Any] = {"type": media.kind, "source": _encode_source(media, where, receipt)}

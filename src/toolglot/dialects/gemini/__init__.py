@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from toolglot.dialect import Dialect
+from toolglot.dialects.gemini.counting import COUNTING, image_tokens
 from toolglot.dialects.gemini.errors import decode_error, encode_error
+from toolglot.dialects.gemini.listing import LISTING
 from toolglot.dialects.gemini.models import CAPABILITIES, MODELS
 from toolglot.dialects.gemini.native import NAME
 from toolglot.dialects.gemini.request import decode_request, encode_request, path
@@ -30,4 +32,7 @@ GEMINI = Dialect(
     model_places=(("modelVersion",),),
     can=CAPABILITIES,
     models=MODELS,
+    listing=LISTING,
+    counting=COUNTING,
+    image_tokens=image_tokens,
 )

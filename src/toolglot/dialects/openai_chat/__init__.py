@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from toolglot.dialect import Dialect
+from toolglot.dialects.openai_chat.counting import image_tokens
 from toolglot.dialects.openai_chat.errors import decode_error, encode_error
+from toolglot.dialects.openai_chat.listing import LISTING
 from toolglot.dialects.openai_chat.models import CAPABILITIES, MODELS
 from toolglot.dialects.openai_chat.native import NAME
 from toolglot.dialects.openai_chat.request import decode_request, encode_request, path
@@ -27,4 +29,6 @@ OPENAI_CHAT = Dialect(
     models=MODELS,
     request_headers=openai_fields.REQUEST_HEADERS,
     response_headers=openai_fields.RESPONSE_HEADERS,
+    listing=LISTING,
+    image_tokens=image_tokens,
 )

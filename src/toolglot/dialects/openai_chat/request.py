@@ -7,7 +7,7 @@ vLLM) is read as a `Thinking` block and written back under the name it came with
 from __future__ import annotations
 
 import re
-from typing import Any
+from typing import Any, TypeAlias
 
 from toolglot.dialects.openai_chat.blocks import (
     arguments_text,
@@ -39,6 +39,9 @@ from toolglot.receipt import Receipt
 from toolglot.wire import json
 from toolglot.wire.openai_fields import identifier, strictness
 from toolglot.wire.reader import Reader, document, expected, keep, kept
+
+Placed: TypeAlias = tuple[Block, str]
+"""A block and its path."""
 
 REASONING_FIELDS = ("reasoning_content", "reasoning")
 
@@ -276,32 +279,31 @@ def _encode_format(wanted: ResponseFormat | None, receipt: Receipt) -> dict[str,
 def _encode_message(message: Message, where: str, receipt: Receipt) -> list[dict[str, Any]]:
     """The wire messages of one message: each tool result is a message of its own and stands first."""
     results: list[dict[str, Any]] = []
-    others: list[Block] = []
+    others: list[Placed] = []
     for index, block in enumerate(message.content):
+        place = f"{where}.content[{index}]"
         if isinstance(block, ToolResult):
-            results.append(_encode_result(block, message, f"{where}.content[{index}]", receipt))
+            results.append(_encode_result(block, message, place, receipt))
         else:
-            others.append(block)
+            others.append((block, place))
     if results and not others:
         return results
     role = "user" if message.role == "tool" else message.role
-    return [*results, _encode_plain(role, others, message, where, receipt)]
+    return [*results, _encode_plain(role, others, message, receipt)]
 
 
-def _encode_plain(role: str, blocks: list[Block], message: Message, where: str, receipt: Receipt) -> dict[str, Any]:
+def _encode_plain(role: str, blocks: list[Placed], message: Message, receipt: Receipt) -> dict[str, Any]:
     notes = native_of(message, NAME)
     wire: dict[str, Any] = {"role": role}
-    parts: list[Block] = []
+    parts: list[Placed] = []
     calls: list[ToolCall | Opaque] = []
-    for index, block in enumerate(blocks):
+    for block, place in blocks:
         if is_call(block):
             calls.append(block)
             continue
         match block:
             case Thinking(text=""):
-                receipt.loss(
-                    f"{where}.content[{index}]", "reasoning without text", "Chat Completions has no place for it"
-                )
+                receipt.loss(place, "reasoning without text", "Chat Completions has no place for it")
             case Thinking(text=text):
                 field = native_of(block, NAME).get("$field", REASONING_FIELDS[0])
                 wire[field] = f"{wire[field]}\n\n{text}" if field in wire else text
@@ -309,12 +311,12 @@ def _encode_plain(role: str, blocks: list[Block], message: Message, where: str, 
                 wire["refusal"] = text
             case _:
                 if calls:
-                    receipt.note(f"{where}.content[{index}]", "text after a call", "Chat has the text before the calls")
-                parts.append(block)
+                    receipt.note(place, "text after a call", "Chat has the text before the calls")
+                parts.append((block, place))
     shape = notes.get("$content")
     if parts or shape != "absent":
         missing = None if calls or "refusal" in wire else ""
-        wire["content"] = _encode_content(parts, shape, missing, where, receipt)
+        wire["content"] = _encode_content(parts, shape, missing, receipt)
     _add_calls(wire, calls)
     if notes.get("$no_calls") and not calls:
         wire["tool_calls"] = []
@@ -336,14 +338,14 @@ def _add_calls(wire: dict[str, Any], calls: list[ToolCall | Opaque]) -> None:
 _EMPTY: dict[str | None, Any] = {"empty": "", "parts": [], "null": None}
 
 
-def _encode_content(parts: list[Block], shape: str | None, missing: str | None, where: str, receipt: Receipt) -> Any:
+def _encode_content(parts: list[Placed], shape: str | None, missing: str | None, receipt: Receipt) -> Any:
     """A string for one plain text, else a list of parts; `missing` stands for no content unless its shape is known."""
     if not parts:
         return _EMPTY.get(shape, missing)
-    first = parts[0]
+    first = parts[0][0]
     if len(parts) == 1 and shape != "parts" and isinstance(first, Text) and not (first.cache or native_of(first, NAME)):
         return first.text
-    encoded = [encode_part(part, f"{where}.content[{index}]", receipt) for index, part in enumerate(parts)]
+    encoded = [encode_part(part, place, receipt) for part, place in parts]
     return [part for part in encoded if part is not None]
 
 
@@ -359,5 +361,6 @@ def _encode_result(result: ToolResult, message: Message, where: str, receipt: Re
         identity["name"] = result.name
     role = "function" if legacy else "tool"
     shape = notes.get("$content")
-    content = _encode_content(list(result.content), shape, "", where, receipt)
+    parts = [(part, f"{where}.content[{index}]") for index, part in enumerate(result.content)]
+    content = _encode_content(parts, shape, "", receipt)
     return {"role": role, **identity, **({} if shape == "absent" else {"content": content}), **kept(notes)}

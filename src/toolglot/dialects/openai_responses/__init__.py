@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from toolglot.dialect import Dialect
+from toolglot.dialects.openai_responses.counting import COUNTING, image_tokens
 from toolglot.dialects.openai_responses.errors import decode_error, encode_error
+from toolglot.dialects.openai_responses.listing import LISTING
 from toolglot.dialects.openai_responses.models import CAPABILITIES, MODELS
 from toolglot.dialects.openai_responses.native import NAME
 from toolglot.dialects.openai_responses.request import decode_request, encode_request, path
@@ -31,6 +33,9 @@ OPENAI_RESPONSES = Dialect(
     model_places=(("model",), ("response", "model")),
     history_key="input",
     system_key="instructions",
+    listing=LISTING,
+    counting=COUNTING,
+    image_tokens=image_tokens,
 )
 
 __all__ = ["OPENAI_RESPONSES"]

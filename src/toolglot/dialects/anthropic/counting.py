@@ -1,0 +1,44 @@
+"""`POST /v1/messages/count_tokens`: the body of a message without what concerns the answer alone."""
+
+from __future__ import annotations
+
+from toolglot.dialect import Counting
+from toolglot.dialects.anthropic import request as messages
+from toolglot.ir import Request
+from toolglot.receipt import Receipt
+from toolglot.tokens.media import by_area as image_tokens
+from toolglot.wire import json
+from toolglot.wire.counts import keep_members, read_count
+
+__all__ = ["COUNTING", "image_tokens"]
+
+# What anthropic's `MessageCountTokensParams` has, the beta's too; the API refuses extra inputs, `max_tokens` included.
+_TAKEN = frozenset(
+    {"cache_control", "compaction", "context_management", "mcp_servers", "messages", "model", "output_config"}
+    | {"speed", "system", "thinking", "tool_choice", "tools"}
+)
+
+
+def path(request: Request) -> str:
+    return "/v1/messages/count_tokens"
+
+
+def encode_request(request: Request, receipt: Receipt) -> bytes:
+    return keep_members(messages.encode_request(request, receipt), _TAKEN)
+
+
+def encode_count(tokens: int) -> bytes:
+    return json.encode({"input_tokens": tokens})
+
+
+def decode_count(data: bytes) -> int:
+    return read_count(data, "input_tokens")
+
+
+COUNTING = Counting(
+    path=path,
+    decode_request=messages.decode_request,
+    encode_request=encode_request,
+    encode_count=encode_count,
+    decode_count=decode_count,
+)

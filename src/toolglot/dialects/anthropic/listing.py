@@ -1,0 +1,130 @@
+"""`GET /v1/models`: the list, in pages between ids, and one model with what it can do."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+from toolglot.dialect import Listing
+from toolglot.models import ModelInfo, asked_size, page, whole
+from toolglot.wire import json
+from toolglot.wire.reader import Reader, document, expected
+
+_USUAL, _MOST = 20, 1000
+_EFFORTS = ("low", "medium", "high", "max")
+_THINKING_TYPES = ("adaptive", "enabled", "disabled", "between_tools")
+_INPUTS = {"image_input": "image", "pdf_input": "document"}
+
+
+def encode_models(models: Sequence[ModelInfo], query: Mapping[str, str]) -> bytes:
+    """One page: `limit` models behind `after_id`, or right before `before_id`. An id that is not there has no page."""
+    size = asked_size(query, "limit", _USUAL, _MOST)
+    names = [model.name for model in models]
+    if before := query.get("before_id"):
+        end = names.index(before) if before in names else 0
+        start = max(end - size, 0)
+        listed, more = models[start:end], start > 0
+    else:
+        after = query.get("after_id")
+        start = 0 if not after else names.index(after) + 1 if after in names else len(names)
+        listed, more = page(models, start, size), start + size < len(names)
+    wire = {
+        "data": [_entry(model) for model in listed],
+        "has_more": more,
+        "first_id": listed[0].name if listed else None,
+        "last_id": listed[-1].name if listed else None,
+    }
+    return json.encode(wire)
+
+
+def encode_model(model: ModelInfo) -> bytes:
+    return json.encode(_entry(model))
+
+
+def _entry(model: ModelInfo) -> dict[str, Any]:
+    # The API itself writes the beginning of the epoch where a date is not known.
+    created = datetime.fromtimestamp(min(model.created or 0, _LATEST), UTC)
+    return {
+        "type": "model",
+        "id": model.name,
+        "display_name": model.title or model.name,
+        "created_at": created.strftime("%Y-%m-%dT%H:%M:%SZ"),
+        "lifecycle": "active",
+        "max_input_tokens": model.context_window,
+        "max_tokens": model.max_output_tokens,
+        "capabilities": _capabilities(model),
+    }
+
+
+_LATEST = 253_402_300_799  # the end of the year 9999
+
+
+def _supports(answer: object) -> dict[str, bool]:
+    return {"supported": bool(answer)}
+
+
+def _capabilities(model: ModelInfo) -> dict[str, Any] | None:
+    """All the keys that the API has; null altogether where nothing is known."""
+    if not model.inputs and model.thinking is None:
+        return None
+    no, thinks = _supports(False), _supports(model.thinking)
+    return {
+        **{name: _supports(kind in model.inputs) for name, kind in _INPUTS.items()},
+        "thinking": {**thinks, "types": dict.fromkeys(_THINKING_TYPES, thinks)},
+        "effort": {**thinks, **dict.fromkeys(_EFFORTS, thinks)},
+        "structured_outputs": _supports(True),
+        "batch": no,
+        "citations": no,
+        "code_execution": no,
+        "context_management": no,
+        "server_tools": {**no, "code_execution": no, "web_search": no},
+    }
+
+
+def decode_models(data: bytes) -> list[ModelInfo]:
+    """The models of a page; an entry that cannot be read is left out.
+
+    Raises:
+        DecodeError: this is no list of models.
+    """
+    body = document(data)
+    listed = body.array("data")
+    if listed is None:
+        raise expected(body.at("data"), "an array", None)
+    return [_decode(Reader(entry)) for entry in listed if isinstance(entry, dict) and isinstance(entry.get("id"), str)]
+
+
+def _decode(entry: Reader) -> ModelInfo:
+    title, able = entry.peek("display_name"), entry.peek("capabilities")
+    able = able if isinstance(able, dict) else {}
+    kinds = {kind for name, kind in _INPUTS.items() if _is_supported(able.get(name))}
+    return ModelInfo(
+        name=entry.need_text("id"),
+        title=title if isinstance(title, str) else None,
+        created=_decode_date(entry.peek("created_at")),
+        owner=None,
+        context_window=whole(entry.peek("max_input_tokens")),
+        max_output_tokens=whole(entry.peek("max_tokens")),
+        inputs=frozenset({"text", *kinds}) if able else frozenset(),
+        thinking=_is_supported(able["thinking"]) if "thinking" in able else None,
+    )
+
+
+def _is_supported(ability: Any) -> bool:
+    return isinstance(ability, dict) and ability.get("supported") is True
+
+
+def _decode_date(value: Any) -> int | None:
+    try:
+        return whole(datetime.fromisoformat(value).timestamp()) if isinstance(value, str) else None
+    except (ValueError, OverflowError):
+        return None
+
+
+LISTING = Listing(
+    path=f"/v1/models?limit={_MOST}",
+    encode_models=encode_models,
+    encode_model=encode_model,
+    decode_models=decode_models,
+)

@@ -1,0 +1,79 @@
+"""`POST /v1beta/models/{model}:countTokens`: `contents` alone, or a whole request within `generateContentRequest`.
+
+Google Cloud's form, with instructions and tools beside the contents, is read too.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from toolglot.dialect import Counting
+from toolglot.dialects.gemini import request as content
+from toolglot.dialects.gemini.native import NAME
+from toolglot.errors import DecodeError
+from toolglot.ir import Request, native_of, replace
+from toolglot.receipt import Receipt
+from toolglot.tokens.media import by_crops as image_tokens
+from toolglot.wire import json
+from toolglot.wire.counts import members, read_count
+
+__all__ = ["COUNTING", "image_tokens"]
+
+_WRAPPERS = ("generateContentRequest", "generate_content_request")
+
+
+def path(request: Request) -> str:
+    return content.path(replace(request, stream=False)).replace(":generateContent", ":countTokens")
+
+
+def decode_request(data: bytes) -> Request:
+    """The request that is to be counted, with the model that a wrapped one names; a path's model is the caller's."""
+    body = json.decode(data)
+    wrappers = [key for key in _WRAPPERS if isinstance(body, dict) and body.get(key) is not None]
+    if not wrappers:
+        return _without_model(content.decode_request(data))
+    key = wrappers[0]
+    if len(wrappers) > 1 or "contents" in body:
+        raise DecodeError(f"$.{key}", "the request to count stands here or in contents, once")
+    try:
+        return _without_model(content.decode_request(bytes(members(data)[key])))
+    except DecodeError as error:
+        raise DecodeError(f"$.{key}{error.where[1:]}", error.what) from None
+
+
+def _without_model(request: Request) -> Request:
+    """A body that names its model names it as the path does: it is no field that rides along."""
+    fields = dict(native_of(request, NAME))
+    model = fields.pop("model", None)
+    if not isinstance(model, str):
+        return request
+    native = {owner: kept for owner, kept in {**request.native, NAME: fields}.items() if kept}
+    return replace(request, model=model.removeprefix("models/"), native=native)
+
+
+def encode_request(request: Request, receipt: Receipt) -> bytes:
+    """Whatever is more than contents must be wrapped, and a wrapped request names its model."""
+    encoded = content.encode_request(request, receipt)
+    fields: dict[str, Any] = {**members(encoded)}
+    if fields.keys() <= {"contents"}:
+        return encoded
+    model = request.model if "/" in request.model else f"models/{request.model}"
+    return json.encode({_WRAPPERS[0]: {"model": model, **fields}})
+
+
+def encode_count(tokens: int) -> bytes:
+    return json.encode({"totalTokens": tokens})
+
+
+def decode_count(data: bytes) -> int:
+    # A zero is not written in this API's JSON.
+    return read_count(data, "totalTokens", absent=0)
+
+
+COUNTING = Counting(
+    path=path,
+    decode_request=decode_request,
+    encode_request=encode_request,
+    encode_count=encode_count,
+    decode_count=decode_count,
+)

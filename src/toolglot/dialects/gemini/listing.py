@@ -1,0 +1,87 @@
+"""`GET /v1beta/models`: the list, in pages behind a token, and one model."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from toolglot.dialect import Listing
+from toolglot.models import ModelInfo, asked_size, page, whole
+from toolglot.wire import json
+from toolglot.wire.reader import document, expected
+
+_USUAL, _MOST = 50, 1000
+_PREFIX = "models/"
+_METHODS = ("generateContent", "countTokens")
+
+
+def encode_models(models: Sequence[ModelInfo], query: Mapping[str, str]) -> bytes:
+    """One page. The token of the next is the place where it begins; one that was not given out has no page."""
+    size = asked_size(_camel(query), "pageSize", _USUAL, _MOST)
+    token = _camel(query).get("pageToken")
+    start = 0 if not token else whole(token) or len(models)
+    wire: dict[str, Any] = {"models": [_entry(model) for model in page(models, start, size)]}
+    if start + size < len(models):
+        wire["nextPageToken"] = str(start + size)
+    return json.encode(wire)
+
+
+def _camel(query: Mapping[str, str]) -> dict[str, str]:
+    spelling = {"page_size": "pageSize", "page_token": "pageToken"}
+    return {spelling.get(key, key): value for key, value in query.items()}
+
+
+def encode_model(model: ModelInfo) -> bytes:
+    return json.encode(_entry(model))
+
+
+def _entry(model: ModelInfo) -> dict[str, Any]:
+    told = {
+        "name": model.name if model.name.startswith(_PREFIX) else _PREFIX + model.name,
+        "version": "001",
+        "displayName": model.title or model.name,
+        "inputTokenLimit": model.context_window,
+        "outputTokenLimit": model.max_output_tokens,
+        "supportedGenerationMethods": _METHODS,
+        "thinking": model.thinking,
+    }
+    return {key: value for key, value in told.items() if value is not None}
+
+
+def decode_models(data: bytes) -> list[ModelInfo]:
+    """The models of a page that generate content; an entry that cannot be read is left out.
+
+    Raises:
+        DecodeError: this is no list of models.
+    """
+    body = document(data)
+    listed = body.array("models")
+    if listed is None and body.rest():  # an empty list is written as an empty object
+        raise expected(body.at("models"), "an array", None)
+    return [_decode(entry) for entry in listed or () if _generates(entry)]
+
+
+def _generates(entry: Any) -> bool:
+    if not isinstance(entry, dict) or not isinstance(entry.get("name"), str):
+        return False
+    methods = entry.get("supportedGenerationMethods")
+    return not isinstance(methods, list) or "generateContent" in methods
+
+
+def _decode(entry: dict[str, Any]) -> ModelInfo:
+    title, thinking = entry.get("displayName"), entry.get("thinking")
+    return ModelInfo(
+        name=entry["name"].removeprefix(_PREFIX),
+        title=title if isinstance(title, str) else None,
+        context_window=whole(entry.get("inputTokenLimit")),
+        max_output_tokens=whole(entry.get("outputTokenLimit")),
+        thinking=thinking if isinstance(thinking, bool) else None,
+    )
+
+
+LISTING = Listing(
+    path=f"/v1beta/models?pageSize={_MOST}",
+    encode_models=encode_models,
+    encode_model=encode_model,
+    decode_models=decode_models,
+)

@@ -1,0 +1,237 @@
+"""OpenTelemetry: one span for each request that asks a model, by the conventions for generative AI (`gen_ai.*`).
+
+An extra: `pip install toolglot[otel]`. It is active when `OTEL_EXPORTER_OTLP_ENDPOINT` (or the one for traces alone) or
+`OTEL_TRACES_EXPORTER` says where spans go. Everything else is told by OpenTelemetry's own variables: the sampler, the
+headers, the service's name. A span has no part of the conversation and no key in it; it is made of the request's
+`Record` once the request is over.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+from importlib.util import find_spec
+from time import time_ns
+from typing import TYPE_CHECKING, Any, TypeAlias
+from urllib.parse import urlsplit
+
+from toolglot.config.addresses import DEMO_URL
+from toolglot.config.schema import UpstreamConfig
+from toolglot.server.record import Record
+
+if TYPE_CHECKING:
+    from opentelemetry.sdk.trace import TracerProvider
+    from opentelemetry.sdk.trace.export import SpanExporter
+
+log = logging.getLogger("toolglot.server")
+
+EXTRA = "toolglot[otel]"
+
+Attributes: TypeAlias = dict[str, str | int | float | bool | list[str]]
+
+ENDPOINTS = ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT")
+
+PROVIDERS = {
+    "anthropic": "anthropic",
+    "azure": "azure.ai.openai",
+    "cohere": "cohere",
+    "deepseek": "deepseek",
+    "gemini": "gcp.gemini",
+    "groq": "groq",
+    "mistral": "mistral_ai",
+    "openai": "openai",
+    "xai": "x_ai",
+}
+"""Vendors by the names that the conventions give them; others keep the ones they have here."""
+
+OPERATIONS = {
+    "/v1/chat/completions": "chat",
+    "/v1/responses": "chat",
+    "/v1/messages": "chat",
+    "/v1beta/models/{model}:generateContent": "generate_content",
+    "/v1beta/models/{model}:streamGenerateContent": "generate_content",
+}
+"""The operation of each route that asks a model. What has none (counting tokens, listing models) gets no span."""
+
+FINISH_REASONS = {"end": "stop", "stop_sequence": "stop", "tool_calls": "tool_call", "filtered": "content_filter"}
+"""Stop reasons by the conventions' names; `length` and the rest are called the same there, or have no name."""
+
+
+class Tracing:
+    """`observe` goes among the service's observers; `close` sends what is left, and belongs to the shutdown.
+
+    Args:
+        provider: where spans come from.
+        upstream: the configuration of the upstream of this name, for its address and its vendor.
+        now: the wall clock, in nanoseconds.
+    """
+
+    def __init__(
+        self,
+        provider: TracerProvider,
+        upstream: Callable[[str], UpstreamConfig | None],
+        now: Callable[[], int] = time_ns,
+    ) -> None:
+        from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
+
+        from toolglot import __version__
+
+        self._provider = provider
+        self._tracer = provider.get_tracer("toolglot", __version__)
+        self._propagator = TraceContextTextMapPropagator()
+        self._upstream = upstream
+        self._now = now
+
+    def observe(self, record: Record) -> None:
+        """The span of a request that is over."""
+        from opentelemetry.trace import SpanKind, Status, StatusCode
+
+        operation = OPERATIONS.get(record.route)
+        if operation is None or record.model is None:
+            return
+        # The record's clock is monotonic; a span wants the time of day.
+        end = self._now()
+        start = end - round(record.seconds * 1e9)
+        parent = {} if record.traceparent is None else {"traceparent": record.traceparent}
+        upstream = self._upstream(record.upstream) if record.upstream is not None else None
+        span = self._tracer.start_span(
+            f"{operation} {record.model}",
+            context=self._propagator.extract(parent),
+            kind=SpanKind.CLIENT,
+            attributes=attributes(record, operation, upstream),
+            start_time=start,
+        )
+        if "error.type" in (told := error_attributes(record)):
+            span.set_attributes(told)
+            span.set_status(Status(StatusCode.ERROR))
+        span.end(end)
+
+    def close(self) -> None:
+        self._provider.shutdown()
+
+
+def attributes(record: Record, operation: str, upstream: UpstreamConfig | None) -> Attributes:
+    """What the conventions want to know, and under `toolglot.` what only a translator knows."""
+    told: dict[str, Any] = {
+        "gen_ai.operation.name": operation,
+        "gen_ai.provider.name": _provider_name(record, upstream),
+        "gen_ai.request.model": record.model,
+        "gen_ai.request.stream": record.stream,
+        "gen_ai.response.model": record.upstream_model if _answered(record) else None,
+        "gen_ai.response.finish_reasons": None if record.stop is None else [_finish_reason(record.stop)],
+        **_server(upstream),
+        **_usage(record),
+        "http.response.status_code": record.status or None,
+        "toolglot.request.id": record.id,
+        "toolglot.client.dialect": record.client,
+        "toolglot.upstream": record.upstream,
+        "toolglot.upstream.dialect": record.upstream_dialect,
+        "toolglot.attempts": record.attempts or None,
+        "toolglot.fallbacks": record.fallbacks or None,
+        "toolglot.mended": record.mended or None,
+        "toolglot.losses": record.losses or None,
+    }
+    if record.stream and record.first_byte is not None:
+        told["gen_ai.response.time_to_first_chunk"] = record.first_byte - record.started
+    return {name: value for name, value in told.items() if value is not None}
+
+
+def error_attributes(record: Record) -> Attributes:
+    """`error.type` when the request failed: the kind that the client was told, or that the client went away."""
+    kind = "cancelled" if record.cancelled else record.error
+    return {} if kind is None else {"error.type": kind}
+
+
+def _answered(record: Record) -> bool:
+    return record.error is None and record.status == 200
+
+
+def _provider_name(record: Record, upstream: UpstreamConfig | None) -> str:
+    vendor = upstream.vendor if upstream is not None else None
+    return PROVIDERS.get(vendor, vendor) if vendor else record.upstream or "unknown"
+
+
+def _finish_reason(reason: str) -> str:
+    return FINISH_REASONS.get(reason, reason)
+
+
+def _server(upstream: UpstreamConfig | None) -> Attributes:
+    if upstream is None or upstream.base_url is None or upstream.base_url == DEMO_URL:
+        return {}
+    parts = urlsplit(upstream.base_url)
+    port = parts.port or {"http": 80, "https": 443}.get(parts.scheme)
+    return {"server.address": parts.hostname or "", **({"server.port": port} if port else {})}
+
+
+def _usage(record: Record) -> Attributes:
+    usage = record.usage
+    if usage is None:
+        return {}
+    optional = {
+        "gen_ai.usage.cache_read.input_tokens": usage.cached_tokens,
+        "gen_ai.usage.cache_creation.input_tokens": usage.cache_write_tokens,
+        "gen_ai.usage.reasoning.output_tokens": usage.reasoning_tokens,
+    }
+    return {
+        "gen_ai.usage.input_tokens": usage.input_tokens,
+        "gen_ai.usage.output_tokens": usage.output_tokens,
+        **{name: count for name, count in optional.items() if count},
+    }
+
+
+# ── setting up ───────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def wanted(environ: Mapping[str, str]) -> str | None:
+    """The exporter that the environment asks for: `otlp` or `console`; None when it wants no spans."""
+    if environ.get("OTEL_SDK_DISABLED", "").strip().lower() == "true":
+        return None
+    named = environ.get("OTEL_TRACES_EXPORTER", "").strip().lower()
+    if named:
+        return None if named == "none" else named
+    return "otlp" if any(environ.get(name) for name in ENDPOINTS) else None
+
+
+def set_up(environ: Mapping[str, str], upstream: Callable[[str], UpstreamConfig | None]) -> Tracing | None:
+    """The tracing that the environment asks for; None, with a warning in the log, when it cannot be had."""
+    exporter = wanted(environ)
+    if exporter is None:
+        return None
+    if exporter not in _EXPORTERS:
+        log.warning("no traces: OTEL_TRACES_EXPORTER must be otlp, console or none")
+        return None
+    if find_spec("opentelemetry") is None or find_spec("opentelemetry.sdk") is None:
+        log.warning("no traces: the environment asks for them, and they need `pip install %s`", EXTRA)
+        return None
+    if environ.get("OTEL_EXPORTER_OTLP_PROTOCOL", "http").startswith("grpc"):
+        log.warning("traces go out as http/protobuf: OTEL_EXPORTER_OTLP_PROTOCOL=grpc is not followed")
+    return Tracing(_provider(_EXPORTERS[exporter](), environ), upstream)
+
+
+def _provider(exporter: SpanExporter, environ: Mapping[str, str]) -> TracerProvider:
+    from opentelemetry.sdk.resources import Resource
+    from opentelemetry.sdk.trace import TracerProvider
+    from opentelemetry.sdk.trace.export import BatchSpanProcessor
+
+    named = environ.get("OTEL_SERVICE_NAME") or "service.name=" in environ.get("OTEL_RESOURCE_ATTRIBUTES", "")
+    resource = Resource.create({} if named else {"service.name": "toolglot"})
+    provider = TracerProvider(resource=resource, shutdown_on_exit=False)
+    provider.add_span_processor(BatchSpanProcessor(exporter))
+    return provider
+
+
+def _otlp() -> SpanExporter:
+    from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+
+    return OTLPSpanExporter()
+
+
+def _console() -> SpanExporter:
+    import sys
+
+    from opentelemetry.sdk.trace.export import ConsoleSpanExporter
+
+    return ConsoleSpanExporter(out=sys.stderr)
+
+
+_EXPORTERS: Mapping[str, Callable[[], SpanExporter]] = {"otlp": _otlp, "console": _console}

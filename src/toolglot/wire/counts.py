@@ -1,0 +1,39 @@
+"""What the endpoints that count tokens have in common: bodies with fewer members, answers with one number."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+import msgspec
+
+from toolglot.errors import DecodeError
+from toolglot.wire import json
+from toolglot.wire.reader import document
+
+_members: msgspec.json.Decoder[dict[str, msgspec.Raw]] = msgspec.json.Decoder(dict[str, msgspec.Raw])
+
+
+def members(data: bytes) -> dict[str, msgspec.Raw]:
+    """The members of a JSON object, each as it is written."""
+    return json.typed(data, _members)
+
+
+def keep_members(data: bytes, names: Collection[str]) -> bytes:
+    """A JSON object with these members alone, each as it was written."""
+    return json.encode({name: value for name, value in members(data).items() if name in names})
+
+
+def read_count(data: bytes, name: str, *, absent: int | None = None) -> int:
+    """The number of tokens in an answer.
+
+    Raises:
+        DecodeError: there is none.
+    """
+    body = document(data)
+    if "error" in body:
+        raise DecodeError(body.at("error"), "an error stands where a count should be")
+    tokens = body.integer(name)
+    tokens = absent if tokens is None else tokens
+    if tokens is None or tokens < 0:
+        raise DecodeError(body.at(name), "the number of tokens is required")
+    return tokens

@@ -1,0 +1,310 @@
+"""A real gateway on a port of the loopback interface, in a thread, in front of whatever upstreams a test names.
+
+    with BadServer([expect(), reply({...})]) as bad, gateway(at("openai_chat", bad.url)) as running:
+        answer = running.ask("anthropic", stream=True)     # a whole exchange: answer.status, .headers, .body, .json()
+        talk = running.begin("gemini", stream=True)         # a request that is sent, its answer read bit by bit:
+        talk.until(b"Hello")                                # ... what has come when this stands in it
+        talk.leave()                                        # ... the client goes away
+        record = running.record()                           # what was told of the next request that is over
+
+`at` is an upstream: it is asked once unless `retries` says otherwise, so that a test sees each fault as it comes.
+Several upstreams are a mapping, `{"first": at(...), "second": at(...)}`, with `models` to route between them; without
+any the demo answers. `limits`, `server`, `store` and so on are those of the configuration.
+
+`request(client)` is a small request with the tools `f` and `g`, which the streams in `tests/lint/streams.py` call;
+`ask` and `begin` send it unless they are given a `body`. A test in the thread of `pytest` needs no event loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import http.client
+import json
+import queue
+import socket
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from typing import Any
+
+from tests.upstream.bad_server import FAILSAFE
+from toolglot.config.assemble import assemble
+from toolglot.config.schema import Config, Limits, ModelConfig, Retries, ServerConfig, UpstreamConfig
+from toolglot.server.metrics import Metrics
+from toolglot.server.record import Record
+from toolglot.server.run import Server
+from toolglot.server.service import Receipts, Service
+from toolglot.server.starting import build
+from toolglot.store import Store
+from toolglot.upstream.http import HttpTransport
+
+ONCE = Retries(attempts=1)
+LIMITS = Limits(drain=10)  # at the end of a test: less than its failsafe
+SERVER = ServerConfig()
+
+Body = Mapping[str, Any]
+
+_SCHEMA = {"type": "object", "properties": {"a": {"type": "integer"}}}
+_NAMES = ("f", "g")
+
+
+def _chat_tool(name: str) -> Body:
+    return {"type": "function", "function": {"name": name, "parameters": _SCHEMA}}
+
+
+_REQUESTS: dict[str, tuple[str, Body]] = {
+    "openai_chat": (
+        "/v1/chat/completions",
+        {"messages": [{"role": "user", "content": "Hi"}], "tools": [_chat_tool(name) for name in _NAMES]},
+    ),
+    "openai_responses": (
+        "/v1/responses",
+        {"input": "Hi", "tools": [{"type": "function", "name": name, "parameters": _SCHEMA} for name in _NAMES]},
+    ),
+    "anthropic": (
+        "/v1/messages",
+        {
+            "max_tokens": 100,
+            "messages": [{"role": "user", "content": "Hi"}],
+            "tools": [{"name": name, "input_schema": _SCHEMA} for name in _NAMES],
+        },
+    ),
+    "gemini": (
+        "/v1beta/models/{model}:{method}",
+        {
+            "contents": [{"role": "user", "parts": [{"text": "Hi"}]}],
+            "tools": [{"functionDeclarations": [{"name": name, "parameters": _SCHEMA} for name in _NAMES]}],
+        },
+    ),
+}
+
+CLIENTS = tuple(_REQUESTS)
+
+
+def request(client: str, *, stream: bool = False, model: str = "m", body: Body | None = None) -> tuple[str, bytes]:
+    """The path and the body of a request in a client's dialect. `body` takes the place of the usual one; its model and
+    whether it streams stand where the dialect wants them."""
+    path, usual = _REQUESTS[client]
+    document = dict(usual if body is None else body)
+    if client == "gemini":
+        method = "streamGenerateContent?alt=sse" if stream else "generateContent"
+        return path.format(model=model, method=method), json.dumps(document).encode()
+    return path, json.dumps({"model": model, **document, **({"stream": True} if stream else {})}).encode()
+
+
+def at(dialect: str, url: str, *, retries: Retries = ONCE, **fields: Any) -> UpstreamConfig:
+    """An upstream of this dialect at this address; `fields` are those of `UpstreamConfig`."""
+    return UpstreamConfig(dialect=dialect, base_url=url, retries=retries, **fields)
+
+
+class Answer:
+    """An answer that was read to its end. `complete`: it ended as HTTP says, and was not cut."""
+
+    def __init__(self, response: http.client.HTTPResponse, body: bytes, complete: bool) -> None:
+        self.status = response.status
+        self.headers = {name.lower(): value for name, value in response.getheaders()}
+        self.body = body
+        self.complete = complete
+
+    def json(self) -> Any:
+        return json.loads(self.body)
+
+
+class Talk:
+    """One request on its way, and its answer as it comes."""
+
+    def __init__(self, port: int, receive_buffer: int | None = None) -> None:
+        self._socket = socket.socket()
+        if receive_buffer is not None:  # before the connection is made, or it has no effect on the window
+            self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer)
+        self._socket.settimeout(FAILSAFE)
+        self._socket.connect(("127.0.0.1", port))
+        self._connection = http.client.HTTPConnection("127.0.0.1", port)
+        self._connection.sock = self._socket
+        self._response: http.client.HTTPResponse | None = None
+        self.seen = b""
+        """The part of the body that was read."""
+
+    def send(self, method: str, path: str, headers: Mapping[str, str], body: bytes | None) -> Talk:
+        self._connection.request(method, path, body, dict(headers))
+        return self
+
+    @property
+    def head(self) -> http.client.HTTPResponse:
+        """Waits for the head of the answer."""
+        if self._response is None:
+            self._response = self._connection.getresponse()
+        return self._response
+
+    def until(self, text: bytes) -> bytes:
+        """Read on until this stands in the body; all of the body so far."""
+        while text not in self.seen:
+            piece = self.head.read1(65536)
+            assert piece, f"the answer ended without {text!r}: {self.seen!r}"
+            self.seen += piece
+        return self.seen
+
+    def rest(self) -> Answer:
+        """Read the answer to its end."""
+        complete = True
+        try:
+            while piece := self.head.read1(65536):
+                self.seen += piece
+            complete = not self.head.length
+        except (http.client.IncompleteRead, ConnectionError) as error:
+            self.seen += getattr(error, "partial", b"")
+            complete = False
+        answer = Answer(self.head, self.seen, complete)
+        self.leave()
+        return answer
+
+    def leave(self) -> None:
+        """Go away, at whatever point the answer is."""
+        with suppress(OSError):
+            self._socket.shutdown(socket.SHUT_RDWR)
+        if self._response is not None:
+            self._response.close()
+        self._connection.close()
+        self._socket.close()
+
+
+class Running:
+    """A gateway that serves. `service` is everything it has, for a test that looks inside."""
+
+    def __init__(self, port: int, service: Service) -> None:
+        self.port = port
+        self.url = f"http://127.0.0.1:{port}"
+        self.service = service
+        self._records: queue.Queue[Record] = queue.Queue()
+        self._talks: list[Talk] = []
+
+    def begin(
+        self,
+        client: str,
+        *,
+        stream: bool = False,
+        model: str = "m",
+        body: Body | None = None,
+        headers: Mapping[str, str] = {},
+        receive_buffer: int | None = None,
+    ) -> Talk:
+        """Send a request in a client's dialect; the answer is the caller's to read."""
+        path, document = request(client, stream=stream, model=model, body=body)
+        talk = Talk(self.port, receive_buffer)
+        self._talks.append(talk)
+        return talk.send("POST", path, {"content-type": "application/json", **headers}, document)
+
+    def ask(
+        self,
+        client: str,
+        *,
+        stream: bool = False,
+        model: str = "m",
+        body: Body | None = None,
+        headers: Mapping[str, str] = {},
+    ) -> Answer:
+        """A request in a client's dialect, and its whole answer."""
+        return self.begin(client, stream=stream, model=model, body=body, headers=headers).rest()
+
+    def call(self, method: str, path: str, body: bytes | None = None, headers: Mapping[str, str] = {}) -> Answer:
+        """Any request, and its whole answer."""
+        talk = Talk(self.port)
+        self._talks.append(talk)
+        return talk.send(method, path, headers, body).rest()
+
+    def record(self) -> Record:
+        """What was told of the next request that is over, in the order in which they ended."""
+        return self._records.get(timeout=FAILSAFE)
+
+    def observe(self, record: Record) -> None:
+        self._records.put(record)
+
+    def close(self) -> None:
+        for talk in self._talks:
+            talk.leave()
+
+
+@contextmanager
+def gateway(
+    upstreams: UpstreamConfig | Mapping[str, UpstreamConfig] | None = None,
+    *,
+    models: Mapping[str, ModelConfig] = {},
+    default_upstream: str | None = None,
+    limits: Limits = LIMITS,
+    server: ServerConfig = SERVER,
+    strict: bool = False,
+    store: Store | None = None,
+    observers: tuple[Callable[[Record], None], ...] = (),
+) -> Iterator[Running]:
+    """Serve until the block is left. One upstream alone is named `up`."""
+    named = {"up": upstreams} if isinstance(upstreams, UpstreamConfig) else dict(upstreams or {})
+    config = Config(
+        upstreams=named,
+        models=dict(models),
+        default_upstream=default_upstream,
+        limits=limits,
+        server=server,
+        strict=strict,
+        discover=False,
+    )
+    listener = socket.create_server(("127.0.0.1", 0), backlog=256)
+    thread = _Thread(assemble(config, {}).config, listener, store, observers)
+    thread.start()
+    try:
+        running = thread.wait_until_ready()
+        try:
+            yield running
+        finally:
+            running.close()
+    finally:
+        thread.leave()
+        listener.close()
+
+
+class _Thread(threading.Thread):
+    def __init__(
+        self,
+        config: Config,
+        listener: socket.socket,
+        store: Store | None,
+        observers: tuple[Callable[[Record], None], ...],
+    ) -> None:
+        super().__init__(daemon=True)
+        self._config = config
+        self._listener = listener
+        self._store = store
+        self._observers = observers
+        self._ready: queue.Queue[Running | Exception] = queue.Queue()
+        self._server: Server | None = None
+
+    def wait_until_ready(self) -> Running:
+        running = self._ready.get(timeout=FAILSAFE)
+        if isinstance(running, Exception):
+            raise running
+        return running
+
+    def leave(self) -> None:
+        if self._server is not None:
+            self._server.should_exit = True
+        self.join(FAILSAFE)
+        assert not self.is_alive(), "the gateway did not stop"
+
+    def run(self) -> None:
+        try:
+            asyncio.run(self._serve())
+        except Exception as error:  # told where the gateway is waited for, which is in another thread
+            self._ready.put(error)
+
+    async def _serve(self) -> None:
+        transport = HttpTransport(environment={})
+        metrics = Metrics()
+        service = Service(
+            gateway=build(self._config, transport), receipts=Receipts(), metrics=metrics, store=self._store
+        )
+        running = Running(self._listener.getsockname()[1], service)
+        service.observers = (metrics.observe, *self._observers, running.observe)
+        self._server = Server(service, lambda: self._ready.put(running))
+        try:
+            await self._server.serve([self._listener])
+        finally:
+            await transport.close()

@@ -1,0 +1,307 @@
+"""Where clients knock, the wrong doors included."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tests.server.gateway import at, gateway, request
+from tests.server.stage import DIALECTS, FOREIGN, Call, Stage, Turn, model_of, stage
+from tests.upstream.bad_server import BadServer, expect, reply, stream
+from toolglot.config.schema import ServerConfig
+from toolglot.server.routes import ROUTES, Match, find
+
+TURN = Turn("Hello", (Call("c1", "f", {"a": 1}),))
+
+
+@pytest.fixture(scope="module")
+def scene() -> Iterator[Stage]:
+    with stage() as running:
+        yield running
+
+
+GEMINI = "models/{model}:generateContent"
+PATHS = {
+    "openai_chat": (
+        "/v1/chat/completions",
+        "/chat/completions",
+        "/v1/v1/chat/completions",
+        "/v1/chat/completions/",
+        "//v1/chat/completions",
+        "/openai/v1/chat/completions",
+        "/openai/chat/completions",
+        "/v1/chat/completions?api-version=2026-01-01",
+    ),
+    "openai_responses": ("/v1/responses", "/responses", "/v1/v1/responses", "/openai/v1/responses", "/openai/responses"),
+    "anthropic": (
+        "/v1/messages",
+        "/v1/messages?beta=true",
+        "/messages",
+        "/v1/v1/messages?beta=true",
+        "/anthropic/v1/messages",
+        "/anthropic/messages?beta=true",
+    ),
+    "gemini": (
+        f"/v1beta/{GEMINI}",
+        f"/v1/{GEMINI}",
+        f"/v1alpha/{GEMINI}",
+        f"/{GEMINI}",
+        f"/v1beta/v1beta/{GEMINI}",
+        f"/v1/v1beta/{GEMINI}",
+        f"/gemini/v1beta/{GEMINI}",
+        f"/gemini/{GEMINI}",
+        f"/google/v1beta/{GEMINI}",
+        f"/v1beta/models/{GEMINI}",
+        f"/v1beta/{GEMINI}?key=a-key-that-nobody-asked-for",
+    ),
+}
+
+
+@pytest.mark.parametrize(("client", "path"), [(client, path) for client, paths in PATHS.items() for path in paths])
+def test_a_request_is_answered_however_the_base_url_was_written(scene: Stage, client: str, path: str) -> None:
+    upstream = "anthropic" if client != "anthropic" else "openai_chat"
+    scene.play(upstream, TURN)
+    body = request(client, model=model_of(upstream))[1]
+    answer = scene.running.call("POST", path.format(model=model_of(upstream)), body)
+    assert answer.status == 200, answer.body
+    assert b"Hello" in answer.body
+
+
+@pytest.mark.parametrize("path", ["/v1beta/models/m", "/v1/models/m", "/models/m", "/gemini/v1beta/models/m"])
+def test_gemini_streams_at_every_version_of_its_path(path: str) -> None:
+    frame = {"candidates": [{"content": {"role": "model", "parts": [{"text": "Hi"}]}, "finishReason": "STOP"}]}
+    with (
+        BadServer([expect(), stream(b"data: " + json.dumps(frame).encode() + b"\n\n")]) as upstream,
+        gateway(at("gemini", upstream.url + "/v1")) as running,
+    ):
+        body = request("gemini")[1]
+        answer = running.call("POST", path + ":streamGenerateContent?alt=sse", body)
+        assert answer.status == 200
+        assert answer.headers["content-type"].startswith("text/event-stream")
+        # The version in the upstream's base URL is the upstream's.
+        assert upstream.requests[0].target == "/v1/models/m:streamGenerateContent?alt=sse"
+
+
+def test_a_models_name_may_have_slashes_and_a_tag_in_it() -> None:
+    done = {"candidates": [{"content": {"role": "model", "parts": [{"text": "Hi"}]}, "finishReason": "STOP"}]}
+    with BadServer([expect(), reply(done)]) as upstream, gateway(at("gemini", upstream.url)) as running:
+        for path in ("vendor/name:latest", "vendor%2Fname:latest", "vendor%2Fname%3Alatest"):
+            answer = running.call("POST", f"/v1beta/models/{path}:generateContent", request("gemini")[1])
+            assert answer.status == 200, answer.body
+            assert upstream.requests[-1].target in (
+                "/v1beta/models/vendor/name:latest:generateContent",
+                "/v1beta/models/vendor%2Fname%3Alatest:generateContent",
+            )
+
+
+def test_head_is_answered_as_get_without_a_body(scene: Stage) -> None:
+    for path in ("/", "/health", "/ready", "/v1/models", "/v1/models/demo", "/metrics"):
+        head = scene.running.call("HEAD", path)
+        assert (head.status, head.body) == (200, b""), path
+        assert int(head.headers["content-length"]) > 0
+
+
+def test_probes_of_agents_are_answered_plainly(scene: Stage) -> None:
+    # Claude Code asks for this one when its telemetry is on, and takes any answer.
+    assert scene.running.call("HEAD", "/api/hello").status == 404
+    refused = scene.running.call("HEAD", "/v1/messages")
+    assert (refused.status, refused.body, refused.headers["allow"]) == (405, b"", "POST")
+
+
+ERRORS = {
+    "openai_chat": lambda body: body["error"]["message"],
+    "openai_responses": lambda body: body["error"]["message"],
+    "anthropic": lambda body: body["error"]["message"] if body["type"] == "error" else None,
+    "gemini": lambda body: body["error"]["message"] if body["error"]["status"] else None,
+}
+"""Where the message of an error stands, and what else tells the dialect."""
+
+WRONG_METHODS = [
+    ("GET", "/v1/chat/completions", "openai_chat", "POST"),
+    ("PUT", "/v1/messages", "anthropic", "POST"),
+    ("GET", "/v1/messages/count_tokens", "anthropic", "POST"),
+    ("DELETE", "/v1beta/models/m:generateContent", "gemini", "POST"),
+    ("POST", "/v1beta/models", "gemini", "GET, HEAD"),
+    ("PATCH", "/v1/responses/resp_1", "openai_responses", "GET, HEAD, DELETE"),
+    ("POST", "/anthropic/v1/models", "anthropic", "GET, HEAD"),
+]
+
+
+@pytest.mark.parametrize(("method", "path", "dialect", "allowed"), WRONG_METHODS)
+def test_a_wrong_method_is_told_the_right_one(
+    scene: Stage, method: str, path: str, dialect: str, allowed: str
+) -> None:
+    answer = scene.running.call(method, path, b"{}")
+    assert answer.status == 405
+    assert answer.headers["allow"] == allowed
+    assert allowed.partition(",")[0] in ERRORS[dialect](answer.json())
+
+
+WRONG_PATHS = [
+    ("/v1/chat/completion", "openai_chat", "/v1/chat/completions"),
+    ("/v1/completions", "openai_chat", "/v1/chat/completions"),
+    ("/v1/message", "anthropic", "/v1/messages"),
+    ("/v1/messages/count_token", "anthropic", "/v1/messages/count_tokens"),
+    ("/v1/response", "openai_responses", "/v1/responses"),
+    ("/v1beta/model/m:generateContent", "gemini", "/v1beta/models/{model}:generateContent"),
+    ("/v1beta/models/m:generate", "gemini", "/v1beta/models/{model}:generateContent"),
+    ("/anthropic/v1/what", "anthropic", "/v1/messages"),
+    ("/what/is/this", "openai_chat", "/v1/chat/completions"),
+]
+
+
+@pytest.mark.parametrize(("path", "dialect", "right"), WRONG_PATHS)
+def test_a_wrong_path_is_told_the_right_one_in_the_askers_dialect(
+    scene: Stage, path: str, dialect: str, right: str
+) -> None:
+    answer = scene.running.call("POST", path, b"{}")
+    assert answer.status == 404
+    assert right in ERRORS[dialect](answer.json())
+
+
+@pytest.mark.parametrize(
+    ("header", "dialect"), [("anthropic-version", "anthropic"), ("x-goog-api-key", "gemini"), ("accept", "openai_chat")]
+)
+def test_where_the_path_tells_no_dialect_the_headers_do(scene: Stage, header: str, dialect: str) -> None:
+    answer = scene.running.call("POST", "/nowhere", b"{}", {header: "2023-06-01"})
+    assert answer.status == 404
+    assert ERRORS[dialect](answer.json())
+
+
+@pytest.mark.parametrize(("client", "upstream"), FOREIGN)
+def test_an_unknown_model_is_a_404_in_the_askers_dialect(scene: Stage, client: str, upstream: str) -> None:
+    near = model_of(upstream)[:-1]
+    for streams in (False, True):
+        answer = scene.running.ask(client, stream=streams, model=near)
+        assert answer.status == 404
+        assert model_of(upstream) in ERRORS[client](answer.json())  # it suggests the one that was meant
+
+
+def test_a_body_that_is_no_request_is_a_400_that_says_where() -> None:
+    with gateway() as running:
+        for client in DIALECTS:
+            path, _ = request(client)
+            for body, where in ((b"{", ""), (b"[]", ""), (b'{"model":"demo","messages":7,"input":7,"contents":7}', "")):
+                answer = running.call("POST", path, body)
+                assert answer.status == 400, (client, body, answer.body)
+                assert where in ERRORS[client](answer.json())
+
+
+# Keys, in every place where a client of some dialect puts one.
+
+KEYED = ServerConfig(keys=("the-key-of-the-gateway",))
+PLACES: dict[str, tuple[str, dict[str, str]]] = {
+    "bearer": ("", {"authorization": "Bearer the-key-of-the-gateway"}),
+    "x-api-key": ("", {"x-api-key": "the-key-of-the-gateway"}),
+    "x-goog-api-key": ("", {"x-goog-api-key": "the-key-of-the-gateway"}),
+    "query": ("key=the-key-of-the-gateway", {}),
+}
+
+
+@pytest.mark.parametrize("place", PLACES)
+@pytest.mark.parametrize("client", DIALECTS)
+def test_a_key_is_taken_wherever_clients_put_it_and_goes_no_further(client: str, place: str) -> None:
+    done = {"candidates": [{"content": {"role": "model", "parts": [{"text": "Hi"}]}, "finishReason": "STOP"}]}
+    query, headers = PLACES[place]
+    path, body = request(client)
+    with (
+        BadServer([expect(), reply(done)]) as upstream,
+        gateway(at("gemini", upstream.url, key="the-key-of-the-upstream"), server=KEYED) as running,
+    ):
+        assert running.call("POST", path, body).status == 401
+        assert not upstream.requests
+        answer = running.call("POST", f"{path}?{query}", body, headers)
+        assert answer.status == 200, answer.body
+        assert upstream.requests[0].headers["x-goog-api-key"] == "the-key-of-the-upstream"
+        assert b"the-key-of-the-gateway" not in upstream.requests[0].head
+
+
+# Gemini's streams as one JSON array.
+
+
+def array_of(scene: Stage, upstream: str, query: str = "", model: str | None = None) -> Any:
+    path = f"/v1beta/models/{model or model_of(upstream)}:streamGenerateContent{query}"
+    return scene.running.call("POST", path, request("gemini")[1])
+
+
+@pytest.mark.parametrize("query", ["", "?alt=json", "?key=k"])
+@pytest.mark.parametrize("upstream", DIALECTS)
+def test_without_alt_sse_gemini_streams_one_json_array_of_the_same_frames(
+    scene: Stage, upstream: str, query: str
+) -> None:
+    scene.play(upstream, TURN)
+    answer = array_of(scene, upstream, query)
+    assert answer.status == 200
+    assert answer.headers["content-type"] == "application/json; charset=UTF-8"
+    scene.play(upstream, TURN)
+    events = array_of(scene, upstream, "?alt=sse")
+    assert events.headers["content-type"].startswith("text/event-stream")
+    frames = [json.loads(line[6:]) for line in events.body.splitlines() if line]
+    assert without_times(answer.json()) == without_times(frames)
+
+
+def without_times(frames: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    return [{key: value for key, value in frame.items() if key != "createTime"} for frame in frames]
+
+
+def test_an_array_comes_piece_by_piece() -> None:
+    from tests.upstream.bad_server import Gate, chunk, head, pause, send
+
+    first = {"candidates": [{"content": {"role": "model", "parts": [{"text": "One"}]}}]}
+    last = {"candidates": [{"content": {"role": "model", "parts": [{"text": "Two"}]}, "finishReason": "STOP"}]}
+    gate = Gate()
+    frames = [chunk(b"data: " + json.dumps(frame).encode() + b"\n\n") for frame in (first, last)]
+    fields = {"content-type": "text/event-stream", "transfer-encoding": "chunked"}
+    script = [expect(), send(head(200, fields), frames[0]), pause(gate), send(frames[1], b"0\r\n\r\n")]
+    with BadServer(script) as upstream, gateway(at("gemini", upstream.url)) as running:
+        from tests.server.gateway import Talk
+
+        talk = Talk(running.port).send("POST", "/v1/models/m:streamGenerateContent", {}, request("gemini")[1])
+        begun = talk.until(b"One")
+        assert begun.startswith(b"[{")
+        assert b"Two" not in begun
+        gate.open()
+        assert [frame["candidates"][0]["content"]["parts"][0]["text"] for frame in talk.rest().json()] == ["One", "Two"]
+
+
+def test_an_error_in_the_middle_of_an_array_is_its_last_element() -> None:
+    first = {"candidates": [{"content": {"role": "model", "parts": [{"text": "One"}]}}]}
+    with (
+        BadServer([expect(), stream(b"data: " + json.dumps(first).encode() + b"\n\n", complete=False)]) as upstream,
+        gateway(at("gemini", upstream.url)) as running,
+    ):
+        path = "/v1beta/models/m:streamGenerateContent"
+        said, error = running.call("POST", path, request("gemini")[1]).json()
+        assert said == first
+        assert error["error"]["code"] == 502
+        assert error["error"]["status"]
+
+
+def test_an_error_before_an_array_has_begun_is_its_only_element(scene: Stage) -> None:
+    answer = array_of(scene, "", model="unheard-of")
+    assert answer.status == 404
+    (error,) = answer.json()
+    assert error["error"]["status"] == "NOT_FOUND"
+
+
+# The table of routes itself.
+
+
+def test_every_route_is_found_by_its_own_path() -> None:
+    for route in ROUTES:
+        path = route.path.format(model="a/b", id="x_1", item="y_2")
+        found = find(route.method, path)
+        assert isinstance(found, Match)
+        assert found.route.action == route.action
+        if "{model}" in path:
+            assert found.values["model"] == "a/b"
+
+
+@pytest.mark.parametrize("route", [route for route in ROUTES if route.method == "GET"], ids=lambda route: route.path)
+def test_no_route_that_reads_answers_with_a_fault_of_ours(scene: Stage, route: Any) -> None:
+    answer = scene.running.call("GET", route.path.format(model="demo", id="none", item="none"))
+    # There is no store here, and there are no receipts yet.
+    assert answer.status in (200, 404, 503), answer.body

@@ -1,0 +1,360 @@
+"""Refused requests and what is sent instead, on the wire: the errors are those that real upstreams answer with."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.upstream.refusals import (
+    BASES,
+    CHAT,
+    FIELDS,
+    FUNCTION,
+    GEMINI,
+    MESSAGES,
+    RESPONSES,
+    TOOL,
+    USER,
+    Json,
+    anthropic,
+    forbidden,
+    google,
+    openai,
+)
+from toolglot.dialects import DIALECTS
+from toolglot.errors import ApiError
+from toolglot.ir import replace
+from toolglot.passes.reasoning import UNSIGNED
+from toolglot.receipt import Receipt
+from toolglot.translate import Exchange
+from toolglot.upstream.mend import ROWS, Mended, mend
+from toolglot.wire import json
+
+
+def refused(dialect: str, body: Json, error: Json, status: int = 400) -> Mended | None:
+    spoken = DIALECTS[dialect]
+    request = spoken.decode_request(json.encode(body))
+    return mend(request, dialect, spoken.decode_error(status, {}, json.encode(error)))
+
+
+def again(dialect: str, body: Json, error: Json, status: int = 400) -> Json:
+    """The body that is sent the second time."""
+    mended = refused(dialect, body, error, status)
+    assert mended is not None
+    assert mended.lines[-1].where == "request"
+    wire: Json = json.decode(DIALECTS[dialect].encode_request(mended.request, Receipt()))
+    return wire
+
+
+NAMES = [f"{dialect} {', '.join(expected)} {number}" for number, (dialect, _, _, expected) in enumerate(FIELDS)]
+
+
+@pytest.mark.parametrize(("dialect", "fields", "error", "expected"), FIELDS, ids=NAMES)
+def test_what_the_upstream_names_is_left_out_and_nothing_else(
+    dialect: str, fields: Json, error: Json, expected: Json
+) -> None:
+    body = {**BASES[dialect], **fields}
+    spoken = DIALECTS[dialect]
+    unchanged = json.decode(spoken.encode_request(spoken.decode_request(json.encode(body)), Receipt()))
+    wanted = {key: value for key, value in {**unchanged, **expected}.items() if value is not None}
+    assert again(dialect, body, error) == wanted
+
+
+# Reasoning in the history
+
+THOUGHT = {"type": "thinking", "thinking": "hm", "signature": "forged"}
+ASKED = {"role": "assistant", "content": [THOUGHT, {"type": "tool_use", "id": "t1", "name": "look", "input": {}}]}
+RESULT = {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "t1", "content": "seen"}]}
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        "messages.1.content.0: Invalid `signature` in `thinking` block",
+        "messages.1.content.0.thinking.signature: Field required",
+        "messages.1.content.0: Invalid `signature` in `thinking` block. The block is bound to a different"
+        " conversation.",
+        "messages.1.content.0: `thinking` or `redacted_thinking` blocks in the latest assistant message cannot be"
+        " modified.",
+    ],
+)
+def test_thinking_that_is_not_taken_back_is_left_out(message: str) -> None:
+    spoken = {"role": "assistant", "content": [THOUGHT, {"type": "text", "text": "hello"}]}
+    wire = again("anthropic", {**MESSAGES, "messages": [USER, spoken, USER]}, anthropic(message))
+    assert wire["messages"] == [USER, {"role": "assistant", "content": "hello"}, USER]
+
+
+def test_thinking_is_off_until_the_turn_ends_when_its_own_was_left_out() -> None:
+    body = {
+        **MESSAGES,
+        "model": "claude-sonnet-4-5",
+        "messages": [USER, ASKED, RESULT],
+        "tools": [TOOL],
+        "thinking": {"type": "enabled", "budget_tokens": 2000},
+    }
+    wire = again("anthropic", body, anthropic("messages.1.content.0: Invalid `signature` in `thinking` block"))
+    assert wire["thinking"] == {"type": "disabled"}
+    assert [block["type"] for block in wire["messages"][1]["content"]] == ["tool_use"]
+
+
+def test_a_message_of_nothing_but_thinking_goes_with_it() -> None:
+    body = {**MESSAGES, "messages": [USER, {"role": "assistant", "content": [THOUGHT]}, USER]}
+    wire = again("anthropic", body, anthropic("messages.1.content.0: Invalid `signature` in `thinking` block"))
+    assert wire["messages"] == [USER, USER]
+
+
+def test_a_turn_that_lost_its_thinking_goes_on_without() -> None:
+    asked = {"role": "assistant", "content": ASKED["content"][1:]}
+    thinking = {"type": "enabled", "budget_tokens": 2000}
+    error = anthropic(
+        "messages.1.content.0.type: Expected `thinking` or `redacted_thinking`, but found `tool_use`. When `thinking`"
+        " is enabled, a final `assistant` message must start with a thinking block"
+    )
+    wire = again("anthropic", {**MESSAGES, "messages": [USER, asked, RESULT], "thinking": thinking}, error)
+    assert wire["thinking"] == {"type": "disabled"}
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        openai("The encrypted content gAAA...DQ== could not be verified.", None, "invalid_encrypted_content"),
+        openai("Item 'fc_1' of type 'function_call' was provided without its required 'reasoning' item: 'rs_1'."),
+        openai("Item with id 'rs_1' not found. Items are not persisted when `store` is set to false.", "input"),
+    ],
+)
+def test_encrypted_reasoning_that_is_not_taken_back_is_left_out_with_the_ids_that_want_it(error: Json) -> None:
+    call = {"type": "function_call", "call_id": "c1", "name": "look", "arguments": "{}"}
+    items = [
+        {"role": "user", "content": "hi"},
+        {"type": "reasoning", "id": "rs_1", "summary": [], "encrypted_content": "gAAA"},
+        {**call, "id": "fc_1"},
+        {"type": "function_call_output", "call_id": "c1", "output": "seen"},
+    ]
+    wire = again("openai_responses", {**RESPONSES, "input": items}, error)
+    assert wire["input"] == [items[0], call, items[3]]
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        openai(
+            "'messages.1' : for 'role:assistant' the following must be satisfied[('messages.1' : property"
+            " 'reasoning_content' is unsupported)]"
+        ),
+        forbidden("body", "messages", 1, "assistant", "reasoning_content"),
+    ],
+    ids=["groq", "mistral"],
+)
+def test_reasoning_that_has_no_place_is_left_out(error: Json) -> None:
+    spoken = {"role": "assistant", "content": "hello"}
+    body = {**CHAT, "messages": [USER, {**spoken, "reasoning_content": "hm"}, USER]}
+    assert again("openai_chat", body, error)["messages"] == [USER, spoken, USER]
+
+
+def test_reasoning_that_must_be_passed_back_is_at_least_empty() -> None:
+    calls = [{"id": "c1", "type": "function", "function": {"name": "look", "arguments": "{}"}}]
+    result: Json = {"role": "tool", "tool_call_id": "c1", "content": ""}
+    messages: list[Json] = [USER, {"role": "assistant", "content": None, "tool_calls": calls}, result]
+    error = openai("The `reasoning_content` in the thinking mode must be passed back to the API.")
+    wire = again("openai_chat", {**CHAT, "messages": messages}, error)
+    assert wire["messages"] == [messages[0], {**messages[1], "reasoning_content": ""}, messages[2]]
+
+
+@pytest.mark.parametrize(
+    ("message", "signature"),
+    [
+        ("Function call is missing a thought_signature in functionCall parts. This is required", None),
+        ("Thought signature is not valid.", "Zm9yZ2Vk"),
+    ],
+)
+def test_calls_without_a_valid_signature_are_marked(message: str, signature: str | None) -> None:
+    signed = {"thoughtSignature": signature} if signature else {}
+    calls: list[Json] = [
+        {"functionCall": {"name": "look", "args": {}}, **signed},
+        {"functionCall": {"name": "look", "args": {}}},
+    ]
+    results = [{"functionResponse": {"name": "look", "response": {}}}] * 2
+    contents = [*GEMINI["contents"], {"role": "model", "parts": calls}, {"role": "user", "parts": results}]
+    wire = again("gemini", {"contents": contents}, google(message))
+    assert wire["contents"][1]["parts"] == [{**calls[0], "thoughtSignature": UNSIGNED}, calls[1]]
+
+
+# Tools, thinking and roles
+
+
+def test_one_call_at_a_time_is_asked_for_in_words_where_it_cannot_be_set() -> None:
+    chosen = {"type": "tool", "name": "look"}
+    body = {**MESSAGES, "tools": [TOOL], "tool_choice": {**chosen, "disable_parallel_tool_use": True}}
+    wire = again("anthropic", body, anthropic("tool_choice.disable_parallel_tool_use: Extra inputs are not permitted"))
+    assert wire["tool_choice"] == chosen
+    assert "at most one tool at a time" in str(wire["messages"])
+
+
+def test_a_model_that_always_thinks_is_not_told_not_to() -> None:
+    off = json.encode({**GEMINI, "generationConfig": {"thinkingConfig": {"thinkingBudget": 0}}})
+    request = replace(DIALECTS["gemini"].decode_request(off), model="gemini-2.5-pro")
+    message = "Budget 0 is invalid. This model only works in thinking mode."
+    mended = mend(request, "gemini", ApiError(kind="bad_request", message=message))
+    assert mended is not None
+    wire = json.decode(DIALECTS["gemini"].encode_request(mended.request, Receipt()))
+    assert wire["generationConfig"]["thinkingConfig"].get("thinkingBudget") != 0
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        "deepseek-reasoner does not support this tool_choice",
+        "Thinking mode does not support this tool_choice",
+        "<400> InternalError.Algo.InvalidParameter: The tool_choice parameter does not support being set to required or"
+        " object in thinking mode",
+        "tool_choice must either be a named tool, 'auto', or 'none'",
+    ],
+)
+def test_a_call_that_cannot_be_forced_is_asked_for_in_words(message: str) -> None:
+    wire = again("openai_chat", {**CHAT, "tools": [FUNCTION], "tool_choice": "required"}, openai(message))
+    assert wire["tool_choice"] == "auto"
+    assert "call of one of the tools" in str(wire["messages"])
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        "Thinking may not be enabled when tool_choice forces tool use.",
+        'tool_choice: type "tool" and "any" are not supported for this model.',
+    ],
+)
+def test_claude_is_asked_in_words_too(message: str) -> None:
+    forced = {"tools": [TOOL], "tool_choice": {"type": "tool", "name": "look"}}
+    wire = again("anthropic", {**MESSAGES, **forced}, anthropic(message))
+    assert wire["tool_choice"] == {"type": "auto"}
+    assert "call of one of the tools" in str(wire["messages"])
+
+
+def test_a_choice_that_says_nothing_is_left_out_where_there_may_be_none() -> None:
+    body = {**CHAT, "tools": [FUNCTION], "tool_choice": "auto"}
+    assert "tool_choice" not in again(
+        "openai_chat", body, openai("deepseek-reasoner does not support this tool_choice")
+    )
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        "Failed to deserialize the JSON body into the target type: messages[0].role: unknown variant `developer`,"
+        " expected one of `system`, `user`, `assistant`, `tool`, `latest_reminder` at line 1 column 60",
+        "Unexpected message role.",
+        "Unsupported value: 'messages[0].role' does not support 'developer' with this model.",
+    ],
+)
+def test_developer_messages_become_system_messages(message: str) -> None:
+    body = {**CHAT, "messages": [{"role": "developer", "content": "be brief"}, USER]}
+    assert again("openai_chat", body, openai(message))["messages"] == [{"role": "system", "content": "be brief"}, USER]
+
+
+def test_a_model_without_a_system_prompt_hears_it_from_the_user() -> None:
+    body = {**CHAT, "messages": [{"role": "system", "content": "be brief"}, USER]}
+    error = openai(
+        "Unsupported value: 'messages[0].role' does not support 'system' with this model.", "messages[0].role"
+    )
+    (message,) = again("openai_chat", body, error)["messages"]
+    assert (message["role"], [part["text"] for part in message["content"]]) == ("user", ["be brief", "hi"])
+
+
+def test_system_messages_in_mid_conversation_become_tagged_text() -> None:
+    spoken = {"role": "assistant", "content": "hello"}
+    body = {**MESSAGES, "messages": [USER, spoken, USER, {"role": "system", "content": "be brief"}]}
+    wire = again("anthropic", body, anthropic("role 'system' is not supported on this model"))
+    assert [message["role"] for message in wire["messages"]] == ["user", "assistant", "user", "user"]
+    assert "<system-reminder>" in str(wire["messages"][3])
+
+
+def test_an_answer_that_cannot_be_gone_on_with_is_followed_by_a_word() -> None:
+    body = {**MESSAGES, "messages": [USER, {"role": "assistant", "content": "{"}]}
+    error = "This model does not support assistant message prefill. The conversation must end with a user message."
+    wire = again("anthropic", body, anthropic(error))
+    assert [message["role"] for message in wire["messages"]] == ["user", "assistant", "user"]
+
+
+# What is said, and what is not mended
+
+
+def test_the_receipt_tells_what_was_left_out_and_that_it_was_sent_again() -> None:
+    mended = refused("openai_chat", {**CHAT, "seed": 7}, openai("Unknown parameter: 'seed'."))
+    assert mended is not None
+    assert [(line.where, line.severity) for line in mended.lines] == [("seed", "loss"), ("request", "note")]
+
+
+def test_a_request_from_another_dialect_keeps_what_is_written_for_it() -> None:
+    exchange = Exchange("anthropic", "openai_chat", model="m")
+    exchange.request({**MESSAGES, "stream": True})
+    assert exchange.sent is not None
+    error = DIALECTS["openai_chat"].decode_error(400, {}, json.encode(FIELDS[0][2]))
+    mended = mend(exchange.sent, "openai_chat", error)
+    assert mended is not None
+    wire = json.decode(DIALECTS["openai_chat"].encode_request(mended.request, exchange.receipt))
+    assert wire["max_completion_tokens"] == 9000
+    assert "max_tokens" not in wire
+    assert wire["stream_options"] == {"include_usage": True}
+
+
+def test_usage_that_cannot_be_asked_for_is_not() -> None:
+    exchange = Exchange("anthropic", "openai_chat", model="m")
+    exchange.request({**MESSAGES, "stream": True})
+    assert exchange.sent is not None
+    error = ApiError(kind="bad_request", message="Unknown parameter: 'stream_options'.", status=400)
+    mended = mend(exchange.sent, "openai_chat", error)
+    assert mended is not None
+    wire = json.decode(DIALECTS["openai_chat"].encode_request(mended.request, exchange.receipt))
+    assert wire["stream"] is True
+    assert "stream_options" not in wire
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        "Invalid image: unsupported image type",
+        "This model does not support image input",
+        "messages: at least one message is required",
+        "Invalid schema for function 'look': 'x' is not valid",
+        "Unsupported parameter: 'messages' is not supported with this model.",
+        "Unknown parameter: 'tools'.",
+        "Unknown parameter: 'model'.",
+        "Unknown parameter: 'never_sent'.",
+        '"auto" tool choice requires --enable-auto-tool-choice and --tool-call-parser to be set',
+        "prompt is too long: 210000 tokens > 200000 maximum",
+        "This model's maximum context length is 8192 tokens. However, you requested 9000 tokens (9000 in the messages,"
+        " 0 in the completion).",
+        "",
+    ],
+)
+def test_what_has_no_clear_remedy_is_for_the_client(message: str) -> None:
+    body = {**CHAT, "tools": [FUNCTION], "temperature": 0.5}
+    assert refused("openai_chat", body, openai(message)) is None
+
+
+@pytest.mark.parametrize("kind", ["authentication", "rate_limit", "server", "not_found"])
+def test_only_refusals_of_the_request_itself_are_mended(kind: Any) -> None:
+    request = DIALECTS["openai_chat"].decode_request(json.encode({**CHAT, "seed": 1}))
+    assert mend(request, "openai_chat", ApiError(kind=kind, message="Unknown parameter: 'seed'.")) is None
+
+
+def test_the_same_refusal_runs_out_of_remedies() -> None:
+    for dialect, fields, body, _ in FIELDS:
+        spoken = DIALECTS[dialect]
+        error = spoken.decode_error(400, {}, json.encode(body))
+        request, rounds = spoken.decode_request(json.encode({**BASES[dialect], **fields})), 0
+        while (mended := mend(request, dialect, error)) is not None and rounds < 4:
+            request, rounds = mended.request, rounds + 1
+        assert rounds in (1, 2, 3), error.message
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["tool_choice " * 2000, "effort " * 4000, "'" * 8000, "max_tokens: " * 2000, "[" * 8000, "a" * 8000, "a." * 4000],
+)
+def test_long_errors_are_read_fast(text: str) -> None:
+    request = DIALECTS["openai_chat"].decode_request(json.encode(CHAT))
+    for _, pattern, _ in ROWS:
+        assert sum(1 for _ in pattern.finditer(text[:8000])) < 8000
+    mend(request, "openai_chat", ApiError(kind="bad_request", message=text))
