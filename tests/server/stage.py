@@ -1,6 +1,6 @@
 """One gateway for a whole module of tests, before an upstream of each dialect that plays what a test says.
 
-    stage.play("anthropic", Turn("Hello", (Call("c1", "f", {"a": 1}),)))   # the next answers, whole or streamed as asked
+    stage.play("anthropic", Turn("Hello", (Call("c1", "f", {"a": 1}),)))   # the next answers, whole or streamed
     answer = stage.ask("openai_chat", "anthropic", stream=True)             # a client's dialect, an upstream's
     stage.sent                                                              # the last request, as the upstream got it
 

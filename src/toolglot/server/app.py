@@ -115,7 +115,9 @@ class App:
         )
         lost = headers.of_receipt(receipt) if receipt is not None else {}
         body = told.body if incoming.framing is None else incoming.framing.whole(told.body)
-        await incoming.reply(told.status, {**told.headers, **lost}, body)
+        # No dialect has a word of its own for a wrong method; HTTP has.
+        status = error.status if error.code == "method_not_allowed" else told.status
+        await incoming.reply(status, {**told.headers, **lost}, body)
 
 
 async def _lifespan(receive: Receive, send: Send) -> None:

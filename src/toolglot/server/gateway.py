@@ -31,7 +31,8 @@ class Gateway:
         """One call to this upstream is over: well, or with an error."""
         self.breaker(upstream).settle(error, asyncio.get_running_loop().time())
 
-    async def close(self) -> None:
-        """Close every connection to an upstream."""
-        for transport in {id(upstream.transport): upstream.transport for upstream in self.upstreams.values()}.values():
-            await transport.close()
+    @property
+    def secrets(self) -> tuple[str, ...]:
+        """What no log may say."""
+        of_upstreams = ((upstream.key or "", *upstream.headers.values()) for upstream in self.upstreams.values())
+        return (*self.config.server.keys, *(secret for each in of_upstreams for secret in each if secret))

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import logging
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
 from typing import Any, TextIO
 
 from toolglot.config.schema import LogConfig
 from toolglot.server.record import Record
+from toolglot.server.security import SecretFilter
 from toolglot.wire import json
 
 _COLOURS = {2: "32", 3: "33", 4: "33", 5: "31"}
@@ -23,7 +24,8 @@ class JsonFormatter(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         told: dict[str, Any] = {"time": _now(), "level": record.levelname.lower(), "message": record.getMessage()}
         if record.exc_info:
-            told["traceback"] = self.formatException(record.exc_info)
+            # The filter has put the text there already, without secrets.
+            told["traceback"] = record.exc_text or self.formatException(record.exc_info)
         return json.encode_text(told)
 
 
@@ -31,9 +33,10 @@ def is_text(config: LogConfig, stream: TextIO) -> bool:
     return config.format == "text" or (config.format == "auto" and stream.isatty())
 
 
-def set_up(config: LogConfig, stream: TextIO = sys.stderr) -> None:
-    """Send what the package logs to this stream, in the form of the request lines."""
+def set_up(config: LogConfig, hidden: Callable[[], Iterable[str]], stream: TextIO = sys.stderr) -> None:
+    """Send what the package logs to this stream, in the form of the request lines and without what is `hidden`."""
     handler = logging.StreamHandler(stream)
+    handler.addFilter(SecretFilter(hidden))
     handler.setFormatter(logging.Formatter("%(message)s") if is_text(config, stream) else JsonFormatter())
     logger = logging.getLogger("toolglot")
     logger.handlers = [handler]

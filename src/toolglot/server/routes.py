@@ -127,7 +127,9 @@ def find(method: str, path: str) -> Match | NoMatch:
         if (found := pattern.fullmatch(tail)) is not None:
             if route.method == wanted:
                 return _match(route, told, found.groupdict())
-            others.append(route)
+            # `models/m:generate` is a wrong verb, not a model that is asked for in a wrong way.
+            if route.action != "model" or ":" not in found["model"]:
+                others.append(route)
     return _method_not_allowed(method, path, others, told) if others else _not_found(path, tail, told)
 
 
@@ -146,9 +148,10 @@ _IMPLIED = {"GET": ("HEAD",)}
 
 
 def _not_found(path: str, tail: str, told: str | None) -> NoMatch:
-    by_tail = {_tail(route.path)[0]: route for route in ROUTES if route.path != "/"}
+    known = [route for route in ROUTES if route.path != "/" and (told is None or route.dialect == told)]
+    by_tail = {_tail(route.path)[0]: route for route in known}
     near = get_close_matches(tail, by_tail, n=1, cutoff=0.5)
-    generating = [route.path for route in ROUTES if route.action == "generate"]
+    generating = [route.path for route in known if route.action == "generate"]
     advice = f"did you mean {by_tail[near[0]].path}?" if near else f"models answer at {', '.join(generating)}"
     message = f"There is nothing at {path}: {advice}"
     error = ApiError(kind="not_found", status=404, code="unknown_path", message=message)

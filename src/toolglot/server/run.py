@@ -131,6 +131,7 @@ async def _run(
 ) -> None:
     config, _, _ = configured(wishes, environ)
     listener = listen(config)
+    _allow_files(config.limits.connections)
     transport = HttpTransport(environment=environ)
     try:
         begun = await start(wishes, environ, transport, own_port=listener.getsockname()[1])
@@ -164,14 +165,26 @@ def _store(config: StoreConfig, environ: Mapping[str, str]) -> SqliteStore | Non
 def _service(gateway: Gateway, log_format: str | None, quiet: bool) -> Service:
     config = gateway.config.log
     config = replace(config, format=log_format or config.format, level="error" if quiet else config.level)
-    logs.set_up(config)
     metrics = Metrics()
-    return Service(
+    service = Service(
         gateway=gateway,
         receipts=Receipts(),
         metrics=metrics,
         observers=(metrics.observe, logs.request_log(config)),
     )
+    logs.set_up(config, lambda: service.gateway.secrets)  # a reload may bring others
+    return service
+
+
+def _allow_files(connections: int) -> None:
+    """Raise the limit of open files to what so many connections take, as far as the system lets us."""
+    with suppress(ImportError, ValueError, OSError):
+        import resource
+
+        soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+        wanted = 2 * connections + 256  # each may have one to an upstream
+        most = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, most), hard))
 
 
 async def _reloading(

@@ -1,0 +1,150 @@
+"""One line a request: what it says, to whom, and what it never says."""
+
+from __future__ import annotations
+
+import io
+import json
+import logging
+
+import pytest
+
+from toolglot.config.schema import LogConfig
+from toolglot.ir import Usage
+from toolglot.server import logs
+from toolglot.server.record import Record
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def record(**changes: object) -> Record:
+    fields: dict[str, object] = {
+        "id": "req_1",
+        "method": "POST",
+        "path": "/v1/messages",
+        "started": 10.0,
+        "route": "/v1/messages",
+        "key": "key-1",
+        "client": "anthropic",
+        "model": "claude-x",
+        "upstream": "local",
+        "upstream_dialect": "openai_chat",
+        "upstream_model": "qwen3",
+        "stream": True,
+        "status": 200,
+        "attempts": 2,
+        "usage": Usage(input_tokens=12, output_tokens=3, cached_tokens=4),
+        "losses": 1,
+        "first_byte": 10.25,
+        "ended": 11.5,
+    }
+    return Record(**{**fields, **changes})  # type: ignore[arg-type]
+
+
+def logged(config: LogConfig, entry: Record, stream: io.StringIO) -> str:
+    logs.request_log(config, stream)(entry)
+    return stream.getvalue()
+
+
+def test_a_request_is_one_line_of_json_where_no_terminal_is() -> None:
+    line = logged(LogConfig(), record(), io.StringIO())
+    assert line.count("\n") == 1
+    told = json.loads(line)
+    assert told.pop("time").endswith("Z")
+    assert told == {
+        "level": "info",
+        "message": "request",
+        "id": "req_1",
+        "key": "key-1",
+        "method": "POST",
+        "route": "/v1/messages",
+        "status": 200,
+        "client": "anthropic",
+        "model": "claude-x",
+        "upstream": "local",
+        "upstream_dialect": "openai_chat",
+        "upstream_model": "qwen3",
+        "stream": True,
+        "attempts": 2,
+        "input_tokens": 12,
+        "cached_tokens": 4,
+        "output_tokens": 3,
+        "losses": 1,
+        "seconds": 1.5,
+        "first_byte_seconds": 0.25,
+        "bytes_in": 0,
+        "bytes_out": 0,
+    }
+
+
+def test_a_terminal_gets_a_line_for_people() -> None:
+    line = logged(LogConfig(), record(), Terminal())
+    clock, status, *rest = line.strip().split("  ")
+    assert clock.count(":") == 2
+    assert status == "\x1b[32m200\x1b[0m"
+    assert rest == [
+        "POST /v1/messages",
+        "claude-x -> local/qwen3",
+        "[anthropic -> openai_chat, stream]",
+        "12+3 tokens",
+        "1.50s",
+        "2 attempts",
+        "1 lost (GET /debug/receipts/req_1)",
+    ]
+
+
+def test_the_form_can_be_chosen() -> None:
+    assert json.loads(logged(LogConfig(format="json"), record(), Terminal()))["id"] == "req_1"
+    assert "\x1b" not in logged(LogConfig(format="text"), record(), io.StringIO())
+
+
+def test_an_error_and_a_client_that_went_away_are_told() -> None:
+    told = json.loads(logged(LogConfig(), record(status=502, error="server"), io.StringIO()))
+    assert (told["level"], told["error"], told["status"]) == ("warning", "server", 502)
+    assert json.loads(logged(LogConfig(), record(cancelled=True), io.StringIO()))["cancelled"] is True
+    assert "  gone  " in logged(LogConfig(format="text"), record(cancelled=True), io.StringIO())
+
+
+@pytest.mark.parametrize("level", ["warning", "error"])
+def test_at_a_higher_level_only_failures_are_told(level: str) -> None:
+    config = LogConfig(level=level)  # type: ignore[arg-type]
+    assert logged(config, record(), io.StringIO()) == ""
+    assert logged(config, record(error="server"), io.StringIO()) != ""
+
+
+def test_probes_are_told_at_level_debug_alone() -> None:
+    probe = record(route="/health", path="/health")
+    assert logged(LogConfig(), probe, io.StringIO()) == ""
+    assert logged(LogConfig(level="debug"), probe, io.StringIO()) != ""
+
+
+def test_a_name_from_a_client_can_neither_forge_a_line_nor_move_the_cursor() -> None:
+    line = logged(LogConfig(format="text"), record(model="x\n12:00:00  200\x1b[2J"), io.StringIO())
+    assert line.count("\n") == 1
+    assert "\x1b" not in line
+
+
+@pytest.fixture
+def restored() -> object:
+    logger = logging.getLogger("toolglot")
+    before = (logger.handlers, logger.propagate, logger.level)
+    yield
+    logger.handlers, logger.propagate = before[0], before[1]
+    logger.setLevel(before[2])
+
+
+@pytest.mark.usefixtures("restored")
+def test_what_else_is_logged_has_the_same_form_and_no_secret() -> None:
+    stream = io.StringIO()
+    logs.set_up(LogConfig(), lambda: ["sk-canary"], stream)
+    try:
+        raise ValueError("with sk-canary in it")
+    except ValueError:
+        logging.getLogger("toolglot.server").exception("failed with %s", "sk-canary")
+    told = json.loads(stream.getvalue())
+    assert told["level"] == "error"
+    assert told["message"] == "failed with [redacted]"
+    assert "ValueError: with [redacted] in it" in told["traceback"]
+    assert "canary" not in stream.getvalue()

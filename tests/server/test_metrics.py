@@ -1,0 +1,65 @@
+"""Prometheus' text: what is counted, under which labels, in which form."""
+
+from __future__ import annotations
+
+import re
+
+from tests.server.test_logs import record
+from toolglot.server.metrics import Metrics
+
+LINE = re.compile(r'^[a-z_]+(\{([a-z_]+="[^"\n]*"(,(?!\})|(?=\})))+\})? [0-9.e+-]+$')
+
+
+def text(*entries: object) -> list[str]:
+    metrics = Metrics()
+    for entry in entries:
+        metrics.observe(entry)  # type: ignore[arg-type]
+    return metrics.text({"toolglot_requests_in_flight": ("Now.", 2.0)}).decode().splitlines()
+
+
+def test_every_line_is_a_comment_or_a_sample_and_every_metric_has_a_type() -> None:
+    lines = text(record(), record(error="server", status=502, cancelled=True, mended=1, fallbacks=1, notes=2))
+    typed = {line.split()[2] for line in lines if line.startswith("# TYPE")}
+    for line in lines:
+        if not line.startswith("#"):
+            assert LINE.match(line), line
+            name = re.sub(r"_(bucket|sum|count)$", "", line.partition("{")[0].partition(" ")[0])
+            assert name in typed, line
+
+
+def test_a_request_is_counted_by_route_dialects_upstream_and_status() -> None:
+    labels = 'route="/v1/messages",client="anthropic",upstream_dialect="openai_chat",upstream="local"'
+    lines = text(record(), record(), record(status=502, error="server", cancelled=True))
+    assert f'toolglot_requests_total{{{labels},status="200"}} 2' in lines
+    assert f'toolglot_requests_total{{{labels},status="502"}} 1' in lines
+    assert f'toolglot_errors_total{{{labels},kind="server"}} 1' in lines
+    assert f"toolglot_cancelled_total{{{labels}}} 1" in lines
+    assert 'toolglot_upstream_attempts_total{upstream="local"} 6' in lines
+    assert 'toolglot_retries_total{upstream="local"} 3' in lines
+    assert 'toolglot_receipt_lines_total{client="anthropic",upstream_dialect="openai_chat",severity="loss"} 3' in lines
+    assert "toolglot_requests_in_flight 2" in lines
+
+
+def test_times_and_tokens_are_histograms_whose_buckets_add_up() -> None:
+    labels = 'gen_ai_operation_name="chat",gen_ai_provider_name="local"'
+    lines = text(record(), record(ended=10.02))
+    name = "gen_ai_server_request_duration_seconds"
+    assert f'{name}_bucket{{{labels},le="0.02"}} 1' in lines
+    assert f'{name}_bucket{{{labels},le="1.28"}} 1' in lines
+    assert f'{name}_bucket{{{labels},le="2.56"}} 2' in lines
+    assert f'{name}_bucket{{{labels},le="+Inf"}} 2' in lines
+    assert f"{name}_count{{{labels}}} 2" in lines
+    assert f'gen_ai_client_token_usage_sum{{{labels},gen_ai_token_type="input"}} 24' in lines
+    assert f'gen_ai_client_token_usage_sum{{{labels},gen_ai_token_type="output"}} 6' in lines
+    assert f"gen_ai_server_time_to_first_token_seconds_sum{{{labels}}} 0.5" in lines
+
+
+def test_no_label_holds_what_a_client_said() -> None:
+    lines = "\n".join(text(record(model="secret-model", path="/v1/messages/secret", user_agent="secret", key="secret")))
+    assert "secret" not in lines
+
+
+def test_a_request_that_asked_no_model_counts_as_a_request_alone() -> None:
+    lines = text(record(route="", client=None, upstream=None, upstream_dialect=None, attempts=0, status=404))
+    assert 'toolglot_requests_total{route="(none)",client="",upstream_dialect="",upstream="",status="404"} 1' in lines
+    assert not [line for line in lines if line.startswith("gen_ai")]
