@@ -12,7 +12,7 @@ INSTALLED_E2E := $(VENV)/.installed-e2e
 help:
 	@echo "make demo     a worked translation in the terminal"
 	@echo "make test     lint, types and tests"
-	@echo "make test-all the same, and the official SDKs (Python and JavaScript) on what toolglot writes"
+	@echo "make test-all the same, and end to end: the official SDKs, coding agents, an inference engine (1.5 GB)"
 	@echo "make lint     lint and types alone"
 	@echo "make format   rewrite the code in the project's format"
 	@echo "make bench    measure the core"
@@ -46,7 +46,7 @@ demo: $(INSTALLED)
 test: lint
 	$(BIN)/python -m pytest
 
-# What a machine without Node or the SDKs skips, nothing may skip here.
+# What a machine without Node, the SDKs, the agents or the engine skips, nothing may skip here.
 test-all: $(INSTALLED_E2E) lint
 	TOOLGLOT_NO_SKIPS=1 $(BIN)/python -m pytest
 

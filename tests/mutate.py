@@ -147,8 +147,10 @@ def _assigned(name: str, value: ast.expr) -> dict[int, str]:
 
 
 def _words(part: ast.expr) -> Iterator[ast.Constant]:
-    """The strings that make up a sentence; not those that something is looked up by."""
+    """The strings that make up a sentence, and how much of one is shown; not what something is looked up by."""
     match part:
+        case ast.Subscript(slice=ast.Slice(upper=ast.Constant() as length)):
+            yield length
         case ast.Constant(value=str()):
             yield part
         case ast.JoinedStr(values=values):
@@ -183,25 +185,31 @@ def mutate(path: Path, number: int) -> tuple[str, str]:
     return ast.unparse(ast.fix_missing_locations(tree)), told
 
 
+EVERYWHERE = ["tests/test_records.py", "tests/test_limits.py", "tests/test_cases.py", "tests/test_translate.py"]
+
+
 def stages_for(path: Path) -> list[list[str]]:
     """The tests that should notice a mutant of this file: the nearest alone, then the others while it survives."""
     parts = path.relative_to(PACKAGE).parts
-    others = ["tests/test_records.py", "tests/test_cases.py", "tests/test_translate.py", "tests/pitfalls"]
-    homes = (Path("tests", *parts[:depth]) for depth in range(len(parts) - 1, 0, -1))
+    homes = [Path("tests", *parts[:depth]) for depth in range(len(parts) - 1, -1, -1)]
     exact = [str(home / f"test_{parts[-1]}") for home in homes if (ROOT / home / f"test_{parts[-1]}").exists()]
-    if len(parts) == 1:
-        exact = [f"tests/test_{parts[-1]}"]
-    nearest = [exact] if exact else []
-    if parts[0] == "dialects":
-        shared = [f"tests/dialects/test_{name}.py" for name in ("capabilities", "encoders", "usage", "paths")]
-        near = ["tests/dialects"] if len(parts) == 2 else [f"tests/dialects/{parts[1]}", *shared]
-        laws = ["tests/laws/test_law_3_lossless.py"]
-    elif parts[0] == "passes":
-        near = ["tests/passes", "--deselect=tests/passes/test_laws.py"]
+    near, laws = _neighbours(parts)
+    return [stage for stage in ([*exact], *near, [*EVERYWHERE, "tests/pitfalls"], laws) if stage]
+
+
+def _neighbours(parts: tuple[str, ...]) -> tuple[list[list[str]], list[str]]:
+    """The tests of the same folder in stages, and the laws."""
+    if parts[0] == "passes":
         laws = ["tests/laws/test_law_8_receipt.py", "tests/laws/test_law_9_idempotence.py"]
-    else:
-        return [*nearest, [*others, "tests/laws/test_law_4_twins.py"]]
-    return [*nearest, near, others, laws]
+        return [["tests/passes", "--deselect=tests/passes/test_laws.py"]], laws
+    if parts[0] != "dialects":
+        return [], ["tests/laws/test_law_4_twins.py"]
+    laws = ["tests/laws/test_law_3_lossless.py"]
+    if len(parts) == 2:
+        return [["tests/dialects"]], laws
+    quick = [f"tests/dialects/test_{name}.py" for name in ("capabilities", "encoders", "error_pages", "usage")]
+    thorough = [f"tests/dialects/test_{name}.py" for name in ("paths", "lossless")]
+    return [[f"tests/dialects/{parts[1]}", *quick], [*thorough, "-k", parts[1]]], laws
 
 
 def copy_of_everything(folder: Path) -> None:

@@ -11,6 +11,7 @@ from itertools import pairwise
 from typing import Any
 
 import pytest
+from bench import tokens as bench
 
 from toolglot.dialects import DIALECTS
 from toolglot.ir import (
@@ -225,3 +226,11 @@ def test_documents_and_sound_are_counted_by_their_pages_and_seconds() -> None:
 
 def test_another_counter_can_be_used() -> None:
     assert estimate(request(Text(text="one two three")), counter=lambda text: 1000 * len(text.split())) == 3007
+
+
+def test_the_benchmark_measures_every_kind_of_text() -> None:
+    kinds = dict(bench.texts(None))
+    assert {"Python", "docstrings (English)", "Markdown", "JSON"} <= kinds.keys()
+    assert all(kinds.values())
+    told = bench.row("English", ENGLISH * 20, lambda piece: 2 * count_text(piece))
+    assert told.split()[3:6] == ["-50.0%", "50.0%", "50.0%"]

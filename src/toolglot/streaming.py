@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from toolglot.errors import ApiError, DecodeError, LossError, UpstreamError, truncated, unreadable
 from toolglot.events import Delta, Event, Fault, Finish, Open, Start, unfold
-from toolglot.ir import Refusal, Text, Usage, replace
+from toolglot.ir import Refusal, Stop, Text, ToolCall, Usage, replace
 from toolglot.receipt import Receipt
 from toolglot.wire import json
 from toolglot.wire.sse import SseReader, end_of_frames
@@ -42,21 +42,24 @@ def through(passes: Sequence[EventPass], events: Sequence[Event]) -> Sequence[Ev
 
 
 class Labeller:
-    """Puts the caller's time on an answer whose upstream does not tell one (the core itself has no clock), and the
-    client's name of the model where the upstream has another.
+    """Puts the caller's time and id on an answer whose upstream does not tell them (the core itself has no clock and
+    no randomness), and the client's name of the model where the upstream has another or none.
     """
 
-    __slots__ = ("_alias", "_created")
+    __slots__ = ("_alias", "_created", "_id", "_model")
 
-    def __init__(self, created: int | None, alias: str | None = None) -> None:
+    def __init__(self, created: int | None, alias: str | None = None, model: str = "", answer_id: str = "") -> None:
         self._created = created
         self._alias = alias
+        self._model = model
+        self._id = answer_id
 
     def feed(self, event: Event) -> Sequence[Event]:
         if not isinstance(event, Start):
             return (event,)
         created = self._created if event.created is None else event.created
-        return (replace(event, created=created, model=self._alias or event.model),)
+        model = self._alias or event.model or self._model
+        return (replace(event, created=created, model=model, id=event.id or self._id),)
 
 
 def renamed(document: bytes, places: Iterable[Sequence[str]], model: str) -> bytes:
@@ -80,6 +83,7 @@ class StreamTranslation:
         self._document: bytearray | None = None
         self._plain = -1  # the upstream's index of an open block whose deltas no pass looks at, else -1
         self._plain_as = -1  # the client's index of the same block
+        self._called = False  # a forwarded stream has a tool call in it
         self.usage: Usage | None = None
         self.fault: ApiError | None = None
         self.ended = False
@@ -180,12 +184,24 @@ class StreamTranslation:
         for event in events:
             self._notice(event)
             if isinstance(event, Start):
-                self._encoder.feed(event)  # an error of our own must have the id of the response it ends
+                # A frame of our own must have the id of the response it ends, and the client's name of the model.
+                for labelled in self._passes[0].feed(event):
+                    self._encoder.feed(labelled)
+            elif isinstance(event, Open):
+                self._called = self._called or isinstance(event.block, ToolCall)
+            elif isinstance(event, Finish) and event.stop.raw is None:
+                data = self._say_why(data, event)
             if isinstance(event, Fault) and event.error.code in ("upstream_truncated", "upstream_unreadable"):
                 # A JSON array that is cut cannot be mended by a frame: it is left as broken as it is.
                 framed = self._forwarder is None or self._forwarder.framed
                 return data + self._encoder.feed(event) if framed else data
         return data
+
+    def _say_why(self, data: bytes, event: Finish) -> bytes:
+        """A stream of chunks that ends without a `finish_reason` makes some clients fail and others ask for ever."""
+        end = data.rfind(b"data: [DONE]")
+        reason = "tool_calls" if self._called else event.stop.reason
+        return data if end < 0 else data[:end] + self._encoder.feed(Finish(stop=Stop(reason)))
 
     def _notice(self, event: Event) -> None:
         if isinstance(event, Finish):

@@ -53,6 +53,7 @@ class Exchange:
         can: what the upstream can express, when it differs from what is known of the model.
         passes: the request passes, in order, when they are not the usual ones.
         created: the time to put on an answer whose upstream does not tell one (Unix seconds; the core has no clock).
+        answer_id: the id to put on an answer whose upstream does not tell one.
     """
 
     def __init__(
@@ -65,6 +66,7 @@ class Exchange:
         can: Capabilities | None = None,
         passes: Sequence[RequestPass] | None = None,
         created: int | None = None,
+        answer_id: str = "",
     ) -> None:
         client, upstream = find(client), find(upstream)
         self.client = client
@@ -83,6 +85,7 @@ class Exchange:
         self._can = can
         self._passes = REQUEST_PASSES if passes is None else passes
         self._created = created
+        self._answer_id = answer_id
         self._context = self._new_context(model or "")
 
     def _new_context(self, model: str) -> Context:
@@ -224,7 +227,9 @@ class Exchange:
         reporter = Reporter(self.client, self.upstream, self.receipt)
         restorer = Restorer(self._context, self.client.can, whole=whole)
         settler = Settler(self.receipt, whole=whole)
-        return Labeller(self._created, self.alias), settler, Sequencer(), reporter, restorer, carrier
+        model = self.asked.model if self.asked is not None else ""
+        labeller = Labeller(self._created, self.alias, model, self._answer_id)
+        return labeller, settler, Sequencer(), reporter, restorer, carrier
 
     def _refuse_losses(self) -> None:
         if self.strict and self.receipt.losses:

@@ -53,6 +53,8 @@ CITATIONS = (
     Citation(url="https://example.com", title="T", quote="q", start=1, end=3),
     Citation(url="https://example.com"),
     Citation(title="T"),
+    Citation(url="https://example.com", start=2),
+    Citation(url="https://example.com", end=2),
 )
 CALLS: tuple[Block, ...] = (
     ToolCall(id="c1", name="f", arguments='{"a":1}'),

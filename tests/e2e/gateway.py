@@ -83,9 +83,7 @@ class Gateways:
             exchange = self._stack.enter_context(self._loopback.serving(Reply(500, b"no script is played")))
             folder = self._folder / dialect
             folder.mkdir()
-            base_url = self._stack.enter_context(
-                running_gateway(folder, "--upstream", f"{dialect}={exchange.base_url}")
-            )
+            base_url = self._stack.enter_context(running_gateway(folder, dialect, exchange.base_url))
             self._running[dialect] = Behind(base_url, dialect, exchange)
         return self._running[dialect]
 

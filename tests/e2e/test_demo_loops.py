@@ -9,10 +9,10 @@ from functools import cache
 import pytest
 
 from .answers import Answer, Way
-from .gateway import running_gateway
+from .gateway import serving
 from .python_loops import RESULTS
-from .scripted import WIRES
 from .ways import AI_LOOPS, LOOPS
+from .wires import WIRES
 
 
 @pytest.fixture(scope="module")
@@ -22,9 +22,9 @@ def demo(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str], s
 
         @cache
         def started(dialect: str) -> str:
-            folder = tmp_path_factory.mktemp(dialect)
-            arguments = ("--demo-dialect", dialect, "--demo-pace", "none")
-            return stack.enter_context(running_gateway(folder, *arguments))
+            return stack.enter_context(
+                serving(tmp_path_factory.mktemp(dialect), "--demo-dialect", dialect, "--demo-pace", "none")
+            )
 
         yield started
 

@@ -11,8 +11,9 @@ from .answers import Answer, Way
 from .answers import Call as Called
 from .gateway import Gateways
 from .python_loops import RESULTS
-from .scripted import WIRES, Call, Seen, Turn
+from .scripted import Seen
 from .ways import AI_LOOPS, LOOPS
+from .wires import WIRES, Call, Turn
 
 WEATHER = {"city": "Zürich", "days": 2, "units": {"wind": "km/h"}, "hours": [6, 18.5]}
 TIME = {"timezone": "Europe/Zurich"}

@@ -14,13 +14,25 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
-from tests.e2e.scripted import WIRES, Call, Event, Turn
+from tests.e2e.wires import WIRES, Call, Event, Turn
 from tests.server.gateway import Answer, Body, Running, at, gateway
 from tests.upstream.bad_server import BadServer, Peer, Received, Step, expect, reply, stream
 from toolglot.config.schema import Limits, ModelConfig
 from toolglot.store import Store
 
-__all__ = ["DIALECTS", "FOREIGN", "PAIRS", "Call", "Stage", "Turn", "events_of", "frames_of", "model_of", "stage"]
+__all__ = [
+    "DIALECTS",
+    "FOREIGN",
+    "PAIRS",
+    "Call",
+    "Stage",
+    "Turn",
+    "events_of",
+    "frames_of",
+    "model_of",
+    "stage",
+    "whole_of",
+]
 
 DIALECTS = tuple(WIRES)
 PAIRS = tuple((client, upstream) for client in DIALECTS for upstream in DIALECTS)

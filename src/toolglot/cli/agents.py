@@ -1,8 +1,9 @@
 """Coding agents, and what points each at a gateway: environment and arguments, never a file of the user's.
 
 A row is made of templates. `{url}` is the gateway's address, `{key}` what it wants to see, `{model}` the model, and
-`{settings}` the path of a temporary file with the row's `settings`. What stands under `when_model` is left out when no
-model is named: then the agent asks for the models it knows, and the gateway's aliases decide.
+`{settings}` the path of a temporary file with the row's `settings`, and `{home}` the temporary folder it is in. What
+stands under `when_model` is left out when no model is named: then the agent asks for the models it knows, and the
+gateway's aliases decide.
 
 Two rules for every row. It must win over what the user's own files say: an agent that is led past the gateway spends
 the user's account, and nobody notices. And no key stands among the arguments: everybody on a machine can read those.
@@ -45,9 +46,11 @@ class Agent(Struct, frozen=True, kw_only=True):
     settings: Mapping[str, Any] = {}
     model_settings: Mapping[str, Any] = {}
     """More settings, when a model is named."""
-    settings_extend: tuple[str, ...] = ()
-    """Where settings of the same kind may stand already: a `$VARIABLE` with the path, or the path. The first that is
-    there is kept, under ours."""
+    mirror: str | None = None
+    """A folder in the user's home that the agent cannot be without, and whose settings would win. A temporary one takes
+    its place: links to all that is in the user's, and one file of our own, the user's settings with ours over them."""
+    mirror_variable: str | None = None
+    """The variable with a home that is not the usual one."""
 
 
 class Prepared(Struct, frozen=True):
@@ -133,17 +136,15 @@ AGENTS = {
                 "GOOGLE_GEMINI_BASE_URL": "{url}",
                 "GOOGLE_GENAI_USE_VERTEXAI": "false",
                 "GOOGLE_GENAI_USE_GCA": "false",
-                # The way of signing in that the user chose once stands in a file; only system settings win over it.
-                "GEMINI_CLI_SYSTEM_SETTINGS_PATH": "{settings}",
+                "GEMINI_CLI_HOME": "{home}",
             },
             unset=("GOOGLE_API_KEY",),
             model_arguments=("-m", "{model}"),
+            # The way of signing in is told by a file alone: without it a base URL is refused, and with the user's own
+            # the base URL may be passed over. System settings would win too, but they have to belong to root.
             settings={"security": {"auth": {"selectedType": "gemini-api-key"}}},
-            settings_extend=(
-                "$GEMINI_CLI_SYSTEM_SETTINGS_PATH",
-                "/etc/gemini-cli/settings.json",
-                "/Library/Application Support/GeminiCli/settings.json",
-            ),
+            mirror=".gemini",
+            mirror_variable="GEMINI_CLI_HOME",
         ),
         Agent(
             name="opencode",
@@ -177,9 +178,15 @@ AGENTS = {
 }
 
 
-def prepared(agent: Agent, url: str, key: str, model: str | None, settings: str) -> Prepared:
-    """What this agent gets; `settings` is where its settings are going to stand."""
-    values = {"{url}": url, "{key}": key, "{model}": model or "", "{settings}": settings}
+def prepared(agent: Agent, url: str, key: str, model: str | None, folder: str) -> Prepared:
+    """What this agent gets; `folder` is the temporary one, where its settings are going to stand."""
+    values = {
+        "{url}": url,
+        "{key}": key,
+        "{model}": model or "",
+        "{home}": folder,
+        "{settings}": f"{folder}/{settings_path(agent)}",
+    }
     environment = {**agent.environment, **(agent.when_model if model else {})}
     arguments: list[str] = []
     for template in (*agent.arguments, *(agent.model_arguments if model else ())):
@@ -193,6 +200,11 @@ def prepared(agent: Agent, url: str, key: str, model: str | None, settings: str)
         arguments,
         _fill(settings_of, values),
     )
+
+
+def settings_path(agent: Agent) -> str:
+    """Where an agent's settings stand in the temporary folder."""
+    return f"{agent.mirror}/settings.json" if agent.mirror else "settings.json"
 
 
 def _fill(template: Any, values: Mapping[str, str]) -> Any:

@@ -7,6 +7,7 @@ own, writes its log to a temporary file, and ends after the agent.
 from __future__ import annotations
 
 import os
+import re
 import secrets
 import shlex
 import shutil
@@ -26,7 +27,7 @@ from urllib.parse import urlsplit
 import click
 from msgspec import Struct
 
-from toolglot.cli.agents import AGENTS, Agent, Prepared, merged, prepared
+from toolglot.cli.agents import AGENTS, Agent, Prepared, merged, prepared, settings_path
 from toolglot.errors import DecodeError
 from toolglot.lint.report import visible
 from toolglot.wire import json
@@ -84,7 +85,7 @@ def launch(
     if agent.needs_model and model is None:
         raise click.UsageError(f"{agent.title} has to be told a model: --model NAME")
     if show:
-        _show(prepared(agent, _base(url or DEFAULT_URL), "KEY", model, "SETTINGS"), agent, arguments)
+        _show(prepared(agent, _base(url or DEFAULT_URL), "KEY", model, "FOLDER"), agent, arguments)
         return
     command = shutil.which(agent.command)
     if command is None:
@@ -92,9 +93,9 @@ def launch(
     with ExitStack() as stack:
         place = stack.enter_context(_gateway(url, options, os.environ[key_env] if key_env else None))
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="toolglot-")))
-        told = prepared(agent, place.url, place.key, model, str(folder / "settings.json"))
+        told = prepared(agent, place.url, place.key, model, str(folder))
         if told.settings:
-            (folder / "settings.json").write_bytes(json.encode(merged(_existing(agent), told.settings)))
+            write_settings(agent, told.settings, folder, os.environ)
         status = run_agent([command, *told.arguments, *arguments], surroundings(told, os.environ, place.url))
     sys.exit(status)
 
@@ -115,7 +116,9 @@ def _base(url: str) -> str:
 def _show(told: Prepared, agent: Agent, arguments: tuple[str, ...]) -> None:
     """What would be started, as lines for a shell."""
     if told.settings:
-        click.echo(f"# SETTINGS is a temporary file with {json.encode_text(told.settings)}")
+        click.echo(f"# in a temporary FOLDER, {settings_path(agent)}: {json.encode_text(told.settings)}")
+    if agent.mirror:
+        click.echo(f"# beside it, links to what is in your {agent.mirror}; under it, your settings")
     for name in told.unset:
         click.echo(f"unset {name}")
     for name, value in told.environment.items():
@@ -123,17 +126,33 @@ def _show(told: Prepared, agent: Agent, arguments: tuple[str, ...]) -> None:
     click.echo(shlex.join([agent.command, *told.arguments, *arguments]))
 
 
-def _existing(agent: Agent) -> Mapping[str, Any]:
-    """The settings that ours would hide: those of the machine's administrator."""
-    for place in agent.settings_extend:
-        path = os.environ.get(place[1:]) if place.startswith("$") else place
-        if path and Path(path).is_file():
-            try:
-                settings = json.decode(Path(path).read_bytes())
-            except (OSError, DecodeError) as error:
-                _stop(f"{path}: these settings cannot be kept in force: {error}")
-            return settings if isinstance(settings, Mapping) else {}
-    return {}
+def write_settings(agent: Agent, settings: Mapping[str, Any], folder: Path, environ: Mapping[str, str]) -> None:
+    """Put an agent's settings into the temporary folder, and what it would miss beside them."""
+    path = folder / settings_path(agent)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if agent.mirror is not None:
+        home = environ.get(agent.mirror_variable or "") or environ.get("HOME") or str(Path.home())
+        theirs = Path(home) / agent.mirror
+        for entry in theirs.iterdir() if theirs.is_dir() else ():
+            if entry.name != path.name:
+                (path.parent / entry.name).symlink_to(entry.absolute())
+        settings = merged(_existing(theirs / path.name), settings)
+    path.write_bytes(json.encode(settings))
+
+
+def _existing(path: Path) -> Mapping[str, Any]:
+    """The user's own settings, which may have comments."""
+    try:
+        text = path.read_text()
+        settings = json.decode(_COMMENTS.sub(lambda found: found[1] or "", text)) if text.strip() else {}
+    except FileNotFoundError:
+        return {}
+    except (OSError, UnicodeDecodeError, DecodeError) as error:
+        _stop(f"{path}: these settings cannot be kept in force: {error}")
+    return settings if isinstance(settings, Mapping) else {}
+
+
+_COMMENTS = re.compile(r'("(?:\\.|[^"\\])*")|//[^\n]*|/\*.*?\*/', re.DOTALL)
 
 
 def surroundings(told: Prepared, environ: Mapping[str, str], url: str) -> dict[str, str]:

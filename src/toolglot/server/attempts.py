@@ -144,6 +144,7 @@ class Attempts:
             model=target.model,
             can=can,
             created=int(time()),
+            answer_id=self._record.id.replace("req_", "resp_"),
         )
 
     def _note(self, upstream: Upstream, exchange: Exchange) -> None:

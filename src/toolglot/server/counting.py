@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 from toolglot.dialects import find
 from toolglot.errors import ApiError, DecodeError
 from toolglot.ir import Request, replace
@@ -15,6 +17,10 @@ from toolglot.tokens import estimate
 from toolglot.translate import Exchange
 from toolglot.upstream.transport import TransportError
 from toolglot.upstream.upstream import Upstream
+
+PATIENCE = 10.0
+"""Seconds that an upstream has for its count. An agent asks often, and an estimate is better than waiting."""
+LARGE = 1024 * 1024
 
 
 async def count(service: Service, incoming: Incoming, match: Match) -> None:
@@ -34,8 +40,17 @@ async def count(service: Service, incoming: Incoming, match: Match) -> None:
     incoming.record.upstream, incoming.record.upstream_dialect = upstream.name, upstream.dialect.name
     tokens = await _asked(upstream, exchange, request, incoming)
     told = {"x-toolglot-count": "upstream" if tokens is not None else "estimate"}
-    answer = client.counting.encode_count(estimate(request) if tokens is None else tokens)
+    if tokens is None:
+        tokens = await _estimated(upstream, request, len(body))
+    answer = client.counting.encode_count(tokens)
     await incoming.reply(200, {"content-type": "application/json", **told}, answer)
+
+
+async def _estimated(upstream: Upstream, request: Request, size: int) -> int:
+    """An estimate. A long one is made in a thread, so that other requests go on meanwhile."""
+    if size < LARGE:
+        return estimate(request, image_tokens=upstream.dialect.image_tokens)
+    return await asyncio.to_thread(estimate, request, image_tokens=upstream.dialect.image_tokens)
 
 
 async def _asked(upstream: Upstream, exchange: Exchange, request: Request, incoming: Incoming) -> int | None:
@@ -47,13 +62,12 @@ async def _asked(upstream: Upstream, exchange: Exchange, request: Request, incom
     body = counting.encode_request(sent, exchange.receipt)
     passed = headers.to_upstream(exchange.client, upstream.dialect, incoming.headers, stream=False)
     try:
-        reply = await upstream.transport.send(upstream.call(counting.path(sent), body, passed))
-    except TransportError:
-        return None
-    try:
-        answer = await reply.read(ERROR_BODY_LIMIT)
+        async with asyncio.timeout(PATIENCE):
+            reply = await upstream.transport.send(upstream.call(counting.path(sent), body, passed))
+            try:
+                answer = await reply.read(ERROR_BODY_LIMIT)
+            finally:
+                reply.close()
         return counting.decode_count(answer) if reply.status == 200 else None
-    except (TransportError, DecodeError):
+    except (TransportError, TimeoutError, DecodeError):
         return None
-    finally:
-        reply.close()

@@ -370,6 +370,11 @@ def test_data_is_media_of_the_kind_that_its_type_tells(part: Any, kind: str, sou
     assert first_part(replace(block, native={})) == part
 
 
+def test_data_in_the_base64_of_urls_is_read_as_the_usual_one() -> None:
+    block = block_of({"inlineData": {"mimeType": "image/png", "data": "-_8="}})
+    assert block.source == Source("base64", "+/8=", "image/png")
+
+
 def test_a_document_of_plain_text_is_written_as_data() -> None:
     part = first_part(Media(kind="document", source=Source("text", "Grüße"), name="a.txt"))
     assert part == {"inlineData": {"mimeType": "text/plain", "data": "R3LDvMOfZQ==", "displayName": "a.txt"}}

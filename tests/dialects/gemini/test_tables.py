@@ -15,7 +15,7 @@ from toolglot.dialects.gemini.openapi import json_schema
 from toolglot.dialects.gemini.schema import openapi_schema
 from toolglot.errors import DecodeError, ErrorKind
 from toolglot.events import Finish
-from toolglot.ir import Message, Request, Response, Stop, StopReason, Text
+from toolglot.ir import Message, Reasoning, Request, Response, Stop, StopReason, Text
 from toolglot.receipt import Receipt
 
 # ── names ──
@@ -458,3 +458,64 @@ def test_metadata_of_an_answer_grows(key: str) -> None:
     events = decoder.feed(b'data: {"candidates": [{"finishReason": "STOP"}]}\n\n') + decoder.close()
     assert isinstance(events[-1], Finish)
     assert events[-1].native["gemini"]["candidate"] == {key: {"a": [1, 2, 3]}}
+
+
+@pytest.mark.parametrize("key", ["responseSchema", "responseJsonSchema", "_responseJsonSchema"])
+@pytest.mark.parametrize("mime", [None, "application/json", "text/plain", "text/x.enum"])
+def test_a_schema_of_the_answer_is_read_under_all_its_names_and_comes_back(key: str, mime: str | None) -> None:
+    config = {key: {"type": "STRING"}, **({"responseMimeType": mime} if mime else {})}
+    request = GEMINI.decode_request(json.dumps({"contents": [], "generationConfig": config}).encode())
+    if mime in (None, "application/json"):
+        assert request.response_format is not None
+        assert request.response_format.kind == "json_schema"
+        assert request.response_format.schema == {"type": "string"}
+    else:
+        assert request.response_format is None
+    assert json.loads(GEMINI.encode_request(request, Receipt()))["generationConfig"] == config
+
+
+@pytest.mark.parametrize(("mime", "kind"), [("application/json", "json"), ("text/plain", "text")])
+def test_a_format_without_a_schema_is_read_and_comes_back(mime: str, kind: str) -> None:
+    config = {"responseMimeType": mime}
+    request = GEMINI.decode_request(json.dumps({"contents": [], "generationConfig": config}).encode())
+    assert request.response_format is not None
+    assert request.response_format.kind == kind
+    assert json.loads(GEMINI.encode_request(request, Receipt()))["generationConfig"] == config
+
+
+LEVELS = ("minimal", "low", "medium", "high")
+
+
+@pytest.mark.parametrize(
+    ("config", "reasoning"),
+    [
+        ({"thinkingBudget": 0}, Reasoning(mode="off")),
+        ({"thinkingBudget": -1}, Reasoning(mode="auto")),
+        ({"thinkingBudget": 1}, Reasoning(mode="on", budget_tokens=1)),
+        ({"thinkingBudget": -2}, Reasoning()),
+        ({"thinkingBudget": "x"}, Reasoning()),
+        ({"includeThoughts": True}, Reasoning(show=True)),
+        ({"includeThoughts": False, "thinkingBudget": 5}, Reasoning(mode="on", budget_tokens=5, show=False)),
+        *(({"thinkingLevel": level.upper()}, Reasoning(mode="on", effort=level)) for level in LEVELS),
+        ({"thinkingLevel": "low"}, Reasoning(mode="on", effort="low")),
+        ({"thinkingLevel": "NOVEL"}, Reasoning()),
+        ({"thinkingLevel": "LOW", "thinkingBudget": 5}, Reasoning(mode="on", effort="low", budget_tokens=5)),
+        ({"thinkingLevel": "LOW", "thinkingBudget": -1}, Reasoning(mode="auto", effort="low")),
+        ({"thinkingLevel": "LOW", "thinkingBudget": 0}, Reasoning(mode="off", effort="low")),
+        ({"novel": 1}, Reasoning()),
+        ({}, Reasoning()),
+    ],
+)
+def test_thinking_is_read_and_comes_back(config: Any, reasoning: Reasoning) -> None:
+    request = GEMINI.decode_request(
+        json.dumps({"contents": [], "generationConfig": {"thinkingConfig": config}}).encode()
+    )
+    found = request.reasoning
+    assert found is not None
+    assert (found.mode, found.effort, found.budget_tokens, found.show) == (
+        reasoning.mode,
+        reasoning.effort,
+        reasoning.budget_tokens,
+        reasoning.show,
+    )
+    assert json.loads(GEMINI.encode_request(request, Receipt()))["generationConfig"] == {"thinkingConfig": config}

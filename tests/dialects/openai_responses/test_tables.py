@@ -10,7 +10,7 @@ import pytest
 from toolglot import Exchange
 from toolglot.dialects.openai_responses import OPENAI_RESPONSES as RESPONSES
 from toolglot.errors import STATUS, ApiError, ErrorKind, UpstreamError
-from toolglot.events import Fault, Finish, unfold
+from toolglot.events import Close, Fault, Finish, unfold
 from toolglot.ir import Cache, Citation, Media, Message, Request, Response, Source, Stop, StopReason, Text
 from toolglot.receipt import Receipt
 
@@ -425,3 +425,43 @@ def test_what_an_encoder_cannot_write_is_told_with_its_place_in_a_stream_too() -
             for out in unfold(response):
                 encoder.feed(out)
         assert [told.where for told in receipt.losses] == ["content[1].citations[0]"]
+
+
+CUSTOM = added(type="custom_tool_call", id="ct", call_id="c", name="f", input="")
+INCOMPLETE = {"type": "response.incomplete", "response": {"id": "r", "status": "incomplete", "output": []}}
+
+
+@pytest.mark.parametrize(
+    ("frames", "end", "complete"),
+    [
+        ([CALL, event("function_call_arguments.delta", delta="{}")], COMPLETED, True),
+        ([CALL, event("function_call_arguments.delta", delta='{"a')], COMPLETED, False),
+        ([CALL, event("function_call_arguments.delta", delta="{}")], INCOMPLETE, False),
+        ([CUSTOM, event("custom_tool_call_input.delta", delta="x")], COMPLETED, True),
+        ([CUSTOM, event("custom_tool_call_input.delta", delta="x")], INCOMPLETE, False),
+        ([MESSAGE, event("output_text.delta", content_index=0, delta="x")], COMPLETED, True),
+        ([MESSAGE, event("output_text.delta", content_index=0, delta="x")], INCOMPLETE, True),
+    ],
+)
+def test_an_item_without_an_end_is_closed_at_the_end(frames: list[Any], end: Any, complete: bool) -> None:
+    decoder = RESPONSES.stream_decoder(Receipt())
+    events = [out for frame in (*frames, end) for out in decoder.feed(f"data: {json.dumps(frame)}\n\n".encode())]
+    assert isinstance(events[-1], Finish)
+    assert [out.complete for out in events if isinstance(out, Close)] == [complete]
+
+
+@pytest.mark.parametrize(
+    ("frame", "word", "code"),
+    [
+        ({"type": "error", "message": "m", "code": "server_error"}, "server_error", "server_error"),
+        ({"type": "error", "error": {"type": "novel_error", "message": "m", "code": "x"}}, "novel_error", "x"),
+        ({"error": {"type": "novel_error", "message": "m"}}, "novel_error", None),
+        ({"type": "response.error", "message": "m"}, "response.error", None),
+    ],
+)
+def test_the_type_of_an_event_is_no_word_for_the_kind_of_an_error(frame: Any, word: str, code: str | None) -> None:
+    decoder = RESPONSES.stream_decoder(Receipt())
+    last = decoder.feed(f"data: {json.dumps(frame)}\n\n".encode())[-1]
+    assert isinstance(last, Fault)
+    shown = json.loads(RESPONSES.encode_error(last.error).body)["error"]
+    assert shown == {"message": "m", "type": word, "param": None, "code": code}

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tests.e2e.scripted import CUSTOM, Call, Schema, Script, Seen, Turn
+from tests.e2e.scripted import Script, Seen
+from tests.e2e.wires import CUSTOM, Call, Schema, Turn
 
 FILLINGS = {"string": "-", "integer": 1, "number": 1, "boolean": False, "array": [], "object": {}}
 
@@ -29,16 +30,27 @@ SHELLS = (
     Kind("exec", "input", lambda work, file: f'text(await tools.exec_command({{cmd: "cat {file}"}}))'),
 )
 READERS = (Kind("read", "file_path", lambda work, file: str(work / file)),)
+VIEWERS = (
+    Kind("view_image", "path", lambda work, file: str(work / file)),
+    Kind("exec", "input", lambda work, file: f'image(await tools.view_image({{path: "{work / file}"}}))'),
+    *READERS,
+)
 
 
-def reader(work: Path, shown: str, read: str) -> Script:
-    """Show one file of the folder with the shell and read the other with the tool for that, if there is one."""
+def reader(work: Path, shown: str, read: str, viewed: str) -> Script:
+    """Show one file of the folder with the shell and read another with the tool for that, if there is one; then look
+    at a picture."""
 
     def script(seen: Seen) -> Turn:
         if seen.wanted:  # Gemini CLI has its model judge the task before it takes a turn
             return Turn(json.dumps(_filled(seen.wanted)))
+        if len(seen.results) > 2:
+            told = " | ".join(result.strip() for result in seen.results)
+            return Turn(f"The tools said: {told} | and showed {seen.pictures} picture.")
         if seen.results:
-            return Turn("The tools said: " + " | ".join(result.strip() for result in seen.results))
+            look = _call(seen, VIEWERS, "call_3", work, viewed)
+            assert look is not None
+            return Turn("Now the picture.", (look,))
         shell = _call(seen, SHELLS, "call_1", work, shown)
         second = _call(seen, READERS + SHELLS, "call_2", work, read)
         if shell is None or second is None:

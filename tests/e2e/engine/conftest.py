@@ -28,8 +28,6 @@ def gateways_to_engine(engine: str, tmp_path_factory: pytest.TempPathFactory) ->
     """The base URLs of gateways to the engine, by the dialect that they speak to it."""
     with ExitStack() as stack:
         yield {
-            dialect: stack.enter_context(
-                running_gateway(tmp_path_factory.mktemp(dialect), "--upstream", f"{dialect}={engine}")
-            )
+            dialect: stack.enter_context(running_gateway(tmp_path_factory.mktemp(dialect), dialect, engine))
             for dialect in SERVED
         }

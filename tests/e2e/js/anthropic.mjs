@@ -2,31 +2,11 @@
 import Anthropic, { AnthropicError } from "@anthropic-ai/sdk";
 
 import { MODEL, PROMPT, answer, ensure, parsed, serve } from "./serve.mjs";
+import { messageAnswer, tokens } from "./anthropic_answers.mjs";
 import { messagesLoop } from "./anthropic_loops.mjs";
 
 const client = (base_url) => new Anthropic({ apiKey: "test", maxRetries: 0, baseURL: base_url });
 const body = { model: MODEL, max_tokens: 1024, messages: [{ role: "user", content: PROMPT }] };
-
-function tokens(usage) {
-  const cached = usage.cache_read_input_tokens ?? 0;
-  return {
-    input_tokens: usage.input_tokens + cached + (usage.cache_creation_input_tokens ?? 0),
-    output_tokens: usage.output_tokens,
-    cached_tokens: cached,
-  };
-}
-
-function messageAnswer(message) {
-  const result = { text: "", thinking: "", calls: [] };
-  for (const block of message.content) {
-    if (block.type === "text") result.text += block.text;
-    else if (block.type === "thinking") result.thinking += block.thinking;
-    else if (block.type === "tool_use") {
-      result.calls.push({ id: block.id, name: block.name, arguments: block.input });
-    } else ensure(block.type === "redacted_thinking", `a block that nobody sent: ${block.type}`);
-  }
-  return answer({ ...result, stop: message.stop_reason, ...tokens(message.usage) });
-}
 
 async function messageEvents(stream) {
   const result = { text: "", thinking: "", stop: "" };

@@ -19,7 +19,7 @@ from tests.e2e.recordings import TIME, WEATHER
 # A transparent pixel and some bytes after its end, so that its Base64 has both characters in which URLs have others.
 PICTURE = base64.b64decode(
     "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAQAAAC1HAwCAAAAC0lEQVR42mNkYAAAAAYAAjCB0C8AAAAASUVORK5CYII="
-) + bytes([0xFB, 0xEF, 0xBE, 0xFF])
+) + bytes([0x00, 0xFB, 0xEF, 0xBE, 0xFF, 0xFF, 0xFF])
 PICTURE_TEXT = base64.b64encode(PICTURE).decode()
 PICTURE_TYPE = "image/png"
 PICTURE_URL = f"data:{PICTURE_TYPE};base64,{PICTURE_TEXT}"
@@ -41,13 +41,13 @@ OUTCOMES = {
 }
 ARGUMENTS: dict[str, dict[str, Any]] = {"get_weather": WEATHER, "get_time": TIME, "refresh": {}}
 """What the model calls each tool with, in the order of the calls."""
-IDS = {
+IDS: dict[str, list[str | None]] = {
     "openai_chat": ["call_weather", "call_time", "call_refresh"],
     "openai_responses": ["call_weather", "call_time", "call_refresh"],
     "anthropic": ["toolu_weather", "toolu_time", "toolu_refresh"],
-    "gemini": ["fc-weather", "fc-time", "fc-refresh"],
+    "gemini": ["fc-weather", "fc-time", None],
 }
-"""The ids that the recordings give the calls."""
+"""The ids that the recordings give the calls. Gemini may give none."""
 
 EFFORT_TOKENS = 2048
 

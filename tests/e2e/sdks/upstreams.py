@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
 from tests.e2e.loopback import Asked, Reply, stream, whole
 from tests.e2e.recordings import recording
-from tests.e2e.scripted import Turn, upstream
+from tests.e2e.scripted import upstream
+from tests.e2e.wires import Turn
 
 from .received import READERS, Received
 
 TURNS = {0: "parallel_calls", 2: "no_arguments"}
 """What is answered to a request with so many results."""
-RECORDED_ID = {"anthropic": b"msg_01XY"}
 
 
 class Upstream:
@@ -41,12 +42,13 @@ class Upstream:
             return upstream(self.dialect, lambda _: Turn(self.said))(asked)
         turn = TURNS[len(received.results)]
         self._remember(body, turn)
-        data = self._numbered(recording(self.dialect, turn, streams=streams))
+        data = self._varied(recording(self.dialect, turn, streams=streams))
         return stream(data) if streams else whole(data)
 
-    def _numbered(self, data: bytes) -> bytes:
-        """Each answer has an id of its own."""
-        return data.replace(RECORDED_ID.get(self.dialect, b"\0"), b"msg_%d" % len(self.received))
+    def _varied(self, data: bytes) -> bytes:
+        """Each message has an id of its own. And every call of Gemini has arguments: its SDKs call no function without."""
+        data = data.replace(b"msg_01XY", b"msg_%d" % len(self.received))
+        return re.sub(rb'("name":\s*"refresh")\s*}', rb'\1,"args":{}}', data) if self.dialect == "gemini" else data
 
     def _continued(self, body: dict[str, Any]) -> dict[str, Any]:
         thread = body["thread"]

@@ -197,7 +197,9 @@ def _decode_result_part(part: Reader) -> Block:
 
 def _decode_inline(part: Reader, _: str) -> Block:
     blob = _member(part, "inlineData")
-    source = Source("base64", blob.need_text("data"), blob.text("mimeType"))
+    # ProtoJSON allows the Base64 of URLs too, and Google's Python SDK writes it; no other dialect reads it.
+    data = blob.need_text("data").replace("-", "+").replace("_", "/")
+    source = Source("base64", data, blob.text("mimeType"))
     return _media(part, "inlineData", blob, source)
 
 

@@ -111,7 +111,7 @@ def _keep_nested(
 ) -> dict[str, dict[str, Any]]:
     """What is unknown inside the two nested objects stays under their names; so does an object that was empty."""
     native = keep(NAME, body)
-    if settings is not None and (settings.rest() or not any(value is not None for value in fields.values())):
+    if settings is not None and (settings.rest() or not fields):
         native.setdefault(NAME, {})["generationConfig"] = settings.rest()
     if config is not None and (config.rest() or not has_choice):
         native.setdefault(NAME, {})["toolConfig"] = config.rest()

@@ -14,8 +14,8 @@ from toolglot.errors import ApiError, DecodeError, HttpError, api_error
 from toolglot.ir import Block, Request, Response, Thinking, replace, with_native
 from toolglot.passes.digest import digest
 from toolglot.receipt import Receipt
+from toolglot.tokens import estimate
 from toolglot.upstream.demo.agent import answer
-from toolglot.upstream.demo.counting import input_tokens
 from toolglot.upstream.demo.mischief import FAULT, NONE, Mischief, error_of, mischief_of
 from toolglot.upstream.demo.stream import HUMAN, Pace, pieces_of
 from toolglot.upstream.demo.turn import read
@@ -115,7 +115,7 @@ class DemoTransport:
             return self._refuse(refusal)
         for end, counted in COUNTS.items():
             if path.endswith(end):
-                return self._whole(json.encode(counted(input_tokens(request))))
+                return self._whole(json.encode(counted(estimate(request))))
         return self._answer(request)
 
     def _read(self, path: str, body: bytes) -> Request:

@@ -1,0 +1,402 @@
+"""Upstreams in which something goes wrong, and what clients of every dialect are told of it.
+
+The numbers are those of `tests/server/fault_cases.py`.
+"""
+
+from __future__ import annotations
+
+import gzip
+import socket
+import ssl
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.exchanges import PAIRS
+from tests.lint.streams import SOUND
+from tests.server.gateway import CLIENTS, LIMITS, at, gateway
+from tests.server.told import error_told, fault_told, good_end, mid_call, type_of
+from tests.upstream.bad_server import (
+    LAST_CHUNK,
+    BadServer,
+    Gate,
+    Script,
+    chunk,
+    close,
+    expect,
+    gone,
+    head,
+    make_certificate,
+    never,
+    reply,
+    reset,
+    send,
+    send_each,
+    send_for_ever,
+    stream,
+)
+from toolglot.config.schema import Retries
+from toolglot.upstream.transport import Timeouts
+
+STREAM_HEAD = head(200, {"content-type": "text/event-stream", "transfer-encoding": "chunked", "connection": "close"})
+BOTH = pytest.mark.parametrize("streams", [False, True], ids=["whole", "stream"])
+EVERY_CLIENT = pytest.mark.parametrize("client", CLIENTS)
+EVERY_PAIR = pytest.mark.parametrize(("client", "upstream"), PAIRS)
+
+GATEWAY_STATUS = {"openai_chat": 502, "openai_responses": 502, "anthropic": 502, "gemini": 500}
+"""Of an upstream that fails, in the numbers a dialect has: Google's APIs have no 502."""
+
+
+@pytest.fixture
+def nobody() -> Iterator[str]:
+    """An address where nobody listens, and where nobody else can begin to."""
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        yield f"http://127.0.0.1:{taken.getsockname()[1]}"
+
+
+# 27: no connection
+
+
+@EVERY_CLIENT
+@BOTH
+def test_27_a_refused_connection_is_told_as_an_upstream_that_is_not_there(
+    client: str, streams: bool, nobody: str
+) -> None:
+    with gateway(at("openai_chat", nobody, retries=Retries(attempts=2, first_wait=0))) as running:
+        answer = running.ask(client, stream=streams)
+        told = error_told(client, answer)
+        assert answer.status == {"anthropic": 529, "gemini": 503}.get(client, 502)
+        assert (told.type, told.code) == (type_of(client, "overloaded"), "upstream_unreachable")
+        assert "Connection refused" in told.message
+        assert running.record().attempts == 2
+
+
+@EVERY_CLIENT
+def test_27_a_name_that_does_not_resolve_is_told_by_its_name(client: str) -> None:
+    with gateway(at("openai_chat", "http://no-such-host.invalid/v1")) as running:
+        told = error_told(client, running.ask(client))
+        assert told.code == "upstream_unreachable"
+        assert "no-such-host.invalid" in told.message
+
+
+@EVERY_CLIENT
+@BOTH
+def test_27_an_upstream_that_never_answers_is_a_timeout(client: str, streams: bool) -> None:
+    gave_up = Gate()
+    script = [expect(), gone(gave_up)]
+    with (
+        BadServer(script) as server,
+        gateway(at("openai_chat", server.url, timeouts=Timeouts(first_byte=0.1), retries=Retries())) as running,
+    ):
+        answer = running.ask(client, stream=streams)
+        told = error_told(client, answer)
+        assert (answer.status, told.type) == (504, type_of(client, "timeout"))
+        assert told.code == "upstream_timeout"
+        gave_up.wait_blocking()
+        assert len(server.requests) == 1  # it may still be at work: nothing is sent twice
+
+
+# 26: TLS
+
+
+def test_26_a_certificate_that_nobody_vouches_for_is_an_error_and_nothing_is_sent(tmp_path: Path) -> None:
+    _, context = make_certificate(tmp_path)
+    with BadServer([never()], tls=context) as server, gateway(at("openai_chat", server.url)) as running:
+        told = error_told("openai_chat", running.ask("openai_chat"))
+        assert told.code == "upstream_tls"
+        assert server.requests == []
+
+
+def test_26_tls_is_never_left_out_towards_a_server_that_has_none() -> None:
+    with BadServer([never()]) as server:
+        with gateway(
+            at("openai_chat", server.url.replace("http:", "https:"), timeouts=Timeouts(connect=0.5))
+        ) as running:
+            assert error_told("openai_chat", running.ask("openai_chat")).code in (
+                "upstream_tls",
+                "upstream_unreachable",
+            )
+        assert server.requests == []
+    assert ssl.HAS_TLSv1_3
+
+
+# 24: redirects
+
+
+@EVERY_CLIENT
+@BOTH
+@pytest.mark.parametrize("status", [301, 302, 307, 308])
+def test_24_a_redirect_is_not_followed(client: str, streams: bool, status: int) -> None:
+    with (
+        BadServer([expect(), reply({})]) as elsewhere,
+        BadServer([expect(), reply(b"", status, {"location": elsewhere.url})]) as server,
+        gateway(at("openai_chat", server.url, key="sk-upstream", retries=Retries())) as running,
+    ):
+        answer = running.ask(client, stream=streams)
+        assert answer.status == GATEWAY_STATUS[client]
+        assert error_told(client, answer).code == "upstream_redirect"
+        assert "location" not in answer.headers
+        assert (len(server.requests), elsewhere.requests) == (1, [])
+
+
+# 29: what is not an answer
+
+
+NOT_ANSWERS: dict[str, tuple[Script, str]] = {
+    "html": (
+        [expect(), reply(b"<html><h1>It works!</h1></html>", headers={"content-type": "text/html"})],
+        "upstream_unreadable",
+    ),
+    "nothing": ([expect(), reply(b"")], ""),
+    "nothing, chunked": ([expect(), stream()], ""),
+    "half a document": ([expect(), reply(b'{"id": "1", "choices": [{')], ""),
+    "text": ([expect(), reply(b"Service busy", headers={"content-type": "text/plain"})], ""),
+    "a list": ([expect(), reply([1, 2])], ""),
+    "another answer": ([expect(), reply({"ok": True})], ""),
+}
+
+
+@EVERY_CLIENT
+@BOTH
+@pytest.mark.parametrize("case", NOT_ANSWERS)
+def test_29_a_200_without_an_answer_is_an_error_of_the_upstream(client: str, streams: bool, case: str) -> None:
+    script, code = NOT_ANSWERS[case]
+    with BadServer(script) as server, gateway(at("openai_chat", server.url)) as running:
+        answer = running.ask(client, stream=streams)
+        told = error_told(client, answer)
+        assert answer.status == GATEWAY_STATUS[client]
+        assert told.type == type_of(client, "server")
+        assert told.code in ((code,) if code else ("upstream_unreadable", "upstream_truncated"))
+
+
+def test_29_a_page_where_an_answer_should_be_is_shown_with_advice() -> None:
+    page = b"<!DOCTYPE html>\n<html><head><title>Welcome to nginx!</title></head></html>"
+    script = [expect(), reply(page, headers={"content-type": "text/html; charset=utf-8"})]
+    for streams in (False, True):
+        with BadServer(script) as server, gateway(at("openai_chat", server.url)) as running:
+            told = error_told("openai_chat", running.ask("openai_chat", stream=streams))
+            assert "text/html" in told.message
+            assert "base URL" in told.message
+            assert "Welcome to nginx!" in told.message
+
+
+ERRORS_IN_200 = {
+    "openai_chat": {"error": {"message": "boom", "type": "server_error", "param": None, "code": "x"}},
+    "openai_responses": {"error": {"message": "boom", "type": "server_error", "param": None, "code": "x"}},
+    "anthropic": {"type": "error", "error": {"type": "api_error", "message": "boom"}},
+    "gemini": {"error": {"code": 500, "message": "boom", "status": "INTERNAL"}},
+}
+
+
+@EVERY_PAIR
+@BOTH
+def test_29_an_error_inside_a_200_is_that_error(client: str, upstream: str, streams: bool) -> None:
+    script = [expect(), reply(ERRORS_IN_200[upstream])]
+    with BadServer(script) as server, gateway(at(upstream, server.url)) as running:
+        answer = running.ask(client, stream=streams)
+        told = error_told(client, answer)
+        assert (answer.status, told.type, told.message) == (500, type_of(client, "server"), "boom")
+
+
+@EVERY_CLIENT
+def test_29_a_whole_answer_where_a_stream_was_asked_for_becomes_a_stream(client: str) -> None:
+    message = {"role": "assistant", "content": "Hello"}
+    body = {
+        "id": "1",
+        "object": "chat.completion",
+        "created": 1,
+        "model": "m",
+        "choices": [{"index": 0, "message": message, "finish_reason": "stop"}],
+    }
+    with BadServer([expect(), reply(body)]) as server, gateway(at("openai_chat", server.url)) as running:
+        answer = running.ask(client, stream=True)
+        assert b"Hello" in answer.body
+        good_end(client, answer)
+
+
+@EVERY_CLIENT
+def test_29_a_stream_is_read_whatever_its_content_type(client: str) -> None:
+    script = [expect(), stream(SOUND["openai_chat"], headers={"content-type": "application/octet-stream"})]
+    with BadServer(script) as server, gateway(at("openai_chat", server.url)) as running:
+        good_end(client, running.ask(client, stream=True))
+
+
+# 30: the stream dies
+
+
+DEATHS: dict[str, Script] = {
+    "reset": [reset()],
+    "closed inside a chunked body": [close()],
+    "ended without its end": [send(LAST_CHUNK)],
+    "inside a frame": [send(chunk(b'data: {"id":"chatcm')), close()],
+    "inside a frame, ended": [send(chunk(b'data: {"id":"chatcm')), send(LAST_CHUNK)],
+}
+
+
+@EVERY_PAIR
+@pytest.mark.parametrize("death", DEATHS)
+def test_30_a_stream_that_dies_inside_a_call_ends_in_the_clients_own_error(
+    client: str, upstream: str, death: str
+) -> None:
+    script = [expect(), send(STREAM_HEAD), send(chunk(mid_call(upstream))), *DEATHS[death]]
+    with BadServer(script) as server, gateway(at(upstream, server.url, retries=Retries(first_wait=0))) as running:
+        answer = running.ask(client, stream=True)
+        told = fault_told(client, answer)
+        assert told.code in ("upstream_reset", "upstream_truncated", "server_error")
+        if client != "gemini" and upstream != "gemini":
+            assert b'\\"a\\":' in answer.body  # what came is not taken back
+            assert b'\\"a\\":}' not in answer.body  # and nothing is made up
+        record = running.record()
+        assert (record.error, record.attempts, len(server.requests)) == ("server", 1, 1)
+
+
+@EVERY_PAIR
+def test_30_an_error_event_of_the_upstream_is_told_in_the_clients_words(client: str, upstream: str) -> None:
+    events = {
+        "openai_chat": b'data: {"error":{"message":"Out of memory","type":"server_error","code":"oom"}}\n\n',
+        "openai_responses": b'event: error\ndata: {"type":"error","sequence_number":11,"code":"oom",'
+        b'"message":"Out of memory","param":null}\n\n',
+        "anthropic": b'event: error\ndata: {"type":"error","error":{"type":"api_error","message":"Out of memory"}}\n\n',
+        "gemini": b'data: {"error":{"code":500,"message":"Out of memory","status":"INTERNAL"}}\n\n',
+    }
+    script = [expect(), stream(mid_call(upstream), events[upstream])]
+    with BadServer(script) as server, gateway(at(upstream, server.url)) as running:
+        answer = running.ask(client, stream=True)
+        assert b"Out of memory" in answer.body
+        if client != upstream:
+            assert fault_told(client, answer).message == "Out of memory"
+        assert running.record().error == "server"
+
+
+# 31: the end of a stream
+
+
+@EVERY_PAIR
+def test_31_what_comes_after_the_end_changes_nothing(client: str, upstream: str) -> None:
+    late = b'data: {"late":"frame"}\n\n'
+    script = [expect(), stream(SOUND[upstream], late, late)]
+    with BadServer(script) as server, gateway(at(upstream, server.url)) as running:
+        answer = running.ask(client, stream=True)
+        assert b"late" not in answer.body
+        good_end(client, answer)
+
+
+@EVERY_PAIR
+def test_31_a_stream_that_is_over_but_never_closed_ends_for_the_client(client: str, upstream: str) -> None:
+    left = Gate()
+    script = [expect(), stream(SOUND[upstream], complete=False), gone(left)]
+    with BadServer(script) as server, gateway(at(upstream, server.url)) as running:
+        good_end(client, running.ask(client, stream=True))
+        left.wait_blocking()
+
+
+@EVERY_CLIENT
+def test_31_a_finished_answer_without_its_last_marker_is_whole(client: str) -> None:
+    script = [expect(), stream(SOUND["openai_chat"].removesuffix(b"data: [DONE]\n\n"))]
+    with BadServer(script) as server, gateway(at("openai_chat", server.url)) as running:
+        answer = running.ask(client, stream=True)
+        if client == "openai_chat":
+            assert answer.body.count(b'"finish_reason":"tool_calls"') == 1
+        else:
+            good_end(client, answer)
+
+
+# 33: bytes as they fall
+
+
+@EVERY_PAIR
+def test_33_a_stream_in_single_bytes_is_the_same_stream(client: str, upstream: str) -> None:
+    answers = []
+    for script in (
+        [expect(), stream(SOUND[upstream])],
+        [expect(), send(head(200, {"content-type": "text/event-stream"})), send_each(SOUND[upstream]), close()],
+    ):
+        with BadServer(script) as server, gateway(at(upstream, server.url)) as running:
+            answers.append(running.ask(client, stream=True).body)
+    assert _timeless(answers[0]) == _timeless(answers[1])
+
+
+def _timeless(body: bytes) -> bytes:
+    """Without the second in which the answer began, for the dialects that tell one."""
+    import re
+
+    return re.sub(rb'"(created|created_at|completed_at|createTime)":("[^"]*"|\d+)', b"", body)
+
+
+# 34: no end in sight
+
+
+@EVERY_CLIENT
+def test_34_a_stream_without_end_is_cut_at_the_limit_of_a_response(client: str) -> None:
+    sent, left = [0], Gate()
+    frame = SOUND["openai_chat"].split(b"\n\n")[1] + b"\n\n"
+    assert b"Hello" in frame
+    script = [expect(), send(STREAM_HEAD), send_for_ever(chunk(frame * 100), sent), gone(left)]
+    limits = LIMITS.__class__(response=200_000, drain=LIMITS.drain)
+    with BadServer(script) as server, gateway(at("openai_chat", server.url), limits=limits) as running:
+        assert fault_told(client, running.ask(client, stream=True)).code in ("upstream_too_large", "server_error")
+        assert running.record().error == "server"
+
+
+@EVERY_PAIR
+def test_34_a_line_without_end_is_cut_at_the_limit_of_an_event(client: str, upstream: str) -> None:
+    sent = [0]
+    script = [
+        expect(),
+        send(STREAM_HEAD + chunk(mid_call(upstream)) + chunk(b"data: ")),
+        send_for_ever(chunk(b"a" * 65536), sent),
+    ]
+    with BadServer(script) as server, gateway(at(upstream, server.url)) as running:
+        fault_told(client, running.ask(client, stream=True))
+        assert sent[0] < 20 * 1024 * 1024
+
+
+@EVERY_CLIENT
+def test_34_a_whole_answer_without_end_is_cut_too(client: str) -> None:
+    script = [
+        expect(),
+        send(head(200, {"content-type": "application/json"}), b'{"a":"'),
+        send_for_ever(b"a" * 65536),
+    ]
+    limits = LIMITS.__class__(response=1_000_000, drain=LIMITS.drain)
+    with BadServer(script) as server, gateway(at("openai_chat", server.url), limits=limits) as running:
+        answer = running.ask(client)
+        assert answer.status == GATEWAY_STATUS[client]
+        assert error_told(client, answer).code == "upstream_too_large"
+
+
+# 37: what grows when it is unpacked
+
+
+@EVERY_CLIENT
+@BOTH
+def test_37_a_compressed_answer_that_grows_without_end_is_cut(client: str, streams: bool) -> None:
+    bomb = gzip.compress(b'{"a":"' + b"a" * 50_000_000)
+    script = [expect(), reply(bomb, headers={"content-encoding": "gzip"})]
+    limits = LIMITS.__class__(response=1_000_000, drain=LIMITS.drain)
+    with BadServer(script) as server, gateway(at("openai_chat", server.url), limits=limits) as running:
+        answer = running.ask(client, stream=streams)
+        assert answer.status == GATEWAY_STATUS[client]
+        assert error_told(client, answer).code in ("upstream_too_large", "upstream_unreadable")
+        assert server.requests[0].headers["accept-encoding"] == "identity"
+
+
+# 40: arguments
+
+
+@pytest.mark.parametrize("arguments", ['{\\"a\\":', "not JSON", ""], ids=["cut", "words", "none"])
+@EVERY_CLIENT
+def test_40_arguments_that_are_no_json_are_never_silently_empty(client: str, arguments: str) -> None:
+    sound = SOUND["openai_chat"].decode()
+    cut = sound.replace('"arguments":"{\\"a\\":"', f'"arguments":"{arguments}"').replace(
+        '"arguments":"1}"', '"arguments":""'
+    )
+    with BadServer([expect(), stream(cut)]) as server, gateway(at("openai_chat", server.url)) as running:
+        answer = running.ask(client, stream=True)
+        record = running.record()
+        assert (answer.status, answer.complete) == (200, True)
+        if arguments:
+            kept = arguments.encode() in answer.body
+            assert kept or record.losses > 0 or record.error is not None
