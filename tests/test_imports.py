@@ -18,7 +18,7 @@ import pytest
 import toolglot
 
 ROOT = Path(toolglot.__file__).parent
-SHELLS = ("cli", "config", "demo", "server", "store", "upstream", "__main__")
+SHELLS = ("cli", "config", "demo", "doctor", "server", "store", "upstream", "__main__")
 """What may use more than the standard library and msgspec; the core never imports these."""
 MAX_LINES = 400
 LONG_MODULES: frozenset[str] = frozenset()

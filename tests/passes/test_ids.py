@@ -2,6 +2,8 @@ from __future__ import annotations
 
 import re
 
+import pytest
+
 from toolglot.ir import Message, Request, ToolCall, ToolResult
 from toolglot.passes import ids
 
@@ -123,3 +125,11 @@ def test_more_turns_change_no_id_before_them() -> None:
     shorter = ids.derive(asked(*history), to(CHAT))
     longer = ids.derive(asked(*history, user(), calls("", ""), answered(result(""))), to(CHAT))
     assert longer.messages[:4] == shorter.messages
+
+
+@pytest.mark.parametrize("source", ["elsewhere", "openai_chat"])
+def test_every_id_of_the_history_counts_as_used(source: str) -> None:
+    context = to(CHAT, source=source)
+    ids.derive(asked(user(), calls("a", "b"), answered(result("b"), result("c"), result(""))), context)
+    assert context.call_ids >= {"a", "b", "c"}
+    assert "" not in context.call_ids

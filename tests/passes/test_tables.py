@@ -115,6 +115,8 @@ OBJECT: Any = {"type": "object", "properties": {}}
             {"$ref": "#/$defs/a", "$defs": {"a": {"required": ["x"]}}},
             {**OBJECT, "required": ["x"], "$defs": {"a": {"required": ["x"]}}},
         ),
+        ({"allOf": [], "title": "T"}, {**OBJECT, "title": "T"}),
+        ({"anyOf": 5, "title": "T"}, {**OBJECT, "title": "T"}),
         ({"not": {"required": ["x"]}}, OBJECT),
         ({"enum": [{}]}, OBJECT),
     ],

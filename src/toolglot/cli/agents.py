@@ -11,6 +11,7 @@ the user's account, and nobody notices. And no key stands among the arguments: e
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any, TypeAlias
 
@@ -169,7 +170,9 @@ AGENTS = {
             title="aider",
             command="aider",
             install="pip install aider-chat",
-            environment={"OPENAI_API_KEY": "{key}", "OPENAI_API_BASE": "{url}/v1"},
+            # The plain variables lose against its `.env` and configuration files, these do not.
+            environment={"AIDER_OPENAI_API_KEY": "{key}"},
+            arguments=("--openai-api-base", "{url}/v1"),
             # Without a weak model of its own it would take one of OpenAI's for commit messages.
             model_arguments=("--model", "openai/{model}", "--weak-model", "openai/{model}"),
             needs_model=True,
@@ -207,11 +210,13 @@ def settings_path(agent: Agent) -> str:
     return f"{agent.mirror}/settings.json" if agent.mirror else "settings.json"
 
 
+_PLACES = re.compile(r"\{(?:url|key|model|home|settings)\}")
+
+
 def _fill(template: Any, values: Mapping[str, str]) -> Any:
     if isinstance(template, str):
-        for name, value in values.items():
-            template = template.replace(name, value)
-        return template
+        # In one go: what is put in is no template.
+        return _PLACES.sub(lambda found: values[found[0]], template)
     if isinstance(template, Override):
         return Override(template.name, _fill(template.value, values))
     if isinstance(template, Mapping):

@@ -9,6 +9,7 @@ import click
 COMMANDS = {
     "serve": "toolglot.cli.serve",
     "launch": "toolglot.cli.launch",
+    "doctor": "toolglot.cli.doctor",
     "config": "toolglot.cli.config",
     "translate": "toolglot.cli.translate",
     "lint-stream": "toolglot.cli.lint_stream",

@@ -37,18 +37,18 @@ def settle(request: Request, context: Context) -> Request:
 
 def _settle_message(message: Message, number: int, context: Context) -> Message:
     content: list[Block] = []
-    left, emptied, state = 0, 0, False
+    left = emptied = state = False
     for block in message.content:
         if not isinstance(block, Thinking) or _is_own(block, context):
             state = state or _holds_state(block, context.target)
             content.append(block)
         elif context.can.thinking != "text":
-            left += 1
+            left = True
         elif block.text:
             state = state or _holds_state(block, context.target)
             content.append(block)
         else:
-            emptied += 1
+            emptied = True
     where = str(Place(number))
     if left:
         context.receipt.loss(where, "reasoning", "reasoning of another model cannot be given back")

@@ -103,9 +103,11 @@ def _joined(pieces: list[Block]) -> Block:
 def _without_emptiness(request: Request, context: Context) -> Request:
     """Without the empty text that the target refuses, spaces included, and without messages that have nothing else."""
     messages: list[Message] = []
+    said = any(message.content for message in request.messages)
     for number, message in enumerate(request.messages):
         kept = message if context.can.empty_text else _with_text(message)
-        idle = context.source != context.target and (message.role == "assistant" or not context.can.empty_text)
+        # Of an item that only its own dialect understands nothing is left; a conversation of nothing else stays.
+        idle = context.source != context.target and (said or message.role == "assistant" or not context.can.empty_text)
         if kept.content or (not message.content and not idle):
             messages.append(kept)
         else:

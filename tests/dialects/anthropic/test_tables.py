@@ -437,3 +437,27 @@ def test_a_member_of_a_delta_that_says_nothing_is_not_told(nothing: Any) -> None
     for frame in (TEXT, delta("text_delta", text="", novel=nothing, partial_json="", thinking="", signature=None)):
         decoder.feed(f"data: {json.dumps(frame)}\n\n".encode())
     assert not receipt
+
+
+COUNTED: dict[str, Any] = {
+    "model": "m",
+    "messages": [{"role": "user", "content": "x"}],
+    "cache_control": {"type": "ephemeral"},
+    "compaction": {},
+    "context_management": {"a": 1},
+    "mcp_servers": [{"a": 1}],
+    "output_config": {"effort": "low"},
+    "speed": "fast",
+    "system": "s",
+    "thinking": {"type": "adaptive"},
+    "tool_choice": {"type": "auto"},
+    "tools": [{"name": "f", "input_schema": {}}],
+}
+
+
+def test_a_request_to_be_counted_has_what_is_counted_and_nothing_else() -> None:
+    counting = ANTHROPIC.counting
+    assert counting is not None
+    asking = {**COUNTED, "max_tokens": 9, "stream": True, "temperature": 1, "service_tier": "auto", "novel": 1}
+    request = counting.decode_request(json.dumps(asking).encode())
+    assert json.loads(counting.encode_request(request, Receipt())) == COUNTED

@@ -519,3 +519,11 @@ def test_thinking_is_read_and_comes_back(config: Any, reasoning: Reasoning) -> N
         reasoning.show,
     )
     assert json.loads(GEMINI.encode_request(request, Receipt()))["generationConfig"] == {"thinkingConfig": config}
+
+
+def test_a_reference_inside_an_allof_is_remembered_for_what_is_inside_it() -> None:
+    node = {"type": "object", "properties": {"next": {"$ref": "#/$defs/node"}}}
+    assert reduced({"allOf": [{"$ref": "#/$defs/node"}], "$defs": {"node": node}}) == {
+        "type": "OBJECT",
+        "properties": {"next": {"type": "OBJECT", "description": "(the same form as node)"}},
+    }

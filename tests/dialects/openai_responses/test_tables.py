@@ -465,3 +465,27 @@ def test_the_type_of_an_event_is_no_word_for_the_kind_of_an_error(frame: Any, wo
     assert isinstance(last, Fault)
     shown = json.loads(RESPONSES.encode_error(last.error).body)["error"]
     assert shown == {"message": "m", "type": word, "param": None, "code": code}
+
+
+COUNTED: dict[str, Any] = {
+    "model": "m",
+    "input": "x",
+    "conversation": "c",
+    "instructions": "s",
+    "parallel_tool_calls": True,
+    "personality": "p",
+    "previous_response_id": "r",
+    "reasoning": {"effort": "low"},
+    "text": {"verbosity": "low"},
+    "tool_choice": "auto",
+    "tools": [{"type": "novel"}],
+    "truncation": "auto",
+}
+
+
+def test_a_request_to_be_counted_has_what_is_counted_and_nothing_else() -> None:
+    counting = RESPONSES.counting
+    assert counting is not None
+    asking = {**COUNTED, "max_output_tokens": 9, "stream": True, "temperature": 1, "store": False, "novel": 1}
+    request = counting.decode_request(json.dumps(asking).encode())
+    assert json.loads(counting.encode_request(request, Receipt())) == COUNTED

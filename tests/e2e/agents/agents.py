@@ -52,13 +52,17 @@ def run_agent(agent: Agent, base_url: str, prompt: str, home: Path, work: Path) 
     for name, text in agent.files(base_url).items():
         (home / name).parent.mkdir(parents=True, exist_ok=True)
         (home / name).write_text(text)
-    path = f"{NODE.parent}{os.pathsep}{os.environ.get('PATH', os.defpath)}"
-    environment = {"HOME": str(home), "PATH": path, **NO_NETWORK, **agent.environment(base_url)}
     command = [str(NODE), str(MODULES / agent.script), *agent.arguments(prompt)]
+    return run(command, agent.environment(base_url), home, work)
+
+
+def run(command: list[str], environment: Mapping[str, str], home: Path, work: Path) -> Outcome:
+    """Run a command to its end with these variables and hardly any other."""
+    path = f"{NODE.parent}{os.pathsep}{os.environ.get('PATH', os.defpath)}"
     with subprocess.Popen(
         command,
         cwd=work,
-        env=environment,
+        env={"HOME": str(home), "PATH": path, **NO_NETWORK, **environment},
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,

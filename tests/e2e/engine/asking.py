@@ -57,13 +57,23 @@ def ask(base_url: str, dialect: str, more: dict[str, Any]) -> list[Call]:
 
 
 def ask_streamed(base_url: str, dialect: str, more: dict[str, Any]) -> list[str]:
-    """The pieces in which the arguments of the only call came."""
+    """The pieces in which the arguments of the calls came."""
     asking = ASKING[dialect]
     stream = {} if dialect == "gemini" else {"stream": True}
     with _post(base_url + asking.stream_path, asking.body | more | stream) as answer:
         lines = [line.removeprefix(b"data: ") for line in answer if line.startswith(b"data: {")]
     pieces = [asking.piece(json.loads(line)) for line in lines]
     return [piece for piece in pieces if piece]
+
+
+def arguments(pieces: list[str]) -> list[Any]:
+    """The arguments of calls that came one after the other."""
+    text, found = "".join(pieces), []
+    while text:
+        value, end = json.JSONDecoder().raw_decode(text)
+        found.append(value)
+        text = text[end:]
+    return found
 
 
 # ── OpenAI Chat Completions ──────────────────────────────────────────────────────────────────────────────────────────

@@ -9,7 +9,7 @@ import pytest
 from tests.e2e.answers import Answer, Call, Way
 from tests.e2e.ways import AI_LOOPS, LOOPS
 
-from .asking import ASKING, FORECAST_ARGUMENTS, NAME, ask, ask_streamed
+from .asking import ASKING, FORECAST_ARGUMENTS, NAME, arguments, ask, ask_streamed
 from .bigram_model import LAST_WORD, WORD
 from .engine import SERVED, WANT_OUTPUT_INDEX
 
@@ -42,6 +42,8 @@ def test_two_calls_in_one_answer(gateways_to_engine: Urls, client: str, upstream
     calls = ask(gateways_to_engine[upstream], client, ASKING[client].temperature(1.0))
     assert [call.name for call in calls] == [NAME, NAME]
     assert len({call.id for call in calls}) == 2
+    streamed = ask_streamed(gateways_to_engine[upstream], client, ASKING[client].temperature(1.0))
+    assert arguments(streamed) == [call.arguments for call in calls]
 
 
 PAIRS = [

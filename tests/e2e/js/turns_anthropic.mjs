@@ -62,3 +62,15 @@ export async function tool_runner(url, wish) {
   }
   return answers;
 }
+
+export async function anthropic_models(url, { model }) {
+  const ids = [];
+  for await (const { id } of client(url).models.list()) ids.push(id);
+  return { ids, one: (await client(url).models.retrieve(model)).id };
+}
+
+export async function messages_count(url, { model, prompt, tools }) {
+  const messages = [{ role: "user", content: prompt }];
+  const offered = tools.map(({ name, description, schema }) => ({ name, description, input_schema: schema }));
+  return (await client(url).messages.countTokens({ model, messages, tools: offered })).input_tokens;
+}

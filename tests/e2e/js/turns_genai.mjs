@@ -48,7 +48,7 @@ export async function chats(url, wish) {
   }
 }
 
-// What the model said before its last word stands in the history alone.
+// A stream tells every turn; otherwise what the model said before its last word stands in the history alone.
 export async function automatic(url, wish) {
   const tool = {
     tool: async () => declared(wish.tools),
@@ -56,18 +56,37 @@ export async function automatic(url, wish) {
   };
   const body = { model: wish.model, contents: wish.prompt, config: settings(wish, tool) };
   const { models } = client(url);
-  const chunks = wish.streams
-    ? await gathered(await models.generateContentStream(body))
-    : [await models.generateContent(body)];
+  const turns = wish.streams
+    ? streamedTurns(await gathered(await models.generateContentStream(body)))
+    : toldTurns(await models.generateContent(body));
+  return Promise.all(turns.map(genaiAnswer));
+}
+
+const isModels = (chunk) => chunk.candidates?.[0]?.content?.role !== "user";
+
+function streamedTurns(chunks) {
   const turns = [[]];
-  for (const content of chunks.at(-1).automaticFunctionCallingHistory.slice(1)) {
-    if (content.role === "model") turns.at(-1).push(content);
-    else turns.push([]);
+  for (const chunk of chunks.filter(isModels)) {
+    turns.at(-1).push(chunk);
+    if (chunk.candidates?.[0]?.finishReason) turns.push([]);
   }
-  const answers = turns.slice(0, -1).map((contents) => {
-    const parts = contents.flatMap((content) => content.parts);
-    return genaiAnswer([{ candidates: [{ content: { parts }, finishReason: "STOP" }], usageMetadata: {} }]);
-  });
-  const last = chunks.slice(chunks.findLastIndex((chunk) => chunk.functionCalls?.length) + 1);
-  return Promise.all([...answers, genaiAnswer(last)]);
+  return turns.filter((turn) => turn.length);
+}
+
+function toldTurns(last) {
+  const said = last.automaticFunctionCallingHistory.filter((content) => content.role === "model");
+  const turns = said.map((content) => [{ candidates: [{ content, finishReason: "STOP" }], usageMetadata: {} }]);
+  return [...turns, [last]];
+}
+
+const named = ({ name }) => name.replace(/^models\//, "");
+
+export async function genai_models(url, { model }) {
+  const ids = [];
+  for await (const listed of await client(url).models.list()) ids.push(named(listed));
+  return { ids, one: named(await client(url).models.get({ model })) };
+}
+
+export async function genai_count(url, { model, prompt }) {
+  return (await client(url).models.countTokens({ model, contents: prompt })).totalTokens;
 }

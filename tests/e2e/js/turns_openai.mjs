@@ -8,7 +8,7 @@ import { SYSTEM } from "./tools.mjs";
 const client = (base_url) => new OpenAI({ apiKey: "test", maxRetries: 0, baseURL: `${base_url}/v1` });
 const pictureUrl = ({ type, data }) => `data:${type};base64,${data}`;
 
-const functions = (tools) =>
+const declared = (tools) =>
   tools.map(({ name, description, schema }) => ({
     type: "function",
     function: { name, description, parameters: schema },
@@ -21,7 +21,7 @@ export async function chat(url, { model, prompt, tools, outcomes, picture, strea
     { role: "system", content: SYSTEM },
     { role: "user", content: prompt },
   ];
-  const body = { model, messages, tools: functions(tools), reasoning_effort: "low" };
+  const body = { model, messages, tools: declared(tools), reasoning_effort: "low" };
   const answers = [];
   for (;;) {
     const completion = streams
@@ -42,21 +42,39 @@ export async function chat(url, { model, prompt, tools, outcomes, picture, strea
   }
 }
 
-// The SDK's own loop.
+// The deprecated `functions`: one call at a time, and no ids.
+export async function functions(url, { model, prompt, tools, outcomes, streams }) {
+  const { completions } = client(url).chat;
+  const messages = [{ role: "user", content: prompt }];
+  const body = { model, messages, functions: declared(tools).map((tool) => tool.function) };
+  const answers = [];
+  for (;;) {
+    const completion = streams
+      ? await completions.stream({ ...body, stream_options: { include_usage: true } }).finalChatCompletion()
+      : await completions.create(body);
+    answers.push(chatAnswer(completion));
+    const { message } = completion.choices[0];
+    messages.push(message);
+    ensure(!message.tool_calls, "calls in the deprecated form alone");
+    if (!message.function_call) return answers;
+    const { name } = message.function_call;
+    messages.push({ role: "function", name, content: outcomes[name].text });
+  }
+}
+
+// The SDK's own loop. A function that throws would end it, so what failed is told as text.
 export async function run_tools(url, { model, prompt, tools, outcomes, streams }) {
-  const runnable = functions(tools).map((tool) => {
-    const call = () => {
-      if (outcomes[tool.function.name].failed) throw new Error(outcomes[tool.function.name].text);
-      return outcomes[tool.function.name].text;
-    };
-    return { ...tool, function: { ...tool.function, parse: JSON.parse, function: call } };
+  const runnable = declared(tools).map((tool) => {
+    const call = () => outcomes[tool.function.name].text;
+    return { ...tool, function: { ...tool.function, parse: (text) => JSON.parse(text || "{}"), function: call } };
   });
   const messages = [
     { role: "system", content: SYSTEM },
     { role: "user", content: prompt },
   ];
   const options = streams ? { stream: true, stream_options: { include_usage: true } } : {};
-  const runner = client(url).chat.completions.runTools({ model, messages, tools: runnable, ...options });
+  const body = { model, messages, tools: runnable, reasoning_effort: "low", ...options };
+  const runner = client(url).chat.completions.runTools(body);
   const answers = [];
   runner.on("chatCompletion", (completion) => answers.push(chatAnswer(completion)));
   await runner.done();
@@ -128,4 +146,15 @@ export async function responses_from_previous(url, wish) {
     if (!results.length) return answers;
     body = { ...body, input: results, previous_response_id: said.id };
   }
+}
+
+export async function openai_models(url, { model }) {
+  const ids = [];
+  for await (const { id } of client(url).models.list()) ids.push(id);
+  return { ids, one: (await client(url).models.retrieve(model)).id };
+}
+
+export async function responses_count(url, { model, prompt, tools }) {
+  const body = { model, input: prompt, tools: responsesTools(tools) };
+  return (await client(url).responses.inputTokens.count(body)).input_tokens;
 }

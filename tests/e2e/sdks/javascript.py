@@ -39,3 +39,5 @@ JAVASCRIPT = [
         _client("automatic", "gemini", streams, usage=False, marks_errors=True),
     )
 ]
+
+JAVASCRIPT_LEGACY = [_client("functions", "openai_chat", streams) for streams in (False, True)]

@@ -56,6 +56,24 @@ def chat(streams: bool, base_url: str, wish: Wish) -> list[Answer]:
             messages.append({"role": "user", "content": pictures})
 
 
+def functions(streams: bool, base_url: str, wish: Wish) -> list[Answer]:
+    """The deprecated `functions`: one call at a time, and no ids."""
+    messages: list[Any] = [{"role": "user", "content": wish.prompt}]
+    declared = [tool["function"] for tool in CHAT_TOOLS]
+    answers: list[Answer] = []
+    while True:
+        asked = {"model": wish.model, "messages": messages, "functions": declared}
+        completion = _completion(_client(base_url), streams, asked)
+        answers.append(chat_answer(completion))
+        message = completion.choices[0].message
+        messages.append(message)
+        assert not message.tool_calls
+        if not message.function_call:
+            return answers
+        name = message.function_call.name
+        messages.append({"role": "function", "name": name, "content": OUTCOMES[name].text})
+
+
 # ── Responses ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 RESPONSES_TOOLS: Any = [
@@ -142,4 +160,9 @@ OPENAI = [
             partial(responses_from_previous, streams),
         ),
     )
+]
+
+LEGACY = [
+    Client(f"python-functions-{manner}", "openai_chat", streams, partial(functions, streams))
+    for streams, manner in ((False, "whole"), (True, "streamed"))
 ]

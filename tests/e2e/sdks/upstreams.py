@@ -46,7 +46,7 @@ class Upstream:
         return stream(data) if streams else whole(data)
 
     def _varied(self, data: bytes) -> bytes:
-        """Each message has an id of its own. And every call of Gemini has arguments: its SDKs call no function without."""
+        """Each message has an id of its own. Each call of Gemini has arguments: its Python SDK runs none without."""
         data = data.replace(b"msg_01XY", b"msg_%d" % len(self.received))
         return re.sub(rb'("name":\s*"refresh")\s*}', rb'\1,"args":{}}', data) if self.dialect == "gemini" else data
 

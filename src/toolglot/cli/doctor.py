@@ -1,0 +1,83 @@
+"""`toolglot doctor`: what is right and wrong here, and what to do about it."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from pathlib import Path
+
+import click
+from msgspec.structs import asdict
+
+from toolglot.cli.layout import laid_out
+from toolglot.doctor.finding import Finding
+from toolglot.lint.report import visible
+from toolglot.server.starting import Wishes
+from toolglot.wire import json
+
+COLOURS = {"ok": "green", "warn": "yellow", "fail": "red"}
+COST = "toolglot: --probe sends about seven small requests to each model, a few hundred tokens each time"
+
+
+@click.command()
+@click.option("--config", "file", type=click.Path(dir_okay=False, path_type=Path), help="toolglot.toml or .yaml.")
+@click.option("--upstream", "upstreams", multiple=True, metavar="DIALECT=URL", help="As for `serve`. Repeatable.")
+@click.option(
+    "--upstream-key-env", "key_variables", multiple=True, metavar="NAME", help="The variable with that upstream's key."
+)
+@click.option("--port", type=click.IntRange(1, 65535), help="The port that `serve` is to use.")
+@click.option("--json", "as_json", is_flag=True, help="Print the findings as JSON.")
+@click.option("--offline", is_flag=True, help="Ask no upstream and no local server.")
+@click.option("--probe", is_flag=True, help="Try what the models can do. This costs some tokens.")
+@click.option("--model", "models", multiple=True, help="Probe this model. Repeatable.")
+def doctor(
+    file: Path | None,
+    upstreams: tuple[str, ...],
+    key_variables: tuple[str, ...],
+    port: int | None,
+    as_json: bool,
+    offline: bool,
+    probe: bool,
+    models: tuple[str, ...],
+) -> None:
+    """Check the configuration, the keys, the port and every upstream, and say what to do about what is wrong.
+
+    Without --probe nothing is asked that costs anything. The exit status is 1 when something will not work.
+    """
+    if models and not probe:
+        raise click.UsageError("--model names what --probe tries")
+    if probe and offline:
+        raise click.UsageError("--probe asks upstreams, and --offline forbids it")
+    from toolglot.doctor.examine import Plan, examine
+
+    wishes = Wishes(file=file, upstreams=upstreams, key_variables=key_variables, port=port, demo_pace="none")
+    plan = Plan(wishes=wishes, offline=offline, probe=probe, models=models)
+    if probe:
+        click.echo(COST, err=True)
+    findings: list[Finding] = []
+
+    async def run() -> None:
+        async for finding in examine(plan, os.environ):
+            findings.append(finding)
+            if not as_json:
+                _print(finding)
+
+    asyncio.run(run())
+    failed = sum(finding.status == "fail" for finding in findings)
+    if as_json:
+        click.echo(laid_out(json.encode({"ok": not failed, "findings": [asdict(finding) for finding in findings]})))
+    else:
+        warned = sum(finding.status == "warn" for finding in findings)
+        click.echo(f"{failed} to mend, {warned} to know, {len(findings) - failed - warned} fine")
+    sys.exit(1 if failed else 0)
+
+
+def _print(finding: Finding) -> None:
+    mark = f"{finding.status:<4}"
+    if "NO_COLOR" not in os.environ:
+        mark = click.style(mark, fg=COLOURS[finding.status])
+    subject = f"{finding.subject}: " if finding.subject else ""
+    click.echo(f"{mark}  {finding.check:<9} {visible(subject + finding.what)}")
+    if finding.advice:
+        click.echo(f"{'':16}{visible(finding.advice)}")

@@ -1,0 +1,148 @@
+"""The whole examination, in the order in which things go wrong: the machine, the configuration, the upstreams."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import aclosing
+
+from msgspec import Struct
+
+from toolglot.cli.launch import is_toolglot
+from toolglot.config.assemble import Assembled, assemble
+from toolglot.config.problems import ConfigError
+from toolglot.doctor import machine, probes, upstreams
+from toolglot.doctor.finding import Finding, fail, ok, warn
+from toolglot.routing import DEMO, UnknownModelError
+from toolglot.server.gateway import Gateway
+from toolglot.server.security import UnsafeServerError, check_bind
+from toolglot.server.starting import Wishes, configured, start
+from toolglot.upstream.http import HttpTransport
+from toolglot.upstream.vendors import VENDORS
+
+MAX_PROBED = 3
+"""Models of one upstream that are probed without being named."""
+
+
+class Plan(Struct, frozen=True, kw_only=True):
+    """What the command line wants examined."""
+
+    wishes: Wishes
+    offline: bool = False
+    probe: bool = False
+    models: tuple[str, ...] = ()
+    """To be probed, by the names that clients use."""
+
+
+async def examine(plan: Plan, environ: Mapping[str, str]) -> AsyncIterator[Finding]:
+    """Findings, as they are made."""
+    for finding in (*machine.python(), *machine.traces(environ), *machine.agents(environ.get("PATH"))):
+        yield finding
+    try:
+        config, file, notes = configured(plan.wishes, environ)
+    except ConfigError as error:
+        for problem in error.problems:
+            yield fail("config", str(problem), "`toolglot config schema` has all fields")
+        return
+    yield ok("config", "fine", str(file)) if file is not None else ok("config", "no file: everything has a default")
+    for note in notes:
+        yield warn("config", note)
+    for finding in (*machine.listening(config.server, is_toolglot), *machine.store(config, environ)):
+        yield finding
+    async with aclosing(_upstreams(plan, environ)) as findings:
+        async for finding in findings:
+            yield finding
+
+
+async def _upstreams(plan: Plan, environ: Mapping[str, str]) -> AsyncIterator[Finding]:
+    config, _, _ = configured(plan.wishes, environ)
+    try:
+        check_bind(config.server)
+    except UnsafeServerError:
+        return  # told already, and no gateway starts
+    if plan.offline:
+        for finding in _assembled(assemble(config, environ)):
+            yield finding
+        yield warn("upstream", "no upstream was asked, and no local server looked for: --offline")
+        return
+    transport = HttpTransport(environment=environ)
+    try:
+        begun = await start(plan.wishes, environ, transport)
+        for finding in _assembled(Assembled(begun.gateway.config, begun.told)):
+            yield finding
+        asked = await asyncio.gather(*(upstreams.ask(upstream) for upstream in begun.gateway.upstreams.values()))
+        results = dict(zip(begun.gateway.upstreams, asked, strict=True))
+        for name, result in results.items():
+            wanted = upstreams.wanted_models(name, begun.gateway.config)
+            missing = upstreams.missing_models(name, wanted, result.models or ())
+            for finding in (*result.findings, *missing):
+                yield finding
+        if plan.probe:
+            for finding in await _probed(plan, begun.gateway, results):
+                yield finding
+    finally:
+        await transport.close()
+
+
+def _assembled(assembled: Assembled) -> list[Finding]:
+    """What was found without being configured, and the keys of everything."""
+    found = [
+        (warn if " not used" in line or line.startswith("no key") else ok)("found", line)
+        for line in assembled.told
+        if not line.startswith("upstreams.")  # a key that is missing: told below, with the others
+    ]
+    keys = [machine.key(name, upstream) for name, upstream in assembled.config.upstreams.items() if name != DEMO]
+    without_address = [
+        fail("upstream", "it has no address", f"set `upstreams.{name}.base_url`", name)
+        for name, upstream in assembled.config.upstreams.items()
+        if upstream.base_url is None
+    ]
+    return [*found, *keys, *without_address]
+
+
+async def _probed(plan: Plan, gateway: Gateway, asked: Mapping[str, upstreams.Asked]) -> list[Finding]:
+    """Each upstream's models one after the other, all upstreams at once."""
+    chosen: dict[str, list[probes.Model]] = {}
+    findings: list[Finding] = []
+    if plan.models:
+        for name in plan.models:
+            try:
+                target = gateway.router.resolve(name)[0]
+            except UnknownModelError as error:
+                findings.append(fail("model", str(error), subject=name))
+                continue
+            model = _model(gateway, target.upstream, target.model, target.quirks)
+            chosen.setdefault(target.upstream, []).append(model)
+    else:
+        for name, result in asked.items():
+            if result.reachable:
+                names, more = _choice(gateway, name, result.models or ())
+                findings += more
+                chosen[name] = [_model(gateway, name, each, gateway.config.upstreams[name].quirks) for each in names]
+    done = await asyncio.gather(*(_each(models) for models in chosen.values()))
+    return [*findings, *(finding for each in done for finding in each)]
+
+
+def _model(gateway: Gateway, upstream: str, model: str, quirks: Mapping[str, object]) -> probes.Model:
+    return probes.Model(gateway.upstreams[upstream], model, quirks, gateway.config.upstreams[upstream].vendor)
+
+
+async def _each(models: Sequence[probes.Model]) -> list[Finding]:
+    return [finding for model in models for finding in await probes.probe(model)]
+
+
+def _choice(gateway: Gateway, name: str, listed: tuple[str, ...]) -> tuple[list[str], list[Finding]]:
+    """The models that are probed when nobody names any, and what is told of the others."""
+    vendor = VENDORS.get(gateway.config.upstreams[name].vendor or "")
+    wanted = upstreams.wanted_models(name, gateway.config)
+    if name == DEMO:
+        wanted = [DEMO]
+    elif not wanted and (vendor is None or vendor.is_local):
+        wanted = list(listed[:1])
+    if not wanted:
+        advice = "name the ones that matter: --probe --model NAME"
+        return [], [warn("model", "no model was probed: the configuration names none", advice, name)]
+    if len(wanted) > MAX_PROBED:
+        rest = f"{len(wanted) - MAX_PROBED} of {len(wanted)} models were not probed"
+        return wanted[:MAX_PROBED], [warn("model", rest, "name the ones that matter: --probe --model NAME", name)]
+    return wanted, []

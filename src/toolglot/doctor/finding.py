@@ -1,0 +1,34 @@
+"""One thing that was looked at."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from msgspec import Struct
+
+Status = Literal["ok", "warn", "fail"]
+
+
+class Finding(Struct, frozen=True, kw_only=True):
+    """`warn`: it works, but not as one may expect. `fail`: something will not work. No key stands in any of it."""
+
+    status: Status
+    check: str
+    """What was looked at: `config`, `port`, `upstream` …"""
+    subject: str = ""
+    """Which one of them."""
+    what: str
+    advice: str | None = None
+    """What to do about it."""
+
+
+def ok(check: str, what: str, subject: str = "") -> Finding:
+    return Finding(status="ok", check=check, subject=subject, what=what)
+
+
+def warn(check: str, what: str, advice: str | None = None, subject: str = "") -> Finding:
+    return Finding(status="warn", check=check, subject=subject, what=what, advice=advice)
+
+
+def fail(check: str, what: str, advice: str | None = None, subject: str = "") -> Finding:
+    return Finding(status="fail", check=check, subject=subject, what=what, advice=advice)

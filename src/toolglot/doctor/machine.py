@@ -1,0 +1,124 @@
+"""The machine: Python, the port, the place for the store, the keys, the agents. Nothing is sent, nothing is written."""
+
+from __future__ import annotations
+
+import errno
+import os
+import platform
+import shutil
+import socket
+import sys
+from collections.abc import Callable, Mapping
+from importlib.util import find_spec
+from pathlib import Path
+
+from toolglot import __version__
+from toolglot.cli.agents import AGENTS
+from toolglot.config.schema import Config, ServerConfig, UpstreamConfig
+from toolglot.doctor.finding import Finding, fail, ok, warn
+from toolglot.server import tracing
+from toolglot.server.security import UnsafeServerError, check_bind
+from toolglot.store.sqlite import MEMORY, default_path
+from toolglot.upstream.vendors import VENDORS
+
+SQLITE = b"SQLite format 3\0"
+PLACEHOLDERS = ("your", "xxx", "changeme", "change-me", "replace", "placeholder", "...", "<", "todo")
+"""What stands in examples where a key belongs."""
+
+
+def python() -> list[Finding]:
+    findings = [ok("python", f"toolglot {__version__} on Python {platform.python_version()}, {platform.system()}")]
+    if sys.platform != "win32" and find_spec("uvloop") is None:
+        findings.append(warn("python", "there is no uvloop: serving is slower", "pip install uvloop"))
+    return findings
+
+
+def traces(environ: Mapping[str, str]) -> list[Finding]:
+    """Said only when the environment asks for traces."""
+    if tracing.wanted(environ) is None:
+        return []
+    if find_spec("opentelemetry") is None:
+        advice = f"pip install '{tracing.EXTRA}'"
+        return [warn("traces", "the environment asks for traces, and OpenTelemetry is not installed", advice)]
+    return [ok("traces", "requests are traced with OpenTelemetry")]
+
+
+def listening(server: ServerConfig, is_toolglot: Callable[[str], bool]) -> list[Finding]:
+    """May it serve there, and is the port free?"""
+    subject = f"{server.host}:{server.port}"
+    try:
+        check_bind(server)
+    except UnsafeServerError as error:
+        return [fail("port", str(error), "put keys under `server.keys`, best by a reference: ${NAME}", subject)]
+    wanted = f"clients show one of {len(server.keys)} keys" if server.keys else "clients need no key"
+    family = socket.AF_INET6 if ":" in server.host else socket.AF_INET
+    with socket.socket(family, socket.SOCK_STREAM) as listener:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            listener.bind((server.host, server.port))
+        except OSError as error:
+            return [_taken(server, error, subject, is_toolglot)]
+    return [ok("port", f"free; {wanted}", subject)]
+
+
+def _taken(server: ServerConfig, error: OSError, subject: str, is_toolglot: Callable[[str], bool]) -> Finding:
+    if error.errno == errno.EADDRINUSE:
+        host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(server.host, server.host)
+        if is_toolglot(f"http://[{host}]:{server.port}" if ":" in host else f"http://{host}:{server.port}"):
+            return ok("port", "toolglot runs there already", subject)
+        return fail("port", "another program listens there", "end it, or serve on another one: --port", subject)
+    if error.errno == errno.EACCES:
+        return fail("port", "this user may not listen there", "choose a port above 1023: --port", subject)
+    return fail("port", f"nobody can listen there: {error.strerror or error}", "is `server.host` right?", subject)
+
+
+def store(config: Config, environ: Mapping[str, str]) -> list[Finding]:
+    """Can responses be stored? Only looked at: the file is made when a gateway starts."""
+    path = config.store.path or str(default_path(environ, Path(environ.get("HOME") or "~").expanduser()))
+    if path == MEMORY:
+        return [ok("store", "in memory: stored responses are forgotten when the gateway ends", path)]
+    advice = "name another file: `store.path`, or --store"
+    file = Path(path)
+    try:
+        if file.is_file():
+            with file.open("r+b") as opened:
+                begins = opened.read(len(SQLITE))
+            if begins not in (b"", SQLITE):
+                return [fail("store", "this is a file of another kind", advice, path)]
+            return [ok("store", "there, and writable", path)]
+        folder = next(parent for parent in file.parents if parent.exists())
+    except OSError as error:
+        return [fail("store", f"it cannot be used: {error.strerror}", advice, path)]
+    if file.exists() or not folder.is_dir() or not os.access(folder, os.W_OK | os.X_OK):
+        return [
+            fail("store", f"it cannot be made: {file if file.exists() else folder} does not allow it", advice, path)
+        ]
+    return [ok("store", "it will be made", path)]
+
+
+def key(name: str, upstream: UpstreamConfig) -> Finding:
+    """Is there a key, and can it be one? It is never shown."""
+    vendor = VENDORS.get(upstream.vendor or "")
+    variables = " or ".join(variable.name for variable in vendor.keys) if vendor is not None else ""
+    text = upstream.key
+    if text is None:
+        if variables:
+            return fail("key", "there is none", f"set {variables}, or `upstreams.{name}.key`", name)
+        return ok("key", "none is needed, and none is sent", name)
+    if not text.strip():
+        return fail("key", "it is empty", f"is the variable set that `upstreams.{name}.key` refers to?", name)
+    if not text.isascii() or not text.isprintable() or " " in text.strip():
+        return fail("key", "it has characters that no key has", "copy it again, without quotes and line ends", name)
+    if any(word in text.lower() for word in PLACEHOLDERS):
+        return warn("key", "it looks like the placeholder of an example", "put the real one in its place", name)
+    return ok("key", "there is one", name)
+
+
+def agents(path: str | None) -> list[Finding]:
+    """The coding agents that can be launched here."""
+    found = {agent.name: where for agent in AGENTS.values() if (where := shutil.which(agent.command, path=path))}
+    findings = [ok("agent", f"{AGENTS[name].title}: `toolglot launch {name}`", where) for name, where in found.items()]
+    if not findings:
+        known = ", ".join(agent.title for agent in AGENTS.values())
+        findings.append(ok("agent", f"none of those that `toolglot launch` knows is installed: {known}"))
+    return findings

@@ -1,0 +1,227 @@
+"""What a model can do, found out by asking it: does it answer, stream, call tools, several at once, and see images?
+
+Each probe is one or two small requests in the upstream's own dialect. They cost a few hundred tokens for each model.
+"""
+
+from __future__ import annotations
+
+import struct
+import zlib
+from base64 import b64encode
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, TypeAlias
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from toolglot.dialect import capabilities
+from toolglot.doctor.finding import Finding, fail, ok, warn
+from toolglot.doctor.upstreams import shown
+from toolglot.errors import DecodeError, UpstreamError
+from toolglot.events import Fold
+from toolglot.ir import Media, Message, Request, Response, Source, Text, Tool, ToolCall, ToolResult
+from toolglot.receipt import Receipt
+from toolglot.translate import Exchange
+from toolglot.upstream.transport import Reply, Timeouts, TransportError
+from toolglot.upstream.upstream import Upstream
+from toolglot.wire import json
+
+PATIENCE = Timeouts(connect=5.0, first_byte=120.0, idle=60.0)
+MAX_ANSWER = 4 * 1024 * 1024
+OUTPUT_TOKENS = 1024
+"""Room for a model that thinks before it answers; most answers have ten."""
+
+TOOL_ADVICE = {
+    "vllm": "start vLLM with --enable-auto-tool-choice and the model's --tool-call-parser",
+    "llamacpp": "start llama-server with --jinja, and with a chat template that knows tools",
+    "ollama": "choose a model that ollama.com lists under `tools`",
+    "sglang": "start SGLang with the model's --tool-call-parser",
+}
+
+WEATHER = Tool(
+    name="get_weather",
+    description="Tells the weather in one city.",
+    parameters={
+        "type": "object",
+        "properties": {"city": {"type": "string", "description": "The name of the city"}},
+        "required": ["city"],
+    },
+)
+
+
+class Model(Struct, frozen=True):
+    """A model of an upstream, with the capabilities in which it differs."""
+
+    upstream: Upstream
+    name: str
+    quirks: Mapping[str, Any] = {}
+    vendor: str | None = None
+
+    @property
+    def title(self) -> str:
+        return f"{self.upstream.name}/{self.name}"
+
+
+class ProbeError(Exception):
+    """The request failed. The message has no key in it."""
+
+
+# ── asking ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+async def answer(model: Model, request: Request) -> Response:
+    """The model's answer, whole or streamed as the request wants. Raises `ProbeError`."""
+    dialect = model.upstream.dialect
+    can = replace(capabilities(dialect, model.name), **model.quirks) if model.quirks else None
+    exchange = Exchange(dialect, dialect, model=model.name, can=can)
+    sent = exchange.rewrite(request)
+    body = dialect.encode_request(sent, exchange.receipt)
+    headers = {"accept": "text/event-stream"} if request.stream else {}
+    call = replace(model.upstream.call(exchange.path, body, headers), timeouts=PATIENCE)
+    try:
+        reply = await model.upstream.transport.send(call)
+        try:
+            return await _read(model.upstream, reply, request.stream)
+        finally:
+            reply.close()
+    except TransportError as error:
+        raise ProbeError(str(error)) from None
+    except UpstreamError as error:
+        raise ProbeError(shown(error.error.message, model.upstream)) from None
+    except DecodeError as error:
+        raise ProbeError(f"the answer is no {dialect.title}: {shown(str(error), model.upstream)}") from None
+
+
+async def _read(upstream: Upstream, reply: Reply, stream: bool) -> Response:
+    if not 200 <= reply.status < 300:
+        error = upstream.dialect.decode_error(reply.status, reply.headers, await reply.read(MAX_ANSWER))
+        raise ProbeError(f"status {reply.status}: {shown(error.message, upstream)}")
+    if not stream:
+        return upstream.dialect.decode_response(await reply.read(MAX_ANSWER))
+    if "json" in reply.headers.get("content-type", ""):
+        raise ProbeError("it answers as a whole where a stream was asked for")
+    decoder, fold, size = upstream.dialect.stream_decoder(Receipt()), Fold(), 0
+    async for piece in reply.chunks():
+        size += len(piece)
+        if size > MAX_ANSWER:
+            raise ProbeError("its stream does not end")
+        for event in decoder.feed(piece):
+            fold.add(event)
+    for event in decoder.close():
+        fold.add(event)
+    if fold.fault is not None:
+        raise UpstreamError(fold.fault)
+    return fold.response()
+
+
+def _request(*content: Text | Media, tools: tuple[Tool, ...] = (), stream: bool = False) -> Request:
+    message = Message(role="user", content=content)
+    return Request(model="", messages=(message,), tools=tools, stream=stream, max_output_tokens=OUTPUT_TOKENS)
+
+
+def _text(response: Response) -> str:
+    return "".join(block.text for block in response.content if isinstance(block, Text)).strip()
+
+
+def _calls(response: Response) -> list[ToolCall]:
+    return [block for block in response.content if isinstance(block, ToolCall) and block.complete]
+
+
+# ── the probes ───────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+async def answers(model: Model) -> Finding:
+    response = await answer(model, _request(Text(text="Reply with one word: ready")))
+    if not response.content:
+        return warn("answers", f"with nothing; it stopped for the reason {response.stop.reason!r}", subject=model.title)
+    return ok("answers", "yes", model.title)
+
+
+async def streams(model: Model) -> Finding:
+    await answer(model, _request(Text(text="Count from one to five, in words."), stream=True))
+    return ok("streams", "yes", model.title)
+
+
+async def calls_tools(model: Model) -> Finding:
+    """A call, and the answer once the result is there."""
+    asked = _request(Text(text="What is the weather in Paris? Use the tool."), tools=(WEATHER,))
+    response = await answer(model, asked)
+    calls = [call for call in _calls(response) if call.name == WEATHER.name]
+    if not calls:
+        if WEATHER.name in _text(response):
+            return warn("tools", "it writes its calls into the text", _tool_advice(model), model.title)
+        return warn("tools", "it was offered one and did not call it", _tool_advice(model), model.title)
+    if problem := _wrong_arguments(calls[0]):
+        return warn("tools", f"its call is wrong: {problem}", _tool_advice(model), model.title)
+    results = tuple(ToolResult(call_id=call.id, name=call.name, content=(Text(text="sunny, 18 °C"),)) for call in calls)
+    turns = (Message(role="assistant", content=response.content), Message(role="tool", content=results))
+    told = await answer(model, replace(asked, messages=(*asked.messages, *turns)))
+    if not told.content:
+        return warn("tools", "it calls them, and says nothing to the result", _tool_advice(model), model.title)
+    return ok("tools", "it calls them, and takes the result", model.title)
+
+
+def _wrong_arguments(call: ToolCall) -> str | None:
+    try:
+        arguments = json.decode(call.arguments)
+    except DecodeError:
+        return "its arguments are not JSON"
+    city = arguments.get("city") if isinstance(arguments, Mapping) else None
+    return None if isinstance(city, str) else "its arguments do not fit the schema"
+
+
+def _tool_advice(model: Model) -> str:
+    return TOOL_ADVICE.get(model.vendor or "", "agents need a model with native tool calls: route their names to one")
+
+
+async def calls_in_parallel(model: Model) -> Finding:
+    asked = "What is the weather in Paris and in Rome? Call the tool for both cities at once."
+    calls = _calls(await answer(model, _request(Text(text=asked), tools=(WEATHER,))))
+    if len(calls) > 1:
+        return ok("parallel", f"{len(calls)} calls in one turn", model.title)
+    return warn("parallel", "one call a turn: agents take more turns with it", subject=model.title)
+
+
+async def sees_images(model: Model) -> Finding:
+    picture = Media(kind="image", source=Source("base64", b64encode(png(64, (255, 0, 0))).decode(), "image/png"))
+    asked = _request(picture, Text(text="Which colour is this picture? One word."))
+    if "red" in _text(await answer(model, asked)).lower():
+        return ok("images", "it sees them", model.title)
+    return warn("images", "it takes them, and does not tell what is on them", subject=model.title)
+
+
+def png(size: int, colour: tuple[int, int, int]) -> bytes:
+    """A square in one colour."""
+
+    def part(kind: bytes, data: bytes) -> bytes:
+        return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+
+    head = struct.pack(">IIBBBBB", size, size, 8, 2, 0, 0, 0)
+    rows = zlib.compress((b"\0" + bytes(colour) * size) * size)
+    return b"\x89PNG\r\n\x1a\n" + part(b"IHDR", head) + part(b"IDAT", rows) + part(b"IEND", b"")
+
+
+Probe: TypeAlias = Callable[[Model], Awaitable[Finding]]
+
+PROBES: dict[str, tuple[Probe, Callable[..., Finding], str]] = {
+    "answers": (answers, fail, "is the model's name right, and does the key have access to it?"),
+    "streams": (streams, fail, "agents stream: choose a server or a model that does"),
+    "tools": (calls_tools, fail, ""),
+    "parallel": (calls_in_parallel, warn, "calls come one by one"),
+    "images": (sees_images, warn, "requests with images fail: route them to another model"),
+}
+"""Each with what its failure is worth, and what to do then. The first one decides whether the others are tried."""
+
+
+async def probe(model: Model) -> list[Finding]:
+    """All probes, in order."""
+    findings: list[Finding] = []
+    for check, (run, failed, advice) in PROBES.items():
+        try:
+            finding = await run(model)
+        except ProbeError as error:
+            finding = failed(check, f"no: {error}", advice or _tool_advice(model), model.title)
+        findings.append(finding)
+        if check == "answers" and finding.status == "fail":
+            break
+    return findings
