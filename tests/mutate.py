@@ -208,7 +208,9 @@ def _neighbours(parts: tuple[str, ...]) -> tuple[list[list[str]], list[str]]:
     laws = ["tests/laws/test_law_3_lossless.py"]
     if len(parts) == 2:
         return [["tests/dialects"]], laws
-    quick = [f"tests/dialects/test_{name}.py" for name in ("capabilities", "encoders", "error_pages", "usage")]
+    quick = [
+        f"tests/dialects/test_{name}.py" for name in ("capabilities", "encoders", "error_pages", "understood", "usage")
+    ]
     thorough = [f"tests/dialects/test_{name}.py" for name in ("paths", "lossless")]
     return [[f"tests/dialects/{parts[1]}", *quick], [*thorough, "-k", parts[1]]], laws
 

@@ -313,3 +313,17 @@ def test_an_unknown_member_of_a_custom_call_in_a_stream_is_told() -> None:
     exchange = Exchange("anthropic", "openai_chat")
     exchange.stream().feed(CHUNK % (b'{"index":0,"delta":{"tool_calls":[%b]},"finish_reason":null}' % call))
     assert [line.where for line in exchange.receipt.losses] == ["choices[0].delta.tool_calls[].custom.mood"]
+
+
+def test_bytes_that_may_not_go_through_as_they_are_get_what_their_upstream_left_out() -> None:
+    request = b'{"model": "m", "messages": [{"role": "user", "content": "Hi"}], "stream": true}'
+    bare = b'data: {"choices": [{"delta": {"content": "Hello"}}]}\n\ndata: {"choices": [{"delta": {}, "finish_reason": "stop"}]}\n\n'
+    forwarded, written = Exchange("openai_chat", "openai_chat"), Exchange("openai_chat", "openai_chat", verbatim=False)
+    assert forwarded.request(request) == request
+    assert json.loads(written.request(request)) == json.loads(request)
+    assert forwarded.verbatim
+    assert not written.verbatim
+    through, anew = forwarded.stream(), written.stream()
+    assert through.feed(bare) + through.close() == bare
+    first = json.loads((anew.feed(bare) + anew.close()).split(b"\n\n")[0].removeprefix(b"data: "))
+    assert (first["object"], first["choices"][0]["delta"]["role"]) == ("chat.completion.chunk", "assistant")

@@ -54,6 +54,8 @@ class Exchange:
         passes: the request passes, in order, when they are not the usual ones.
         created: the time to put on an answer whose upstream does not tell one (Unix seconds; the core has no clock).
         answer_id: the id to put on an answer whose upstream does not tell one.
+        verbatim: let bytes through as they are where both sides speak one dialect and nothing has to be changed. False
+            reads and writes everything, for upstreams that leave out what the dialect's clients need.
     """
 
     def __init__(
@@ -67,6 +69,7 @@ class Exchange:
         passes: Sequence[RequestPass] | None = None,
         created: int | None = None,
         answer_id: str = "",
+        verbatim: bool = True,
     ) -> None:
         client, upstream = find(client), find(upstream)
         self.client = client
@@ -77,7 +80,7 @@ class Exchange:
         """The client's request as it was decoded."""
         self.sent: Request | None = None
         """The request as the upstream gets it."""
-        self.verbatim = client.name == upstream.name
+        self.verbatim = verbatim and client.name == upstream.name
         """The bytes go through as they are: one dialect on both sides, and no pass had anything to change."""
         self.answered: Response | None = None
         """A whole response as the upstream gave it."""
@@ -86,6 +89,7 @@ class Exchange:
         self._passes = REQUEST_PASSES if passes is None else passes
         self._created = created
         self._answer_id = answer_id
+        self._may_forward = self.verbatim
         self._context = self._new_context(model or "")
 
     def _new_context(self, model: str) -> Context:
@@ -151,7 +155,7 @@ class Exchange:
         for rewrite in self._passes:
             sent = rewrite(sent, self._context)
         self.sent = sent
-        self.verbatim = self.client.name == self.upstream.name and replace(sent, model=asked.model) == asked
+        self.verbatim = self._may_forward and replace(sent, model=asked.model) == asked
         return sent
 
     def resend(self, sent: Request) -> bytes:

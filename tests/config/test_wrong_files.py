@@ -103,7 +103,7 @@ WRONG = [
             "a.toml:5:1: upstreams.openai.api_key: there is no such field; did you mean `key`?",
             "a.toml:6:1: upstreams.openai.baseURL: there is no such field; did you mean `base_url`?",
             "a.toml:7:1: upstreams.openai.zzz: there is no such field; there are vendor, dialect, base_url, key, "
-            "key_header, headers, models, default_model, quirks, timeouts, retries, breaker, max_connections",
+            "key_header, headers, models, default_model, quirks, verbatim, timeouts, retries, breaker",
         ],
     ),
     Wrong(

@@ -115,6 +115,11 @@ REQUESTS: dict[str, Request] = {
     ),
     "later system text": asked(HELLO, user(Text(text="S"), role="system"), user(Text(text="D"), role="developer")),
     "system with media": asked(user(*SAID, MEDIA["image by url"], role="system"), HELLO),
+    "several system messages": asked(
+        user(Text(text="a"), ELSEWHERE, role="system"),
+        Message(role="system", content=(Text(text="b"),), native={"anthropic": {"novel": 1}}),
+        HELLO,
+    ),
     "user": asked(user(*SAID)),
     "assistant": asked(HELLO, user(*SAID, *CALLS, role="assistant")),
     "text behind a call": asked(HELLO, user(CALLS[0], Text(text="so"), role="assistant")),

@@ -55,6 +55,14 @@ def running_gateway(folder: Path, dialect: str, upstream_url: str) -> Iterator[s
         yield base_url
 
 
+@contextmanager
+def configured_gateway(folder: Path, upstream: str) -> Iterator[str]:
+    """A gateway to one upstream that is told in a file: the lines of its table."""
+    (folder / "toolglot.toml").write_text(f'default_upstream = "it"\n[upstreams.it]\n{upstream}\n')
+    with serving(folder, "--config", str(folder / "toolglot.toml")) as base_url:
+        yield base_url
+
+
 @dataclass(frozen=True)
 class Behind:
     """A gateway and the scripted upstream behind it."""

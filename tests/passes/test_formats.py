@@ -32,6 +32,24 @@ def test_a_schema_is_told_in_full() -> None:
     assert '{"type":"object","properties":{"a":{"type":"string"}}}' in texts(fitted.messages[1])[0]
 
 
+def test_the_words_that_ask_for_a_format() -> None:
+    """What is said to a model is on the wire, so it stands here."""
+    bare = replace(CHAT, response_formats=frozenset())
+    line = "Answer with one JSON object and nothing else: no prose, no code fence."
+    schema = '{"type":"object","properties":{"a":{"type":"string"}}}'
+    for wanted, words in (
+        (ResponseFormat(kind="json"), line),
+        (ResponseFormat(kind="json_schema"), line),
+        (ResponseFormat(kind="json_schema", schema=SCHEMA), f"{line} It must match this JSON Schema:\n{schema}"),
+        (
+            ResponseFormat(kind="json_schema", schema=SCHEMA, description="A form."),
+            f"{line} It must match this JSON Schema (A form.):\n{schema}",
+        ),
+    ):
+        fitted = formats.fit(asked(user(), response_format=wanted), to(bare))
+        assert texts(fitted.messages[1]) == [words]
+
+
 def test_plain_text_needs_no_word() -> None:
     context = to(replace(CHAT, response_formats=frozenset()))
     assert formats.fit(asked(user(), response_format=ResponseFormat(kind="text")), context) == asked(user())

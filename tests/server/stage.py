@@ -29,6 +29,7 @@ __all__ = [
     "Turn",
     "events_of",
     "frames_of",
+    "in_turn",
     "model_of",
     "stage",
     "whole_of",
@@ -102,6 +103,16 @@ class Stage:
     def sent(self) -> Any:
         """The last request, as the upstream got it."""
         return self.received.json()
+
+
+def in_turn(*steps: Step) -> Step:
+    """Steps one after the other, as one."""
+
+    async def step(peer: Peer) -> None:
+        for one in steps:
+            await one(peer)
+
+    return step
 
 
 class _Script:

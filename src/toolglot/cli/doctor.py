@@ -17,7 +17,7 @@ from toolglot.server.starting import Wishes
 from toolglot.wire import json
 
 COLOURS = {"ok": "green", "warn": "yellow", "fail": "red"}
-COST = "toolglot: --probe sends about seven small requests to each model, a few hundred tokens each time"
+COST = "toolglot: --probe sends six small requests to each model, a few hundred tokens each time"
 
 
 @click.command()

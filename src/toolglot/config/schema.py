@@ -69,10 +69,12 @@ class UpstreamConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     """The model for names that come here only because nothing else claims them; without it they stay as they are."""
     quirks: Quirks = {}
     """Capabilities in which this upstream differs from its dialect, by their names in `toolglot dialects --json`."""
+    verbatim: bool | None = None
+    """Let bytes through as they are to clients of the same dialect; false reads and writes them anew, for servers that
+    leave out what the dialect's clients need. Without it the vendor's row decides."""
     timeouts: Timeouts = Timeouts()
     retries: Retries = Retries()
     breaker: Breaker = Breaker()
-    max_connections: Count = 1000
 
     def __repr__(self) -> str:
         return _shown(self, {"key": HIDDEN, "headers": dict.fromkeys(self.headers, HIDDEN)})
@@ -108,6 +110,8 @@ class Limits(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     write_idle: Seconds = 120.0
     connections: Count = 10_000
     concurrent_requests: Count = 2_000
+    upstream_connections: Count = 2_000
+    """Connections to upstreams, all together."""
     drain: Pause = 30.0
     """How long running requests may go on after SIGTERM."""
     keepalive: Seconds = 15.0

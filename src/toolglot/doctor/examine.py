@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
 
 from msgspec import Struct
@@ -34,7 +34,7 @@ class Plan(Struct, frozen=True, kw_only=True):
     """To be probed, by the names that clients use."""
 
 
-async def examine(plan: Plan, environ: Mapping[str, str]) -> AsyncIterator[Finding]:
+async def examine(plan: Plan, environ: Mapping[str, str]) -> AsyncGenerator[Finding, None]:
     """Findings, as they are made."""
     for finding in (*machine.python(), *machine.traces(environ), *machine.agents(environ.get("PATH"))):
         yield finding
@@ -54,7 +54,7 @@ async def examine(plan: Plan, environ: Mapping[str, str]) -> AsyncIterator[Findi
             yield finding
 
 
-async def _upstreams(plan: Plan, environ: Mapping[str, str]) -> AsyncIterator[Finding]:
+async def _upstreams(plan: Plan, environ: Mapping[str, str]) -> AsyncGenerator[Finding, None]:
     config, _, _ = configured(plan.wishes, environ)
     try:
         check_bind(config.server)

@@ -144,6 +144,7 @@ class Attempts:
             model=target.model,
             can=can,
             created=int(time()),
+            verbatim=upstream.verbatim,
             answer_id=self._record.id.replace("req_", "resp_"),
         )
 

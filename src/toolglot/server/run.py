@@ -132,7 +132,7 @@ async def _run(
     config, _, _ = configured(wishes, environ)
     listener = listen(config)
     _allow_files(config.limits.connections)
-    transport = HttpTransport(environment=environ)
+    transport = HttpTransport(config.limits.upstream_connections, environ)
     try:
         begun = await start(wishes, environ, transport, own_port=listener.getsockname()[1])
         service = _service(begun.gateway, log_format, quiet)

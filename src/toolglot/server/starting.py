@@ -108,6 +108,7 @@ def _upstream(name: str, config: UpstreamConfig, transport: Transport, pace: Pac
         key_header=config.key_header,
         headers=config.headers,
         models=config.models,
+        verbatim=config.verbatim if config.verbatim is not None else vendor is None or vendor.verbatim,
         keeps_state=vendor is not None and vendor.keeps_state and config.dialect == vendor.dialect,
         timeouts=config.timeouts,
         retries=config.retries,

@@ -24,6 +24,8 @@ class Upstream(Struct, frozen=True, kw_only=True):
     """None takes the dialect's own. `authorization` gets `Bearer` before the key."""
     headers: Mapping[str, str] = {}
     models: tuple[str, ...] = ()
+    verbatim: bool = True
+    """Its answers are let through as they are to clients of its own dialect."""
     keeps_state: bool = False
     """It remembers responses by their ids itself."""
     timeouts: Timeouts = Timeouts()

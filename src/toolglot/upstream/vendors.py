@@ -46,6 +46,9 @@ class Vendor(Struct, frozen=True, kw_only=True):
     """What a local server's model list says in `owned_by`."""
     quirks: Mapping[str, Any] = {}
     """Capabilities in which it differs from its dialect."""
+    verbatim: bool = True
+    """Its answers have all that clients of its dialect need. What imitators leave out is put in by reading and writing
+    them, instead of letting the bytes through."""
     keeps_state: bool = False
     """It remembers responses by their ids, as the Responses API promises."""
 
@@ -246,7 +249,14 @@ LOCAL_SERVERS = (
         port=1234,
         owned_by="organization_owner",
     ),
-    Vendor(name="llamacpp", title="llama.cpp", base_url="http://127.0.0.1:8080/v1", port=8080, owned_by="llamacpp"),
+    Vendor(
+        name="llamacpp",
+        title="llama.cpp",
+        base_url="http://127.0.0.1:8080/v1",
+        port=8080,
+        owned_by="llamacpp",
+        verbatim=False,  # no `output_index` in streams of Responses; overlapping blocks in those of Messages
+    ),
     Vendor(name="sglang", title="SGLang", base_url="http://127.0.0.1:30000/v1", port=30000, owned_by="sglang"),
 )
 

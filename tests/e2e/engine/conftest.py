@@ -7,7 +7,7 @@ from contextlib import ExitStack
 
 import pytest
 
-from tests.e2e.gateway import running_gateway
+from tests.e2e.gateway import configured_gateway
 from tests.e2e.needs import MISSING_ENGINE, MISSING_PYTHON
 
 from .engine import SERVED, running_engine
@@ -28,6 +28,11 @@ def gateways_to_engine(engine: str, tmp_path_factory: pytest.TempPathFactory) ->
     """The base URLs of gateways to the engine, by the dialect that they speak to it."""
     with ExitStack() as stack:
         yield {
-            dialect: stack.enter_context(running_gateway(tmp_path_factory.mktemp(dialect), dialect, engine))
+            dialect: stack.enter_context(
+                configured_gateway(
+                    tmp_path_factory.mktemp(dialect),
+                    f'vendor = "llamacpp"\nbase_url = "{engine}/v1"\ndialect = "{dialect}"',
+                )
+            )
             for dialect in SERVED
         }

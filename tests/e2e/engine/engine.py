@@ -16,8 +16,7 @@ READY_WITHIN = 60.0
 SERVED = ("openai_chat", "openai_responses", "anthropic")
 """The dialects that llama.cpp speaks."""
 WANT_OUTPUT_INDEX = ("js-responses_loop", "ai-openai_responses_streamed")
-"""Clients that want the `output_index` which llama.cpp leaves out of its Responses streams. Between a client and an
-upstream of one dialect the gateway passes the bytes on as they are, so it cannot help there."""
+"""Clients that want the `output_index` which llama.cpp leaves out of its Responses streams. The gateway puts it in."""
 
 
 @contextmanager

@@ -11,7 +11,7 @@ from tests.e2e.ways import AI_LOOPS, LOOPS
 
 from .asking import ASKING, FORECAST_ARGUMENTS, NAME, arguments, ask, ask_streamed
 from .bigram_model import LAST_WORD, WORD
-from .engine import SERVED, WANT_OUTPUT_INDEX
+from .engine import SERVED
 
 Urls = dict[str, str]
 
@@ -50,7 +50,6 @@ PAIRS = [
     pytest.param(loop, upstream, id=f"{loop.name}-{upstream}")
     for loop in LOOPS + AI_LOOPS
     for upstream in SERVED
-    if not (loop.dialect == upstream and loop.name in WANT_OUTPUT_INDEX)
 ]
 
 

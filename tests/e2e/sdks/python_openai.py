@@ -125,6 +125,34 @@ def responses(streams: bool, base_url: str, wish: Wish) -> list[Answer]:
         history += [*response.output, *outputs]
 
 
+def responses_in_conversation(streams: bool, base_url: str, wish: Wish) -> list[Answer]:
+    """Each request holds what is new and names the conversation, which has the rest."""
+    client = _client(base_url)
+    conversation = client.conversations.create(metadata={"topic": "weather"})
+    asked: dict[str, Any] = {
+        "model": wish.model,
+        "instructions": SYSTEM,
+        "input": wish.prompt,
+        "tools": RESPONSES_TOOLS,
+        "conversation": conversation.id,
+        "reasoning": {"effort": "low", "summary": "auto"},
+    }
+    answers: list[Answer] = []
+    while True:
+        response = _response(client, streams, asked)
+        answers.append(responses_answer(response))
+        assert response.conversation.id == conversation.id
+        outputs = _outputs(response)
+        if not outputs:
+            items = client.conversations.items.list(conversation.id, order="asc", limit=100).data
+            assert items[0].type == "message"
+            assert [item.type for item in items].count("function_call_output") == sum(
+                len(said.calls) for said in answers
+            )
+            return answers
+        asked = {**asked, "input": outputs}
+
+
 def responses_from_previous(streams: bool, base_url: str, wish: Wish) -> list[Answer]:
     """Each request holds what is new; the server knows the rest."""
     asked: dict[str, Any] = {
@@ -158,6 +186,12 @@ OPENAI = [
             "openai_responses",
             streams,
             partial(responses_from_previous, streams),
+        ),
+        Client(
+            f"python-responses_in_conversation-{manner}",
+            "openai_responses",
+            streams,
+            partial(responses_in_conversation, streams),
         ),
     )
 ]

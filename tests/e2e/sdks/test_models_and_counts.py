@@ -62,14 +62,14 @@ def _plain(model: types.Model) -> str:
 
 def responses_count(base_url: str, wish: Wish) -> int:
     responses = openai_client().with_options(base_url=f"{base_url}/v1").responses
-    return responses.input_tokens.count(model=wish.model, input=wish.prompt, tools=RESPONSES_TOOLS).input_tokens
+    return int(responses.input_tokens.count(model=wish.model, input=wish.prompt, tools=RESPONSES_TOOLS).input_tokens)
 
 
 def messages_count(base_url: str, wish: Wish) -> int:
     messages: Any = [{"role": "user", "content": wish.prompt}]
     client = anthropic_client().with_options(base_url=base_url)
     counted = client.messages.count_tokens(model=wish.model, messages=messages, tools=MESSAGES_TOOLS)
-    return counted.input_tokens
+    return int(counted.input_tokens)
 
 
 def genai_count(base_url: str, wish: Wish) -> int:
