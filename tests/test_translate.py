@@ -317,7 +317,8 @@ def test_an_unknown_member_of_a_custom_call_in_a_stream_is_told() -> None:
 
 def test_bytes_that_may_not_go_through_as_they_are_get_what_their_upstream_left_out() -> None:
     request = b'{"model": "m", "messages": [{"role": "user", "content": "Hi"}], "stream": true}'
-    bare = b'data: {"choices": [{"delta": {"content": "Hello"}}]}\n\ndata: {"choices": [{"delta": {}, "finish_reason": "stop"}]}\n\n'
+    bare = b'data: {"choices": [{"delta": {"content": "Hello"}}]}\n\n'
+    bare += b'data: {"choices": [{"delta": {}, "finish_reason": "stop"}]}\n\n'
     forwarded, written = Exchange("openai_chat", "openai_chat"), Exchange("openai_chat", "openai_chat", verbatim=False)
     assert forwarded.request(request) == request
     assert json.loads(written.request(request)) == json.loads(request)

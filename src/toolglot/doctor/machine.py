@@ -50,7 +50,7 @@ def listening(server: ServerConfig, is_toolglot: Callable[[str], bool]) -> list[
         check_bind(server)
     except UnsafeServerError as error:
         return [fail("port", str(error), "put keys under `server.keys`, best by a reference: ${NAME}", subject)]
-    wanted = f"clients show one of {len(server.keys)} keys" if server.keys else "clients need no key"
+    wanted = f"clients show a key, of {len(server.keys)}" if server.keys else "clients need no key"
     family = socket.AF_INET6 if ":" in server.host else socket.AF_INET
     with socket.socket(family, socket.SOCK_STREAM) as listener:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -102,7 +102,7 @@ def key(name: str, upstream: UpstreamConfig) -> Finding:
     variables = " or ".join(variable.name for variable in vendor.keys) if vendor is not None else ""
     text = upstream.key
     if text is None:
-        if variables:
+        if vendor is not None and variables and upstream.base_url == vendor.base_url:
             return fail("key", "there is none", f"set {variables}, or `upstreams.{name}.key`", name)
         return ok("key", "none is needed, and none is sent", name)
     if not text.strip():

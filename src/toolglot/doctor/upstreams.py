@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 from msgspec import Struct
 from msgspec.structs import replace
 
+from toolglot.cli.parameters import counted
 from toolglot.config.addresses import DEMO_URL, is_loopback
 from toolglot.config.problems import did_you_mean
 from toolglot.config.schema import Config
@@ -79,7 +80,7 @@ def _listed(upstream: Upstream, body: bytes) -> Asked:
     except DecodeError:
         advice = f"does it speak {upstream.dialect.title}? `toolglot dialects` tells the others"
         return Asked((warn("upstream", f"{place} answers, but not with a list of models", advice, name),))
-    return Asked((ok("upstream", f"{place}: {len(models)} models", name),), models)
+    return Asked((ok("upstream", f"{place}: {counted(len(models), 'model')}", name),), models)
 
 
 def _refused(upstream: Upstream, status: int, error: ApiError) -> Finding:
