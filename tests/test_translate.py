@@ -74,7 +74,7 @@ def test_a_request_without_a_model_is_told() -> None:
 def test_only_the_model_changes_where_both_sides_speak_one_dialect() -> None:
     raw = b'{"model": "alias", "messages":[{"role":"user","content":"Hi"}], "x_new": [1.0, 2]}'
     exchange = Exchange("openai_chat", "openai_chat", model="real")
-    assert exchange.request(raw) == b'{"model":"real","messages":[{"role":"user","content":"Hi"}],"x_new":[1.0, 2]}'
+    assert exchange.request(raw) == raw.replace(b"alias", b"real")
     assert not exchange.receipt
 
 

@@ -11,6 +11,7 @@ There are three ways, and `StreamTranslation` takes the right one by itself:
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Protocol
 
@@ -26,6 +27,9 @@ if TYPE_CHECKING:
 
 PLAIN = (Text, Refusal)
 """Blocks whose deltas no pass looks at. Reasoning is not among them: its text is carried with its signature."""
+
+
+_NUMBER = re.compile(rb'"sequence_number": ?(\d+)')
 
 
 class EventPass(Protocol):
@@ -85,8 +89,10 @@ class StreamTranslation:
         self._plain_as = -1  # the client's index of the same block
         self._called = False  # a forwarded stream has a tool call in it
         self.usage: Usage | None = None
+        self.stop: Stop | None = None
         self.fault: ApiError | None = None
         self.ended = False
+        self._finished = False
 
     def feed(self, data: bytes) -> bytes:
         """The client's bytes for these bytes of the upstream."""
@@ -115,13 +121,16 @@ class StreamTranslation:
         if self._forwarder is None:
             return self._translate(events)
         data, is_whole = self._forwarder.close()
-        if not is_whole:
+        if not is_whole and not self._finished:
             events = [Fault(truncated("its last frame was cut"))]
         return self._forward(data, events)
 
     def fail(self, error: ApiError) -> bytes:
         """The upstream has failed in a way that its bytes do not tell (a reset, a timeout)."""
-        return b"" if self.ended else self._encode(Fault(error))
+        if self.ended or self._finished:
+            return b""
+        told = self._encode(Fault(error))
+        return told if self._forwarder is None else self._forwarder.numbered(told)
 
     def keepalive(self) -> bytes:
         """Bytes that keep the connection busy and that the client ignores."""
@@ -132,6 +141,9 @@ class StreamTranslation:
         self._begun = bool(head)
         if head.startswith(b"{"):
             self._document = bytearray()
+            self._forwarder = None
+        elif head.startswith(b"[") and self._exchange.upstream.model_in_path:
+            # Gemini can also stream one JSON array. Its decoder reads that; a client that wants events gets events.
             self._forwarder = None
 
     def _events_of_document(self, document: bytes) -> Iterable[Event]:
@@ -192,9 +204,10 @@ class StreamTranslation:
             elif isinstance(event, Finish) and event.stop.raw is None:
                 data = self._say_why(data, event)
             if isinstance(event, Fault) and event.error.code in ("upstream_truncated", "upstream_unreadable"):
-                # A JSON array that is cut cannot be mended by a frame: it is left as broken as it is.
-                framed = self._forwarder is None or self._forwarder.framed
-                return data + self._encoder.feed(event) if framed else data
+                own = self._encoder.feed(event)
+                return data + (own if self._forwarder is None else self._forwarder.numbered(own))
+        if self._finished and self._forwarder is not None and not self._forwarder.holds:
+            self.ended = True  # whatever comes now does not belong to the answer
         return data
 
     def _say_why(self, data: bytes, event: Finish) -> bytes:
@@ -205,7 +218,8 @@ class StreamTranslation:
 
     def _notice(self, event: Event) -> None:
         if isinstance(event, Finish):
-            self.usage = event.usage
+            self.usage, self.stop = event.usage, event.stop
+            self._finished = True
             self.ended = self._forwarder is None
         elif isinstance(event, Fault):
             self.fault = event.error
@@ -222,18 +236,14 @@ class _Forwarder:
 
     def __init__(self, exchange: Exchange) -> None:
         self._held = bytearray()
-        self._begun = False
         self._alias = exchange.alias
         self._places = exchange.client.model_places
-        self.framed = True  # Gemini can also stream one JSON array, which has no frames to wait for
+        self._released = b""
 
     def feed(self, data: bytes) -> bytes:
         searched = max(len(self._held) - 3, 0)  # the end of a frame may lie across two pieces
         self._held += data
-        if not self._begun and self._held.strip():
-            self._begun = True
-            self.framed = not self._held.lstrip().startswith(b"[")
-        return self._release(end_of_frames(self._held, searched) if self.framed else len(self._held))
+        return self._release(end_of_frames(self._held, searched))
 
     def close(self) -> tuple[bytes, bool]:
         """What was held back, if it is a whole frame that only lacks its blank line; else nothing, and False."""
@@ -247,10 +257,20 @@ class _Forwarder:
             return b"", False
         return self._release(len(self._held)) + b"\n\n" if frames else b"", True
 
+    @property
+    def holds(self) -> bool:
+        return bool(self._held)
+
+    def numbered(self, own: bytes) -> bytes:
+        """An event of our own, which goes on from the number of the upstream's last (Responses numbers its events)."""
+        numbers = _NUMBER.findall(self._released)
+        return _NUMBER.sub(b'"sequence_number":%d' % (int(numbers[-1]) + 1), own, count=1) if numbers else own
+
     def _release(self, end: int) -> bytes:
         data = bytes(self._held[:end])
         del self._held[:end]
-        return data if self._alias is None or not self.framed else self._rename(data, self._alias)
+        self._released = data or self._released
+        return data if self._alias is None else self._rename(data, self._alias)
 
     def _rename(self, frames: bytes, alias: str) -> bytes:
         return b"".join(

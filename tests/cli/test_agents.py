@@ -7,11 +7,16 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from toolglot.cli.agents import AGENTS, merged, prepared
+from toolglot.cli.agents import AGENTS, Prepared, Wish, merged
+from toolglot.cli.agents import prepared as prepare
 
 URL = "http://127.0.0.1:4141"
 KEY = 'k"\\{model}'
 """A key with everything in it that a template or a quoted string could trip over."""
+
+
+def prepared(name: str, model: str | None = "m", *, key: str = KEY, window: int | None = None) -> Prepared:
+    return prepare(AGENTS[name], Wish(url=URL, key=key, model=model, window=window), "/tmp/f")
 
 
 @dataclass(frozen=True)
@@ -73,12 +78,12 @@ CASES = {
 
 @pytest.mark.parametrize("name", CASES)
 def test_an_agent_is_told_the_gateway_the_key_and_the_model(name: str) -> None:
-    told = prepared(AGENTS[name], URL, KEY, "m", "/tmp/f")
+    told = prepared(name)
     assert Told(told.environment, told.arguments, told.settings) == CASES[name]
 
 
 def test_opencode_gets_a_whole_configuration_in_one_variable() -> None:
-    told = prepared(AGENTS["opencode"], URL, KEY, 'm"x', "/tmp/f")
+    told = prepared("opencode", 'm"x')
     content = json.loads(told.environment.pop("OPENCODE_CONFIG_CONTENT"))
     assert content["provider"]["toolglot"]["options"] == {"baseURL": f"{URL}/v1", "apiKey": KEY}
     assert content["provider"]["toolglot"]["models"] == {'m"x': {}}
@@ -87,20 +92,30 @@ def test_opencode_gets_a_whole_configuration_in_one_variable() -> None:
 
 
 def test_a_name_with_quotes_stays_one_toml_string() -> None:
-    assert prepared(AGENTS["codex"], URL, KEY, 'a"b', "/tmp/f").arguments[-1] == 'model="a\\"b"'
+    assert prepared("codex", 'a"b').arguments[-1] == 'model="a\\"b"'
 
 
 @pytest.mark.parametrize("name", AGENTS)
 def test_no_key_stands_among_the_arguments(name: str) -> None:
-    assert not any("SECRET" in argument for argument in prepared(AGENTS[name], URL, "SECRET", "m", "/tmp/f").arguments)
+    assert not any("SECRET" in argument for argument in prepared(name, key="SECRET").arguments)
 
 
 @pytest.mark.parametrize("name", [name for name, agent in AGENTS.items() if not agent.needs_model])
 def test_without_a_model_nothing_speaks_of_one(name: str) -> None:
-    told = prepared(AGENTS[name], URL, KEY, None, "/tmp/f")
+    told = prepared(name, None)
     assert not any("MODEL" in variable for variable in told.environment)
     assert not any(argument in ("--model", "-m") or argument.startswith("model=") for argument in told.arguments)
     assert "MODEL" not in str(told.settings)
+
+
+def test_what_a_model_holds_is_told_to_agents_that_can_be_told() -> None:
+    claude = prepared("claude", window=40_000)
+    assert claude.environment["CLAUDE_CODE_MAX_CONTEXT_TOKENS"] == "40000"
+    assert claude.settings["env"]["CLAUDE_CODE_MAX_CONTEXT_TOKENS"] == "40000"
+    assert prepared("codex", window=40_000).arguments[-2:] == ["-c", "model_context_window=40000"]
+    content = json.loads(prepared("opencode", window=40_000).environment["OPENCODE_CONFIG_CONTENT"])
+    assert content["provider"]["toolglot"]["models"] == {"m": {"limit": {"context": 40_000, "output": 10_000}}}
+    assert content["provider"]["toolglot"]["npm"] == "@ai-sdk/openai-compatible"
 
 
 def test_of_two_documents_the_second_wins_member_by_member() -> None:

@@ -33,7 +33,8 @@ if settings:
                         for name in os.listdir(os.path.dirname(settings)) if name.endswith(".md")}}
 url = os.environ.get("ANTHROPIC_BASE_URL")
 if url:
-    body = {{"model": os.environ.get("ANTHROPIC_MODEL", "demo"), "max_tokens": 100, "messages": [{{"role": "user", "content": "hello"}}]}}
+    model = os.environ.get("ANTHROPIC_MODEL", "demo")
+    body = {{"model": model, "max_tokens": 100, "messages": [{{"role": "user", "content": "hello"}}]}}
     request = urllib.request.Request(
         url + "/v1/messages",
         json.dumps(body).encode(),
@@ -175,6 +176,16 @@ def test_the_key_of_an_own_gateway_is_new_each_time(machine: Machine) -> None:
         keys.add(machine.told["environment"]["ANTHROPIC_AUTH_TOKEN"])
     assert len(keys) == 2
     assert all(len(key) > 20 for key in keys)
+
+
+def test_what_the_gateway_knows_of_a_model_is_told_to_the_agent(machine: Machine, tmp_path: Path) -> None:
+    config = tmp_path / "toolglot.toml"
+    config.write_text(
+        "discover = false\n[store]\npath = ':memory:'\n"
+        "[models.'a/small+one']\nupstream = 'demo'\nmodel = 'demo'\ncontext_window = 32768\n"
+    )
+    assert machine.launch("codex", "--config", str(config), "--model", "a/small+one")[0] == 7
+    assert machine.told["arguments"][-3:] == ['model="a/small+one"', "-c", "model_context_window=32768"]
 
 
 @pytest.mark.parametrize(("number", "to_group"), [(signal.SIGINT, True), (signal.SIGTERM, False)])

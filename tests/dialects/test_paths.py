@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tests.case_files import cases_with
-from tests.exchanges import NAMES, read_events
+from tests.exchanges import NAMES, check, read_events
 from tests.laws.mutations import ODD_VALUES, Path, at, paths
 from toolglot.dialects import DIALECTS
 from toolglot.errors import DecodeError, UpstreamError
@@ -81,7 +81,9 @@ def test_a_fault_names_the_place_of_what_is_wrong_in_a_frame(dialect: str) -> No
                 if written(path) in ELSEWHERE:
                     continue
                 stream = "\n".join([*lines[:number], f"data: {json.dumps(spoilt)}", *lines[number + 1 :]])
-                last = read_events(dialect, [stream.encode()])[-1]
+                events = read_events(dialect, [stream.encode()])
+                check(events)
+                last = events[-1]
                 told = TOLD.search(last.error.message) if isinstance(last, Fault) else None
                 if told and not names_the_place(told[1], path, known, spoilt):
                     astray.add((written(path), told[0]))

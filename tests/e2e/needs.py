@@ -18,6 +18,7 @@ def _has(module: str) -> bool:
 
 MISSING_PYTHON = [module for module in ("openai", "anthropic", "google.genai") if not _has(module)]
 MISSING_ENGINE = [module for module in ("xllamacpp",) if not _has(module)]
+MISSING_TRACING = [module for module in ("opentelemetry.sdk",) if not _has(module)]
 MISSING_JS = [
     package
     for package in (
@@ -41,4 +42,5 @@ MISSING = {
     "the JavaScript SDKs": MISSING_JS,
     "the coding agents": MISSING_AGENTS,
     "the inference engine": MISSING_ENGINE,
+    "OpenTelemetry": MISSING_TRACING,
 }

@@ -12,8 +12,9 @@ from typing import Any
 
 import pytest
 
-from tests.dialects.test_encoders import CALLS, HELLO, RESULTS, SAID, TOOLS, asked, difference, told, user
-from tests.dialects.test_encoders import REQUESTS as ENCODED
+from tests.dialects.test_encoders import difference, told
+from tests.values import CALLS, HELLO, RESULTS, SAID, TOOLS, asked, user
+from tests.values import REQUESTS as ENCODED
 from toolglot.dialect import capabilities
 from toolglot.dialects import DIALECTS
 from toolglot.ir import (

@@ -55,6 +55,25 @@ def test_empty_text_goes_where_the_target_refuses_it_and_hands_its_breakpoint_on
     assert shape(*grouped.messages) == [["user", "Text", "Text"]]
 
 
+def test_the_empty_text_at_the_end_of_a_turn_does_not_come_between_calls_and_results() -> None:
+    empty = Text(text="", native={"gemini": {"$piece": True}})
+    beside = Message(role="assistant", content=(*calls("a").content, empty))
+    for turn in ((calls("a"), Message(role="assistant", content=(empty,))), (beside,)):
+        grouped = turns.group(asked(user(), *turn, answered(result("a"))), to(RESPONSES, source="gemini"))
+        assert shape(*grouped.messages[1:]) == [["assistant", "call a"], ["tool", "result a"]]
+
+
+def test_empty_text_stays_where_it_carries_state() -> None:
+    signed = Message(role="assistant", content=(Text(text="", native={"gemini": {"thoughtSignature": "c2ln"}}),))
+    grouped = turns.group(asked(user(), calls("a"), signed, answered(result("a"))), to(RESPONSES, source="gemini"))
+    assert signed in grouped.messages
+
+
+def test_an_answer_of_nothing_but_empty_text_stays() -> None:
+    request = asked(user(), said(""), user("?"))
+    assert turns.group(request, to(RESPONSES, source="gemini")) is request
+
+
 def test_empty_text_inside_a_result_goes_and_the_result_stays() -> None:
     empty = replace(result("a"), content=(Text(text=""),))
     grouped = turns.group(asked(user(), calls("a"), answered(empty)), to(ANTHROPIC))

@@ -133,7 +133,6 @@ def openai_responses(body: bytes) -> Calls:
         assert response["object"] == "response"
         assert isinstance(response["created_at"], int)
         assert response["model"]
-    assert "usage" in last["response"]
     output = last["response"]["output"]
     done = [event["item"] for event in events if event["type"] == "response.output_item.done"]
     assert done == output  # noitemdone, completed_empty
@@ -184,3 +183,67 @@ NEEDS: dict[str, Callable[[bytes], Calls]] = {
 
 def needs(dialect: str, body: bytes) -> Calls:
     return NEEDS[dialect](body)
+
+
+# Whole answers.
+
+
+def _whole_anthropic(answer: Event) -> Calls:
+    assert (answer["type"], answer["role"]) == ("message", "assistant")
+    assert answer["id"]
+    assert answer["model"]
+    assert isinstance(answer["usage"]["input_tokens"], int)
+    assert isinstance(answer["usage"]["output_tokens"], int)
+    calls = [block for block in answer["content"] if block["type"] == "tool_use"]
+    assert answer["stop_reason"] == ("tool_use" if calls else "end_turn")
+    assert "stop_sequence" in answer
+    assert len({call["id"] for call in calls}) == len(calls)
+    return [(call["name"], call["input"]) for call in calls]
+
+
+def _whole_chat(answer: Event) -> Calls:
+    assert answer["object"] == "chat.completion"
+    assert answer["id"]
+    assert answer["model"]
+    assert isinstance(answer["created"], int)
+    (choice,) = answer["choices"]
+    message = choice["message"]
+    assert (choice["index"], message["role"]) == (0, "assistant")
+    assert "content" in message
+    calls = message.get("tool_calls") or []
+    assert choice["finish_reason"] == ("tool_calls" if calls else "stop")
+    assert all(call["type"] == "function" for call in calls)
+    assert len({call["id"] for call in calls}) == len(calls)
+    return [(call["function"]["name"], json.loads(call["function"]["arguments"])) for call in calls]
+
+
+def _whole_responses(answer: Event) -> Calls:
+    assert (answer["object"], answer["status"]) == ("response", "completed")
+    assert answer["id"]
+    assert answer["model"]
+    assert isinstance(answer["created_at"], int)
+    assert all(item["id"] for item in answer["output"])
+    calls = [item for item in answer["output"] if item["type"] == "function_call"]
+    assert len({call["call_id"] for call in calls}) == len(calls)
+    return [(call["name"], json.loads(call["arguments"])) for call in calls]
+
+
+def _whole_gemini(answer: Event) -> Calls:
+    (candidate,) = answer["candidates"]
+    assert candidate["finishReason"] == "STOP"
+    assert candidate["content"]["role"] == "model"
+    assert answer["modelVersion"]
+    calls = [part["functionCall"] for part in candidate["content"]["parts"] if "functionCall" in part]
+    return [(call["name"], call.get("args", {})) for call in calls]
+
+
+WHOLE_NEEDS: dict[str, Callable[[Event], Calls]] = {
+    "anthropic": _whole_anthropic,
+    "openai_chat": _whole_chat,
+    "openai_responses": _whole_responses,
+    "gemini": _whole_gemini,
+}
+
+
+def whole_needs(dialect: str, answer: Event) -> Calls:
+    return WHOLE_NEEDS[dialect](answer)

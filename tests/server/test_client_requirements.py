@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from tests.server.client_needs import Event, needs
+from tests.server.client_needs import Event, needs, whole_needs
 from tests.server.stage import DIALECTS, FOREIGN, Call, Stage, Turn, events_of, frames_of, stage, whole_of
 from tests.upstream.bad_server import chunk, head, reply, send, stream
 from toolglot.lint import lint
@@ -350,3 +350,66 @@ def test_between_two_of_one_dialect_what_is_there_goes_through_as_it_is(scene: S
         scene.steps(streamed=stream(*frames))
         answer = scene.ask(upstream, upstream, stream=True)
         assert answer.body == b"".join(frames)
+
+
+@pytest.fixture(scope="module")
+def anew() -> Iterator[Stage]:
+    """Upstreams whose answers are read and written anew, also for clients of the same dialect."""
+    with stage(verbatim=False) as running:
+        yield running
+
+
+@pytest.mark.parametrize(("upstream", "fault"), [*ROWS, *UNSAID])
+def test_an_upstream_that_leaves_things_out_can_be_written_anew(anew: Stage, upstream: str, fault: str) -> None:
+    leave = OMISSIONS[upstream].get(fault) or UNSAID[upstream, fault]
+    for turn in TURNS.values():
+        anew.steps(streamed=stream(*frames_of(upstream, leave(events_of(upstream, turn)))))
+        check(anew, upstream, upstream, turn)
+
+
+# Whole answers.
+
+WHOLE_OMISSIONS: dict[str, dict[str, Leave]] = {
+    "openai_chat": {
+        "nothing": lambda answers: answers,
+        "nousage": without_keys("usage"),
+        "noid": without_keys("id"),
+        "nocreated, nomodel, noobject": without_keys("created", "model", "object"),
+        "norole, noindex, notype": without_keys("role", "index", "type"),
+    },
+    "openai_responses": {
+        "nothing": lambda answers: answers,
+        "minimal_resp": lambda answers: [{key: answers[0][key] for key in ("id", "object", "status", "output")}],
+        "nousage": without_keys("usage"),
+    },
+    "anthropic": {
+        "nothing": lambda answers: answers,
+        "nousage": without_keys("usage"),
+        "nomodel, nosequence": without_keys("model", "stop_sequence"),
+        "end_turn": lambda answers: [{**answers[0], "stop_reason": "end_turn"}],
+    },
+    "gemini": {
+        "nothing": lambda answers: answers,
+        "minimal_resp": without_keys("usageMetadata", "modelVersion", "responseId", "index", "role", "id"),
+    },
+}
+
+
+@pytest.mark.parametrize(
+    ("client", "upstream", "fault"),
+    [
+        (client, upstream, fault)
+        for client in DIALECTS
+        for upstream, faults in WHOLE_OMISSIONS.items()
+        for fault in faults
+        if client != upstream
+    ],
+)
+def test_a_whole_answer_has_everything_that_clients_need(scene: Stage, client: str, upstream: str, fault: str) -> None:
+    for turn in TURNS.values():
+        (answer,) = WHOLE_OMISSIONS[upstream][fault]([whole_of(upstream, turn)])
+        scene.steps(whole=reply(answer))
+        told = scene.ask(client, upstream)
+        assert told.status == 200, told.body
+        assert whole_needs(client, told.json()) == expected(turn)
+        assert turn.text in told.body.decode()

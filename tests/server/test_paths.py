@@ -172,6 +172,13 @@ def test_where_the_path_tells_no_dialect_the_headers_do(scene: Stage, header: st
     assert ERRORS[dialect](answer.json())
 
 
+def test_the_headers_tell_more_than_a_path_that_merely_looks_like_another(scene: Stage) -> None:
+    for path in ("/v1/interactions", "/v1/conversation", "/v1/files", "/v1/models/m:embedContent"):
+        answer = scene.running.call("POST", path, b"{}", {"x-goog-api-key": "k"})
+        assert answer.status == 404
+        assert answer.json()["error"]["status"] == "NOT_FOUND"
+
+
 @pytest.mark.parametrize(("client", "upstream"), FOREIGN)
 def test_an_unknown_model_is_a_404_in_the_askers_dialect(scene: Stage, client: str, upstream: str) -> None:
     near = model_of(upstream)[:-1]
@@ -209,22 +216,22 @@ PLACES: dict[str, tuple[str, dict[str, str]]] = {
 }
 
 
-@pytest.mark.parametrize("place", PLACES)
-@pytest.mark.parametrize("client", DIALECTS)
-def test_a_key_is_taken_wherever_clients_put_it_and_goes_no_further(client: str, place: str) -> None:
+def test_a_key_is_taken_wherever_clients_put_it_and_goes_no_further() -> None:
     done = {"candidates": [{"content": {"role": "model", "parts": [{"text": "Hi"}]}, "finishReason": "STOP"}]}
-    query, headers = PLACES[place]
-    path, body = request(client)
     with (
         BadServer([expect(), reply(done)]) as upstream,
         gateway(at("gemini", upstream.url, key="the-key-of-the-upstream"), server=KEYED) as running,
     ):
-        assert running.call("POST", path, body).status == 401
-        assert not upstream.requests
-        answer = running.call("POST", f"{path}?{query}", body, headers)
-        assert answer.status == 200, answer.body
-        assert upstream.requests[0].headers["x-goog-api-key"] == "the-key-of-the-upstream"
-        assert b"the-key-of-the-gateway" not in upstream.requests[0].head
+        for client in DIALECTS:
+            path, body = request(client)
+            assert running.call("POST", path, body).status == 401
+            for query, headers in PLACES.values():
+                upstream.requests.clear()
+                answer = running.call("POST", f"{path}?{query}", body, headers)
+                assert answer.status == 200, answer.body
+                (received,) = upstream.requests
+                assert received.headers["x-goog-api-key"] == "the-key-of-the-upstream"
+                assert b"the-key-of-the-gateway" not in received.head
 
 
 # Gemini's streams as one JSON array.
@@ -269,6 +276,21 @@ def test_an_array_comes_piece_by_piece() -> None:
         assert b"Two" not in begun
         gate.open()
         assert [frame["candidates"][0]["content"]["parts"][0]["text"] for frame in talk.rest().json()] == ["One", "Two"]
+
+
+@pytest.mark.parametrize("query", ["", "?alt=sse"])
+def test_an_upstream_that_streams_an_array_is_read_as_well(query: str) -> None:
+    """`alt=sse` is asked of every upstream; one that does not know it streams an array."""
+    first = {"candidates": [{"content": {"role": "model", "parts": [{"text": "One"}]}}]}
+    last = {"candidates": [{"content": {"role": "model", "parts": [{"text": "Two"}]}, "finishReason": "STOP"}]}
+    pieces = [b"[" + json.dumps(first).encode(), b"\r\n,\r\n", json.dumps(last).encode(), b"]\n"]
+    with BadServer([expect(), stream(*pieces)]) as upstream, gateway(at("gemini", upstream.url)) as running:
+        answer = running.call("POST", f"/v1beta/models/m:streamGenerateContent{query}", request("gemini")[1])
+        assert answer.status == 200
+        lines = [json.loads(line[6:]) for line in answer.body.splitlines() if line] if query else answer.json()
+        said = [line["candidates"][0]["content"]["parts"][0]["text"] for line in lines]
+        assert [text for text in said if text] == ["One", "Two"]
+        assert lines[-1]["candidates"][0]["finishReason"] == "STOP"
 
 
 def test_an_error_in_the_middle_of_an_array_is_its_last_element() -> None:

@@ -109,11 +109,11 @@ def _told(client: str, document: Any) -> Told:
         assert document["response"]["status"] == "failed"
         error = document["response"]["error"]
         return Told("", error["code"], error["message"])
-    error = document["error"]
+    error = document if client == "openai_responses" and "code" in document else document["error"]
     if client == "gemini":
         reasons = [detail["reason"] for detail in error.get("details", ()) if "reason" in detail]
         return Told(error["status"], reasons[0] if reasons else None, error["message"])
     if client == "anthropic":
         return Told(error["type"], error.get("details", {}).get("error_code"), error["message"])
-    assert set(error) == {"message", "type", "param", "code"}
+    assert {"message", "type", "param", "code"} <= set(error)
     return Told(error["type"], error["code"], error["message"])

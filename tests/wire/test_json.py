@@ -89,7 +89,33 @@ def test_arguments_are_spliced_as_written_or_not_at_all(text: str, written: byte
 
 
 def test_one_member_is_replaced_and_the_others_stay_as_written() -> None:
-    assert json.replace_member(b'{"model":"a","x": [1.0,  2]}', "model", "b") == b'{"model":"b","x":[1.0,  2]}'
+    assert json.replace_member(b'{"model":"a","x": [1.0,  2]}', "model", "b") == b'{"model":"b","x": [1.0,  2]}'
+
+
+@pytest.mark.parametrize(
+    ("raw", "replaced"),
+    [
+        (b' { "x" : {"model": "a"} ,\n"model" : "a" } ', b' { "x" : {"model": "a"} ,\n"model" : "bc" } '),
+        (b'{"x":"\\"model\\":\\"a\\"","model":"a"}', b'{"x":"\\"model\\":\\"a\\"","model":"bc"}'),
+        (b'{"y\\"model":"a","model":"a"}', b'{"y\\"model":"a","model":"bc"}'),
+        (b'{"model":"\\u0061","x":1}', b'{"model":"bc","x":1}'),
+        (b'{"mod\\u0065l":"a", "x":1}', b'{"model":"bc","x":1}'),
+        (b'{"x":[%b],"model":"a"}' % b",".join([b'{"model":"a"}'] * 50), None),  # too many to look at each
+        (b'{"x":1}', b'{"x":1,"model":"bc"}'),
+        (b"{}", b'{"model":"bc"}'),
+    ],
+)
+def test_the_member_that_is_replaced_is_the_objects_own(raw: bytes, replaced: bytes | None) -> None:
+    if replaced is None:
+        replaced = raw.removesuffix(b'"a"}') + b'"bc"}'
+    assert json.replace_member(raw, "model", "bc") == replaced
+
+
+def test_a_member_deeper_down_is_replaced_where_it_stands() -> None:
+    raw = b'{ "type": "x",  "message": { "id":1, "model" : "a" }, "model": 7 }'
+    assert json.replace_at(raw, ("message", "model"), "b") == raw.replace(b'"a"', b'"b"')
+    assert json.replace_at(raw, ("response", "model"), "b") == raw
+    assert json.replace_at(raw, ("type", "model"), "b") == raw
 
 
 @given(st.dictionaries(st.text(), VALUES, max_size=4), st.lists(st.integers(0, 400), max_size=6))

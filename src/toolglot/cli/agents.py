@@ -1,9 +1,9 @@
 """Coding agents, and what points each at a gateway: environment and arguments, never a file of the user's.
 
-A row is made of templates. `{url}` is the gateway's address, `{key}` what it wants to see, `{model}` the model, and
-`{settings}` the path of a temporary file with the row's `settings`, and `{home}` the temporary folder it is in. What
-stands under `when_model` is left out when no model is named: then the agent asks for the models it knows, and the
-gateway's aliases decide.
+A row is made of templates. `{url}` is the gateway's address, `{key}` what it wants to see, `{model}` the model,
+`{window}` and `{output}` its limits in tokens, `{settings}` the path of a temporary file with the row's settings, and
+`{home}` the temporary folder it is in; a `#` before it all makes a number. When no model is named, the agent asks for
+the models it knows, and the gateway's aliases decide.
 
 Two rules for every row. It must win over what the user's own files say: an agent that is led past the gateway spends
 the user's account, and nobody notices. And no key stands among the arguments: everybody on a machine can read those.
@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Any, TypeAlias
+from typing import Any
 
 from msgspec import Struct
 
@@ -24,11 +24,15 @@ class Override(Struct, frozen=True):
     """Codex's `-c NAME=VALUE`, where the value is TOML."""
 
     name: str
-    value: str
+    value: str | int
 
 
-Template: TypeAlias = str | Mapping[str, Any]
-"""A text, or a document that becomes JSON text."""
+class Told(Struct, frozen=True, kw_only=True):
+    """What an agent is told. A document among the variables becomes JSON text."""
+
+    environment: Mapping[str, Any] = {}
+    arguments: tuple[str | Override, ...] = ()
+    settings: Mapping[str, Any] = {}
 
 
 class Agent(Struct, frozen=True, kw_only=True):
@@ -36,22 +40,29 @@ class Agent(Struct, frozen=True, kw_only=True):
     title: str
     command: str
     install: str
-    environment: Mapping[str, Template] = {}
+    always: Told
+    with_model: Told = Told()
+    """More, when a model is named."""
+    with_window: Told = Told()
+    """More, when it is known how much that model holds: of a model that they do not know, agents think too much."""
     unset: tuple[str, ...] = ()
     """Variables that would lead the agent past the gateway."""
-    arguments: tuple[str | Override, ...] = ()
-    when_model: Mapping[str, Template] = {}
-    """More environment, when a model is named."""
-    model_arguments: tuple[str | Override, ...] = ()
     needs_model: bool = False
-    settings: Mapping[str, Any] = {}
-    model_settings: Mapping[str, Any] = {}
-    """More settings, when a model is named."""
     mirror: str | None = None
     """A folder in the user's home that the agent cannot be without, and whose settings would win. A temporary one takes
     its place: links to all that is in the user's, and one file of our own, the user's settings with ours over them."""
     mirror_variable: str | None = None
     """The variable with a home that is not the usual one."""
+
+
+class Wish(Struct, frozen=True, kw_only=True):
+    """Where an agent is to be pointed."""
+
+    url: str
+    key: str
+    model: str | None = None
+    window: int | None = None
+    output: int | None = None
 
 
 class Prepared(Struct, frozen=True):
@@ -82,6 +93,7 @@ _CLAUDE_MODELS = {
     "ANTHROPIC_DEFAULT_SONNET_MODEL": "{model}",
     "ANTHROPIC_DEFAULT_HAIKU_MODEL": "{model}",
 }
+_CLAUDE_WINDOW = {"CLAUDE_CODE_MAX_CONTEXT_TOKENS": "{window}"}
 
 _OPENCODE = {
     "provider": {
@@ -95,6 +107,12 @@ _OPENCODE = {
     "model": "toolglot/{model}",
     "small_model": "toolglot/{model}",
 }
+_OPENCODE_WINDOW = {
+    "provider": {"toolglot": {"models": {"{model}": {"limit": {"context": "#{window}", "output": "#{output}"}}}}}
+}
+
+MAX_OUTPUT = 32_000
+"""Tokens of an answer, where nothing is known but the model's window."""
 
 AGENTS = {
     agent.name: agent
@@ -104,46 +122,50 @@ AGENTS = {
             title="Claude Code",
             command="claude",
             install="npm install -g @anthropic-ai/claude-code",
-            environment=_CLAUDE,
-            when_model=_CLAUDE_MODELS,
             # The variables in the user's settings win over the environment, and those of this file over both.
-            arguments=("--settings", "{settings}"),
-            settings={"env": _CLAUDE},
-            model_settings={"env": _CLAUDE_MODELS},
-            model_arguments=("--model", "{model}"),
+            always=Told(environment=_CLAUDE, arguments=("--settings", "{settings}"), settings={"env": _CLAUDE}),
+            with_model=Told(
+                environment=_CLAUDE_MODELS, arguments=("--model", "{model}"), settings={"env": _CLAUDE_MODELS}
+            ),
+            with_window=Told(environment=_CLAUDE_WINDOW, settings={"env": _CLAUDE_WINDOW}),
         ),
         Agent(
             name="codex",
             title="Codex",
             command="codex",
             install="npm install -g @openai/codex",
-            environment={"TOOLGLOT_KEY": "{key}"},
-            arguments=(
-                Override("model_provider", "toolglot"),
-                Override("model_providers.toolglot.name", "toolglot"),
-                Override("model_providers.toolglot.base_url", "{url}/v1"),
-                Override("model_providers.toolglot.env_key", "TOOLGLOT_KEY"),
-                Override("model_providers.toolglot.wire_api", "responses"),
+            always=Told(
+                environment={"TOOLGLOT_KEY": "{key}"},
+                arguments=(
+                    Override("model_provider", "toolglot"),
+                    Override("model_providers.toolglot.name", "toolglot"),
+                    Override("model_providers.toolglot.base_url", "{url}/v1"),
+                    Override("model_providers.toolglot.env_key", "TOOLGLOT_KEY"),
+                    Override("model_providers.toolglot.wire_api", "responses"),
+                ),
             ),
-            model_arguments=(Override("model", "{model}"),),
+            with_model=Told(arguments=(Override("model", "{model}"),)),
+            with_window=Told(arguments=(Override("model_context_window", "#{window}"),)),
         ),
         Agent(
             name="gemini",
             title="Gemini CLI",
             command="gemini",
             install="npm install -g @google/gemini-cli",
-            environment={
-                "GEMINI_API_KEY": "{key}",
-                "GOOGLE_GEMINI_BASE_URL": "{url}",
-                "GOOGLE_GENAI_USE_VERTEXAI": "false",
-                "GOOGLE_GENAI_USE_GCA": "false",
-                "GEMINI_CLI_HOME": "{home}",
-            },
+            always=Told(
+                environment={
+                    "GEMINI_API_KEY": "{key}",
+                    "GOOGLE_GEMINI_BASE_URL": "{url}",
+                    "GOOGLE_GENAI_USE_VERTEXAI": "false",
+                    "GOOGLE_GENAI_USE_GCA": "false",
+                    "GEMINI_CLI_HOME": "{home}",
+                },
+                # The way of signing in is told by a file alone: without it a base URL is refused, and with the user's
+                # own the base URL may be passed over. System settings would win too, but have to belong to root.
+                settings={"security": {"auth": {"selectedType": "gemini-api-key"}}},
+            ),
+            with_model=Told(arguments=("-m", "{model}")),
             unset=("GOOGLE_API_KEY",),
-            model_arguments=("-m", "{model}"),
-            # The way of signing in is told by a file alone: without it a base URL is refused, and with the user's own
-            # the base URL may be passed over. System settings would win too, but they have to belong to root.
-            settings={"security": {"auth": {"selectedType": "gemini-api-key"}}},
             mirror=".gemini",
             mirror_variable="GEMINI_CLI_HOME",
         ),
@@ -152,7 +174,8 @@ AGENTS = {
             title="opencode",
             command="opencode",
             install="npm install -g opencode-ai",
-            environment={"OPENCODE_CONFIG_CONTENT": _OPENCODE},
+            always=Told(environment={"OPENCODE_CONFIG_CONTENT": _OPENCODE}),
+            with_window=Told(environment={"OPENCODE_CONFIG_CONTENT": _OPENCODE_WINDOW}),
             needs_model=True,
         ),
         Agent(
@@ -160,10 +183,11 @@ AGENTS = {
             title="Qwen Code",
             command="qwen",
             install="npm install -g @qwen-code/qwen-code",
-            environment={"OPENAI_API_KEY": "{key}", "OPENAI_BASE_URL": "{url}/v1"},
-            arguments=("--auth-type", "openai"),
-            when_model={"OPENAI_MODEL": "{model}"},
-            model_arguments=("--model", "{model}"),
+            always=Told(
+                environment={"OPENAI_API_KEY": "{key}", "OPENAI_BASE_URL": "{url}/v1"},
+                arguments=("--auth-type", "openai"),
+            ),
+            with_model=Told(environment={"OPENAI_MODEL": "{model}"}, arguments=("--model", "{model}")),
         ),
         Agent(
             name="aider",
@@ -171,37 +195,45 @@ AGENTS = {
             command="aider",
             install="pip install aider-chat",
             # The plain variables lose against its `.env` and configuration files, these do not.
-            environment={"AIDER_OPENAI_API_KEY": "{key}"},
-            arguments=("--openai-api-base", "{url}/v1"),
+            always=Told(environment={"AIDER_OPENAI_API_KEY": "{key}"}, arguments=("--openai-api-base", "{url}/v1")),
             # Without a weak model of its own it would take one of OpenAI's for commit messages.
-            model_arguments=("--model", "openai/{model}", "--weak-model", "openai/{model}"),
+            with_model=Told(arguments=("--model", "openai/{model}", "--weak-model", "openai/{model}")),
             needs_model=True,
         ),
     )
 }
 
 
-def prepared(agent: Agent, url: str, key: str, model: str | None, folder: str) -> Prepared:
+def prepared(agent: Agent, wish: Wish, folder: str) -> Prepared:
     """What this agent gets; `folder` is the temporary one, where its settings are going to stand."""
     values = {
-        "{url}": url,
-        "{key}": key,
-        "{model}": model or "",
+        "{url}": wish.url,
+        "{key}": wish.key,
+        "{model}": wish.model or "",
+        "{window}": str(wish.window or 0),
+        "{output}": str(wish.output or min((wish.window or 0) // 4, MAX_OUTPUT)),
         "{home}": folder,
         "{settings}": f"{folder}/{settings_path(agent)}",
     }
-    environment = {**agent.environment, **(agent.when_model if model else {})}
+    parts = [agent.always]
+    if wish.model is not None:
+        parts += [agent.with_model] if wish.window is None else [agent.with_model, agent.with_window]
+    environment: dict[str, Any] = {}
+    settings: dict[str, Any] = {}
     arguments: list[str] = []
-    for template in (*agent.arguments, *(agent.model_arguments if model else ())):
-        filled = _fill(template, values)
-        # A JSON string is a TOML string too.
-        arguments += [filled] if isinstance(filled, str) else ["-c", f"{filled.name}={json.encode_text(filled.value)}"]
-    settings_of = merged(agent.settings, agent.model_settings) if model else agent.settings
+    for part in parts:
+        environment = merged(environment, part.environment)
+        settings = merged(settings, part.settings)
+        for template in part.arguments:
+            filled = _fill(template, values)
+            # What is a string or a number in JSON is one in TOML too.
+            override = isinstance(filled, Override)
+            arguments += ["-c", f"{filled.name}={json.encode_text(filled.value)}"] if override else [filled]
     return Prepared(
         {name: _text(_fill(template, values)) for name, template in environment.items()},
         agent.unset,
         arguments,
-        _fill(settings_of, values),
+        _fill(settings, values),
     )
 
 
@@ -210,13 +242,14 @@ def settings_path(agent: Agent) -> str:
     return f"{agent.mirror}/settings.json" if agent.mirror else "settings.json"
 
 
-_PLACES = re.compile(r"\{(?:url|key|model|home|settings)\}")
+_PLACES = re.compile(r"\{(?:url|key|model|window|output|home|settings)\}")
 
 
 def _fill(template: Any, values: Mapping[str, str]) -> Any:
     if isinstance(template, str):
         # In one go: what is put in is no template.
-        return _PLACES.sub(lambda found: values[found[0]], template)
+        text = _PLACES.sub(lambda found: values[found[0]], template)
+        return int(text[1:]) if template.startswith("#") else text
     if isinstance(template, Override):
         return Override(template.name, _fill(template.value, values))
     if isinstance(template, Mapping):

@@ -22,12 +22,13 @@ from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from types import FrameType
 from typing import Any, NoReturn
-from urllib.parse import urlsplit
+from urllib.parse import quote, urlsplit
 
 import click
 from msgspec import Struct
+from msgspec.structs import replace
 
-from toolglot.cli.agents import AGENTS, Agent, Prepared, merged, prepared, settings_path
+from toolglot.cli.agents import AGENTS, Agent, Prepared, Wish, merged, prepared, settings_path
 from toolglot.errors import DecodeError
 from toolglot.lint.report import visible
 from toolglot.wire import json
@@ -85,7 +86,7 @@ def launch(
     if agent.needs_model and model is None:
         raise click.UsageError(f"{agent.title} has to be told a model: --model NAME")
     if show:
-        _show(prepared(agent, _base(url or DEFAULT_URL), "KEY", model, "FOLDER"), agent, arguments)
+        _show(prepared(agent, Wish(url=_base(url or DEFAULT_URL), key="KEY", model=model), "FOLDER"), agent, arguments)
         return
     command = shutil.which(agent.command)
     if command is None:
@@ -93,7 +94,7 @@ def launch(
     with ExitStack() as stack:
         place = stack.enter_context(_gateway(url, options, os.environ[key_env] if key_env else None))
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="toolglot-")))
-        told = prepared(agent, place.url, place.key, model, str(folder))
+        told = prepared(agent, _wish(place, model), str(folder))
         if told.settings:
             write_settings(agent, told.settings, folder, os.environ)
         status = run_agent([command, *told.arguments, *arguments], surroundings(told, os.environ, place.url))
@@ -246,6 +247,21 @@ def _lets_in(url: str, key: str) -> bool:
         return _open(f"{url}/v1/models", {"authorization": f"Bearer {key}"})[0] != 401
     except (OSError, ValueError):
         return False
+
+
+def _wish(place: Place, model: str | None) -> Wish:
+    """What the gateway knows of the model's limits is told to the agent, which cannot know them."""
+    wish = Wish(url=place.url, key=place.key, model=model)
+    if model is None:
+        return wish
+    headers = {"authorization": f"Bearer {place.key}", "anthropic-version": "2023-06-01"}
+    try:
+        told = json.decode(_open(f"{place.url}/v1/models/{quote(model, safe='')}", headers)[1])
+    except (OSError, ValueError, DecodeError):
+        return wish  # a model that the gateway does not know: it will say so itself, and better
+    limits = [told.get(name) if isinstance(told, Mapping) else None for name in ("max_input_tokens", "max_tokens")]
+    window, output = (limit if isinstance(limit, int) and limit > 0 else None for limit in limits)
+    return replace(wish, window=window, output=output)
 
 
 @contextmanager

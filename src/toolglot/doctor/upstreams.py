@@ -95,9 +95,7 @@ def _refused(upstream: Upstream, status: int, error: ApiError) -> Finding:
         advice = f"if requests fail too, correct `base_url`{version}; --probe tries one"
         return warn("upstream", f"{place} has no list of models: status {status}", advice, name)
     if 300 <= status < 400:
-        return fail(
-            "upstream", f"{place} sends us elsewhere: status {status}", "put the new address in its place", name
-        )
+        return fail("upstream", f"{place} sends us elsewhere: status {status}", "use the address it leads to", name)
     if status == 429:
         return warn("upstream", f"{place} has a limit that is reached: status 429", "wait, or raise the limit", name)
     said = shown(error.message, upstream)

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 
 from toolglot.dialect import Dialect
 from toolglot.dialects import find
-from toolglot.errors import StreamError
+from toolglot.errors import ApiError, StreamError
 from toolglot.events import Checker, Event, Fault
 from toolglot.lint import anthropic, gemini, openai_chat, openai_responses
 from toolglot.lint.report import COMMON_RULES, Breach, Frame, Report, check_common, split
@@ -73,6 +73,11 @@ def _check_meaning(dialect: Dialect, frames: list[Frame], report: Report) -> Non
             report.breach("grammar", None, str(error))
 
 
+def _is_on_the_wire(error: ApiError, frame: Frame | None) -> bool:
+    """Does the stream tell this error itself, because whoever wrote it met one?"""
+    return frame is not None and (error.code or "").encode() in frame.raw
+
+
 def _check_events(events: list[Event], checker: Checker, frame: Frame | None, report: Report) -> bool:
     """False once something is wrong: what follows would only repeat it."""
     for event in events:
@@ -81,7 +86,7 @@ def _check_events(events: list[Event], checker: Checker, frame: Frame | None, re
         except StreamError as error:
             report.breach("grammar", frame, str(error))
             return False
-        if isinstance(event, Fault) and event.error.code in _OUR_CODES:
+        if isinstance(event, Fault) and event.error.code in _OUR_CODES and not _is_on_the_wire(event.error, frame):
             report.breach("meaning", frame, event.error.message)
             return False
     return True

@@ -6,6 +6,8 @@ their order, except that results come first in a user message, as Anthropic dema
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from toolglot.events import merge_native
 from toolglot.ir import Block, Cache, Message, Request, Text, Thinking, ToolResult, native_of, replace
 from toolglot.passes import Context
@@ -105,7 +107,10 @@ def _without_emptiness(request: Request, context: Context) -> Request:
     messages: list[Message] = []
     said = any(message.content for message in request.messages)
     for number, message in enumerate(request.messages):
-        kept = message if context.can.empty_text else _with_text(message)
+        if not context.can.empty_text:
+            kept = _with_text(message)
+        else:
+            kept = message if context.source == context.target else _without_idle_text(request.messages, number)
         # Of an item that only its own dialect understands nothing is left; a conversation of nothing else stays.
         idle = context.source != context.target and (said or message.role == "assistant" or not context.can.empty_text)
         if kept.content or (not message.content and not idle):
@@ -113,6 +118,28 @@ def _without_emptiness(request: Request, context: Context) -> Request:
         else:
             context.receipt.note(str(Place(number)), f"{message.role} message without content", "it says nothing")
     return with_messages(request, tuple(messages))
+
+
+def _without_idle_text(messages: Sequence[Message], number: int) -> Message:
+    """Without the empty text of an assistant who says something else in the same turn.
+
+    The last frame of a stream of Gemini's is such a text, and its SDKs send it back. Where a text is an item of its
+    own, it would come between the calls and their results.
+    """
+    message = messages[number]
+    content = tuple(block for block in message.content if not _is_idle(block))
+    if message.role != "assistant" or len(content) == len(message.content):
+        return message
+    neighbours = (*messages[max(number - 1, 0) : number], *messages[number + 1 : number + 2])
+    goes_on = content or any(neighbour.role == "assistant" for neighbour in neighbours)
+    return replace(message, content=content) if goes_on else message
+
+
+def _is_idle(block: Block) -> bool:
+    """Is this an empty text that carries nothing either? Notes on shape are nothing to carry."""
+    if not isinstance(block, Text) or block.text or block.citations or block.cache is not None:
+        return False
+    return all(key.startswith("$") for fields in block.native.values() for key in fields)
 
 
 def _with_text(message: Message) -> Message:

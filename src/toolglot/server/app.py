@@ -42,6 +42,7 @@ class App:
         record = Record(id=f"req_{token_hex(12)}", method=scope["method"], path=scope["path"], started=loop.time())
         incoming = Incoming(scope, receive, send, record, service.gateway.config.limits.write_idle)
         record.user_agent = incoming.headers.get("user-agent")
+        record.traceparent = incoming.headers.get("traceparent")
         incoming.extra_headers |= {"x-request-id": record.id, "x-toolglot-version": __version__}
         service.in_flight += 1
         try:

@@ -28,6 +28,7 @@ from toolglot.upstream.transport import Reply, TransportError
 from toolglot.upstream.upstream import Upstream
 
 ERROR_BODY_LIMIT = 1024 * 1024
+PAGE_SHOWN = 200
 
 
 class Asked(Struct, frozen=True, kw_only=True):
@@ -189,6 +190,8 @@ class Attempts:
         if not 200 <= reply.status < 300:
             body = await reply.read(ERROR_BODY_LIMIT)
             return _redirected(upstream, reply) or upstream.dialect.decode_error(reply.status, reply.headers, body)
+        if reply.headers.get("content-type", "").startswith("text/html"):
+            return await _page(upstream, reply)
         if exchange.sent is not None and exchange.sent.stream:
             return await _begin_stream(exchange, reply)
         try:
@@ -238,6 +241,14 @@ def _redirected(upstream: Upstream, reply: Reply) -> ApiError | None:
         return None
     message = f"The upstream {upstream.name!r} answered with status {reply.status}; is its base URL right?"
     return ApiError(kind="server", status=502, code="upstream_redirect", message=message)
+
+
+async def _page(upstream: Upstream, reply: Reply) -> ApiError:
+    """A page for people: most often of a server that is not what the base URL takes it for."""
+    page = (await reply.read(ERROR_BODY_LIMIT)).decode("utf-8", "replace")
+    shown = " ".join(page.split())[:PAGE_SHOWN]
+    message = f"The upstream {upstream.name!r} answered with text/html; is its base URL right? It begins: {shown}"
+    return ApiError(kind="server", status=502, code="upstream_unreadable", message=message)
 
 
 def _resting(upstream: Upstream, wait: float) -> ApiError:

@@ -13,6 +13,7 @@ from toolglot.server.incoming import Incoming
 from toolglot.server.ingress import read_body
 from toolglot.server.routes import Match
 from toolglot.server.service import Service
+from toolglot.server.turn import Turn
 from toolglot.tokens import estimate
 from toolglot.translate import Exchange
 from toolglot.upstream.transport import TransportError
@@ -36,12 +37,16 @@ async def count(service: Service, incoming: Incoming, match: Match) -> None:
     incoming.record.model = request.model
     target = service.gateway.router.resolve(request.model)[0]
     upstream = service.gateway.upstreams[target.upstream]
+    owner = incoming.record.key or ""
+    _, whole = await Turn.begin(client.name, body, service.store, owner, upstream_keeps_state=upstream.keeps_state)
+    if whole is not body:
+        request = client.counting.decode_request(whole)
     exchange = Exchange(client, upstream.dialect, model=target.model)
     incoming.record.upstream, incoming.record.upstream_dialect = upstream.name, upstream.dialect.name
     tokens = await _asked(upstream, exchange, request, incoming)
     told = {"x-toolglot-count": "upstream" if tokens is not None else "estimate"}
     if tokens is None:
-        tokens = await _estimated(upstream, request, len(body))
+        tokens = await _estimated(upstream, request, len(whole))
     answer = client.counting.encode_count(tokens)
     await incoming.reply(200, {"content-type": "application/json", **told}, answer)
 
@@ -60,10 +65,11 @@ async def _asked(upstream: Upstream, exchange: Exchange, request: Request, incom
         return None
     sent = exchange.rewrite(request)
     body = counting.encode_request(sent, exchange.receipt)
+    path = headers.with_query(counting.path(sent), exchange.client, upstream.dialect, incoming.query)
     passed = headers.to_upstream(exchange.client, upstream.dialect, incoming.headers, stream=False)
     try:
         async with asyncio.timeout(PATIENCE):
-            reply = await upstream.transport.send(upstream.call(counting.path(sent), body, passed))
+            reply = await upstream.transport.send(upstream.call(path, body, passed))
             try:
                 answer = await reply.read(ERROR_BODY_LIMIT)
             finally:

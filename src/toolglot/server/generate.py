@@ -17,9 +17,11 @@ from toolglot.server.failures import told
 from toolglot.server.heartbeat import keeping_alive, watching
 from toolglot.server.incoming import Incoming
 from toolglot.server.ingress import read_body
+from toolglot.server.record import Record
 from toolglot.server.routes import Match
 from toolglot.server.service import Service
 from toolglot.server.turn import Turn
+from toolglot.streaming import StreamTranslation
 from toolglot.upstream.transport import TransportError
 
 DRAIN_SECONDS = 1.0
@@ -118,7 +120,7 @@ async def _stream(
             try:
                 await _pump(incoming, answer, turn, limits.response)
             finally:
-                incoming.record.usage = answer.translation.usage
+                _note(incoming.record, answer.translation)
                 answer.reply.close()
         except BaseException as failure:  # a cancellation too, which may be the end of the time to drain
             if not incoming.begun or incoming.finished or (error := told(failure, incoming.record)) is None:
@@ -127,6 +129,11 @@ async def _stream(
             incoming.record.error = error.kind
             await incoming.write(await turn.piece(fail(error)) + turn.close())
             await incoming.end()
+
+
+def _note(record: Record, translation: StreamTranslation) -> None:
+    record.usage = translation.usage
+    record.stop = None if translation.stop is None else translation.stop.reason
 
 
 async def _pump(incoming: Incoming, answer: Answer, turn: Turn, limit: int) -> None:

@@ -89,4 +89,5 @@ def dialect_of(incoming: Incoming, match: Match | NoMatch) -> str:
     """The client's dialect. Where the path does not tell it, the headers that its clients send do."""
     if match.dialect is not None:
         return match.dialect
-    return next((dialect for header, dialect in _TELLING_HEADERS.items() if header in incoming.headers), "openai_chat")
+    guess = (match.nearest if isinstance(match, NoMatch) else None) or "openai_chat"
+    return next((dialect for header, dialect in _TELLING_HEADERS.items() if header in incoming.headers), guess)

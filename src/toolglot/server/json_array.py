@@ -21,9 +21,8 @@ class JsonArray:
 
     def feed(self, data: bytes) -> bytes:
         """What goes out for these bytes. Blank lines keep a connection alive in an array too."""
-        if not data.strip():
-            return data
-        return b"".join(self._element(document) for _, document in self._reader.feed(data))
+        elements = b"".join(self._element(document) for _, document in self._reader.feed(data))
+        return elements or (b"" if data.strip() else data)
 
     def close(self) -> bytes:
         """The end of the array."""

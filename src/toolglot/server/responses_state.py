@@ -147,6 +147,22 @@ def _links(asked: _Asked) -> tuple[str | None, str | None]:
     return previous, conversation
 
 
+def refuse_links(body: bytes) -> None:
+    """Where nothing is stored, whoever counts on it must be told: an answer without the history would be wrong.
+
+    Raises:
+        RefusedError: the request goes on from something.
+    """
+    try:
+        asked = json.typed(body, _asked)
+    except DecodeError:
+        return
+    for param, name in zip(("previous_response_id", "conversation"), _links(asked), strict=True):
+        if name is not None:
+            message = f"{param}: '{name}' not found: this gateway stores nothing; send the whole history as input"
+            raise RefusedError(api_refusal(message, code="previous_response_not_found", param=param))
+
+
 async def _history(store: Store, owner: str, previous: str | None, conversation: str | None) -> History | None:
     if previous is not None:
         return await store.history(owner, previous, max_bytes=MAX_HISTORY_BYTES, max_turns=MAX_HISTORY_TURNS)

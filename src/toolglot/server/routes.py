@@ -42,7 +42,9 @@ class NoMatch(Struct, frozen=True, kw_only=True):
 
     error: ApiError
     dialect: str | None
-    """Whose path it is, or nearly is."""
+    """Whose path it is."""
+    nearest: str | None = None
+    """Whose path it nearly is."""
     allowed: tuple[str, ...] = ()
     """The methods that the path takes."""
 
@@ -155,4 +157,4 @@ def _not_found(path: str, tail: str, told: str | None) -> NoMatch:
     advice = f"did you mean {by_tail[near[0]].path}?" if near else f"models answer at {', '.join(generating)}"
     message = f"There is nothing at {path}: {advice}"
     error = ApiError(kind="not_found", status=404, code="unknown_path", message=message)
-    return NoMatch(error=error, dialect=told or (by_tail[near[0]].dialect if near else None))
+    return NoMatch(error=error, dialect=told, nearest=by_tail[near[0]].dialect if near else None)

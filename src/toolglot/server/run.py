@@ -7,7 +7,7 @@ import logging
 import signal
 import socket
 from collections.abc import Callable, Mapping
-from contextlib import suppress
+from contextlib import AsyncExitStack, suppress
 from pathlib import Path
 
 import uvicorn
@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from toolglot.config.problems import ConfigError
 from toolglot.config.schema import Config, Limits, StoreConfig
 from toolglot.config.watch import Watch
-from toolglot.server import logs
+from toolglot.server import logs, tracing
 from toolglot.server.app import App
 from toolglot.server.gateway import Gateway
 from toolglot.server.guarded import Gates, guarded
@@ -130,26 +130,38 @@ async def _run(
     on_ready: Callable[[str, Start], None],
 ) -> None:
     config, _, _ = configured(wishes, environ)
-    listener = listen(config)
-    _allow_files(config.limits.connections)
-    transport = HttpTransport(config.limits.upstream_connections, environ)
-    try:
+    async with AsyncExitStack() as open_things:
+        listener = listen(config)
+        open_things.callback(listener.close)
+        _allow_files(config.limits.connections)
+        transport = HttpTransport(config.limits.upstream_connections, environ)
+        open_things.push_async_callback(transport.close)
         begun = await start(wishes, environ, transport, own_port=listener.getsockname()[1])
         service = _service(begun.gateway, log_format, quiet)
         service.store = _store(begun.gateway.config.store, environ)
-        server = Server(service, lambda: on_ready(address_of(listener), begun))
+        if service.store is not None:
+            open_things.push_async_callback(service.store.close)
+        traces = tracing.set_up(environ, lambda name: service.gateway.config.upstreams.get(name))
+        if traces is not None:
+            service.observers = (*service.observers, traces.observe)
+            open_things.push_async_callback(asyncio.to_thread, traces.close)
         reloads = asyncio.create_task(_reloading(service, wishes, environ, transport, begun.file))
-        try:
-            await server.serve([listener])
-        finally:
-            reloads.cancel()
-            with suppress(asyncio.CancelledError):
-                await reloads
-            if service.store is not None:
-                await service.store.close()
-    finally:
-        listener.close()
-        await transport.close()
+        open_things.push_async_callback(_ended, reloads)
+        _outlive_signals()
+        await Server(service, lambda: on_ready(address_of(listener), begun)).serve([listener])
+
+
+def _outlive_signals() -> None:
+    """uvicorn drains on a signal and then sends it again, which would kill the process before it has tidied up."""
+    with suppress(ValueError):  # not the main thread: then uvicorn listens to no signals either
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, lambda _number, _frame: None)
+
+
+async def _ended(task: asyncio.Task[None]) -> None:
+    task.cancel()
+    with suppress(asyncio.CancelledError):
+        await task
 
 
 def _store(config: StoreConfig, environ: Mapping[str, str]) -> SqliteStore | None:

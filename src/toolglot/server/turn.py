@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from time import time
 
-from toolglot.server.responses_state import Expanded, StreamTap, echo, expand, settle
+from toolglot.server.responses_state import Expanded, StreamTap, echo, expand, refuse_links, settle
 from toolglot.store import Store, StoreError
 
 log = logging.getLogger("toolglot.server")
@@ -29,6 +29,8 @@ class Turn:
     ) -> tuple[Turn, bytes]:
         """The turn, and the request with its history in it. Raises `RefusedError`."""
         if dialect != DIALECT or store is None:
+            if dialect == DIALECT and not upstream_keeps_state:
+                refuse_links(body)
             return cls(None, None, owner), body
         expanded = await expand(body, store, owner, upstream_keeps_state=upstream_keeps_state)
         return cls(expanded, store, owner), expanded.body

@@ -64,7 +64,7 @@ def next_wait(
     """
     if attempt >= retries.attempts or not _policy(error).again:
         return None
-    if isinstance(error, ApiError) and error.status in LASTING:
+    if isinstance(error, ApiError) and (error.status in LASTING or error.code == "upstream_redirect"):
         return None
     asked = _asked_for(error, now)
     if asked is None:

@@ -10,6 +10,8 @@ from __future__ import annotations
 import json as standard_json
 import re
 from collections.abc import Mapping, Sequence
+from functools import cache
+from itertools import islice
 from typing import Any, TypeVar
 
 import msgspec
@@ -154,8 +156,7 @@ _members: msgspec.json.Decoder[dict[str, Any]] = msgspec.json.Decoder(dict[str, 
 def replace_member(raw: bytes, key: str, value: Any) -> bytes:
     """A JSON object with one member set and every other one left as it is written."""
     members = typed(raw, _members)
-    members[key] = value
-    return encode(members)
+    return _with_member(raw, members, key, encode(value))
 
 
 def replace_at(raw: bytes, place: Sequence[str], value: Any) -> bytes:
@@ -165,8 +166,30 @@ def replace_at(raw: bytes, place: Sequence[str], value: Any) -> bytes:
     inside = members.get(key)
     if inside is None or (rest and not bytes(inside).lstrip().startswith(b"{")):
         return raw
-    members[key] = msgspec.Raw(replace_at(bytes(inside), rest, value)) if rest else value
+    return _with_member(raw, members, key, replace_at(bytes(inside), rest, value) if rest else encode(value))
+
+
+_SPLICES = 16
+"""So many places are looked at for a member's value before the object is written anew."""
+
+
+def _with_member(raw: bytes, members: dict[str, Any], key: str, value: bytes) -> bytes:
+    """The object with these bytes as a member's value: put into the place of the old ones, white space and all."""
+    if key in members:
+        old = bytes(members[key])
+        for found in islice(_member(key).finditer(raw), _SPLICES):
+            if raw.startswith(old, found.end()):
+                spliced = raw[: found.end()] + value + raw[found.end() + len(old) :]
+                # The same key may stand deeper down, or twice; then the object itself still has its old value.
+                if bytes(typed(spliced, _members)[key]) == value:
+                    return spliced
+    members[key] = msgspec.Raw(value)
     return encode(members)
+
+
+@cache
+def _member(key: str) -> re.Pattern[bytes]:
+    return re.compile(rb'"%b"\s*:\s*' % re.escape(key.encode()))
 
 
 def path_at(raw: bytes, offset: int) -> str:

@@ -224,6 +224,16 @@ def test_plain_objects_of_an_allof_are_one_object(key: str) -> None:
     assert "allOf" not in written
 
 
+def test_an_object_of_an_allof_may_have_every_keyword_of_plain_objects_at_once() -> None:
+    whole = {
+        **{"type": "object", "title": "T", "description": "D", "properties": {"a": {"type": "string"}}, "required": []},
+        **{"additionalProperties": False, "allOf": [], "$defs": {}, "definitions": {}},
+    }
+    written, _ = reduced({"allOf": [whole, {"properties": {"b": {"type": "string"}}}]})
+    assert "allOf" not in written
+    assert list(written["properties"]) == ["a", "b"]
+
+
 @pytest.mark.parametrize(
     ("count", "written"),
     [
@@ -461,3 +471,45 @@ def test_a_request_to_be_counted_has_what_is_counted_and_nothing_else() -> None:
     asking = {**COUNTED, "max_tokens": 9, "stream": True, "temperature": 1, "service_tier": "auto", "novel": 1}
     request = counting.decode_request(json.dumps(asking).encode())
     assert json.loads(counting.encode_request(request, Receipt())) == COUNTED
+
+
+@pytest.mark.parametrize(
+    ("block", "fields"),
+    [
+        ({"type": "text", "text": ""}, {"type": "text_delta", "text": "x"}),
+        ({"type": "text", "text": ""}, {"text": "x"}),
+        ({"type": "text", "text": ""}, {"type": "citations_delta", "citation": {"type": "char_location"}}),
+        ({"type": "thinking", "thinking": ""}, {"type": "thinking_delta", "thinking": "x"}),
+        ({"type": "thinking", "thinking": ""}, {"type": "signature_delta", "signature": "x"}),
+        ({"type": "tool_use", "id": "c", "name": "f", "input": {}}, {"type": "input_json_delta", "partial_json": "{}"}),
+        ({"type": "novel"}, {"type": "novel_delta", "novel": "x"}),
+    ],
+)
+def test_a_delta_that_is_understood_is_not_told(block: Any, fields: Any) -> None:
+    receipt = Receipt()
+    decoder = ANTHROPIC.stream_decoder(receipt)
+    every = dict.fromkeys(("text", "partial_json", "thinking", "signature", "citation"))
+    for frame in (start(**block), {"type": "content_block_delta", "index": 0, "delta": {**every, **fields}}):
+        decoder.feed(f"data: {json.dumps(frame)}\n\n".encode())
+    assert not receipt
+
+
+@pytest.mark.parametrize(
+    ("wire", "role"),
+    [(None, None), ("tool", "tool"), ("function", "function"), ("developer", "developer"), ("novel", "novel")],
+)
+def test_a_role_that_the_api_has_not_comes_back_to_an_imitator(wire: str | None, role: str | None) -> None:
+    messages = [{"role": "user", "content": "x"}, *([{"role": wire, "content": "y"}] if wire else [])]
+    body = {"model": "m", "max_tokens": 9, "messages": messages}
+    request = ANTHROPIC.decode_request(json.dumps(body).encode())
+    assert json.loads(ANTHROPIC.encode_request(request, Receipt())) == body
+    assert role is None or request.messages[1].role == role
+
+
+@pytest.mark.parametrize(
+    ("role", "wire"), [("tool", "user"), ("function", "user"), ("developer", "system"), ("system", "system")]
+)
+def test_a_role_from_elsewhere_is_one_that_the_api_has(role: str, wire: str) -> None:
+    spoken = (Message(role="user", content=(Text(text="x"),)), Message(role=role, content=(Text(text="y"),)))
+    body = json.loads(ANTHROPIC.encode_request(Request(model="m", messages=spoken), Receipt()))
+    assert [message["role"] for message in body["messages"]] == ["user", wire]

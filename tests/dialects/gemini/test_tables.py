@@ -15,7 +15,7 @@ from toolglot.dialects.gemini.openapi import json_schema
 from toolglot.dialects.gemini.schema import openapi_schema
 from toolglot.errors import DecodeError, ErrorKind
 from toolglot.events import Finish
-from toolglot.ir import Message, Reasoning, Request, Response, Stop, StopReason, Text
+from toolglot.ir import Media, Message, Reasoning, Request, Response, Stop, StopReason, Text, ToolCall
 from toolglot.receipt import Receipt
 
 # ── names ──
@@ -527,3 +527,73 @@ def test_a_reference_inside_an_allof_is_remembered_for_what_is_inside_it() -> No
         "type": "OBJECT",
         "properties": {"next": {"type": "OBJECT", "description": "(the same form as node)"}},
     }
+
+
+@pytest.mark.parametrize(
+    ("body", "where"),
+    [
+        ({"generateContentRequest": {}}, "$.generateContentRequest.contents"),
+        ({"generate_content_request": {"contents": 5}}, "$.generate_content_request.contents"),
+        ({"generateContentRequest": {"contents": []}, "contents": []}, "$.generateContentRequest"),
+        ({"generateContentRequest": {}, "generate_content_request": {}}, "$.generateContentRequest"),
+        ({}, "$.contents"),
+    ],
+)
+def test_what_is_wrong_in_a_request_to_be_counted_is_named_with_its_place(body: Any, where: str) -> None:
+    assert GEMINI.counting is not None
+    with pytest.raises(DecodeError) as caught:
+        GEMINI.counting.decode_request(json.dumps(body).encode())
+    assert caught.value.where == where
+
+
+@pytest.mark.parametrize(
+    ("uri", "kind"),
+    [
+        *((f"{start}x", "file") for start in ("files/", "gs://", "https://generativelanguage.googleapis.com/")),
+        *((f"{start}x", "file") for start in ("https://www.youtube.com/", "https://youtu.be/")),
+        *((uri, "url") for uri in ("https://example.com/x", "https://youtube.com/x", "x/files/")),
+    ],
+)
+@pytest.mark.parametrize(
+    ("mime", "media"),
+    [
+        ("image/png", "image"),
+        ("audio/wav", "audio"),
+        ("video/mp4", "video"),
+        ("text/plain", "document"),
+        (None, "document"),
+    ],
+)
+def test_what_only_google_can_open_is_a_file(uri: str, kind: str, mime: str | None, media: str) -> None:
+    part = {"fileData": {"fileUri": uri, **({"mimeType": mime} if mime else {})}}
+    body = {"contents": [{"role": "user", "parts": [part]}]}
+    request = GEMINI.decode_request(json.dumps(body).encode())
+    block = request.messages[0].content[0]
+    assert isinstance(block, Media)
+    assert (block.kind, block.source.kind, block.source.data) == (media, kind, uri)
+    assert json.loads(GEMINI.encode_request(request, Receipt())) == body
+
+
+@pytest.mark.parametrize(
+    ("wire", "role"), [("model", "assistant"), ("function", "tool"), ("user", "user"), ("", "user"), (None, "user")]
+)
+def test_a_role_is_read_and_comes_back(wire: str | None, role: str) -> None:
+    body = {"contents": [{"parts": [{"text": "x"}], **({"role": wire} if wire is not None else {})}]}
+    request = GEMINI.decode_request(json.dumps(body).encode())
+    assert request.messages[0].role == role
+    assert json.loads(GEMINI.encode_request(request, Receipt())) == body
+
+
+@pytest.mark.parametrize("spelling", ["functionCall", "function_call"])
+@pytest.mark.parametrize("bare", [True, False])
+def test_arguments_keep_their_own_text(spelling: str, bare: bool) -> None:
+    arguments = '{"a": 1.50, "b": 1e2}'
+    part = f'{{"{spelling}": {{"name": "f", "args": {arguments}}}}}'
+    parts = part if bare else f"[{part}]"
+    asked = f'{{"contents": [{{"role": "model", "parts": {parts}}}]}}'
+    answered = f'{{"candidates": [{{"content": {{"parts": {parts}}}, "finishReason": "STOP"}}]}}'
+    calls = (
+        GEMINI.decode_request(asked.encode()).messages[0].content[0],
+        GEMINI.decode_response(answered.encode()).content[0],
+    )
+    assert [call.arguments for call in calls if isinstance(call, ToolCall)] == [arguments, arguments]

@@ -11,7 +11,7 @@ from toolglot import Exchange
 from toolglot.dialects.openai_responses import OPENAI_RESPONSES as RESPONSES
 from toolglot.errors import STATUS, ApiError, ErrorKind, UpstreamError
 from toolglot.events import Close, Fault, Finish, unfold
-from toolglot.ir import Cache, Citation, Media, Message, Request, Response, Source, Stop, StopReason, Text
+from toolglot.ir import Cache, Citation, Media, Message, Request, Response, Source, Stop, StopReason, Text, Tool
 from toolglot.receipt import Receipt
 
 
@@ -489,3 +489,113 @@ def test_a_request_to_be_counted_has_what_is_counted_and_nothing_else() -> None:
     asking = {**COUNTED, "max_output_tokens": 9, "stream": True, "temperature": 1, "store": False, "novel": 1}
     request = counting.decode_request(json.dumps(asking).encode())
     assert json.loads(counting.encode_request(request, Receipt())) == COUNTED
+
+
+SILENT = (
+    *("response.in_progress", "response.queued", "response.web_search_call.searching", "response.mcp_call.completed"),
+    *("response.file_search_call.searching", "response.code_interpreter_call_code.delta", "response.metadata"),
+    *("response.image_generation_call.partial_image", "response.shell_call_output.delta", "response.compaction.done"),
+    *("response.apply_patch_call_operation_diff.delta", "response.tool_search_call.done", "keepalive", "ping"),
+    *("codex.rate_limits", "response.reasoning_summary_part.added", "response.reasoning_summary_part.done"),
+)
+
+
+@pytest.mark.parametrize("kind", SILENT)
+def test_an_event_that_says_nothing_is_not_told(kind: str) -> None:
+    receipt = Receipt()
+    decoder = RESPONSES.stream_decoder(receipt)
+    assert decoder.feed(f"data: {json.dumps({'type': kind, 'output_index': 0})}\n\n".encode()) == []
+    assert not receipt
+
+
+PLAIN: dict[str, Any] = {"type": "function", "name": "f", "parameters": {}, "strict": True}
+
+
+@pytest.mark.parametrize(
+    "tool",
+    [
+        {**PLAIN, "novel": 1},
+        {"type": "function", "name": "f"},
+        {"type": "custom", "name": "g", "description": "d", "format": {"type": "text"}, "novel": 1},
+        {**PLAIN, "defer_loading": True},
+        {**PLAIN, "defer_loading": False},
+        {"type": "namespace", "name": "n", "description": "d", "tools": [PLAIN, {**PLAIN, "name": "h"}], "novel": 1},
+        {"type": "namespace", "name": "n", "tools": [PLAIN]},
+        {"type": "namespace", "name": "n", "description": "", "tools": [PLAIN]},
+        {"type": "namespace", "name": "n", "tools": []},
+        {"type": "namespace", "name": "n", "tools": [{"type": "novel"}]},
+        {"type": "namespace", "tools": [PLAIN]},
+        {"type": "web_search"},
+    ],
+    ids=str,
+)
+def test_a_tool_comes_back_with_what_nobody_knows_in_it(tool: Any) -> None:
+    body = {"model": "m", "input": [], "store": True, "tools": [tool, tool]}
+    request = RESPONSES.decode_request(json.dumps(body).encode())
+    assert json.loads(RESPONSES.encode_request(request, Receipt())) == body
+
+
+@pytest.mark.parametrize(
+    ("kind", "deferred", "offered"),
+    [
+        ("additional_tools", False, False),
+        ("additional_tools", True, True),
+        ("tool_search_output", False, False),
+        ("tool_search_output", True, False),
+    ],
+)
+def test_tools_that_items_bring_are_offered_and_written_once(kind: str, deferred: bool, offered: bool) -> None:
+    tool = {**PLAIN, **({"defer_loading": True} if deferred else {})}
+    item = {"type": kind, "tools": [tool, {"type": "namespace", "name": "n", "tools": [tool]}, {"type": "novel"}]}
+    body = {"model": "m", "input": [item], "store": True}
+    request = RESPONSES.decode_request(json.dumps(body).encode())
+    tools = [tool for tool in request.tools if isinstance(tool, Tool)]
+    assert [(tool.namespace, tool.name, tool.deferred) for tool in tools] == [(None, "f", offered), ("n", "f", offered)]
+    assert json.loads(RESPONSES.encode_request(request, Receipt())) == body
+
+
+def test_a_tool_that_was_deferred_and_then_brought_is_deferred_no_longer() -> None:
+    deferred = {**PLAIN, "defer_loading": True}
+    item = {"type": "tool_search_output", "tools": [deferred]}
+    body = {"model": "m", "input": [item], "store": True, "tools": [deferred, {**deferred, "name": "g"}]}
+    request = RESPONSES.decode_request(json.dumps(body).encode())
+    assert [tool.deferred for tool in request.tools if isinstance(tool, Tool)] == [False, True]
+    assert json.loads(RESPONSES.encode_request(request, Receipt())) == body
+
+
+@pytest.mark.parametrize(
+    ("wire", "mode", "names"),
+    [
+        *((mode, mode, ()) for mode in ("auto", "none", "required")),
+        ({"type": "function", "name": "f"}, "required", ("f",)),
+        ({"type": "custom", "name": "f"}, "required", ("f",)),
+        *(
+            ({"type": "allowed_tools", "mode": mode, "tools": [{"type": "function", "name": "f"}]}, mode, ("f",))
+            for mode in ("auto", "required")
+        ),
+        ({"type": "allowed_tools", "mode": "novel", "tools": [{"type": "function", "name": "f"}]}, "opaque", ()),
+        (
+            {"type": "allowed_tools", "mode": "auto", "tools": [{"type": "custom", "name": "f"}, {"type": "mcp"}]},
+            "auto",
+            ("f",),
+        ),
+        ({"type": "allowed_tools", "mode": "auto", "tools": [{"type": "mcp"}]}, "opaque", ()),
+        ({"type": "web_search"}, "opaque", ()),
+        ("novel", "opaque", ()),
+    ],
+)
+def test_a_tool_choice_is_read_and_comes_back(wire: Any, mode: str, names: tuple[str, ...]) -> None:
+    body = {"model": "m", "input": [], "store": True, "tool_choice": wire}
+    request = RESPONSES.decode_request(json.dumps(body).encode())
+    assert request.tool_choice is not None
+    assert (request.tool_choice.mode, request.tool_choice.names) == (mode, names)
+    assert json.loads(RESPONSES.encode_request(request, Receipt())) == body
+
+
+@pytest.mark.parametrize(("status", "shown"), [(400, 400), (599, 599), (399, 500), (600, 500), ("429", 500)])
+def test_an_error_event_may_tell_its_status(status: Any, shown: int) -> None:
+    decoder = RESPONSES.stream_decoder(Receipt())
+    frame = {"type": "error", "status": status, "message": "m"}
+    last = decoder.feed(f"data: {json.dumps(frame)}\n\n".encode())[-1]
+    assert isinstance(last, Fault)
+    assert last.error.status == shown

@@ -34,8 +34,8 @@ class Received:
     calls: list[Called] = field(default_factory=list)
     results: list[Result] = field(default_factory=list)
     pictures: list[str] = field(default_factory=list)
-    after_calls: list[str] = field(default_factory=list)
-    """What follows each message of calls: the roles or types, up to the next one of the model."""
+    order: str = ""
+    """What comes after what: `c` is a call, `r` a result, `.` anything else."""
 
 
 def _picture_of_url(url: str) -> str:
@@ -55,8 +55,10 @@ def chat(body: Any) -> Received:
     seen = Received(tools=[tool["function"]["name"] for tool in body.get("tools", ())])
     for message in body["messages"]:
         parts = _parts(message.get("content"))
+        calls = message.get("tool_calls") or ()
+        seen.order += {"tool": "r"}.get(message["role"], "c" * len(calls) or ".")
         if message["role"] == "assistant":
-            for call in message.get("tool_calls") or ():
+            for call in calls:
                 function = call["function"]
                 seen.calls.append(Called(call["id"], function["name"], json.loads(function["arguments"] or "{}")))
         elif message["role"] == "tool":
@@ -66,7 +68,6 @@ def chat(body: Any) -> Received:
             seen.pictures += [
                 _picture_of_url(part["image_url"]["url"]) for part in parts if part["type"] == "image_url"
             ]
-        seen.after_calls.append(message["role"])
     return seen
 
 
@@ -83,7 +84,7 @@ def responses(body: Any) -> Received:
         elif kind == "message":
             parts = _parts(item["content"])
             seen.pictures += [_picture_of_url(part["image_url"]) for part in parts if part["type"] == "input_image"]
-        seen.after_calls.append(kind)
+        seen.order += {"function_call": "c", "function_call_output": "r"}.get(kind, ".")
     return seen
 
 
@@ -107,7 +108,7 @@ def messages(body: Any) -> Received:
                     seen.pictures.append(_block_picture(block))
                 case _:
                     pass
-            seen.after_calls.append(block["type"])
+            seen.order += {"tool_use": "c", "tool_result": "r"}.get(block["type"], ".")
     return seen
 
 
@@ -134,7 +135,7 @@ def gemini(body: Any) -> Received:
                 seen.results.append(Result(result.get("id"), value, pictures, key == "error", result["name"]))
             else:
                 seen.pictures += _inline(part)
-            seen.after_calls.append(next(iter(part)))
+            seen.order += "c" if "functionCall" in part else "r" if "functionResponse" in part else "."
     return seen
 
 

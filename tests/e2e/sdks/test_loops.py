@@ -5,6 +5,7 @@ Both ends are held to account: what the SDK made of each turn, and what the upst
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 import pytest
@@ -13,6 +14,8 @@ from tests.e2e.answers import Answer, Call
 from tests.e2e.gateway import Gateways
 from tests.e2e.python_loops import TOOLS
 from tests.e2e.recordings import STATE, STOPS, TURNS
+from tests.e2e.sdk_types import check
+from tests.e2e.test_tool_loops import EXTENSION
 from tests.e2e.wires import WIRES
 
 from .all_clients import CLIENTS
@@ -23,6 +26,8 @@ from .upstreams import Upstream
 
 PICTURE = f"{PICTURE_TYPE};{PICTURE_TEXT}"
 LAST = Answer("", "", [], "end", 12, 7, 0)
+ORDERS = (r"\.*", r"\.*ccrr\.*", r"\.*ccrr\.*cr")
+"""The results come right after their calls at each turn; a picture that has no place in its result comes after all."""
 TAKES_PICTURES = {"openai_responses", "anthropic", "gemini"}
 """Dialects in which a result can hold a picture."""
 SAYS_FAILED = {"anthropic", "gemini"}
@@ -40,6 +45,9 @@ def test_a_loop_of_three_turns(gateways: Gateways, client: Client, dialect: str)
     assert upstream.streamed == [client.streams] * 3
     for number, received in enumerate(upstream.received):
         check_received(client, dialect, received, results=(0, 2, 3)[number])
+        assert re.fullmatch(ORDERS[number], received.order)
+    for body in upstream.bodies if client.dialect != dialect else ():  # else the client's own bytes are forwarded
+        assert [line for line in check(dialect, body) if not line.split(":")[0].endswith(EXTENSION)] == []
     if client.returns_state:
         for state in STATE[dialect]:
             assert state.encode() in upstream.bodies[-1]

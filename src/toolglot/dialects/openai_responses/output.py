@@ -95,9 +95,7 @@ class ItemIds:
         return f"{prefix}_{self._stem}_{place}"
 
 
-def encode_output(
-    blocks: tuple[Block, ...], ids: ItemIds, receipt: Receipt, *, cut: bool = False
-) -> list[dict[str, Any]]:
+def encode_output(blocks: tuple[Block, ...], ids: ItemIds, receipt: Receipt, *, cut: bool) -> list[dict[str, Any]]:
     """All items; `cut`: the last one may have been cut, and a message that was is incomplete."""
     items: list[dict[str, Any]] = []
     paths = ((block, f"content[{index}]") for index, block in enumerate(blocks))

@@ -1,0 +1,459 @@
+"""`toolglot doctor`: what it finds on a machine, at an upstream and in a model, and what it advises."""
+
+from __future__ import annotations
+
+import json
+import socket
+from collections.abc import Callable
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import Result
+
+from tests.cli.run import run
+from tests.cli.scripted_upstream import Asked, Said, said, scripted
+from toolglot.cli.launch import own_gateway
+from toolglot.upstream.vendors import LOCAL_SERVERS, UNUSED, VENDORS
+
+KEY = "sk-very-secret"
+MODELS = {"object": "list", "data": [{"id": "qwen3", "object": "model"}, {"id": "tiny", "object": "model"}]}
+
+
+@pytest.fixture(autouse=True)
+def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A home of one's own, a free port, and an environment without keys, agents and local servers."""
+    (tmp_path / "bin").mkdir()
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("PATH", str(tmp_path / "bin"))
+    for name in ("XDG_CONFIG_HOME", "XDG_STATE_HOME", *UNUSED, "OTEL_TRACES_EXPORTER", "OTEL_EXPORTER_OTLP_ENDPOINT"):
+        monkeypatch.delenv(name, raising=False)
+    for vendor in VENDORS.values():
+        for name in (*(key.name for key in vendor.keys), *vendor.base_url_variables):
+            monkeypatch.delenv(name, raising=False)
+    return tmp_path
+
+
+@pytest.fixture
+def port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        number = probe.getsockname()[1]
+    assert isinstance(number, int)
+    return number
+
+
+def doctor(*arguments: str) -> tuple[int, list[dict[str, Any]]]:
+    result = run("doctor", "--json", *arguments)
+    told = json.loads(result.stdout)
+    assert told["ok"] == (result.exit_code == 0) == all(each["status"] != "fail" for each in told["findings"])
+    assert KEY not in result.output
+    return result.exit_code, told["findings"]
+
+
+def found(findings: list[dict[str, Any]], check: str, subject: str | None = None) -> tuple[str, str, str | None]:
+    """Status, words and advice of the one finding of this check."""
+    [one] = [each for each in findings if each["check"] == check and subject in (None, each["subject"])]
+    return one["status"], one["what"], one["advice"]
+
+
+# ── the machine ──────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_a_fresh_machine_is_fine_and_changed_in_nothing(machine: Path, port: int) -> None:
+    before = sorted(machine.rglob("*"))
+    result: Result = run("doctor", "--offline", "--port", str(port))
+    lines = result.stdout.splitlines()
+    assert result.exit_code == 0
+    assert lines[0].startswith("ok    python    toolglot ")
+    assert lines[-1].startswith("0 to mend, ")
+    assert f"ok    port      127.0.0.1:{port}: free; clients need no key" in lines
+    assert f"ok    store     {machine}/.local/state/toolglot/toolglot.sqlite3: it will be made" in lines
+    assert sorted(machine.rglob("*")) == before
+
+
+def test_a_port_that_another_program_has_is_told(port: int) -> None:
+    with socket.socket() as other:
+        other.bind(("127.0.0.1", port))
+        other.listen()
+        other.settimeout(0.1)
+        status, findings = doctor("--offline", "--port", str(port))
+    assert status == 1
+    what = "another program listens there"
+    assert found(findings, "port") == ("fail", what, "end it, or serve on another one: --port")
+
+
+def test_a_port_where_toolglot_runs_is_fine(machine: Path) -> None:
+    with own_gateway(["--no-discover", "--store", ":memory:"]) as url:
+        _, findings = doctor("--offline", "--port", url.rpartition(":")[2])
+    assert found(findings, "port")[:2] == ("ok", "toolglot runs there already")
+
+
+def test_every_problem_of_a_wrong_file_is_told_with_its_place(machine: Path) -> None:
+    (machine / "toolglot.toml").write_text("strikt = true\n[server]\nport = 0\n")
+    status, findings = doctor("--offline")
+    assert status == 1
+    assert [each["what"] for each in findings if each["check"] == "config"] == [
+        "toolglot.toml:1:1: strikt: there is no such field; did you mean `strict`?",
+        "toolglot.toml:3:1: server.port: expected a whole number >= 1",
+    ]
+
+
+def test_serving_to_the_network_without_a_key_is_told(machine: Path) -> None:
+    (machine / "toolglot.toml").write_text('discover = false\n[server]\nhost = "0.0.0.0"\n')
+    status, findings = doctor()
+    assert (status, found(findings, "port")[0]) == (1, "fail")
+    assert "without keys" in found(findings, "port")[1]
+
+
+@pytest.mark.parametrize(
+    ("path", "content", "expected"),
+    [
+        (":memory:", None, ("ok", "in memory: stored responses are forgotten when the gateway ends")),
+        ("there.sqlite3", b"SQLite format 3\0...", ("ok", "there, and writable")),
+        ("notes.txt", b"dear diary, today", ("fail", "this is a file of another kind")),
+        ("notes.txt/store.sqlite3", None, ("fail", "it cannot be made: notes.txt does not allow it")),
+        ("bin", None, ("fail", "it cannot be made: bin does not allow it")),
+    ],
+)
+def test_the_place_for_the_store_is_looked_at(
+    machine: Path, path: str, content: bytes | None, expected: tuple[str, str]
+) -> None:
+    (machine / path.partition("/")[0]).write_bytes(content or b"x") if path not in (":memory:", "bin") else None
+    (machine / "toolglot.toml").write_text(f'discover = false\n[store]\npath = "{path}"\n')
+    assert found(doctor("--offline")[1], "store")[:2] == expected
+
+
+def test_agents_on_the_path_are_told(machine: Path) -> None:
+    program = machine / "bin" / "codex"
+    program.write_text("#!/bin/sh\n")
+    program.chmod(0o755)
+    findings = doctor("--offline")[1]
+    assert found(findings, "agent", str(program)) == ("ok", "Codex: `toolglot launch codex`", None)
+
+
+def test_traces_that_cannot_be_made_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", "http://127.0.0.1:9")
+    status, _, advice = found(doctor("--offline")[1], "traces")
+    installed = find_spec("opentelemetry") is not None
+    assert (status, advice) == (("ok", None) if installed else ("warn", "pip install 'toolglot[otel]'"))
+
+
+@pytest.mark.parametrize(
+    ("key", "expected"),
+    [
+        (KEY, ("ok", "there is one")),
+        ("sk-your-key-here", ("warn", "it looks like the placeholder of an example")),
+        ("sk-häßlich", ("fail", "it has characters that no key has")),
+        ("sk-a\nsk-b", ("fail", "it has characters that no key has")),
+    ],
+)
+def test_a_key_is_judged_and_not_shown(monkeypatch: pytest.MonkeyPatch, key: str, expected: tuple[str, str]) -> None:
+    monkeypatch.setenv("DEEPSEEK_API_KEY", key)
+    findings = doctor("--offline")[1]
+    assert found(findings, "key", "deepseek")[:2] == expected
+    assert key not in str(findings)
+
+
+def test_a_vendor_without_a_key_is_told_with_its_variable(machine: Path) -> None:
+    (machine / "toolglot.toml").write_text("discover = false\n[upstreams.groq]\n")
+    status, findings = doctor("--offline")
+    assert (status, found(findings, "key", "groq")) == (
+        1,
+        ("fail", "there is none", "set GROQ_API_KEY, or `upstreams.groq.key`"),
+    )
+
+
+def test_keys_that_are_found_and_not_used_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    monkeypatch.setenv("WARP_API_KEY", "wk")
+    told = {each["what"]: each["status"] for each in doctor("--offline")[1] if each["check"] == "found"}
+    assert told["OPENAI_API_KEY: upstream openai (openai_responses at https://api.openai.com/v1)"] == "ok"
+    assert told[f"WARP_API_KEY: not used: {UNUSED['WARP_API_KEY']}"] == "warn"
+
+
+# ── the upstreams ────────────────────────────────────────────────────────────────────────────────────────────────────
+
+TO = ("--upstream-key-env", "THE_KEY", "--upstream")
+
+
+@pytest.fixture
+def key(monkeypatch: pytest.MonkeyPatch) -> str:
+    monkeypatch.setenv("THE_KEY", KEY)
+    return KEY
+
+
+ANSWERS: dict[str, tuple[Said, str, str, str]] = {
+    "a list": (said(MODELS), "ok", "openai_chat at {url}/v1: 2 models", ""),
+    "401": (
+        said({"error": {"message": f"Incorrect API key provided: {KEY}"}}, 401),
+        "fail",
+        "openai_chat at {url}/v1 refuses the key: status 401",
+        "set a valid one",
+    ),
+    "404": (
+        said({"error": {"message": "no route"}}, 404),
+        "warn",
+        "openai_chat at {url}/v1 has no list of models: status 404",
+        "if requests fail too, correct `base_url`; --probe tries one",
+    ),
+    "a website": (
+        Said(200, b"<!doctype html><title>Welcome</title>", "text/html"),
+        "fail",
+        "openai_chat at {url}/v1 answers with a web page",
+        "the address leads to a website and not to an API; those of most APIs end in /v1",
+    ),
+    "another API": (
+        Said(200, b"ok", "text/plain"),
+        "warn",
+        "openai_chat at {url}/v1 answers, but not with a list of models",
+        "does it speak OpenAI Chat Completions? `toolglot dialects` tells the others",
+    ),
+    "a redirect": (
+        Said(301, b"", "text/html", "https://example.com"),
+        "fail",
+        "openai_chat at {url}/v1 sends us elsewhere: status 301",
+        "use the address it leads to",
+    ),
+    "a limit": (
+        said({"error": {"message": "slow down"}}, 429),
+        "warn",
+        "openai_chat at {url}/v1 has a limit that is reached: status 429",
+        "wait, or raise the limit",
+    ),
+    "a failure": (
+        said({"error": {"message": f"cannot use {KEY}"}}, 500),
+        "fail",
+        "openai_chat at {url}/v1 fails: status 500: cannot use (hidden)",
+        "look into its own log or status page",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", ANSWERS)
+def test_an_upstream_is_asked_for_its_models_and_judged_by_its_answer(key: str, name: str) -> None:
+    answer, status, what, advice = ANSWERS[name]
+    with scripted(lambda asked: answer) as upstream:
+        code, findings = doctor(*TO, f"openai_chat={upstream.url}/v1")
+    expected = (status, what.format(url=upstream.url), advice or None)
+    assert found(findings, "upstream", "openai_chat") == expected
+    assert code == (status == "fail")
+    [asked] = upstream.asked
+    assert (asked.method, asked.path.partition("?")[0]) == ("GET", "/v1/models")
+    assert asked.headers["authorization"] == f"Bearer {key}"
+
+
+def test_an_upstream_that_is_not_there_is_told(port: int) -> None:
+    code, findings = doctor("--upstream", f"openai_chat=http://127.0.0.1:{port}/v1")
+    assert (code, found(findings, "upstream", "openai_chat")) == (
+        1,
+        (
+            "fail",
+            f"127.0.0.1:{port} cannot be reached: Connection refused",
+            "start the server on this machine, or correct `base_url`",
+        ),
+    )
+
+
+def test_what_does_not_speak_tls_is_told() -> None:
+    with scripted(lambda asked: said(MODELS)) as upstream:
+        url = upstream.url.replace("http:", "https:")
+        code, findings = doctor("--upstream", f"openai_chat={url}/v1")
+    assert (code, found(findings, "upstream", "openai_chat")[0]) == (1, "fail")
+    assert "no secure connection" in found(findings, "upstream", "openai_chat")[1]
+
+
+def test_offline_nobody_is_asked() -> None:
+    with scripted(lambda asked: said(MODELS)) as upstream:
+        code, findings = doctor("--offline", "--upstream", f"openai_chat={upstream.url}/v1")
+    assert (code, upstream.asked) == (0, [])
+    assert found(findings, "upstream")[0] == "warn"
+
+
+def test_a_model_that_the_upstream_does_not_list_is_told_with_the_nearest(machine: Path) -> None:
+    with scripted(lambda asked: said(MODELS)) as upstream:
+        (machine / "toolglot.toml").write_text(
+            f'discover = false\n[upstreams.local]\ndialect = "openai_chat"\nbase_url = "{upstream.url}/v1"\n'
+            '[models."claude-*"]\nupstream = "local"\nmodel = "qwen33"\n'
+            '[models.small]\nupstream = "local"\nmodel = "tiny"\n'
+        )
+        code, findings = doctor()
+    assert code == 0
+    assert found(findings, "model") == ("warn", "qwen33: the upstream does not list it", "did you mean `qwen3`?")
+
+
+# ── the probes ───────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def message(content: str | None, calls: tuple[str, ...] = ()) -> Said:
+    tool_calls = [
+        {"id": f"call_{number}", "type": "function", "function": {"name": "get_weather", "arguments": arguments}}
+        for number, arguments in enumerate(calls)
+    ]
+    answer: dict[str, Any] = {"role": "assistant", "content": content, **({"tool_calls": tool_calls} if calls else {})}
+    choice = {"index": 0, "message": answer, "finish_reason": "tool_calls" if calls else "stop"}
+    return said({"id": "c", "object": "chat.completion", "created": 1, "model": "tiny", "choices": [choice]})
+
+
+STREAM = (
+    b'data: {"id":"c","object":"chat.completion.chunk","created":1,"model":"tiny","choices":[{"index":0,'
+    b'"delta":{"role":"assistant","content":"one"},"finish_reason":null}]}\n\n'
+    b'data: {"id":"c","object":"chat.completion.chunk","created":1,"model":"tiny","choices":[{"index":0,'
+    b'"delta":{},"finish_reason":"stop"}]}\n\ndata: [DONE]\n\n'
+)
+PARIS, ROME = '{"city":"Paris"}', '{"city":"Rome"}'
+
+
+def able(asked: Asked) -> Said:
+    """A model that can do everything."""
+    if asked.method == "GET":
+        return said({"object": "list", "data": [{"id": "tiny", "object": "model"}]})
+    document = asked.document
+    if document.get("stream"):
+        return Said(200, STREAM, "text/event-stream")
+    if any(each["role"] == "tool" for each in document["messages"]):
+        return message("It is sunny.")
+    if document.get("tools"):
+        return message(None, (PARIS, ROME) if b"Rome" in asked.body else (PARIS,))
+    return message("Red." if b"image_url" in asked.body else "ready")
+
+
+def differing(when: Callable[[Asked], bool], instead: Said) -> Callable[[Asked], Said]:
+    return lambda asked: instead if asked.method == "POST" and when(asked) else able(asked)
+
+
+def has_tools(asked: Asked) -> bool:
+    return "tools" in asked.document
+
+
+FINE = {
+    "answers": ("ok", "yes"),
+    "streams": ("ok", "yes"),
+    "tools": ("ok", "it calls them, and takes the result"),
+    "parallel": ("ok", "2 calls in one turn"),
+    "images": ("ok", "it sees them"),
+}
+NO_TOOLS = said({"error": {"message": "tools are not supported by this model"}}, 400)
+ONE_BY_ONE = {"parallel": ("warn", "one call a turn: agents take more turns with it")}
+
+MODEL_CASES: dict[str, tuple[Callable[[Asked], Said], dict[str, tuple[str, str]]]] = {
+    "one that can do everything": (able, {}),
+    "one that does not stream": (
+        differing(lambda asked: asked.document.get("stream", False), message("one")),
+        {"streams": ("fail", "no: it answers as a whole where a stream was asked for")},
+    ),
+    "one whose stream breaks off": (
+        differing(lambda asked: asked.document.get("stream", False), Said(200, STREAM[:150], "text/event-stream")),
+        {"streams": ("fail", "no: The upstream ended the stream before the response was complete")},
+    ),
+    "one that refuses tools": (
+        differing(has_tools, NO_TOOLS),
+        {
+            "tools": ("fail", "no: status 400: tools are not supported by this model"),
+            "parallel": ("warn", "no: status 400: tools are not supported by this model"),
+        },
+    ),
+    "one that does not call": (
+        differing(has_tools, message("I cannot know.")),
+        {"tools": ("warn", "it was offered one and did not call it"), **ONE_BY_ONE},
+    ),
+    "one that writes calls as text": (
+        differing(has_tools, message('<tool_call>{"name": "get_weather"}</tool_call>')),
+        {"tools": ("warn", "it writes its calls into the text"), **ONE_BY_ONE},
+    ),
+    "one with broken arguments": (
+        differing(has_tools, message(None, ('{"city": ',))),
+        {"tools": ("warn", "its call is wrong: its arguments are not JSON"), **ONE_BY_ONE},
+    ),
+    "one with invented arguments": (
+        differing(has_tools, message(None, ('{"town": "Paris"}',))),
+        {"tools": ("warn", "its call is wrong: its arguments do not fit the schema"), **ONE_BY_ONE},
+    ),
+    "one that refuses results": (
+        differing(lambda asked: b'"tool_call_id"' in asked.body, said({"error": {"message": "bad role"}}, 400)),
+        {"tools": ("fail", "no: status 400: bad role")},
+    ),
+    "one that is blind": (
+        differing(lambda asked: b"image_url" in asked.body, message("Blue?")),
+        {"images": ("warn", "it takes them, and does not tell what is on them")},
+    ),
+    "one that refuses images": (
+        differing(lambda asked: b"image_url" in asked.body, said({"error": {"message": "no vision"}}, 400)),
+        {"images": ("warn", "no: status 400: no vision")},
+    ),
+}
+
+
+@pytest.mark.parametrize("case", MODEL_CASES)
+def test_a_model_is_judged_by_what_it_does(case: str) -> None:
+    answer, different = MODEL_CASES[case]
+    with scripted(answer) as upstream:
+        findings = doctor_with_probe("--upstream", f"openai_chat={upstream.url}/v1")
+    told = {each["check"]: (each["status"], each["what"]) for each in findings if each["subject"] == "openai_chat/tiny"}
+    assert told == {**FINE, **different}
+    assert all(asked.document["model"] == "tiny" for asked in upstream.asked if asked.method == "POST")
+
+
+def doctor_with_probe(*arguments: str) -> list[dict[str, Any]]:
+    result = run("doctor", "--json", "--probe", *arguments)
+    assert "a few hundred tokens" in result.stderr
+    findings = json.loads(result.stdout)["findings"]
+    assert isinstance(findings, list)
+    return findings
+
+
+def test_a_model_that_does_not_answer_is_asked_nothing_more(key: str) -> None:
+    error = said({"error": {"message": f"no such model for {KEY}"}}, 404)
+    with scripted(differing(lambda asked: True, error)) as upstream:
+        findings = doctor_with_probe(*TO, f"openai_chat={upstream.url}/v1")
+    [told] = [each for each in findings if each["subject"] == "openai_chat/tiny"]
+    assert (told["check"], told["status"]) == ("answers", "fail")
+    assert told["what"] == "no: status 404: no such model for (hidden)"
+    assert [asked.method for asked in upstream.asked] == ["GET", "POST"]
+
+
+@pytest.mark.parametrize("dialect", ["openai_chat", "openai_responses", "anthropic", "gemini"])
+def test_the_demo_is_probed_in_every_dialect_over_the_network(gateway: str, dialect: str) -> None:
+    findings = doctor_with_probe("--upstream", f"{dialect}={gateway}", "--model", f"{dialect}/demo")
+    told = {each["check"]: each["status"] for each in findings if each["subject"] == f"{dialect}/demo"}
+    assert told == {"answers": "ok", "streams": "ok", "tools": "ok", "parallel": "ok", "images": "warn"}
+
+
+@pytest.fixture(scope="module")
+def gateway(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    folder = str(tmp_path_factory.mktemp("gateway"))
+    options = ["--no-discover", "--demo-pace", "none", "--store", ":memory:"]
+    with own_gateway(options, {"XDG_CONFIG_HOME": folder}) as url:
+        yield url
+
+
+def test_a_model_that_nothing_serves_is_told(machine: Path) -> None:
+    (machine / "toolglot.toml").write_text(
+        "discover = false\n"
+        + "".join(
+            f'[upstreams.{name}]\ndialect = "openai_chat"\nbase_url = "http://127.0.0.1:9/v1"\n' for name in ("a", "b")
+        )
+    )
+    findings = doctor_with_probe("--model", "nowhere")
+    assert found(findings, "model", "nowhere")[0] == "fail"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        (("--probe", "--offline"), "--probe asks upstreams, and --offline forbids it"),
+        (("--model", "x"), "--model names what --probe tries"),
+    ],
+)
+def test_wishes_that_contradict_each_other_are_refused(arguments: tuple[str, ...], complaint: str) -> None:
+    result = run("doctor", *arguments)
+    assert result.exit_code == 2
+    assert complaint in result.stderr
+
+
+def test_the_advice_for_tools_is_the_servers_own() -> None:
+    from toolglot.doctor.probes import TOOL_ADVICE
+
+    assert set(TOOL_ADVICE) <= {vendor.name for vendor in LOCAL_SERVERS}

@@ -1,0 +1,133 @@
+"""A silent upstream: clients are kept waiting in their own dialect's way, for as long as somebody is at work.
+
+The number is that of `tests/server/fault_cases.py`.
+"""
+
+from __future__ import annotations
+
+import pytest
+from msgspec.structs import replace
+
+from tests.lint.streams import SOUND
+from tests.server.gateway import CLIENTS, LIMITS, at, gateway
+from tests.server.told import error_told, fault_told, good_end, mid_call
+from tests.upstream.bad_server import BadServer, Gate, chunk, expect, gone, pause, reply, send, stream
+from toolglot.config.schema import ModelConfig, Retries
+from toolglot.lint import lint
+from toolglot.upstream.transport import Timeouts
+
+EVERY_CLIENT = pytest.mark.parametrize("client", CLIENTS)
+SHORT = replace(LIMITS, keepalive=0.02)
+SLOWER = replace(LIMITS, keepalive=0.1)
+
+KEEPALIVES = {
+    "openai_chat": b": keepalive\n\n",
+    "openai_responses": b": keepalive\n\n",
+    "anthropic": b'event: ping\ndata: {"type":"ping"}\n\n',
+    "gemini": b"\n\n",
+}
+"""What the official SDKs and the known agents read over."""
+
+
+@EVERY_CLIENT
+@pytest.mark.parametrize("upstream", CLIENTS)
+def test_32_silence_before_the_first_event_is_filled_and_the_answer_follows(client: str, upstream: str) -> None:
+    seen = Gate()
+    with (
+        BadServer([expect(), pause(seen), stream(SOUND[upstream])]) as server,
+        gateway(at(upstream, server.url), limits=SHORT) as running,
+    ):
+        talk = running.begin(client, stream=True)
+        assert talk.until(KEEPALIVES[client] * 3).startswith(KEEPALIVES[client] * 3)
+        assert talk.head.status == 200
+        seen.open()
+        answer = talk.rest()
+        answer.body = answer.body.replace(KEEPALIVES[client], b"") if client == "gemini" else answer.body
+        assert b"Hel" in answer.body
+        if client != "gemini":
+            good_end(client, answer)
+
+
+@EVERY_CLIENT
+def test_32_silence_in_the_middle_of_a_call_is_filled_between_the_events(client: str) -> None:
+    seen = Gate()
+    began = mid_call("openai_chat")
+    rest = SOUND["openai_chat"].removeprefix(began)
+    script = [expect(), stream(began, complete=False), pause(seen), send(chunk(rest), b"0\r\n\r\n")]
+    with BadServer(script) as server, gateway(at("openai_chat", server.url), limits=SHORT) as running:
+        talk = running.begin(client, stream=True)
+        talk.until(b"Hel")
+        talk.until(KEEPALIVES[client] * 2)
+        seen.open()
+        answer = talk.rest()
+        assert (answer.complete, lint(client, [answer.body])) == (True, [])
+        assert running.record().error is None
+
+
+@EVERY_CLIENT
+def test_32_an_upstream_that_stays_silent_inside_its_answer_ends_in_an_error(client: str) -> None:
+    left = Gate()
+    script = [expect(), stream(mid_call("openai_chat"), complete=False), gone(left)]
+    upstream = at("openai_chat", "", timeouts=Timeouts(idle=0.3))
+    with BadServer(script) as server, gateway(replace(upstream, base_url=server.url), limits=SHORT) as running:
+        answer = running.ask(client, stream=True)
+        told = fault_told(client, answer)
+        assert "silent for 0.3 seconds" in told.message
+        assert KEEPALIVES[client] in answer.body
+        assert not answer.body.endswith(KEEPALIVES[client] * 2)  # none follows the error
+        left.wait_blocking()
+        assert running.record().error == "timeout"
+
+
+@EVERY_CLIENT
+def test_32_an_upstream_that_never_begins_ends_in_an_error_inside_the_stream_that_was_promised(client: str) -> None:
+    upstream = at("openai_chat", "", timeouts=Timeouts(first_byte=0.2), retries=Retries())
+    left = Gate()
+    with (
+        BadServer([expect(), gone(left)]) as server,
+        gateway(replace(upstream, base_url=server.url), limits=SHORT) as running,
+    ):
+        answer = running.ask(client, stream=True)
+        assert "did not answer within 0.2 seconds" in fault_told(client, answer).message
+        assert answer.body.startswith(KEEPALIVES[client])
+        assert (server.connections, running.record().error) == (1, "timeout")
+
+
+@EVERY_CLIENT
+def test_32_an_upstream_that_dies_after_a_keepalive_is_not_asked_again_nor_replaced(client: str) -> None:
+    seen = Gate()
+    with (
+        BadServer([expect(), pause(seen), reply({"error": {"message": "boom"}}, 500)]) as first,
+        BadServer([expect(), stream(SOUND["openai_chat"])]) as second,
+        gateway(
+            {"first": at("openai_chat", first.url, retries=Retries()), "second": at("openai_chat", second.url)},
+            models={"m": ModelConfig(upstream="first", fallbacks=("second/m",))},
+            limits=SHORT,
+        ) as running,
+    ):
+        talk = running.begin(client, stream=True)
+        talk.until(KEEPALIVES[client])
+        seen.open()
+        assert fault_told(client, talk.rest()).message == "boom"
+        assert (first.connections, second.connections) == (1, 0)
+
+
+@EVERY_CLIENT
+def test_32_nobody_is_kept_waiting_in_words_while_a_retry_is_waited_for(client: str) -> None:
+    busy = [expect(), reply({"error": {"message": "busy"}}, 503, {"retry-after": "0.3"})]
+    with BadServer(busy, busy, [expect(), stream(SOUND["openai_chat"])]) as server, X:
+        answer = running.ask(client, stream=True)
+        assert server.connections == 3
+        good_end(client, answer)
+
+
+@EVERY_CLIENT
+def test_32_a_whole_answer_is_waited_for_without_a_word(client: str) -> None:
+    left = Gate()
+    upstream = at("openai_chat", "", timeouts=Timeouts(first_byte=0.2))
+    with (
+        BadServer([expect(), gone(left)]) as server,
+        gateway(replace(upstream, base_url=server.url), limits=SHORT) as running,
+    ):
+        answer = running.ask(client)
+        assert (answer.status, error_told(client, answer).code) == (504, "upstream_timeout")
