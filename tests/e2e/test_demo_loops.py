@@ -1,4 +1,4 @@
-"""Whole tool loops on the demo upstream, which every gateway has: every SDK, in every dialect that the demo speaks."""
+"""Whole tool loops of the Vercel AI SDK on the demo upstream, in every dialect that the demo speaks."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 from .answers import Answer, Way
 from .gateway import serving
 from .python_loops import RESULTS
-from .ways import AI_LOOPS, LOOPS
+from .ways import AI_LOOPS
 from .wires import WIRES
 
 
@@ -30,7 +30,7 @@ def demo(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str], s
 
 
 @pytest.mark.parametrize("dialect", WIRES)
-@pytest.mark.parametrize("loop", [pytest.param(loop, id=loop.name) for loop in LOOPS + AI_LOOPS])
+@pytest.mark.parametrize("loop", [pytest.param(loop, id=loop.name) for loop in AI_LOOPS])
 def test_the_demo_calls_two_tools_and_tells_what_they_said(demo: Callable[[str], str], loop: Way, dialect: str) -> None:
     answer = loop.ask(demo(dialect))
     assert isinstance(answer, Answer), answer

@@ -1,4 +1,4 @@
-"""Whole tool loops through a running gateway: every SDK on one side, a scripted upstream of any dialect on the other.
+"""Whole tool loops of the Vercel AI SDK through a running gateway, onto a scripted upstream of any dialect.
 
 Three turns: a call without arguments, two parallel calls of which one fails, and a last word that quotes the results.
 """
@@ -12,7 +12,7 @@ from .answers import Call as Called
 from .gateway import Gateways
 from .python_loops import RESULTS
 from .scripted import Seen
-from .ways import AI_LOOPS, LOOPS
+from .ways import AI_LOOPS
 from .wires import WIRES, Call, Turn
 
 WEATHER = {"city": "Zürich", "days": 2, "units": {"wind": "km/h"}, "hours": [6, 18.5]}
@@ -31,7 +31,7 @@ def script(seen: Seen) -> Turn:
 
 
 @pytest.mark.parametrize("upstream", WIRES)
-@pytest.mark.parametrize("loop", [pytest.param(loop, id=loop.name) for loop in LOOPS + AI_LOOPS])
+@pytest.mark.parametrize("loop", [pytest.param(loop, id=loop.name) for loop in AI_LOOPS])
 def test_a_loop_of_three_turns_through_the_gateway(gateways: Gateways, loop: Way, upstream: str) -> None:
     gateway = gateways.to(upstream)
     gateway.play(script)

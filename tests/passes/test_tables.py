@@ -193,6 +193,8 @@ def test_the_beginning_of_an_envelope_never_varies() -> None:
     assert unpack("dG9vbGdsb3QA") is None
     assert unpack("dG9vbGdsb3QA====") is None
     assert unpack(5) is None
+    packed = pack(Envelope(owner="gemini", text="t"))
+    assert unpack(f"{packed[:20]}!{packed[20:]}") is None
 
 
 # ── turns ──

@@ -118,6 +118,16 @@ def test_an_empty_user_message_that_goes_is_told() -> None:
     assert lines(context) == ["note messages[2]"]
 
 
+def test_a_message_of_which_nothing_is_left_goes_whatever_its_role() -> None:
+    emptied = [Message(role=role) for role in ("developer", "user", "assistant")]
+    context = to(CHAT, source="openai_responses")
+    assert turns.group(asked(*emptied, user()), context).messages == (user(),)
+    assert lines(context) == ["note messages[0]", "note messages[1]", "note messages[2]"]
+    # A conversation of nothing else is not made shorter than it was.
+    request = asked(Message(role="user"))
+    assert turns.group(request, to(CHAT, source="openai_responses")) is request
+
+
 def test_pieces_of_one_text_are_joined_for_others() -> None:
     def piece(text: str) -> Text:
         return Text(text=text, native={"gemini": {"$piece": True}})

@@ -115,7 +115,10 @@ def test_32_an_upstream_that_dies_after_a_keepalive_is_not_asked_again_nor_repla
 @EVERY_CLIENT
 def test_32_nobody_is_kept_waiting_in_words_while_a_retry_is_waited_for(client: str) -> None:
     busy = [expect(), reply({"error": {"message": "busy"}}, 503, {"retry-after": "0.3"})]
-    with BadServer(busy, busy, [expect(), stream(SOUND["openai_chat"])]) as server, X:
+    with (
+        BadServer(busy, busy, [expect(), stream(SOUND["openai_chat"])]) as server,
+        gateway(at("openai_chat", server.url, retries=Retries(first_wait=0)), limits=SLOWER) as running,
+    ):
         answer = running.ask(client, stream=True)
         assert server.connections == 3
         good_end(client, answer)

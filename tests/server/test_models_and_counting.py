@@ -111,6 +111,57 @@ def test_a_model_that_nobody_serves_is_a_404_with_the_nearest_names(
     assert "fast" in answer.json()["error"]["message"]
 
 
+# Lists of upstreams.
+
+LISTS: dict[str, Any] = {
+    "openai_chat": {"object": "list", "data": [{"id": "big", "object": "model", "max_model_len": 8192}]},
+    "openai_responses": {"object": "list", "data": [{"id": "big", "object": "model", "context_length": 8192}]},
+    "anthropic": {"data": [{"type": "model", "id": "big", "display_name": "Big", "max_input_tokens": 8192}]},
+    "gemini": {"models": [{"name": "models/big", "displayName": "Big", "inputTokenLimit": 8192}]},
+}
+TARGETS = {
+    "openai_chat": "/v1/models",
+    "openai_responses": "/v1/models",
+    "anthropic": "/v1/models?limit=1000",
+    "gemini": "/v1beta/models?pageSize=1000",
+}
+
+
+@pytest.mark.parametrize("upstream", DIALECTS)
+def test_an_upstream_whose_models_nobody_has_named_is_asked_for_them_once(upstream: str) -> None:
+    with (
+        BadServer([expect(), reply(LISTS[upstream])]) as server,
+        gateway(at(upstream, server.url, key="the-key")) as running,
+    ):
+        for _ in range(2):
+            assert [model["id"] for model in running.call("GET", "/v1/models").json()["data"]] == ["demo", "big"]
+        (received,) = server.requests
+        assert (received.method, received.target) == ("GET", TARGETS[upstream])
+        assert "the-key" in (received.headers.get("authorization", "") + received.head.decode())
+        shown = running.call("GET", "/v1beta/models").json()["models"][1]
+        assert (shown["name"], shown["inputTokenLimit"]) == ("models/big", 8192)
+        assert running.call("GET", "/anthropic/v1/models/big").json()["max_input_tokens"] == 8192
+        assert len(server.requests) == 1
+
+
+def test_where_two_upstreams_have_a_model_of_one_name_each_has_a_name_that_leads_to_it() -> None:
+    with BadServer([expect(), reply(LISTS["openai_chat"])]) as server:
+        upstreams = {"a": at("openai_chat", server.url), "b": at("openai_chat", server.url)}
+        with gateway(upstreams, models={"small": ModelConfig(upstream="b")}, default_upstream="a") as running:
+            names = [model["id"] for model in running.call("GET", "/v1/models").json()["data"]]
+            assert names == ["small", "demo", "big", "b/big"]
+
+
+@pytest.mark.parametrize("answer", [reply(b"<html>"), reply({}, 404), close()], ids=["page", "404", "cut"])
+def test_an_upstream_without_a_list_is_no_harm(answer: Any) -> None:
+    with BadServer([expect(), answer]) as server, gateway(at("openai_chat", server.url)) as running:
+        assert [model["id"] for model in running.call("GET", "/v1/models").json()["data"]] == ["demo"]
+        server.requests.clear()
+        assert [model["id"] for model in running.call("GET", "/v1/models").json()["data"]] == ["demo"]
+        assert not server.requests  # for a while it is not asked again
+        assert running.call("GET", "/v1/models/anything").json()["id"] == "anything"
+
+
 # Counting.
 
 WORDS = "How many tokens are there in this sentence, and in the tools beside it?"

@@ -13,7 +13,7 @@ import pytest
 
 from tests.server.client_needs import frames
 from tests.server.gateway import Answer, at, gateway
-from tests.server.stage import DIALECTS, Call, Stage, Turn, events_of, frames_of, in_turn, model_of, stage
+from tests.server.stage import DIALECTS, Call, Stage, Turn, events_of, frames_of, in_turn, model_of, stage, whole_of
 from tests.upstream.bad_server import BadServer, Gate, expect, gone, pause, reply, stream, tell
 from toolglot.config.schema import ServerConfig
 from toolglot.store.sqlite import MEMORY, SqliteStore
@@ -386,3 +386,44 @@ def test_other_clients_leave_no_trace_in_the_store(scene: Stage) -> None:
     scene.play("openai_chat", Turn("One."))
     answer = scene.ask("anthropic", "openai_chat").json()
     assert Client(scene).call("GET", f"/v1/responses/{answer['id']}")[0] == 404
+
+
+# Upstreams that have a memory of their own.
+
+
+def test_an_upstream_that_remembers_is_told_what_it_is_to_go_on_from() -> None:
+    done = whole_of("openai_responses", Turn("Yes."))
+    with (
+        stored() as store,
+        BadServer([expect(), reply(done)]) as upstream,
+        gateway(at("openai_responses", upstream.url, vendor="openai", key="the-key"), store=store) as running,
+    ):
+        body = {"input": "Go on.", "previous_response_id": "resp_theirs"}
+        answer = running.ask("openai_responses", body=body)
+        assert answer.json() == done  # its id is the upstream's own
+        assert upstream.requests[0].json() == {"model": "m", **body}
+        asked = running.call("GET", "/v1/responses/resp_1?include=a&key=mine", headers={"openai-organization": "org"})
+        assert asked.json() == done
+        received = upstream.requests[1]
+        assert (received.method, received.target) == ("GET", "/v1/responses/resp_1?include=a")
+        assert received.headers["authorization"] == "Bearer the-key"
+        assert received.headers["openai-organization"] == "org"
+        running.call("DELETE", "/v1/responses/..%2F..%2Ffiles")
+        running.call("POST", "/responses/resp_1/cancel", b"{}")
+        assert [(one.method, one.target) for one in upstream.requests[2:]] == [
+            ("POST", "/v1/responses/resp_1/cancel"),
+        ]
+
+
+def test_what_such_an_upstream_answers_is_told_as_it_is() -> None:
+    gone_error = {"error": {"message": "Gone.", "type": "invalid_request_error", "param": "id", "code": "x"}}
+    with (
+        stored() as store,
+        BadServer([expect(), reply(gone_error, 404, {"openai-processing-ms": "3"})]) as upstream,
+        gateway(at("openai_responses", upstream.url, vendor="openai"), store=store) as running,
+    ):
+        answer = running.call("GET", "/v1/responses/resp_1/input_items")
+        assert (answer.status, answer.json()) == (404, gone_error)
+        assert answer.headers["openai-processing-ms"] == "3"
+        assert running.call("GET", "/v1/conversations/conv_1").json()["error"]["code"] == "conversation_not_found"
+        assert len(upstream.requests) == 1

@@ -135,9 +135,8 @@ def test_strict_ends_a_stream_that_brings_what_would_be_lost(scene: Stage) -> No
         {"type": "content_block_start", "index": 0, "content_block": search},
         {"type": "content_block_stop", "index": 0},
     ]
-    for number, event in enumerate(events[3:6]):
+    for event in events[3:6]:
         event["index"] = 1
-        assert number < 3
     scene.steps(streamed=stream(*frames_of("anthropic", events)))
     assert scene.ask("openai_chat", "anthropic", stream=True).body.endswith(b"data: [DONE]\n\n")
     scene.steps(streamed=stream(*frames_of("anthropic", events)))
@@ -173,14 +172,9 @@ def test_a_dialects_headers_go_to_an_upstream_of_the_same_dialect_and_to_no_othe
     scene.play(upstream, OK)
     assert scene.ask(client, upstream, headers={**OWN[client], **OTHERS}).status == 200
     received = scene.received.headers
-    openai = client.startswith("openai") and upstream.startswith("openai")
-    for name, value in OWN[client].items():
-        if client == upstream:
-            assert received[name] == value
-        elif name == "anthropic-version" or openai:
-            assert received.get(name) != value or openai
-        else:
-            assert name not in received
+    passed = {name: received[name] for name in OWN[client] if name in received}
+    assert passed == (OWN[client] if client == upstream else {})
+    # Anthropic's API wants a version, also where the client has none.
     assert ("anthropic-version" in received) == (upstream == "anthropic")
     assert b"of-the-client" not in scene.received.head
     assert not {"x-forwarded-for", "cookie", "x-stainless-lang"} & received.keys()
@@ -273,7 +267,7 @@ def test_of_an_alias_the_models_name_alone_is_changed(scene: Stage, dialect: str
 @pytest.mark.parametrize("dialect", DIALECTS)
 def test_an_answer_of_the_same_dialect_comes_back_byte_for_byte(scene: Stage, dialect: str) -> None:
     whole = json.dumps({**whole_of(dialect, OK), "unheard_of": [1.50, "\u00e9"]}, indent=3).encode() + b"\n"
-    frames = [frame.replace(b": ", b" :  ", 1) if b"data:" not in frame[:5] else frame for frame in odd_frames(dialect)]
+    frames = odd_frames(dialect)
     scene.steps(whole=reply(whole), streamed=stream(*frames))
     assert scene.ask(dialect, dialect).body == whole
     assert scene.ask(dialect, dialect, stream=True).body == b"".join(frames)

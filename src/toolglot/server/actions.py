@@ -8,10 +8,8 @@ from typing import Any
 
 from toolglot import __version__
 from toolglot.dialects import find
-from toolglot.errors import ApiError
-from toolglot.models import ModelInfo
-from toolglot.routing import Router
-from toolglot.server import responses_routes
+from toolglot.errors import ApiError, RefusedError
+from toolglot.server import kept_elsewhere, responses_routes
 from toolglot.server.attempts import FailedError
 from toolglot.server.counting import count
 from toolglot.server.generate import generate
@@ -30,40 +28,28 @@ RECEIPTS_LISTED = 100
 async def models(service: Service, incoming: Incoming, match: Match) -> None:
     """The models that can be asked for, in the shape that the asking client expects."""
     listing = find(dialect_of(incoming, match)).listing
-    router = service.gateway.router
-    told = [_told(router, listed.name) for listed in router.models()]
-    await incoming.reply(200, JSON, listing.encode_models(told, incoming.query))
+    body = listing.encode_models(await service.gateway.catalogue.models(), incoming.query)
+    await incoming.reply(200, JSON, body)
 
 
 async def model(service: Service, incoming: Incoming, match: Match) -> None:
-    name = match.values["model"]
     listing = find(dialect_of(incoming, match)).listing
-    await incoming.reply(200, JSON, listing.encode_model(_told(service.gateway.router, name)))
-
-
-def _told(router: Router, name: str) -> ModelInfo:
-    """A model as clients may know it. What it reads and whether it reasons is told where the configuration says so:
-    a dialect's wire has a place for images, but that is no promise of a model behind it."""
-    target = router.resolve(name)[0]
-    reads = target.quirks.get("media_in_user")
-    return ModelInfo(
-        name=name,
-        owner=target.upstream,
-        context_window=target.context_window,
-        max_output_tokens=target.max_output_tokens,
-        inputs=frozenset() if reads is None else frozenset({"text", *reads}),
-        thinking=bool(target.quirks["efforts"]) if "efforts" in target.quirks else None,
-    )
+    told = service.gateway.catalogue.model(match.values["model"])
+    await incoming.reply(200, JSON, listing.encode_model(told))
 
 
 async def stored(service: Service, incoming: Incoming, match: Match) -> None:
     """Stored responses and conversations."""
-    if service.store is None:
-        message = "This gateway stores no responses: its store could not be opened"
-        raise FailedError(ApiError(kind="overloaded", status=503, message=message))
     body = b""
     if incoming.method == "POST":
         body = await read_body(incoming.scope, incoming.receive, service.gateway.config.limits)
+    keeper = kept_elsewhere.keeper(service.gateway, match)
+    if service.store is None and keeper is not None:
+        await kept_elsewhere.relay(service.gateway, keeper, incoming, match, body)
+        return
+    if service.store is None:
+        message = "This gateway stores no responses: its store could not be opened"
+        raise FailedError(ApiError(kind="overloaded", status=503, message=message))
     ask = Ask(
         store=service.store,
         owner=incoming.record.key or "",
@@ -72,7 +58,13 @@ async def stored(service: Service, incoming: Incoming, match: Match) -> None:
         body=body,
         now=time(),
     )
-    reply = await responses_routes.answer(match.route.method, match.route.path, ask)
+    try:
+        reply = await responses_routes.answer(match.route.method, match.route.path, ask)
+    except RefusedError as refusal:
+        if keeper is None or refusal.error.code != "response_not_found":
+            raise
+        await kept_elsewhere.relay(service.gateway, keeper, incoming, match, body)
+        return
     await incoming.reply(reply.status, {"content-type": reply.content_type}, reply.body)
 
 

@@ -193,7 +193,7 @@ class Attempts:
         if reply.headers.get("content-type", "").startswith("text/html"):
             return await _page(upstream, reply)
         if exchange.sent is not None and exchange.sent.stream:
-            return await _begin_stream(exchange, reply)
+            return await _begin_stream(exchange, reply, self._gateway.config.limits.response)
         try:
             whole = exchange.response(await reply.read(self._gateway.config.limits.response))
         except UpstreamError as error:
@@ -203,10 +203,28 @@ class Attempts:
         return Answer(exchange=exchange, reply=reply, whole=whole)
 
 
-async def _begin_stream(exchange: Exchange, reply: Reply) -> Answer | ApiError:
+class Bounded:
+    """The pieces of a body, up to a number of bytes; `TransportError("too_large")` after that."""
+
+    def __init__(self, chunks: AsyncIterator[bytes], limit: int) -> None:
+        self._chunks = chunks
+        self._limit = self._left = limit
+
+    def __aiter__(self) -> AsyncIterator[bytes]:
+        return self
+
+    async def __anext__(self) -> bytes:
+        chunk = await anext(self._chunks)
+        self._left -= len(chunk)
+        if self._left < 0:
+            raise TransportError("too_large", f"its answer has more than {self._limit} bytes")
+        return chunk
+
+
+async def _begin_stream(exchange: Exchange, reply: Reply, limit: int) -> Answer | ApiError:
     """Read on until there is something to tell the client. An error that comes first is an error of the request."""
     translation = exchange.stream()
-    chunks = aiter(reply.chunks())
+    chunks = Bounded(aiter(reply.chunks()), limit)
     first = b""
     while not first and not translation.ended:
         chunk = await anext(chunks, None)

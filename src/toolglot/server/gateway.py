@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from toolglot.config.schema import Config
 from toolglot.errors import ApiError
 from toolglot.routing import Router
+from toolglot.server.catalogue import Catalogue
 from toolglot.server.security import Guard
 from toolglot.upstream.breaker import Breaker
 from toolglot.upstream.transport import TransportError
@@ -20,6 +21,7 @@ class Gateway:
         self.upstreams = upstreams
         self.router = router
         self.guard = Guard(config.server)
+        self.catalogue = Catalogue(upstreams, router)
         self._breakers = {
             name: Breaker(upstream.breaker.failures, upstream.breaker.rest) for name, upstream in upstreams.items()
         }

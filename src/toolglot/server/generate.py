@@ -118,7 +118,7 @@ async def _stream(
             assert answer.translation is not None
             fail = answer.translation.fail
             try:
-                await _pump(incoming, answer, turn, limits.response)
+                await _pump(incoming, answer, turn)
             finally:
                 _note(incoming.record, answer.translation)
                 answer.reply.close()
@@ -136,7 +136,7 @@ def _note(record: Record, translation: StreamTranslation) -> None:
     record.stop = None if translation.stop is None else translation.stop.reason
 
 
-async def _pump(incoming: Incoming, answer: Answer, turn: Turn, limit: int) -> None:
+async def _pump(incoming: Incoming, answer: Answer, turn: Turn) -> None:
     """The rest of a stream: each piece translated and written as it comes, no faster than the client reads."""
     translation, chunks = answer.translation, answer.chunks
     assert translation is not None
@@ -145,16 +145,13 @@ async def _pump(incoming: Incoming, answer: Answer, turn: Turn, limit: int) -> N
         told = headers.of_exchange(answer.exchange, answer.reply.headers)
         await incoming.begin({**headers.STREAM_HEADERS, **told})
     await incoming.write(await turn.piece(answer.first))
-    received = 0
     try:
         while not translation.ended:
             chunk = await anext(chunks, None)
             if chunk is None:
                 await incoming.write(await turn.piece(translation.close()))
                 break
-            received += len(chunk)
-            out = translation.feed(chunk) if received <= limit else translation.fail(_endless(limit))
-            if out:
+            if out := translation.feed(chunk):
                 await incoming.write(await turn.piece(out))
     except TransportError as failure:
         error = transport_error(incoming.record.upstream or "", failure)
@@ -167,8 +164,3 @@ async def _pump(incoming: Incoming, answer: Answer, turn: Turn, limit: int) -> N
         async with asyncio.timeout(DRAIN_SECONDS):
             while translation.fault is None and await anext(chunks, None) is not None:
                 pass
-
-
-def _endless(limit: int) -> ApiError:
-    message = f"The upstream's stream has more than {limit} bytes"
-    return ApiError(kind="server", status=502, code="upstream_too_large", message=message)

@@ -11,7 +11,20 @@ from toolglot.dialects.anthropic import ANTHROPIC
 from toolglot.dialects.anthropic.errors import read_error
 from toolglot.dialects.anthropic.schema import reduced_schema
 from toolglot.errors import ErrorKind, UpstreamError
-from toolglot.ir import Cache, Citation, Media, Message, Request, Response, Source, Stop, StopReason, Text, Usage
+from toolglot.ir import (
+    Cache,
+    Citation,
+    Media,
+    Message,
+    Request,
+    Response,
+    Source,
+    Stop,
+    StopReason,
+    Text,
+    Thinking,
+    Usage,
+)
 from toolglot.receipt import Receipt
 
 
@@ -513,3 +526,12 @@ def test_a_role_from_elsewhere_is_one_that_the_api_has(role: str, wire: str) -> 
     spoken = (Message(role="user", content=(Text(text="x"),)), Message(role=role, content=(Text(text="y"),)))
     body = json.loads(ANTHROPIC.encode_request(Request(model="m", messages=spoken), Receipt()))
     assert [message["role"] for message in body["messages"]] == ["user", wire]
+
+
+def test_a_breakpoint_on_reasoning_is_told() -> None:
+    signed = Thinking(text="hm", cache=Cache(), native={"anthropic": {"signature": "s"}})
+    receipt = Receipt()
+    request = Request(model="m", messages=(Message(role="assistant", content=(signed,)),), max_output_tokens=9)
+    body = json.loads(ANTHROPIC.encode_request(request, receipt))
+    assert body["messages"][0]["content"] == [{"type": "thinking", "thinking": "hm", "signature": "s"}]
+    assert [line.where for line in receipt.losses] == ["messages[0].content[0].cache"]

@@ -599,3 +599,22 @@ def test_an_error_event_may_tell_its_status(status: Any, shown: int) -> None:
     last = decoder.feed(f"data: {json.dumps(frame)}\n\n".encode())[-1]
     assert isinstance(last, Fault)
     assert last.error.status == shown
+
+
+@pytest.mark.parametrize(
+    ("frame", "where"),
+    [
+        (event("output_text.annotation.added", annotation=5), "$.annotation"),
+        (event("content_part.added", part=5), "$.part"),
+        (event("content_part.done", part=5), "$.part"),
+        (event("output_item.added", item=5), "$.item"),
+        (event("output_item.done", item=5), "$.item"),
+        (event("created", response=5), "$.response"),
+        (event("completed", response=5), "$.response"),
+    ],
+)
+def test_what_is_wrong_in_an_event_is_named_with_its_place(frame: Any, where: str) -> None:
+    decoder = RESPONSES.stream_decoder(Receipt())
+    last = decoder.feed(f"data: {json.dumps(frame)}\n\n".encode())[-1]
+    assert isinstance(last, Fault)
+    assert f"unreadable: {where}: " in last.error.message

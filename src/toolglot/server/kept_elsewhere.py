@@ -1,0 +1,43 @@
+"""Responses that an upstream has stored itself: who asks for one by its id gets that upstream's answer."""
+
+from __future__ import annotations
+
+from urllib.parse import quote, urlencode
+
+from toolglot.errors import header_value
+from toolglot.server import headers
+from toolglot.server.attempts import FailedError, transport_error
+from toolglot.server.gateway import Gateway
+from toolglot.server.incoming import Incoming
+from toolglot.server.routes import Match
+from toolglot.upstream.transport import TransportError
+from toolglot.upstream.upstream import Upstream
+
+_OURS = ("key",)
+"""Query parameters that are for the gateway."""
+
+
+def keeper(gateway: Gateway, match: Match) -> Upstream | None:
+    """The upstream to ask for what is not stored here: the one that stores responses, when there is exactly one."""
+    keepers = [upstream for upstream in gateway.upstreams.values() if upstream.keeps_state]
+    return keepers[0] if len(keepers) == 1 and match.route.path.startswith("/v1/responses/") else None
+
+
+async def relay(gateway: Gateway, upstream: Upstream, incoming: Incoming, match: Match, body: bytes) -> None:
+    """The same question to the upstream, and its answer as it is. Raises `FailedError`."""
+    path = match.route.path.format(**{name: quote(value, safe="") for name, value in match.values.items()})
+    query = {name: value for name, value in incoming.query.items() if name not in _OURS}
+    passed = headers.to_upstream(upstream.dialect, upstream.dialect, incoming.headers, stream=False)
+    call = upstream.call(f"{path}?{urlencode(query)}" if query else path, body, passed, match.route.method)
+    incoming.record.upstream, incoming.record.upstream_dialect = upstream.name, upstream.dialect.name
+    try:
+        reply = await upstream.transport.send(call)
+        try:
+            answer = await reply.read(gateway.config.limits.response)
+        finally:
+            reply.close()
+    except TransportError as failure:
+        raise FailedError(transport_error(upstream.name, failure)) from None
+    told = headers.to_client(upstream.dialect, upstream.dialect, reply.headers)
+    kind = header_value(reply.headers.get("content-type")) or "application/json"
+    await incoming.reply(reply.status, {"content-type": kind, **told}, answer)
