@@ -142,6 +142,10 @@ def test_what_the_start_and_the_end_tell_is_told_together() -> None:
     assert (response.id, response.model, response.created) == ("i", "m", 7)
 
 
+def test_a_start_that_tells_nothing_names_nothing() -> None:
+    assert fold([Start(), END]) == Response(id="", model="", stop=Stop("end"))
+
+
 def test_an_unfolded_response_has_no_needless_events() -> None:
     events = list(unfold(Response(id="i", content=(Text(text=""), ToolCall(id="c", name="f"), Opaque("gemini", 1)))))
     assert events == [

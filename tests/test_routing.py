@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import pytest
 
-from toolglot.routing import Alias, ModelInfo, Pattern, Place, Router, Target, UnknownModelError, bare, filled
+from toolglot.routing import MAX_COMPARED, Alias, Pattern, Place, Router, Target, UnknownModelError, bare, filled
 
 PLACES = {
     place.name: place
     for place in (
-        Place(name="anthropic", dialect="anthropic", owned=("claude-*",)),
-        Place(name="openai", dialect="openai_responses", owned=("gpt-*", "o3*"), quirks={"max_tools": 128}),
-        Place(name="openrouter", dialect="openai_chat", owned=("*/*",)),
-        Place(name="local", dialect="openai_chat", models=("qwen3", "llama-*", "gpt-oss"), default_model="qwen3"),
-        Place(name="other", dialect="openai_chat", models=("qwen3", "phi")),
-        Place(name="demo", dialect="openai_chat"),
+        Place(name="anthropic", owned=("claude-*",)),
+        Place(name="openai", owned=("gpt-*", "o3*"), quirks={"max_tools": 128}),
+        Place(name="openrouter", owned=("*/*",)),
+        Place(name="local", models=("qwen3", "llama-*", "gpt-oss"), default_model="qwen3"),
+        Place(name="other", models=("qwen3", "phi")),
+        Place(name="demo"),
     )
 }
 ALIASES = {
@@ -127,8 +127,8 @@ def test_fallbacks_of_fallbacks_follow_and_nothing_comes_twice() -> None:
 
 
 def test_what_can_be_listed_is_listed_once_and_reachable() -> None:
-    models = Router({**ALIASES, "qwen3": Alias(upstream="demo")}, PLACES).models()
-    assert [model.name for model in models] == [
+    router = Router({**ALIASES, "qwen3": Alias(upstream="demo")}, PLACES)
+    assert router.names() == [
         "fast",
         "claude-fable[1m]",
         "qwen3",
@@ -138,10 +138,34 @@ def test_what_can_be_listed_is_listed_once_and_reachable() -> None:
         "phi",
         "demo",
     ]
-    assert models[0] == ModelInfo(
-        name="fast", upstream="openai", model="gpt-5-mini", dialect="openai_responses", context_window=400_000
-    )
-    assert [model.upstream for model in models[2:4]] == ["demo", "local"]
+    assert [target.upstream for name in router.names()[2:4] if (target := router.claim(name))] == ["demo", "local"]
+
+
+def test_a_name_that_nothing_claims_is_no_error_where_one_only_looks() -> None:
+    router = Router(ALIASES, {name: PLACES[name] for name in ("local", "other")})
+    assert router.claim("unheard-of") is None
+    assert router.claim("local/" + "x" * 1000) is None
+    claimed = router.claim("phi")
+    assert claimed is not None
+    assert claimed == router.resolve("phi")[0]
+
+
+def test_an_upstreams_own_name_of_a_model_leads_to_it_whatever_an_alias_says() -> None:
+    aliases = {"local/phi": Alias(upstream="other"), "small": Alias(upstream="local", model="phi", context_window=9)}
+    router = Router(aliases, PLACES)
+    assert went(router, "local/phi") == ["other: local/phi"]
+    target = router.direct("local", "phi")
+    assert target is not None
+    assert (target.upstream, target.model, target.context_window) == ("local", "phi", 9)
+    assert router.direct("nowhere", "phi") is None
+
+
+def test_the_nearest_names_are_looked_for_among_so_many() -> None:
+    many = tuple(f"model-{number:05}" for number in range(20 * MAX_COMPARED))
+    places = {"local": Place(name="local", models=many), "other": PLACES["other"]}
+    router = Router({}, places)
+    assert many[0] in router.nearest("model-0000")
+    assert set(router.nearest(many[-1])) <= set(many[:MAX_COMPARED])
 
 
 def test_every_rule_that_was_tried_is_told() -> None:

@@ -33,22 +33,33 @@ class Loss(Struct, frozen=True):
 class Receipt:
     """The lines of one exchange, in the order they were written, each once."""
 
-    __slots__ = ("_lines",)
+    __slots__ = ("_lines", "loss_count")
 
     def __init__(self) -> None:
         self._lines: dict[Loss, None] = {}
+        self.loss_count = 0
 
     def loss(self, where: str, what: str, why: str) -> None:
         """Something did not survive, or only roughly."""
-        self._lines[Loss(where, what, why, "loss")] = None
+        self._write(Loss(where, what, why, "loss"))
 
     def note(self, where: str, what: str, why: str) -> None:
         """Something took another form and kept its meaning."""
-        self._lines[Loss(where, what, why, "note")] = None
+        self._write(Loss(where, what, why, "note"))
 
     def add(self, lines: Iterable[Loss]) -> None:
         """Lines that somebody else wrote."""
-        self._lines |= dict.fromkeys(lines)
+        for line in lines:
+            self._write(line)
+
+    def _write(self, line: Loss) -> None:
+        if line not in self._lines:
+            self._lines[line] = None
+            self.loss_count += line.severity == "loss"
+
+    @property
+    def note_count(self) -> int:
+        return len(self._lines) - self.loss_count
 
     @property
     def losses(self) -> tuple[Loss, ...]:

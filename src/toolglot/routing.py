@@ -34,6 +34,9 @@ DEMO = "demo"
 MAX_NAME = 512
 """Characters. Longer names are nobody's, and cost nothing to refuse."""
 
+MAX_COMPARED = 500
+"""Names among which the nearest ones are looked for: each comparison takes longer than all the rules together."""
+
 _ADDED = re.compile(r"(?:\[[^\[\]]*\])+$")
 
 
@@ -54,7 +57,6 @@ class Place(Struct, frozen=True, kw_only=True):
     """An upstream, as far as routing is concerned."""
 
     name: str
-    dialect: str
     models: tuple[str, ...] = ()
     owned: tuple[str, ...] = ()
     """Patterns of the names that its vendor gives to models."""
@@ -77,17 +79,6 @@ class Target(Struct, frozen=True, kw_only=True):
     context_window: int | None = None
     max_output_tokens: int | None = None
     quirks: Mapping[str, Any] = {}
-
-
-class ModelInfo(Struct, frozen=True, kw_only=True):
-    """A model as clients see it in a list."""
-
-    name: str
-    upstream: str
-    model: str
-    dialect: str
-    context_window: int | None = None
-    max_output_tokens: int | None = None
 
 
 class UnknownModelError(ToolglotError, LookupError):
@@ -172,7 +163,7 @@ class Router:
         Raises:
             UnknownModelError: nothing claims the name.
         """
-        first = self._first(model) if len(model) <= MAX_NAME else None
+        first = self.claim(model)
         if first is None:
             raise UnknownModelError(model, self.nearest(model))
         targets: dict[tuple[str, str], Target] = {}
@@ -184,6 +175,19 @@ class Router:
                 waiting = [*self._fallbacks(target), *waiting]
         return tuple(targets.values())
 
+    def claim(self, model: str) -> Target | None:
+        """Where a request for this model goes first; None when nothing claims the name."""
+        if len(model) > MAX_NAME:
+            return None
+        for name, (_, rule) in self._tries(model):
+            if (target := rule(name)) is not None:
+                return target
+        return None
+
+    def direct(self, upstream: str, model: str) -> Target | None:
+        """An upstream's model by the upstream's own name of it, whatever the other rules say of that name."""
+        return self._target(upstream, model, f"{upstream}/{model}", f"{upstream} is an upstream's name")
+
     def explain(self, model: str) -> list[tuple[str, str]]:
         """Each rule that was tried for a name, and what it said; the last one decided."""
         steps: list[tuple[str, str]] = []
@@ -194,7 +198,7 @@ class Router:
                 break
         return steps
 
-    def models(self) -> list[ModelInfo]:
+    def names(self) -> list[str]:
         """What can be listed by name: aliases, then what upstreams list; `upstream/model` where a name is taken."""
         names = [name for name, alias in self.aliases.items() if "*" not in name and not alias.hidden]
         taken = {*names, *(name for name, alias in self.aliases.items() if alias.hidden)}
@@ -203,38 +207,14 @@ class Router:
                 if "*" not in model:
                     names.append(model if model not in taken else f"{place.name}/{model}")
                     taken.add(model)
-        found = ((name, self._first(name)) for name in dict.fromkeys(names))
-        return [self._info(name, target) for name, target in found if target is not None]
-
-    def info(self, model: str) -> ModelInfo:
-        """What is known of a model by the name that clients use.
-
-        Raises:
-            UnknownModelError: nothing claims the name.
-        """
-        return self._info(model, self.resolve(model)[0])
-
-    def _info(self, name: str, target: Target) -> ModelInfo:
-        return ModelInfo(
-            name=name,
-            upstream=target.upstream,
-            model=target.model,
-            dialect=self.places[target.upstream].dialect,
-            context_window=target.context_window,
-            max_output_tokens=target.max_output_tokens,
-        )
+        return [name for name in dict.fromkeys(names) if self.claim(name) is not None]
 
     def nearest(self, model: str) -> tuple[str, ...]:
         """Names that somebody who wrote this one may have meant."""
-        known = [name for name, alias in self.aliases.items() if not alias.hidden]
+        known = [DEMO, *(name for name, alias in self.aliases.items() if not alias.hidden)]
         known += [model for place in self.places.values() for model in (*place.models, *place.owned)]
-        return tuple(difflib.get_close_matches(bare(model)[:200], dict.fromkeys([*known, DEMO]), n=3, cutoff=0.5))
-
-    def _first(self, model: str) -> Target | None:
-        for name, (_, rule) in self._tries(model):
-            if (target := rule(name)) is not None:
-                return target
-        return None
+        compared = list(dict.fromkeys(known))[:MAX_COMPARED]
+        return tuple(difflib.get_close_matches(bare(model)[:200], compared, n=3, cutoff=0.5))
 
     def _tries(self, model: str) -> Iterator[tuple[str, Claim]]:
         """Names and rules in the order in which they are tried."""
@@ -247,7 +227,7 @@ class Router:
         if target.alias is None:
             return []
         stars = Pattern(target.alias).match(target.asked) or ()
-        found = (self._first(filled(name, stars)) for name in self.aliases[target.alias].fallbacks)
+        found = (self.claim(filled(name, stars)) for name in self.aliases[target.alias].fallbacks)
         return [fallback for fallback in found if fallback is not None]
 
     def _target(self, upstream: str, model: str, asked: str, rule: str, alias: str | None = None) -> Target | None:
@@ -288,9 +268,7 @@ class Router:
 
     def _prefix(self, name: str) -> Target | None:
         upstream, slash, model = name.partition("/")
-        if not (slash and model):
-            return None
-        return self._target(upstream, model, name, f"{upstream} is an upstream's name")
+        return self.direct(upstream, model) if slash and model else None
 
     def _demo(self, name: str) -> Target | None:
         return self._target(DEMO, DEMO, name, "the demo upstream is always there") if name == DEMO else None

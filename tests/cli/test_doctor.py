@@ -396,6 +396,21 @@ def test_a_model_is_judged_by_what_it_does(case: str) -> None:
     assert all(asked.document["model"] == "tiny" for asked in upstream.asked if asked.method == "POST")
 
 
+def test_a_model_is_asked_as_the_gateway_would_ask_it(machine: Path) -> None:
+    with scripted(able) as upstream:
+        (machine / "toolglot.toml").write_text(
+            f"""
+            discover = false
+            upstreams.up = {{ dialect = "openai_chat", base_url = "{upstream.url}/v1" }}
+            models.small = {{ upstream = "up", model = "tiny", quirks = {{ media_in_user = [] }} }}
+            """
+        )
+        doctor_with_probe()
+    posted = [asked for asked in upstream.asked if asked.method == "POST"]
+    assert any(b"Which colour" in asked.body for asked in posted)
+    assert not any(b"image_url" in asked.body for asked in posted)
+
+
 def doctor_with_probe(*arguments: str) -> list[dict[str, Any]]:
     result = run("doctor", "--json", "--probe", *arguments)
     assert "a few hundred tokens" in result.stderr

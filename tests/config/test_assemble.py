@@ -56,8 +56,18 @@ def test_the_demo_is_always_there_and_answers_for_everything_when_alone() -> Non
     assembled = assemble(Config(), {})
     (demo,) = assembled.config.upstreams.values()
     assert (demo.vendor, demo.dialect, demo.base_url) == ("demo", "openai_chat", "demo:")
-    assert assembled.told == ("no key and no server was found: the demo answers for every model",)
+    assert assembled.told == (
+        "no key was found: the demo answers for every model, unless a local server is found at the start",
+    )
     assert router(assembled.config).resolve("claude-x")[0].upstream == "demo"
+
+
+def test_only_what_was_looked_for_is_called_not_found() -> None:
+    (probed,) = assemble(Config(), {}, Discovery()).told
+    assert probed == "no key and no local server was found: the demo answers for every model"
+    for local in (None, Discovery()):
+        (off,) = assemble(Config(discover=False), KEYS, local).told
+        assert off == "no upstream is configured, and none is looked for: the demo answers for every model"
 
 
 def test_the_demo_may_speak_another_dialect() -> None:
@@ -75,7 +85,7 @@ def test_what_is_configured_is_not_discovered_again() -> None:
     assembled = assemble(config, {**KEYS, "GROQ_API_KEY": "k"}, local)
     assert list(assembled.config.upstreams) == ["work", "anthropic", "groq", "vllm", "demo"]
     assert "vLLM is there" in assembled.told
-    assert router(assembled.config).info("m").context_window == 7
+    assert router(assembled.config).resolve("m")[0].context_window == 7
     assert router(assembled.config).resolve("gpt-5")[0].upstream == "work"
 
 
@@ -97,6 +107,21 @@ def test_nothing_is_discovered_when_that_is_switched_off() -> None:
 def test_a_missing_key_is_told() -> None:
     told = assemble(Config(upstreams={"groq": UpstreamConfig()}), {}).told
     assert told == ("upstreams.groq: no key: set GROQ_API_KEY, or `key`",)
+
+
+@pytest.mark.parametrize(
+    ("upstream", "noted"),
+    [
+        (UpstreamConfig(base_url="https://elsewhere.example/v1"), True),
+        (UpstreamConfig(base_url="https://elsewhere.example/v1", key="k"), False),
+        (UpstreamConfig(base_url="https://elsewhere.example/v1", headers={"Authorization": "Bearer k"}), False),
+        (UpstreamConfig(base_url="http://127.0.0.1:8000/v1"), False),
+    ],
+)
+def test_a_vendors_upstream_elsewhere_that_gets_no_key_is_told(upstream: UpstreamConfig, noted: bool) -> None:
+    told = assemble(Config(discover=False, upstreams={"openai": upstream}), KEYS).told
+    line = "upstreams.openai: no key is sent to its `base_url`: OPENAI_API_KEY goes to OpenAI's own address alone"
+    assert told == ((f"{line}; `key` gives one",) if noted else ())
 
 
 def test_the_whole_configuration_can_be_strict() -> None:

@@ -18,6 +18,7 @@ import pytest
 from toolglot.dialect import Capabilities, Dialect, capabilities
 from toolglot.dialects import DIALECTS
 from toolglot.dialects.anthropic import anthropic_capabilities
+from toolglot.ir import Request
 
 WRITTEN = Path(__file__).parent / "written"
 RECORD = ("title", "state_slot", "model_in_path", "history_key", "system_key", "key_header", "headers")
@@ -64,8 +65,8 @@ def facts(dialect: Dialect, models: Iterable[str]) -> dict[str, Any]:
 
 
 def read(dialect: Dialect) -> dict[str, Any]:
-    written = json.loads((WRITTEN / f"{dialect.name}.json").read_text())
-    assert isinstance(written, dict)
+    path = WRITTEN / f"{dialect.name}.json"
+    written: dict[str, Any] = json.loads(path.read_text()) if path.exists() else {"models": {}}
     return written
 
 
@@ -93,6 +94,22 @@ def test_every_rule_about_models_is_met_by_a_model_that_is_written_down(dialect:
     assert [
         rule.pattern for rule in dialect.models if not any(re.search(rule.pattern, model) for model in models)
     ] == []
+
+
+@pytest.mark.parametrize(
+    ("dialect", "model", "stream", "path"),
+    [
+        ("openai_chat", "m", False, "/v1/chat/completions"),
+        ("openai_responses", "m", True, "/v1/responses"),
+        ("anthropic", "m", True, "/v1/messages"),
+        ("gemini", "m", False, "/v1beta/models/m:generateContent"),
+        ("gemini", "m", True, "/v1beta/models/m:streamGenerateContent?alt=sse"),
+        ("gemini", "tunedModels/a b", False, "/v1beta/tunedModels/a%20b:generateContent"),
+        ("gemini", "m-1.5_x~y@z", False, "/v1beta/models/m-1.5_x~y@z:generateContent"),
+    ],
+)
+def test_a_request_is_posted_to_the_path_of_its_dialect(dialect: str, model: str, stream: bool, path: str) -> None:
+    assert DIALECTS[dialect].path(Request(model=model, stream=stream)) == path
 
 
 if __name__ == "__main__":

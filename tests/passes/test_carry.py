@@ -255,6 +255,8 @@ def test_a_signature_comes_back_with_the_text_that_it_signs(returned: tuple[Thin
     signed = Thinking(text="one two three", native={"anthropic": {"signature": "S"}})
     assert request.messages[0].content == (signed, call)
     assert context.carried
+    place = next(index for index, block in enumerate(returned) if "thoughtSignature" in block.native["gemini"])
+    assert [f"{line.severity} {line.where}" for line in context.receipt] == [f"note messages[0].content[{place}]"]
 
 
 def test_other_reasoning_beside_an_envelope_stays() -> None:

@@ -66,6 +66,8 @@ def test_an_answer_to_go_on_with_does_not_end_in_spaces() -> None:
     request = refused.fit(asked(user(), said("So: ")), context)
     assert texts(request.messages[1]) == ["So:"]
     assert lines(context) == ["note messages[1].content[0]"]
+    several = Message(role="assistant", content=tuple(Text(text=text) for text in ("a ", "b ", "c ")))
+    assert texts(refused.fit(asked(user(), several), refusing("spaces_at_the_end")).messages[1]) == ["a ", "b ", "c"]
     assert texts(refused.fit(asked(said("Hm "), user("Hi ")), refusing("spaces_at_the_end")).messages[0]) == ["Hm "]
 
 

@@ -8,11 +8,12 @@ import pytest
 
 from toolglot.dialect import Capabilities
 from toolglot.events import Close, Delta, Event, Fault, Finish, Open, Start
-from toolglot.ir import Message, Request, Stop, StopReason, Text, Thinking, Tool, ToolCall, replace
-from toolglot.passes import parameters, reasoning, schema, turns
+from toolglot.ir import Message, Opaque, Request, Stop, StopReason, Text, Thinking, Tool, ToolCall, replace
+from toolglot.passes import deferred, parameters, reasoning, schema, turns
 from toolglot.passes.envelope import STATE, Envelope, pack, unpack
 from toolglot.passes.sequence import EVENT_SIZE, MAX_WAITING_BLOCKS, MAX_WAITING_CHARACTERS, Sequencer
 from toolglot.passes.settle import Settler
+from toolglot.passes.unwrap import InputUnwrapper
 from toolglot.receipt import Receipt
 
 from .targets import ANTHROPIC, CHAT, GEMINI, asked, lines, said, to, tool, user
@@ -294,6 +295,8 @@ def test_a_broken_call_is_a_fault_unless_the_answer_was_cut(reason: StopReason, 
     if isinstance(last, Fault):
         error = last.error
         assert (error.kind, error.status, error.code) == ("server", 502, "malformed_tool_call")
+        message = "The model tried a tool call that cannot be read (the arguments of f are not whole)"
+        assert error.message == message
 
 
 # ── reasoning ──
@@ -314,3 +317,51 @@ def test_a_call_of_another_model_is_marked_for_models_that_demand_a_signature(mo
     signature = {"gemini": {"thoughtSignature": "skip_thought_signature_validator"}}
     assert marked == ([signature, {}] if demanded else [{}, {}])
     assert lines(context) == (["note messages[1].content[0]"] if demanded else [])
+
+
+# ── wrapped input ──
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text", "exact", "readable"),
+    [
+        ('{"input":"a b"}', "a b", True, True),
+        (' { "input" : "a\\n\\u00e4\\ud83d\\ude00" } ', "a\n\u00e4\U0001f600", True, True),
+        ('{"input":""}', "", True, True),
+        ('{"input":"a","other":1}', "a", False, True),
+        ('{"other":1,"input":"a"}', "a", False, True),
+        ('{"input":"a\\x"}', "a\\x", False, False),
+        ('{"input":"a', "a", False, False),
+        ('{"input":5}', '{"input":5}', False, False),
+        ("free text", "free text", False, False),
+        ("", "", False, False),
+        ('"input"', '"input"', False, False),
+    ],
+)
+def test_the_text_of_a_custom_tool_is_taken_out_of_its_wrapping(
+    arguments: str, text: str, exact: bool, readable: bool
+) -> None:
+    for size in (1, 3, 1000):
+        unwrapper = InputUnwrapper()
+        pieces = [arguments[start : start + size] for start in range(0, len(arguments), size)]
+        assert "".join(map(unwrapper.feed, pieces)) + unwrapper.close() == text
+        assert (unwrapper.exact, unwrapper.readable) == (exact, readable)
+
+
+@pytest.mark.parametrize(
+    ("value", "told"),
+    [
+        ({"type": "tool_reference", "tool_name": "late"}, True),
+        ({"type": "novel", "tool_name": "late"}, False),
+        ({"type": "tool_reference", "tool_name": 5}, False),
+        ({"type": "tool_reference"}, False),
+        ("tool_reference", False),
+    ],
+)
+def test_only_a_reference_with_a_name_is_told_in_words(value: Any, told: bool) -> None:
+    block = Opaque("anthropic", value)
+    late = replace(tool("late"), deferred=True)
+    request = deferred.offer(asked(user(), Message(role="user", content=(block,)), tools=(late,)), to(CHAT))
+    words = (Text(text="The tool late can be called now."),)
+    assert request.messages[1].content == (words if told else (block,))
+    assert len(request.tools) == told

@@ -168,14 +168,12 @@ class Talk:
         self._socket.close()
 
 
-class Running:
-    """A gateway that serves. `service` is everything it has, for a test that looks inside."""
+class Asking:
+    """Whoever asks the gateway on this port."""
 
-    def __init__(self, port: int, service: Service) -> None:
+    def __init__(self, port: int) -> None:
         self.port = port
         self.url = f"http://127.0.0.1:{port}"
-        self.service = service
-        self._records: queue.Queue[Record] = queue.Queue()
         self._talks: list[Talk] = []
 
     def begin(
@@ -212,16 +210,25 @@ class Running:
         self._talks.append(talk)
         return talk.send(method, path, headers, body).rest()
 
+    def close(self) -> None:
+        for talk in self._talks:
+            talk.leave()
+
+
+class Running(Asking):
+    """A gateway that serves. `service` is everything it has, for a test that looks inside."""
+
+    def __init__(self, port: int, service: Service) -> None:
+        super().__init__(port)
+        self.service = service
+        self._records: queue.Queue[Record] = queue.Queue()
+
     def record(self) -> Record:
         """What was told of the next request that is over, in the order in which they ended."""
         return self._records.get(timeout=FAILSAFE)
 
     def observe(self, record: Record) -> None:
         self._records.put(record)
-
-    def close(self) -> None:
-        for talk in self._talks:
-            talk.leave()
 
 
 @contextmanager
@@ -261,6 +268,29 @@ def gateway(
         listener.close()
 
 
+class _Server(Server):
+    """The server, without the tenths of a second that uvicorn sleeps before it notices that it is to end."""
+
+    def __init__(self, service: Service, on_ready: Callable[[], None]) -> None:
+        super().__init__(service, on_ready)
+        self.leaving = asyncio.Event()
+        self.loop = asyncio.get_running_loop()
+
+    async def main_loop(self) -> None:
+        await self.on_tick(0)
+        await self.leaving.wait()
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        for server in self.servers:
+            server.close()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(0.5):
+                while self.server_state.tasks or self.server_state.connections:
+                    await asyncio.sleep(0.001)
+                return
+        await super().shutdown(sockets)
+
+
 class _Thread(threading.Thread):
     def __init__(
         self,
@@ -275,7 +305,7 @@ class _Thread(threading.Thread):
         self._store = store
         self._observers = observers
         self._ready: queue.Queue[Running | Exception] = queue.Queue()
-        self._server: Server | None = None
+        self._server: _Server | None = None
 
     def wait_until_ready(self) -> Running:
         running = self._ready.get(timeout=FAILSAFE)
@@ -285,7 +315,7 @@ class _Thread(threading.Thread):
 
     def leave(self) -> None:
         if self._server is not None:
-            self._server.should_exit = True
+            self._server.loop.call_soon_threadsafe(self._server.leaving.set)
         self.join(FAILSAFE)
         assert not self.is_alive(), "the gateway did not stop"
 
@@ -303,7 +333,7 @@ class _Thread(threading.Thread):
         )
         running = Running(self._listener.getsockname()[1], service)
         service.observers = (metrics.observe, *self._observers, running.observe)
-        self._server = Server(service, lambda: self._ready.put(running))
+        self._server = _Server(service, lambda: self._ready.put(running))
         try:
             await self._server.serve([self._listener])
         finally:

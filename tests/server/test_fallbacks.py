@@ -66,7 +66,7 @@ def test_27_a_lasting_refusal_is_not_tried_again(client: str, status: int) -> No
         gateway(at("openai_chat", server.url, retries=AT_ONCE)) as running,
     ):
         answer = running.ask(client)
-        assert error_told(client, answer).message == "no"
+        assert error_told(client, answer).message.endswith("no")
         assert server.connections == 1
 
 

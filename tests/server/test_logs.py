@@ -34,7 +34,7 @@ def record(**changes: object) -> Record:
         "upstream_model": "qwen3",
         "stream": True,
         "status": 200,
-        "attempts": 2,
+        "calls": {"local": 2},
         "usage": Usage(input_tokens=12, output_tokens=3, cached_tokens=4),
         "losses": 1,
         "first_byte": 10.25,
@@ -44,7 +44,7 @@ def record(**changes: object) -> Record:
 
 
 def logged(config: LogConfig, entry: Record, stream: io.StringIO) -> str:
-    logs.request_log(config, stream)(entry)
+    logs.request_log(config, lambda: ["sk-canary"], stream)(entry)
     return stream.getvalue()
 
 
@@ -101,8 +101,13 @@ def test_the_form_can_be_chosen() -> None:
 
 
 def test_an_error_and_a_client_that_went_away_are_told() -> None:
-    told = json.loads(logged(LogConfig(), record(status=502, error="server"), io.StringIO()))
+    failed = record(status=502, error="server", message="no sk-canary\nhere")
+    told = json.loads(logged(LogConfig(), failed, io.StringIO()))
     assert (told["level"], told["error"], told["status"]) == ("warning", "server", 502)
+    assert told["error_message"] == "no [redacted]?here"
+    assert logged(LogConfig(format="text"), failed, io.StringIO()).endswith("  server: no [redacted]?here\n")
+    cut = record(error="server", message="cut")
+    assert "\x1b[31m200" in logged(LogConfig(), cut, Terminal())
     assert json.loads(logged(LogConfig(), record(cancelled=True), io.StringIO()))["cancelled"] is True
     assert "  gone  " in logged(LogConfig(format="text"), record(cancelled=True), io.StringIO())
 
@@ -112,6 +117,12 @@ def test_at_a_higher_level_only_failures_are_told(level: str) -> None:
     config = LogConfig(level=level)  # type: ignore[arg-type]
     assert logged(config, record(), io.StringIO()) == ""
     assert logged(config, record(error="server"), io.StringIO()) != ""
+
+
+def test_a_path_that_is_no_route_is_told_as_it_came() -> None:
+    told = json.loads(logged(LogConfig(), record(route="", path="/v1/nothing\x1b"), io.StringIO()))
+    assert told["path"] == "/v1/nothing?"
+    assert "path" not in json.loads(logged(LogConfig(), record(), io.StringIO()))
 
 
 def test_probes_are_told_at_level_debug_alone() -> None:

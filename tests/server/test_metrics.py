@@ -60,6 +60,6 @@ def test_no_label_holds_what_a_client_said() -> None:
 
 
 def test_a_request_that_asked_no_model_counts_as_a_request_alone() -> None:
-    lines = text(record(route="", client=None, upstream=None, upstream_dialect=None, attempts=0, status=404))
+    lines = text(record(route="", client=None, upstream=None, upstream_dialect=None, calls={}, status=404))
     assert 'toolglot_requests_total{route="(none)",client="",upstream_dialect="",upstream="",status="404"} 1' in lines
     assert not [line for line in lines if line.startswith("gen_ai")]

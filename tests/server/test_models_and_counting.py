@@ -12,6 +12,7 @@ from tests.server.gateway import Running, at, gateway
 from tests.server.stage import DIALECTS, Stage, Turn, model_of, stage
 from tests.upstream.bad_server import BadServer, close, expect, reply
 from toolglot.config.schema import ModelConfig
+from toolglot.routing import Router
 
 NOWHERE = "http://127.0.0.1:9"
 MODELS = {
@@ -150,6 +151,16 @@ def test_where_two_upstreams_have_a_model_of_one_name_each_has_a_name_that_leads
         with gateway(upstreams, models={"small": ModelConfig(upstream="b")}, default_upstream="a") as running:
             names = [model["id"] for model in running.call("GET", "/v1/models").json()["data"]]
             assert names == ["small", "demo", "big", "b/big"]
+
+
+def test_a_list_of_names_that_nobody_claims_is_not_searched_for_what_they_may_have_meant(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.delattr(Router, "nearest")  # it takes milliseconds for each name
+    with BadServer([expect(), reply(LISTS["openai_chat"])]) as server:
+        with gateway({"a": at("openai_chat", server.url), "b": at("openai_chat", server.url)}) as running:
+            names = [model["id"] for model in running.call("GET", "/v1/models").json()["data"]]
+            assert names == ["demo", "a/big", "b/big"]
 
 
 @pytest.mark.parametrize("answer", [reply(b"<html>"), reply({}, 404), close()], ids=["page", "404", "cut"])
@@ -319,6 +330,22 @@ def test_an_alias_is_counted_by_the_model_behind_it() -> None:
     ):
         assert count(running, "openai_responses", "gpt-6") == (7, "upstream")
         assert upstream.requests[0].json()["model"] == "claude-opus"
+
+
+def test_what_a_model_cannot_take_is_not_counted_by_its_upstream() -> None:
+    image = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": PIXEL}}
+    body = {"model": "blind", "messages": [{"role": "user", "content": [image, {"type": "text", "text": WORDS}]}]}
+    with (
+        BadServer([expect(), reply({"input_tokens": 7})]) as upstream,
+        gateway(
+            at("anthropic", upstream.url),
+            models={"blind": ModelConfig(upstream="up", quirks={"media_in_user": frozenset()})},
+        ) as running,
+    ):
+        answer = running.call("POST", "/v1/messages/count_tokens", json.dumps(body).encode())
+        assert answer.json() == {"input_tokens": 7}
+        assert WORDS.encode() in upstream.requests[0].body
+        assert PIXEL.encode() not in upstream.requests[0].body
 
 
 def test_the_demo_counts_too() -> None:

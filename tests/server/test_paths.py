@@ -12,7 +12,7 @@ from tests.server.gateway import Answer, Talk, at, gateway, request
 from tests.server.stage import DIALECTS, FOREIGN, Call, Stage, Turn, model_of, stage
 from tests.upstream.bad_server import BadServer, Gate, chunk, expect, head, pause, reply, send, stream
 from toolglot.config.schema import ServerConfig
-from toolglot.server.routes import ROUTES, Match, find
+from toolglot.server.routes import ROUTES, Match, NoMatch, find
 
 TURN = Turn("Hello", (Call("c1", "f", {"a": 1}),))
 
@@ -151,6 +151,9 @@ WRONG_PATHS = [
     ("/v1beta/models/m:generate", "gemini", "/v1beta/models/{model}:generateContent"),
     ("/anthropic/v1/what", "anthropic", "/v1/messages"),
     ("/what/is/this", "openai_chat", "/v1/chat/completions"),
+    ("/v1/chat", "openai_chat", "did you mean /v1/chat/completions?"),
+    ("/v1/responses/resp_1/input", "openai_responses", "did you mean /v1/responses/{id}/input_items?"),
+    ("/v1beta/models/a/b:8b:generat", "gemini", "did you mean /v1beta/models/{model}:generateContent?"),
 ]
 
 
@@ -161,6 +164,46 @@ def test_a_wrong_path_is_told_the_right_one_in_the_askers_dialect(
     answer = scene.running.call("POST", path, b"{}")
     assert answer.status == 404
     assert right in ERRORS[dialect](answer.json())
+
+
+@pytest.mark.parametrize(
+    "path", ["/helth", "/v1/interactions", "/v1beta/models/m:bogus", "/v1/metric", "/v1/" + "messages" * 500]
+)
+def test_a_path_that_is_like_no_other_gets_no_silly_suggestion(path: str) -> None:
+    found = find("POST", path)
+    assert isinstance(found, NoMatch)
+    assert "did you mean" not in found.error.message
+    assert "models answer at /v1" in found.error.message
+
+
+@pytest.mark.parametrize(
+    ("path", "what", "dialect"),
+    [
+        ("/v1/embeddings", "embeddings", "openai_chat"),
+        ("/v1/images/generations", "images", "openai_chat"),
+        ("/openai/v1/audio/speech", "audio", "openai_chat"),
+        ("/v1/files/file_1", "files", "openai_chat"),
+        ("/v1/messages/batches", "batches", "anthropic"),
+        ("/v1beta/models/m:embedContent", "embeddings", "gemini"),
+    ],
+)
+def test_an_endpoint_that_is_known_and_not_served_is_called_so(
+    scene: Stage, path: str, what: str, dialect: str
+) -> None:
+    answer = scene.running.call("POST", path, b"{}")
+    assert answer.status == 404
+    assert f"There is nothing at {path}: toolglot does not serve {what}; models answer at" in ERRORS[dialect](
+        answer.json()
+    )
+
+
+def test_a_path_that_is_not_there_is_not_called_a_model(scene: Stage) -> None:
+    def told(path: str, body: bytes = b"{}") -> Any:
+        return scene.running.call("POST", path, body).json()["error"]["code"]
+
+    assert told("/v1/embeddings") == "unknown_path"
+    assert told("/v1/models") == "method_not_allowed"
+    assert told("/v1/chat/completions", request("openai_chat", model="unheard-of")[1]) == "model_not_found"
 
 
 @pytest.mark.parametrize(

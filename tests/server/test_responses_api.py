@@ -15,7 +15,7 @@ from tests.server.client_needs import frames
 from tests.server.gateway import Answer, at, gateway
 from tests.server.stage import DIALECTS, Call, Stage, Turn, events_of, frames_of, in_turn, model_of, stage, whole_of
 from tests.upstream.bad_server import BadServer, Gate, expect, gone, pause, reply, stream, tell
-from toolglot.config.schema import ServerConfig
+from toolglot.config.schema import Breaker, ServerConfig
 from toolglot.store.sqlite import MEMORY, SqliteStore
 
 TOOL = {"type": "function", "name": "f", "parameters": {"type": "object", "properties": {"a": {"type": "integer"}}}}
@@ -427,3 +427,45 @@ def test_what_such_an_upstream_answers_is_told_as_it_is() -> None:
         assert answer.headers["openai-processing-ms"] == "3"
         assert running.call("GET", "/v1/conversations/conv_1").json()["error"]["code"] == "conversation_not_found"
         assert len(upstream.requests) == 1
+
+
+def test_what_is_stored_behind_one_account_is_shown_to_nobody_when_several_clients_share_it() -> None:
+    keys = ("the-first-key-of-two", "the-second-key-of-two")
+    with (
+        stored() as store,
+        BadServer([expect(), reply(whole_of("openai_responses", Turn("Yes.")))]) as upstream,
+        gateway(
+            at("openai_responses", upstream.url, vendor="openai"), server=ServerConfig(keys=keys), store=store
+        ) as running,
+    ):
+        for method, path in (("GET", ""), ("DELETE", ""), ("GET", "/input_items"), ("POST", "/cancel")):
+            headers = {"authorization": f"Bearer {keys[1]}"}
+            answer = running.call(method, f"/v1/responses/resp_theirs{path}", headers=headers)
+            assert (answer.status, answer.json()["error"]["code"]) == (404, "response_not_found")
+        assert not upstream.requests
+
+
+def test_an_error_of_such_an_upstream_does_not_repeat_the_key() -> None:
+    refused = {"error": {"message": "Incorrect API key provided: the-secret-key", "type": "invalid_request_error"}}
+    with (
+        stored() as store,
+        BadServer([expect(), reply(refused, 401)]) as upstream,
+        gateway(at("openai_responses", upstream.url, vendor="openai", key="the-secret-key"), store=store) as running,
+    ):
+        answer = running.call("GET", "/v1/responses/resp_1")
+        assert answer.status == 401
+        assert answer.json()["error"]["message"] == "Incorrect API key provided: (hidden)"
+
+
+def test_such_an_upstream_is_left_alone_once_it_has_failed_often_enough() -> None:
+    with (
+        stored() as store,
+        BadServer([expect(), reply({"error": {"message": "Out of order."}}, 500)]) as upstream,
+        gateway(
+            at("openai_responses", upstream.url, vendor="openai", breaker=Breaker(failures=2, rest=1000)), store=store
+        ) as running,
+    ):
+        answers = [running.call("GET", "/v1/responses/resp_1") for _ in range(3)]
+        assert [answer.status for answer in answers] == [500, 500, 503]
+        assert answers[2].json()["error"]["code"] == "upstream_resting"
+        assert len(upstream.requests) == 2

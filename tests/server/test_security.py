@@ -7,6 +7,7 @@ import logging
 
 import pytest
 
+from toolglot.config.addresses import is_loopback
 from toolglot.config.schema import ServerConfig
 from toolglot.errors import error_status
 from toolglot.server.security import (
@@ -16,7 +17,6 @@ from toolglot.server.security import (
     Verdict,
     check_bind,
     generate_key,
-    is_loopback,
     redact,
 )
 

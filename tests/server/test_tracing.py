@@ -31,7 +31,7 @@ RECORD = Record(
     upstream_model="llama-3",
     stream=True,
     status=200,
-    attempts=2,
+    calls={"openai": 2},
     losses=1,
     usage=Usage(input_tokens=100, output_tokens=20, cached_tokens=60, reasoning_tokens=5),
     stop="tool_calls",

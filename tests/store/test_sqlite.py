@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from tests.store.turns import Clock, turn, using
-from toolglot.store import Conversation, History, Item, Size, StoreError, sqlite
+from toolglot.store import Conversation, History, Item, Size, StoreError, sqlite, tables
 from toolglot.store.sqlite import SqliteStore
 
 LIMITS = {"max_bytes": 1 << 30, "max_turns": 10_000}
@@ -139,16 +139,33 @@ def test_what_nobody_used_for_too_long_is_forgotten(path: Path) -> None:
     async def work(store: SqliteStore) -> None:
         await store.save(turn("old"))
         await store.create_conversation(Conversation(id="conv_1", owner="me", created=1.0), [Item("msg_1", b"{}")])
-        clock.now += 60
+        clock.now += 6000
         await store.save(turn("young"))
-        clock.now += 50
-        await store.prune()
-        await store.prune()
+        clock.now += 5000
+        assert await store.turn("me", "none") is None  # reading is enough, now and then
+        while (await store.size()).threads > 1:
+            pass
         assert await store.turn("me", "old") is None
         assert await store.conversation("me", "conv_1") is None
         assert await store.item("me", "conv_1", "msg_1") is None
         assert await store.turn("me", "young") == turn("young")
-        assert (await store.size()).threads == 1
+
+    using(path, work, max_age=10_000.0, now=clock)
+
+
+def test_a_store_that_is_only_read_is_looked_through_once_an_hour(path: Path) -> None:
+    clock = Clock()
+
+    async def work(store: SqliteStore) -> None:
+        await store.save(turn("old"))
+        await store.size()
+        clock.now += 3599
+        for _ in range(3):
+            assert (await store.size()).threads == 1
+        clock.now += 1
+        for _ in range(2):
+            kept = (await store.size()).threads
+        assert kept == 0
 
     using(path, work, max_age=100.0, now=clock)
 
@@ -162,8 +179,8 @@ def test_a_long_thread_is_forgotten_in_steps_between_which_others_have_their_tur
     async def work(store: SqliteStore) -> None:
         for number in range(35):
             await store.save(turn(f"resp_{number}", f"resp_{number - 1}" if number else None))
-        clock.now += 1000
-        await store.prune()
+        clock.now += 10_000
+        assert (await store.size()).bytes > 0
         assert (await store.size()).bytes > 0
         while (await store.size()).bytes:
             pass
@@ -301,6 +318,63 @@ def test_too_many_waiting_calls_are_refused(path: Path, monkeypatch: pytest.Monk
         release.set()
         assert await asyncio.gather(*waiting) == [Size(0, 0)] * 3
         assert await store.size() == Size(0, 0)
+
+    using(path, work)
+
+
+def test_a_store_in_which_too_many_calls_wait_is_closed_all_the_same(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sqlite, "MAX_WAITING", 1)
+    release = threading.Event()
+
+    async def main() -> None:
+        store = SqliteStore(path)
+        store._worker.submit(release.wait, 30)
+        saving = asyncio.create_task(store.save(turn("resp_1")))
+        await asyncio.sleep(0)
+        closing = asyncio.create_task(store.close())
+        await asyncio.sleep(0)
+        release.set()
+        await asyncio.gather(saving, closing)
+        with pytest.raises(StoreError) as raised:
+            await store.turn("me", "resp_1")
+        assert raised.value.failure == "closed"
+
+    asyncio.run(main())
+    assert using(path, lambda store: store.turn("me", "resp_1")) == turn("resp_1")
+
+
+def _deleting(monkeypatch: pytest.MonkeyPatch, name: str, path: Path, statement: str) -> None:
+    """Another process deletes something right after the first call of a function of the tables."""
+    original = getattr(tables, name)
+
+    def first(*arguments: object) -> object:
+        monkeypatch.setattr(tables, name, original)
+        result = original(*arguments)
+        with sqlite3.connect(path) as other:
+            other.execute(statement)
+        other.close()
+        return result
+
+    monkeypatch.setattr(tables, name, first)
+
+
+def test_what_another_process_deletes_in_the_middle_of_reading_is_still_there_to_its_end(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def work(store: SqliteStore) -> None:
+        await store.save(turn("a"), output_ids=["msg_1"])
+        await store.save(turn("b", "a"))
+        _deleting(monkeypatch, "turn", path, "DELETE FROM responses WHERE id = 'a'")
+        history = await store.history("me", "b", **LIMITS)
+        assert [kept.id for kept in history.turns] == ["a", "b"]
+        assert (await store.history("me", "b", **LIMITS)).missing == "a"
+        await store.create_conversation(Conversation(id="conv_1", owner="me", created=1.0), [Item("msg_1", b"{}")])
+        _deleting(monkeypatch, "conversation", path, "DELETE FROM conversations")
+        found = await store.conversation_history("me", "conv_1", max_bytes=99)
+        assert found == History(items=(Item("msg_1", b"{}"),), next=1)
+        assert (await store.conversation_history("me", "conv_1", max_bytes=99)).missing == "conv_1"
 
     using(path, work)
 

@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Awaitable, Callable, Mapping
+import os
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from typing import Any
 
 import pytest
 
 from toolglot.config.schema import ModelConfig, UpstreamConfig
-from toolglot.upstream.discovery import Answer, Discovery, discover, local_url, probe_local
+from toolglot.upstream.discovery import Discovery, discover, local_url, probe_local
+from toolglot.upstream.fetch import Whole
+from toolglot.upstream.transport import Call, TransportError
 from toolglot.upstream.vendors import LOCAL_SERVERS, VENDORS, Vendor
 
 KEY = "sk-secret"
@@ -131,21 +136,52 @@ def test_the_host_of_ollama_may_be_written_in_many_ways(host: str, url: str) -> 
     assert local_url(VENDORS["ollama"], {"OLLAMA_HOST": host}) == url
 
 
-def listed(*models: Mapping[str, Any], status: int = 200, **headers: str) -> Answer:
-    return Answer(status, headers, json.dumps({"object": "list", "data": models}).encode())
+def listed(*models: Mapping[str, Any], status: int = 200, **headers: str) -> Whole:
+    return Whole(status, headers, json.dumps({"object": "list", "data": models}).encode())
 
 
-def probed(answers: Mapping[int, Answer], environ: Mapping[str, str] = {}, own_port: int = 4141) -> Discovery:
-    """What is found when these ports answer; no other address may be asked."""
-    allowed = {f"http://127.0.0.1:{server.port}/v1/models" for server in LOCAL_SERVERS}
-    allowed |= {f"{local_url(VENDORS['ollama'], environ)}/models"}
+class Told:
+    """A reply that is there already."""
 
-    async def get(url: str, timeout: float) -> Answer | None:
-        assert url in allowed
-        assert timeout == 0.2
-        return answers.get(int(url.split(":")[2].split("/")[0]))
+    def __init__(self, answer: Whole) -> None:
+        self.status = answer.status
+        self.headers = answer.headers
+        self._body = answer.body
 
-    return asyncio.run(probe_local(environ, own_port=own_port, get=get))
+    async def read(self, limit: int) -> bytes:
+        return self._body
+
+    async def chunks(self) -> AsyncIterator[bytes]:
+        yield self._body
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+
+class Ports:
+    """The ports of this machine: these answer, and no other address may be asked."""
+
+    def __init__(self, answers: Mapping[int, Whole], environ: Mapping[str, str]) -> None:
+        self._answers = answers
+        self._allowed = {f"http://127.0.0.1:{server.port}/v1/models" for server in LOCAL_SERVERS}
+        self._allowed |= {f"{local_url(VENDORS['ollama'], environ)}/models"}
+
+    async def send(self, call: Call) -> Told:
+        assert call.method == "GET"
+        assert call.url in self._allowed
+        assert call.timeouts.connect == 0.2
+        answer = self._answers.get(int(call.url.split(":")[2].split("/")[0]))
+        if answer is None:
+            raise TransportError("connect", "nobody is there")
+        return Told(answer)
+
+    async def close(self) -> None:
+        raise AssertionError("whoever has opened it closes it")
+
+
+def probed(answers: Mapping[int, Whole], environ: Mapping[str, str] = {}, own_port: int = 4141) -> Discovery:
+    """What is found when these ports answer."""
+    return asyncio.run(probe_local(environ, own_port=own_port, transport=Ports(answers, environ)))
 
 
 def test_local_servers_are_known_by_what_they_say() -> None:
@@ -153,7 +189,7 @@ def test_local_servers_are_known_by_what_they_say() -> None:
         {
             11434: listed({"id": "qwen3:8b", "owned_by": "library"}, {"id": "me/own", "owned_by": "me"}),
             8000: listed({"id": "qwen", "owned_by": "vllm", "max_model_len": 32768}),
-            8080: listed({"id": "m.gguf", "owned_by": "llamacpp"}),
+            8080: listed({"id": "m.gguf", "owned_by": "llamacpp", "meta": {"n_ctx": 4096}}),
             30000: listed({"id": "s"}),
         }
     )
@@ -165,7 +201,10 @@ def test_local_servers_are_known_by_what_they_say() -> None:
     }
     assert found.upstreams["ollama"].default_model is None
     assert found.upstreams["vllm"].default_model == "qwen"
-    assert found.models == {"qwen": ModelConfig(upstream="vllm", context_window=32768)}
+    assert found.models == {
+        "qwen": ModelConfig(upstream="vllm", context_window=32768),
+        "m.gguf": ModelConfig(upstream="llamacpp", context_window=4096),
+    }
     assert found.found[0] == "Ollama at http://127.0.0.1:11434/v1: upstream ollama (qwen3:8b, me/own)"
 
 
@@ -178,7 +217,7 @@ def test_local_servers_are_known_by_what_they_say() -> None:
         (listed({"id": "m", "owned_by": "somebody"}), "local-8000", None),
     ],
 )
-def test_a_port_that_many_use_does_not_tell_who_it_is(answer: Answer, name: str, vendor: str | None) -> None:
+def test_a_port_that_many_use_does_not_tell_who_it_is(answer: Whole, name: str, vendor: str | None) -> None:
     found = probed({8000: answer})
     assert {key: upstream.vendor for key, upstream in found.upstreams.items()} == {name: vendor}
 
@@ -193,15 +232,15 @@ def test_two_servers_of_one_kind_have_two_names() -> None:
     [
         (listed(), "not used: it has no models"),
         (listed(status=401), "not used: it wants a key; configure it as an upstream"),
-        (Answer(200, {"x-toolglot-receipt": "0"}, b"{}"), "not used: another toolglot"),
+        (Whole(200, {"x-toolglot-receipt": "0"}, b"{}"), "not used: another toolglot"),
         (listed({"id": "m"}, status=500), None),
-        (Answer(200, {}, b"<html>"), None),
-        (Answer(200, {}, b'{"data": [{"name": "x"}]}'), None),
-        (Answer(200, {}, b"[" * 100_000), None),
-        (Answer(200, {}, b'{"data": [{"id": "\xff"}]}'), None),
+        (Whole(200, {}, b"<html>"), None),
+        (Whole(200, {}, b'{"data": [{"name": "x"}]}'), None),
+        (Whole(200, {}, b"[" * 100_000), None),
+        (Whole(200, {}, b'{"data": [{"id": "\xff"}]}'), None),
     ],
 )
-def test_what_answers_and_is_not_used_is_told_if_it_is_a_model_server(answer: Answer, line: str | None) -> None:
+def test_what_answers_and_is_not_used_is_told_if_it_is_a_model_server(answer: Whole, line: str | None) -> None:
     found = probed({1234: answer})
     assert found.upstreams == {}
     assert [told.endswith(line or "") for told in found.found] == ([True] if line else [])
@@ -234,7 +273,7 @@ def served(handler: Handler, timeout: float = 10) -> Discovery:
 def answering(data: bytes) -> Handler:
     async def handle(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         head = await reader.readuntil(b"\r\n\r\n")
-        assert head.startswith(b"GET /v1/models HTTP/1.0\r\nHost: 127.0.0.1:")
+        assert head.startswith(b"GET /v1/models HTTP/1.1\r\nHost: 127.0.0.1:")
         writer.write(data)
         await writer.drain()
         writer.close()
@@ -250,6 +289,7 @@ BODY = b'{"data": [{"id": "m"}]}'
     [
         b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s more" % (len(BODY), BODY),
         b"HTTP/1.0 200 OK\r\nServer: x\r\n\r\n" + BODY,
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n%x\r\n%s\r\n0\r\n\r\n" % (len(BODY), BODY),
     ],
 )
 def test_a_real_server_is_asked_for_its_models(data: bytes) -> None:
@@ -289,3 +329,25 @@ def test_a_port_that_nobody_listens_on_is_passed_over() -> None:
         return await probe_local({}, servers=(row,))
 
     assert asyncio.run(main()) == Discovery()
+
+
+def test_a_proxy_is_not_asked_for_what_is_near(monkeypatch: pytest.MonkeyPatch) -> None:
+    row = Vendor(name="own", title="own", base_url="http://box.invalid:1/v1", port=1)
+    proxied: list[bytes] = []
+
+    async def main() -> Discovery:
+        async def proxy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            proxied.append(await reader.readuntil(b"\r\n\r\n"))
+            writer.close()
+
+        async with await asyncio.start_server(proxy, "127.0.0.1", 0) as server:
+            monkeypatch.setenv("ALL_PROXY", f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}")
+            return await probe_local(os.environ, timeout=10, servers=(row,))
+
+    assert asyncio.run(main()) == Discovery()
+    assert proxied == []
+
+
+def test_reading_a_configuration_loads_no_http_client() -> None:
+    code = "import sys, toolglot.config.load, toolglot.config.assemble; print('aiohttp' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, check=True).stdout.strip() == b"False"

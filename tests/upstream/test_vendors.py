@@ -78,8 +78,12 @@ def test_a_path_below_a_vendors_address_has_one_version(vendor: str, path: str, 
 
 
 def test_loopback_is_known_by_name_and_number() -> None:
-    assert all(map(is_loopback, ("localhost", "LOCALHOST.", "a.localhost", "127.0.0.1", "127.9.9.9", "::1")))
-    assert not any(map(is_loopback, ("", "example.com", "localhost.example.com", "10.0.0.1", "0.0.0.0")))
+    known = ("localhost", "LOCALHOST.", "127.0.0.1", "127.9.9.9", "127.0.0.1.", "::1", "[::1]", "::ffff:127.0.0.1")
+    assert all(map(is_loopback, known))
+    # A name below `localhost` leads wherever the system's name servers say.
+    others = ("", ".", "example.com", "a.localhost", "localhost.example.com", "10.0.0.1", "0.0.0.0", "::ffff:10.0.0.1")
+    assert not any(map(is_loopback, others))
+    assert leads_to("http://a.localhost:4141", 4141)
     assert leads_to("http://localhost", 80)
     assert leads_to("https://[::1]/v1", 443)
     assert not leads_to("http://localhost:1", None)

@@ -8,7 +8,7 @@ from typing import NoReturn
 
 import click
 
-from toolglot.cli.parameters import UNREADABLE, counted
+from toolglot.cli.parameters import UNREADABLE, counted, refuse_config
 from toolglot.config.assemble import Assembled, assemble, router
 from toolglot.config.json_schema import text as schema_text
 from toolglot.config.load import NAMES, Loaded, load
@@ -31,6 +31,8 @@ def config() -> None:
 def check(file: Path | None) -> None:
     """Read FILE (else ./toolglot.toml, .yaml or .yml, else the user's) and say everything that is wrong with it."""
     loaded, assembled = _loaded(file)
+    if loaded.doubts:
+        refuse_config(loaded.doubts)
     whole = assembled.config
     upstreams = counted(len(whole.upstreams.keys() - {DEMO}), "upstream")
     place = visible(str(loaded.path)) if loaded.path else NO_FILE
@@ -99,9 +101,7 @@ def _loaded(file: Path | None) -> tuple[Loaded, Assembled]:
     try:
         loaded = load(file, os.environ)
     except ConfigError as error:
-        for problem in error.problems:
-            click.echo(f"toolglot: {visible(str(problem))}", err=True)
-        raise click.exceptions.Exit(UNREADABLE) from None
+        refuse_config(error.problems)
     return loaded, assemble(loaded.config, os.environ)
 
 

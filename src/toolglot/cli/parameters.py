@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import nullcontext
 from io import BufferedReader
 from pathlib import Path
@@ -12,6 +12,7 @@ from typing import Any, NoReturn, TypeAlias, cast
 import click
 from click.shell_completion import CompletionItem
 
+from toolglot.config.problems import Problem
 from toolglot.dialects import DIALECTS
 from toolglot.lint.report import visible
 from toolglot.tools.mcp import NAME as MCP
@@ -81,6 +82,13 @@ def tell(path: Path, what: str) -> None:
     """One line on standard error about this file."""
     place = "<stdin>" if str(path) == "-" else str(path)
     click.echo(f"toolglot: {visible(place)}: {visible(' '.join(what.split()))}", err=True)
+
+
+def refuse_config(problems: Iterable[Problem]) -> NoReturn:
+    """Ends the program: the configuration cannot be used, and here is everything that is wrong with it."""
+    for problem in problems:
+        click.echo(f"toolglot: {visible(str(problem))}", err=True)
+    raise click.exceptions.Exit(UNREADABLE)
 
 
 def counted(number: int, noun: str, many: str = "") -> str:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import click
 
+from toolglot.cli.parameters import refuse_config
 from toolglot.config.problems import ConfigError
 from toolglot.server.security import UnsafeServerError
 from toolglot.server.starting import Start, Wishes
@@ -17,9 +18,7 @@ from toolglot.server.starting import Start, Wishes
 @click.command(short_help="Run the gateway.")
 @click.option("--host", help="Where to listen. Default: 127.0.0.1.")
 @click.option("--port", type=click.IntRange(0, 65535), help="Default: 4141; 0 takes a free one.")
-@click.option(
-    "--config", "file", type=click.Path(exists=True, dir_okay=False, path_type=Path), help="toolglot.toml or .yaml."
-)
+@click.option("--config", "file", type=click.Path(path_type=Path), help="toolglot.toml or .yaml.")
 @click.option(
     "--upstream", "upstreams", multiple=True, metavar="DIALECT=URL", help="Send everything there. Repeatable."
 )
@@ -75,7 +74,9 @@ def serve(
 
     try:
         run(wishes, os.environ, log_format=log_format, quiet=quiet, on_ready=_greeting(quiet, address_file))
-    except (ConfigError, UnsafeServerError, PortInUseError) as error:
+    except ConfigError as error:
+        refuse_config(error.problems)
+    except (UnsafeServerError, PortInUseError) as error:
         click.echo(f"toolglot: {error}", err=True)
         sys.exit(2)
 

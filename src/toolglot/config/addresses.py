@@ -31,18 +31,27 @@ def address_problem(url: str) -> str | None:
 
 
 def is_loopback(host: str) -> bool:
-    """This machine, by name or by number."""
-    host = host.rstrip(".").lower()
-    if host == "localhost" or host.endswith(".localhost"):
+    """Whether a host, in brackets or not, can only be this machine.
+
+    No name but `localhost` is believed. Those below it should lead here as well (RFC 6761, 6.3), but not every system
+    keeps them from its name servers, which may then say where they lead.
+    """
+    host = host.strip().lower().removesuffix(".")
+    if host == "localhost":
         return True
     try:
-        return ipaddress.ip_address(host).is_loopback
+        address = ipaddress.ip_address(host.removeprefix("[").removesuffix("]"))
     except ValueError:
         return False
+    mapped = address.ipv4_mapped if isinstance(address, ipaddress.IPv6Address) else None
+    return (mapped or address).is_loopback
 
 
 def leads_to(url: str, port: int | None) -> bool:
-    """Whether this address is that port of this machine."""
+    """Whether this address is that port of this machine.
+
+    Names below `localhost` count: at worst one server is not used, while a gateway that calls itself never ends.
+    """
     parts = urlsplit(url)
-    own = parts.port or {"http": 80, "https": 443}.get(parts.scheme)
-    return port is not None and own == port and is_loopback(parts.hostname or "")
+    own, host = parts.port or {"http": 80, "https": 443}.get(parts.scheme), parts.hostname or ""
+    return port is not None and own == port and (is_loopback(host) or host.rstrip(".").endswith(".localhost"))

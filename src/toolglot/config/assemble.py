@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 from msgspec import Struct
 from msgspec.structs import asdict, replace
 
-from toolglot.config.addresses import DEMO_URL
+from toolglot.config.addresses import DEMO_URL, is_loopback
 from toolglot.config.schema import Config, UpstreamConfig
 from toolglot.routing import DEMO, Alias, Place, Router
 from toolglot.upstream.discovery import Discovery, discover, local_url
@@ -29,10 +29,11 @@ class Assembled(Struct, frozen=True):
 def assemble(
     config: Config, environ: Mapping[str, str], local: Discovery | None = None, *, own_port: int | None = None
 ) -> Assembled:
-    """The configuration with everything in it. `local` is what `probe_local` has found, if it was asked."""
+    """The configuration with everything in it. `local` is what `probe_local` has found; None if it was not asked."""
     upstreams = {name: complete(name, upstream, environ) for name, upstream in config.upstreams.items()}
     told = [line for name, upstream in upstreams.items() if (line := _missing_key(name, upstream))]
     models = config.models
+    alone = _alone(config.discover, probed=local is not None)
     if config.discover:
         local = local or Discovery()
         vendors = {upstream.vendor for upstream in upstreams.values() if upstream.vendor}
@@ -46,9 +47,18 @@ def assemble(
                 upstreams[name] = complete(name, upstream, environ)
         models = {**{name: model for name, model in local.models.items() if model.upstream in upstreams}, **models}
     if not upstreams.keys() - {DEMO}:
-        told.append("no key and no server was found: the demo answers for every model")
+        told.append(alone)
     upstreams.setdefault(DEMO, complete(DEMO, UpstreamConfig(), environ))
     return Assembled(replace(config, upstreams=upstreams, models=models), tuple(told))
+
+
+def _alone(discovers: bool, *, probed: bool) -> str:
+    """What is told when there is nothing but the demo: where was looked, and no more than that."""
+    if not discovers:
+        return "no upstream is configured, and none is looked for: the demo answers for every model"
+    if not probed:
+        return "no key was found: the demo answers for every model, unless a local server is found at the start"
+    return "no key and no local server was found: the demo answers for every model"
 
 
 def vendor_of(name: str, upstream: UpstreamConfig) -> Vendor | None:
@@ -104,10 +114,15 @@ def _key_variable(vendor: Vendor, environ: Mapping[str, str]) -> KeyVariable | N
 
 
 def _missing_key(name: str, upstream: UpstreamConfig) -> str | None:
-    vendor = VENDORS.get(upstream.vendor or "")
-    if vendor is None or not vendor.keys or upstream.key or upstream.base_url != vendor.base_url:
+    vendor, headers = VENDORS.get(upstream.vendor or ""), upstream.headers
+    if vendor is None or not vendor.keys or upstream.key or any("auth" in name or "key" in name for name in headers):
         return None
-    return f"upstreams.{name}: no key: set {vendor.keys[0].name}, or `key`"
+    if upstream.base_url == vendor.base_url:
+        return f"upstreams.{name}: no key: set {vendor.keys[0].name}, or `key`"
+    if upstream.base_url is None or is_loopback(urlsplit(upstream.base_url).hostname or ""):
+        return None
+    own = f"{vendor.keys[0].name} goes to {vendor.title}'s own address alone"
+    return f"upstreams.{name}: no key is sent to its `base_url`: {own}; `key` gives one"
 
 
 def router(config: Config) -> Router:
@@ -115,7 +130,6 @@ def router(config: Config) -> Router:
     places = {
         name: Place(
             name=name,
-            dialect=upstream.dialect or "",
             models=upstream.models,
             owned=VENDORS[upstream.vendor].models if upstream.vendor in VENDORS else (),
             default_model=upstream.default_model,

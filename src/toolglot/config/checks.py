@@ -5,19 +5,26 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from typing import get_type_hints
+from urllib.parse import urlsplit
 
-from toolglot.config.addresses import address_problem
+from toolglot.config.addresses import DEMO_URL, address_problem, leads_to
 from toolglot.config.assemble import assemble, complete, router, vendor_of
 from toolglot.config.build import Builder
-from toolglot.config.problems import Path, did_you_mean, one_of
-from toolglot.config.schema import YEAR, Config, ModelConfig, UpstreamConfig
+from toolglot.config.problems import Path, Problem, did_you_mean, one_of
+from toolglot.config.schema import YEAR, Config, ModelConfig, ServerConfig, UpstreamConfig
 from toolglot.dialects import DIALECTS
 from toolglot.routing import DEMO, UnknownModelError
+from toolglot.server.security import UnsafeServerError, check_bind
 from toolglot.upstream.discovery import discover
 from toolglot.upstream.transport import Timeouts
 from toolglot.upstream.vendors import LOCAL_SERVERS, VENDORS
 
 MAX_STARS = 4
+_HOST = re.compile(
+    r"\*|(?:\*\.)?[A-Za-z0-9_][A-Za-z0-9_.-]*(?::\d+)?|\[[0-9A-Fa-f:.]+\](?::\d+)?|[0-9A-Fa-f]*:[0-9A-Fa-f:.]+"
+)
+_ORIGIN = re.compile(r"\*|[A-Za-z][A-Za-z0-9+.-]*://(?:[A-Za-z0-9_.-]+|\[[0-9A-Fa-f:.]+\])(?::\d+)?/?")
+"""A browser's extension has an origin too, of a scheme of its own."""
 _UPSTREAM_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 _HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _HEADER_VALUE = re.compile(r"[\x20-\x7e\x80-\xff]+")
@@ -25,6 +32,7 @@ _HEADER_VALUE = re.compile(r"[\x20-\x7e\x80-\xff]+")
 
 def check(config: Config, builder: Builder) -> list[str]:
     """Adds to the builder's problems. Returns notes: what looks wrong and may yet be right."""
+    _server(config.server, builder)
     for name, upstream in config.upstreams.items():
         _upstream(name, upstream, builder)
     known = _known_upstreams(config, builder)
@@ -41,8 +49,51 @@ def check(config: Config, builder: Builder) -> list[str]:
     return _fallbacks(config, known, builder)
 
 
+def check_serving(config: Config, builder: Builder) -> list[Problem]:
+    """What is wrong unless the command line says otherwise: it may name another host, another port and a key."""
+    server, problem = config.server, builder.document.problem
+    problems = []
+    try:
+        check_bind(server)
+    except UnsafeServerError as error:
+        problems.append(problem(("server", "host"), str(error), "`serve --key-env NAME` gives one too"))
+    for name, upstream in config.upstreams.items():
+        url = complete(name, upstream, builder.environ).base_url or ""
+        parts = urlsplit(url)
+        if leads_to(url, server.port) or (parts.hostname, parts.port) == (server.host.lower(), server.port):
+            told = f"this leads to the gateway itself, which listens on port {server.port}"
+            problems.append(problem(("upstreams", name, "base_url"), told))
+    return problems
+
+
+def _server(server: ServerConfig, builder: Builder) -> None:
+    for number, key in enumerate(server.keys):
+        path: Path = ("server", "keys", number)
+        if any(character.isspace() or not character.isprintable() for character in key):
+            builder.tell(path, "a key has no blanks and no line breaks in it or around it")
+        elif key in server.keys[:number]:
+            builder.tell(path, "this key stands here already")
+    for number, host in enumerate(server.hosts):
+        if not _HOST.fullmatch(host):
+            near = urlsplit(host).hostname if "://" in host else None
+            builder.tell(("server", "hosts", number), "expected the name of a host", _instead(near, "box.example"))
+    for number, origin in enumerate(server.origins):
+        if not _ORIGIN.fullmatch(origin):
+            found = _ORIGIN.match(origin)
+            near = found[0] if found else f"https://{origin}" if _HOST.fullmatch(origin) else None
+            told = "expected an origin: a scheme, a host and perhaps a port"
+            builder.tell(("server", "origins", number), told, _instead(near, "https://app.example"))
+
+
+def _instead(near: str | None, example: str) -> str:
+    return f"did you mean `{near}`?" if near else f"such as `{example}`"
+
+
 def _upstream(name: str, upstream: UpstreamConfig, builder: Builder) -> None:
     path: Path = ("upstreams", name)
+    if name == DEMO and (upstream.base_url or DEMO_URL, upstream.vendor or DEMO) != (DEMO_URL, DEMO):
+        field = "base_url" if upstream.base_url else "vendor"
+        builder.tell((*path, field), "`demo` is the name of the demo alone; give this upstream another")
     if not _UPSTREAM_NAME.fullmatch(name):
         builder.tell(path, "an upstream's name has letters, digits, `.`, `_` and `-`")
     if upstream.vendor is not None and upstream.vendor not in VENDORS:

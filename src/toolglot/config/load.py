@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from toolglot.config import documents
 from toolglot.config.build import Builder
-from toolglot.config.checks import check
+from toolglot.config.checks import check, check_serving
 from toolglot.config.documents import Document
 from toolglot.config.problems import ConfigError, Problem
 from toolglot.config.schema import Config
@@ -31,6 +31,8 @@ class Loaded(Struct, frozen=True):
     """None when there is no file."""
     notes: tuple[str, ...] = ()
     """Lines for a person: what looks wrong and may yet be right."""
+    doubts: tuple[Problem, ...] = ()
+    """What is wrong unless the command line says otherwise: no reason to refuse the file."""
 
 
 def find(environ: Mapping[str, str], folder: Path) -> Path | None:
@@ -59,12 +61,11 @@ def load(path: Path | None, environ: Mapping[str, str], folder: Path | None = No
     path = path or find(environ, folder or Path())
     if path is None:
         return Loaded(Config())
-    config, notes = read(documents.read(path), environ)
-    return Loaded(config, path, tuple(notes))
+    return read(documents.read(path), environ, path)
 
 
-def read(document: Document, environ: Mapping[str, str]) -> tuple[Config, list[str]]:
-    """The configuration in this document, and notes about it.
+def read(document: Document, environ: Mapping[str, str], path: Path | None = None) -> Loaded:
+    """The configuration in this document, and what is to be said about it.
 
     Raises:
         ConfigError: it is wrong.
@@ -75,4 +76,4 @@ def read(document: Document, environ: Mapping[str, str]) -> tuple[Config, list[s
     notes = check(config, builder) if isinstance(config, Config) else []
     if builder.problems or not isinstance(config, Config):
         raise ConfigError(sorted(builder.problems, key=lambda problem: (problem.line or 0, problem.column or 0)))
-    return config, notes
+    return Loaded(config, path, tuple(notes), tuple(check_serving(config, builder)))

@@ -13,7 +13,7 @@ from toolglot.config.assemble import Assembled, assemble
 from toolglot.config.problems import ConfigError
 from toolglot.doctor import machine, probes, upstreams
 from toolglot.doctor.finding import Finding, fail, ok, warn
-from toolglot.routing import DEMO, UnknownModelError
+from toolglot.routing import DEMO, Target, UnknownModelError
 from toolglot.server.gateway import Gateway
 from toolglot.server.security import UnsafeServerError, check_bind
 from toolglot.server.starting import Wishes, configured, start
@@ -111,20 +111,20 @@ async def _probed(plan: Plan, gateway: Gateway, asked: Mapping[str, upstreams.As
             except UnknownModelError as error:
                 findings.append(fail("model", str(error), subject=name))
                 continue
-            model = _model(gateway, target.upstream, target.model, target.quirks)
-            chosen.setdefault(target.upstream, []).append(model)
+            chosen.setdefault(target.upstream, []).append(_model(gateway, target))
     else:
         for name, result in asked.items():
             if result.reachable:
                 names, more = _choice(gateway, name, result.models or ())
                 findings += more
-                chosen[name] = [_model(gateway, name, each, gateway.config.upstreams[name].quirks) for each in names]
+                targets = (gateway.router.direct(name, each) for each in names)
+                chosen[name] = [_model(gateway, target) for target in targets if target is not None]
     done = await asyncio.gather(*(_each(models) for models in chosen.values()))
     return [*findings, *(finding for each in done for finding in each)]
 
 
-def _model(gateway: Gateway, upstream: str, model: str, quirks: Mapping[str, object]) -> probes.Model:
-    return probes.Model(gateway.upstreams[upstream], model, quirks, gateway.config.upstreams[upstream].vendor)
+def _model(gateway: Gateway, target: Target) -> probes.Model:
+    return probes.Model(gateway.upstreams[target.upstream], target, gateway.config.upstreams[target.upstream].vendor)
 
 
 async def _each(models: Sequence[probes.Model]) -> list[Finding]:

@@ -9,20 +9,21 @@ import struct
 import zlib
 from base64 import b64encode
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from toolglot.dialect import capabilities
 from toolglot.doctor.finding import Finding, fail, ok, warn
 from toolglot.doctor.upstreams import shown
 from toolglot.errors import DecodeError, UpstreamError
 from toolglot.events import Fold
 from toolglot.ir import Media, Message, Request, Response, Source, Text, Tool, ToolCall, ToolResult
 from toolglot.receipt import Receipt
-from toolglot.translate import Exchange
-from toolglot.upstream.transport import Reply, Timeouts, TransportError
+from toolglot.routing import Target
+from toolglot.upstream.exchange import exchange_for
+from toolglot.upstream.fetch import Whole, fetch
+from toolglot.upstream.transport import Timeouts, TransportError
 from toolglot.upstream.upstream import Upstream
 from toolglot.wire import json
 
@@ -50,16 +51,15 @@ WEATHER = Tool(
 
 
 class Model(Struct, frozen=True):
-    """A model of an upstream, with the capabilities in which it differs."""
+    """A model of an upstream, as the router describes it."""
 
     upstream: Upstream
-    name: str
-    quirks: Mapping[str, Any] = {}
+    target: Target
     vendor: str | None = None
 
     @property
     def title(self) -> str:
-        return f"{self.upstream.name}/{self.name}"
+        return f"{self.upstream.name}/{self.target.model}"
 
 
 class ProbeError(Exception):
@@ -72,18 +72,13 @@ class ProbeError(Exception):
 async def answer(model: Model, request: Request) -> Response:
     """The model's answer, whole or streamed as the request wants. Raises `ProbeError`."""
     dialect = model.upstream.dialect
-    can = replace(capabilities(dialect, model.name), **model.quirks) if model.quirks else None
-    exchange = Exchange(dialect, dialect, model=model.name, can=can)
+    exchange = exchange_for(dialect, model.upstream, model.target)
     sent = exchange.rewrite(request)
     body = dialect.encode_request(sent, exchange.receipt)
     headers = {"accept": "text/event-stream"} if request.stream else {}
     call = replace(model.upstream.call(exchange.path, body, headers), timeouts=PATIENCE)
     try:
-        reply = await model.upstream.transport.send(call)
-        try:
-            return await _read(model.upstream, reply, request.stream)
-        finally:
-            reply.close()
+        return _read(model.upstream, await fetch(model.upstream.transport, call, MAX_ANSWER), request.stream)
     except TransportError as error:
         raise ProbeError(str(error)) from None
     except UpstreamError as error:
@@ -92,22 +87,16 @@ async def answer(model: Model, request: Request) -> Response:
         raise ProbeError(f"the answer is no {dialect.title}: {shown(str(error), model.upstream)}") from None
 
 
-async def _read(upstream: Upstream, reply: Reply, stream: bool) -> Response:
-    if not 200 <= reply.status < 300:
-        error = upstream.dialect.decode_error(reply.status, reply.headers, await reply.read(MAX_ANSWER))
-        raise ProbeError(f"status {reply.status}: {shown(error.message, upstream)}")
+def _read(upstream: Upstream, told: Whole, stream: bool) -> Response:
+    if not 200 <= told.status < 300:
+        error = upstream.dialect.decode_error(told.status, told.headers, told.body)
+        raise ProbeError(f"status {told.status}: {shown(error.message, upstream)}")
     if not stream:
-        return upstream.dialect.decode_response(await reply.read(MAX_ANSWER))
-    if "json" in reply.headers.get("content-type", ""):
+        return upstream.dialect.decode_response(told.body)
+    if "json" in told.headers.get("content-type", ""):
         raise ProbeError("it answers as a whole where a stream was asked for")
-    decoder, fold, size = upstream.dialect.stream_decoder(Receipt()), Fold(), 0
-    async for piece in reply.chunks():
-        size += len(piece)
-        if size > MAX_ANSWER:
-            raise ProbeError("its stream does not end")
-        for event in decoder.feed(piece):
-            fold.add(event)
-    for event in decoder.close():
+    decoder, fold = upstream.dialect.stream_decoder(Receipt()), Fold()
+    for event in (*decoder.feed(told.body), *decoder.close()):
         fold.add(event)
     if fold.fault is not None:
         raise UpstreamError(fold.fault)

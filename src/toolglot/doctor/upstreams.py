@@ -18,12 +18,12 @@ from toolglot.config.problems import did_you_mean
 from toolglot.config.schema import Config
 from toolglot.doctor.finding import Finding, fail, ok, warn
 from toolglot.errors import ApiError, DecodeError
+from toolglot.upstream.fetch import MAX_LIST, fetch
 from toolglot.upstream.transport import Timeouts, TransportError
 from toolglot.upstream.upstream import Upstream
 from toolglot.upstream.vendors import VENDORS
 
 PATIENCE = Timeouts(connect=5.0, first_byte=15.0, idle=15.0)
-MAX_LIST = 8 * 1024 * 1024
 SHOWN = 200
 """Characters of an upstream's own words that are shown."""
 
@@ -54,20 +54,16 @@ async def ask(upstream: Upstream) -> Asked:
         return Asked((ok("upstream", "inside toolglot: always there", name),), ("demo",))
     call = replace(upstream.call(upstream.dialect.listing.path, method="GET"), timeouts=PATIENCE)
     try:
-        reply = await upstream.transport.send(call)
-        try:
-            body = await reply.read(MAX_LIST)
-        finally:
-            reply.close()
+        answer = await fetch(upstream.transport, call, MAX_LIST)
     except TransportError as error:
         advice = NOT_THERE[error.failure]
         if error.failure == "connect" and is_loopback(urlsplit(upstream.base_url).hostname or ""):
             advice = "start the server on this machine, or correct `base_url`"
         return Asked((fail("upstream", str(error), advice, name),))
-    if not 200 <= reply.status < 300:
-        error_told = upstream.dialect.decode_error(reply.status, reply.headers, body)
-        return Asked((_refused(upstream, reply.status, error_told),))
-    return _listed(upstream, body)
+    if not 200 <= answer.status < 300:
+        error_told = upstream.dialect.decode_error(answer.status, answer.headers, answer.body)
+        return Asked((_refused(upstream, answer.status, error_told),))
+    return _listed(upstream, answer.body)
 
 
 def _listed(upstream: Upstream, body: bytes) -> Asked:

@@ -70,7 +70,7 @@ async def stored(service: Service, incoming: Incoming, match: Match) -> None:
 
 async def receipts(service: Service, incoming: Incoming, match: Match) -> None:
     """The newest receipts; whoever has a key sees those of that key alone."""
-    listed = [kept for kept in service.receipts.latest(RECEIPTS_LISTED) if kept["owner"] == incoming.record.key]
+    listed = service.receipts.latest(incoming.record.key, RECEIPTS_LISTED)
     await incoming.reply(200, JSON, json.encode({"receipts": listed}))
 
 

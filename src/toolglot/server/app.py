@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import logging
-from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from secrets import token_hex
 
 from toolglot import __version__
@@ -14,13 +13,9 @@ from toolglot.ir import replace
 from toolglot.receipt import Receipt
 from toolglot.server import actions, failures, headers, json_array, routes
 from toolglot.server.attempts import FailedError
-from toolglot.server.incoming import Incoming, Receive, Scope, Send, dialect_of
+from toolglot.server.incoming import ClientLeftError, Incoming, Receive, Scope, Send, dialect_of
 from toolglot.server.record import Record
 from toolglot.server.service import Service
-
-log = logging.getLogger("toolglot.server")
-
-Action = Callable[[Service, Incoming, routes.Match], Awaitable[None]]
 
 
 class App:
@@ -40,7 +35,7 @@ class App:
     async def _http(self, scope: Scope, receive: Receive, send: Send) -> None:
         service, loop = self.service, asyncio.get_running_loop()
         record = Record(id=f"req_{token_hex(12)}", method=scope["method"], path=scope["path"], started=loop.time())
-        incoming = Incoming(scope, receive, send, record, service.gateway.config.limits.write_idle)
+        incoming = Incoming(scope, receive, send, record, service.gateway)
         record.user_agent = incoming.headers.get("user-agent")
         record.traceparent = incoming.headers.get("traceparent")
         incoming.extra_headers |= {"x-request-id": record.id, "x-toolglot-version": __version__}
@@ -54,14 +49,14 @@ class App:
             current = asyncio.current_task()
             assert current is not None
             current.uncancel()
-        except TimeoutError:
-            # The client has stopped reading: returning with the answer open makes the server close the connection.
+        except ClientLeftError:
             record.cancelled = True
         finally:
             service.in_flight -= 1
-            record.ended = loop.time()
+            record.ended = record.ended or loop.time()
             for observe in service.observers:
-                observe(record)
+                with suppress(OSError):  # a log that cannot be written
+                    observe(record)
 
     async def _answer(self, incoming: Incoming) -> None:
         match = routes.find(incoming.method, incoming.path)
@@ -87,7 +82,7 @@ class App:
 
     def _refuse(self, incoming: Incoming, match: routes.Match | routes.NoMatch) -> ApiError | None:
         """Who may ask: decided on the matched route and nothing else. What is not known to be open needs a key."""
-        guard = self.service.gateway.guard
+        guard = incoming.gateway.guard
         verdict = guard.check(incoming.method, incoming.headers)
         incoming.extra_headers |= verdict.headers
         if verdict.error is not None or incoming.method == "OPTIONS":
@@ -97,7 +92,7 @@ class App:
         incoming.record.key, error = guard.identify(incoming.headers, incoming.query)
         if error is None and not self.service.accepting:
             return failures.DRAINING
-        limit = self.service.gateway.config.limits.concurrent_requests
+        limit = incoming.gateway.config.limits.concurrent_requests
         if error is None and self.service.in_flight > limit:
             message = f"toolglot has {limit} requests in flight, its limit"
             return ApiError(kind="overloaded", status=503, code="too_many_requests", message=message, retry_after=1.0)
@@ -107,7 +102,7 @@ class App:
         self, incoming: Incoming, match: routes.Match | routes.NoMatch, error: ApiError, receipt: Receipt | None = None
     ) -> None:
         """The error in the dialect of whoever asked. An answer that has begun is left unfinished instead."""
-        incoming.record.error = error.kind
+        incoming.record.error, incoming.record.message = error.kind, error.message
         if incoming.begun:
             return
         dialect = find(dialect_of(incoming, match))
@@ -116,8 +111,8 @@ class App:
         )
         lost = headers.of_receipt(receipt) if receipt is not None else {}
         body = told.body if incoming.framing is None else incoming.framing.whole(told.body)
-        # No dialect has a word of its own for a wrong method; HTTP has.
-        status = error.status if error.code == "method_not_allowed" else told.status
+        # No dialect has a word of its own for a wrong method or a wrong encoding; HTTP has.
+        status = error.status if error.code in ("method_not_allowed", "unsupported_encoding") else told.status
         await incoming.reply(status, {**told.headers, **lost}, body)
 
 

@@ -1,19 +1,22 @@
 """From a client's request to the beginning of an answer: targets in order, retries, one mending, then the next target.
 
-Everything here happens before the client has seen a byte. Once it has, there is one way on: to the end, or to an error.
+Everything here happens before the client has seen a byte of an answer (a keep-alive is none). Once it has, there is one
+way on: to the end, or to an error.
 """
 
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import AsyncIterator, Mapping
+from math import ceil
 from random import random
 from time import time
 
 from msgspec import Struct
 
 from toolglot.dialect import Dialect, capabilities
-from toolglot.errors import ApiError, UpstreamDecodeError, UpstreamError, unreadable
+from toolglot.errors import ApiError, ErrorKind, UpstreamDecodeError, UpstreamError, unreadable
 from toolglot.ir import Request, replace
 from toolglot.receipt import Receipt
 from toolglot.routing import Target
@@ -24,11 +27,15 @@ from toolglot.streaming import StreamTranslation
 from toolglot.translate import Exchange
 from toolglot.upstream.mend import mend
 from toolglot.upstream.retry import falls_back, next_wait
-from toolglot.upstream.transport import Reply, TransportError
+from toolglot.upstream.transport import Reply, TransportError, TransportFailure
 from toolglot.upstream.upstream import Upstream
 
 ERROR_BODY_LIMIT = 1024 * 1024
 PAGE_SHOWN = 200
+LOGGED = 300
+RESTING = "upstream_resting"
+
+log = logging.getLogger("toolglot.server")
 
 
 class Asked(Struct, frozen=True, kw_only=True):
@@ -63,16 +70,12 @@ class FailedError(Exception):
 
 
 class Attempts:
-    """The attempts to answer one request. `record.attempts` counts them; `committed` is asked before each repetition.
-
-    A keep-alive may have committed the gateway to an answer: then there is no second attempt.
-    """
+    """The attempts to answer one request. `record.calls` counts them."""
 
     def __init__(self, gateway: Gateway, asked: Asked, record: Record) -> None:
         self._gateway = gateway
         self._asked = asked
         self._record = record
-        self.committed = False
         self.waiting = False
         """No upstream is at work: the time until the next attempt is running."""
         self.exchange: Exchange | None = None
@@ -84,40 +87,54 @@ class Attempts:
             FailedError: none gave one.
             LossError, RefusedError, DecodeError: the request cannot be sent to the target at all.
         """
-        error: ApiError | TransportError | None = None
-        upstream = self._gateway.upstreams[targets[0].upstream]
+        errors: list[ApiError] = []
         for number, target in enumerate(targets):
             upstream = self._gateway.upstreams[target.upstream]
-            now = asyncio.get_running_loop().time()
-            if not self._gateway.breaker(upstream).allows(now):
-                error = error or _resting(upstream, self._gateway.breaker(upstream).wait(now))
-                continue
             self._record.fallbacks = number
-            outcome = await self._ask(upstream, target)
+            outcome = await self._guarded(upstream, target)
             if isinstance(outcome, Answer):
+                if errors:
+                    outcome.exchange.receipt.note("model", f"answered by {upstream.name}", errors[0].message)
                 return outcome
-            error = outcome
-            if self.committed or not falls_back(error):
+            error = _told(upstream, outcome)
+            log.warning("request %s: %s (%s): %s", self._record.id, upstream.name, error.kind, error.message[:LOGGED])
+            # That an upstream is left alone says less than what another one answered.
+            errors.insert(len(errors) if error.code == RESTING else 0, error)
+            if not falls_back(outcome):
                 break
-        assert error is not None
-        told = transport_error(upstream.name, error) if isinstance(error, TransportError) else error
-        raise FailedError(told, None if self.exchange is None else self.exchange.receipt)
+        raise FailedError(errors[0], None if self.exchange is None else self.exchange.receipt)
 
-    async def _ask(self, upstream: Upstream, target: Target) -> Answer | ApiError | TransportError:
-        """One target, as often as the retry policy allows."""
+    async def _guarded(self, upstream: Upstream, target: Target) -> Answer | ApiError | TransportError:
+        """One target, if its breaker lets the request through."""
         exchange = self.exchange = self._exchange(upstream, target)
         body = exchange.request_of(self._asked.request, self._asked.body)
         self._note(upstream, exchange)
+        loop, breaker = asyncio.get_running_loop(), self._gateway.breaker(upstream)
+        ticket = breaker.enter(loop.time())
+        if ticket is None:
+            return _resting(upstream, breaker.wait(loop.time()))
+        try:
+            outcome = await self._ask(upstream, exchange, body)
+        except BaseException:
+            breaker.leave(ticket)
+            raise
+        breaker.settle(ticket, None if isinstance(outcome, Answer) else outcome, loop.time())
+        return outcome
+
+    def broke(self, failure: TransportError) -> None:
+        """An answer that had begun broke off: that speaks of the upstream's health as well."""
+        breaker = self._gateway.breaker(self._gateway.upstreams[self._record.upstream or ""])
+        now = asyncio.get_running_loop().time()
+        if (ticket := breaker.enter(now)) is not None:
+            breaker.settle(ticket, failure, now)
+
+    async def _ask(self, upstream: Upstream, exchange: Exchange, body: bytes) -> Answer | ApiError | TransportError:
+        """One target, as often as the retry policy allows."""
         attempt, mended = 0, False
         while True:
             attempt += 1
-            self._record.attempts += 1
-            try:
-                outcome = await self._once(upstream, exchange, body)
-            except asyncio.CancelledError:
-                self._gateway.breaker(upstream).left()
-                raise
-            self._gateway.tell_breaker(upstream, None if isinstance(outcome, Answer) else outcome)
+            self._record.count_call(upstream.name)
+            outcome = await self._once(upstream, exchange, body)
             if isinstance(outcome, Answer):
                 return outcome
             if (
@@ -128,7 +145,7 @@ class Attempts:
                 mended, body = True, mending
                 continue
             wait = next_wait(upstream.retries, attempt, outcome, random(), time())
-            if wait is None or self.committed:
+            if wait is None:
                 return outcome
             self.waiting = True
             await asyncio.sleep(wait)
@@ -188,7 +205,7 @@ class Attempts:
 
     async def _begin(self, upstream: Upstream, exchange: Exchange, reply: Reply) -> Answer | ApiError:
         if not 200 <= reply.status < 300:
-            body = await reply.read(ERROR_BODY_LIMIT)
+            body = upstream.without_secrets(await reply.read(ERROR_BODY_LIMIT))
             return _redirected(upstream, reply) or upstream.dialect.decode_error(reply.status, reply.headers, body)
         if reply.headers.get("content-type", "").startswith("text/html"):
             return await _page(upstream, reply)
@@ -237,7 +254,7 @@ async def _begin_stream(exchange: Exchange, reply: Reply, limit: int) -> Answer 
     return Answer(exchange=exchange, reply=reply, first=first, translation=translation, chunks=chunks)
 
 
-_FAILURES: dict[str, tuple[str, int, str]] = {
+_FAILURES: dict[TransportFailure, tuple[ErrorKind, int, str]] = {
     "connect": ("overloaded", 502, "upstream_unreachable"),
     "tls": ("server", 502, "upstream_tls"),
     "timeout": ("timeout", 504, "upstream_timeout"),
@@ -250,7 +267,19 @@ def transport_error(upstream: str, failure: TransportError) -> ApiError:
     """What a client is told of an upstream that cannot be reached, or that broke off."""
     kind, status, code = _FAILURES[failure.failure]
     message = f"The upstream {upstream!r} failed: {failure}"
-    return ApiError(kind=kind, status=status, code=code, message=message)  # type: ignore[arg-type]
+    return ApiError(kind=kind, status=status, code=code, message=message)
+
+
+_CREDENTIAL: frozenset[ErrorKind] = frozenset({"authentication", "permission", "billing"})
+
+
+def _told(upstream: Upstream, outcome: ApiError | TransportError) -> ApiError:
+    """What a client is told of a failed attempt. Whose key was refused is said: it is not the client's own."""
+    if isinstance(outcome, TransportError):
+        return transport_error(upstream.name, outcome)
+    if outcome.kind in _CREDENTIAL:
+        return replace(outcome, message=f"The upstream {upstream.name!r} says: {outcome.message}")
+    return outcome
 
 
 def _redirected(upstream: Upstream, reply: Reply) -> ApiError | None:
@@ -270,5 +299,5 @@ async def _page(upstream: Upstream, reply: Reply) -> ApiError:
 
 
 def _resting(upstream: Upstream, wait: float) -> ApiError:
-    message = f"The upstream {upstream.name!r} has failed repeatedly and is left alone for a while"
-    return ApiError(kind="overloaded", status=503, code="upstream_resting", message=message, retry_after=wait)
+    message = f"The upstream {upstream.name!r} has failed repeatedly and is left alone for {ceil(wait)} seconds"
+    return ApiError(kind="overloaded", status=503, code=RESTING, message=message, retry_after=wait)

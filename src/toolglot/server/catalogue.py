@@ -12,7 +12,8 @@ from collections.abc import Mapping
 from toolglot.errors import DecodeError
 from toolglot.ir import replace
 from toolglot.models import ModelInfo
-from toolglot.routing import DEMO, Router, UnknownModelError
+from toolglot.routing import DEMO, Router
+from toolglot.upstream.fetch import MAX_LIST, fetch
 from toolglot.upstream.transport import Timeouts, TransportError
 from toolglot.upstream.upstream import Upstream
 
@@ -21,7 +22,6 @@ PATIENCE = 5.0
 FRESH = 300.0
 """Seconds for which a list is good; one that could not be had is asked for again after `RETRY`."""
 RETRY = 30.0
-MAX_LIST = 8 * 1024 * 1024
 
 
 class Catalogue:
@@ -33,7 +33,7 @@ class Catalogue:
 
     async def models(self) -> list[ModelInfo]:
         """Every model by a name that reaches it: the configured ones first."""
-        found = {listed.name: self._configured(listed.name) for listed in self._router.models()}
+        found = {name: self._configured(name) for name in self._router.names()}
         lists = await asyncio.gather(*(self._list(upstream) for upstream in self._upstreams))
         for upstream, models in zip(self._upstreams, lists, strict=True):
             for model in models:
@@ -74,11 +74,9 @@ class Catalogue:
 
     def _name(self, upstream: Upstream, model: str) -> str:
         """The model's own name where that leads to this upstream and to this model, else with the upstream's."""
-        try:
-            target = self._router.resolve(model)[0]
-        except UnknownModelError:
-            return f"{upstream.name}/{model}"
-        return model if (target.upstream, target.model) == (upstream.name, model) else f"{upstream.name}/{model}"
+        target = self._router.claim(model)
+        leads_there = target is not None and (target.upstream, target.model) == (upstream.name, model)
+        return model if leads_there else f"{upstream.name}/{model}"
 
     async def _list(self, upstream: Upstream) -> list[ModelInfo]:
         async with self._locks[upstream.name]:
@@ -97,11 +95,7 @@ async def _asked(upstream: Upstream) -> list[ModelInfo] | None:
     call = replace(call, timeouts=Timeouts(connect=PATIENCE, first_byte=PATIENCE, idle=PATIENCE))
     try:
         async with asyncio.timeout(PATIENCE):
-            reply = await upstream.transport.send(call)
-            try:
-                body = await reply.read(MAX_LIST)
-            finally:
-                reply.close()
-        return upstream.dialect.listing.decode_models(body) if reply.status == 200 else None
+            answer = await fetch(upstream.transport, call, MAX_LIST)
+        return upstream.dialect.listing.decode_models(answer.body) if answer.status == 200 else None
     except (TransportError, TimeoutError, DecodeError):
         return None

@@ -8,7 +8,7 @@ from toolglot.dialects import find
 from toolglot.errors import ApiError, DecodeError
 from toolglot.ir import Request, replace
 from toolglot.server import headers
-from toolglot.server.attempts import ERROR_BODY_LIMIT, FailedError
+from toolglot.server.attempts import FailedError
 from toolglot.server.incoming import Incoming
 from toolglot.server.ingress import read_body
 from toolglot.server.routes import Match
@@ -16,12 +16,16 @@ from toolglot.server.service import Service
 from toolglot.server.turn import Turn
 from toolglot.tokens import estimate
 from toolglot.translate import Exchange
+from toolglot.upstream.exchange import exchange_for
+from toolglot.upstream.fetch import fetch
 from toolglot.upstream.transport import TransportError
 from toolglot.upstream.upstream import Upstream
 
 PATIENCE = 10.0
 """Seconds that an upstream has for its count. An agent asks often, and an estimate is better than waiting."""
 LARGE = 1024 * 1024
+MAX_COUNT = 1024 * 1024
+"""Bytes of an upstream's answer, which is one number."""
 
 
 async def count(service: Service, incoming: Incoming, match: Match) -> None:
@@ -41,7 +45,7 @@ async def count(service: Service, incoming: Incoming, match: Match) -> None:
     _, whole = await Turn.begin(client.name, body, service.store, owner, upstream_keeps_state=upstream.keeps_state)
     if whole is not body:
         request = client.counting.decode_request(whole)
-    exchange = Exchange(client, upstream.dialect, model=target.model)
+    exchange = exchange_for(client, upstream, target)
     incoming.record.upstream, incoming.record.upstream_dialect = upstream.name, upstream.dialect.name
     tokens = await _asked(upstream, exchange, request, incoming)
     told = {"x-toolglot-count": "upstream" if tokens is not None else "estimate"}
@@ -69,11 +73,7 @@ async def _asked(upstream: Upstream, exchange: Exchange, request: Request, incom
     passed = headers.to_upstream(exchange.client, upstream.dialect, incoming.headers, stream=False)
     try:
         async with asyncio.timeout(PATIENCE):
-            reply = await upstream.transport.send(upstream.call(path, body, passed))
-            try:
-                answer = await reply.read(ERROR_BODY_LIMIT)
-            finally:
-                reply.close()
-        return counting.decode_count(answer) if reply.status == 200 else None
+            answer = await fetch(upstream.transport, upstream.call(path, body, passed), MAX_COUNT)
+        return counting.decode_count(answer.body) if answer.status == 200 else None
     except (TransportError, TimeoutError, DecodeError):
         return None

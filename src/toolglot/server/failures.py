@@ -8,6 +8,7 @@ import logging
 from toolglot.errors import ApiError, DecodeError, LossError, RefusedError, UpstreamError, api_error
 from toolglot.routing import UnknownModelError
 from toolglot.server.attempts import FailedError
+from toolglot.server.incoming import ClientLeftError
 from toolglot.server.ingress import IngressError
 from toolglot.server.record import Record
 
@@ -36,7 +37,7 @@ def told(failure: BaseException, record: Record) -> ApiError | None:
             return api_error(failure)
         case asyncio.CancelledError():
             return None if record.cancelled else DRAINING
-        case TimeoutError() | ConnectionError():  # the client has stopped reading, or is gone
+        case ClientLeftError():
             return None
         case Exception():
             log.error("request %s failed", record.id, exc_info=failure)

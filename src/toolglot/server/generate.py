@@ -27,21 +27,21 @@ from toolglot.upstream.transport import TransportError
 DRAIN_SECONDS = 1.0
 """How long the rest of an upstream's stream is waited for once the answer is whole, so that its connection lives on."""
 
-_YES = ("1", "true", "yes")
+_NO = ("", "0", "false", "no", "off")
 
 
 async def generate(service: Service, incoming: Incoming, match: Match) -> None:
     """`POST` to a path where models answer."""
-    asked = await _read(service, incoming, match)
+    asked = await _read(incoming, match)
     record = incoming.record
     record.model, record.stream = asked.request.model, asked.request.stream
-    targets = service.gateway.router.resolve(asked.request.model)
-    turn, asked = await _with_history(service, asked, record.key or "", targets[0])
-    attempts = Attempts(service.gateway, asked, record)
+    targets = incoming.gateway.router.resolve(asked.request.model)
+    turn, asked = await _with_history(service, incoming, asked, targets[0])
+    attempts = Attempts(incoming.gateway, asked, record)
     async with watching(incoming):
         try:
             if asked.request.stream:
-                await _stream(service, incoming, asked, attempts, targets, turn)
+                await _stream(incoming, asked, attempts, targets, turn)
             else:
                 await _whole(incoming, attempts, targets, turn)
         finally:
@@ -49,9 +49,9 @@ async def generate(service: Service, incoming: Incoming, match: Match) -> None:
                 service.receipts.keep(record, attempts.exchange)
 
 
-async def _read(service: Service, incoming: Incoming, match: Match) -> Asked:
+async def _read(incoming: Incoming, match: Match) -> Asked:
     """The request: its body, and for Gemini what stands in its path."""
-    limits = service.gateway.config.limits
+    limits = incoming.gateway.config.limits
     body = await read_body(incoming.scope, incoming.receive, limits)
     incoming.record.bytes_in = len(body)
     client = find(match.dialect or "")
@@ -71,13 +71,14 @@ async def _read(service: Service, incoming: Incoming, match: Match) -> Asked:
         body=body,
         headers=incoming.headers,
         query=incoming.query,
-        strict=service.gateway.config.strict or incoming.headers.get("x-toolglot-strict", "").lower() in _YES,
+        strict=incoming.gateway.config.strict or incoming.headers.get("x-toolglot-strict", "0").lower() not in _NO,
     )
 
 
-async def _with_history(service: Service, asked: Asked, owner: str, target: Target) -> tuple[Turn, Asked]:
+async def _with_history(service: Service, incoming: Incoming, asked: Asked, target: Target) -> tuple[Turn, Asked]:
     """The request with what went before it, where the client leaves that to the server."""
-    keeps_state = service.gateway.upstreams[target.upstream].keeps_state
+    owner = incoming.record.key or ""
+    keeps_state = incoming.gateway.upstreams[target.upstream].keeps_state
     turn, body = await Turn.begin(asked.client.name, asked.body, service.store, owner, upstream_keeps_state=keeps_state)
     if body is asked.body:
         return turn, asked
@@ -89,36 +90,30 @@ async def _whole(incoming: Incoming, attempts: Attempts, targets: tuple[Target, 
     assert answer.whole is not None
     if (answered := answer.exchange.answered) is not None:
         incoming.record.usage, incoming.record.stop = answered.usage, answered.stop.reason
-    told = headers.of_exchange(answer.exchange, answer.reply.headers)
+    told = headers.of_exchange(answer.exchange, answer.reply.headers, incoming.record)
     await incoming.reply(200, {"content-type": "application/json", **told}, await turn.whole(answer.whole))
 
 
 async def _stream(
-    service: Service,
-    incoming: Incoming,
-    asked: Asked,
-    attempts: Attempts,
-    targets: tuple[Target, ...],
-    turn: Turn,
+    incoming: Incoming, asked: Asked, attempts: Attempts, targets: tuple[Target, ...], turn: Turn
 ) -> None:
     encoder = asked.client.stream_encoder(asked.request, Receipt())
 
     def commit() -> dict[str, str]:
-        attempts.committed = True
         receipt = attempts.exchange.receipt if attempts.exchange is not None else Receipt()
         return {**headers.STREAM_HEADERS, **headers.of_receipt(receipt)}
 
     def fail(error: ApiError) -> bytes:
         return encoder.feed(Fault(error))
 
-    limits = service.gateway.config.limits
+    limits = incoming.gateway.config.limits
     async with keeping_alive(incoming, encoder.keepalive(), limits.keepalive, commit, lambda: not attempts.waiting):
         try:
             answer = await attempts.answer(targets)
             assert answer.translation is not None
             fail = answer.translation.fail
             try:
-                await _pump(incoming, answer, turn)
+                await _pump(incoming, answer, turn, attempts)
             finally:
                 _note(incoming.record, answer.translation)
                 answer.reply.close()
@@ -126,9 +121,9 @@ async def _stream(
             if not incoming.begun or incoming.finished or (error := told(failure, incoming.record)) is None:
                 raise
             # Something has gone out, be it a keep-alive: the error can only be told inside the stream.
-            incoming.record.error = error.kind
-            await incoming.write(await turn.piece(fail(error)) + turn.close())
-            await incoming.end()
+            incoming.record.error, incoming.record.message = error.kind, error.message
+            await _tell(incoming, turn, fail(error))
+            await _end(incoming, turn)
 
 
 def _note(record: Record, translation: StreamTranslation) -> None:
@@ -136,31 +131,44 @@ def _note(record: Record, translation: StreamTranslation) -> None:
     record.stop = None if translation.stop is None else translation.stop.reason
 
 
-async def _pump(incoming: Incoming, answer: Answer, turn: Turn) -> None:
+async def _pump(incoming: Incoming, answer: Answer, turn: Turn, attempts: Attempts) -> None:
     """The rest of a stream: each piece translated and written as it comes, no faster than the client reads."""
     translation, chunks = answer.translation, answer.chunks
     assert translation is not None
     assert chunks is not None
     if not incoming.begun:
-        told = headers.of_exchange(answer.exchange, answer.reply.headers)
+        told = headers.of_exchange(answer.exchange, answer.reply.headers, incoming.record)
         await incoming.begin({**headers.STREAM_HEADERS, **told})
-    await incoming.write(await turn.piece(answer.first))
+    await _tell(incoming, turn, answer.first)
     try:
         while not translation.ended:
             chunk = await anext(chunks, None)
             if chunk is None:
-                await incoming.write(await turn.piece(translation.close()))
+                await _tell(incoming, turn, translation.close())
                 break
             if out := translation.feed(chunk):
-                await incoming.write(await turn.piece(out))
+                await _tell(incoming, turn, out)
     except TransportError as failure:
-        error = transport_error(incoming.record.upstream or "", failure)
-        await incoming.write(await turn.piece(translation.fail(error)))
-    if translation.fault is not None:
-        incoming.record.error = translation.fault.kind
-    await incoming.write(turn.close())
-    await incoming.end()
+        attempts.broke(failure)
+        await _tell(incoming, turn, translation.fail(transport_error(incoming.record.upstream or "", failure)))
+    if (fault := translation.fault) is not None:
+        incoming.record.error, incoming.record.message = fault.kind, fault.message
+    await _end(incoming, turn)
     with suppress(TransportError, TimeoutError):
         async with asyncio.timeout(DRAIN_SECONDS):
             while translation.fault is None and await anext(chunks, None) is not None:
                 pass
+
+
+async def _tell(incoming: Incoming, turn: Turn, data: bytes) -> None:
+    data = turn.feed(data)
+    if turn.is_due:
+        await turn.keep()  # before the client can go on from it
+    if data:
+        await incoming.write(data)
+
+
+async def _end(incoming: Incoming, turn: Turn) -> None:
+    if rest := turn.close():
+        await incoming.write(rest)
+    await incoming.end()

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import islice
 
 from toolglot.dialect import Dialect
 from toolglot.errors import ApiError, header_value
 from toolglot.receipt import Receipt
+from toolglot.server.record import Record
 from toolglot.translate import Exchange
 
 STREAM_HEADERS = {
@@ -26,8 +28,8 @@ def to_upstream(client: Dialect, upstream: Dialect, headers: Mapping[str, str], 
     """A client's headers that an upstream should see."""
     passed = {"accept": "text/event-stream" if stream else "application/json"}
     if client.name == upstream.name:
-        passed |= {name: headers[name] for name in upstream.request_headers if name in headers}
-    if (trace := headers.get("traceparent")) is not None and header_value(trace):
+        passed |= {name: headers[name] for name in upstream.request_headers if header_value(headers.get(name))}
+    if (trace := header_value(headers.get("traceparent"))) is not None:
         passed["traceparent"] = trace
     return passed
 
@@ -48,6 +50,8 @@ def to_client(client: Dialect, upstream: Dialect, headers: Mapping[str, str]) ->
             for name, value in headers.items()
             if name.startswith(client.response_headers) and header_value(value) is not None
         }
+    if not any("ratelimit" in name for name in headers):
+        return {}
     # A rate limit is read and written by the errors of a dialect: they are where one usually stands.
     limits = upstream.decode_error(200, headers, b"").limits
     if not limits:
@@ -58,18 +62,22 @@ def to_client(client: Dialect, upstream: Dialect, headers: Mapping[str, str]) ->
 
 def of_receipt(receipt: Receipt) -> dict[str, str]:
     """The receipt in one short header: how much was lost and changed, and where the first losses are."""
-    losses, notes = receipt.losses, receipt.notes
-    parts = [f"losses={len(losses)}", f"notes={len(notes)}"]
-    if losses:
-        where = ",".join(dict.fromkeys(line.where for line in losses[:_NAMED_LOSSES]))
-        parts.append(f"lost={where}")
-    told = "; ".join(parts)
-    return {"x-toolglot-receipt": "".join(char if " " <= char <= "~" else "?" for char in told)[:500]}
+    parts = [f"losses={receipt.loss_count}", f"notes={receipt.note_count}"]
+    if receipt.loss_count:
+        losses = islice((line.where for line in receipt if line.severity == "loss"), _NAMED_LOSSES)
+        parts.append(f"lost={','.join(dict.fromkeys(losses))}")
+    return {"x-toolglot-receipt": _printable("; ".join(parts))}
 
 
-def of_exchange(exchange: Exchange, upstream_headers: Mapping[str, str]) -> dict[str, str]:
+def _printable(text: str) -> str:
+    """What may stand in a header, whoever wrote the names in it."""
+    return "".join(char if " " <= char <= "~" else "?" for char in text[:500])
+
+
+def of_exchange(exchange: Exchange, upstream_headers: Mapping[str, str], record: Record) -> dict[str, str]:
     """What every answer of a model is sent with."""
     return {
         **to_client(exchange.client, exchange.upstream, upstream_headers),
         **of_receipt(exchange.receipt),
+        "x-toolglot-upstream": _printable(f"{record.upstream}/{record.upstream_model}"),
     }

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 
-from toolglot.server.incoming import Incoming
+from toolglot.server.incoming import ClientLeftError, Incoming
+
+log = logging.getLogger("toolglot.server")
 
 
 @asynccontextmanager
@@ -46,10 +49,10 @@ async def keeping_alive(
             silence = loop.time() - incoming.written_at
             if silence < interval or incoming.writing or not alive():
                 await asyncio.sleep(max(interval - silence, interval / 10))
-                continue
-            if not incoming.begun:
+            elif not incoming.begun:
                 await incoming.begin(headers())
-            await incoming.write(data)
+            else:
+                await incoming.write(data)
 
     async with _beside(beat):
         yield
@@ -62,6 +65,8 @@ async def _beside(work: Callable[[], Coroutine[None, None, None]]) -> AsyncItera
         yield
     finally:
         task.cancel()
-        # A client that is gone, or too slow: whoever writes the answer meets the same and says so.
-        with suppress(asyncio.CancelledError, OSError, TimeoutError):
-            await task
+        await asyncio.wait([task])
+        failure = None if task.cancelled() else task.exception()
+        # Of a client that is gone whoever writes the answer learns as well, and says so.
+        if failure is not None and not isinstance(failure, ClientLeftError):
+            log.error("what runs beside an answer failed", exc_info=failure)

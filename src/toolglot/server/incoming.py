@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, MutableMapping
+from functools import cached_property
 from typing import Any, TypeAlias
 from urllib.parse import parse_qsl
 
+from toolglot.server.gateway import Gateway
 from toolglot.server.ingress import headers_of
 from toolglot.server.json_array import JsonArray
 from toolglot.server.record import Record
@@ -18,13 +20,21 @@ Send: TypeAlias = Callable[[Message], Awaitable[None]]
 Scope: TypeAlias = MutableMapping[str, Any]
 
 
-class Incoming:
-    """`begun`: the head of the answer has gone out, and nothing can be taken back. `finished`: so has its end."""
+class ClientLeftError(Exception):
+    """Nobody reads what is written: the client is gone, or has stopped reading."""
 
-    def __init__(self, scope: Scope, receive: Receive, send: Send, record: Record, write_idle: float) -> None:
+
+class Incoming:
+    """`begun`: the head of the answer has gone out, and nothing can be taken back. `finished`: so has its end.
+
+    `gateway` is the one of the moment the request came: a reload in between does not concern it.
+    """
+
+    def __init__(self, scope: Scope, receive: Receive, send: Send, record: Record, gateway: Gateway) -> None:
         self.scope = scope
         self.receive = receive
         self.record = record
+        self.gateway = gateway
         self.method: str = scope["method"]
         self.path: str = scope["path"]
         self.headers = headers_of(scope)
@@ -37,16 +47,17 @@ class Incoming:
         self.framing: JsonArray | None = None
         """What a streamed answer is written as, when that is not server-sent events."""
         self._send = send
-        self._write_idle = write_idle
+        self._sending = asyncio.Lock()  # a keep-alive and the answer itself may want to write at the same time
         self._loop = asyncio.get_running_loop()
 
-    @property
+    @cached_property
     def query(self) -> dict[str, str]:
         return dict(parse_qsl(self.scope["query_string"].decode("latin-1"), keep_blank_values=True))
 
     async def reply(self, status: int, headers: Mapping[str, str], body: bytes) -> None:
         """A whole answer. A HEAD request gets its head alone."""
-        await self._begin(status, {**headers, "content-length": str(len(body))})
+        length = {} if status == 204 else {"content-length": str(len(body))}  # RFC 9110, section 8.6
+        await self._begin(status, {**headers, **length})
         await self._write(b"" if self.method == "HEAD" else body, more=False)
 
     async def begin(self, headers: Mapping[str, str]) -> None:
@@ -54,7 +65,7 @@ class Incoming:
         await self._begin(200, headers if self.framing is None else {**headers, **self.framing.headers})
 
     async def write(self, data: bytes) -> None:
-        """A piece of a streamed answer. Waits while the client reads slowly, up to a limit (`TimeoutError`)."""
+        """A piece of a streamed answer. Waits while the client reads slowly. Raises `ClientLeftError`."""
         await self._write(data if self.framing is None else self.framing.feed(data), more=True)
 
     async def end(self) -> None:
@@ -65,21 +76,28 @@ class Incoming:
         self.record.status = status
         told = {**headers, **self.extra_headers}
         raw = [(name.encode("latin-1"), value.encode("latin-1")) for name, value in told.items()]
-        await self._send({"type": "http.response.start", "status": status, "headers": raw})
+        await self._tell({"type": "http.response.start", "status": status, "headers": raw})
 
     async def _write(self, data: bytes, *, more: bool) -> None:
         now = self._loop.time()
         if self.record.first_byte is None and data:
             self.record.first_byte = now
         self.record.bytes_out += len(data)
-        self.finished = not more
         self.written_at = now
-        self.writing = True
-        try:
-            async with asyncio.timeout(self._write_idle):
-                await self._send({"type": "http.response.body", "body": data, "more_body": more})
-        finally:
-            self.writing = False
+        if not more:
+            self.finished = True
+            self.record.ended = now
+        await self._tell({"type": "http.response.body", "body": data, "more_body": more})
+
+    async def _tell(self, message: Message) -> None:
+        async with self._sending:
+            self.writing = True
+            try:
+                await self._send(message)
+            except OSError:  # what ASGI servers raise when there is no connection any more
+                raise ClientLeftError from None
+            finally:
+                self.writing = False
 
 
 _TELLING_HEADERS = {"anthropic-version": "anthropic", "x-goog-api-key": "gemini", "x-goog-api-client": "gemini"}

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 from urllib.parse import quote, urlencode
 
-from toolglot.errors import header_value
+from toolglot.errors import ApiError, header_value
+from toolglot.ir import replace
 from toolglot.server import headers
-from toolglot.server.attempts import FailedError, transport_error
+from toolglot.server.attempts import RESTING, FailedError, transport_error
 from toolglot.server.gateway import Gateway
 from toolglot.server.incoming import Incoming
 from toolglot.server.routes import Match
-from toolglot.upstream.transport import TransportError
+from toolglot.upstream.fetch import Whole, fetch
+from toolglot.upstream.transport import Call, TransportError
 from toolglot.upstream.upstream import Upstream
 
 _OURS = ("key",)
@@ -18,7 +21,12 @@ _OURS = ("key",)
 
 
 def keeper(gateway: Gateway, match: Match) -> Upstream | None:
-    """The upstream to ask for what is not stored here: the one that stores responses, when there is exactly one."""
+    """The upstream to ask for what is not stored here: the one that stores responses, when there is exactly one.
+
+    It cannot tell this gateway's clients apart, so with several of them (`server.keys`) it is not asked.
+    """
+    if len(gateway.config.server.keys) > 1:
+        return None
     keepers = [upstream for upstream in gateway.upstreams.values() if upstream.keeps_state]
     return keepers[0] if len(keepers) == 1 and match.route.path.startswith("/v1/responses/") else None
 
@@ -30,14 +38,31 @@ async def relay(gateway: Gateway, upstream: Upstream, incoming: Incoming, match:
     passed = headers.to_upstream(upstream.dialect, upstream.dialect, incoming.headers, stream=False)
     call = upstream.call(f"{path}?{urlencode(query)}" if query else path, body, passed, match.route.method)
     incoming.record.upstream, incoming.record.upstream_dialect = upstream.name, upstream.dialect.name
+    answer = await _asked(gateway, upstream, call)
+    told = headers.to_client(upstream.dialect, upstream.dialect, answer.headers)
+    kind = header_value(answer.headers.get("content-type")) or "application/json"
+    await incoming.reply(answer.status, {"content-type": kind, **told}, answer.body)
+
+
+async def _asked(gateway: Gateway, upstream: Upstream, call: Call) -> Whole:
+    """The upstream's answer, if its breaker lets the call through. Raises `FailedError`."""
+    loop, breaker = asyncio.get_running_loop(), gateway.breaker(upstream)
+    ticket = breaker.enter(loop.time())
+    if ticket is None:
+        message = f"The upstream {upstream.name!r} has failed repeatedly and is left alone for a while"
+        wait = breaker.wait(loop.time())
+        raise FailedError(ApiError(kind="overloaded", status=503, code=RESTING, message=message, retry_after=wait))
     try:
-        reply = await upstream.transport.send(call)
-        try:
-            answer = await reply.read(gateway.config.limits.response)
-        finally:
-            reply.close()
+        answer = await fetch(upstream.transport, call, gateway.config.limits.response)
     except TransportError as failure:
+        breaker.settle(ticket, failure, loop.time())
         raise FailedError(transport_error(upstream.name, failure)) from None
-    told = headers.to_client(upstream.dialect, upstream.dialect, reply.headers)
-    kind = header_value(reply.headers.get("content-type")) or "application/json"
-    await incoming.reply(reply.status, {"content-type": kind, **told}, answer)
+    except BaseException:
+        breaker.leave(ticket)
+        raise
+    error = None
+    if answer.status >= 300:
+        answer = replace(answer, body=upstream.without_secrets(answer.body))
+        error = upstream.dialect.decode_error(answer.status, answer.headers, answer.body)
+    breaker.settle(ticket, error, loop.time())
+    return answer

@@ -6,16 +6,20 @@ import logging
 import sys
 from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
-from typing import Any, TextIO
+from typing import Any, TextIO, TypeAlias
 
 from toolglot.config.schema import LogConfig
 from toolglot.server.record import Record
-from toolglot.server.security import SecretFilter
+from toolglot.server.security import SecretFilter, redact
 from toolglot.wire import json
 
 _COLOURS = {2: "32", 3: "33", 4: "33", 5: "31"}
 _QUIET_ROUTES = frozenset({"/health", "/healthz", "/livez", "/ready", "/readyz", "/metrics"})
 """Probes come every few seconds and say nothing; they are logged at level debug."""
+
+
+Hidden: TypeAlias = Callable[[], Iterable[str]]
+"""The secrets of the moment, which no line may have in it."""
 
 
 class JsonFormatter(logging.Formatter):
@@ -33,7 +37,7 @@ def is_text(config: LogConfig, stream: TextIO) -> bool:
     return config.format == "text" or (config.format == "auto" and stream.isatty())
 
 
-def set_up(config: LogConfig, hidden: Callable[[], Iterable[str]], stream: TextIO = sys.stderr) -> None:
+def set_up(config: LogConfig, hidden: Hidden, stream: TextIO = sys.stderr) -> None:
     """Send what the package logs to this stream, in the form of the request lines and without what is `hidden`."""
     handler = logging.StreamHandler(stream)
     handler.addFilter(SecretFilter(hidden))
@@ -44,22 +48,22 @@ def set_up(config: LogConfig, hidden: Callable[[], Iterable[str]], stream: TextI
     logger.setLevel(config.level.upper())
 
 
-def request_log(config: LogConfig, stream: TextIO = sys.stderr) -> Callable[[Record], None]:
-    """An observer that writes the line of every request."""
+def request_log(config: LogConfig, hidden: Hidden = tuple, stream: TextIO = sys.stderr) -> Callable[[Record], None]:
+    """An observer that writes the line of every request, without what is `hidden`."""
     text, colour = is_text(config, stream), stream.isatty()
     debug, quiet = config.level == "debug", config.level in ("warning", "error")
 
     def observe(record: Record) -> None:
         if (record.route in _QUIET_ROUTES and not debug) or (quiet and record.error is None):
             return
-        line = as_text(record, colour=colour) if text else json.encode_text(as_fields(record))
+        line = as_text(record, hidden, colour=colour) if text else json.encode_text(as_fields(record, hidden))
         stream.write(line + "\n")
         stream.flush()
 
     return observe
 
 
-def as_fields(record: Record) -> dict[str, Any]:
+def as_fields(record: Record, hidden: Hidden = tuple) -> dict[str, Any]:
     """A request's line as JSON has it; what is not known is left out."""
     usage = record.usage
     fields: dict[str, Any] = {
@@ -70,6 +74,7 @@ def as_fields(record: Record) -> dict[str, Any]:
         "key": record.key,
         "method": record.method,
         "route": record.route or None,
+        "path": None if record.route else _printable(record.path),
         "status": record.status,
         "client": record.client,
         "user_agent": record.user_agent,
@@ -79,6 +84,7 @@ def as_fields(record: Record) -> dict[str, Any]:
         "upstream_model": record.upstream_model,
         "stream": record.stream,
         "error": record.error,
+        "error_message": _short(record.message, hidden()) if record.message else None,
         "cancelled": record.cancelled or None,
         "attempts": record.attempts or None,
         "fallbacks": record.fallbacks or None,
@@ -95,11 +101,12 @@ def as_fields(record: Record) -> dict[str, Any]:
     return {name: value for name, value in fields.items() if value is not None}
 
 
-def as_text(record: Record, *, colour: bool = False) -> str:
+def as_text(record: Record, hidden: Hidden = tuple, *, colour: bool = False) -> str:
     """A request's line for people."""
     status = "gone" if record.cancelled else str(record.status)
     if colour:
-        status = f"\x1b[{_COLOURS.get(record.status // 100, '31')}m{status}\x1b[0m"
+        shade = "31" if record.error is not None and record.status < 300 else _COLOURS.get(record.status // 100, "31")
+        status = f"\x1b[{shade}m{status}\x1b[0m"
     words = [datetime.now().strftime("%H:%M:%S"), status, f"{record.method} {_printable(record.path)}"]
     if record.model is not None:
         words.append(
@@ -115,8 +122,13 @@ def as_text(record: Record, *, colour: bool = False) -> str:
     if record.losses:
         words.append(f"{record.losses} lost (GET /debug/receipts/{record.id})")
     if record.error is not None:
-        words.append(f"error: {record.error}")
+        words.append(f"{record.error}: {_short(record.message or '', hidden())}")
     return "  ".join(words)
+
+
+def _short(message: str, hidden: Iterable[str]) -> str:
+    """What an error says, some of which may be an upstream's own words."""
+    return _printable(redact(message[:1000], hidden))
 
 
 def _printable(text: str) -> str:

@@ -107,9 +107,11 @@ class Metrics:
             self._observe_model(record, upstream)
 
     def _observe_model(self, record: Record, upstream: str) -> None:
+        for called, times in record.calls.items():
+            self.upstream.add((called,), times)
+            if times > 1:
+                self.retries.add((called,), times - 1)
         for counter, amount in (
-            (self.upstream, record.attempts),
-            (self.retries, record.attempts - 1),
             (self.fallbacks, record.fallbacks),
             (self.mended, record.mended),
         ):

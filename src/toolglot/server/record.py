@@ -32,7 +32,10 @@ class Record(Struct, kw_only=True):
     status: int = 0
     error: str | None = None
     """The kind of error that the client was told, also inside a stream."""
-    attempts: int = 0
+    message: str | None = None
+    """What the client was told about it."""
+    calls: dict[str, int] = {}
+    """How often each upstream was called."""
     fallbacks: int = 0
     mended: int = 0
     usage: Usage | None = None
@@ -45,6 +48,13 @@ class Record(Struct, kw_only=True):
     ended: float | None = None
     cancelled: bool = False
     """The client went away before the answer was whole."""
+
+    @property
+    def attempts(self) -> int:
+        return sum(self.calls.values())
+
+    def count_call(self, upstream: str) -> None:
+        self.calls[upstream] = self.calls.get(upstream, 0) + 1
 
     @property
     def seconds(self) -> float:

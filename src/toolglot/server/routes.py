@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from difflib import get_close_matches
+from difflib import SequenceMatcher
 
 from msgspec import Struct
 
@@ -150,11 +150,88 @@ _IMPLIED = {"GET": ("HEAD",)}
 
 
 def _not_found(path: str, tail: str, told: str | None) -> NoMatch:
-    known = [route for route in ROUTES if route.path != "/" and (told is None or route.dialect == told)]
-    by_tail = {_tail(route.path)[0]: route for route in known}
-    near = get_close_matches(tail, by_tail, n=1, cutoff=0.5)
-    generating = [route.path for route in known if route.action == "generate"]
-    advice = f"did you mean {by_tail[near[0]].path}?" if near else f"models answer at {', '.join(generating)}"
-    message = f"There is nothing at {path}: {advice}"
-    error = ApiError(kind="not_found", status=404, code="unknown_path", message=message)
-    return NoMatch(error=error, dialect=told, nearest=by_tail[near[0]].dialect if near else None)
+    known = [route for route in ROUTES if route.action in _API and (told is None or route.dialect == told)]
+    near = _nearest(tail, known)
+    what, whose = _unserved(tail)
+    if what is not None:
+        advice, near = f"toolglot does not serve {what}; {_answering(known)}", None
+    else:
+        advice = f"did you mean {near.path}?" if near is not None else _answering(known)
+    error = ApiError(kind="not_found", status=404, code="unknown_path", message=f"There is nothing at {path}: {advice}")
+    return NoMatch(error=error, dialect=told, nearest=near.dialect if near is not None else whose)
+
+
+def _answering(known: list[Route]) -> str:
+    return f"models answer at {', '.join(route.path for route in known if route.action == 'generate')}"
+
+
+_API = frozenset({"generate", "count", "stored", "models", "model"})
+"""What a client may have meant; nobody who asks a model means a health check."""
+
+UNSERVED: dict[str, tuple[str, str | None]] = {
+    "assistants": ("assistants", "openai_chat"),
+    "audio": ("audio", "openai_chat"),
+    "batches": ("batches", "openai_chat"),
+    "completions": ("completions of a prompt, the API before chat", "openai_chat"),
+    "embeddings": ("embeddings", "openai_chat"),
+    "files": ("files", None),
+    "fine_tuning": ("fine-tuning", "openai_chat"),
+    "images": ("images", "openai_chat"),
+    "messages/batches": ("batches", "anthropic"),
+    "moderations": ("moderations", "openai_chat"),
+    "realtime": ("the realtime API", "openai_chat"),
+    "threads": ("threads", "openai_chat"),
+    "uploads": ("uploads", "openai_chat"),
+    "vector_stores": ("vector stores", "openai_chat"),
+    ":batchEmbedContents": ("embeddings", "gemini"),
+    ":embedContent": ("embeddings", "gemini"),
+    ":predict": ("images", "gemini"),
+}
+"""Endpoints that the vendors have and this gateway has not: what they are, and whose; by how a path begins or ends."""
+
+
+def _unserved(tail: str) -> tuple[str | None, str | None]:
+    whole = f"{tail}/"
+    for place, told in UNSERVED.items():
+        if tail.endswith(place) if place.startswith(":") else whole.startswith(f"{place}/"):
+            return told
+    return None, None
+
+
+def _nearest(tail: str, known: list[Route]) -> Route | None:
+    """The route that this path was meant to be, if it is like one in every segment that both have."""
+    rated = [(rating, -len(route.path), route) for route in known if (rating := _likeness(tail, _tail(route.path)[0]))]
+    return max(rated, key=lambda entry: entry[:2])[2] if rated else None
+
+
+def _likeness(tail: str, wanted: str) -> float:
+    """From 0, for paths of different things, to 1. One that is cut short is like the whole, a little less."""
+    mine, verb = _parts(tail)
+    theirs, their_verb = _parts(wanted)
+    if bool(verb) != bool(their_verb) or not mine or len(mine) > len(theirs):
+        return 0.0
+    pairs = [*zip(mine, theirs, strict=False), (verb, their_verb)]
+    likeness = min(1.0 if "{" in right else _similar(left, right) for left, right in pairs)
+    return likeness if likeness >= _ALIKE else 0.0
+
+
+_ALIKE = 0.75
+
+
+def _parts(tail: str) -> tuple[list[str], str]:
+    """Segments, and the verb behind a colon; before one, a model's name is one segment however many slashes it has."""
+    before, colon, verb = tail.rpartition(":")
+    return (before.split("/", 1), verb) if colon else (tail.split("/") if tail else [], "")
+
+
+def _similar(left: str, right: str) -> float:
+    if len(left) >= _SHORTEST and right.startswith(left):
+        return max(_ALIKE, len(left) / len(right))
+    if not left and not right:
+        return 1.0
+    # Of a text that is so much longer nothing has to be compared to know it.
+    return SequenceMatcher(None, left, right).ratio() if len(left) < 2 * len(right) else 0.0
+
+
+_SHORTEST = 4
+"""Letters of a beginning that say what was meant."""

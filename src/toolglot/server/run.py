@@ -147,6 +147,7 @@ async def _run(
             open_things.push_async_callback(asyncio.to_thread, traces.close)
         reloads = asyncio.create_task(_reloading(service, wishes, environ, transport, begun.file))
         open_things.push_async_callback(_ended, reloads)
+        await asyncio.sleep(0)  # it must listen for SIGHUP, which kills otherwise, before anybody knows the address
         _outlive_signals()
         await Server(service, lambda: on_ready(address_of(listener), begun)).serve([listener])
 
@@ -182,9 +183,10 @@ def _service(gateway: Gateway, log_format: str | None, quiet: bool) -> Service:
         gateway=gateway,
         receipts=Receipts(),
         metrics=metrics,
-        observers=(metrics.observe, logs.request_log(config)),
     )
-    logs.set_up(config, lambda: service.gateway.secrets)  # a reload may bring others
+    # A reload may bring other secrets.
+    logs.set_up(config, lambda: service.gateway.secrets)
+    service.observers = (metrics.observe, logs.request_log(config, lambda: service.gateway.secrets))
     return service
 
 

@@ -25,6 +25,7 @@ from urllib.parse import quote
 
 from msgspec import Struct
 
+from toolglot.config.addresses import is_loopback
 from toolglot.config.schema import ServerConfig
 from toolglot.errors import ApiError, ToolglotError
 
@@ -77,12 +78,6 @@ def _address(host: str) -> IPv4Address | IPv6Address | None:
         return None
     mapped = address.ipv4_mapped if isinstance(address, IPv6Address) else None
     return mapped or address
-
-
-def is_loopback(host: str) -> bool:
-    """Whether a host can only be this machine. No name but `localhost` is looked up or believed."""
-    address = _address(_bare(host))
-    return _bare(host) == "localhost" if address is None else address.is_loopback
 
 
 def check_bind(server: ServerConfig) -> None:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable
+from itertools import islice
 from typing import Any
 
 from msgspec import Struct
 
+from toolglot.receipt import Loss
 from toolglot.server.gateway import Gateway
 from toolglot.server.metrics import Metrics
 from toolglot.server.record import Record
@@ -15,10 +17,13 @@ from toolglot.store import Store
 from toolglot.translate import Exchange
 
 KEPT_RECEIPTS = 1000
+KEPT_LINES = 200
+KEPT_CHARACTERS = 500
+"""A client decides how long a receipt gets: what is kept of it is bounded."""
 
 
 class Receipts:
-    """The whole receipts of the last requests, by the request's id, ready to be written as JSON."""
+    """The receipts of the last requests, by the request's id, ready to be written as JSON."""
 
     def __init__(self, size: int = KEPT_RECEIPTS) -> None:
         self._size = size
@@ -26,7 +31,7 @@ class Receipts:
 
     def keep(self, record: Record, exchange: Exchange) -> None:
         receipt = exchange.receipt
-        record.losses, record.notes = len(receipt.losses), len(receipt.notes)
+        record.losses, record.notes = receipt.loss_count, receipt.note_count
         self._kept[record.id] = {
             "id": record.id,
             "client": exchange.client.name,
@@ -35,9 +40,8 @@ class Receipts:
             "model": record.model,
             "upstream_model": record.upstream_model,
             "owner": record.key,
-            "lines": [
-                {"severity": line.severity, "where": line.where, "what": line.what, "why": line.why} for line in receipt
-            ],
+            "lines": [_kept(line) for line in islice(receipt, KEPT_LINES)],
+            "left_out": max(len(receipt) - KEPT_LINES, 0),
         }
         while len(self._kept) > self._size:
             self._kept.popitem(last=False)
@@ -45,9 +49,14 @@ class Receipts:
     def find(self, request_id: str) -> dict[str, Any] | None:
         return self._kept.get(request_id)
 
-    def latest(self, count: int) -> list[dict[str, Any]]:
-        """The newest first."""
-        return list(reversed(self._kept.values()))[:count]
+    def latest(self, owner: str | None, count: int) -> list[dict[str, Any]]:
+        """Those of one owner, the newest first."""
+        return list(islice((kept for kept in reversed(self._kept.values()) if kept["owner"] == owner), count))
+
+
+def _kept(line: Loss) -> dict[str, str]:
+    told = {"severity": line.severity, "where": line.where, "what": line.what, "why": line.why}
+    return {name: text[:KEPT_CHARACTERS] for name, text in told.items()}
 
 
 class Service(Struct, kw_only=True):

@@ -43,14 +43,20 @@ class Turn:
         await self._keep(body)
         return body
 
-    async def piece(self, data: bytes) -> bytes:
-        """A piece of a stream, as the client is to see it."""
-        if self._tap is None:
-            return data
-        data = self._tap.feed(data)
-        if self._tap.response is not None and not self._kept:
-            await self._keep(self._tap.response)
-        return data
+    def feed(self, data: bytes) -> bytes:
+        """A piece of a stream, as the client is to see it; `is_due` is to be asked before it is sent."""
+        return data if self._tap is None else self._tap.feed(data)
+
+    @property
+    def is_due(self) -> bool:
+        """The stream has ended well, and the turn is not kept yet."""
+        return self._tap is not None and self._tap.response is not None and not self._kept
+
+    async def keep(self) -> None:
+        """Keep a turn that is due."""
+        assert self._tap is not None
+        assert self._tap.response is not None
+        await self._keep(self._tap.response)
 
     def close(self) -> bytes:
         return b"" if self._tap is None else self._tap.close()

@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
+from math import inf
 from pathlib import Path
 from threading import Lock
 from typing import Concatenate, ParamSpec, TypeVar
@@ -26,6 +27,9 @@ MAX_WAITING = 4096
 
 PRUNED_ROWS = 256
 """Rows forgotten in one go; other calls get their turn in between."""
+
+PRUNE_EVERY = 3600.0
+"""Seconds after which a store that is used without being written to is looked through for what is too old."""
 
 _SPARE_BYTES = 4 * 1024 * 1024
 _PAGE = 4096
@@ -62,6 +66,14 @@ def _explained(error: sqlite3.Error) -> StoreError:
     primary = code & 0xFF if isinstance(code, int) else -1  # the rest of the bits say more than is needed
     failure, message = _FAILURES.get(primary, ("failed", f"SQLite failed: {type(error).__name__}"))
     return StoreError(failure, message)
+
+
+def _told(work: Callable[[], T]) -> T:
+    """What the work comes to. Raises `StoreError`."""
+    try:
+        return work()
+    except sqlite3.Error as error:
+        raise _explained(error) from None
 
 
 def _open(path: str, busy_timeout: float, max_bytes: int) -> sqlite3.Connection:
@@ -130,6 +142,7 @@ class SqliteStore:
         self._waiting = 0
         self._closed = False
         self._pruning = False
+        self._pruned = -inf
 
     async def save(self, turn: Turn, items: Sequence[Item] = (), output_ids: Sequence[str] = ()) -> None:
         await self._grow(tables.save, self._now(), self._max_bytes, turn, items, output_ids)
@@ -178,22 +191,26 @@ class SqliteStore:
     async def size(self) -> Size:
         return await self._read(tables.size)
 
-    async def prune(self) -> None:
-        await self._wait(self._submit(self._prune))
-
     async def close(self) -> None:
         """Finish what waits, then close the file. A second call does nothing."""
-        if self._closed:
-            return
-        closing = self._submit(self._connection.close)
-        self._closed = True
-        await self._wait(closing)
-        self._worker.shutdown(wait=False)
+        with self._lock:
+            closing, self._closed = not self._closed, True
+        if closing:
+            try:
+                # Not one of the calls that may be refused: it is the last, however many wait before it.
+                await self._wait(self._worker.submit(_told, self._connection.close))
+            finally:
+                self._worker.shutdown(wait=False)
 
     async def _read(
         self, work: Callable[Concatenate[sqlite3.Connection, P], T], *arguments: P.args, **named: P.kwargs
     ) -> T:
-        return await self._wait(self._submit(work, self._connection, *arguments, **named))
+        def read() -> T:
+            # What other processes write meanwhile is not seen: all statements are about one moment.
+            with self._transaction("BEGIN"):
+                return work(self._connection, *arguments, **named)
+
+        return await self._wait(self._submit(read))
 
     async def _write(
         self, work: Callable[Concatenate[sqlite3.Connection, P], T], *arguments: P.args, **named: P.kwargs
@@ -217,21 +234,18 @@ class SqliteStore:
 
         return await self._wait(self._submit(write))
 
-    def _submit(self, work: Callable[P, T], *arguments: P.args, **named: P.kwargs) -> Future[T]:
+    def _submit(self, work: Callable[[], T]) -> Future[T]:
+        now = self._now()
         with self._lock:
             if self._closed:
                 raise StoreError("closed", "the store is closed")
             if self._waiting >= MAX_WAITING:
                 raise StoreError("busy", f"{self._waiting} calls wait for the store already")
             self._waiting += 1
-
-        def run() -> T:
-            try:
-                return work(*arguments, **named)
-            except sqlite3.Error as error:
-                raise _explained(error) from None
-
-        future = self._worker.submit(run)
+            future = self._worker.submit(_told, work)
+            if now - self._pruned >= PRUNE_EVERY:
+                self._pruned = now
+                self._worker.submit(self._prune_quietly)
         future.add_done_callback(self._done)
         return future
 
@@ -245,8 +259,8 @@ class SqliteStore:
         return await asyncio.shield(asyncio.wrap_future(future))
 
     @contextmanager
-    def _transaction(self) -> Iterator[None]:
-        self._connection.execute("BEGIN IMMEDIATE")
+    def _transaction(self, begin: str = "BEGIN IMMEDIATE") -> Iterator[None]:
+        self._connection.execute(begin)
         try:
             yield
             self._connection.execute("COMMIT")

@@ -1,6 +1,6 @@
 """The SQL: plain functions on a connection, called by one thread at a time.
 
-Those that write run inside a transaction which their caller begins.
+All of them run inside a transaction which their caller begins.
 """
 
 from __future__ import annotations

@@ -11,6 +11,8 @@ limit, a key that is not valid) comes from an upstream that is well.
 
 from __future__ import annotations
 
+from msgspec import Struct
+
 from toolglot.errors import ApiError, ErrorKind
 from toolglot.upstream.transport import TransportError, TransportFailure
 
@@ -23,11 +25,17 @@ def is_unwell(error: ApiError | TransportError) -> bool:
     return error.kind in UNWELL_API if isinstance(error, ApiError) else error.failure in UNWELL_TRANSPORT
 
 
+class Ticket(Struct, frozen=True, eq=False):
+    """One call that was let through. Two tickets are never the same: a probe is known by its own."""
+
+    since: float
+
+
 class Breaker:
     """Times are seconds of one monotonic clock.
 
-    Whoever was allowed through says how it went: `succeeded`, `failed`, or `left` when the client went away before
-    anybody could know. `settle` picks one by the error.
+    Whoever was let through says how it went, with its ticket: `settle`, or `leave` when nobody will ever know, because
+    the client went away. Only the probe's own ticket decides while the breaker is not closed.
 
     Args:
         failures: how many in a row open it; 0 never does.
@@ -39,51 +47,38 @@ class Breaker:
         self._rest = rest
         self._count = 0
         self._opened: float | None = None
-        self._probe: float | None = None
+        self._probe: Ticket | None = None
 
-    def allows(self, now: float) -> bool:
-        """May a call go to the upstream? At half open the answer is yes once: that call is the probe."""
-        if self._opened is None:
-            return True
-        if self.wait(now) > 0:
-            return False
-        self._probe = now
-        return True
+    def enter(self, now: float) -> Ticket | None:
+        """Let a call through, or not. At half open one is let through at a time: the probe."""
+        ticket = Ticket(now)
+        if self._opened is not None:
+            if self.wait(now) > 0:
+                return None
+            self._probe = ticket
+        return ticket
 
     def wait(self, now: float) -> float:
         """Seconds until a call may go through: 0 when one may now."""
         if self._opened is None:
             return 0.0
         # A probe of which nothing is heard counts as lost after a while, or it would block the upstream for ever.
-        since = self._opened if self._probe is None else self._probe
+        since = self._opened if self._probe is None else self._probe.since
         return max(since + self._rest - now, 0.0)
 
-    def state(self, now: float) -> str:
-        """`closed`, `open` or `half_open`, for people and metrics."""
-        if self._opened is None:
-            return "closed"
-        return "half_open" if self._probe is not None or self.wait(now) <= 0 else "open"
+    def leave(self, ticket: Ticket) -> None:
+        """Nothing is known of how this call went; if it was the probe, the next one may be."""
+        if ticket is self._probe:
+            self._probe = None
 
-    def succeeded(self) -> None:
-        if self._opened is not None and self._probe is None:
+    def settle(self, ticket: Ticket, error: ApiError | TransportError | None, now: float) -> None:
+        """How a call went: None is a success, and so is an error of an upstream that is well."""
+        if self._opened is not None and ticket is not self._probe:
             return  # a call that began before it opened; the probe decides
-        self._count = 0
-        self._opened = self._probe = None
-
-    def failed(self, now: float) -> None:
-        if self._opened is not None and self._probe is None:
+        if error is None or not is_unwell(error):
+            self._count = 0
+            self._opened = self._probe = None
             return
         self._count += 1
         if self._probe is not None or 0 < self._most <= self._count:
             self._opened, self._probe = now, None
-
-    def left(self) -> None:
-        """The client went away: nothing is known, and the next call may be the probe."""
-        self._probe = None
-
-    def settle(self, error: ApiError | TransportError | None, now: float) -> None:
-        """How a call went: None is a success, and so is an error of an upstream that is well."""
-        if error is not None and is_unwell(error):
-            self.failed(now)
-        else:
-            self.succeeded()

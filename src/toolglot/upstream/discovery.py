@@ -8,19 +8,21 @@ they found, and what they did not use and why. No line has a key in it.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Collection, Mapping
-from typing import TypeAlias
+from collections.abc import Collection, Mapping, Sequence
 from urllib.parse import urlsplit
 
-import msgspec
 from msgspec import Struct
 
 from toolglot.config.addresses import address_problem, leads_to
 from toolglot.config.schema import ModelConfig, UpstreamConfig
+from toolglot.errors import DecodeError
+from toolglot.models import ModelInfo
+from toolglot.upstream.fetch import MAX_LIST, Whole, fetch
+from toolglot.upstream.transport import Call, Timeouts, Transport, TransportError
 from toolglot.upstream.vendors import LOCAL_SERVERS, UNUSED, VENDORS, KeyVariable, Vendor
+from toolglot.wire.openai_models import decode_models
 
 PROBE_TIMEOUT = 0.2
-MAX_ANSWER = 1024 * 1024
 MAX_SHOWN = 3
 SHARED_PORTS = frozenset({8000, 8080})
 """Ports that all kinds of servers use: the port alone does not tell which one answers."""
@@ -109,41 +111,18 @@ def _with_path(base_url: str, path: str) -> str:
     return base_url if base_url.endswith(path) else base_url + path
 
 
-class Answer(Struct, frozen=True):
-    """What a local server said when it was asked for its models."""
-
-    status: int
-    headers: Mapping[str, str]
-    """Names in lower case."""
-    body: bytes
-
-
-Get: TypeAlias = Callable[[str, float], Awaitable[Answer | None]]
-"""Asks a URL within so many seconds; None when nobody answers."""
-
-
-class _Listed(Struct):
-    id: str
-    owned_by: str | None = None
-    max_model_len: int | None = None
-
-
-class _List(Struct):
-    data: list[_Listed]
-
-
 async def probe_local(
     environ: Mapping[str, str],
     *,
     own_port: int | None = None,
-    get: Get | None = None,
+    transport: Transport | None = None,
     timeout: float = PROBE_TIMEOUT,
     servers: tuple[Vendor, ...] = LOCAL_SERVERS,
 ) -> Discovery:
-    """The local servers that answer, all asked at once."""
+    """The local servers that answer, all asked at once, through no proxy."""
     asked = {vendor.name: (vendor, local_url(vendor, environ)) for vendor in servers}
     asked = {name: (vendor, url) for name, (vendor, url) in asked.items() if not leads_here(url, own_port)}
-    answers = await asyncio.gather(*((get or _get)(f"{url}/models", timeout) for _, url in asked.values()))
+    answers = await _answers([f"{url}/models" for _, url in asked.values()], transport, timeout)
     upstreams: dict[str, UpstreamConfig] = {}
     models: dict[str, ModelConfig] = {}
     found: list[str] = []
@@ -156,7 +135,7 @@ async def probe_local(
         found += [line] if line else []
         if upstream is not None:
             upstreams[name] = upstream
-            models = {**_windows(name, answer), **models}
+            models = {**_windows(name, _listed(answer) or ()), **models}
     return Discovery(upstreams, tuple(found), models)
 
 
@@ -175,7 +154,7 @@ def local_url(vendor: Vendor, environ: Mapping[str, str]) -> str:
 
 
 def _served(
-    vendor: Vendor, url: str, answer: Answer, taken: Mapping[str, UpstreamConfig]
+    vendor: Vendor, url: str, answer: Whole, taken: Mapping[str, UpstreamConfig]
 ) -> tuple[str, UpstreamConfig | None, str | None]:
     """The name, the upstream and the line for what answered; no line for what is no model server."""
     if any(name.startswith("x-toolglot") for name in answer.headers):
@@ -192,7 +171,7 @@ def _served(
         return "", None, f"{title} at {url}: not used: it has no models"
     name = kind.name if kind else f"local-{port}"
     name = f"{name}-{port}" if name in taken else name
-    models = tuple(dict.fromkeys(model.id for model in listed))
+    models = tuple(dict.fromkeys(model.name for model in listed))
     upstream = UpstreamConfig(
         vendor=kind.name if kind else None,
         dialect=kind.dialect if kind else "openai_chat",
@@ -204,56 +183,54 @@ def _served(
     return name, upstream, f"{title} at {url}: upstream {name} ({shown})"
 
 
-def _listed(answer: Answer) -> list[_Listed] | None:
+def _listed(answer: Whole) -> list[ModelInfo] | None:
     """The models in an answer; None when it is not that kind of answer."""
     try:
-        return msgspec.json.decode(answer.body, type=_List).data if answer.status == 200 else None
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return decode_models(answer.body) if answer.status == 200 else None
+    except DecodeError:
         return None
 
 
-def _identified(vendor: Vendor, listed: list[_Listed], headers: Mapping[str, str]) -> Vendor | None:
+def _identified(vendor: Vendor, listed: list[ModelInfo], headers: Mapping[str, str]) -> Vendor | None:
     """Who it is, by its own words; else by its port, unless everybody uses that one."""
     owners = {row.owned_by: row for row in VENDORS.values() if row.owned_by}
-    owner = next((owners[model.owned_by] for model in listed if model.owned_by in owners), None)
+    owner = next((owners[model.owner] for model in listed if model.owner in owners), None)
     if owner is None and "llama.cpp" in headers.get("server", ""):
         owner = VENDORS["llamacpp"]
     return owner or (None if vendor.port in SHARED_PORTS else vendor)
 
 
-def _windows(name: str, answer: Answer) -> dict[str, ModelConfig]:
-    """vLLM and SGLang tell how much their models hold."""
+def _windows(name: str, listed: Sequence[ModelInfo]) -> dict[str, ModelConfig]:
+    """vLLM, SGLang and llama.cpp tell how much their models hold."""
     return {
-        model.id: ModelConfig(upstream=name, context_window=model.max_model_len)
-        for model in _listed(answer) or ()
-        if model.max_model_len and model.max_model_len > 0
+        model.name: ModelConfig(upstream=name, context_window=model.context_window)
+        for model in listed
+        if model.context_window
     }
 
 
-async def _get(url: str, timeout: float) -> Answer | None:
-    parts = urlsplit(url)
+async def _answers(urls: Sequence[str], transport: Transport | None, timeout: float) -> list[Whole | None]:
+    """What each of them says; None for one that does not answer in time."""
+    if transport is not None:
+        return list(await asyncio.gather(*(_answer(url, transport, timeout) for url in urls)))
+    from toolglot.upstream.http import HttpTransport  # costs more to import than all the rest of the configuration
+
+    transport = HttpTransport(environment={})
+    try:
+        return await _answers(urls, transport, timeout)
+    finally:
+        await transport.close()
+
+
+async def _answer(url: str, transport: Transport, timeout: float) -> Whole | None:
+    call = Call(
+        url=url,
+        headers={"accept": "application/json"},
+        method="GET",
+        timeouts=Timeouts(connect=timeout, first_byte=timeout, idle=timeout),
+    )
     try:
         async with asyncio.timeout(timeout):
-            reader, writer = await asyncio.open_connection(
-                parts.hostname, parts.port, limit=MAX_ANSWER, ssl=parts.scheme == "https" or None
-            )
-            try:
-                # Version 1.0 has no chunks: the body ends where the connection does, or where its length says.
-                head = f"GET {parts.path} HTTP/1.0\r\nHost: {parts.netloc}\r\nAccept: application/json\r\n\r\n"
-                writer.write(head.encode("ascii"))
-                return await _answer(reader)
-            finally:
-                writer.transport.abort()
-    except (OSError, TimeoutError, ValueError, IndexError, EOFError, asyncio.LimitOverrunError):
+            return await fetch(transport, call, MAX_LIST)
+    except (TransportError, TimeoutError):
         return None
-
-
-async def _answer(reader: asyncio.StreamReader) -> Answer:
-    head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1").split("\r\n")
-    pairs = (line.partition(":") for line in head[1:] if line)
-    headers = {name.strip().lower(): value.strip() for name, _, value in pairs}
-    body = bytearray()
-    length = min(int(headers.get("content-length", MAX_ANSWER)), MAX_ANSWER)
-    while len(body) < length and (piece := await reader.read(length - len(body))):
-        body += piece
-    return Answer(int(head[0].split()[1]), headers, bytes(body))

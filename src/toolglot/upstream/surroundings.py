@@ -18,6 +18,7 @@ from urllib.parse import unquote
 from msgspec import Struct
 from yarl import URL
 
+from toolglot.config.addresses import is_loopback
 from toolglot.upstream.transport import TransportError
 
 _NAMES = {"http": ("http_proxy", "all_proxy"), "https": ("https_proxy", "all_proxy")}
@@ -31,9 +32,9 @@ class Proxy(Struct, frozen=True):
 
 class Proxies:
     def __init__(self, environment: Mapping[str, str]) -> None:
-        self._exceptions = tuple(
-            name.strip().lower() for name in _value(environment, "no_proxy").split(",") if name.strip()
-        )
+        named = (name.strip().lower() for name in _value(environment, "no_proxy").split(","))
+        # The names below `localhost` are no loopback that one could rely on, but no proxy can know them either.
+        self._exceptions = ("localhost", *(name for name in named if name))
         self._named = {
             scheme: next(((name, value) for name in names if (value := _value(environment, name))), None)
             for scheme, names in _NAMES.items()
@@ -42,7 +43,7 @@ class Proxies:
     def find(self, url: URL) -> Proxy | None:
         """The proxy on the way to this address. Raises `TransportError` for one that cannot be used."""
         named, host = self._named[url.scheme], url.host or ""
-        if named is None or _is_loopback(host) or any(_covers(name, host, url.port) for name in self._exceptions):
+        if named is None or is_loopback(host) or any(_covers(name, host, url.port) for name in self._exceptions):
             return None
         name, value = named
         return _proxy(name, value)
@@ -80,15 +81,6 @@ def _proxy(name: str, value: str) -> Proxy:
         return Proxy(url)
     credential = f"{unquote(url.raw_user)}:{unquote(url.raw_password or '')}"
     return Proxy(url.with_user(None), {"proxy-authorization": f"Basic {b64encode(credential.encode()).decode()}"})
-
-
-def _is_loopback(host: str) -> bool:
-    if host == "localhost" or host.endswith(".localhost"):
-        return True
-    try:
-        return ip_address(host).is_loopback
-    except ValueError:
-        return False
 
 
 def _covers(name: str, host: str, port: int | None) -> bool:

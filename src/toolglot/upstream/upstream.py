@@ -11,6 +11,9 @@ from toolglot.config.schema import Breaker, Retries
 from toolglot.dialect import Dialect
 from toolglot.upstream.transport import Call, Timeouts, Transport
 
+SHORTEST_SECRET = 8
+"""Characters. Anything shorter stands in texts that have nothing to do with it."""
+
 _VERSION = re.compile(r"/v\d+[a-z0-9]*$")
 
 
@@ -51,6 +54,13 @@ class Upstream(Struct, frozen=True, kw_only=True):
             body=body,
             timeouts=self.timeouts,
         )
+
+    def without_secrets(self, body: bytes) -> bytes:
+        """What the upstream said, without the credential: some repeat it in the error that refuses it."""
+        for secret in (self.key, *self.headers.values()):
+            if secret and len(secret) >= SHORTEST_SECRET:
+                body = body.replace(secret.encode(), b"(hidden)")
+        return body
 
     def credential(self) -> dict[str, str]:
         if not self.key:

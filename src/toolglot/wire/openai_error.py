@@ -99,6 +99,12 @@ _CODES = frozenset(
         # this translator's own
         "malformed_tool_call",
         "would_lose",
+        # its gateway's, which would else become the kind's: not everything that is not there is a model
+        "bad_encoding",
+        "method_not_allowed",
+        "receipt_not_found",
+        "unknown_path",
+        "unsupported_encoding",
     }
 ) | {code for _, code in _WORDS.values() if code}
 _OWN_CODES = "upstream_"

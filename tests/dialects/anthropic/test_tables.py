@@ -11,6 +11,7 @@ from toolglot.dialects.anthropic import ANTHROPIC
 from toolglot.dialects.anthropic.errors import read_error
 from toolglot.dialects.anthropic.schema import reduced_schema
 from toolglot.errors import ErrorKind, UpstreamError
+from toolglot.events import fold
 from toolglot.ir import (
     Cache,
     Citation,
@@ -535,3 +536,39 @@ def test_a_breakpoint_on_reasoning_is_told() -> None:
     body = json.loads(ANTHROPIC.encode_request(request, receipt))
     assert body["messages"][0]["content"] == [{"type": "thinking", "thinking": "hm", "signature": "s"}]
     assert [line.where for line in receipt.losses] == ["messages[0].content[0].cache"]
+
+
+def test_starts_without_an_index_count_from_nought() -> None:
+    decoder = ANTHROPIC.stream_decoder(Receipt())
+    frames = [
+        {"type": "content_block_start", "content_block": {"type": "text", "text": ""}},
+        delta("text_delta", 0, text="a"),
+        {"type": "content_block_stop", "index": 0},
+        {"type": "content_block_start", "content_block": {"type": "text", "text": ""}},
+        delta("text_delta", 1, text="b"),
+        {"type": "content_block_stop", "index": 1},
+        {"type": "message_delta", "delta": {"stop_reason": "end_turn"}},
+        {"type": "message_stop"},
+    ]
+    events = [out for frame in frames for out in decoder.feed(f"data: {json.dumps(frame)}\n\n".encode())]
+    assert fold(events).content == (Text(text="a"), Text(text="b"))
+
+
+@pytest.mark.parametrize(
+    ("thinking", "mode", "budget", "show"),
+    [
+        ({"type": "enabled", "budget_tokens": 2000}, "on", 2000, True),
+        ({"type": "adaptive"}, "auto", None, True),
+        ({"type": "adaptive", "display": "omitted"}, "auto", None, False),
+        ({"type": "adaptive", "display": "summarized"}, "auto", None, True),
+        ({"type": "adaptive", "display": "novel"}, "auto", None, None),
+        ({"type": "disabled"}, "off", None, None),
+    ],
+)
+def test_thinking_is_read_and_comes_back(thinking: Any, mode: str, budget: int | None, show: bool | None) -> None:
+    body = {"model": "m", "max_tokens": 9000, "messages": [], "thinking": thinking}
+    request = ANTHROPIC.decode_request(json.dumps(body).encode())
+    found = request.reasoning
+    assert found is not None
+    assert (found.mode, found.budget_tokens, found.show) == (mode, budget, show)
+    assert json.loads(ANTHROPIC.encode_request(request, Receipt())) == body

@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 
 from toolglot import Exchange
-from toolglot.dialects.gemini import GEMINI
+from toolglot.dialects.gemini import GEMINI, frames
 from toolglot.dialects.gemini.names import REQUEST, RESPONSE, Shape, normalize
 from toolglot.dialects.gemini.openapi import json_schema
 from toolglot.dialects.gemini.schema import openapi_schema
 from toolglot.errors import DecodeError, ErrorKind
-from toolglot.events import Finish
+from toolglot.events import Fault, Finish, Open, Start
 from toolglot.ir import Media, Message, Reasoning, Request, Response, Stop, StopReason, Text, ToolCall
 from toolglot.receipt import Receipt
 
@@ -597,3 +597,87 @@ def test_arguments_keep_their_own_text(spelling: str, bare: bool) -> None:
         GEMINI.decode_response(answered.encode()).content[0],
     )
     assert [call.arguments for call in calls if isinstance(call, ToolCall)] == [arguments, arguments]
+
+
+@pytest.mark.parametrize(
+    ("calling", "mode", "names"),
+    [
+        ({"mode": "AUTO"}, "auto", ()),
+        ({"mode": "ANY"}, "required", ()),
+        ({"mode": "NONE"}, "none", ()),
+        ({"mode": "any"}, "required", ()),
+        ({"mode": "VALIDATED"}, "auto", ()),
+        ({"mode": "MODE_UNSPECIFIED"}, "auto", ()),
+        ({"mode": "ANY", "allowedFunctionNames": ["f"]}, "required", ("f",)),
+        ({"mode": "VALIDATED", "allowedFunctionNames": ["f", "g"]}, "auto", ("f", "g")),
+        ({"mode": "AUTO", "allowedFunctionNames": ["f"], "novel": 1}, "auto", ("f",)),
+        ({"mode": ""}, "auto", ()),
+        ({"novel": 1}, "auto", ()),
+        ({}, "auto", ()),
+        ({"mode": "NOVEL", "novel": 1}, "opaque", ()),
+    ],
+)
+def test_a_tool_choice_is_read_and_comes_back(calling: Any, mode: str, names: tuple[str, ...]) -> None:
+    body = {"contents": [], "toolConfig": {"functionCallingConfig": calling}}
+    request = GEMINI.decode_request(json.dumps(body).encode())
+    assert request.tool_choice is not None
+    assert (request.tool_choice.mode, request.tool_choice.names) == (mode, names)
+    assert json.loads(GEMINI.encode_request(request, Receipt())) == body
+
+
+def test_what_a_stream_says_besides_its_parts_is_written_where_it_stood() -> None:
+    native = {"gemini": {"candidate": {"novel": 1, "content": {"beside": 2}}, "promptFeedback": {"a": 1}, "$note": 1}}
+    encoder = GEMINI.stream_encoder(None, Receipt())
+    encoder.feed(Start())
+    written = json.loads(encoder.feed(Finish(stop=Stop("end"), native=native)).decode().removeprefix("data: "))
+    assert written == {
+        "candidates": [
+            {
+                "content": {"parts": [{"text": ""}], "role": "model", "beside": 2},
+                "finishReason": "STOP",
+                "index": 0,
+                "novel": 1,
+            }
+        ],
+        "usageMetadata": {"promptTokenCount": 0, "candidatesTokenCount": 0, "totalTokenCount": 0},
+        "promptFeedback": {"a": 1},
+    }
+
+
+@pytest.mark.parametrize(
+    ("created", "written"),
+    [
+        (None, None),
+        (-1, None),
+        (0, "1970-01-01T00:00:00Z"),
+        (253_402_300_799, "9999-12-31T23:59:59Z"),
+        (253_402_300_800, None),
+    ],
+)
+def test_a_time_that_the_wire_can_write_is_written(created: int | None, written: str | None) -> None:
+    body = json.loads(GEMINI.encode_response(Response(created=created), None, Receipt()))
+    assert body.get("createTime") == written
+
+
+def test_something_between_the_documents_of_a_stream_is_a_fault_of_the_whole() -> None:
+    for stream in (b'[{"candidates":[]} x {"candidates":[]}]', b'[{"candidates":[]}] x'):
+        last = GEMINI.stream_decoder(Receipt()).feed(stream)[-1]
+        assert isinstance(last, Fault)
+        assert "unreadable: $: " in last.error.message
+
+
+def test_a_document_of_a_stream_may_be_so_long_and_no_longer(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(frames, "MAX_EVENT_BYTES", 20)
+    for length, fails in ((20, False), (21, True)):
+        events = GEMINI.stream_decoder(Receipt()).feed(b"[" + b'{"novel":"'.ljust(length, b"x"))
+        assert any(isinstance(event, Fault) and "$: " in event.error.message for event in events) is fails
+
+
+@pytest.mark.parametrize(
+    ("signature", "texts"), [({}, 1), ({"thoughtSignature": None}, 1), ({"thoughtSignature": "s"}, 2)]
+)
+def test_a_signature_ends_a_text_and_a_null_is_none(signature: Any, texts: int) -> None:
+    whole = [{"text": "a", **signature}, {"text": "b"}]
+    end = {"candidates": [{"content": {"parts": whole}, "finishReason": "STOP"}]}
+    events = GEMINI.stream_decoder(Receipt()).feed(f"data: {json.dumps(end)}\n\n".encode())
+    assert sum(isinstance(event, Open) for event in events) == texts

@@ -320,8 +320,8 @@ class AnthropicStreamDecoder:
                 else:
                     before = value.get(key)
                     value[key] = before + text if isinstance(before, str) else text
-        opened = self._opened("whole", received.block, "")
-        self._events.append(Close(index=opened.index))
+        self._events += (Open(self._next, received.block), Close(index=self._next))
+        self._next += 1
 
     def _release(self, complete: bool = True) -> None:
         """The end of a call that was held back."""

@@ -60,7 +60,13 @@ _LABEL_VALUE = re.compile(r"[a-z0-9_-]{0,63}")
 
 
 def path(request: Request) -> str:
-    """`/v1beta/models/{model}:generateContent`, or its streaming sibling."""
+    """`/v1beta/models/{model}:generateContent`, or its streaming sibling.
+
+    A name may have slashes (`tunedModels/mine`), so it must not be able to climb out of its place: no escape helps
+    against that, because `%2e` means a dot to whoever resolves the path.
+    """
+    if request.model and not {"", ".", ".."}.isdisjoint(request.model.split("/")):
+        raise DecodeError("$.model", "a part of the name between its slashes is empty or only dots")
     model = quote(request.model, safe="/-._~@")
     resource = model if "/" in model else f"models/{model}"
     return f"/v1beta/{resource}:" + ("streamGenerateContent?alt=sse" if request.stream else "generateContent")

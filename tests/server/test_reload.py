@@ -1,0 +1,95 @@
+"""A configuration that changes while the gateway runs: a good one is used; a bad one is told, and the last good stays.
+
+The number is that of `tests/server/fault_cases.py`. The gateway is a process of its own.
+"""
+
+from __future__ import annotations
+
+import signal
+from pathlib import Path
+
+import pytest
+
+from tests.lint.streams import SOUND
+from tests.server.process import Process, serving
+from tests.server.told import good_end, mid_call
+from tests.upstream.bad_server import LAST_CHUNK, BadServer, Gate, chunk, expect, pause, send, stream
+
+LOADED = "the configuration was loaded again"
+KEPT = "the last good one stays in use"
+
+
+def config(alias: str) -> str:
+    return f'[models.{alias}]\nupstream = "demo"\nmodel = "demo"\n'
+
+
+BAD = {
+    "cut in the middle": '[models.second]\nupstream = "de',
+    "a field that is not there": '[models.second]\nupstreem = "demo"\n',
+    "an upstream that is not there": '[models.second]\nupstream = "nowhere"\n',
+    "a limit that is none": "[limits]\nbody = -1\n",
+    "a key that is not set": '[upstreams.openai]\nkey = "${NOT_SET}"\n',
+    "beyond loopback without a key": '[server]\nhost = "0.0.0.0"\n',
+}
+
+
+def models(running: Process) -> set[str]:
+    return {model["id"] for model in running.call("GET", "/v1/models").json()["data"]}
+
+
+@pytest.mark.parametrize("by_signal", [True, False], ids=["SIGHUP", "file"])
+def test_44_a_good_change_is_used(tmp_path: Path, by_signal: bool) -> None:
+    with serving(tmp_path, config("first")) as running:
+        assert "first" in models(running)
+        (tmp_path / "toolglot.toml").write_text(config("second"))
+        if by_signal:
+            running.signal(signal.SIGHUP)
+        running.until_logged(LOADED)
+        assert "second" in models(running)
+        assert "first" not in models(running)
+
+
+def test_44_a_bad_change_is_told_and_the_last_good_one_stays(tmp_path: Path) -> None:
+    file = tmp_path / "toolglot.toml"
+    with serving(tmp_path, config("first")) as running:
+        for number, (case, text) in enumerate(BAD.items(), 1):
+            file.write_text(text)
+            running.signal(signal.SIGHUP)
+            running.until_logged(KEPT, times=number)
+            assert "first" in models(running), case
+            assert running.ask("anthropic", model="first").status == 200, case
+        assert "toolglot.toml" in running.log
+        assert "upstreem" in running.log
+        assert LOADED not in running.log
+        file.write_text(config("third"))
+        running.signal(signal.SIGHUP)
+        running.until_logged(LOADED)
+        assert "third" in models(running)
+
+
+def test_44_a_bad_change_is_found_without_a_signal_too(tmp_path: Path) -> None:
+    with serving(tmp_path, config("first")) as running:
+        (tmp_path / "toolglot.toml").write_text(BAD["cut in the middle"])
+        running.until_logged(KEPT)
+        assert "first" in models(running)
+        (tmp_path / "toolglot.toml").unlink()
+        running.signal(signal.SIGHUP)
+        running.until_logged(KEPT, times=2)
+        assert "first" in models(running)
+
+
+def test_44_a_stream_goes_on_over_a_reload_that_takes_its_upstream_away(tmp_path: Path) -> None:
+    seen = Gate()
+    began = mid_call("openai_chat")
+    rest = chunk(SOUND["openai_chat"].removeprefix(began))
+    with BadServer([expect(), stream(began, complete=False), pause(seen), send(rest, LAST_CHUNK)]) as server:
+        upstream = f'[upstreams.up]\ndialect = "openai_chat"\nbase_url = "{server.url}"\n'
+        with serving(tmp_path, upstream) as running:
+            talk = running.begin("anthropic", stream=True)
+            talk.until(b"Hello")
+            (tmp_path / "toolglot.toml").write_text(config("second"))
+            running.signal(signal.SIGHUP)
+            running.until_logged(LOADED)
+            assert "second" in models(running)
+            seen.open()
+            good_end("anthropic", talk.rest())
