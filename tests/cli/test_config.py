@@ -55,6 +55,21 @@ def test_a_wrong_file_is_refused_with_every_problem(folder: Path) -> None:
     ]
 
 
+def test_a_file_that_could_not_be_served_is_refused_too(folder: Path) -> None:
+    (folder / "toolglot.toml").write_text("[upstreams.me]\ndialect = 'gemini'\nbase_url = 'http://127.0.0.1:4141'\n")
+    result = run("config", "check")
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert "this leads to the gateway itself" in result.stderr
+    assert run("config", "explain", "me/x").exit_code == 0  # it still says what it means
+
+
+def test_a_file_that_is_not_there_is_told_alike_by_every_command() -> None:
+    commands = (("config", "check"), ("config", "explain", "m", "--config"), ("serve", "--config"))
+    for arguments in (*commands, ("launch", "claude", "--config")):
+        result = run(*arguments, "nothing.toml")
+        assert (result.exit_code, result.output) == (2, "toolglot: nothing.toml: no such file or directory\n")
+
+
 def test_without_a_file_what_was_found_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "sk-secret")
     monkeypatch.setenv("WARP_API_KEY", "wk-secret")

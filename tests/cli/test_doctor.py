@@ -402,13 +402,13 @@ def test_a_model_is_asked_as_the_gateway_would_ask_it(machine: Path) -> None:
             f"""
             discover = false
             upstreams.up = {{ dialect = "openai_chat", base_url = "{upstream.url}/v1" }}
-            models.small = {{ upstream = "up", model = "tiny", quirks = {{ media_in_user = [] }} }}
+            models.small = {{ upstream = "up", model = "tiny", quirks = {{ fields = [] }} }}
             """
         )
         doctor_with_probe()
-    posted = [asked for asked in upstream.asked if asked.method == "POST"]
-    assert any(b"Which colour" in asked.body for asked in posted)
-    assert not any(b"image_url" in asked.body for asked in posted)
+    posted = [asked.document for asked in upstream.asked if asked.method == "POST"]
+    assert posted
+    assert not any({"max_tokens", "max_completion_tokens"} & document.keys() for document in posted)
 
 
 def doctor_with_probe(*arguments: str) -> list[dict[str, Any]]:

@@ -10,7 +10,6 @@ import pytest
 from toolglot.config.load import NAMES, Loaded, load
 from toolglot.config.problems import ConfigError
 from toolglot.config.schema import Config, ModelConfig, UpstreamConfig
-from toolglot.config.template import TEMPLATE
 from toolglot.config.watch import Watch
 
 TOML = """
@@ -136,15 +135,6 @@ def test_a_fallback_that_a_local_server_may_serve_is_a_note(tmp_path: Path) -> N
 def test_a_pattern_may_fall_back_on_what_it_matches_itself(tmp_path: Path) -> None:
     text = "[models.'claude-*']\nupstream = 'demo'\nfallbacks = ['claude-haiku', 'demo/claude-*']\n"
     assert load(written(tmp_path, "a.toml", text), {}).notes == ()
-
-
-def test_the_template_is_a_configuration_before_and_after_it_is_uncommented(tmp_path: Path) -> None:
-    assert load(written(tmp_path, "a.toml", TEMPLATE), {}).config == Config()
-    used = re.sub(r"^# (?=\[|\w+ = )", "", TEMPLATE, flags=re.MULTILINE)
-    loaded = load(written(tmp_path, "b.toml", used), {"TOOLGLOT_KEY": "k", "OPENROUTER_API_KEY": "k"})
-    assert loaded.config.upstreams.keys() == {"openrouter", "local"}
-    assert loaded.config.models["claude-*"].quirks == {"max_tools": 128}
-    assert loaded.notes == ()
 
 
 def test_a_watch_tells_each_change_of_content_once(tmp_path: Path) -> None:

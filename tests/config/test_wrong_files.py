@@ -12,6 +12,7 @@ from toolglot.config.problems import ConfigError
 
 SECRET = "sk-very-secret"
 ENVIRON = {"OPENAI_API_KEY": SECRET, "PORT": "99999", "WORD": SECRET, "EMPTY": ""}
+ELSEWHERE = "docs/configuration.md, under `Coming from …`, says what becomes of it"
 
 
 class Wrong(NamedTuple):
@@ -87,6 +88,45 @@ WRONG = [
     Wrong("no table", "a.yaml", "- 1\n- 2\n", ["a.yaml:1: expected fields with names, such as `upstreams`"]),
     Wrong("not utf-8", "a.toml", b"a = 1\nb = '\xff'\n", ["a.toml:2: not UTF-8"]),
     Wrong("unknown format", "a.json", "{}", ["a.json: the file's name must end in .toml, .yaml, .yml"]),
+    Wrong(
+        "a LiteLLM configuration",
+        "config.yaml",
+        "model_list:\n  - model_name: gpt-4o\n    litellm_params: {model: openai/gpt-4o}\n",
+        [f"config.yaml: this is a configuration of LiteLLM; {ELSEWHERE}"],
+    ),
+    Wrong(
+        "a claude-code-router configuration",
+        "config.json",
+        '{"LOG": true, // mine\n "Providers": [], "Router": {}}',
+        [f"config.json: this is a configuration of claude-code-router; {ELSEWHERE}"],
+    ),
+    Wrong(
+        "server",
+        "a.toml",
+        "[server]\nhosts = ['http://foo.com/', '*', '*.x.example', 'box:80', '::1', '[::1]:80', 'a b', 'http://[']\n"
+        "origins = ['foo.com', 'https://a.example/x', 'vscode-webview://abc', 'https://b.example:8443/', '*', 'a b']\n"
+        f"keys = ['{SECRET}', ' {SECRET}', 'a b', '{SECRET}']\n",
+        [
+            "a.toml:2:10: server.hosts[0]: expected the name of a host; did you mean `foo.com`?",
+            "a.toml:2:78: server.hosts[6]: expected the name of a host; such as `box.example`",
+            "a.toml:2:85: server.hosts[7]: expected the name of a host; such as `box.example`",
+            "a.toml:3:12: server.origins[0]: expected an origin: a scheme, a host and perhaps a port; "
+            "did you mean `https://foo.com`?",
+            "a.toml:3:23: server.origins[1]: expected an origin: a scheme, a host and perhaps a port; "
+            "did you mean `https://a.example`?",
+            "a.toml:3:102: server.origins[5]: expected an origin: a scheme, a host and perhaps a port; "
+            "such as `https://app.example`",
+            "a.toml:4:27: server.keys[1]: a key has no blanks and no line breaks in it or around it",
+            "a.toml:4:46: server.keys[2]: a key has no blanks and no line breaks in it or around it",
+            "a.toml:4:53: server.keys[3]: this key stands here already",
+        ],
+    ),
+    Wrong(
+        "the demo's name",
+        "a.toml",
+        "[upstreams.demo]\nbase_url = 'http://h'\n",
+        ["a.toml:2:1: upstreams.demo.base_url: `demo` is the name of the demo alone; give this upstream another"],
+    ),
     Wrong(
         "too large",
         "a.toml",
@@ -271,6 +311,37 @@ def test_a_wrong_file_is_refused_with_all_its_problems(wrong: Wrong) -> None:
 @pytest.mark.parametrize("wrong", WRONG, ids=lambda wrong: wrong.what)
 def test_no_problem_repeats_a_secret(wrong: Wrong) -> None:
     assert SECRET not in "\n".join(wrong.problems)
+
+
+@pytest.mark.parametrize(
+    ("text", "doubts"),
+    [
+        (
+            "[server]\nhost = '0.0.0.0'\n",
+            [
+                "a.toml:2:1: server.host: refusing to serve on '0.0.0.0' without keys: whoever can reach this machine "
+                "could spend your accounts and read stored conversations. Give server.keys at least one key, or serve "
+                "on 127.0.0.1 alone. `insecure = true` in [server] serves without keys all the same, to everyone on "
+                "the network; `serve --key-env NAME` gives one too"
+            ],
+        ),
+        ("[server]\nhost = '0.0.0.0'\nkeys = ['k']\n", []),
+        (
+            "[upstreams.me]\ndialect = 'gemini'\nbase_url = 'http://localhost:4141/v1'\n",
+            ["a.toml:3:1: upstreams.me.base_url: this leads to the gateway itself, which listens on port 4141"],
+        ),
+        (
+            "[server]\nhost = '192.0.2.7'\nport = 80\nkeys = ['k']\n"
+            "[upstreams.me]\ndialect = 'gemini'\nbase_url = 'http://192.0.2.7:80'\n",
+            ["a.toml:7:1: upstreams.me.base_url: this leads to the gateway itself, which listens on port 80"],
+        ),
+        ("server.port = 5000\n[upstreams.other]\ndialect = 'gemini'\nbase_url = 'http://localhost:4141/v1'\n", []),
+        ("[upstreams.ollama]\n[upstreams.demo]\ndialect = 'gemini'\n", []),
+    ],
+)
+def test_what_the_command_line_could_mend_is_a_doubt_and_refuses_nothing(text: str, doubts: list[str]) -> None:
+    loaded = read(documents.parse(text.encode(), "a.toml"), ENVIRON)
+    assert [str(doubt) for doubt in loaded.doubts] == doubts
 
 
 def test_an_alias_bomb_is_refused_before_it_goes_off() -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from toolglot.dialect import Capabilities
 from toolglot.events import Close, Delta, Event, Fault, Finish, Open, Start
-from toolglot.ir import Message, Opaque, Request, Stop, StopReason, Text, Thinking, Tool, ToolCall, replace
+from toolglot.ir import Message, Opaque, Reasoning, Request, Stop, StopReason, Text, Thinking, Tool, ToolCall, replace
 from toolglot.passes import deferred, parameters, reasoning, schema, turns
 from toolglot.passes.envelope import STATE, Envelope, pack, unpack
 from toolglot.passes.sequence import EVENT_SIZE, MAX_WAITING_BLOCKS, MAX_WAITING_CHARACTERS, Sequencer
@@ -327,6 +327,8 @@ def test_a_call_of_another_model_is_marked_for_models_that_demand_a_signature(mo
     [
         ('{"input":"a b"}', "a b", True, True),
         (' { "input" : "a\\n\\u00e4\\ud83d\\ude00" } ', "a\n\u00e4\U0001f600", True, True),
+        ('{"input":"\\\\"}', "\\", True, True),
+        ('{"input":"\\\\n\\\\\\n"}', "\\n\\\n", True, True),
         ('{"input":""}', "", True, True),
         ('{"input":"a","other":1}', "a", False, True),
         ('{"other":1,"input":"a"}', "a", False, True),
@@ -365,3 +367,26 @@ def test_only_a_reference_with_a_name_is_told_in_words(value: Any, told: bool) -
     words = (Text(text="The tool late can be called now."),)
     assert request.messages[1].content == (words if told else (block,))
     assert len(request.tools) == told
+
+
+@pytest.mark.parametrize(
+    ("wanted", "elsewhere", "own"),
+    [
+        (None, False, False),
+        (Reasoning(), False, False),
+        (Reasoning(mode="off", effort="high"), False, False),
+        (Reasoning(effort="none"), False, False),
+        (Reasoning(mode="on", effort="none"), False, False),
+        (Reasoning(effort="low"), True, False),
+        (Reasoning(budget_tokens=5), True, False),
+        (Reasoning(mode="on"), True, True),
+        (Reasoning(mode="auto"), True, True),
+        (Reasoning(show=True), False, False),
+    ],
+)
+def test_whether_a_model_will_reason_depends_on_what_was_said_and_by_whom(
+    wanted: Reasoning | None, elsewhere: bool, own: bool
+) -> None:
+    request = asked(user(), reasoning=wanted)
+    assert reasoning.reasons(request, to(ANTHROPIC)) is elsewhere
+    assert reasoning.reasons(request, to(ANTHROPIC, source="anthropic")) is own

@@ -14,7 +14,7 @@ def text(*entries: object) -> list[str]:
     metrics = Metrics()
     for entry in entries:
         metrics.observe(entry)  # type: ignore[arg-type]
-    return metrics.text({"toolglot_requests_in_flight": ("Now.", 2.0)}).decode().splitlines()
+    return metrics.text(2, {"local": True, "other": False}).decode().splitlines()
 
 
 def test_every_line_is_a_comment_or_a_sample_and_every_metric_has_a_type() -> None:
@@ -38,6 +38,16 @@ def test_a_request_is_counted_by_route_dialects_upstream_and_status() -> None:
     assert 'toolglot_retries_total{upstream="local"} 3' in lines
     assert 'toolglot_receipt_lines_total{client="anthropic",upstream_dialect="openai_chat",severity="loss"} 3' in lines
     assert "toolglot_requests_in_flight 2" in lines
+    assert 'toolglot_upstream_resting{upstream="local"} 1' in lines
+    assert 'toolglot_upstream_resting{upstream="other"} 0' in lines
+
+
+def test_each_upstream_is_counted_by_its_own_calls() -> None:
+    lines = text(record(calls={"first": 3, "local": 1}, fallbacks=1))
+    assert 'toolglot_upstream_attempts_total{upstream="first"} 3' in lines
+    assert 'toolglot_upstream_attempts_total{upstream="local"} 1' in lines
+    assert 'toolglot_retries_total{upstream="first"} 2' in lines
+    assert not [line for line in lines if line.startswith("toolglot_retries_total") and "local" in line]
 
 
 def test_times_and_tokens_are_histograms_whose_buckets_add_up() -> None:

@@ -157,10 +157,12 @@ def test_a_list_of_names_that_nobody_claims_is_not_searched_for_what_they_may_ha
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.delattr(Router, "nearest")  # it takes milliseconds for each name
-    with BadServer([expect(), reply(LISTS["openai_chat"])]) as server:
-        with gateway({"a": at("openai_chat", server.url), "b": at("openai_chat", server.url)}) as running:
-            names = [model["id"] for model in running.call("GET", "/v1/models").json()["data"]]
-            assert names == ["demo", "a/big", "b/big"]
+    with (
+        BadServer([expect(), reply(LISTS["openai_chat"])]) as server,
+        gateway({name: at("openai_chat", server.url) for name in "ab"}) as running,
+    ):
+        names = [model["id"] for model in running.call("GET", "/v1/models").json()["data"]]
+        assert names == ["demo", "a/big", "b/big"]
 
 
 @pytest.mark.parametrize("answer", [reply(b"<html>"), reply({}, 404), close()], ids=["page", "404", "cut"])
@@ -333,8 +335,11 @@ def test_an_alias_is_counted_by_the_model_behind_it() -> None:
 
 
 def test_what_a_model_cannot_take_is_not_counted_by_its_upstream() -> None:
-    image = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": PIXEL}}
-    body = {"model": "blind", "messages": [{"role": "user", "content": [image, {"type": "text", "text": WORDS}]}]}
+    content = [
+        {"type": "input_image", "image_url": f"data:image/png;base64,{PIXEL}"},
+        {"type": "input_text", "text": WORDS},
+    ]
+    body = {"model": "blind", "input": [{"role": "user", "content": content}]}
     with (
         BadServer([expect(), reply({"input_tokens": 7})]) as upstream,
         gateway(
@@ -342,8 +347,8 @@ def test_what_a_model_cannot_take_is_not_counted_by_its_upstream() -> None:
             models={"blind": ModelConfig(upstream="up", quirks={"media_in_user": frozenset()})},
         ) as running,
     ):
-        answer = running.call("POST", "/v1/messages/count_tokens", json.dumps(body).encode())
-        assert answer.json() == {"input_tokens": 7}
+        answer = running.call("POST", "/v1/responses/input_tokens", json.dumps(body).encode())
+        assert answer.json()["input_tokens"] == 7
         assert WORDS.encode() in upstream.requests[0].body
         assert PIXEL.encode() not in upstream.requests[0].body
 

@@ -339,3 +339,14 @@ def test_what_is_logged_without_secrets_is_written_as_it_is(log: tuple[logging.L
 def test_a_guard_tells_no_key_when_it_is_printed() -> None:
     assert "secret" not in repr(KEYED)
     assert not any(KEY in str(value) for value in vars(KEYED).values())
+
+
+def test_whoever_shows_a_key_may_call_the_server_by_any_name() -> None:
+    guard = Guard(ServerConfig(keys=("sk-right",)))
+    elsewhere = {"host": "gateway.internal:4141"}
+    assert guard.check("POST", {**elsewhere, "x-api-key": "sk-right"}).error is None
+    for shown in ({}, {"x-api-key": "sk-wrong"}):
+        error = guard.check("POST", {**elsewhere, **shown}).error
+        assert error is not None
+        assert error.code == "unknown_host"
+    assert Guard(ServerConfig()).check("POST", {**elsewhere, "x-api-key": "any"}).error is not None

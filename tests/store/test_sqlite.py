@@ -175,13 +175,18 @@ def test_a_long_thread_is_forgotten_in_steps_between_which_others_have_their_tur
 ) -> None:
     monkeypatch.setattr(sqlite, "PRUNED_ROWS", 10)
     clock = Clock()
+    release = threading.Event()
 
     async def work(store: SqliteStore) -> None:
         for number in range(35):
             await store.save(turn(f"resp_{number}", f"resp_{number - 1}" if number else None))
         clock.now += 10_000
-        assert (await store.size()).bytes > 0
-        assert (await store.size()).bytes > 0
+        store._worker.submit(release.wait, 30)  # until all three wait
+        waiting = [asyncio.create_task(store.size()) for _ in range(3)]
+        await asyncio.sleep(0)
+        release.set()
+        whole, some, same = await asyncio.gather(*waiting)
+        assert whole.bytes > some.bytes == same.bytes > 0
         while (await store.size()).bytes:
             pass
 

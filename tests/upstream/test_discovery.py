@@ -235,7 +235,7 @@ def test_two_servers_of_one_kind_have_two_names() -> None:
         (Whole(200, {"x-toolglot-receipt": "0"}, b"{}"), "not used: another toolglot"),
         (listed({"id": "m"}, status=500), None),
         (Whole(200, {}, b"<html>"), None),
-        (Whole(200, {}, b'{"data": [{"name": "x"}]}'), None),
+        (Whole(200, {}, b'{"data": {"name": "x"}}'), None),
         (Whole(200, {}, b"[" * 100_000), None),
         (Whole(200, {}, b'{"data": [{"id": "\xff"}]}'), None),
     ],
@@ -287,7 +287,7 @@ BODY = b'{"data": [{"id": "m"}]}'
 @pytest.mark.parametrize(
     "data",
     [
-        b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s more" % (len(BODY), BODY),
+        b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s" % (len(BODY), BODY),
         b"HTTP/1.0 200 OK\r\nServer: x\r\n\r\n" + BODY,
         b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n%x\r\n%s\r\n0\r\n\r\n" % (len(BODY), BODY),
     ],

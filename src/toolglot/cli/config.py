@@ -13,7 +13,7 @@ from toolglot.config.assemble import Assembled, assemble, router
 from toolglot.config.json_schema import text as schema_text
 from toolglot.config.load import NAMES, Loaded, load
 from toolglot.config.problems import ConfigError
-from toolglot.config.template import TEMPLATE
+from toolglot.config.template import template
 from toolglot.lint.report import visible
 from toolglot.routing import DEMO, Target, UnknownModelError
 
@@ -89,7 +89,7 @@ def init(file: Path) -> None:
         _refuse(f"{file}: the file that is written is TOML: its name ends in .toml")
     try:
         with file.open("x", encoding="utf-8") as target:
-            target.write(TEMPLATE)
+            target.write(template())
     except FileExistsError:
         _refuse(f"{file}: there is such a file already; it is left as it is")
     except OSError as error:

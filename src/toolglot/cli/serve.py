@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import click
 
 from toolglot.cli.parameters import refuse_config
+from toolglot.config.addresses import DEMO_URL, is_loopback
 from toolglot.config.problems import ConfigError
 from toolglot.server.security import UnsafeServerError
 from toolglot.server.starting import Start, Wishes
@@ -87,12 +88,27 @@ def _greeting(quiet: bool, address_file: Path | None) -> Callable[[str, Start], 
             address_file.write_text(url)
         if quiet:
             return
-        for line in start.told:
-            click.echo(f"  {line}", err=True)
-        click.echo(f"toolglot is ready at {url}", err=True)
-        click.echo(f"  OpenAI     base_url = {url}/v1", err=True)
-        click.echo(f"  Anthropic  base_url = {url}", err=True)
-        click.echo(f"  Gemini     base_url = {url}", err=True)
-        click.echo('  the model "demo" needs no key and no network', err=True)
+        for line in _told(url, start):
+            click.echo(line, err=True)
 
     return greet
+
+
+def _told(url: str, start: Start) -> Iterator[str]:
+    """What somebody who has just started a gateway wants to know."""
+    config = start.gateway.config
+    if start.file is not None:
+        yield f"  configured by {start.file}"
+    yield from (f"  {line}" for line in start.told)
+    for name, upstream in start.gateway.upstreams.items():
+        if upstream.base_url != DEMO_URL:
+            default = ", for every model that nothing else claims" if name == config.default_upstream else ""
+            yield f"  upstream {name}: {upstream.dialect.name} at {upstream.base_url}{default}"
+    yield f"toolglot is ready at {url}"
+    if not is_loopback(config.server.host):
+        yield f"  it listens on {config.server.host}, for other machines too"
+    yield f"  OpenAI     base_url = {url}/v1"
+    yield f"  Anthropic  base_url = {url}"
+    yield f"  Gemini     base_url = {url}"
+    yield "  clients must show a key" if config.server.keys else "  any key will do"
+    yield '  the model "demo" needs no upstream'

@@ -56,9 +56,11 @@ def check_serving(config: Config, builder: Builder) -> list[Problem]:
     try:
         check_bind(server)
     except UnsafeServerError as error:
-        problems.append(problem(("server", "host"), str(error), "`serve --key-env NAME` gives one too"))
+        problems.append(problem(("server", "host"), str(error).rstrip("."), "`serve --key-env NAME` gives one too"))
     for name, upstream in config.upstreams.items():
         url = complete(name, upstream, builder.environ).base_url or ""
+        if address_problem(url) is not None:  # of a variable: told at the start
+            continue
         parts = urlsplit(url)
         if leads_to(url, server.port) or (parts.hostname, parts.port) == (server.host.lower(), server.port):
             told = f"this leads to the gateway itself, which listens on port {server.port}"
@@ -75,12 +77,12 @@ def _server(server: ServerConfig, builder: Builder) -> None:
             builder.tell(path, "this key stands here already")
     for number, host in enumerate(server.hosts):
         if not _HOST.fullmatch(host):
-            near = urlsplit(host).hostname if "://" in host else None
+            near = None if address_problem(host) else urlsplit(host).hostname
             builder.tell(("server", "hosts", number), "expected the name of a host", _instead(near, "box.example"))
     for number, origin in enumerate(server.origins):
         if not _ORIGIN.fullmatch(origin):
             found = _ORIGIN.match(origin)
-            near = found[0] if found else f"https://{origin}" if _HOST.fullmatch(origin) else None
+            near = found[0].rstrip("/") if found else f"https://{origin}" if _HOST.fullmatch(origin) else None
             told = "expected an origin: a scheme, a host and perhaps a port"
             builder.tell(("server", "origins", number), told, _instead(near, "https://app.example"))
 

@@ -11,6 +11,7 @@ from typing import Any, TypeAlias
 from msgspec import Struct
 
 from toolglot.config import toml_places, yaml_document
+from toolglot.config.foreign import recognised, recognised_text
 from toolglot.config.problems import ConfigError, Path, Problem, field_name
 
 MAX_BYTES = 1024 * 1024
@@ -61,7 +62,8 @@ def parse(data: bytes, file: str) -> Document:
     """
     parser = PARSERS.get(FilePath(file).suffix.lower())
     if parser is None:
-        raise ConfigError([Problem(file=file, message=f"the file's name must end in {', '.join(PARSERS)}")])
+        told = f"the file's name must end in {', '.join(PARSERS)}"
+        raise ConfigError([Problem(file=file, message=recognised_text(data) or told)])
     if len(data) > MAX_BYTES:
         raise ConfigError([Problem(file=file, message=f"more than {MAX_BYTES} bytes: this is no configuration")])
     try:
@@ -74,6 +76,8 @@ def parse(data: bytes, file: str) -> Document:
         value = {}
     if not isinstance(value, dict):
         raise ConfigError([Problem(file=file, line=1, message="expected fields with names, such as `upstreams`")])
+    if (told := recognised(value)) is not None:
+        raise ConfigError([Problem(file=file, message=told)])
     return Document(file, value, places)
 
 

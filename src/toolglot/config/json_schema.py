@@ -58,11 +58,11 @@ def text() -> str:
 
 
 def _described(definition: dict[str, Any], record: type[Struct]) -> None:
-    for field, description in _docstrings(record):
+    for field, description in docstrings(record):
         definition["properties"][field].setdefault("description", description)
 
 
-def _docstrings(record: type[Struct]) -> Iterator[tuple[str, str]]:
+def docstrings(record: type[Struct]) -> Iterator[tuple[str, str]]:
     """Fields, each with the text behind it."""
     (body,) = ast.parse(textwrap.dedent(inspect.getsource(record))).body
     assert isinstance(body, ast.ClassDef)

@@ -38,6 +38,7 @@ class Retries(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     attempts: Annotated[int, Meta(ge=1, le=100)] = 3
     """Calls in all, the first one included."""
     first_wait: Pause = 0.5
+    """The longest wait before the second call; it doubles before each further one. Chance makes each shorter."""
     longest_wait: Pause = 30.0
     """Also the longest `Retry-After` that is waited for; a longer one goes to the next fallback or to the client."""
 
@@ -46,7 +47,9 @@ class Breaker(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """After so many failures in a row an upstream is left alone for a while (seconds)."""
 
     failures: Count = 5
+    """Failures in a row."""
     rest: Pause = 30.0
+    """How long it is left alone, while fallbacks answer."""
 
 
 class UpstreamConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -55,7 +58,9 @@ class UpstreamConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     vendor: str | None = None
     """A vendor or a kind of local server; an upstream that has a vendor's name need not say it."""
     dialect: str | None = None
+    """What it speaks: openai_chat, openai_responses, anthropic or gemini. A vendor's row knows it."""
     base_url: str | None = None
+    """Where it is, with the version in its path if it has one there. A vendor's row knows it."""
     key: Secret | None = None
     """The credential; best a reference: `${OPENAI_API_KEY}` or `file:/run/secrets/openai`. Without it, and without a
     `base_url`, the vendor's own variable is used."""
@@ -73,8 +78,11 @@ class UpstreamConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     """Let bytes through as they are to clients of the same dialect; false reads and writes them anew, for servers that
     leave out what the dialect's clients need. Without it the vendor's row decides."""
     timeouts: Timeouts = Timeouts()
+    """How long to wait for what."""
     retries: Retries = Retries()
+    """How often to ask again."""
     breaker: Breaker = Breaker()
+    """When to leave it alone."""
 
     def __repr__(self) -> str:
         return _shown(self, {"key": HIDDEN, "headers": dict.fromkeys(self.headers, HIDDEN)})
@@ -84,8 +92,9 @@ class ModelConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
     """What a model's name, or a pattern of names (`claude-*`), stands for."""
 
     upstream: str
+    """The upstream that answers, by its name under `upstreams`; `demo` is always there."""
     model: Name | None = None
-    """The upstream's name of the model; None keeps the client's. `*` stands for what the pattern's `*` matched."""
+    """The upstream's name of the model; without it the client's. `*` stands for what the pattern's `*` matched."""
     fallbacks: tuple[Name, ...] = ()
     """Other models, by the names clients use (or `upstream/model`), tried in order before the first byte. `*` as in
     `model`."""
@@ -105,11 +114,17 @@ class Limits(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Bytes, seconds and counts."""
 
     body: Count = 32 * 1024 * 1024
+    """Bytes of a request."""
     response: Count = 64 * 1024 * 1024
+    """Bytes of an answer that is read as a whole."""
     body_idle: Seconds = 30.0
+    """The silence after which a request that is still being sent is given up."""
     write_idle: Seconds = 120.0
+    """How long a client may leave an answer unread."""
     connections: Count = 10_000
+    """Connections of clients."""
     concurrent_requests: Count = 2_000
+    """Requests that are answered at the same time; further ones get status 503."""
     upstream_connections: Count = 2_000
     """Connections to upstreams, all together."""
     drain: Pause = 30.0
@@ -117,20 +132,24 @@ class Limits(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     keepalive: Seconds = 15.0
     """The silence after which a stream's client gets a keep-alive."""
     messages: Count = 100_000
+    """Messages of one request."""
     tools: Count = 5_000
+    """Tools of one request."""
 
 
 class ServerConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Where the gateway listens, and to whom."""
 
     host: Annotated[str, Meta(min_length=1)] = "127.0.0.1"
+    """The address to listen on. Beyond loopback, `keys` are needed."""
     port: Annotated[int, Meta(ge=1, le=65535)] = 4141
+    """The port to listen on."""
     keys: tuple[Secret, ...] = ()
     """What clients must show. Empty is allowed on loopback alone."""
     hosts: tuple[str, ...] = ()
-    """Names that clients may call this server by, beside loopback ones and `host`."""
+    """Names that clients may call this server by, beside loopback ones and `host`; `*.` stands for all below a name."""
     origins: tuple[str, ...] = ()
-    """Web pages that may call this server."""
+    """Web pages that may call this server, each as scheme://host[:port]."""
     insecure: bool = False
     """Serve beyond loopback without keys."""
 
@@ -142,9 +161,11 @@ class StoreConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
     """Stored responses and conversations."""
 
     path: str | None = None
-    """The SQLite file; None is `toolglot/toolglot.sqlite3` in the user's state folder; `:memory:` keeps nothing."""
+    """The SQLite file; without it `toolglot/toolglot.sqlite3` in the user's state folder; `:memory:` keeps nothing."""
     max_bytes: Count = 512 * 1024 * 1024
+    """Bytes of all that is stored; beyond them the oldest goes."""
     max_age: Seconds = 30 * 24 * 3600.0
+    """Seconds after which a response is forgotten."""
 
 
 class LogConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -153,20 +174,26 @@ class LogConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     format: Literal["auto", "json", "text"] = "auto"
     """`auto`: text on a terminal, JSON otherwise."""
     level: Literal["debug", "info", "warning", "error"] = "info"
+    """Of requests `warning` and `error` tell those that failed; only `debug` tells health checks."""
 
 
 class Config(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The configuration of toolglot."""
 
     server: ServerConfig = ServerConfig()
+    """Where the gateway listens, and to whom."""
     upstreams: dict[str, UpstreamConfig] = {}
+    """The servers that answer, by names of your own."""
     models: dict[str, ModelConfig] = {}
-    """Exact names first, then patterns from the most to the least specific."""
+    """What names of models stand for: exact names first, then patterns from the most to the least specific."""
     default_upstream: str | None = None
     """Where a model goes that nothing else claims."""
     limits: Limits = Limits()
+    """How much, how long, how many."""
     store: StoreConfig = StoreConfig()
+    """Where responses are stored, and for how long."""
     log: LogConfig = LogConfig()
+    """What is told on standard error."""
     discover: bool = True
     """Also use the keys in the environment and the local servers that answer."""
     strict: bool = False

@@ -1,49 +1,134 @@
-"""The file that `toolglot config init` writes: every line a comment, so that it changes nothing until it is edited."""
+"""The file that `toolglot config init` writes: every line a comment, so that it changes nothing until it is edited.
 
-TEMPLATE = """\
-# toolglot.toml: the configuration of toolglot. Everything has a default; uncomment what you want to change.
+It is made from the records, so that every setting is in it, with what its docstring says and its default. What has no
+default has an example here.
+"""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from msgspec import NODEFAULT, Struct
+from msgspec.structs import fields
+
+from toolglot.config.json_schema import docstrings
+from toolglot.config.schema import (
+    Breaker,
+    Config,
+    Limits,
+    LogConfig,
+    ModelConfig,
+    Retries,
+    ServerConfig,
+    StoreConfig,
+    UpstreamConfig,
+)
+from toolglot.upstream.transport import Timeouts
+from toolglot.wire import json
+
+WIDTH = 118
+
+HEAD = """\
+# toolglot.toml: the configuration of toolglot. Everything has a default; remove the # before what you want to change.
 # `toolglot config check` reads it and says what is wrong; `toolglot config schema` prints its JSON Schema.
 # ${NAME} and ${NAME:-default} come from the environment; a key may also be in a file: "file:/run/secrets/openai".
-
-# Where a model goes that nothing else claims.
-# default_upstream = "local"
-
-# Also use the keys in the environment and the local servers that answer.
-# discover = true
-
-# Refuse whatever would lose something in translation.
-# strict = false
-
-# [server]
-# host = "127.0.0.1"
-# port = 4141
-# keys = ["${TOOLGLOT_KEY}"]          # what clients must show; needed beyond loopback
-
-# An upstream that has a vendor's name needs no more than a key, and finds that in the environment too.
-# [upstreams.openrouter]
-# key = "${OPENROUTER_API_KEY}"
-
-# Any other server: its dialect (openai_chat, openai_responses, anthropic, gemini) and its address.
-# [upstreams.local]
-# dialect = "openai_chat"
-# base_url = "http://127.0.0.1:8000/v1"
-# models = ["qwen3-coder"]            # requests for these go here
-# timeouts = { connect = 10, first_byte = 600, idle = 300 }
-# retries = { attempts = 3, first_wait = 0.5, longest_wait = 30 }
-
-# What a name stands for: here everything that Claude Code asks for goes to a local model, then to OpenRouter.
-# [models."claude-*"]
-# upstream = "local"
-# model = "qwen3-coder"
-# fallbacks = ["openrouter/anthropic/claude-*"]
-# context_window = 131072
-# quirks = { max_tools = 128 }        # where the model differs from its dialect
-
-# [limits]
-# body = 33554432                     # bytes of a request
-# keepalive = 15                      # seconds of silence before a stream's client hears something
-
-# [log]
-# format = "auto"                     # text on a terminal, else json
-# level = "info"
+# A line shows the default, unless it says that it is an example.
 """
+
+
+class Section(Struct, frozen=True):
+    """A table of the file, or its top with no table; `examples` are in TOML."""
+
+    table: str
+    record: type[Struct]
+    examples: Mapping[str, str] = {}
+    prose: str = ""
+    only: tuple[str, ...] = ()
+    """The fields that are shown, where a later section has them all."""
+
+
+SECTIONS = (
+    Section("", Config, {"default_upstream": '"local"'}),
+    Section(
+        "server",
+        ServerConfig,
+        {"keys": '["${TOOLGLOT_KEY}"]', "hosts": '["box.example"]', "origins": '["https://app.example"]'},
+    ),
+    Section(
+        "upstreams.openrouter",
+        UpstreamConfig,
+        {"key": '"${OPENROUTER_API_KEY}"'},
+        "An upstream that has a vendor's name needs no more than a key, and finds that in the environment too.",
+        ("key",),
+    ),
+    Section(
+        "upstreams.local",
+        UpstreamConfig,
+        {
+            "vendor": '"vllm"',
+            "dialect": '"openai_chat"',
+            "base_url": '"http://127.0.0.1:8000/v1"',
+            "key": '"${LOCAL_KEY:-none}"',
+            "key_header": '"authorization"',
+            "headers": '{ x-team = "blue" }',
+            "models": '["qwen3-coder", "llama-*"]',
+            "default_model": '"qwen3-coder"',
+            "quirks": "{ max_tools = 128 }",
+            "verbatim": "true",
+        },
+        "Any other server. `dialect` and `base_url` are enough.",
+    ),
+    Section("upstreams.local.timeouts", Timeouts),
+    Section("upstreams.local.retries", Retries),
+    Section("upstreams.local.breaker", Breaker),
+    Section(
+        'models."claude-*"',
+        ModelConfig,
+        {
+            "upstream": '"local"',
+            "model": '"qwen3-coder"',
+            "fallbacks": '["openrouter/anthropic/claude-*"]',
+            "context_window": "131072",
+            "max_output_tokens": "32768",
+            "quirks": "{ max_tools = 128 }",
+        },
+        "What a name stands for: here, whatever Claude Code asks for goes to a local model, then to OpenRouter.",
+    ),
+    Section("limits", Limits),
+    Section("store", StoreConfig, {"path": '":memory:"'}),
+    Section("log", LogConfig),
+)
+
+
+def template() -> str:
+    """The whole file."""
+    return "\n".join([HEAD, *("\n".join([*_section(section), ""]) for section in SECTIONS)])
+
+
+def _section(section: Section) -> Iterator[str]:
+    if section.table:
+        yield from _prose(section.prose or (section.record.__doc__ or ""))
+        yield f"#[{section.table}]"
+    told = dict(docstrings(section.record))
+    for field in fields(section.record):
+        if isinstance(field.default, Struct) or (section.record is Config and field.default is NODEFAULT):
+            continue  # a table of its own
+        if section.only and field.name not in section.only:
+            continue
+        yield from _prose("" if section.only else told.get(field.name, ""))
+        example = section.examples.get(field.name)
+        if example is not None:
+            yield f"#{field.name} = {example}  # an example"
+        else:
+            yield f"#{field.name} = {_toml(field.default)}"
+
+
+def _prose(text: str) -> list[str]:
+    return textwrap.wrap(" ".join(text.split()), WIDTH, initial_indent="# ", subsequent_indent="# ")
+
+
+def _toml(value: Any) -> str:
+    """A default; what is a string, a number or a truth in JSON is one in TOML too."""
+    return json.encode_text(value)

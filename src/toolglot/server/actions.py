@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from time import time
 from typing import Any
@@ -28,13 +29,13 @@ RECEIPTS_LISTED = 100
 async def models(service: Service, incoming: Incoming, match: Match) -> None:
     """The models that can be asked for, in the shape that the asking client expects."""
     listing = find(dialect_of(incoming, match)).listing
-    body = listing.encode_models(await service.gateway.catalogue.models(), incoming.query)
+    body = listing.encode_models(await incoming.gateway.catalogue.models(), incoming.query)
     await incoming.reply(200, JSON, body)
 
 
 async def model(service: Service, incoming: Incoming, match: Match) -> None:
     listing = find(dialect_of(incoming, match)).listing
-    told = service.gateway.catalogue.model(match.values["model"])
+    told = incoming.gateway.catalogue.model(match.values["model"])
     await incoming.reply(200, JSON, listing.encode_model(told))
 
 
@@ -42,10 +43,10 @@ async def stored(service: Service, incoming: Incoming, match: Match) -> None:
     """Stored responses and conversations."""
     body = b""
     if incoming.method == "POST":
-        body = await read_body(incoming.scope, incoming.receive, service.gateway.config.limits)
-    keeper = kept_elsewhere.keeper(service.gateway, match)
+        body = await read_body(incoming.scope, incoming.receive, incoming.gateway.config.limits)
+    keeper = kept_elsewhere.keeper(incoming.gateway, match)
     if service.store is None and keeper is not None:
-        await kept_elsewhere.relay(service.gateway, keeper, incoming, match, body)
+        await kept_elsewhere.relay(incoming.gateway, keeper, incoming, match, body)
         return
     if service.store is None:
         message = "This gateway stores no responses: its store could not be opened"
@@ -63,7 +64,7 @@ async def stored(service: Service, incoming: Incoming, match: Match) -> None:
     except RefusedError as refusal:
         if keeper is None or refusal.error.code != "response_not_found":
             raise
-        await kept_elsewhere.relay(service.gateway, keeper, incoming, match, body)
+        await kept_elsewhere.relay(incoming.gateway, keeper, incoming, match, body)
         return
     await incoming.reply(reply.status, {"content-type": reply.content_type}, reply.body)
 
@@ -104,8 +105,9 @@ async def welcome(service: Service, incoming: Incoming, match: Match) -> None:
 
 
 async def metrics(service: Service, incoming: Incoming, match: Match) -> None:
-    gauges = {"toolglot_requests_in_flight": ("Requests being answered now.", float(service.in_flight))}
-    await incoming.reply(200, {"content-type": CONTENT_TYPE}, service.metrics.text(gauges))
+    gateway, now = incoming.gateway, asyncio.get_running_loop().time()
+    resting = {name: gateway.breaker(upstream).wait(now) > 0 for name, upstream in gateway.upstreams.items()}
+    await incoming.reply(200, {"content-type": CONTENT_TYPE}, service.metrics.text(service.in_flight, resting))
 
 
 ACTIONS: Mapping[str, Callable[[Service, Incoming, Match], Awaitable[None]]] = {

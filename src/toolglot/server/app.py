@@ -90,6 +90,9 @@ class App:
         if isinstance(match, routes.Match) and match.route.open:
             return None
         incoming.record.key, error = guard.identify(incoming.headers, incoming.query)
+        if error is None and headers.hops(incoming.headers) >= headers.MAX_HOPS:
+            message = f"This request has come through {headers.MAX_HOPS} gateways: is one the upstream of another?"
+            return ApiError(kind="server", status=508, code="circle", message=message)
         if error is None and not self.service.accepting:
             return failures.DRAINING
         limit = incoming.gateway.config.limits.concurrent_requests

@@ -23,10 +23,20 @@ _QUERY = {"anthropic": ("beta",)}
 
 _NAMED_LOSSES = 5
 
+HOPS = "x-toolglot-hops"
+MAX_HOPS = 8
+"""Gateways in a row. More are a circle, in which a request would go round until nothing is left."""
+
+
+def hops(headers: Mapping[str, str]) -> int:
+    """How many gateways of ours a request has come through."""
+    told = headers.get(HOPS, "0")
+    return int(told) if told.isdecimal() and len(told) < 4 else 0
+
 
 def to_upstream(client: Dialect, upstream: Dialect, headers: Mapping[str, str], *, stream: bool) -> dict[str, str]:
     """A client's headers that an upstream should see."""
-    passed = {"accept": "text/event-stream" if stream else "application/json"}
+    passed = {"accept": "text/event-stream" if stream else "application/json", HOPS: str(hops(headers) + 1)}
     if client.name == upstream.name:
         passed |= {name: headers[name] for name in upstream.request_headers if header_value(headers.get(name))}
     if (trace := header_value(headers.get("traceparent"))) is not None:

@@ -128,11 +128,14 @@ class Metrics:
             self.tokens.observe((*labels, "input"), record.usage.input_tokens)
             self.tokens.observe((*labels, "output"), record.usage.output_tokens)
 
-    def text(self, gauges: Mapping[str, tuple[str, float]]) -> bytes:
-        """Everything, with the gauges of the moment: name -> what it is, value."""
+    def text(self, in_flight: int, resting: Mapping[str, bool]) -> bytes:
+        """Everything, with what is so at the moment: requests in flight, and which upstreams are left alone."""
         lines: list[str] = []
-        for name, (text, value) in gauges.items():
-            lines += [*_head(name, text, "gauge"), f"{name} {_number(value)}"]
+        name = "toolglot_requests_in_flight"
+        lines += [*_head(name, "Requests being answered now.", "gauge"), f"{name} {in_flight}"]
+        name = "toolglot_upstream_resting"
+        lines += _head(name, "1 while an upstream is left alone because it has failed repeatedly.", "gauge")
+        lines += [f"{name}{_labels(('upstream',), (upstream,))} {int(rests)}" for upstream, rests in resting.items()]
         for metric in vars(self).values():
             lines += metric.lines()
         return ("\n".join(lines) + "\n").encode()

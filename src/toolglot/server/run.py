@@ -13,30 +13,25 @@ from pathlib import Path
 import uvicorn
 from msgspec.structs import replace
 
-from toolglot.config.problems import ConfigError
 from toolglot.config.schema import Config, Limits, StoreConfig
-from toolglot.config.watch import Watch
 from toolglot.server import logs, tracing
 from toolglot.server.app import App
 from toolglot.server.gateway import Gateway
 from toolglot.server.guarded import Gates, guarded
 from toolglot.server.metrics import Metrics
+from toolglot.server.reload import Reload
 from toolglot.server.routes import ROUTES
-from toolglot.server.security import UnsafeServerError, check_bind
+from toolglot.server.security import check_bind
 from toolglot.server.service import Receipts, Service
 from toolglot.server.starting import Start, Wishes, configured, start
 from toolglot.store import StoreError
 from toolglot.store.sqlite import SqliteStore, default_path
 from toolglot.upstream.http import HttpTransport
-from toolglot.upstream.transport import Transport
 
 log = logging.getLogger("toolglot.server")
 
 KEEP_ALIVE = 75
 """Seconds that an idle connection is kept: longer than the pools of the usual clients keep theirs."""
-
-
-WATCH_SECONDS = 1.0
 
 
 class PortInUseError(Exception):
@@ -115,11 +110,17 @@ def run(
     on_ready: Callable[[str, Start], None] = lambda url, start: None,
 ) -> None:
     """Serve until a signal ends it. Raises `ConfigError`, `UnsafeServerError` or `PortInUseError` before it begins."""
-    with suppress(ImportError):
-        import uvloop
+    with asyncio.Runner(loop_factory=_event_loop()) as runner:
+        runner.run(_run(wishes, environ, log_format, quiet, on_ready))
 
-        asyncio.set_event_loop_policy(uvloop.EventLoopPolicy())
-    asyncio.run(_run(wishes, environ, log_format, quiet, on_ready))
+
+def _event_loop() -> Callable[[], asyncio.AbstractEventLoop] | None:
+    """uvloop's where it is installed, which is everywhere but on Windows."""
+    try:
+        import uvloop
+    except ImportError:
+        return None
+    return uvloop.new_event_loop
 
 
 async def _run(
@@ -145,7 +146,8 @@ async def _run(
         if traces is not None:
             service.observers = (*service.observers, traces.observe)
             open_things.push_async_callback(asyncio.to_thread, traces.close)
-        reloads = asyncio.create_task(_reloading(service, wishes, environ, transport, begun.file))
+        reload = Reload(service, wishes, environ, transport, listener.getsockname()[:2], begun.file)
+        reloads = asyncio.create_task(reload.run())
         open_things.push_async_callback(_ended, reloads)
         await asyncio.sleep(0)  # it must listen for SIGHUP, which kills otherwise, before anybody knows the address
         _outlive_signals()
@@ -161,8 +163,7 @@ def _outlive_signals() -> None:
 
 async def _ended(task: asyncio.Task[None]) -> None:
     task.cancel()
-    with suppress(asyncio.CancelledError):
-        await task
+    await asyncio.wait([task])
 
 
 def _store(config: StoreConfig, environ: Mapping[str, str]) -> SqliteStore | None:
@@ -179,11 +180,7 @@ def _service(gateway: Gateway, log_format: str | None, quiet: bool) -> Service:
     config = gateway.config.log
     config = replace(config, format=log_format or config.format, level="error" if quiet else config.level)
     metrics = Metrics()
-    service = Service(
-        gateway=gateway,
-        receipts=Receipts(),
-        metrics=metrics,
-    )
+    service = Service(gateway=gateway, receipts=Receipts(), metrics=metrics)
     # A reload may bring other secrets.
     logs.set_up(config, lambda: service.gateway.secrets)
     service.observers = (metrics.observe, logs.request_log(config, lambda: service.gateway.secrets))
@@ -199,29 +196,3 @@ def _allow_files(connections: int) -> None:
         wanted = 2 * connections + 256  # each may have one to an upstream
         most = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
         resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, most), hard))
-
-
-async def _reloading(
-    service: Service, wishes: Wishes, environ: Mapping[str, str], transport: Transport, file: Path | None
-) -> None:
-    """Swap the gateway when the file changes or a SIGHUP comes; keep the old one when the new file is wrong."""
-    asked = asyncio.Event()
-    watch = Watch(file) if file is not None else None
-    with suppress(NotImplementedError, AttributeError, ValueError, RuntimeError):  # Windows, or not the main thread
-        asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, asked.set)
-    while True:
-        with suppress(TimeoutError):
-            await asyncio.wait_for(asked.wait(), WATCH_SECONDS)
-        if not asked.is_set() and (watch is None or not watch.changed()):
-            continue
-        asked.clear()
-        before = service.gateway.config.server
-        try:
-            service.gateway = (await start(wishes, environ, transport, own_port=before.port)).gateway
-        except (ConfigError, UnsafeServerError) as error:
-            log.error("the configuration is wrong, and the last good one stays in use:\n%s", error)
-            continue
-        log.info("the configuration was loaded again")
-        after = service.gateway.config.server
-        if (before.host, before.port) != (after.host, after.port):
-            log.warning("another host or port takes a restart: still on %s:%d", before.host, before.port)

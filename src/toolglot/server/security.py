@@ -110,10 +110,11 @@ class Guard:
         """Whether this server was meant and this web page may ask. An `OPTIONS` request that gets no error is
         answered with the verdict's headers alone."""
         host = headers.get("host", "")
-        if not self.knows_host(host):
+        # A page that has let its own name point here cannot know a key.
+        if not self.knows_host(host) and self.identify(headers, {})[0] is None:
             message = (
-                "This server does not go by the name in the Host header: call it as localhost or 127.0.0.1, "
-                "or add the name to server.hosts in its configuration"
+                "This server does not go by the name in the Host header: call it by its address (localhost or "
+                "127.0.0.1 on the same machine), add the name to server.hosts in its configuration, or show a key"
             )
             return Verdict({}, ApiError(kind="permission", status=421, code="unknown_host", message=message))
         origin = headers.get("origin")

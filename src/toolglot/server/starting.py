@@ -8,9 +8,11 @@ from pathlib import Path
 from msgspec import Struct
 from msgspec.structs import replace
 
+from toolglot.config.addresses import leads_to
 from toolglot.config.assemble import assemble, router
 from toolglot.config.command_line import cli_config, parse_upstream
 from toolglot.config.load import load
+from toolglot.config.problems import ConfigError, Problem
 from toolglot.config.schema import Config, UpstreamConfig
 from toolglot.dialects import find
 from toolglot.server.gateway import Gateway
@@ -74,25 +76,40 @@ def configured(wishes: Wishes, environ: Mapping[str, str]) -> tuple[Config, Path
 
 
 async def start(
-    wishes: Wishes, environ: Mapping[str, str], transport: Transport, *, own_port: int | None = None
+    wishes: Wishes,
+    environ: Mapping[str, str],
+    transport: Transport,
+    *,
+    own_port: int | None = None,
+    before: Gateway | None = None,
 ) -> Start:
     """The gateway for these wishes. `own_port` is where it listens: it must not find itself. Raises `ConfigError`."""
     config, file, notes = configured(wishes, environ)
     own_port = own_port or config.server.port
     local = await probe_local(environ, own_port=own_port) if config.discover else Discovery()
     assembled = assemble(config, environ, local, own_port=own_port)
-    gateway = build(assembled.config, transport, _PACES[wishes.demo_pace])
+    _refuse_circles(assembled.config, own_port, file)
+    gateway = build(assembled.config, transport, _PACES[wishes.demo_pace], before)
     return Start(gateway, file, (*notes, *assembled.told))
 
 
-def build(config: Config, transport: Transport, pace: Pace = AT_ONCE) -> Gateway:
+def _refuse_circles(config: Config, own_port: int, file: Path | None) -> None:
+    """A gateway that is its own upstream would ask itself until nothing is left."""
+    for name, upstream in config.upstreams.items():
+        if upstream.base_url is not None and leads_to(upstream.base_url, own_port):
+            where = str(file) if file is not None else "--upstream"
+            message = f"the upstream {name} leads to this gateway itself: {upstream.base_url}"
+            raise ConfigError([Problem(file=where, message=message)])
+
+
+def build(config: Config, transport: Transport, pace: Pace = AT_ONCE, before: Gateway | None = None) -> Gateway:
     """The gateway of an assembled configuration."""
     upstreams = {
         name: _upstream(name, upstream, transport, pace)
         for name, upstream in config.upstreams.items()
         if upstream.base_url is not None
     }
-    return Gateway(config, upstreams, router(config))
+    return Gateway(config, upstreams, router(config), before)
 
 
 def _upstream(name: str, config: UpstreamConfig, transport: Transport, pace: Pace) -> Upstream:

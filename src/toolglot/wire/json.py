@@ -87,6 +87,8 @@ def explain(raw: bytes, error: Exception) -> DecodeError:
     """Why these bytes could not be decoded, and at which path."""
     if isinstance(error, RecursionError):
         return DecodeError("$", TOO_DEEP)
+    if not raw.strip():
+        return DecodeError("$", "a JSON document is expected, and nothing is there")
     try:
         raw.decode()
     except UnicodeDecodeError as invalid:

@@ -12,6 +12,7 @@ from toolglot.dialects.openai_chat import OPENAI_CHAT as CHAT
 from toolglot.events import Event, Fault, Finish
 from toolglot.ir import Cache, Media, Message, Request, Response, Source, Stop, StopReason, Text, Thinking, ToolChoice
 from toolglot.receipt import Receipt
+from toolglot.wire import budget
 
 
 def written(response: Response) -> Any:
@@ -363,3 +364,12 @@ def test_a_member_of_a_chunk_that_nobody_knows_is_told() -> None:
     receipt = Receipt()
     stream({"delta": {"content": "x"}}, receipt=receipt, novel=1, service_tier="default", system_fingerprint="f")
     assert [line.where for line in receipt.losses] == ["novel"]
+
+
+def test_what_is_held_back_of_a_call_without_a_name_has_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(budget, "MAX_HELD_CHARACTERS", 10)
+    for length, fails in ((10, False), (11, True)):
+        decoder = CHAT.stream_decoder(Receipt())
+        chunk = {"choices": [{"index": 0, **function(id="a", function={"arguments": "x" * length})}]}
+        events = decoder.feed(f"data: {json.dumps(chunk)}\n\n".encode())
+        assert any(isinstance(event, Fault) for event in events) is fails

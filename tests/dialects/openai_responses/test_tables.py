@@ -581,6 +581,8 @@ def test_a_tool_that_was_deferred_and_then_brought_is_deferred_no_longer() -> No
         ),
         ({"type": "allowed_tools", "mode": "auto", "tools": [{"type": "mcp"}]}, "opaque", ()),
         ({"type": "web_search"}, "opaque", ()),
+        ({"type": "mcp", "name": "f", "server_label": "s"}, "opaque", ()),
+        ({"type": "function"}, "opaque", ()),
         ("novel", "opaque", ()),
     ],
 )

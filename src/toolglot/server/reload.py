@@ -1,0 +1,86 @@
+"""Loading the configuration again: when its file changes, or on SIGHUP. A wrong one changes nothing."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import signal
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from pathlib import Path
+
+from toolglot.config.problems import ConfigError
+from toolglot.config.schema import Config
+from toolglot.config.watch import Watch
+from toolglot.server.security import UnsafeServerError
+from toolglot.server.service import Service
+from toolglot.server.starting import Wishes, start
+from toolglot.upstream.transport import Transport
+
+log = logging.getLogger("toolglot.server")
+
+WATCH_SECONDS = 1.0
+
+
+class Reload:
+    """Swaps the service's gateway for that of a new configuration. Running requests keep the one they began with."""
+
+    def __init__(
+        self,
+        service: Service,
+        wishes: Wishes,
+        environ: Mapping[str, str],
+        transport: Transport,
+        address: tuple[str, int],
+        file: Path | None,
+    ) -> None:
+        self._service = service
+        self._wishes = wishes
+        self._environ = environ
+        self._transport = transport
+        self._address = address
+        self._watch = Watch(file) if file is not None else None
+        self._begun = service.gateway.config
+
+    async def run(self) -> None:
+        """Watch until it is cancelled."""
+        asked = asyncio.Event()
+        with suppress(NotImplementedError, AttributeError, ValueError, RuntimeError):  # Windows, or no main thread
+            asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, asked.set)
+        while True:
+            with suppress(TimeoutError):
+                await asyncio.wait_for(asked.wait(), WATCH_SECONDS)
+            if asked.is_set() or (self._watch is not None and self._watch.changed()):
+                asked.clear()
+                await self._load()
+
+    async def _load(self) -> None:
+        service, port = self._service, self._address[1]
+        try:
+            begun = await start(self._wishes, self._environ, self._transport, own_port=port, before=service.gateway)
+        except (ConfigError, UnsafeServerError) as error:
+            log.error("the configuration is wrong, and the last good one stays in use:\n%s", error)
+            return
+        except Exception:
+            # Whatever it is, it must not end the watch: the next change may be the one that mends it.
+            log.exception("the configuration could not be loaded, and the last good one stays in use")
+            return
+        service.gateway = begun.gateway
+        log.info("the configuration was loaded again")
+        for what in _not_applied(self._begun, begun.gateway.config):
+            log.warning("another %s takes a restart: until then it stays as it was", what)
+
+
+def _not_applied(begun: Config, now: Config) -> Iterator[str]:
+    """What only counts when the server starts, and is said otherwise now."""
+    told = {
+        f"host or port than {begun.server.host}:{begun.server.port}": (
+            (begun.server.host, begun.server.port),
+            (now.server.host, now.server.port),
+        ),
+        "store": (begun.store, now.store),
+        "log": (begun.log, now.log),
+        "limits.connections": (begun.limits.connections, now.limits.connections),
+        "limits.upstream_connections": (begun.limits.upstream_connections, now.limits.upstream_connections),
+    }
+    return (what for what, (before, after) in told.items() if before != after)

@@ -1,0 +1,107 @@
+"""What the gateway tells of itself: which upstream answered, which one failed and why, and how much it remembers."""
+
+from __future__ import annotations
+
+from tests.server.gateway import at, gateway, request
+from tests.server.test_fallbacks import GOOD, refusal
+from tests.upstream.bad_server import BadServer, expect, reset
+from toolglot.config.schema import Breaker, ModelConfig
+from toolglot.receipt import Receipt
+from toolglot.server.headers import MAX_HOPS
+from toolglot.server.record import Record
+from toolglot.server.service import KEPT_CHARACTERS, KEPT_LINES, Receipts
+from toolglot.translate import Exchange
+
+FALL_BACK = {"m": ModelConfig(upstream="first", fallbacks=("second/n",))}
+
+
+def test_an_answer_names_the_upstream_and_the_model_that_gave_it() -> None:
+    with BadServer(GOOD) as server, gateway({"local": at("openai_chat", server.url)}) as running:
+        answer = running.ask("anthropic", stream=True)
+        assert answer.headers["x-toolglot-upstream"] == "local/m"
+
+
+def test_an_answer_of_a_fallback_says_so_in_its_receipt() -> None:
+    with (
+        BadServer(refusal(500, "out of order")) as first,
+        BadServer(GOOD) as second,
+        gateway(
+            {"first": at("openai_chat", first.url), "second": at("openai_chat", second.url)}, models=FALL_BACK
+        ) as running,
+    ):
+        answer = running.ask("anthropic", stream=True)
+        assert answer.headers["x-toolglot-upstream"] == "second/n"
+        receipt = running.call("GET", f"/debug/receipts/{answer.headers['x-request-id']}").json()
+        assert {
+            "severity": "note",
+            "where": "model",
+            "what": "answered by second",
+            "why": "out of order",
+        } in receipt["lines"]
+
+
+def test_the_upstream_that_failed_is_blamed_and_not_the_one_that_rests() -> None:
+    resting = at("openai_chat", "http://127.0.0.1:9", breaker=Breaker(failures=1, rest=1000))
+    with (
+        BadServer(*[[expect(), reset()]] * 2) as first,
+        gateway({"first": at("openai_chat", first.url), "second": resting}, models=FALL_BACK) as running,
+    ):
+        for _ in range(2):
+            message = running.ask("openai_chat").json()["error"]["message"]
+            assert message.startswith("The upstream 'first' failed: ") or "'second'" in message
+        assert message.startswith("The upstream 'first' failed: ")
+
+
+def test_whose_key_was_refused_is_told() -> None:
+    with BadServer(refusal(401, "bad key")) as server, gateway({"local": at("openai_chat", server.url)}) as running:
+        answer = running.ask("openai_chat")
+        assert (answer.status, answer.json()["error"]["message"]) == (401, "The upstream 'local' says: bad key")
+        record = running.record()
+        assert (record.error, record.message) == ("authentication", "The upstream 'local' says: bad key")
+
+
+def test_a_circle_of_gateways_ends() -> None:
+    with gateway() as running:
+        path, body = request("openai_chat", model="demo")
+        headers = {"content-type": "application/json", "x-toolglot-hops": str(MAX_HOPS)}
+        answer = running.call("POST", path, body, headers)
+        assert "is one the upstream of another?" in answer.json()["error"]["message"]
+        assert answer.status >= 500
+
+
+def test_each_gateway_on_the_way_counts_itself() -> None:
+    with BadServer(GOOD) as server, gateway(at("openai_chat", server.url)) as running:
+        path, body = request("anthropic", stream=True)
+        running.call("POST", path, body, {"content-type": "application/json", "x-toolglot-hops": "3"})
+        assert server.requests[0].headers["x-toolglot-hops"] == "4"
+
+
+def test_any_word_but_a_no_is_strict() -> None:
+    with gateway() as running:
+        path, body = request("anthropic", model="demo", body={"max_tokens": 9, "top_k": 5, "messages": [HELLO]})
+        for word, status in (("1", 400), ("on", 400), ("please", 400), ("0", 200), ("off", 200), ("false", 200)):
+            headers = {"content-type": "application/json", "x-toolglot-strict": word}
+            assert running.call("POST", path, body, headers).status == status, word
+
+
+HELLO = {"role": "user", "content": "Hello"}
+
+
+def test_kept_receipts_are_bounded_however_much_a_client_sends() -> None:
+    exchange = Exchange("anthropic", "openai_chat")
+    exchange.receipt = Receipt()
+    for number in range(KEPT_LINES + 50):
+        exchange.receipt.loss(f"messages[{number}]", "x" * 10_000, "y")
+    exchange.receipt.note("tools", "renamed", "z")
+    receipts = Receipts(size=2)
+    for name in ("req_1", "req_2", "req_3"):
+        record = Record(id=name, method="POST", path="/", started=0.0)
+        receipts.keep(record, exchange)
+    assert (record.losses, record.notes) == (KEPT_LINES + 50, 1)
+    assert receipts.find("req_1") is None
+    kept = receipts.find("req_3")
+    assert kept is not None
+    assert (len(kept["lines"]), kept["left_out"]) == (KEPT_LINES, 51)
+    assert len(kept["lines"][0]["what"]) == KEPT_CHARACTERS
+    assert [entry["id"] for entry in receipts.latest(None, 10)] == ["req_3", "req_2"]
+    assert receipts.latest("key-1", 10) == []
