@@ -10,7 +10,6 @@ from toolglot.errors import ApiError, ErrorKind
 from toolglot.upstream.breaker import Breaker, Ticket, is_unwell
 from toolglot.upstream.transport import TransportError, TransportFailure
 
-
 DOWN = TransportError("connect", "refused")
 
 

@@ -62,8 +62,8 @@ def parse(data: bytes, file: str) -> Document:
     """
     parser = PARSERS.get(FilePath(file).suffix.lower())
     if parser is None:
-        told = f"the file's name must end in {', '.join(PARSERS)}"
-        raise ConfigError([Problem(file=file, message=recognised_text(data) or told)])
+        message = recognised_text(data) or f"the file's name must end in {', '.join(PARSERS)}"
+        raise ConfigError([Problem(file=file, message=message)])
     if len(data) > MAX_BYTES:
         raise ConfigError([Problem(file=file, message=f"more than {MAX_BYTES} bytes: this is no configuration")])
     try:

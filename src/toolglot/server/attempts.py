@@ -15,7 +15,7 @@ from time import time
 
 from msgspec import Struct
 
-from toolglot.dialect import Dialect, capabilities
+from toolglot.dialect import Dialect
 from toolglot.errors import ApiError, ErrorKind, UpstreamDecodeError, UpstreamError, unreadable
 from toolglot.ir import Request, replace
 from toolglot.receipt import Receipt
@@ -25,6 +25,7 @@ from toolglot.server.gateway import Gateway
 from toolglot.server.record import Record
 from toolglot.streaming import StreamTranslation
 from toolglot.translate import Exchange
+from toolglot.upstream.exchange import exchange_for
 from toolglot.upstream.mend import mend
 from toolglot.upstream.retry import falls_back, next_wait
 from toolglot.upstream.transport import Reply, TransportError, TransportFailure
@@ -112,7 +113,7 @@ class Attempts:
         loop, breaker = asyncio.get_running_loop(), self._gateway.breaker(upstream)
         ticket = breaker.enter(loop.time())
         if ticket is None:
-            return _resting(upstream, breaker.wait(loop.time()))
+            return resting(upstream, breaker.wait(loop.time()))
         try:
             outcome = await self._ask(upstream, exchange, body)
         except BaseException:
@@ -152,17 +153,12 @@ class Attempts:
             self.waiting = False
 
     def _exchange(self, upstream: Upstream, target: Target) -> Exchange:
-        can = None
-        if target.quirks:
-            can = replace(capabilities(upstream.dialect, target.model), **target.quirks)
-        return Exchange(
+        return exchange_for(
             self._asked.client,
-            upstream.dialect,
-            strict=self._asked.strict or target.strict,
-            model=target.model,
-            can=can,
+            upstream,
+            target,
+            strict=self._asked.strict,
             created=int(time()),
-            verbatim=upstream.verbatim,
             answer_id=self._record.id.replace("req_", "resp_"),
         )
 
@@ -298,6 +294,7 @@ async def _page(upstream: Upstream, reply: Reply) -> ApiError:
     return ApiError(kind="server", status=502, code="upstream_unreadable", message=message)
 
 
-def _resting(upstream: Upstream, wait: float) -> ApiError:
+def resting(upstream: Upstream, wait: float) -> ApiError:
+    """What a client is told of an upstream that is not asked now."""
     message = f"The upstream {upstream.name!r} has failed repeatedly and is left alone for {ceil(wait)} seconds"
     return ApiError(kind="overloaded", status=503, code=RESTING, message=message, retry_after=wait)

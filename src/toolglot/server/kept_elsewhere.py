@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 from urllib.parse import quote, urlencode
 
-from toolglot.errors import ApiError, header_value
+from toolglot.errors import header_value
 from toolglot.ir import replace
 from toolglot.server import headers
-from toolglot.server.attempts import RESTING, FailedError, transport_error
+from toolglot.server.attempts import FailedError, resting, transport_error
 from toolglot.server.gateway import Gateway
 from toolglot.server.incoming import Incoming
 from toolglot.server.routes import Match
@@ -21,12 +21,7 @@ _OURS = ("key",)
 
 
 def keeper(gateway: Gateway, match: Match) -> Upstream | None:
-    """The upstream to ask for what is not stored here: the one that stores responses, when there is exactly one.
-
-    It cannot tell this gateway's clients apart, so with several of them (`server.keys`) it is not asked.
-    """
-    if len(gateway.config.server.keys) > 1:
-        return None
+    """The upstream to ask for what is not stored here: the one that stores responses, when there is exactly one."""
     keepers = [upstream for upstream in gateway.upstreams.values() if upstream.keeps_state]
     return keepers[0] if len(keepers) == 1 and match.route.path.startswith("/v1/responses/") else None
 
@@ -49,9 +44,7 @@ async def _asked(gateway: Gateway, upstream: Upstream, call: Call) -> Whole:
     loop, breaker = asyncio.get_running_loop(), gateway.breaker(upstream)
     ticket = breaker.enter(loop.time())
     if ticket is None:
-        message = f"The upstream {upstream.name!r} has failed repeatedly and is left alone for a while"
-        wait = breaker.wait(loop.time())
-        raise FailedError(ApiError(kind="overloaded", status=503, code=RESTING, message=message, retry_after=wait))
+        raise FailedError(resting(upstream, breaker.wait(loop.time())))
     try:
         answer = await fetch(upstream.transport, call, gateway.config.limits.response)
     except TransportError as failure:

@@ -105,14 +105,14 @@ def _refuse_circles(config: Config, own_port: int, file: Path | None) -> None:
 def build(config: Config, transport: Transport, pace: Pace = AT_ONCE, before: Gateway | None = None) -> Gateway:
     """The gateway of an assembled configuration."""
     upstreams = {
-        name: _upstream(name, upstream, transport, pace)
+        name: _upstream(name, upstream, transport, pace, many_keys=len(config.server.keys) > 1)
         for name, upstream in config.upstreams.items()
         if upstream.base_url is not None
     }
     return Gateway(config, upstreams, router(config), before)
 
 
-def _upstream(name: str, config: UpstreamConfig, transport: Transport, pace: Pace) -> Upstream:
+def _upstream(name: str, config: UpstreamConfig, transport: Transport, pace: Pace, *, many_keys: bool) -> Upstream:
     dialect = find(config.dialect or "openai_chat")
     assert config.base_url is not None
     vendor = VENDORS.get(config.vendor or "")
@@ -126,7 +126,8 @@ def _upstream(name: str, config: UpstreamConfig, transport: Transport, pace: Pac
         headers=config.headers,
         models=config.models,
         verbatim=config.verbatim if config.verbatim is not None else vendor is None or vendor.verbatim,
-        keeps_state=vendor is not None and vendor.keeps_state and config.dialect == vendor.dialect,
+        # The upstream cannot tell our clients apart: where there are several, their state is kept here.
+        keeps_state=not many_keys and vendor is not None and vendor.keeps_state and config.dialect == vendor.dialect,
         timeouts=config.timeouts,
         retries=config.retries,
         breaker=config.breaker,

@@ -46,11 +46,7 @@ def test_two_calls_in_one_answer(gateways_to_engine: Urls, client: str, upstream
     assert arguments(streamed) == [call.arguments for call in calls]
 
 
-PAIRS = [
-    pytest.param(loop, upstream, id=f"{loop.name}-{upstream}")
-    for loop in LOOPS + AI_LOOPS
-    for upstream in SERVED
-]
+PAIRS = [pytest.param(loop, upstream, id=f"{loop.name}-{upstream}") for loop in LOOPS + AI_LOOPS for upstream in SERVED]
 
 
 @pytest.mark.parametrize(("loop", "upstream"), PAIRS)
