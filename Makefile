@@ -22,7 +22,7 @@ help:
 $(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
 		|| { echo "toolglot needs Python 3.11 or newer: make PYTHON=/path/to/python3"; exit 1; }
-	@echo "setting up $(VENV) ..."
+	@echo "setting up $(VENV): this takes half a minute, the first time only"
 	@$(PYTHON) -m venv $(VENV)
 
 $(INSTALLED): $(BIN)/python pyproject.toml

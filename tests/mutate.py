@@ -201,7 +201,7 @@ def _neighbours(parts: tuple[str, ...]) -> tuple[list[list[str]], list[str]]:
     """The tests of the same folder in stages, and the laws."""
     if parts[0] == "passes":
         laws = ["tests/laws/test_law_8_receipt.py", "tests/laws/test_law_9_idempotence.py"]
-        quick = [f"tests/passes/test_{name}.py" for name in ("prepared", "tables", "reporter")]
+        quick = [f"tests/passes/test_{name}.py" for name in ("prepared", "every_capability", "tables", "reporter")]
         return [quick, ["tests/passes", "--deselect=tests/passes/test_laws.py"]], laws
     if parts[0] != "dialects":
         return [], ["tests/laws/test_law_4_twins.py"]

@@ -13,18 +13,24 @@ import tempfile
 import textwrap
 import urllib.request
 from collections.abc import Callable, Iterator
+from functools import reduce
 from pathlib import Path
 from typing import Any
 
 from msgspec import Struct
 
 from toolglot.cli.launch import own_gateway
+from toolglot.cli.layout import laid_out
+from toolglot.config.problems import field_name
 from toolglot.wire.sse import SseReader
 
 QUESTION = "What is the weather in Paris and Oslo?"
 SCHEMA = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}
 DESCRIPTION = "The weather in a city, now."
 WEATHER = {"Paris": "rain until four, 11 degrees", "Oslo": "clear, 2 degrees"}
+
+WIDTH, HEIGHT, INDENT = 92, 20, " " * 4
+"""Of a body as it is shown."""
 
 CONFIG = """
 discover = false
@@ -57,6 +63,8 @@ class Client(Struct, frozen=True, kw_only=True):
     path: str
     key_header: str
     ask: Callable[[str], Json]
+    where: tuple[str | int, ...]
+    """Where in an answer the model's message is."""
     calls: Callable[[Json], list[Call]]
     go_on: Callable[[Json, Json, list[tuple[Call, str]]], Json]
     """The request, the answer and the results make the next request."""
@@ -82,6 +90,7 @@ OPENAI = Client(
             {"type": "function", "function": {"name": "weather", "description": DESCRIPTION, "parameters": SCHEMA}}
         ],
     },
+    where=("choices", 0, "message"),
     calls=lambda answer: [_chat_call(call) for call in answer["choices"][0]["message"].get("tool_calls") or ()],
     go_on=lambda request, answer, results: {
         **request,
@@ -106,6 +115,7 @@ ANTHROPIC = Client(
         "messages": [{"role": "user", "content": QUESTION}],
         "tools": [{"name": "weather", "description": DESCRIPTION, "input_schema": SCHEMA}],
     },
+    where=("content",),
     calls=lambda answer: [
         Call(block["id"], block["name"], block["input"]) for block in answer["content"] if block["type"] == "tool_use"
     ],
@@ -138,6 +148,7 @@ GEMINI = Client(
             {"functionDeclarations": [{"name": "weather", "description": DESCRIPTION, "parametersJsonSchema": SCHEMA}]}
         ],
     },
+    where=("candidates", 0, "content"),
     calls=lambda answer: [
         Call(part["functionCall"].get("id", ""), part["functionCall"]["name"], part["functionCall"]["args"])
         for part in answer["candidates"][0]["content"]["parts"]
@@ -191,7 +202,8 @@ def _loop(client: Client, url: str) -> None:
         answer = json.load(reply)
         receipt = reply.headers["x-toolglot-receipt"]
     calls = client.calls(answer)
-    _show(f"200, {len(calls)} calls in parallel (receipt: {receipt})", answer)
+    message = reduce(lambda value, name: value[name], client.where, answer)
+    _show(f"200, {len(calls)} calls in parallel (receipt: {receipt}), in its {field_name(client.where)}:", message)
     results = [(call, WEATHER.get(call.arguments["city"], "no idea")) for call in calls]
     for call, result in results:
         print(f"  the client runs {call.name}({json.dumps(call.arguments)}): {result}")
@@ -199,10 +211,10 @@ def _loop(client: Client, url: str) -> None:
     if client.stream_path is None:
         following["stream"] = True
     path = (client.stream_path or client.path).replace("{model}", model)
-    print(f"\n  and streams the answer from POST {path}:\n\n    ", end="")
+    print(f"\n  and streams the answer from POST {path}:\n")
     with _post(f"{url}{path}", client, following) as reply:
-        for frame in _frames(reply):
-            print(client.text(frame), end="", flush=True)
+        for piece in _indented(client.text(frame) for frame in _frames(reply)):
+            print(piece, end="", flush=True)
     print()
 
 
@@ -227,10 +239,20 @@ def _title(text: str) -> None:
     print(f"\n{bold[0]}{text}{bold[1]}\n")
 
 
-def _show(head: str, body: Json) -> None:
+def _show(head: str, body: Any) -> None:
     print(f"  {head}")
-    text = json.dumps(body, ensure_ascii=False)
-    print(textwrap.indent(textwrap.shorten(text, 700, placeholder=" …") if len(text) > 700 else text, "    "), "\n")
+    lines = laid_out(json.dumps(body, ensure_ascii=False).encode(), WIDTH).splitlines()
+    shown = lines if len(lines) <= HEIGHT else [*lines[: HEIGHT - 1], "…"]
+    print(textwrap.indent("\n".join(shown), INDENT) + "\n")
+
+
+def _indented(pieces: Iterator[str]) -> Iterator[str]:
+    """Text as it comes, each of its lines indented, but for those with nothing in them."""
+    begins = True
+    for piece in pieces:
+        for line in piece.splitlines(keepends=True):
+            yield f"{INDENT}{line}" if begins and line.strip("\n") else line
+            begins = line.endswith("\n")
 
 
 def _advise() -> None:

@@ -95,6 +95,18 @@ def test_make_demo_walks_three_clients_through_a_tool_loop() -> None:
         assert done.stdout.count(f"- weather ({city}): {weather}") == 3
 
 
+def test_the_demo_is_laid_out_for_a_terminal() -> None:
+    shown = run([sys.executable, "-m", "toolglot.demo"], ROOT).stdout
+    lines = shown.splitlines()
+    assert max(map(len, lines)) <= 110
+    assert [line for line in lines if line != line.rstrip()] == []
+    # Of every body no more than fits beside the other; the answer's second line stands where its first does.
+    bodies = re.findall(r"^    [{\[](?:\n    .*)+", shown, re.MULTILINE)
+    assert len(bodies) == 6
+    assert all(body.count("\n") < demo.HEIGHT for body in bodies)
+    assert shown.count("\n    - weather (Oslo): ") == 3
+
+
 def test_the_commands_that_the_demo_ends_with_exist() -> None:
     done = run([sys.executable, "-m", "toolglot.demo"], ROOT)
     commands = re.findall(r"^  toolglot (\w+)", done.stdout.partition("your own models")[2], re.MULTILINE)

@@ -117,10 +117,20 @@ def differences(variant: str, base: dict[str, tuple[dict[str, Any], list[str]]])
     changed: dict[str, Any] = {}
     for name, (request, lines) in outcomes(replace(BASE, **VARIANTS[variant])).items():
         before, told = base[name]
-        fields = {key: without_defaults(value) for key, value in request.items() if value != before[key]}
+        fields = {key: shown(before[key], value) for key, value in request.items() if value != before[key]}
         if fields or lines != told:
             changed[name] = [fields, lines]
     return changed
+
+
+def shown(before: Any, after: Any) -> Any:
+    """What is new; of lists that are as long as before, and of objects, only the members that differ."""
+    if isinstance(before, list) and isinstance(after, list) and len(before) == len(after):
+        pairs = enumerate(zip(before, after, strict=True))
+        return {f"[{index}]": shown(old, new) for index, (old, new) in pairs if old != new}
+    if isinstance(before, dict) and isinstance(after, dict) and before.get("type") == after.get("type"):
+        return {key: shown(before.get(key), value) for key, value in after.items() if value != before.get(key)}
+    return without_defaults(after)
 
 
 def without_defaults(value: Any) -> Any:

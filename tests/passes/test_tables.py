@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from toolglot.dialect import Capabilities
+from toolglot.errors import ApiError
 from toolglot.events import Close, Delta, Event, Fault, Finish, Open, Start
 from toolglot.ir import Message, Opaque, Reasoning, Request, Stop, StopReason, Text, Thinking, Tool, ToolCall, replace
 from toolglot.passes import deferred, parameters, reasoning, schema, turns
@@ -390,3 +391,21 @@ def test_whether_a_model_will_reason_depends_on_what_was_said_and_by_whom(
     request = asked(user(), reasoning=wanted)
     assert reasoning.reasons(request, to(ANTHROPIC)) is elsewhere
     assert reasoning.reasons(request, to(ANTHROPIC, source="anthropic")) is own
+
+
+def test_all_broken_calls_are_named_in_the_fault() -> None:
+    settler = Settler(Receipt())
+    for index, name in enumerate(("f", "g")):
+        for event in (Open(index, ToolCall(id=name, name=name)), Delta(index, "{"), Close(index=index)):
+            settler.feed(event)
+    (last,) = settler.feed(Finish(stop=Stop("end")))
+    assert isinstance(last, Fault)
+    assert "(the arguments of f, g are not whole)" in last.error.message
+
+
+def test_nothing_passes_behind_the_end() -> None:
+    ends: list[Event] = [Finish(stop=Stop("end")), Fault(ApiError(kind="server", message="m"))]
+    for end in ends:
+        sequencer = Sequencer()
+        assert sequencer.feed(end) == (end,)
+        assert sequencer.feed(Open(0, Text(text=""))) == ()

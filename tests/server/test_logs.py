@@ -119,6 +119,16 @@ def test_at_a_higher_level_only_failures_are_told(level: str) -> None:
     assert logged(config, record(error="server"), io.StringIO()) != ""
 
 
+@pytest.mark.parametrize("form", ["text", "json"])
+def test_a_secret_in_a_name_or_a_header_is_not_written(form: str) -> None:
+    said = record(
+        model="sk-canary", user_agent="sk-canary " + "x" * 10_000, path="/sk-canary", upstream_model="sk-canary"
+    )
+    line = logged(LogConfig(format=form), said, io.StringIO())  # type: ignore[arg-type]
+    assert "canary" not in line
+    assert len(line) < 2_000
+
+
 def test_a_path_that_is_no_route_is_told_as_it_came() -> None:
     told = json.loads(logged(LogConfig(), record(route="", path="/v1/nothing\x1b"), io.StringIO()))
     assert told["path"] == "/v1/nothing?"

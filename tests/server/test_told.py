@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from tests.server.gateway import at, gateway, request
+import pytest
+
+from tests.lint.streams import SOUND
+from tests.server.gateway import CLIENTS, at, gateway, request
 from tests.server.test_fallbacks import GOOD, refusal
-from tests.upstream.bad_server import BadServer, expect, reset
+from tests.upstream.bad_server import BadServer, expect, reply, reset, stream
 from toolglot.config.schema import Breaker, ModelConfig
 from toolglot.receipt import Receipt
 from toolglot.server.headers import MAX_HOPS
@@ -105,3 +108,30 @@ def test_kept_receipts_are_bounded_however_much_a_client_sends() -> None:
     assert len(kept["lines"][0]["what"]) == KEPT_CHARACTERS
     assert [entry["id"] for entry in receipts.latest(None, 10)] == ["req_3", "req_2"]
     assert receipts.latest("key-1", 10) == []
+
+
+KEY = "sk-upstream-canary"
+ECHO = {"error": {"message": f"Incorrect API key: Bearer {KEY}", "type": "server_error", "code": None, "param": None}}
+
+
+@pytest.mark.parametrize("client", CLIENTS)
+@pytest.mark.parametrize("streams", [False, True], ids=["whole", "stream"])
+@pytest.mark.parametrize("status", [200, 401])
+def test_a_credential_that_an_upstream_repeats_goes_no_further(client: str, streams: bool, status: int) -> None:
+    repeated = {"x-request-id": KEY, "x-ratelimit-limit-requests": KEY}
+    with (
+        BadServer([expect(), reply(ECHO, status, repeated)]) as server,
+        gateway({"local": at("openai_chat", server.url, key=KEY)}) as running,
+    ):
+        answer = running.ask(client, stream=streams)
+        assert b"Incorrect API key" in answer.body
+        assert KEY not in answer.body.decode()
+        assert KEY not in str(answer.headers)
+
+
+def test_headers_of_a_good_answer_do_not_repeat_a_credential_either() -> None:
+    script = [expect(), stream(SOUND["openai_chat"], headers={"x-request-id": KEY, "openai-version": "1"})]
+    with BadServer(script) as server, gateway({"local": at("openai_chat", server.url, key=KEY)}) as running:
+        answer = running.ask("openai_chat", stream=True)
+        assert answer.headers["openai-version"] == "1"
+        assert KEY not in str(answer.headers)

@@ -44,7 +44,6 @@ OTHER_NAMES = {
     "protocol": "dialect",
     "wire_api": "dialect",
     "providers": "upstreams",
-    "model_list": "models",
     "aliases": "models",
     "fallback": "fallbacks",
     "timeout": "timeouts",

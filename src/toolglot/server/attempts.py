@@ -55,6 +55,8 @@ class Answer(Struct, kw_only=True):
 
     exchange: Exchange
     reply: Reply
+    headers: Mapping[str, str] = {}
+    """The reply's, but those that repeat a credential."""
     whole: bytes | None = None
     first: bytes = b""
     translation: StreamTranslation | None = None
@@ -192,6 +194,8 @@ class Attempts:
         answer: Answer | ApiError | None = None
         try:
             answer = await self._begin(upstream, exchange, reply)
+            if isinstance(answer, Answer):
+                answer.headers = upstream.harmless(reply.headers)
             return answer
         except TransportError as failure:
             return failure
@@ -202,7 +206,8 @@ class Attempts:
     async def _begin(self, upstream: Upstream, exchange: Exchange, reply: Reply) -> Answer | ApiError:
         if not 200 <= reply.status < 300:
             body = upstream.without_secrets(await reply.read(ERROR_BODY_LIMIT))
-            return _redirected(upstream, reply) or upstream.dialect.decode_error(reply.status, reply.headers, body)
+            told = upstream.harmless(reply.headers)
+            return _redirected(upstream, reply) or upstream.dialect.decode_error(reply.status, told, body)
         if reply.headers.get("content-type", "").startswith("text/html"):
             return await _page(upstream, reply)
         if exchange.sent is not None and exchange.sent.stream:
@@ -273,8 +278,11 @@ def _told(upstream: Upstream, outcome: ApiError | TransportError) -> ApiError:
     """What a client is told of a failed attempt. Whose key was refused is said: it is not the client's own."""
     if isinstance(outcome, TransportError):
         return transport_error(upstream.name, outcome)
+    said = upstream.without_secrets(outcome.message.encode("utf-8", "replace")).decode()
+    if said != outcome.message:
+        outcome = replace(outcome, message=said, native={})
     if outcome.kind in _CREDENTIAL:
-        return replace(outcome, message=f"The upstream {upstream.name!r} says: {outcome.message}")
+        return replace(outcome, message=f"The upstream {upstream.name!r} says: {said}")
     return outcome
 
 

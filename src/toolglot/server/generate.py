@@ -90,7 +90,7 @@ async def _whole(incoming: Incoming, attempts: Attempts, targets: tuple[Target, 
     assert answer.whole is not None
     if (answered := answer.exchange.answered) is not None:
         incoming.record.usage, incoming.record.stop = answered.usage, answered.stop.reason
-    told = headers.of_exchange(answer.exchange, answer.reply.headers, incoming.record)
+    told = headers.of_exchange(answer.exchange, answer.headers, incoming.record)
     await incoming.reply(200, {"content-type": "application/json", **told}, await turn.whole(answer.whole))
 
 
@@ -137,7 +137,7 @@ async def _pump(incoming: Incoming, answer: Answer, turn: Turn, attempts: Attemp
     assert translation is not None
     assert chunks is not None
     if not incoming.begun:
-        told = headers.of_exchange(answer.exchange, answer.reply.headers, incoming.record)
+        told = headers.of_exchange(answer.exchange, answer.headers, incoming.record)
         await incoming.begin({**headers.STREAM_HEADERS, **told})
     await _tell(incoming, turn, answer.first)
     try:

@@ -6,7 +6,7 @@ import logging
 import sys
 from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
-from typing import Any, TextIO, TypeAlias
+from typing import Any, TextIO, TypeAlias, TypeVar
 
 from toolglot.config.schema import LogConfig
 from toolglot.server.record import Record
@@ -14,6 +14,7 @@ from toolglot.server.security import SecretFilter, redact
 from toolglot.wire import json
 
 _COLOURS = {2: "32", 3: "33", 4: "33", 5: "31"}
+LONGEST = 300
 _QUIET_ROUTES = frozenset({"/health", "/healthz", "/livez", "/ready", "/readyz", "/metrics"})
 """Probes come every few seconds and say nothing; they are logged at level debug."""
 
@@ -56,14 +57,15 @@ def request_log(config: LogConfig, hidden: Hidden = tuple, stream: TextIO = sys.
     def observe(record: Record) -> None:
         if (record.route in _QUIET_ROUTES and not debug) or (quiet and record.error is None):
             return
-        line = as_text(record, hidden, colour=colour) if text else json.encode_text(as_fields(record, hidden))
-        stream.write(line + "\n")
+        line = as_text(record, colour=colour) if text else json.encode_text(as_fields(record))
+        # A client may say anything in a name or a header: also what it, or an upstream, should have kept to itself.
+        stream.write(redact(line, hidden()) + "\n")
         stream.flush()
 
     return observe
 
 
-def as_fields(record: Record, hidden: Hidden = tuple) -> dict[str, Any]:
+def as_fields(record: Record) -> dict[str, Any]:
     """A request's line as JSON has it; what is not known is left out."""
     usage = record.usage
     fields: dict[str, Any] = {
@@ -77,14 +79,14 @@ def as_fields(record: Record, hidden: Hidden = tuple) -> dict[str, Any]:
         "path": None if record.route else _printable(record.path),
         "status": record.status,
         "client": record.client,
-        "user_agent": record.user_agent,
-        "model": record.model,
+        "user_agent": _printable(record.user_agent),
+        "model": _printable(record.model),
         "upstream": record.upstream,
         "upstream_dialect": record.upstream_dialect,
-        "upstream_model": record.upstream_model,
+        "upstream_model": _printable(record.upstream_model),
         "stream": record.stream,
         "error": record.error,
-        "error_message": _short(record.message, hidden()) if record.message else None,
+        "error_message": _printable(record.message),
         "cancelled": record.cancelled or None,
         "attempts": record.attempts or None,
         "fallbacks": record.fallbacks or None,
@@ -101,7 +103,7 @@ def as_fields(record: Record, hidden: Hidden = tuple) -> dict[str, Any]:
     return {name: value for name, value in fields.items() if value is not None}
 
 
-def as_text(record: Record, hidden: Hidden = tuple, *, colour: bool = False) -> str:
+def as_text(record: Record, *, colour: bool = False) -> str:
     """A request's line for people."""
     status = "gone" if record.cancelled else str(record.status)
     if colour:
@@ -122,18 +124,16 @@ def as_text(record: Record, hidden: Hidden = tuple, *, colour: bool = False) -> 
     if record.losses:
         words.append(f"{record.losses} lost (GET /debug/receipts/{record.id})")
     if record.error is not None:
-        words.append(f"{record.error}: {_short(record.message or '', hidden())}")
+        words.append(f"{record.error}: {_printable(record.message or '')}")
     return "  ".join(words)
 
 
-def _short(message: str, hidden: Iterable[str]) -> str:
-    """What an error says, some of which may be an upstream's own words."""
-    return _printable(redact(message[:1000], hidden))
+T = TypeVar("T", str, str | None)
 
 
-def _printable(text: str) -> str:
-    """What a client said, so that it cannot move the cursor or forge a line."""
-    return "".join(char if char.isprintable() else "?" for char in text[:200])
+def _printable(text: T) -> T:
+    """What a client or an upstream said, short, and so that it cannot move the cursor or forge a line."""
+    return text if text is None else "".join(char if char.isprintable() else "?" for char in text[:LONGEST])
 
 
 def _now() -> str:

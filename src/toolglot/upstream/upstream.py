@@ -62,6 +62,12 @@ class Upstream(Struct, frozen=True, kw_only=True):
                 body = body.replace(secret.encode(), b"(hidden)")
         return body
 
+    def harmless(self, headers: Mapping[str, str]) -> dict[str, str]:
+        """What the upstream said in its headers, but those that repeat the credential."""
+        return {
+            name: value for name, value in headers.items() if self.without_secrets(value.encode()) == value.encode()
+        }
+
     def credential(self) -> dict[str, str]:
         if not self.key:
             return {}

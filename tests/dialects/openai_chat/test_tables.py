@@ -9,7 +9,7 @@ import pytest
 
 from toolglot import Exchange
 from toolglot.dialects.openai_chat import OPENAI_CHAT as CHAT
-from toolglot.events import Event, Fault, Finish
+from toolglot.events import Event, Fault, Finish, fold
 from toolglot.ir import Cache, Media, Message, Request, Response, Source, Stop, StopReason, Text, Thinking, ToolChoice
 from toolglot.receipt import Receipt
 from toolglot.wire import budget
@@ -373,3 +373,12 @@ def test_what_is_held_back_of_a_call_without_a_name_has_a_limit(monkeypatch: pyt
         chunk = {"choices": [{"index": 0, **function(id="a", function={"arguments": "x" * length})}]}
         events = decoder.feed(f"data: {json.dumps(chunk)}\n\n".encode())
         assert any(isinstance(event, Fault) for event in events) is fails
+
+
+def test_thinking_in_parts_is_put_together() -> None:
+    parts = [
+        {"type": "thinking", "thinking": [{"text": "a"}, {"text": "b"}, 5, {"text": 5}]},
+        {"type": "text", "text": "c"},
+    ]
+    events = stream({"delta": {"content": parts}, "finish_reason": "stop"})
+    assert fold(events).content == (Thinking(text="ab"), Text(text="c"))
