@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from tests.upstream.bad_server import BadServer, Gate, expect, pause, send
 from toolglot.cli.launch import own_gateway
 from toolglot.upstream.vendors import VENDORS
 
@@ -35,6 +36,7 @@ url = os.environ.get("ANTHROPIC_BASE_URL")
 if url:
     model = os.environ.get("ANTHROPIC_MODEL", "demo")
     body = {{"model": model, "max_tokens": 100, "messages": [{{"role": "user", "content": "hello"}}]}}
+    body |= {{"top_k": 5}} if "lossy" in sys.argv else {{}}
     request = urllib.request.Request(
         url + "/v1/messages",
         json.dumps(body).encode(),
@@ -240,13 +242,112 @@ def test_a_gateway_that_wants_a_key_says_so_before_the_agent_starts(
     assert not machine.report.exists()
 
 
-def test_an_own_gateway_that_cannot_start_says_why(machine: Machine, tmp_path: Path) -> None:
+def test_a_wrong_file_is_told_before_anything_is_started(machine: Machine, tmp_path: Path) -> None:
     wrong = tmp_path / "wrong.toml"
     wrong.write_text("strikt = true\n")
     status, _, complaints = machine.launch("codex", "--config", str(wrong))
+    assert status == 2
+    assert complaints.startswith(f"toolglot: {wrong}:1:1: strikt: there is no such field; did you mean `strict`?")
+
+
+def test_a_file_that_is_wrong_here_is_told_by_the_gateway_that_needs_it(machine: Machine, gateway: str) -> None:
+    (machine.home / "toolglot.toml").write_text("default_upstream = '${SET_ELSEWHERE}'\n")
+    assert machine.launch("codex", *options(gateway), GATEWAY_KEY="sesame")[0] == 7
+    status, _, complaints = machine.launch("codex")
     assert status == 1
     assert complaints.startswith("toolglot: the gateway did not start:\n")
-    assert "did you mean `strict`?" in complaints
+    assert "the environment has no SET_ELSEWHERE" in complaints
+
+
+def test_an_upstream_that_is_slow_to_list_its_models_keeps_no_agent_from_starting(machine: Machine) -> None:
+    with BadServer([expect(), pause(Gate())]) as silent:
+        flags = ["--upstream", f"openai_chat={silent.url}", "--key-env", "GATEWAY_KEY", "--store", ":memory:"]
+        with own_gateway(flags, {"GATEWAY_KEY": "sesame"}) as url:
+            assert machine.launch("codex", *options(url), GATEWAY_KEY="sesame")[0] == 7
+        assert silent.requests == []
+
+
+def test_an_own_gateway_that_cannot_start_says_why(machine: Machine) -> None:
+    status, _, complaints = machine.launch("codex", "--upstream", "openai_chta=http://127.0.0.1:9")
+    assert status == 1
+    assert complaints.startswith("toolglot: the gateway did not start:\n")
+    assert "did you mean `openai_chat`?" in complaints
+
+
+@pytest.mark.parametrize(
+    ("content", "why"),
+    [("echo a stub of npm's\n", "exec format error"), ("#!/no/such/interpreter\n", "no such file or directory")],
+)
+def test_an_agent_that_cannot_be_run_is_one_line_that_says_what_to_do(
+    machine: Machine, gateway: str, content: str, why: str
+) -> None:
+    (machine.bin / "claude").write_text(content)
+    status, _, complaints = machine.launch("claude", *options(gateway), GATEWAY_KEY="sesame")
+    advice = "install it again: npm install -g @anthropic-ai/claude-code"
+    assert (status, complaints) == (
+        126,
+        f"toolglot: {machine.bin / 'claude'} is there and cannot be run: {why}; {advice}\n",
+    )
+
+
+@pytest.mark.parametrize("name", ["home/toolglot.toml", "home/.config/toolglot/toolglot.toml", "other.toml"])
+def test_a_gateway_that_runs_where_the_configuration_has_it_is_used(machine: Machine, gateway: str, name: str) -> None:
+    file = machine.home.parent / name
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(f"[server]\nport = {gateway.rpartition(':')[2]}\nkeys = ['sesame']\n")
+    chosen = ("--config", str(file)) if name == "other.toml" else ()
+    status, _, complaints = machine.launch("claude", *chosen, "--model", "demo")
+    assert (status, complaints) == (7, "")
+    assert machine.told["environment"]["ANTHROPIC_BASE_URL"] == gateway
+    assert machine.told["environment"]["ANTHROPIC_AUTH_TOKEN"] == "sesame"
+
+
+def test_what_is_shown_has_the_configured_address(machine: Machine) -> None:
+    (machine.home / "toolglot.toml").write_text("[server]\nhost = '::'\nport = 5001\nkeys = ['k']\n")
+    assert "export ANTHROPIC_BASE_URL=http://[::1]:5001\n" in machine.launch("claude", "--show")[1].replace("'", "")
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n{}",
+        b"HTTP/1.1 404 X\r\ncontent-length: 0\r\n\r\n",
+        b"220 mail\r\n",
+    ],
+)
+def test_something_else_that_answers_is_not_called_nobody(machine: Machine, answer: bytes) -> None:
+    with BadServer([expect(), send(answer)]) as other:
+        status, _, complaints = machine.launch("claude", "--url", other.url)
+    told = f"toolglot: what answers at {other.url} is not toolglot: is that the right port?\n"
+    assert (status, complaints) == (1, told)
+    assert not machine.report.exists()
+
+
+def test_a_model_that_the_gateway_does_not_know_is_told_before_the_agent_starts(
+    machine: Machine, tmp_path: Path
+) -> None:
+    config = tmp_path / "toolglot.toml"
+    config.write_text(
+        "discover = false\n[store]\npath = ':memory:'\n"
+        + "".join(f"[upstreams.{name}]\ndialect = 'gemini'\nbase_url = 'http://127.0.0.1:9'\n" for name in "ab")
+    )
+    status, _, complaints = machine.launch("claude", "--config", str(config), "--model", "demmo")
+    assert status == 1
+    assert "toolglot: no upstream serves the model 'demmo'; the nearest: demo" in complaints
+    assert not machine.report.exists()
+
+
+def test_what_was_lost_is_told_when_an_own_gateway_ends(machine: Machine, tmp_path: Path) -> None:
+    config = tmp_path / "toolglot.toml"
+    config.write_text("discover = false\n[store]\npath = ':memory:'\n")
+    status, _, complaints = machine.launch("claude", "--config", str(config), "--", "lossy")
+    assert status == 7
+    started, *lost = complaints.splitlines()
+    assert "for this agent; its errors go to /" in started
+    assert lost == [
+        "toolglot: 1 of 1 request lost something in translation:",
+        "  top_k 5 (the target has no such parameter)",
+    ]
 
 
 def test_an_agent_that_is_not_installed_is_named_with_the_way_to_get_it(machine: Machine) -> None:

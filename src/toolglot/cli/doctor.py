@@ -20,7 +20,7 @@ COLOURS = {"ok": "green", "warn": "yellow", "fail": "red"}
 COST = "toolglot: --probe sends six small requests to each model, a few hundred tokens each time"
 
 
-@click.command()
+@click.command(short_help="Say what will not work, and what to do.")
 @click.option("--config", "file", type=click.Path(dir_okay=False, path_type=Path), help="toolglot.toml or .yaml.")
 @click.option("--upstream", "upstreams", multiple=True, metavar="DIALECT=URL", help="As for `serve`. Repeatable.")
 @click.option(

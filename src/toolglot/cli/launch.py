@@ -6,29 +6,33 @@ own, writes its log to a temporary file, and ends after the agent.
 
 from __future__ import annotations
 
+import http.client
 import os
-import re
 import secrets
 import shlex
 import shutil
-import signal
 import subprocess
 import sys
 import tempfile
 import urllib.error
 import urllib.request
+from collections import Counter
 from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import contextmanager, suppress
+from itertools import chain
 from pathlib import Path
-from types import FrameType
 from typing import Any, NoReturn
-from urllib.parse import quote, urlsplit
+from urllib.parse import quote
 
 import click
 from msgspec import Struct
 from msgspec.structs import replace
 
-from toolglot.cli.agents import AGENTS, Agent, Prepared, Wish, merged, prepared, settings_path
+from toolglot.cli.agent_process import AgentError, run_agent, surroundings, write_settings
+from toolglot.cli.agents import AGENTS, Agent, Prepared, Wish, prepared, settings_path
+from toolglot.cli.parameters import counted, refuse_config
+from toolglot.config.load import load
+from toolglot.config.problems import ConfigError
 from toolglot.errors import DecodeError
 from toolglot.lint.report import visible
 from toolglot.wire import json
@@ -38,7 +42,11 @@ NO_KEY = "toolglot"
 """Agents want a key even where the gateway wants none."""
 KEY_VARIABLE = "TOOLGLOT_LAUNCH_KEY"
 SHOWN_LOG_LINES = 5
-PROXIES = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "all_proxy")
+SHOWN_LOSSES = 3
+PATIENCE = 5.0
+"""Seconds for an answer; where nobody listens, that is known at once."""
+MAX_ANSWER = 16 * 1024 * 1024
+"""Bytes; a hundred receipts of a long conversation are many."""
 
 
 class Place(Struct, frozen=True):
@@ -48,13 +56,13 @@ class Place(Struct, frozen=True):
     key: str
 
 
-@click.command(context_settings={"ignore_unknown_options": True})
+@click.command(short_help="Start a coding agent against it.", context_settings={"ignore_unknown_options": True})
 @click.argument("name", metavar="AGENT", type=click.Choice(list(AGENTS)))
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
 @click.option("--model", help="The model that the agent is to ask for.")
-@click.option("--url", help=f"A gateway that runs already. Default: the one at {DEFAULT_URL}, else an own one.")
+@click.option("--url", help=f"A gateway that runs already. Default: the configured one, {DEFAULT_URL}, or an own one.")
 @click.option("--key-env", metavar="NAME", help="The variable with the key of the gateway that runs.")
-@click.option("--config", "file", type=click.Path(exists=True, dir_okay=False), help="The file for an own gateway.")
+@click.option("--config", "file", type=click.Path(path_type=Path), help="The file for an own gateway.")
 @click.option("--upstream", "upstreams", multiple=True, metavar="DIALECT=URL", help="Where an own gateway sends all.")
 @click.option(
     "--upstream-key-env", "key_variables", multiple=True, metavar="NAME", help="The variable with that upstream's key."
@@ -66,7 +74,7 @@ def launch(
     model: str | None,
     url: str | None,
     key_env: str | None,
-    file: str | None,
+    file: Path | None,
     upstreams: tuple[str, ...],
     key_variables: tuple[str, ...],
     show: bool,
@@ -77,7 +85,7 @@ def launch(
     is started for as long as the agent runs.
     """
     agent = AGENTS[name]
-    options = [*_named("--config", (file,) if file else ()), *_named("--upstream", upstreams)]
+    options = [*_named("--config", (str(file),) if file else ()), *_named("--upstream", upstreams)]
     options += _named("--upstream-key-env", key_variables)
     if url is not None and options:
         raise click.UsageError("--url names a gateway that runs; --config and --upstream are for an own one")
@@ -85,20 +93,34 @@ def launch(
         raise click.UsageError(f"--key-env: the environment has no {key_env}")
     if agent.needs_model and model is None:
         raise click.UsageError(f"{agent.title} has to be told a model: --model NAME")
+    key = os.environ[key_env] if key_env else None
+    try:
+        places = [Place(_base(url), key or NO_KEY)] if url is not None else _usual(file, upstreams, key)
+    except ConfigError as error:
+        refuse_config(error.problems)
     if show:
-        _show(prepared(agent, Wish(url=_base(url or DEFAULT_URL), key="KEY", model=model), "FOLDER"), agent, arguments)
+        shown = places[0].url if places else DEFAULT_URL
+        _show(prepared(agent, Wish(url=shown, key="KEY", model=model), "FOLDER"), agent, arguments)
         return
     command = shutil.which(agent.command)
     if command is None:
         _stop(f"there is no `{agent.command}` on the PATH: {agent.install}", 127)
-    with ExitStack() as stack:
-        place = stack.enter_context(_gateway(url, options, os.environ[key_env] if key_env else None))
-        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="toolglot-")))
-        told = prepared(agent, _wish(place, model), str(folder))
-        if told.settings:
-            write_settings(agent, told.settings, folder, os.environ)
-        status = run_agent([command, *told.arguments, *arguments], surroundings(told, os.environ, place.url))
+    with _gateway(places, url is not None, options) as place:
+        status = _run(agent, command, arguments, _wish(place, model))
     sys.exit(status)
+
+
+def _run(agent: Agent, command: str, arguments: tuple[str, ...], wish: Wish) -> int:
+    """The agent, from its settings to its exit status."""
+    with tempfile.TemporaryDirectory(prefix="toolglot-") as folder:
+        told = prepared(agent, wish, folder)
+        try:
+            if told.settings:
+                write_settings(agent, told.settings, Path(folder), os.environ)
+            environment = surroundings(told, os.environ, wish.url)
+            return run_agent([command, *told.arguments, *arguments], environment, agent.install)
+        except AgentError as error:
+            _stop(str(error), error.status)
 
 
 def _named(option: str, values: tuple[str, ...]) -> list[str]:
@@ -127,126 +149,104 @@ def _show(told: Prepared, agent: Agent, arguments: tuple[str, ...]) -> None:
     click.echo(shlex.join([agent.command, *told.arguments, *arguments]))
 
 
-def write_settings(agent: Agent, settings: Mapping[str, Any], folder: Path, environ: Mapping[str, str]) -> None:
-    """Put an agent's settings into the temporary folder, and what it would miss beside them."""
-    path = folder / settings_path(agent)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    if agent.mirror is not None:
-        home = environ.get(agent.mirror_variable or "") or environ.get("HOME") or str(Path.home())
-        theirs = Path(home) / agent.mirror
-        for entry in theirs.iterdir() if theirs.is_dir() else ():
-            if entry.name != path.name:
-                (path.parent / entry.name).symlink_to(entry.absolute())
-        settings = merged(_existing(theirs / path.name), settings)
-    path.write_bytes(json.encode(settings))
-
-
-def _existing(path: Path) -> Mapping[str, Any]:
-    """The user's own settings, which may have comments."""
-    try:
-        text = path.read_text()
-        settings = json.decode(_COMMENTS.sub(lambda found: found[1] or "", text)) if text.strip() else {}
-    except FileNotFoundError:
-        return {}
-    except (OSError, UnicodeDecodeError, DecodeError) as error:
-        _stop(f"{path}: these settings cannot be kept in force: {error}")
-    return settings if isinstance(settings, Mapping) else {}
-
-
-_COMMENTS = re.compile(r'("(?:\\.|[^"\\])*")|//[^\n]*|/\*.*?\*/', re.DOTALL)
-
-
-def surroundings(told: Prepared, environ: Mapping[str, str], url: str) -> dict[str, str]:
-    """The agent's environment: the user's, what points it at the gateway, and no proxy on the way there."""
-    environment = {name: value for name, value in environ.items() if name not in told.unset}
-    environment |= told.environment
-    if any(environ.get(name) for name in PROXIES):
-        host = urlsplit(url).hostname or ""
-        for name in ("NO_PROXY", "no_proxy"):
-            environment[name] = ",".join(part for part in (environ.get(name), host) if part)
-    return environment
-
-
-# ── the agent ────────────────────────────────────────────────────────────────────────────────────────────────────────
-
-
-def run_agent(command: list[str], environment: Mapping[str, str]) -> int:
-    """Run it to its end in this terminal; its exit status as a shell tells it."""
-    with subprocess.Popen(command, env=environment) as process, _passing_signals(process):
-        status = process.wait()
-    return status if status >= 0 else 128 - status
-
-
-@contextmanager
-def _passing_signals(process: subprocess.Popen[bytes]) -> Iterator[None]:
-    """What the terminal sends reaches the agent by itself, so it is not heeded here; the rest is handed on."""
-
-    def heed_not(number: int, frame: FrameType | None) -> None:
-        """A handler of our own, and not `SIG_IGN`: that one the agent would inherit."""
-
-    def hand_on(number: int, frame: FrameType | None) -> None:
-        with suppress(ProcessLookupError):
-            process.send_signal(number)
-
-    handlers = {"SIGINT": heed_not, "SIGQUIT": heed_not, "SIGTERM": hand_on, "SIGHUP": hand_on}
-    before = {
-        number: signal.signal(number, handler)
-        for name, handler in handlers.items()
-        if (number := getattr(signal, name, None)) is not None
-    }
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
-
-
 # ── the gateway ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
+def _usual(file: Path | None, upstreams: tuple[str, ...], key: str | None) -> list[Place]:
+    """Where a gateway may run already: where the configuration has it, and where it is without one.
+
+    With upstreams of its own an agent wants a gateway of its own, and with a file one that has read it. Raises
+    `ConfigError`.
+    """
+    try:
+        server = load(file, os.environ).config.server
+    except ConfigError:
+        if file is not None:
+            raise
+        # One that runs has read its file where its variables are set. If none does, an own one will tell what is wrong.
+        return [] if upstreams else [Place(DEFAULT_URL, key or NO_KEY)]
+    host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(server.host, server.host)
+    address = f"http://[{host}]:{server.port}" if ":" in host else f"http://{host}:{server.port}"
+    if upstreams or (file is not None and address == DEFAULT_URL):
+        return []
+    configured = Place(address, key or next(iter(server.keys), NO_KEY))
+    return (
+        [configured] if file is not None or address == DEFAULT_URL else [configured, Place(DEFAULT_URL, key or NO_KEY)]
+    )
+
+
 @contextmanager
-def _gateway(url: str | None, options: list[str], key: str | None) -> Iterator[Place]:
-    """A gateway that answers: the one that is named, the usual one, or one of our own."""
-    if url is not None or (not options and is_toolglot(DEFAULT_URL)):
-        address = _base(url or DEFAULT_URL)
-        if not is_toolglot(address):
-            # An agent that cannot reach the gateway may quietly spend the user's own account instead.
-            _stop(f"no gateway answers at {address}; `toolglot serve` starts one")
-        if not _lets_in(address, key or NO_KEY):
-            _stop(f"the gateway at {address} wants {'another' if key else 'a'} key: --key-env NAME")
-        yield Place(address, key or NO_KEY)
+def _gateway(places: list[Place], named: bool, options: list[str]) -> Iterator[Place]:
+    """A gateway that answers: the one that is named, one of the usual ones, or one of our own."""
+    place = next((place for place in places if is_toolglot(place.url)), None)
+    if place is None and named:
+        # An agent that cannot reach the gateway may quietly spend the user's own account instead.
+        url = places[0].url
+        _stop(
+            f"what answers at {url} is not toolglot: is that the right port?"
+            if _welcome(url) is not None
+            else f"no gateway answers at {url}; `toolglot serve` starts one"
+        )
+    if place is not None:
+        if not _lets_in(place):
+            _stop(f"the gateway at {place.url} wants {'a' if place.key == NO_KEY else 'another'} key: --key-env NAME")
+        yield place
         return
     key = secrets.token_urlsafe(24)
-    with own_gateway([*options, "--key-env", KEY_VARIABLE], {KEY_VARIABLE: key}) as address:
-        click.echo(f"toolglot: started a gateway at {address} for this agent", err=True)
-        yield Place(address, key)
+    with tempfile.TemporaryDirectory(prefix="toolglot-") as folder:
+        log = Path(folder) / "log"
+        with own_gateway([*options, "--key-env", KEY_VARIABLE], {KEY_VARIABLE: key}, log) as address:
+            click.echo(f"toolglot: started a gateway at {address} for this agent; its errors go to {log}", err=True)
+            place = Place(address, key)
+            yield place
+            _tell_losses(place)
 
 
 def _open(url: str, headers: Mapping[str, str] = {}) -> tuple[int, bytes]:
     """A status and a body; no proxy is asked. Raises `OSError` when nobody answers."""
     opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
     try:
-        with opener.open(urllib.request.Request(url, headers=dict(headers)), timeout=2) as reply:
-            return reply.status, reply.read(100_000)
+        with opener.open(urllib.request.Request(url, headers=dict(headers)), timeout=PATIENCE) as reply:
+            return reply.status, reply.read(MAX_ANSWER)
     except urllib.error.HTTPError as error:
         with error:
-            return error.code, b""
+            return error.code, error.read(MAX_ANSWER)
+
+
+def _asked(place: Place, path: str) -> tuple[int, Any]:
+    """A status and what the JSON says; None where it is none, or where nobody answers."""
+    headers = {"authorization": f"Bearer {place.key}", "anthropic-version": "2023-06-01"}
+    try:
+        status, body = _open(f"{place.url}{path}", headers)
+        return status, json.decode(body)
+    except (OSError, ValueError, DecodeError):
+        return 0, None
+
+
+def _welcome(url: str) -> Any:
+    """What answers there, as its JSON says; None when nobody answers."""
+    try:
+        body = _open(f"{url}/")[1]
+    except http.client.HTTPException:  # it answers, but not in HTTP
+        return ""
+    except (OSError, ValueError):
+        return None
+    try:
+        return json.decode(body)
+    except DecodeError:
+        return ""
 
 
 def is_toolglot(url: str) -> bool:
     """Does a gateway of ours answer there?"""
-    try:
-        welcome = json.decode(_open(f"{url}/")[1])
-    except (OSError, ValueError, DecodeError):
-        return False
+    welcome = _welcome(url)
     return isinstance(welcome, Mapping) and welcome.get("name") == "toolglot"
 
 
-def _lets_in(url: str, key: str) -> bool:
-    try:
-        return _open(f"{url}/v1/models", {"authorization": f"Bearer {key}"})[0] != 401
-    except (OSError, ValueError):
-        return False
+def _lets_in(place: Place) -> bool:
+    # Of the demo: for the list of all models the gateway would ask its upstreams first.
+    status, _ = _asked(place, "/v1/models/demo")
+    return status not in (0, 401)
 
 
 def _wish(place: Place, model: str | None) -> Wish:
@@ -254,21 +254,33 @@ def _wish(place: Place, model: str | None) -> Wish:
     wish = Wish(url=place.url, key=place.key, model=model)
     if model is None:
         return wish
-    headers = {"authorization": f"Bearer {place.key}", "anthropic-version": "2023-06-01"}
-    try:
-        told = json.decode(_open(f"{place.url}/v1/models/{quote(model, safe='')}", headers)[1])
-    except (OSError, ValueError, DecodeError):
-        return wish  # a model that the gateway does not know: it will say so itself, and better
+    status, told = _asked(place, f"/v1/models/{quote(model, safe='')}")
+    if status == 404 and isinstance(told, Mapping) and isinstance(error := told.get("error"), Mapping):
+        _stop(f"{error.get('message')}")  # an agent would begin, and say it worse
     limits = [told.get(name) if isinstance(told, Mapping) else None for name in ("max_input_tokens", "max_tokens")]
     window, output = (limit if isinstance(limit, int) and limit > 0 else None for limit in limits)
     return replace(wish, window=window, output=output)
 
 
+def _tell_losses(place: Place) -> None:
+    """What was lost while the agent ran: the receipts end with the gateway."""
+    _, told = _asked(place, "/debug/receipts")
+    receipts = told.get("receipts", ()) if isinstance(told, Mapping) else ()
+    lost = [
+        {f"{line['what']} ({line['why']})" for line in receipt["lines"] if line["severity"] == "loss"}
+        for receipt in receipts
+    ]
+    if count := sum(map(bool, lost)):
+        click.echo(f"toolglot: {count} of {counted(len(lost), 'request')} lost something in translation:", err=True)
+        for what, times in Counter(chain(*lost)).most_common(SHOWN_LOSSES):
+            click.echo(f"  {visible(what)}{f', {times} times' if times > 1 else ''}", err=True)
+
+
 @contextmanager
-def own_gateway(options: list[str], environment: Mapping[str, str] = {}) -> Iterator[str]:
+def own_gateway(options: list[str], environment: Mapping[str, str] = {}, log: Path | None = None) -> Iterator[str]:
     """The address of a gateway in a process of its own, on a free port, for as long as the context lasts."""
     with tempfile.TemporaryDirectory(prefix="toolglot-") as folder:
-        told, log = Path(folder) / "address", Path(folder) / "log"
+        told, log = Path(folder) / "address", log or Path(folder) / "log"
         command = [sys.executable, "-m", "toolglot", "serve", "--port", "0", "--quiet", "--log", "text"]
         command += ["--address-file", str(told), *options]
         with (

@@ -87,7 +87,7 @@ async def _upstreams(plan: Plan, environ: Mapping[str, str]) -> AsyncGenerator[F
 def _assembled(assembled: Assembled) -> list[Finding]:
     """What was found without being configured, and the keys of everything."""
     found = [
-        (warn if " not used" in line or line.startswith("no key") else ok)("found", line)
+        (warn if " not used" in line or line.startswith(("no key", "no upstream")) else ok)("found", line)
         for line in assembled.told
         if not line.startswith("upstreams.")  # a key that is missing: told below, with the others
     ]

@@ -28,6 +28,7 @@ SHOWN = 200
 """Characters of an upstream's own words that are shown."""
 
 NOT_THERE = {
+    "pool": "try again: other questions are still on their way",
     "connect": "is it running, and is its address right (host, port, proxy)?",
     "tls": "is it https there? A certificate of your own is named by SSL_CERT_FILE",
     "timeout": "is its address right? Something there takes connections and does not answer",

@@ -53,7 +53,7 @@ async def stored(service: Service, incoming: Incoming, match: Match) -> None:
         raise FailedError(ApiError(kind="overloaded", status=503, message=message))
     ask = Ask(
         store=service.store,
-        owner=incoming.record.key or "",
+        owner=incoming.record.owner,
         values=match.values,
         query=incoming.query,
         body=body,
@@ -71,15 +71,15 @@ async def stored(service: Service, incoming: Incoming, match: Match) -> None:
 
 async def receipts(service: Service, incoming: Incoming, match: Match) -> None:
     """The newest receipts; whoever has a key sees those of that key alone."""
-    listed = service.receipts.latest(incoming.record.key, RECEIPTS_LISTED)
+    listed = service.receipts.latest(incoming.record.owner, RECEIPTS_LISTED)
     await incoming.reply(200, JSON, json.encode({"receipts": listed}))
 
 
 async def receipt(service: Service, incoming: Incoming, match: Match) -> None:
-    kept = service.receipts.find(match.values["id"])
-    if kept is None or kept["owner"] != incoming.record.key:
+    kept = service.receipts.find(incoming.record.owner, match.values["id"])
+    if kept is None:
         message = f"There is no receipt {match.values['id']}: the last requests alone are kept"
-        raise FailedError(ApiError(kind="not_found", message=message))
+        raise FailedError(ApiError(kind="not_found", code="receipt_not_found", message=message))
     await incoming.reply(200, JSON, json.encode(kept))
 
 

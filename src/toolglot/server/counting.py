@@ -32,16 +32,20 @@ async def count(service: Service, incoming: Incoming, match: Match) -> None:
     """The header `x-toolglot-count` tells who counted."""
     client = find(match.dialect or "")
     if client.counting is None:
-        raise FailedError(ApiError(kind="not_found", message=f"{client.title} has no endpoint that counts tokens"))
-    body = await read_body(incoming.scope, incoming.receive, service.gateway.config.limits)
+        raise FailedError(
+            ApiError(
+                kind="not_found", code="unknown_path", message=f"{client.title} has no endpoint that counts tokens"
+            )
+        )
+    body = await read_body(incoming.scope, incoming.receive, incoming.gateway.config.limits)
     incoming.record.bytes_in = len(body)
     request = client.counting.decode_request(body)
     if client.model_in_path:
         request = replace(request, model=match.values["model"])
     incoming.record.model = request.model
-    target = service.gateway.router.resolve(request.model)[0]
-    upstream = service.gateway.upstreams[target.upstream]
-    owner = incoming.record.key or ""
+    target = incoming.gateway.router.resolve(request.model)[0]
+    upstream = incoming.gateway.upstreams[target.upstream]
+    owner = incoming.record.owner
     _, whole = await Turn.begin(client.name, body, service.store, owner, upstream_keeps_state=upstream.keeps_state)
     if whole is not body:
         request = client.counting.decode_request(whole)

@@ -1,6 +1,6 @@
 """OpenTelemetry: one span for each request that asks a model, by the conventions for generative AI (`gen_ai.*`).
 
-An extra: `pip install toolglot[otel]`. It is active when `OTEL_EXPORTER_OTLP_ENDPOINT` (or the one for traces alone) or
+An extra: `pip install .[otel]`. It is active when `OTEL_EXPORTER_OTLP_ENDPOINT` (or the one for traces alone) or
 `OTEL_TRACES_EXPORTER` says where spans go. Everything else is told by OpenTelemetry's own variables: the sampler, the
 headers, the service's name. A span has no part of the conversation and no key in it; it is made of the request's
 `Record` once the request is over.
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("toolglot.server")
 
-EXTRA = "toolglot[otel]"
+EXTRA = ".[otel]"
 
 Attributes: TypeAlias = dict[str, str | int | float | bool | list[str]]
 

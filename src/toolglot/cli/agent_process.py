@@ -1,0 +1,106 @@
+"""An agent's process: the settings it finds, the environment it gets, and the signals that reach it."""
+
+from __future__ import annotations
+
+import re
+import signal
+import subprocess
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from types import FrameType
+from typing import Any
+from urllib.parse import urlsplit
+
+from toolglot.cli.agents import Agent, Prepared, merged, settings_path
+from toolglot.errors import DecodeError, ToolglotError
+from toolglot.wire import json
+
+PROXIES = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "all_proxy")
+CANNOT_EXECUTE = 126
+"""The exit status that shells have for a command that is there and cannot be run."""
+
+
+class AgentError(ToolglotError):
+    """The agent cannot be started. `status` is what to exit with."""
+
+    def __init__(self, message: str, status: int = 1) -> None:
+        super().__init__(message)
+        self.status = status
+
+
+def write_settings(agent: Agent, settings: Mapping[str, Any], folder: Path, environ: Mapping[str, str]) -> None:
+    """Put an agent's settings into the temporary folder, and what it would miss beside them."""
+    path = folder / settings_path(agent)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if agent.mirror is not None:
+        home = environ.get(agent.mirror_variable or "") or environ.get("HOME") or str(Path.home())
+        theirs = Path(home) / agent.mirror
+        for entry in theirs.iterdir() if theirs.is_dir() else ():
+            if entry.name != path.name:
+                (path.parent / entry.name).symlink_to(entry.absolute())
+        settings = merged(_existing(theirs / path.name), settings)
+    path.write_bytes(json.encode(settings))
+
+
+def _existing(path: Path) -> Mapping[str, Any]:
+    """The user's own settings, which may have comments."""
+    try:
+        text = path.read_text()
+        settings = json.decode(_COMMENTS.sub(lambda found: found[1] or "", text)) if text.strip() else {}
+    except FileNotFoundError:
+        return {}
+    except (OSError, UnicodeDecodeError, DecodeError) as error:
+        raise AgentError(f"{path}: these settings cannot be kept in force: {error}") from None
+    return settings if isinstance(settings, Mapping) else {}
+
+
+_COMMENTS = re.compile(r'("(?:\\.|[^"\\])*")|//[^\n]*|/\*.*?\*/', re.DOTALL)
+
+
+def surroundings(told: Prepared, environ: Mapping[str, str], url: str) -> dict[str, str]:
+    """The agent's environment: the user's, what points it at the gateway, and no proxy on the way there."""
+    environment = {name: value for name, value in environ.items() if name not in told.unset}
+    environment |= told.environment
+    if any(environ.get(name) for name in PROXIES):
+        host = urlsplit(url).hostname or ""
+        for name in ("NO_PROXY", "no_proxy"):
+            environment[name] = ",".join(part for part in (environ.get(name), host) if part)
+    return environment
+
+
+def run_agent(command: list[str], environment: Mapping[str, str], install: str) -> int:
+    """Run it to its end in this terminal; its exit status as a shell tells it. Raises `AgentError`."""
+    try:
+        begun = subprocess.Popen(command, env=environment)
+    except OSError as error:  # a half-installed one has a file without a `#!` line, or with one that leads nowhere
+        why = (error.strerror or str(error)).lower()
+        message = f"{command[0]} is there and cannot be run: {why}; install it again: {install}"
+        raise AgentError(message, CANNOT_EXECUTE) from None
+    with begun as process, _passing_signals(process):
+        status = process.wait()
+    return status if status >= 0 else 128 - status
+
+
+@contextmanager
+def _passing_signals(process: subprocess.Popen[bytes]) -> Iterator[None]:
+    """What the terminal sends reaches the agent by itself, so it is not heeded here; the rest is handed on."""
+
+    def heed_not(number: int, frame: FrameType | None) -> None:
+        """A handler of our own, and not `SIG_IGN`: that one the agent would inherit."""
+
+    def hand_on(number: int, frame: FrameType | None) -> None:
+        with suppress(ProcessLookupError):
+            process.send_signal(number)
+
+    handlers = {"SIGINT": heed_not, "SIGQUIT": heed_not, "SIGTERM": hand_on, "SIGHUP": hand_on}
+    before = {
+        number: signal.signal(number, handler)
+        for name, handler in handlers.items()
+        if (number := getattr(signal, name, None)) is not None
+    }
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
