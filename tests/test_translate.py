@@ -20,6 +20,7 @@ from toolglot import (
     translate_stream,
 )
 from toolglot.errors import STATUS, ErrorKind
+from toolglot.receipt import Receipt
 
 CHAT: dict[str, Any] = {"model": "m", "messages": [{"role": "user", "content": "Hi"}], "max_tokens": 5}
 CHUNK = b'data: {"id":"c","object":"chat.completion.chunk","created":1,"model":"m","choices":[%b]}\n\n'
@@ -107,6 +108,17 @@ def test_strict_refuses_a_request_that_would_lose() -> None:
     with pytest.raises(LossError, match="seed") as refused:
         exchange.request({**CHAT, "seed": 7})
     assert exchange.refusal(refused.value).status == 400
+
+
+def test_a_refusal_is_short_however_much_would_be_lost() -> None:
+    receipt = Receipt()
+    for number in range(50_000):
+        receipt.loss(f"messages[{number}]", "name" * 1000, "has none")
+    error = LossError(receipt)
+    assert str(error).startswith("refused, because it would lose: messages[0]: name")
+    assert str(error).endswith("; and 49980 more")
+    assert len(str(error)) < 20_000
+    assert error.receipt.loss_count == 50_000
 
 
 def events(data: bytes) -> list[str]:
@@ -325,6 +337,6 @@ def test_bytes_that_may_not_go_through_as_they_are_get_what_their_upstream_left_
     assert forwarded.verbatim
     assert not written.verbatim
     through, anew = forwarded.stream(), written.stream()
-    assert through.feed(bare) + through.close() == bare
+    assert through.feed(bare) + through.close() == bare + DONE
     first = json.loads((anew.feed(bare) + anew.close()).split(b"\n\n")[0].removeprefix(b"data: "))
     assert (first["object"], first["choices"][0]["delta"]["role"]) == ("chat.completion.chunk", "assistant")

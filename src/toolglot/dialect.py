@@ -35,6 +35,12 @@ class StreamDecoder(Protocol):
         """The peer has ended, well or badly: the last events, a `Fault` if the response was not whole."""
         ...
 
+    @property
+    def settled(self) -> bool:
+        """The reason for the end has come. If nothing follows it, not even a sound end of the bytes, nothing is lost
+        but usage."""
+        ...
+
 
 class StreamEncoder(Protocol):
     """Events to a client's bytes. It may rely on the grammar, one block open at a time."""
@@ -215,6 +221,8 @@ class Dialect(Struct, frozen=True, kw_only=True):
     """The error for a request that leans on state which only an upstream of this dialect keeps, as clients know it."""
     model_places: tuple[tuple[str, ...], ...] = (("model",),)
     """Where a response, or a frame of a stream, names the model."""
+    last_event: bytes = b""
+    """The event for which clients wait at the end of a stream, where servers of the same dialect may leave it out."""
     response_headers: tuple[str, ...] = ()
     """How an upstream's headers begin that mean something to a client of the same dialect."""
     listing: Listing

@@ -151,12 +151,18 @@ class UnknownDialectError(ToolglotError, KeyError):
         return f"there is no dialect {self.name!r}; there are {', '.join(self.known)}"
 
 
+_TOLD_LOSSES = 20
+_TOLD_CHARACTERS = 500
+
+
 class LossError(ToolglotError):
-    """Strict mode: carrying this over would lose something."""
+    """Strict mode: carrying this over would lose something. The message tells the first losses, the receipt all."""
 
     def __init__(self, receipt: Receipt) -> None:
-        lines = "; ".join(f"{line.where}: {line.what} ({line.why})" for line in receipt.losses)
-        super().__init__(f"refused, because it would lose: {lines}")
+        first = receipt.losses[:_TOLD_LOSSES]
+        lines = "; ".join(f"{line.where}: {line.what} ({line.why})"[:_TOLD_CHARACTERS] for line in first)
+        more = receipt.loss_count - _TOLD_LOSSES
+        super().__init__(f"refused, because it would lose: {lines}" + (f"; and {more} more" if more > 0 else ""))
         self.receipt = receipt
 
 

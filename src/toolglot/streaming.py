@@ -4,32 +4,29 @@ There are three ways, and `StreamTranslation` takes the right one by itself:
 
 - translate: decode to events, run the event passes, encode;
 - forward: one dialect on both sides and nothing to change, so the bytes go through as they are, frame by frame, with a
-  decoder beside them that notices usage, errors and an end that comes too soon;
+  decoder beside them that notices usage, errors, the end, and an end that comes too soon;
 - a whole document: the upstream was asked to stream and sent one JSON document, an error or a response. It is read at
   the end and streamed from there.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Protocol
 
-from toolglot.errors import ApiError, DecodeError, LossError, UpstreamError, truncated, unreadable
+from toolglot.errors import ApiError, DecodeError, LossError, UpstreamError, unreadable
 from toolglot.events import Delta, Event, Fault, Finish, Open, Start, unfold
+from toolglot.forwarding import Forwarder, is_end_mark
 from toolglot.ir import Refusal, Stop, Text, ToolCall, Usage, replace
 from toolglot.receipt import Receipt
 from toolglot.wire import json
-from toolglot.wire.sse import SseReader, end_of_frames
+from toolglot.wire.sse import MAX_EVENT_BYTES
 
 if TYPE_CHECKING:
     from toolglot.translate import Exchange
 
 PLAIN = (Text, Refusal)
 """Blocks whose deltas no pass looks at. Reasoning is not among them: its text is carried with its signature."""
-
-
-_NUMBER = re.compile(rb'"sequence_number": ?(\d+)')
 
 
 class EventPass(Protocol):
@@ -66,13 +63,6 @@ class Labeller:
         return (replace(event, created=created, model=model, id=event.id or self._id),)
 
 
-def renamed(document: bytes, places: Iterable[Sequence[str]], model: str) -> bytes:
-    """A response or a frame with the model's name exchanged wherever it stands."""
-    for place in places:
-        document = json.replace_at(document, place, model)
-    return document
-
-
 class StreamTranslation:
     """Upstream bytes in, client bytes out; both may be cut anywhere. `usage` is known once the stream has ended."""
 
@@ -82,7 +72,7 @@ class StreamTranslation:
         self._decoder = exchange.upstream.stream_decoder(Receipt() if exchange.verbatim else exchange.receipt)
         self._encoder = exchange.client.stream_encoder(exchange.asked, exchange.receipt)
         self._passes = exchange.event_passes()
-        self._forwarder = _Forwarder(exchange) if exchange.verbatim else None
+        self._forwarder = Forwarder(exchange) if exchange.verbatim else None
         self._begun = False
         self._document: bytearray | None = None
         self._plain = -1  # the upstream's index of an open block whose deltas no pass looks at, else -1
@@ -92,7 +82,6 @@ class StreamTranslation:
         self.stop: Stop | None = None
         self.fault: ApiError | None = None
         self.ended = False
-        self._finished = False
 
     def feed(self, data: bytes) -> bytes:
         """The client's bytes for these bytes of the upstream."""
@@ -103,13 +92,12 @@ class StreamTranslation:
         if self._document is not None:
             self._document += data
             return b"" if len(self._document) <= json.MAX_DOCUMENT_BYTES else self.fail(_too_large())
-        try:
-            events = self._decoder.feed(data)
-        except RecursionError:
-            events = [Fault(unreadable(DecodeError("$", json.TOO_DEEP)))]
         if self._forwarder is None:
-            return self._translate(events)
-        return self._forward(self._forwarder.feed(data), events)
+            return self._translate(self._decode(data))
+        written = self._forward(self._forwarder, self._forwarder.frames(data))
+        if self._forwarder.overflows and not self.ended:
+            written += self.fail(unreadable(DecodeError("$", f"one event has more than {MAX_EVENT_BYTES} bytes")))
+        return written
 
     def close(self) -> bytes:
         """The upstream has ended: what is left to say to the client."""
@@ -117,20 +105,29 @@ class StreamTranslation:
             return b""
         if self._document is not None:
             return self._translate(self._events_of_document(bytes(self._document)))
-        events = self._decoder.close()
         if self._forwarder is None:
-            return self._translate(events)
-        data, is_whole = self._forwarder.close()
-        if not is_whole and not self._finished:
-            events = [Fault(truncated("its last frame was cut"))]
-        return self._forward(data, events)
+            return self._translate(self._decoder.close())
+        rest, is_whole = self._forwarder.rest()
+        # Half a frame is not let through. Whether it matters, the decoder knows.
+        written = self._forward(self._forwarder, [rest]) if is_whole else b""
+        cut = self._decode(rest) if not is_whole else []
+        return written if self.ended else written + self._hand_on(self._forwarder, b"", [*cut, *self._decoder.close()])
+
+    def break_off(self, error: ApiError) -> bytes:
+        """The upstream has broken off (a reset, a timeout): an error, unless the answer had been said to be over."""
+        return self.close() if self.settled else self.fail(error)
 
     def fail(self, error: ApiError) -> bytes:
-        """The upstream has failed in a way that its bytes do not tell (a reset, a timeout)."""
-        if self.ended or self._finished:
+        """The answer has failed in a way that the upstream's bytes do not tell."""
+        if self.ended:
             return b""
         told = self._encode(Fault(error))
         return told if self._forwarder is None else self._forwarder.numbered(told)
+
+    @property
+    def settled(self) -> bool:
+        """The upstream has said why it stops: usage may follow and a mark of the end, or nothing any more."""
+        return self._document is None and self._decoder.settled
 
     def keepalive(self) -> bytes:
         """Bytes that keep the connection busy and that the client ignores."""
@@ -155,6 +152,12 @@ class StreamTranslation:
         except DecodeError:
             # Gemini's frames may also stand behind one another without any framing: its decoder knows.
             return (*self._decoder.feed(document), *self._decoder.close())
+
+    def _decode(self, data: bytes) -> list[Event]:
+        try:
+            return self._decoder.feed(data)
+        except RecursionError:
+            return [Fault(unreadable(DecodeError("$", json.TOO_DEEP)))]
 
     def _translate(self, events: Iterable[Event]) -> bytes:
         written: list[bytes] = []
@@ -191,8 +194,21 @@ class StreamTranslation:
         self._notice(event)
         return encoded
 
-    def _forward(self, data: bytes, events: Iterable[Event]) -> bytes:
-        """The bytes as they are, and an error of our own where they stop too soon or make no sense."""
+    def _forward(self, forwarder: Forwarder, frames: Iterable[bytes]) -> bytes:
+        """Frames as they are, up to the one that ends the stream, well or badly."""
+        written: list[bytes] = []
+        for frame in frames:
+            events = self._decode(frame)
+            if not events or (len(events) == 1 and type(events[0]) is Delta):
+                written.append(forwarder.release(frame))
+                continue
+            written.append(self._hand_on(forwarder, frame, events))
+            if self.ended:
+                break
+        return written[0] if len(written) == 1 else b"".join(written)
+
+    def _hand_on(self, forwarder: Forwarder, frame: bytes, events: Iterable[Event]) -> bytes:
+        """A frame as it is, or, where the stream stops too soon or makes no sense, an error of our own."""
         for event in events:
             self._notice(event)
             if isinstance(event, Start):
@@ -201,26 +217,24 @@ class StreamTranslation:
                     self._encoder.feed(labelled)
             elif isinstance(event, Open):
                 self._called = self._called or isinstance(event.block, ToolCall)
-            elif isinstance(event, Finish) and event.stop.raw is None:
-                data = self._say_why(data, event)
-            if isinstance(event, Fault) and event.error.code in ("upstream_truncated", "upstream_unreadable"):
-                own = self._encoder.feed(event)
-                return data + (own if self._forwarder is None else self._forwarder.numbered(own))
-        if self._finished and self._forwarder is not None and not self._forwarder.holds:
-            self.ended = True  # whatever comes now does not belong to the answer
-        return data
+            elif isinstance(event, Finish):
+                return forwarder.release(self._last(frame, event))
+            elif isinstance(event, Fault) and event.error.code in ("upstream_truncated", "upstream_unreadable"):
+                return forwarder.numbered(self._encoder.feed(event))
+        return forwarder.release(frame)
 
-    def _say_why(self, data: bytes, event: Finish) -> bytes:
-        """A stream of chunks that ends without a `finish_reason` makes some clients fail and others ask for ever."""
-        end = data.rfind(b"data: [DONE]")
-        reason = "tool_calls" if self._called else event.stop.reason
-        return data if end < 0 else data[:end] + self._encoder.feed(Finish(stop=Stop(reason)))
+    def _last(self, frame: bytes, finish: Finish) -> bytes:
+        """The frame with which a stream ends, with what clients need and servers leave out."""
+        marked, last = is_end_mark(frame), self._exchange.client.last_event
+        if marked and finish.stop.raw is None:
+            # A stream of chunks that ends without a `finish_reason` makes some clients fail and others ask for ever.
+            return self._encoder.feed(Finish(stop=Stop("tool_calls" if self._called else finish.stop.reason)))
+        return last if not frame or (marked and not is_end_mark(last)) else frame
 
     def _notice(self, event: Event) -> None:
         if isinstance(event, Finish):
             self.usage, self.stop = event.usage, event.stop
-            self._finished = True
-            self.ended = self._forwarder is None
+            self.ended = True
         elif isinstance(event, Fault):
             self.fault = event.error
             self.ended = True
@@ -229,58 +243,3 @@ class StreamTranslation:
 def _too_large() -> ApiError:
     message = f"The upstream's answer has more than {json.MAX_DOCUMENT_BYTES} bytes"
     return ApiError(kind="server", status=502, code="upstream_too_large", message=message)
-
-
-class _Forwarder:
-    """Lets whole frames through and holds back what is not whole yet, so that an error never follows half a frame."""
-
-    def __init__(self, exchange: Exchange) -> None:
-        self._held = bytearray()
-        self._alias = exchange.alias
-        self._places = exchange.client.model_places
-        self._released = b""
-
-    def feed(self, data: bytes) -> bytes:
-        searched = max(len(self._held) - 3, 0)  # the end of a frame may lie across two pieces
-        self._held += data
-        return self._release(end_of_frames(self._held, searched))
-
-    def close(self) -> tuple[bytes, bool]:
-        """What was held back, if it is a whole frame that only lacks its blank line; else nothing, and False."""
-        reader = SseReader()
-        frames = (*reader.feed(bytes(self._held)), *reader.close())
-        try:
-            for _, payload in frames:
-                if payload != b"[DONE]":
-                    json.decode_frame(payload)
-        except DecodeError:
-            return b"", False
-        return self._release(len(self._held)) + b"\n\n" if frames else b"", True
-
-    @property
-    def holds(self) -> bool:
-        return bool(self._held)
-
-    def numbered(self, own: bytes) -> bytes:
-        """An event of our own, which goes on from the number of the upstream's last (Responses numbers its events)."""
-        numbers = _NUMBER.findall(self._released)
-        return _NUMBER.sub(b'"sequence_number":%d' % (int(numbers[-1]) + 1), own, count=1) if numbers else own
-
-    def _release(self, end: int) -> bytes:
-        data = bytes(self._held[:end])
-        del self._held[:end]
-        self._released = data or self._released
-        return data if self._alias is None else self._rename(data, self._alias)
-
-    def _rename(self, frames: bytes, alias: str) -> bytes:
-        return b"".join(
-            line if not line.startswith(b"data:") or b'"model' not in line else self._rename_line(line, alias)
-            for line in frames.splitlines(keepends=True)
-        )
-
-    def _rename_line(self, line: bytes, alias: str) -> bytes:
-        document = line[5:].strip()
-        try:
-            return b"data: " + renamed(document, self._places, alias) + line[len(line.rstrip()) :]
-        except DecodeError:  # one document on several lines
-            return line

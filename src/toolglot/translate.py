@@ -26,6 +26,7 @@ from toolglot.errors import (
     api_error,
 )
 from toolglot.events import Fold, unfold
+from toolglot.forwarding import renamed
 from toolglot.ir import Request, Response, replace
 from toolglot.passes import Context, RequestPass
 from toolglot.passes.carry import Carrier
@@ -35,7 +36,7 @@ from toolglot.passes.restore import Restorer
 from toolglot.passes.sequence import Sequencer
 from toolglot.passes.settle import Settler
 from toolglot.receipt import Receipt
-from toolglot.streaming import EventPass, Labeller, StreamTranslation, renamed, through
+from toolglot.streaming import EventPass, Labeller, StreamTranslation, through
 from toolglot.wire import json
 
 Document: TypeAlias = bytes | str | Mapping[str, Any]

@@ -15,6 +15,7 @@ import pytest
 
 from tests.cli.run import in_background, on_terminal
 from tests.docs.markdown import PAGES, ROOT, blocks
+from tests.needs import need
 from toolglot import demo
 from toolglot.dialects import DIALECTS
 from toolglot.ir import Request
@@ -52,6 +53,8 @@ def test_the_commands_of_a_page_run_and_print_what_it_shows(page: Path, tmp_path
             if block.is_server:
                 servers.enter_context(in_background(block.commands[0], tmp_path))
                 continue
+            if "curl " in block.text:
+                need("curl")
             shown = on_terminal(block.text, tmp_path)
             where = f"{page.name}:{block.line}"
             assert shown.status == 0, f"{where}: {shown.output}"

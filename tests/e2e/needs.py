@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import os
 from importlib.util import find_spec
 
 from .agents.agents import AGENTS
 from .js_ways import FOLDER, NODE
-
-NO_SKIPS = os.environ.get("TOOLGLOT_NO_SKIPS") == "1"
 
 
 def _has(module: str) -> bool:

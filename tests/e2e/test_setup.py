@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from .needs import MISSING, NO_SKIPS
+from tests.needs import NO_SKIPS
+
+from .needs import MISSING
 
 
 @pytest.mark.parametrize("what", MISSING)

@@ -8,12 +8,11 @@ from importlib.util import find_spec
 import pytest
 
 from tests.cli.scripted_upstream import Said, scripted
+from tests.needs import NO_SKIPS
 from toolglot.config.schema import UpstreamConfig
 from toolglot.ir import Usage
 from toolglot.server.record import Record
 from toolglot.server.tracing import ENDPOINTS, Tracing, set_up
-
-from .needs import NO_SKIPS
 
 if find_spec("opentelemetry") is None and not NO_SKIPS:
     pytest.skip("OpenTelemetry is not installed", allow_module_level=True)

@@ -335,6 +335,7 @@ def test_a_call_of_another_model_is_marked_for_models_that_demand_a_signature(mo
         ('{"other":1,"input":"a"}', "a", False, True),
         ('{"input":"a\\x"}', "a\\x", False, False),
         ('{"input":"a', "a", False, False),
+        ('{"input":"a\\', "a\\", False, False),
         ('{"input":5}', '{"input":5}', False, False),
         ("free text", "free text", False, False),
         ("", "", False, False),

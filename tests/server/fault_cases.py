@@ -39,7 +39,7 @@ CASES: dict[int, Case] = {
         (_GUARDED, "test_limits.py::test_11"),
     ),
     13: Case("a web page asks", "no permission, 403", (_SECURITY, "test_limits.py::test_13")),
-    14: Case("another host's name (DNS rebinding)", "403", (_SECURITY, _HEADS)),
+    14: Case("another host's name (DNS rebinding)", "421", (_SECURITY, _HEADS)),
     17: Case(
         "beyond loopback without a key",
         "refused at the start and at a reload",

@@ -20,6 +20,7 @@ from tests.server.loopback import responses_in, status_of, until_close
 from tests.server.told import error_told, type_of
 from tests.upstream.bad_server import BadServer, Gate, expect, gone, reply, stream
 from toolglot.config.schema import ServerConfig
+from toolglot.server.headers import MAX_HOPS
 from toolglot.server.routes import ROUTES
 
 EVERY_CLIENT = pytest.mark.parametrize("client", CLIENTS)
@@ -54,7 +55,7 @@ HEADS: dict[str, tuple[bytes, int]] = {
     "4: a whole URL": (b"GET http://localhost/health HTTP/1.1\r\nHost: localhost\r\n\r\n", 400),
     "4: two dots": (b"GET /v1/%2e%2e/health HTTP/1.1\r\nHost: localhost\r\n\r\n", 400),
     "4: two slashes": (b"GET //health HTTP/1.1\r\nHost: localhost\r\n\r\n", 400),
-    "14: another host": (b"GET /health HTTP/1.1\r\nHost: evil.example\r\nConnection: close\r\n\r\n", 403),
+    "14: another host": (b"GET /health HTTP/1.1\r\nHost: evil.example\r\nConnection: close\r\n\r\n", 421),
 }
 
 
@@ -176,6 +177,22 @@ def test_11_requests_beyond_the_limit_are_told_to_come_back() -> None:
             assert error_told(client, answer).type == type_of(client, "overloaded")
             assert answer.headers["retry-after"] == "1"
         assert running.call("GET", "/health").status == 200
+
+
+@EVERY_CLIENT
+def test_what_only_http_has_a_word_for_keeps_its_status_in_every_dialect(client: str) -> None:
+    with gateway(limits=replace(LIMITS, body_idle=0.05)) as running:
+        path, body = request(client, model="demo")
+        asked = [
+            ("POST", body, {"host": "evil.example"}, 421),
+            ("POST", body, {"x-toolglot-hops": str(MAX_HOPS)}, 508),
+            ("POST", body, {"content-encoding": "br"}, 415),
+            ("PUT", body, {}, 405),
+            ("POST", body[:-1], {"content-length": str(len(body))}, 408),
+        ]
+        for method, sent, headers, status in asked:
+            answer = running.call(method, path, sent, {**JSON, **headers})
+            assert (answer.status, "error" in answer.json()) == (status, True)
 
 
 # 13 to 19: browsers and keys (a smoke test: the rules have tests of their own)

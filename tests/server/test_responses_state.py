@@ -303,6 +303,16 @@ def test_text_that_speaks_of_references_is_no_reference() -> None:
     in_memory(work)
 
 
+@pytest.mark.parametrize("named", [{}, {"id": None}, {"id": ""}, {"id": 5}])
+def test_a_reference_to_nothing_is_refused(named: dict[str, Any]) -> None:
+    async def work(store: SqliteStore) -> None:
+        error = await refused(body(input=[HELLO, {"type": "item_reference", **named}]), store)
+        assert (error.status, error.param) == (400, "input[1].id")
+        assert error.message == "input[1].id: the id of an earlier item is expected, as a string"
+
+    in_memory(work)
+
+
 def test_a_store_out_of_reach_fails_only_those_who_need_it(tmp_path: Path) -> None:
     path = tmp_path / "store.sqlite3"
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import logging
+from hashlib import sha256
 
 import pytest
 
@@ -17,6 +18,7 @@ from toolglot.server.security import (
     Verdict,
     check_bind,
     generate_key,
+    owner_of,
     redact,
 )
 
@@ -217,7 +219,24 @@ SHOWN: list[tuple[dict[str, str], dict[str, str], str]] = [
 def test_a_key_is_known_by_its_label_wherever_it_is_shown(
     headers: dict[str, str], query: dict[str, str], label: str
 ) -> None:
-    assert KEYED.identify(headers, query) == (label, None)
+    caller, error = KEYED.identify(headers, query)
+    assert error is None
+    assert caller is not None
+    assert (caller.label, caller.owner) == (label, owner_of({"key-1": KEY, "key-2": OTHER}[label]))
+
+
+def test_an_owner_is_that_of_the_key_wherever_it_stands_and_tells_nothing_of_it() -> None:
+    shown = {"x-api-key": OTHER}
+    owners = {
+        caller.owner
+        for keys in ((OTHER,), (KEY, OTHER), (OTHER, KEY), (KEY, f" {OTHER}\n"))
+        if (caller := Guard(ServerConfig(keys=keys)).identify(shown, {})[0]) is not None
+    }
+    assert owners == {owner_of(OTHER)}
+    assert owner_of(KEY) != owner_of(OTHER)
+    assert len(owner_of(KEY)) == 32
+    # Known to whoever has read a store: neither the key nor what keys are compared by.
+    assert owner_of(KEY) not in KEY + sha256(KEY.encode()).hexdigest()
 
 
 WRONG: list[tuple[dict[str, str], dict[str, str]]] = [
@@ -246,8 +265,8 @@ WRONG: list[tuple[dict[str, str], dict[str, str]]] = [
 def test_a_wrong_key_gets_the_same_answer_as_none_and_is_not_told_in_it(
     headers: dict[str, str], query: dict[str, str]
 ) -> None:
-    label, error = KEYED.identify(headers, query)
-    assert label is None
+    caller, error = KEYED.identify(headers, query)
+    assert caller is None
     assert error is not None
     assert error_status(error) == 401
     assert error == KEYED.identify({}, {})[1]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from time import process_time
 from typing import Any
 
 import pytest
@@ -96,3 +97,26 @@ def test_a_stream_whose_state_lies_elsewhere_is_not_touched() -> None:
     data = streamed(message("Hi"))
     assert tap.feed(data) is data
     assert tap.response is None
+
+
+def lifecycle(kind: bytes, end: bytes, padding: int = 0) -> bytes:
+    data = b'{"type":"response.%b","response":{"id":"x","pad":"%b"}}' % (kind, b"y" * padding)
+    return b"event: response.%b\ndata: %b%b" % (kind, data, end)
+
+
+@pytest.mark.parametrize("end", [b"\n\r\n", b"\r\n\n"])
+def test_events_may_end_with_two_kinds_of_line_ends(end: bytes) -> None:
+    tap = StreamTap(LINKED)
+    delta = b'event: other\ndata: {"type":"other"}' + end
+    told = tap.feed(delta + lifecycle(b"created", end) + delta) + tap.feed(delta + lifecycle(b"completed", b"\n\n"))
+    assert told.count(delta) == 3
+    assert told.count(b'"id":"resp_1"') == 2
+    assert tap.response is not None
+
+
+def test_a_large_event_costs_no_more_than_its_bytes() -> None:
+    tap = StreamTap(LINKED)
+    before = process_time()
+    for end in (b"\n\r\n", b"\n\n", b"\n\r"):
+        tap.feed(lifecycle(b"in_progress", end, 2_000_000))
+    assert process_time() - before < 1.0

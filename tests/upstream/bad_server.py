@@ -28,6 +28,8 @@ from typing import Any, NamedTuple, TypeAlias
 
 from msgspec import json
 
+from tests.needs import need
+
 FAILSAFE = 20.0
 """Seconds after which a test that hangs fails instead."""
 
@@ -339,6 +341,7 @@ class BadServer:
 
 def make_certificate(folder: Path, host: str = "127.0.0.1") -> tuple[Path, ssl.SSLContext]:
     """A self-signed certificate for this host: its file, for who is to trust it, and the context of a server."""
+    need("openssl")
     certificate, key = folder / "certificate.pem", folder / "key.pem"
     name = f"IP:{host}" if host[0].isdigit() else f"DNS:{host}"
     wanted = f"req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2 -subj /CN={host}"

@@ -111,7 +111,7 @@ def test_none_at_all_never_opens() -> None:
 
 @pytest.mark.parametrize(
     ("failure", "expected"),
-    [("connect", True), ("tls", True), ("timeout", True), ("reset", True), ("too_large", False)],
+    [("connect", True), ("tls", True), ("timeout", True), ("reset", True), ("too_large", False), ("pool", False)],
 )
 def test_which_failures_of_the_connection_count(failure: TransportFailure, expected: bool) -> None:
     assert is_unwell(TransportError(failure, "")) is expected
@@ -167,3 +167,14 @@ def test_whatever_happens_a_call_goes_through_again_after_a_rest(steps: list[tup
         elif which < len(tickets):
             breaker.settle(tickets.pop(which), DOWN if step == "failed" else None, now)
     assert breaker.enter(now + 30.0)
+
+
+def test_a_call_that_never_left_says_nothing_of_the_upstream() -> None:
+    ours = TransportError("pool", "all in use")
+    breaker = Breaker(3, 30.0)
+    for error in (DOWN, DOWN, *[ours] * 10, DOWN):
+        assert tried(breaker, 0.0, error)
+    assert breaker.enter(0.0) is None, "failures on both sides of it are in a row"
+    assert tried(breaker, 30.0, ours)
+    assert breaker.enter(30.0), "the probe was not made: the next call may be it"
+    assert breaker.enter(30.0) is None, "the breaker is not closed either"

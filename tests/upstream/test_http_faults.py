@@ -176,9 +176,37 @@ def test_waiting_for_a_free_connection_is_bounded() -> None:
         opened = HttpTransport(max_connections=1, environment={})
         async with BadServer([expect(), send(head(200)), never()]) as server:
             answer = await opened.send(call(server.url))
-            assert (await failure(opened, call(server.url, connect=0.05))).failure == "connect"
+            full = await failure(opened, call(server.url, connect=0.05))
+            assert full.failure == "pool"
+            assert str(full) == "toolglot has all 1 connections to upstreams in use"
             answer.close()
         await opened.close()
+
+    run(test)
+
+
+def test_an_upstream_that_takes_no_connection_is_blamed_although_its_call_had_to_wait() -> None:
+    async def test() -> None:
+        opened = HttpTransport(max_connections=1, environment={})
+        # Nobody accepts: the first connection fills the queue of the kernel, the next is not answered.
+        silent = socket.create_server(("127.0.0.1", 0), backlog=0)
+        fillers = [socket.socket() for _ in range(4)]
+        for filler in fillers:
+            filler.setblocking(False)
+            filler.connect_ex(silent.getsockname())
+        async with BadServer([expect(), send(head(200)), never()]) as server:
+            answer = await opened.send(call(server.url))
+            url = f"http://127.0.0.1:{silent.getsockname()[1]}"
+            waiting = asyncio.create_task(failure(opened, call(url, connect=0.3)))
+            connector = opened._open().connector
+            assert connector is not None
+            while not connector._waiters:
+                await asyncio.sleep(0)
+            answer.close()
+            assert (await waiting).failure == "connect"
+        await opened.close()
+        for each in (silent, *fillers):
+            each.close()
 
     run(test)
 

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import gzip
 import zlib
+from collections.abc import Coroutine
+from typing import Any
 
 import pytest
 
@@ -13,6 +16,7 @@ from tests.upstream.bad_server import (
     reply,
 )
 from tests.upstream.calls import call, fails, run, transport
+from toolglot.upstream.inflate import PIECE, Inflater
 
 
 def squeezed(data: bytes, form: str) -> bytes:
@@ -45,3 +49,45 @@ def test_a_compression_bomb_is_cut_at_the_limit() -> None:
 )
 def test_an_answer_that_cannot_be_inflated_is_refused(encoding: str, body: bytes) -> None:
     assert fails(expect(), reply(body, headers={"content-encoding": encoding})) == "reset"
+
+
+def test_other_work_goes_on_while_a_small_answer_inflates_to_a_large_one() -> None:
+    size = 20 * 1024 * 1024
+
+    async def test() -> None:
+        script = [expect(), reply(gzip.compress(bytes(size)), headers={"content-encoding": "gzip"})]
+        async with BadServer(script) as server, transport() as opened:
+            answer = await opened.send(call(server.url))
+            assert await turns_during(answer.read(size)) >= size // PIECE - 10
+
+    run(test)
+
+
+def test_other_work_goes_on_while_a_large_piece_is_read() -> None:
+    async def test() -> None:
+        async with BadServer([expect(), reply(bytes(2 * 1024 * 1024))]) as server, transport() as opened:
+            answer = await opened.send(call(server.url))
+            largest = max([len(piece) async for piece in answer.chunks()])
+            assert largest <= PIECE
+
+    run(test)
+
+
+async def turns_during(work: Coroutine[Any, Any, object]) -> int:
+    """How often anything else has had its turn while this was done."""
+    task, turns = asyncio.create_task(work), 0
+    while not task.done():
+        turns += 1
+        await asyncio.sleep(0)
+    await task
+    return turns
+
+
+@pytest.mark.parametrize("form", ["gzip", "zlib", "bare"])
+def test_nothing_is_left_inside_at_the_end_whatever_the_size(form: str) -> None:
+    for size in range(PIECE - 300, PIECE + 300):
+        packed = squeezed(bytes(size), form)
+        inflater = Inflater()
+        pieces = list(inflater.feed(packed))
+        assert (sum(map(len, pieces)), inflater.ended) == (size, True)
+        assert max(map(len, pieces)) <= PIECE

@@ -28,6 +28,7 @@ def test_every_failure_has_a_row() -> None:
 @pytest.mark.parametrize(
     ("failure", "again", "elsewhere"),
     [
+        ("pool", False, False),
         ("connect", True, True),
         ("reset", True, True),
         ("tls", False, True),

@@ -16,7 +16,7 @@ from toolglot.wire.balance import ObjectScanner
 
 # bytes, where, what
 REFUSED: list[tuple[bytes, str, str]] = [
-    (b"", "$", "truncated"),
+    (b"", "$", "nothing is there"),
     (b'{"a":{"b":[1,2', "$.a.b[1]", "truncated"),
     (b'{"a":[{"b":NaN}]}', "$.a[0].b", "invalid character"),
     (b'{"a":Infinity}', "$.a", "invalid character"),
@@ -24,6 +24,10 @@ REFUSED: list[tuple[bytes, str, str]] = [
     (b'{"a":"\xed\xa0\x80"}', "$.a", "invalid UTF-8"),
     (b'{"a":["x","\\ud800"]}', "$.a[1]", "lone surrogate"),
     (b'{"a":"\\ud83d\\ude00","b":"\\udc00"}', "$.b", "lone surrogate"),
+    (b'{"a":"\\udc00"}', "$.a", "lone surrogate at byte 6"),
+    (b'["\\ud83d\\ude00\\ude00"]', "$[0]", "lone surrogate at byte 14"),
+    (b'["\\ud83d\\ud83d\\ude00"]', "$[0]", "lone surrogate at byte 2"),
+    (b'["\\\\ud800","\\\\\\ud800"]', "$[1]", "lone surrogate at byte 14"),
     (b'{"a":1e999}', "$", "out of range"),
     (b'{"a":1,"b":2,"a":3}', "$.a", "twice"),
     (b'{"m":[{"x":1},{"y":{"k":1,"\\u006b":2}}]}', "$.m[1].y.k", "twice"),

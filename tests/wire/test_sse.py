@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from toolglot.errors import DecodeError
-from toolglot.wire.sse import Frame, SseReader, frame
+from toolglot.wire.sse import Frame, SseReader, end_of_frames, frame, split_frames
 
 
 def read(*chunks: bytes) -> list[Frame]:
@@ -68,3 +68,19 @@ def test_events_below_the_limit_do_not_add_up() -> None:
     reader = SseReader(limit=64)
     assert len(reader.feed(b"data: x\n\n" * 1000)) == 1000
     assert all(reader.feed(b": a long comment that is not held\n\n") == [] for _ in range(10))
+
+
+@pytest.mark.parametrize("end", [b"\n\n", b"\r\n\r\n", b"\r\r", b"\n\r\n", b"\r\n\n"])
+def test_frames_are_split_where_they_end(end: bytes) -> None:
+    data = b"data: a" + end + b"event: b\ndata: c" + end
+    assert split_frames(data) == [b"data: a" + end, b"event: b\ndata: c" + end]
+    assert end_of_frames(bytearray(data + b"data: half"), 0) == len(data)
+    assert split_frames(data + b"data: half")[2:] == [b"data: half"]
+
+
+@given(st.lists(st.sampled_from([b"data: x", b"event: y", b": z", b"\n", b"\r\n"]), max_size=12).map(b"".join))
+def test_each_part_has_the_event_that_ends_there(data: bytes) -> None:
+    parts = split_frames(data)
+    assert b"".join(parts) == data
+    assert [event for part in parts for event in read(part)] == read(data)
+    assert all(len(read(part)) <= 1 for part in parts)

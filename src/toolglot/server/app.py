@@ -8,7 +8,7 @@ from secrets import token_hex
 
 from toolglot import __version__
 from toolglot.dialects import find
-from toolglot.errors import ApiError, LossError
+from toolglot.errors import ApiError, LossError, error_status
 from toolglot.ir import replace
 from toolglot.receipt import Receipt
 from toolglot.server import actions, failures, headers, json_array, routes
@@ -16,6 +16,9 @@ from toolglot.server.attempts import FailedError
 from toolglot.server.incoming import ClientLeftError, Incoming, Receive, Scope, Send, dialect_of
 from toolglot.server.record import Record
 from toolglot.server.service import Service
+
+OWN_STATUS = frozenset({"body_timeout", "circle", "method_not_allowed", "unknown_host", "unsupported_encoding"})
+"""Errors of ours that no dialect has a word for, but HTTP has: 408, 508, 405, 421, 415."""
 
 
 class App:
@@ -89,7 +92,9 @@ class App:
             return verdict.error
         if isinstance(match, routes.Match) and match.route.open:
             return None
-        incoming.record.key, error = guard.identify(incoming.headers, incoming.query)
+        caller, error = guard.identify(incoming.headers, incoming.query)
+        if caller is not None:
+            incoming.record.key, incoming.record.owner = caller.label, caller.owner
         if error is None and headers.hops(incoming.headers) >= headers.MAX_HOPS:
             message = f"This request has come through {headers.MAX_HOPS} gateways: is one the upstream of another?"
             return ApiError(kind="server", status=508, code="circle", message=message)
@@ -114,8 +119,7 @@ class App:
         )
         lost = headers.of_receipt(receipt) if receipt is not None else {}
         body = told.body if incoming.framing is None else incoming.framing.whole(told.body)
-        # No dialect has a word of its own for a wrong method or a wrong encoding; HTTP has.
-        status = error.status if error.code in ("method_not_allowed", "unsupported_encoding") else told.status
+        status = error_status(error) if error.code in OWN_STATUS else told.status
         await incoming.reply(status, {**told.headers, **lost}, body)
 
 

@@ -16,7 +16,7 @@ from time import time
 from msgspec import Struct
 
 from toolglot.dialect import Dialect
-from toolglot.errors import ApiError, ErrorKind, UpstreamDecodeError, UpstreamError, unreadable
+from toolglot.errors import ApiError, ErrorKind, ToolglotError, UpstreamDecodeError, UpstreamError, unreadable
 from toolglot.ir import Request, replace
 from toolglot.receipt import Receipt
 from toolglot.routing import Target
@@ -25,6 +25,8 @@ from toolglot.server.gateway import Gateway
 from toolglot.server.record import Record
 from toolglot.streaming import StreamTranslation
 from toolglot.translate import Exchange
+from toolglot.upstream.aside import aside
+from toolglot.upstream.breaker import OURS
 from toolglot.upstream.exchange import exchange_for
 from toolglot.upstream.mend import mend
 from toolglot.upstream.retry import falls_back, next_wait
@@ -109,8 +111,13 @@ class Attempts:
 
     async def _guarded(self, upstream: Upstream, target: Target) -> Answer | ApiError | TransportError:
         """One target, if its breaker lets the request through."""
-        exchange = self.exchange = self._exchange(upstream, target)
-        body = exchange.request_of(self._asked.request, self._asked.body)
+        exchange, asked = self._exchange(upstream, target), self._asked
+        try:
+            body = await aside(len(asked.body), exchange.request_of, asked.request, asked.body)
+        except ToolglotError:
+            self.exchange = exchange
+            raise
+        self.exchange = exchange  # not before: somebody may look at its receipt while it is being written
         self._note(upstream, exchange)
         loop, breaker = asyncio.get_running_loop(), self._gateway.breaker(upstream)
         ticket = breaker.enter(loop.time())
@@ -256,6 +263,7 @@ async def _begin_stream(exchange: Exchange, reply: Reply, limit: int) -> Answer 
 
 
 _FAILURES: dict[TransportFailure, tuple[ErrorKind, int, str]] = {
+    "pool": ("overloaded", 503, "connections_in_use"),
     "connect": ("overloaded", 502, "upstream_unreachable"),
     "tls": ("server", 502, "upstream_tls"),
     "timeout": ("timeout", 504, "upstream_timeout"),
@@ -267,6 +275,8 @@ _FAILURES: dict[TransportFailure, tuple[ErrorKind, int, str]] = {
 def transport_error(upstream: str, failure: TransportError) -> ApiError:
     """What a client is told of an upstream that cannot be reached, or that broke off."""
     kind, status, code = _FAILURES[failure.failure]
+    if failure.failure in OURS:
+        return ApiError(kind=kind, status=status, code=code, message=str(failure), retry_after=1.0)
     message = f"The upstream {upstream!r} failed: {failure}"
     return ApiError(kind=kind, status=status, code=code, message=message)
 

@@ -16,6 +16,7 @@ from toolglot.server.service import Service
 from toolglot.server.turn import Turn
 from toolglot.tokens import estimate
 from toolglot.translate import Exchange
+from toolglot.upstream.aside import aside
 from toolglot.upstream.exchange import exchange_for
 from toolglot.upstream.fetch import fetch
 from toolglot.upstream.transport import TransportError
@@ -23,7 +24,6 @@ from toolglot.upstream.upstream import Upstream
 
 PATIENCE = 10.0
 """Seconds that an upstream has for its count. An agent asks often, and an estimate is better than waiting."""
-LARGE = 1024 * 1024
 MAX_COUNT = 1024 * 1024
 """Bytes of an upstream's answer, which is one number."""
 
@@ -39,7 +39,7 @@ async def count(service: Service, incoming: Incoming, match: Match) -> None:
         )
     body = await read_body(incoming.scope, incoming.receive, incoming.gateway.config.limits)
     incoming.record.bytes_in = len(body)
-    request = client.counting.decode_request(body)
+    request = await aside(len(body), client.counting.decode_request, body)
     if client.model_in_path:
         request = replace(request, model=match.values["model"])
     incoming.record.model = request.model
@@ -48,10 +48,10 @@ async def count(service: Service, incoming: Incoming, match: Match) -> None:
     owner = incoming.record.owner
     _, whole = await Turn.begin(client.name, body, service.store, owner, upstream_keeps_state=upstream.keeps_state)
     if whole is not body:
-        request = client.counting.decode_request(whole)
+        request = await aside(len(whole), client.counting.decode_request, whole)
     exchange = exchange_for(client, upstream, target)
     incoming.record.upstream, incoming.record.upstream_dialect = upstream.name, upstream.dialect.name
-    tokens = await _asked(upstream, exchange, request, incoming)
+    tokens = await _asked(upstream, exchange, request, len(whole), incoming)
     told = {"x-toolglot-count": "upstream" if tokens is not None else "estimate"}
     if tokens is None:
         tokens = await _estimated(upstream, request, len(whole))
@@ -60,19 +60,16 @@ async def count(service: Service, incoming: Incoming, match: Match) -> None:
 
 
 async def _estimated(upstream: Upstream, request: Request, size: int) -> int:
-    """An estimate. A long one is made in a thread, so that other requests go on meanwhile."""
-    if size < LARGE:
-        return estimate(request, image_tokens=upstream.dialect.image_tokens)
-    return await asyncio.to_thread(estimate, request, image_tokens=upstream.dialect.image_tokens)
+    return await aside(size, estimate, request, image_tokens=upstream.dialect.image_tokens)
 
 
-async def _asked(upstream: Upstream, exchange: Exchange, request: Request, incoming: Incoming) -> int | None:
+async def _asked(upstream: Upstream, exchange: Exchange, request: Request, size: int, incoming: Incoming) -> int | None:
     """The upstream's own count; None when it has none, or none that can be read."""
     counting = upstream.dialect.counting
     if counting is None:
         return None
-    sent = exchange.rewrite(request)
-    body = counting.encode_request(sent, exchange.receipt)
+    sent = await aside(size, exchange.rewrite, request)
+    body = await aside(size, counting.encode_request, sent, exchange.receipt)
     path = headers.with_query(counting.path(sent), exchange.client, upstream.dialect, incoming.query)
     passed = headers.to_upstream(exchange.client, upstream.dialect, incoming.headers, stream=False)
     try:

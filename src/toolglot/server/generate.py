@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator
 from contextlib import suppress
 
 from toolglot.dialects import find
@@ -22,10 +23,15 @@ from toolglot.server.routes import Match
 from toolglot.server.service import Service
 from toolglot.server.turn import Turn
 from toolglot.streaming import StreamTranslation
+from toolglot.upstream.aside import aside
 from toolglot.upstream.transport import TransportError
 
 DRAIN_SECONDS = 1.0
 """How long the rest of an upstream's stream is waited for once the answer is whole, so that its connection lives on."""
+
+TRAILING_SECONDS = 5.0
+"""How long an upstream that has said why it stops may be silent. Usage may follow, and does so at once; a mark of the
+end need not come, and Gemini has none."""
 
 _NO = ("", "0", "false", "no", "off")
 
@@ -55,7 +61,7 @@ async def _read(incoming: Incoming, match: Match) -> Asked:
     body = await read_body(incoming.scope, incoming.receive, limits)
     incoming.record.bytes_in = len(body)
     client = find(match.dialect or "")
-    request = client.decode_request(body)
+    request = await aside(len(body), client.decode_request, body)
     if client.model_in_path:
         streams = match.route.path.endswith(":streamGenerateContent")
         request = replace(request, model=match.values["model"], stream=streams)
@@ -77,12 +83,13 @@ async def _read(incoming: Incoming, match: Match) -> Asked:
 
 async def _with_history(service: Service, incoming: Incoming, asked: Asked, target: Target) -> tuple[Turn, Asked]:
     """The request with what went before it, where the client leaves that to the server."""
-    owner = incoming.record.key or ""
+    owner = incoming.record.owner
     keeps_state = incoming.gateway.upstreams[target.upstream].keeps_state
     turn, body = await Turn.begin(asked.client.name, asked.body, service.store, owner, upstream_keeps_state=keeps_state)
     if body is asked.body:
         return turn, asked
-    return turn, replace(asked, body=body, request=asked.client.decode_request(body))
+    request = await aside(len(body), asked.client.decode_request, body)
+    return turn, replace(asked, body=body, request=request)
 
 
 async def _whole(incoming: Incoming, attempts: Attempts, targets: tuple[Target, ...], turn: Turn) -> None:
@@ -142,15 +149,16 @@ async def _pump(incoming: Incoming, answer: Answer, turn: Turn, attempts: Attemp
     await _tell(incoming, turn, answer.first)
     try:
         while not translation.ended:
-            chunk = await anext(chunks, None)
+            chunk = await (_trailing(chunks) if translation.settled else anext(chunks, None))
             if chunk is None:
                 await _tell(incoming, turn, translation.close())
                 break
             if out := translation.feed(chunk):
                 await _tell(incoming, turn, out)
     except TransportError as failure:
-        attempts.broke(failure)
-        await _tell(incoming, turn, translation.fail(transport_error(incoming.record.upstream or "", failure)))
+        await _tell(incoming, turn, translation.break_off(transport_error(incoming.record.upstream or "", failure)))
+        if translation.fault is not None:
+            attempts.broke(failure)
     if (fault := translation.fault) is not None:
         incoming.record.error, incoming.record.message = fault.kind, fault.message
     await _end(incoming, turn)
@@ -158,6 +166,14 @@ async def _pump(incoming: Incoming, answer: Answer, turn: Turn, attempts: Attemp
         async with asyncio.timeout(DRAIN_SECONDS):
             while translation.fault is None and await anext(chunks, None) is not None:
                 pass
+
+
+async def _trailing(chunks: AsyncIterator[bytes]) -> bytes | None:
+    """The next piece of a stream whose end has been told; None when there is none."""
+    with suppress(TimeoutError):
+        async with asyncio.timeout(TRAILING_SECONDS):
+            return await anext(chunks, None)
+    return None
 
 
 async def _tell(incoming: Incoming, turn: Turn, data: bytes) -> None:

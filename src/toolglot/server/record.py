@@ -18,6 +18,8 @@ class Record(Struct, kw_only=True):
     route: str = ""
     key: str | None = None
     """Which key was shown: a label, never the key."""
+    owner: str = ""
+    """Whose the state of this request is: derived from the key, and empty where there are none."""
     client: str | None = None
     """The client's dialect."""
     user_agent: str | None = None

@@ -97,9 +97,21 @@ def items_of_history(history: History) -> list[Item]:
 
 
 def referenced(items: Sequence[Raw]) -> list[str]:
-    """The ids of items that are named instead of repeated."""
-    heads = (head(item) for item in items if b"item_reference" in bytes(item))
-    return [own for kind, own in heads if kind == "item_reference" and own is not None]
+    """The ids of items that are named instead of repeated.
+
+    Raises:
+        RefusedError: one of them is not named.
+    """
+    heads = ((place, head(item)) for place, item in enumerate(items) if b"item_reference" in bytes(item))
+    names: list[str] = []
+    for place, (kind, own) in heads:
+        if kind == "item_reference" and own is None:
+            param = f"input[{place}].id"
+            message = f"{param}: the id of an earlier item is expected, as a string"
+            raise RefusedError(api_refusal(message, code="missing_required_parameter", param=param))
+        if kind == "item_reference" and own is not None:
+            names.append(own)
+    return names
 
 
 def dereferenced(items: Sequence[Raw], holders: Mapping[str, bytes]) -> list[Raw]:

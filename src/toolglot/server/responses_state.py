@@ -294,7 +294,6 @@ async def settle(expanded: Expanded, response: bytes, store: Store, owner: str, 
 
 _KINDS = rb"response\.(?:created|queued|in_progress|completed|incomplete|failed)"
 _LIFECYCLE = re.compile(rb'(?:\A|[\r\n])event: ?%b[\r\n]|"type" ?: ?"%b"' % (_KINDS, _KINDS))
-_FRAME = re.compile(rb".*?(?:\r\n\r\n|\n\n|\r\r)", re.DOTALL)
 _NAMED = tuple(
     b"event: response.%b\n" % kind
     for kind in (b"created", b"queued", b"in_progress", b"completed", b"incomplete", b"failed")
@@ -318,7 +317,7 @@ class StreamTap:
         """What goes out for these bytes; half an event waits for its other half."""
         if self._idle:
             return data
-        if not self._held and data.endswith(b"\n\n"):
+        if not self._held and data.endswith(b"\n\n") and b"\r" not in data:
             # Mostly it is one event in one piece, whose name tells enough.
             if data.startswith(b"event: ") and data.find(b"\n\n") == len(data) - 2 and not data.startswith(_NAMED):
                 return data
@@ -342,7 +341,7 @@ class StreamTap:
     def _rewrite(self, frames: bytes) -> bytes:
         if _LIFECYCLE.search(frames) is None:
             return frames
-        return _FRAME.sub(lambda match: self._rewrite_frame(match[0]), frames)
+        return b"".join(map(self._rewrite_frame, sse.split_frames(frames)))
 
     def _rewrite_frame(self, frame: bytes) -> bytes:
         if _LIFECYCLE.search(frame) is None:

@@ -9,6 +9,7 @@ Three questions, in this order, and none of them is answered from a rebuilt URL:
 3. Which key is shown? One of `server.keys`, under any of the headers that clients of any dialect use: else 401.
 
 A key is compared in constant time and never told: logs get its label (`key-1` is the first in the configuration).
+What is stored belongs to the key itself and not to its place: other keys may come and go.
 """
 
 from __future__ import annotations
@@ -54,6 +55,21 @@ class Verdict(Struct, frozen=True):
 
     headers: Mapping[str, str] = {}
     error: ApiError | None = None
+
+
+class Caller(Struct, frozen=True):
+    """Whoever showed a key. `label` is for logs; `owner` is what belongs to this key is stored under."""
+
+    label: str
+    owner: str
+
+
+def owner_of(key: str) -> str:
+    """The same for the same key, wherever it stands among others and however often the server starts; no other key has
+    it. It is stored beside conversations, which is no risk: a key cannot be told from its hash unless it can be
+    guessed, and `generate_key` makes none that can. The prefix makes it another hash than those that keys are
+    compared by, so that it opens nothing anywhere."""
+    return sha256(b"toolglot owner\0" + key.strip().encode()).hexdigest()[:32]
 
 
 def generate_key() -> str:
@@ -104,7 +120,10 @@ class Guard:
         self._hosts = frozenset(_bare(host) for host in (server.host, *server.hosts))
         self._domains = tuple(host[1:] for host in self._hosts if host.startswith("*."))
         self._origins = frozenset(origin.lower().removesuffix("/") for origin in server.origins)
-        self._digests = [sha256(key.strip().encode()).digest() for key in server.keys]
+        self._callers = [
+            (sha256(key.strip().encode()).digest(), Caller(f"key-{number}", owner_of(key)))
+            for number, key in enumerate(server.keys, 1)
+        ]
 
     def check(self, method: str, headers: Mapping[str, str]) -> Verdict:
         """Whether this server was meant and this web page may ask. An `OPTIONS` request that gets no error is
@@ -134,16 +153,16 @@ class Guard:
     def allows_origin(self, origin: str) -> bool:
         return origin.lower() in self._origins or "*" in self._origins
 
-    def identify(self, headers: Mapping[str, str], query: Mapping[str, str]) -> tuple[str | None, ApiError | None]:
-        """The label of the key that was shown, or the error for none. Without configured keys all are let in."""
-        if not self._digests:
+    def identify(self, headers: Mapping[str, str], query: Mapping[str, str]) -> tuple[Caller | None, ApiError | None]:
+        """Whose key was shown, or the error for none. Without configured keys all are let in, and nobody is known."""
+        if not self._callers:
             return None, None
         found = None
         for shown in _shown_keys(headers, query):
             digest = sha256(shown.encode("utf-8", "surrogateescape")).digest()
-            for number, known in enumerate(self._digests, 1):
+            for known, caller in self._callers:
                 if hmac.compare_digest(digest, known):
-                    found = f"key-{number}"
+                    found = caller
         if found is not None:
             return found, None
         message = (

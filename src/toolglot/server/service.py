@@ -23,35 +23,38 @@ KEPT_CHARACTERS = 500
 
 
 class Receipts:
-    """The receipts of the last requests, by the request's id, ready to be written as JSON."""
+    """The receipts of the last requests, by the request's id, ready to be written as JSON. To any but its owner a
+    receipt does not exist."""
 
     def __init__(self, size: int = KEPT_RECEIPTS) -> None:
         self._size = size
-        self._kept: OrderedDict[str, dict[str, Any]] = OrderedDict()
+        self._kept: OrderedDict[str, tuple[str, dict[str, Any]]] = OrderedDict()
 
     def keep(self, record: Record, exchange: Exchange) -> None:
         receipt = exchange.receipt
         record.losses, record.notes = receipt.loss_count, receipt.note_count
-        self._kept[record.id] = {
+        told = {
             "id": record.id,
             "client": exchange.client.name,
             "upstream": record.upstream,
             "upstream_dialect": exchange.upstream.name,
             "model": record.model,
             "upstream_model": record.upstream_model,
-            "owner": record.key,
+            "key": record.key,
             "lines": [_kept(line) for line in islice(receipt, KEPT_LINES)],
             "left_out": max(len(receipt) - KEPT_LINES, 0),
         }
+        self._kept[record.id] = (record.owner, told)
         while len(self._kept) > self._size:
             self._kept.popitem(last=False)
 
-    def find(self, request_id: str) -> dict[str, Any] | None:
-        return self._kept.get(request_id)
+    def find(self, owner: str, request_id: str) -> dict[str, Any] | None:
+        whose, told = self._kept.get(request_id, ("", None))
+        return told if whose == owner else None
 
-    def latest(self, owner: str | None, count: int) -> list[dict[str, Any]]:
+    def latest(self, owner: str, count: int) -> list[dict[str, Any]]:
         """Those of one owner, the newest first."""
-        return list(islice((kept for kept in reversed(self._kept.values()) if kept["owner"] == owner), count))
+        return list(islice((told for whose, told in reversed(self._kept.values()) if whose == owner), count))
 
 
 def _kept(line: Loss) -> dict[str, str]:

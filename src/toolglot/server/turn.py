@@ -2,15 +2,26 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from time import time
 
+import msgspec
+from msgspec import Raw
+
+from toolglot.errors import DecodeError
 from toolglot.server.responses_state import Expanded, StreamTap, echo, expand, refuse_links, settle
 from toolglot.store import Store, StoreError
+from toolglot.wire import json
 
 log = logging.getLogger("toolglot.server")
 
 DIALECT = "openai_responses"
+
+PATIENCE = 1.5
+"""Seconds that an answer waits for being stored, whatever holds the store up."""
+
+_members: msgspec.json.Decoder[dict[str, Raw]] = msgspec.json.Decoder(dict[str, Raw])
 
 
 class Turn:
@@ -40,8 +51,7 @@ class Turn:
         if self._expanded is None:
             return body
         body = echo(self._expanded, body)
-        await self._keep(body)
-        return body
+        return body if await self._keep(body) else _not_stored(body)
 
     def feed(self, data: bytes) -> bytes:
         """A piece of a stream, as the client is to see it; `is_due` is to be asked before it is sent."""
@@ -61,12 +71,27 @@ class Turn:
     def close(self) -> bytes:
         return b"" if self._tap is None else self._tap.close()
 
-    async def _keep(self, response: bytes) -> None:
+    async def _keep(self, response: bytes) -> bool:
+        """Whether nothing went wrong."""
         self._kept = True
         assert self._expanded is not None
         assert self._store is not None
         try:
-            await settle(self._expanded, response, self._store, self._owner, now=time())
-        except StoreError as error:
+            async with asyncio.timeout(PATIENCE):
+                await settle(self._expanded, response, self._store, self._owner, now=time())
+        except (StoreError, TimeoutError) as error:
             # The answer is good all the same; only going on from it by its id will not work.
-            log.warning("a response could not be stored: %s", error)
+            why = str(error) or f"the store has not answered for {PATIENCE:g} seconds"
+            log.warning("the response %s could not be stored: %s", self._expanded.id, why)
+            return False
+        return True
+
+
+def _not_stored(response: bytes) -> bytes:
+    """The response, saying that nobody can go on from it by its id. For a stream it is too late to say so: its first
+    event has said otherwise."""
+    try:
+        members = json.typed(response, _members)
+    except DecodeError:
+        return response
+    return json.encode({**members, "store": False})

@@ -1,9 +1,9 @@
 """What the gateway remembers between requests: responses, and the conversations they belong to.
 
-A `Store` keeps JSON as bytes and does not look into it. Everything belongs to an `owner`, the label of the key that
-stored it; to any other owner it does not exist. What belongs together (a conversation, or all the responses that grew
-from one) is a thread: threads are forgotten as a whole, the longest unused first, when the store is full or they are
-too old, so that no conversation loses its beginning.
+A `Store` keeps JSON as bytes and does not look into it. Everything belongs to an `owner`, a name derived from the key
+that was shown; to any other owner it does not exist. What belongs together (a conversation, or all the responses that
+grew from one) is a thread: threads are forgotten as a whole, the longest unused first, when the store is full or they
+are too old, so that no conversation loses its beginning.
 """
 
 from __future__ import annotations

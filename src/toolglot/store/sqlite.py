@@ -2,6 +2,9 @@
 
 Calls wait in the thread's queue, in order, so that whoever has been told that a turn is saved will find it. Several
 processes may share the file. What is stored survives the process being killed at any moment.
+
+The thread never waits for another process that holds the file: whoever asked does, beside the others, and the thread
+goes on with what can be done. Once the file was held for longer than anybody is to wait, nobody waits for a while.
 """
 
 from __future__ import annotations
@@ -16,7 +19,7 @@ from contextlib import contextmanager
 from math import inf
 from pathlib import Path
 from threading import Lock
-from typing import Concatenate, ParamSpec, TypeVar
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from toolglot.store import Conversation, Failure, History, Item, Page, Size, StoreError, Turn, tables
 from toolglot.store.schema import prepare
@@ -30,6 +33,15 @@ PRUNED_ROWS = 256
 
 PRUNE_EVERY = 3600.0
 """Seconds after which a store that is used without being written to is looked through for what is too old."""
+
+OPENING_SECONDS = 5.0
+"""How long another process may hold the file when it is opened: it may be making the tables."""
+
+IMPATIENT_SECONDS = 5.0
+"""How long a call is tried only once, after the file was not free in time for another one."""
+
+_FIRST_PAUSE, _LONGEST_PAUSE = 0.002, 0.05
+"""Between two tries, in seconds."""
 
 _SPARE_BYTES = 4 * 1024 * 1024
 _PAGE = 4096
@@ -76,7 +88,7 @@ def _told(work: Callable[[], T]) -> T:
         raise _explained(error) from None
 
 
-def _open(path: str, busy_timeout: float, max_bytes: int) -> sqlite3.Connection:
+def _open(path: str, max_bytes: int) -> sqlite3.Connection:
     if path != MEMORY:
         file = Path(path)
         file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -89,12 +101,13 @@ def _open(path: str, busy_timeout: float, max_bytes: int) -> sqlite3.Connection:
             os.close(descriptor)
     # No statement opens a transaction by itself: every one is begun by name. The thread that opens the file is not
     # the one that works on it, and only one ever does.
-    connection = sqlite3.connect(path, timeout=busy_timeout, isolation_level=None, check_same_thread=False)
+    connection = sqlite3.connect(path, timeout=OPENING_SECONDS, isolation_level=None, check_same_thread=False)
     try:
         prepare(connection)
         # Whatever happens the file stays within its limit: half as much again is for indexes and half-empty pages.
         connection.execute(f"PRAGMA max_page_count = {(max_bytes * 3 // 2 + _SPARE_BYTES) // _PAGE}").fetchall()
         connection.execute(f"PRAGMA journal_size_limit = {_SPARE_BYTES}").fetchall()
+        connection.execute("PRAGMA busy_timeout = 0").fetchall()
     except BaseException:
         connection.close()
         raise
@@ -109,7 +122,7 @@ class SqliteStore:
         max_bytes: what may be stored in all, before the threads that were used the longest ago are forgotten.
         max_age: seconds after which a thread that nobody used is forgotten.
         now: the clock (Unix seconds).
-        busy_timeout: seconds to wait while another process writes.
+        busy_timeout: seconds that a call waits while another process writes: an answer may wait for the call.
 
     Raises:
         StoreError: the file cannot be used; the message says why.
@@ -122,14 +135,15 @@ class SqliteStore:
         max_bytes: int = 512 * 1024 * 1024,
         max_age: float = 30 * 24 * 3600.0,
         now: Callable[[], float] = time.time,
-        busy_timeout: float = 5.0,
+        busy_timeout: float = 1.0,
     ) -> None:
         self.path = str(path)
         self._max_bytes = max_bytes
         self._max_age = max_age
         self._now = now
+        self._busy_timeout = busy_timeout
         try:
-            self._connection = _open(self.path, busy_timeout, max_bytes)
+            self._connection = _open(self.path, max_bytes)
         except sqlite3.Error as error:
             explained = _explained(error)
             raise StoreError(explained.failure, f"{self.path}: {explained}") from None
@@ -143,6 +157,8 @@ class SqliteStore:
         self._closed = False
         self._pruning = False
         self._pruned = -inf
+        self._impatient = -inf
+        self._calls: set[asyncio.Task[Any]] = set()
 
     async def save(self, turn: Turn, items: Sequence[Item] = (), output_ids: Sequence[str] = ()) -> None:
         await self._grow(tables.save, self._now(), self._max_bytes, turn, items, output_ids)
@@ -197,8 +213,9 @@ class SqliteStore:
             closing, self._closed = not self._closed, True
         if closing:
             try:
+                await asyncio.gather(*(call for call in self._calls if not call.done()), return_exceptions=True)
                 # Not one of the calls that may be refused: it is the last, however many wait before it.
-                await self._wait(self._worker.submit(_told, self._connection.close))
+                await asyncio.shield(asyncio.wrap_future(self._worker.submit(_told, self._connection.close)))
             finally:
                 self._worker.shutdown(wait=False)
 
@@ -210,7 +227,7 @@ class SqliteStore:
             with self._transaction("BEGIN"):
                 return work(self._connection, *arguments, **named)
 
-        return await self._wait(self._submit(read))
+        return await self._call(read, writes=False)
 
     async def _write(
         self, work: Callable[Concatenate[sqlite3.Connection, P], T], *arguments: P.args, **named: P.kwargs
@@ -219,7 +236,7 @@ class SqliteStore:
             with self._transaction():
                 return work(self._connection, *arguments, **named)
 
-        return await self._wait(self._submit(write))
+        return await self._call(write)
 
     async def _grow(
         self, work: Callable[Concatenate[sqlite3.Connection, P], T], *arguments: P.args, **named: P.kwargs
@@ -232,13 +249,42 @@ class SqliteStore:
             self._prune_quietly()
             return result
 
-        return await self._wait(self._submit(write))
+        return await self._call(write)
+
+    async def _call(self, work: Callable[[], T], *, writes: bool = True) -> T:
+        with self._lock:
+            if self._closed:
+                raise StoreError("closed", "the store is closed")
+        call = asyncio.create_task(self._patiently(self._submit(work), work, writes))
+        self._calls.add(call)
+        call.add_done_callback(self._calls.discard)
+        # Whoever waits may be cancelled (its client left); what it has asked for is done all the same.
+        return await asyncio.shield(call)
+
+    async def _patiently(self, first: Future[T], work: Callable[[], T], writes: bool) -> T:
+        """What the work comes to, tried again while another process holds the file."""
+        asked, pause, future = time.monotonic(), _FIRST_PAUSE, first
+        until = asked + (self._busy_timeout if asked >= self._impatient else 0.0)
+        while True:
+            try:
+                result = await asyncio.wrap_future(future)
+            except StoreError as error:
+                if error.failure != "locked":
+                    raise
+                if time.monotonic() >= until:
+                    self._impatient = time.monotonic() + IMPATIENT_SECONDS
+                    raise
+            else:
+                if writes:  # reading may go on all the while
+                    self._impatient = -inf
+                return result
+            await asyncio.sleep(pause)
+            pause = min(pause * 2, _LONGEST_PAUSE)
+            future = self._submit(work)
 
     def _submit(self, work: Callable[[], T]) -> Future[T]:
         now = self._now()
         with self._lock:
-            if self._closed:
-                raise StoreError("closed", "the store is closed")
             if self._waiting >= MAX_WAITING:
                 raise StoreError("busy", f"{self._waiting} calls wait for the store already")
             self._waiting += 1
@@ -252,11 +298,6 @@ class SqliteStore:
     def _done(self, _: Future[T]) -> None:
         with self._lock:
             self._waiting -= 1
-
-    @staticmethod
-    async def _wait(future: Future[T]) -> T:
-        # Whoever waits may be cancelled (its client left); what it has asked for is done all the same.
-        return await asyncio.shield(asyncio.wrap_future(future))
 
     @contextmanager
     def _transaction(self, begin: str = "BEGIN IMMEDIATE") -> Iterator[None]:

@@ -17,6 +17,8 @@ from toolglot.errors import ApiError, ErrorKind
 from toolglot.upstream.transport import TransportError, TransportFailure
 
 UNWELL_TRANSPORT: frozenset[TransportFailure] = frozenset({"connect", "tls", "timeout", "reset"})
+OURS: frozenset[TransportFailure] = frozenset({"pool"})
+"""Failures that say nothing of the upstream, good or bad: it was not asked."""
 UNWELL_API: frozenset[ErrorKind] = frozenset({"server", "overloaded", "timeout"})
 
 
@@ -73,6 +75,9 @@ class Breaker:
 
     def settle(self, ticket: Ticket, error: ApiError | TransportError | None, now: float) -> None:
         """How a call went: None is a success, and so is an error of an upstream that is well."""
+        if isinstance(error, TransportError) and error.failure in OURS:
+            self.leave(ticket)
+            return
         if self._opened is not None and ticket is not self._probe:
             return  # a call that began before it opened; the probe decides
         if error is None or not is_unwell(error):

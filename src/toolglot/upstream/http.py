@@ -29,9 +29,9 @@ import aiohttp
 from aiohttp.http_exceptions import HttpProcessingError, LineTooLong
 from yarl import URL
 
-from toolglot.upstream.inflate import ENCODINGS, Inflater
+from toolglot.upstream.inflate import ENCODINGS, PIECE, Inflater
 from toolglot.upstream.surroundings import Proxies, certificates
-from toolglot.upstream.transport import Call, TransportError, TransportFailure
+from toolglot.upstream.transport import Call, Timeouts, TransportError, TransportFailure
 
 if TYPE_CHECKING:
     from aiohttp.connector import Connection
@@ -46,15 +46,57 @@ WHOLE_BODY = 256 * 1024
 KEEP_ALIVE = 15.0
 USER_AGENT = "toolglot"
 
-_patience: ContextVar[float] = ContextVar("patience")
-"""Seconds that the call of this task waits for the head of its answer."""
+
+class _Patience:
+    """How long a call waits for one thing after the other: a place in the pool, a connection, the head of its answer.
+
+    The first two have the same number of seconds but not the same ones: a queue of our own is no fault of the upstream.
+    """
+
+    def __init__(self, timeouts: Timeouts) -> None:
+        self.timeouts = timeouts
+        self._until = asyncio.get_running_loop().time() + timeouts.connect
+        self.connecting = asyncio.timeout_at(self._until)
+        self.queued = False
+
+    def queue(self) -> None:
+        self.queued = True
+        self.connecting.reschedule(self._until)
+
+    def connect(self) -> None:
+        self.queued = False
+        self.connecting.reschedule(asyncio.get_running_loop().time() + self.timeouts.connect)
+
+    def answer(self) -> float:
+        """There is a connection; so many seconds are left for the answer on it."""
+        self.connecting.reschedule(None)
+        return self.timeouts.first_byte
+
+
+_patience: ContextVar[_Patience] = ContextVar("patience")
+"""That of the call of this task."""
+
+
+def _tracing() -> aiohttp.TraceConfig:
+    """The way in which aiohttp tells that a call waits for a place in the pool. It does so in the call's task."""
+
+    async def queued(*_: object) -> None:
+        _patience.get().queue()
+
+    async def served(*_: object) -> None:
+        _patience.get().connect()
+
+    trace = aiohttp.TraceConfig()
+    trace.on_connection_queued_start.append(queued)
+    trace.on_connection_queued_end.append(served)
+    return trace
 
 
 class HttpTransport:
     """Calls over one pool of connections, which is opened with the first call and belongs to that call's event loop.
 
     Args:
-        max_connections: how many may be open at once; a call over that waits, as long as it may for a connection.
+        max_connections: how many may be in use at once; a call over that waits, as long as it may for a connection.
         environment: where `HTTPS_PROXY`, `NO_PROXY`, `SSL_CERT_FILE` and the like are looked up.
     """
 
@@ -76,24 +118,34 @@ class HttpTransport:
         if proxy_headers and not secure:  # without a tunnel the proxy reads the request's own headers
             headers.update(proxy_headers)
             proxy_headers = None
-        token = _patience.set(call.timeouts.first_byte)
+        patience = _Patience(call.timeouts)
+        token = _patience.set(patience)
         try:
-            with _told(url, call):
-                response = await self._open().request(
-                    call.method,
-                    url,
-                    headers=headers,
-                    # Large bodies are written piece by piece, as fast as the upstream reads.
-                    data=BytesIO(call.body) if len(call.body) > WHOLE_BODY else call.body or None,
-                    allow_redirects=False,
-                    proxy=proxy.url if proxy is not None else None,
-                    proxy_headers=dict(proxy_headers) if proxy_headers else None,
-                    ssl=self._context() if secure else True,
-                    timeout=aiohttp.ClientTimeout(connect=call.timeouts.connect, sock_connect=call.timeouts.connect),
-                )
+            with _told(url):
+                async with patience.connecting:
+                    response = await self._open().request(
+                        call.method,
+                        url,
+                        headers=headers,
+                        # Large bodies are written piece by piece, as fast as the upstream reads.
+                        data=BytesIO(call.body) if len(call.body) > WHOLE_BODY else call.body or None,
+                        allow_redirects=False,
+                        proxy=proxy.url if proxy is not None else None,
+                        proxy_headers=dict(proxy_headers) if proxy_headers else None,
+                        ssl=self._context() if secure else True,
+                        timeout=aiohttp.ClientTimeout(),
+                    )
+        except TimeoutError:
+            raise self._late(patience, url) from None
         finally:
             _patience.reset(token)
         return HttpReply(response, url, call)
+
+    def _late(self, patience: _Patience, url: URL) -> TransportError:
+        if patience.queued:
+            return TransportError("pool", f"toolglot has all {self._max_connections} connections to upstreams in use")
+        seconds = patience.timeouts.connect
+        return TransportError("connect", f"{_host(url)} did not take a connection within {seconds:g} seconds")
 
     async def close(self) -> None:
         self._closed = True
@@ -109,6 +161,7 @@ class HttpTransport:
                 connector=aiohttp.TCPConnector(limit=self._max_connections, keepalive_timeout=KEEP_ALIVE),
                 cookie_jar=aiohttp.DummyCookieJar(),
                 response_class=_Response,
+                trace_configs=[_tracing()],
                 auto_decompress=False,
                 read_bufsize=READ_BUFFER,
                 max_line_size=MAX_LINE,
@@ -150,9 +203,10 @@ class HttpReply:
             inflater = self._inflater()
             while True:
                 piece, broken = await self._next()
-                if piece:
-                    for part in (piece,) if inflater is None else self._inflated(inflater, piece):
-                        yield part
+                for number, part in enumerate(self._parts(inflater, piece)):
+                    if number:  # what came at once may be much to read: other requests go on in between
+                        await asyncio.sleep(0)
+                    yield part
                 if broken is not None:
                     raise broken
                 if not piece:
@@ -175,7 +229,7 @@ class HttpReply:
         content, idle = self._response.content, self._call.timeouts.idle
         try:
             async with asyncio.timeout(idle):
-                with _told(self._url, self._call):
+                with _told(self._url):
                     return await content.readany(), None
         except TimeoutError:
             return b"", TransportError("timeout", f"{_host(self._url)} has been silent for {idle:g} seconds")
@@ -183,7 +237,11 @@ class HttpReply:
             # aiohttp has them still, but gives them to nobody once it knows of the break.
             return content._read_nowait(-1), broken
 
-    def _inflated(self, inflater: Inflater, piece: bytes) -> Iterator[bytes]:
+    def _parts(self, inflater: Inflater | None, piece: bytes) -> Iterator[bytes]:
+        """These bytes inflated, in pieces that do not take long to read."""
+        if inflater is None:
+            yield from (piece[start : start + PIECE] for start in range(0, len(piece), PIECE))
+            return
         try:
             yield from inflater.feed(piece)
         except ValueError:
@@ -202,7 +260,7 @@ class _Response(aiohttp.ClientResponse):
     """A response that is waited for only so long, and whose connection does not linger when it is given up."""
 
     async def start(self, connection: Connection) -> aiohttp.ClientResponse:
-        host, patience = _host(self.url), _patience.get()
+        host, patience = _host(self.url), _patience.get().answer()
         try:
             if connection.protocol is not None and connection.protocol.should_close:
                 # Something came before the request could be read: the answer to nothing, such as a 408 on an idle
@@ -260,7 +318,6 @@ _FAILURES: tuple[tuple[type[BaseException] | tuple[type[BaseException], ...], Tr
     (aiohttp.ClientProxyConnectionError, "connect", "the proxy on the way to {host} cannot be reached: {reason}"),
     (aiohttp.ClientConnectorDNSError, "connect", "the name {host} cannot be found"),
     (aiohttp.ClientConnectorError, "connect", "{host} cannot be reached: {reason}"),
-    (aiohttp.ConnectionTimeoutError, "connect", "{host} did not take a connection within {connect:g} seconds"),
     (aiohttp.InvalidURL, "connect", "the upstream's address is no http or https URL"),
     (LineTooLong, "too_large", "{host} answered with a header over the limit"),
     ((aiohttp.ClientResponseError, HttpProcessingError), "reset", "{host} answered with what is not HTTP"),
@@ -273,7 +330,7 @@ _FAILURES: tuple[tuple[type[BaseException] | tuple[type[BaseException], ...], Tr
 
 
 @contextmanager
-def _told(url: URL, call: Call) -> Iterator[None]:
+def _told(url: URL) -> Iterator[None]:
     """Whatever goes wrong on the wire, as a `TransportError`."""
     try:
         yield
@@ -284,12 +341,7 @@ def _told(url: URL, call: Call) -> Iterator[None]:
         kind = cause.__cause__ if cause is not None and isinstance(cause.__cause__, LineTooLong) else error
         for exceptions, failure, text in _FAILURES:
             if isinstance(kind, exceptions):
-                told = {
-                    "host": _host(url),
-                    "reason": _reason(error),
-                    "status": getattr(error, "status", 0),
-                    "connect": call.timeouts.connect,
-                }
+                told = {"host": _host(url), "reason": _reason(error), "status": getattr(error, "status", 0)}
                 raise TransportError(failure, text.format(**told)) from None
         raise
 

@@ -35,10 +35,13 @@ class Inflater:
             self._started = True
             if not data.startswith(b"\x1f\x8b") and not _is_zlib(data):
                 self._inflate = zlib.decompressobj(-zlib.MAX_WBITS)
-        while data and not self._inflate.eof:
+        more = bool(data)
+        while more and not self._inflate.eof:
             if piece := self._inflate.decompress(data, PIECE):
                 yield piece
             data = self._inflate.unconsumed_tail
+            # A full piece may leave output waiting inside zlib although it has read all of its input.
+            more = bool(data) or len(piece) == PIECE
 
 
 def _is_zlib(data: bytes) -> bool:

@@ -27,6 +27,8 @@ class Policy(Struct, frozen=True):
 
 
 TRANSPORT: dict[TransportFailure, Policy] = {
+    # Whoever comes again stands in the same queue, and so does the way to every other upstream.
+    "pool": Policy(again=False, elsewhere=False),
     "connect": Policy(again=True, elsewhere=True),
     "reset": Policy(again=True, elsewhere=True),
     "tls": Policy(again=False, elsewhere=True),

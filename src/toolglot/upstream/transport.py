@@ -34,13 +34,14 @@ class Call(Struct, frozen=True, kw_only=True):
         return f"Call({self.method} {self.url.partition('?')[0]})"
 
 
-TransportFailure = Literal["connect", "tls", "timeout", "reset", "too_large"]
+TransportFailure = Literal["pool", "connect", "tls", "timeout", "reset", "too_large"]
 
 
 class TransportError(Exception):
     """No reply, or a reply that broke off.
 
-    `connect` and `tls`: nothing of the request has left. `timeout` and `reset`: the upstream may have seen it.
+    `pool`: all our own connections are in use, which says nothing of the upstream. `connect` and `tls`: nothing of
+    the request has left. `timeout` and `reset`: the upstream may have seen it.
     `too_large`: the reply is over the limit. The message names no credential and no query string.
     """
 

@@ -1,18 +1,18 @@
 """JSON in and out, strict about what it reads.
 
 `decode` refuses what is ambiguous or dangerous in a whole document: invalid UTF-8, lone surrogates, NaN, duplicate
-keys, absurd depth, absurd size. Every refusal is a `DecodeError` that says where. `decode_frame` is the same for one
+keys, absurd depth, absurd size. Every refusal is a `DecodeError` that says where, as long as the place is found without
+much work: whoever sends what is refused does not decide how long it is looked at. `decode_frame` is the same for one
 event of a stream, where speed counts and a duplicate key is not worth a second look.
 """
 
 from __future__ import annotations
 
-import json as standard_json
 import re
 from collections.abc import Mapping, Sequence
 from functools import cache
 from itertools import islice
-from typing import Any, TypeVar
+from typing import Any, NoReturn, TypeVar
 
 import msgspec
 
@@ -20,6 +20,15 @@ from toolglot.errors import DecodeError
 
 MAX_DOCUMENT_BYTES = 32 * 1024 * 1024
 """A document larger than this is refused unless the caller raises the limit. Anthropic's own limit is the same."""
+
+MAX_CONTAINERS = 1_000_000
+"""So many objects and arrays are more than any model reads. To build them costs a hundred times what their bytes do."""
+
+_LARGE = 256 * 1024
+"""No smaller document is worth counting."""
+
+_TOKENS_READ = 200_000
+"""So many tokens are read in search of a place, a tenth of a second's work; the documents of clients have far fewer."""
 
 TOO_DEEP = "the JSON is nested too deeply"
 
@@ -53,22 +62,33 @@ def decode(data: bytes | str, limit: int = MAX_DOCUMENT_BYTES) -> Any:
     if len(raw) > limit:
         raise DecodeError("$", f"the document has {len(raw)} bytes, more than the limit of {limit}")
     value = decode_frame(raw)
-    # A compact document without duplicate keys encodes to the same bytes again. Only when it does not is the slow
-    # scan needed: bytes also differ through whitespace, escapes and the spelling of numbers.
     try:
-        if encode(value) != raw and _has_duplicate_keys(raw):
-            _refuse_duplicate_keys(raw)
+        encoded = encode(value)
     except RecursionError:  # writing needs a little more room than reading
         raise DecodeError("$", TOO_DEEP) from None
+    # A compact document without duplicate keys encodes to the same bytes again. Others differ through whitespace,
+    # escapes and the spelling of numbers, but only a key that was dropped takes its colon with it.
+    if encoded != raw and _colons(raw) != encoded.count(b":"):
+        _refuse_duplicate_keys(raw)
     return value
 
 
 def decode_frame(raw: bytes) -> Any:
     """The value of one JSON frame; of duplicate keys the last one counts."""
+    if len(raw) > _LARGE:
+        _refuse_crowds(raw)
     try:
         return _decode_any(raw)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise explain(raw, error) from None
+
+
+def _refuse_crowds(raw: bytes) -> None:
+    """Refuse more objects and arrays than anybody means. Brackets in texts do not count."""
+    if raw.count(b"{") + raw.count(b"[") > MAX_CONTAINERS:
+        bare = _STRING.sub(b"", raw)
+        if bare.count(b"{") + bare.count(b"[") > MAX_CONTAINERS:
+            raise DecodeError("$", f"the document has more than {MAX_CONTAINERS} objects and arrays")
 
 
 def typed(raw: bytes, decoder: msgspec.json.Decoder[T]) -> T:
@@ -106,25 +126,26 @@ def explain(raw: bytes, error: Exception) -> DecodeError:
     return DecodeError(path_at(raw, len(raw)), f"{message} (byte {len(raw)})")
 
 
-_SURROGATE = re.compile(
-    rb"(?:\\\\)*(\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|\\u[dD][89a-fA-F][0-9a-fA-F]{2})"
-)
+_HIGH, _LOW = rb"\\u[dD][89abAB][0-9a-fA-F]{2}", rb"\\u[dD][c-fC-F][0-9a-fA-F]{2}"
+_LONE = re.compile(rb"\\u[dD](?:[89abAB][0-9a-fA-F]{2}(?!%b)|[c-fC-F][0-9a-fA-F]{2}(?<!%b%b))" % (_LOW, _HIGH, _LOW))
 
 
 def _lone_surrogate(raw: bytes) -> int:
     """Where the first escaped surrogate stands that has no partner; 0 when none does."""
-    for match in _SURROGATE.finditer(raw):
-        if len(match[1]) == 6:
-            return match.start(1)
-    return 0
+    # Of a run of backslashes all pairs mean one backslash each; only what is left over begins an escape.
+    lone = _LONE.search(raw.replace(rb"\\", b"  "))
+    return lone.start() if lone is not None else 0
 
 
-_NUMBER = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"|-?\d[\d.eE+-]*', re.DOTALL)
+# Possessive, so that a long string costs no memory for ways back that are never taken. One that does not end reaches to
+# the end, so that it is not tried again from every quote in it.
+_STRING = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"?', re.DOTALL)
+_NUMBER = re.compile(_STRING.pattern + rb"|-?\d[\d.eE+-]*", re.DOTALL)
 
 
 def _number_out_of_range(raw: bytes) -> int:
-    """Where the first number stands that no machine number can hold."""
-    for match in _NUMBER.finditer(raw):
+    """Where the first number stands that no machine number can hold; 0 when that is not soon found."""
+    for match in islice(_NUMBER.finditer(raw), _TOKENS_READ):
         try:
             _decode_any(match[0])
         except msgspec.DecodeError:
@@ -132,8 +153,7 @@ def _number_out_of_range(raw: bytes) -> int:
     return 0
 
 
-# Possessive, so that a long string costs no memory for ways back that are never taken.
-_TOKEN = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"?|[{}\[\],:]', re.DOTALL)
+_TOKEN = re.compile(_STRING.pattern + rb"|[{}\[\],:]", re.DOTALL)
 
 
 def object_of(text: str) -> msgspec.Raw | None:
@@ -195,10 +215,11 @@ def _member(key: str) -> re.Pattern[bytes]:
 
 
 def path_at(raw: bytes, offset: int) -> str:
-    """The path of the value that `offset` lies in, as far as the bytes before it tell."""
+    """The path of the value that `offset` lies in, as far as the bytes before it tell; `$` when they are too many."""
     stack: list[str | int | None] = []
     key: str | None = None
-    for match in _TOKEN.finditer(raw, 0, max(offset, 0)):
+    tokens = _TOKEN.finditer(raw, 0, max(offset, 0))
+    for match in islice(tokens, _TOKENS_READ):
         token = match[0]
         if token == b"{":
             stack.append(None)
@@ -216,8 +237,8 @@ def path_at(raw: bytes, offset: int) -> str:
         else:
             key = token[1:-1].decode("utf-8", "replace")
         if len(stack) > 64:  # deep enough for anyone's reading
-            break
-    return render(stack)
+            return render(stack)
+    return render(stack) if next(tokens, None) is None else "$"
 
 
 def render(parts: list[str | int | None]) -> str:
@@ -225,29 +246,17 @@ def render(parts: list[str | int | None]) -> str:
     return "$" + "".join(f"[{part}]" if isinstance(part, int) else "" if part is None else f".{part}" for part in parts)
 
 
-class _DuplicateKeyError(Exception):
-    pass
+def _colons(raw: bytes) -> int:
+    """How many colons a document has, in its texts and between keys and values. `\\u003a` is one as well."""
+    escapes = raw.replace(b"\\\\", b"") if b"\\u003" in raw else b""
+    return raw.count(b":") + escapes.count(b"\\u003a") + escapes.count(b"\\u003A")
 
 
-def _check_keys(pairs: list[tuple[str, Any]]) -> None:
-    if len(dict(pairs)) != len(pairs):
-        raise _DuplicateKeyError
-
-
-def _has_duplicate_keys(raw: bytes) -> bool:
-    """The quick question; where the key stands is asked only when there is one. Numbers are not converted."""
-    try:
-        standard_json.loads(raw, object_pairs_hook=_check_keys, parse_int=len, parse_float=len)
-    except _DuplicateKeyError:
-        return True
-    return False
-
-
-def _refuse_duplicate_keys(raw: bytes) -> None:
+def _refuse_duplicate_keys(raw: bytes) -> NoReturn:
     seen: list[set[bytes] | int] = []
     path: list[str | int | None] = []
     last = b""
-    for match in _TOKEN.finditer(raw):
+    for match in islice(_TOKEN.finditer(raw), _TOKENS_READ):
         token = match[0]
         if token == b"{":
             seen.append(set())
@@ -271,3 +280,4 @@ def _refuse_duplicate_keys(raw: bytes) -> None:
             keys.add(name)
         else:
             last = token
+    raise DecodeError("$", "a key stands twice in one of its objects")

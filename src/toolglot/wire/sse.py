@@ -6,6 +6,9 @@ joined by LF. Work is linear in the bytes however they are cut, and one event ma
 
 from __future__ import annotations
 
+import re
+from itertools import pairwise
+
 from toolglot.errors import DecodeError
 
 MAX_EVENT_BYTES = 32 * 1024 * 1024
@@ -104,9 +107,21 @@ def frame(data: bytes, event: bytes = b"") -> bytes:
     return b"event: %b\ndata: %b\n\n" % (event, data) if event else b"data: %b\n\n" % data
 
 
-_ENDS = (b"\n\n", b"\n\r\n", b"\r\r")
+_ENDS = (b"\n\r\n", b"\n\n", b"\r\r")
+"""Two line ends one after the other; of the first, if it is a CRLF, the second half. An LF with a lone CR after it is
+not among them: nobody writes it, and whether the CR is a whole line end only the next byte can tell.
+"""
+_END = re.compile(b"|".join(_ENDS))
 
 
 def end_of_frames(data: bytearray, start: int) -> int:
     """Where the last whole event ends that ends after `start`, else 0."""
     return max(data.rfind(mark, start) + len(mark) if data.find(mark, start) >= 0 else 0 for mark in _ENDS)
+
+
+def split_frames(data: bytes) -> list[bytes]:
+    """The events one by one, each with the blank line that ends it; what comes after the last end stands last."""
+    edges = [0, *(match.end() for match in _END.finditer(data))]
+    if edges[-1] != len(data):
+        edges.append(len(data))
+    return [data[start:end] for start, end in pairwise(edges)]

@@ -67,6 +67,12 @@ def test_a_member_that_an_imitator_left_out_stays_out(key: str) -> None:
     assert written(ANTHROPIC.decode_response(json.dumps(null).encode())) == null
 
 
+@pytest.mark.parametrize("key", ["type", "role"])
+def test_a_constant_member_that_an_imitator_has_otherwise_comes_back(key: str) -> None:
+    body = {**WHOLE, key: "novel"}
+    assert written(ANTHROPIC.decode_response(json.dumps(body).encode())) == body
+
+
 def test_a_member_that_was_left_out_is_written_when_there_is_something_to_say() -> None:
     bare = ANTHROPIC.decode_response(b'{"content":[]}')
     assert written(bare) == {"content": []}

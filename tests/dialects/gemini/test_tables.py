@@ -189,6 +189,9 @@ def test_a_count_that_came_as_text_is_a_number(key: str) -> None:
         ({"defs": {"a": {"type": "STRING"}}}, {"$defs": {"a": {"type": "string"}}}),
         ({"ref": "#/defs/a"}, {"$ref": "#/$defs/a"}),
         ({"default": {"type": "STRING"}}, {"default": {"type": "STRING"}}),
+        ({"enum": [{"type": "STRING"}]}, {"enum": [{"type": "STRING"}]}),
+        ({"anyOf": {"type": "STRING"}}, {"anyOf": {"type": "STRING"}}),
+        ({"properties": [{"type": "STRING"}]}, {"properties": [{"type": "STRING"}]}),
         ({"type": "TYPE_UNSPECIFIED"}, {}),
         ({"type": "type_unspecified"}, {}),
         ({"type": "STRING", "nullable": False}, {"type": "string"}),
@@ -681,3 +684,21 @@ def test_a_signature_ends_a_text_and_a_null_is_none(signature: Any, texts: int) 
     end = {"candidates": [{"content": {"parts": whole}, "finishReason": "STOP"}]}
     events = GEMINI.stream_decoder(Receipt()).feed(f"data: {json.dumps(end)}\n\n".encode())
     assert sum(isinstance(event, Open) for event in events) == texts
+
+
+@pytest.mark.parametrize(
+    ("wrap", "step"),
+    [
+        (lambda schema: {"type": "object", "properties": {"a": schema}}, ".a"),
+        (lambda schema: {"type": "array", "items": schema}, ".items"),
+        (lambda schema: {"anyOf": [schema, {"type": "integer"}]}, ".anyOf"),
+        (lambda schema: {"anyOf": [schema, {"type": "null"}], "properties": {}}, ""),
+    ],
+)
+def test_a_schema_is_cut_at_the_same_depth_whatever_it_is_nested_in(wrap: Any, step: str) -> None:
+    schema: Any = {"type": "string"}
+    for levels in range(1, 62):
+        schema = wrap(schema)
+        receipt = Receipt()
+        openapi_schema(schema, "s", receipt)
+        assert [line.where for line in receipt.losses] == ([] if levels <= 60 else [f"s{step * 61}"])

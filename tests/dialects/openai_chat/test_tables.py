@@ -382,3 +382,22 @@ def test_thinking_in_parts_is_put_together() -> None:
     ]
     events = stream({"delta": {"content": parts}, "finish_reason": "stop"})
     assert fold(events).content == (Thinking(text="ab"), Text(text="c"))
+
+
+def test_what_was_held_back_and_then_said_counts_no_longer(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(budget, "MAX_HELD_CHARACTERS", 10)
+    frames = [
+        {"delta": {"tool_calls": [{"index": place, **fields}]}}
+        for place in range(3)
+        for fields in ({"id": f"c{place}", "function": {"arguments": '{"a":1}'}}, {"function": {"name": "f"}})
+    ]
+    events = stream(*frames, {"delta": {}, "finish_reason": "tool_calls"})
+    assert isinstance(events[-1], Finish)
+    assert len(fold(events).content) == 3
+
+
+@pytest.mark.parametrize("arguments", ["", "{}", "x"])
+def test_a_deprecated_call_comes_back_as_it_was(arguments: str) -> None:
+    message = {"role": "assistant", "content": None, "function_call": {"name": "f", "arguments": arguments}}
+    body = {"model": "m", "messages": [message]}
+    assert body_of(CHAT.decode_request(json.dumps(body).encode())) == body

@@ -10,7 +10,7 @@ from toolglot.dialects.anthropic.models import CAPABILITIES, MODELS, VERSIONS, v
 from toolglot.dialects.anthropic.native import NAME
 from toolglot.dialects.anthropic.request import decode_request, encode_request, path
 from toolglot.dialects.anthropic.response import decode_response, encode_response
-from toolglot.dialects.anthropic.stream import AnthropicStreamDecoder, AnthropicStreamEncoder
+from toolglot.dialects.anthropic.stream import MESSAGE_STOP, AnthropicStreamDecoder, AnthropicStreamEncoder
 from toolglot.ir import replace
 
 ANTHROPIC = Dialect(
@@ -30,6 +30,7 @@ ANTHROPIC = Dialect(
     key_header="x-api-key",
     refuse_elsewhere=refuse_threads,
     model_places=(("model",), ("message", "model")),
+    last_event=MESSAGE_STOP,
     headers={"anthropic-version": "2023-06-01"},
     request_headers=frozenset({"anthropic-version", "anthropic-beta", "idempotency-key"}),
     response_headers=("anthropic-", "request-id"),

@@ -142,8 +142,8 @@ def encode_response(response: Response, request: Request | None, receipt: Receip
     stop, notes = _settled(response.stop, response.content, content), native_of(response, NAME)
     wire: dict[str, Any] = {
         "id": response.id,
-        "type": notes.get("type", "message"),
-        "role": notes.get("role", "assistant"),
+        "type": "message",
+        "role": "assistant",
         "model": response.model,
         "content": content,
         **encode_stop(stop, notes, refused),

@@ -114,6 +114,10 @@ class AnthropicStreamDecoder:
                 self._fault(unreadable(error))
         return self._flush()
 
+    @property
+    def settled(self) -> bool:
+        return self._final.get("stop_reason") is not None
+
     def _flush(self) -> list[Event]:
         events, self._events = self._events, []
         return events

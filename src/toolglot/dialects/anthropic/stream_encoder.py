@@ -21,7 +21,7 @@ from toolglot.wire import json
 from toolglot.wire.sse import frame
 
 _PING = frame(b'{"type":"ping"}', b"ping")
-_STOP = frame(b'{"type":"message_stop"}', b"message_stop")
+MESSAGE_STOP = frame(b'{"type":"message_stop"}', b"message_stop")
 _DELTA = b'event: content_block_delta\ndata: {"type":"content_block_delta","index":%d,"delta":{"type":"%b","%b":'
 _TEXT, _THINKING = (b"text_delta", b"text"), (b"thinking_delta", b"thinking")
 _ARGUMENTS, _SIGNATURE = (b"input_json_delta", b"partial_json"), (b"signature_delta", b"signature")
@@ -166,4 +166,4 @@ class AnthropicStreamEncoder:
         beside = {key: value for key, value in rest.items() if key not in self._told}
         usage = encode_last_usage(event.usage, self._output_tokens)
         wire = {"type": "message_delta", "delta": delta, "usage": usage, **beside}
-        return frame(json.encode(wire), b"message_delta") + _STOP
+        return frame(json.encode(wire), b"message_delta") + MESSAGE_STOP

@@ -47,6 +47,7 @@ class GeminiStreamDecoder:
         self._calls = OpenCalls()
         self._called = False
         self._finish: str | None = None
+        self._finishes = 0  # how many frames told a reason for the end
         self._message: str | None = None
         self._usage: Any = None
         self._candidate = Metadata(receipt)
@@ -71,12 +72,20 @@ class GeminiStreamDecoder:
             for document in self._frames.close():
                 self._document(document)
         except DecodeError as error:
-            self._fault(truncated(str(error)))
+            if not self.settled:
+                self._fault(truncated(str(error)))
         try:
             self._end()
         except DecodeError as error:
             self._fault(unreadable(error))
         return self._drain()
+
+    @property
+    def settled(self) -> bool:
+        if self._finish is None:
+            return blocked_prompt(self._rest.get("promptFeedback")) is not None
+        # Servers of older models tell a reason in every frame, and say nothing by it.
+        return self._finishes == 1
 
     def _drain(self) -> list[Event]:
         events, self._events = self._events, []
@@ -140,6 +149,7 @@ class GeminiStreamDecoder:
         content = candidate.object("content")
         reason, message = candidate.text("finishReason"), candidate.text("finishMessage")
         self._finish = reason or self._finish
+        self._finishes += bool(reason)
         self._message = message or self._message
         self._candidate.add(candidate.rest())
         if content is None:

@@ -10,7 +10,7 @@ from toolglot.dialects.openai_chat.models import CAPABILITIES, MODELS
 from toolglot.dialects.openai_chat.native import NAME
 from toolglot.dialects.openai_chat.request import decode_request, encode_request, path
 from toolglot.dialects.openai_chat.response import decode_response, encode_response
-from toolglot.dialects.openai_chat.stream import ChatStreamDecoder, ChatStreamEncoder
+from toolglot.dialects.openai_chat.stream import DONE, ChatStreamDecoder, ChatStreamEncoder
 from toolglot.wire import openai_fields
 
 OPENAI_CHAT = Dialect(
@@ -25,6 +25,7 @@ OPENAI_CHAT = Dialect(
     decode_error=decode_error,
     encode_error=encode_error,
     path=path,
+    last_event=DONE,
     can=CAPABILITIES,
     models=MODELS,
     request_headers=openai_fields.REQUEST_HEADERS,

@@ -1,6 +1,6 @@
 """`chat.completion.chunk` streams <-> events."""
 
 from toolglot.dialects.openai_chat.stream_decoder import ChatStreamDecoder
-from toolglot.dialects.openai_chat.stream_encoder import ChatStreamEncoder
+from toolglot.dialects.openai_chat.stream_encoder import DONE, ChatStreamEncoder
 
-__all__ = ["ChatStreamDecoder", "ChatStreamEncoder"]
+__all__ = ["DONE", "ChatStreamDecoder", "ChatStreamEncoder"]

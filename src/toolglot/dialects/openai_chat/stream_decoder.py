@@ -119,6 +119,10 @@ class ChatStreamDecoder:
                 self._end()
         return self._flush()
 
+    @property
+    def settled(self) -> bool:
+        return self._finish is not None
+
     def _flush(self) -> list[Event]:
         events, self._events = self._events, []
         return events

@@ -19,6 +19,8 @@ from toolglot.wire import json, openai_error
 from toolglot.wire.reader import kept
 from toolglot.wire.sse import frame
 
+DONE = frame(b"[DONE]")
+
 
 class ChatStreamEncoder:
     def __init__(self, request: Request | None, receipt: Receipt) -> None:
@@ -158,4 +160,4 @@ class ChatStreamEncoder:
         written += self._head + b"{}" + tail
         if self._wants_usage and event.usage is not None:
             written += frame(json.encode({**self._base, "choices": [], "usage": encode_usage(event.usage)}))
-        return written + b"data: [DONE]\n\n"
+        return written + DONE

@@ -74,6 +74,10 @@ class ResponsesStreamDecoder:
             self._fault(truncated())
         return self._blocks.take()
 
+    @property
+    def settled(self) -> bool:
+        return self._ended  # the event that tells the reason is the last
+
     def _fault(self, error: ApiError) -> None:
         if not self._ended:
             self._ended = True

@@ -15,6 +15,7 @@ from toolglot.ir import Block, Request, Response, Thinking, replace, with_native
 from toolglot.passes.digest import digest
 from toolglot.receipt import Receipt
 from toolglot.tokens import estimate
+from toolglot.upstream.aside import aside
 from toolglot.upstream.demo.agent import answer
 from toolglot.upstream.demo.mischief import FAULT, NONE, Mischief, error_of, mischief_of
 from toolglot.upstream.demo.stream import HUMAN, Pace, pieces_of
@@ -100,7 +101,7 @@ class DemoTransport:
         if call.method != "POST":
             return self._refuse(ApiError(kind="not_found", message=f"The demo upstream has no {call.method} {path}"))
         try:
-            return self._handle(path, call.body)
+            return await aside(len(call.body), self._handle, path, call.body)
         except DecodeError as error:
             return self._refuse(api_error(error))
         except RecursionError:

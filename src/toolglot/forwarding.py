@@ -1,0 +1,106 @@
+"""A stream that goes through as it is, because both sides speak one dialect: whole frames, and what is changed in them.
+
+A frame is let through only when it is whole and has been understood, so that an error never follows half a frame, and
+nothing follows an error or an end.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+from toolglot.errors import DecodeError
+from toolglot.wire import json
+from toolglot.wire.sse import MAX_EVENT_BYTES, SseReader
+
+if TYPE_CHECKING:
+    from toolglot.translate import Exchange
+
+END_MARK = b"[DONE]"
+"""What some servers of every dialect send for the end, though only Chat Completions has it."""
+
+_END = re.compile(rb"\n(?:\r?\n|\r(?=[^\n]))|\r\r")
+_NUMBER = re.compile(rb'"sequence_number": ?(\d+)')
+
+
+def renamed(document: bytes, places: Iterable[Sequence[str]], model: str) -> bytes:
+    """A response or a frame with the model's name exchanged wherever it stands."""
+    for place in places:
+        document = json.replace_at(document, place, model)
+    return document
+
+
+def is_end_mark(frame: bytes) -> bool:
+    return END_MARK in frame and any(
+        line.startswith(b"data:") and line[5:].strip() == END_MARK for line in frame.splitlines()
+    )
+
+
+class Forwarder:
+    """Cuts bytes into frames, and holds back what is not whole yet."""
+
+    def __init__(self, exchange: Exchange) -> None:
+        self._held = bytearray()
+        self._alias = exchange.alias
+        self._places = exchange.client.model_places
+        self._released = b""
+
+    def frames(self, data: bytes) -> list[bytes]:
+        """The frames that end within these bytes. Joined they are the bytes as they came."""
+        if self._held:
+            searched = max(len(self._held) - 3, 0)  # the end of a frame may lie across two pieces
+            self._held += data
+            if _END.search(self._held, searched) is None:
+                return []
+            data = bytes(self._held)
+            self._held.clear()
+        if b"\r" not in data:
+            frames = data.split(b"\n\n")
+            self._held += frames.pop()
+            return [frame + b"\n\n" for frame in frames]
+        ends = [0, *(match.end() for match in _END.finditer(data))]
+        self._held += data[ends[-1] :]
+        return [data[start:end] for start, end in pairwise(ends)]
+
+    @property
+    def overflows(self) -> bool:
+        """What is held back is longer than any frame may be."""
+        return len(self._held) > MAX_EVENT_BYTES
+
+    def rest(self) -> tuple[bytes, bool]:
+        """What is held back at the end of the stream, and whether it is a frame that only lacks its blank line."""
+        reader = SseReader()
+        payloads = [payload for _, payload in (*reader.feed(bytes(self._held)), *reader.close())]
+        try:
+            for payload in payloads:
+                if payload != END_MARK:
+                    json.decode_frame(payload)
+        except DecodeError:
+            return bytes(self._held), False
+        return (bytes(self._held) + b"\n\n", True) if payloads else (b"", False)
+
+    def release(self, frame: bytes) -> bytes:
+        """A frame as the client gets it."""
+        if not frame.startswith(b":"):
+            self._released = frame or self._released
+        return frame if self._alias is None else self._rename(frame, self._alias)
+
+    def numbered(self, own: bytes) -> bytes:
+        """An event of our own, which goes on from the number of the upstream's last (Responses numbers its events)."""
+        numbers = _NUMBER.findall(self._released)
+        return _NUMBER.sub(b'"sequence_number":%d' % (int(numbers[-1]) + 1), own, count=1) if numbers else own
+
+    def _rename(self, frame: bytes, alias: str) -> bytes:
+        return b"".join(
+            line if not line.startswith(b"data:") or b'"model' not in line else self._rename_line(line, alias)
+            for line in frame.splitlines(keepends=True)
+        )
+
+    def _rename_line(self, line: bytes, alias: str) -> bytes:
+        document = line[5:].strip()
+        try:
+            return b"data: " + renamed(document, self._places, alias) + line[len(line.rstrip()) :]
+        except DecodeError:  # one document on several lines
+            return line

@@ -1,0 +1,263 @@
+"""How streams end: where one breaks, what follows an end, what an end lacks."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable
+
+import pytest
+
+from tests.exchanges import NAMES, PAIRS, read_events
+from tests.lint.streams import ANTHROPIC, SOUND, anthropic, candidate, gemini
+from toolglot import Exchange, forwarding
+from toolglot.errors import ApiError
+from toolglot.events import Fault, Finish
+from toolglot.lint import lint
+from toolglot.streaming import StreamTranslation
+
+RESET = ApiError(kind="server", code="upstream_reset", message="The upstream broke off")
+ENDED_BY_AN_EVENT = tuple(name for name in NAMES if name != "gemini")
+"""Gemini's streams have no last event: they are over when they are closed."""
+
+UNREADABLE = {
+    "no JSON": b"data: {oops}\n\n",
+    "half a document": b'data: {"type":"ping"\n\n',
+    "no UTF-8": b'data: {"type":"\xff"}\n\n',
+    "too deep": b"data: " + b"[" * 100_000 + b"\n\n",
+}
+
+
+def frames_of(stream: bytes) -> list[bytes]:
+    return [frame + b"\n\n" for frame in stream.split(b"\n\n") if frame]
+
+
+def fed(translation: StreamTranslation, chunks: Iterable[bytes]) -> bytes:
+    return b"".join([translation.feed(chunk) for chunk in chunks])
+
+
+def forwarded(dialect: str, chunks: Iterable[bytes]) -> bytes:
+    translation = Exchange(dialect, dialect).stream()
+    return fed(translation, chunks) + translation.close()
+
+
+# A frame that cannot be read
+
+
+@pytest.mark.parametrize("dialect", NAMES)
+@pytest.mark.parametrize("broken", UNREADABLE.values(), ids=UNREADABLE)
+def test_a_forwarded_stream_is_cut_before_the_frame_that_cannot_be_read(dialect: str, broken: bytes) -> None:
+    sound = frames_of(SOUND[dialect])
+    for place in range(1, len(sound)):
+        translation = Exchange(dialect, dialect).stream()
+        before = b"".join(sound[:place])
+        written = translation.feed(before + broken + b"".join(sound[place:]))
+        assert written.startswith(before)
+        (error,) = frames_of(written.removeprefix(before))
+        assert b"unreadable" in error
+        assert isinstance(read_events(dialect, [written])[-1], Fault)
+        assert translation.fault is not None
+        assert translation.fault.code == "upstream_unreadable"
+        assert translation.close() == b""
+
+
+@pytest.mark.parametrize("dialect", NAMES)
+def test_where_a_forwarded_stream_is_cut_does_not_depend_on_how_it_was_read(dialect: str) -> None:
+    sound = frames_of(SOUND[dialect])
+    stream = b"".join([*sound[:2], UNREADABLE["no JSON"], *sound[2:]])
+    whole = forwarded(dialect, [stream])
+    for size in (1, 2, 7, 100):
+        assert forwarded(dialect, [stream[i : i + size] for i in range(0, len(stream), size)]) == whole
+
+
+def test_an_error_of_our_own_goes_on_from_the_last_number_that_was_let_through() -> None:
+    sound = frames_of(SOUND["openai_responses"])
+    written = forwarded(
+        "openai_responses", [b"".join([*sound[:4], b": a comment\n\n", b"data: {oops}\n\n", *sound[4:]])]
+    )
+    numbers = [json.loads(number) for number in re.findall(rb'"sequence_number":(\d+)', written)]
+    assert numbers == [0, 1, 2, 3, 4]
+
+
+@pytest.mark.parametrize("dialect", NAMES)
+def test_a_forwarded_frame_that_does_not_end_is_cut(dialect: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(forwarding, "MAX_EVENT_BYTES", 1000)
+    first = frames_of(SOUND[dialect])[0]
+    translation = Exchange(dialect, dialect).stream()
+    assert translation.feed(first + b"data: " + b"a" * 994) == first
+    assert b"unreadable" in translation.feed(b"a")
+
+
+# What follows an end
+
+
+LATE = {
+    "a frame": b'data: {"late":1}\n\n',
+    "half a frame": b'data: {"late',
+    "no frame at all": b"\xff\n\n\n",
+    "another mark of the end": b"data: [DONE]\n\n",
+    "a comment": b": late\n\n",
+}
+
+
+@pytest.mark.parametrize("dialect", ENDED_BY_AN_EVENT)
+@pytest.mark.parametrize("late", [*LATE.values(), b"".join(SOUND.values())], ids=[*LATE, "another stream"])
+def test_nothing_is_forwarded_after_the_end(dialect: str, late: bytes) -> None:
+    sound = SOUND[dialect]
+    for chunks in ([sound + late], [sound, late], [sound[:-1], sound[-1:] + late]):
+        translation = Exchange(dialect, dialect).stream()
+        assert fed(translation, chunks) == sound
+        assert translation.ended
+        assert translation.close() == translation.break_off(RESET) == b""
+        assert translation.fault is None
+
+
+@pytest.mark.parametrize("dialect", NAMES)
+def test_nothing_is_forwarded_after_an_error_of_the_upstream(dialect: str) -> None:
+    sound = frames_of(SOUND[dialect])
+    error = frames_of(Exchange(dialect, dialect).stream().fail(RESET))[-1]
+    assert forwarded(dialect, [sound[0] + error + b"".join(sound[1:])]) == sound[0] + error
+
+
+# An upstream that breaks off
+
+
+@pytest.mark.parametrize(("client", "upstream"), PAIRS)
+def test_an_upstream_that_breaks_off_after_a_whole_answer_changes_nothing(client: str, upstream: str) -> None:
+    broken, closed = Exchange(client, upstream).stream(), Exchange(client, upstream).stream()
+    written = broken.feed(SOUND[upstream]) + broken.break_off(RESET)
+    assert written == closed.feed(SOUND[upstream]) + closed.close()
+    assert broken.ended
+    assert broken.fault is None
+    assert broken.usage is not None
+    assert broken.stop == closed.stop
+
+
+SAYS_WHY = {
+    "openai_chat": b'"finish_reason":"',
+    "openai_responses": b"response.completed",
+    "anthropic": b'"stop_reason":"',
+    "gemini": b"finishReason",
+}
+
+
+@pytest.mark.parametrize(("client", "upstream"), PAIRS)
+def test_an_upstream_that_breaks_off_before_it_has_said_why_is_an_error(client: str, upstream: str) -> None:
+    sound = frames_of(SOUND[upstream])
+    reason = next(place for place, frame in enumerate(sound) if SAYS_WHY[upstream] in frame)
+    for place in range(1, reason + 1):
+        translation = Exchange(client, upstream).stream()
+        written = translation.feed(b"".join(sound[:place]))
+        assert not translation.settled
+        written += translation.break_off(RESET)
+        assert translation.fault == RESET
+        assert isinstance(read_events(client, [written])[-1], Fault)
+
+
+CUT_AFTER_THE_REASON = {
+    "openai_chat": SOUND["openai_chat"][: SOUND["openai_chat"].index(b'"usage"')],
+    "anthropic": SOUND["anthropic"][: SOUND["anthropic"].index(b'{"type":"message_stop"') + 9],
+    "gemini": SOUND["gemini"] + b'data: {"usageMetadata":{"promptTok',
+}
+"""The last frame is cut, but the reason for the end stands before it."""
+
+
+@pytest.mark.parametrize(("client", "upstream"), [pair for pair in PAIRS if pair[1] in CUT_AFTER_THE_REASON])
+@pytest.mark.parametrize("is_closed", [True, False], ids=["closed", "broken off"])
+def test_half_a_frame_after_the_reason_for_the_end_is_left_out(client: str, upstream: str, is_closed: bool) -> None:
+    translation = Exchange(client, upstream).stream()
+    written = translation.feed(CUT_AFTER_THE_REASON[upstream])
+    assert translation.settled
+    written += translation.close() if is_closed else translation.break_off(RESET)
+    assert translation.fault is None
+    assert isinstance(read_events(client, [written])[-1], Finish)
+    assert written.endswith(b"\n\n")
+    assert lint(client, [written]) == []
+
+
+@pytest.mark.parametrize("client", NAMES)
+def test_a_reason_in_every_frame_is_none_and_an_answer_that_breaks_off_is_not_whole(client: str) -> None:
+    """Servers of older models of Gemini say `STOP` from the first frame on."""
+    translation = Exchange(client, "gemini").stream()
+    written = translation.feed(gemini([candidate({"text": text}, finishReason="STOP") for text in ("Hel", "lo")]))
+    assert not translation.settled
+    written += translation.break_off(RESET)
+    assert isinstance(read_events(client, [written])[-1], Fault)
+
+
+@pytest.mark.parametrize("client", NAMES)
+def test_a_blocked_prompt_is_a_whole_answer(client: str) -> None:
+    translation = Exchange(client, "gemini").stream()
+    written = translation.feed(gemini([{"promptFeedback": {"blockReason": "SAFETY"}}]))
+    assert translation.settled
+    written += translation.break_off(RESET)
+    assert translation.fault is None
+    assert translation.stop is not None
+    assert translation.stop.reason == "filtered"
+
+
+def test_a_whole_document_is_not_settled_before_it_ends() -> None:
+    translation = Exchange("anthropic", "openai_chat").stream()
+    translation.feed(b'{"choices":[{"finish_reason":"stop"')
+    assert not translation.settled
+    assert b"broke off" in translation.break_off(RESET)
+
+
+# What an end lacks
+
+
+MESSAGE_STOP = b'event: message_stop\ndata: {"type":"message_stop"}\n\n'
+DONE = b"data: [DONE]\n\n"
+
+
+@pytest.mark.parametrize(
+    "end", [b"", DONE, b"event: done\ndata:[DONE]\n\n", MESSAGE_STOP[:-2], b"event: message_st", MESSAGE_STOP]
+)
+def test_a_forwarded_message_always_has_its_message_stop(end: bytes) -> None:
+    sound = anthropic(ANTHROPIC[:-1])
+    assert forwarded("anthropic", [sound + end]) == sound + MESSAGE_STOP
+
+
+@pytest.mark.parametrize("end", [b"", DONE[:-2], b"data: [DO", DONE])
+def test_forwarded_chunks_always_have_their_mark_of_the_end(end: bytes) -> None:
+    sound = SOUND["openai_chat"].removesuffix(DONE)
+    assert forwarded("openai_chat", [sound + end]) == sound + DONE
+
+
+@pytest.mark.parametrize("end", [b"", b"data: [DONE]\n\n"])
+def test_a_forwarded_message_without_a_stop_reason_is_not_whole(end: bytes) -> None:
+    sound = anthropic(ANTHROPIC[:-2])
+    written = forwarded("anthropic", [sound + end])
+    assert written.startswith(sound + b"event: error\n")
+    assert b"message_stop" not in written
+
+
+@pytest.mark.parametrize("mark", [b"data: [DONE]\n\n", b"data:[DONE]\r\n\r\n"])
+def test_forwarded_chunks_always_have_their_finish_reason(mark: bytes) -> None:
+    sound = frames_of(SOUND["openai_chat"])
+    told = b"".join(frame for frame in sound[:-1] if b'"finish_reason":"' not in frame)
+    written = forwarded("openai_chat", [told + mark])
+    assert written.startswith(told)
+    assert written.count(b'"finish_reason":"tool_calls"') == written.count(b"[DONE]") == 1
+
+
+# Frames
+
+
+@pytest.mark.parametrize("dialect", NAMES)
+@pytest.mark.parametrize("line_end", [b"\n", b"\r\n", b"\r"])
+def test_frames_are_let_through_as_they_are_whatever_ends_their_lines(dialect: str, line_end: bytes) -> None:
+    sound = SOUND[dialect].replace(b"\n", line_end)
+    for size in (1, 3, 50, len(sound)):
+        translation = Exchange(dialect, dialect).stream()
+        pieces = [translation.feed(sound[i : i + size]) for i in range(0, len(sound), size)]
+        assert b"".join(pieces) + translation.close() == sound
+        assert all(piece.endswith(line_end * 2) for piece in pieces if piece)
+
+
+@pytest.mark.parametrize("dialect", ENDED_BY_AN_EVENT)
+def test_no_mixture_of_line_ends_hides_what_follows_the_end(dialect: str) -> None:
+    sound = SOUND[dialect]
+    for blank in (b"\n\r", b"\r\r", b"\n\r\n", b"\r\n\r\n"):
+        written = forwarded(dialect, [sound[:-2] + blank + b'data: {"late":1}\n\n'])
+        assert b"late" not in written

@@ -1,0 +1,109 @@
+"""What a large document costs: little, whatever is wrong with it. The bounds are many times what is needed."""
+
+from __future__ import annotations
+
+import json as standard
+from time import process_time
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from toolglot.errors import DecodeError
+from toolglot.wire import json
+
+SECONDS = 1.0
+MANY = 900_000
+QUOTES = 300_000
+
+# name: bytes, where, what. Each took seconds or minutes where the search for the place was not bounded.
+LARGE: dict[str, tuple[bytes, str, str]] = {
+    "a bad end": (b'{"a":[' + b"{},0,0," * MANY + b"!", "$", f"(byte {7 * MANY + 6})"),
+    "a duplicate at the end": (b'{"a": [' + b'{"a":1},' * MANY + b'{"a":1,"a":2}]}', "$", "twice"),
+    "a colon that is written differently": (
+        b'["\\u003a",' + b'{"a":1},' * MANY + b'{"a":1,"a":2}]',
+        "$",
+        "twice",
+    ),
+    "bad UTF-8 at the end": (b"[" + b'"","",' * MANY + b'"\xff"]', "$", f"byte {6 * MANY + 2}"),
+    "a surrogate at the end": (b"[" + b'"","",' * MANY + b'"\\ud800"]', "$", f"byte {6 * MANY + 2}"),
+    "backslashes without an end": (b'["' + b"\\\\" * MANY, "$[0]", "truncated"),
+    "a number at the end": (b"[" + b"1,2,3," * MANY + b"1e999]", "$", "out of range"),
+    "too many arrays": (b"[" + b'{"a":[]},' * (MANY // 4 * 3) + b"1]", "$", "more than 1000000 objects and arrays"),
+    "brackets and a text without an end": (b"[" * MANY * 2 + b'"' + b'\\"' * QUOTES, "$", "objects and arrays"),
+    "brackets in a text without an end": (b'["' + b"[" * MANY * 2 + b'\\"' * QUOTES, "$[0]", "truncated"),
+}
+
+
+@pytest.mark.parametrize("case", LARGE)
+def test_what_is_wrong_with_a_large_document_is_told_without_much_work(case: str) -> None:
+    raw, where, what = LARGE[case]
+    before = process_time()
+    with pytest.raises(DecodeError) as refused:
+        json.decode(raw)
+    spent = process_time() - before
+    assert refused.value.where == where
+    assert what in refused.value.what
+    assert spent < SECONDS
+
+
+@pytest.mark.parametrize(
+    ("tail", "what"),
+    [
+        (b'"b":[1,NaN]}', "invalid character"),
+        (b'"b":[1,"\xff"]}', "invalid UTF-8"),
+        (b'"b":[1,1e999]}', "out of range"),
+        (b'"b":[1,{"c":1,"c":2}]}', "twice"),
+    ],
+)
+def test_bytes_alone_do_not_hide_a_place(tail: bytes, what: str) -> None:
+    with pytest.raises(DecodeError, match=what) as refused:
+        json.decode(b'{"image":"' + b"A" * 10_000_000 + b'",' + tail)
+    assert refused.value.where.startswith("$.b[1]")
+
+
+def test_brackets_in_texts_are_no_objects() -> None:
+    text = '{"[\\' * 700_000
+    assert json.decode(standard.dumps([text]).encode()) == [text]
+
+
+def _written(draw: st.DrawFn, text: str) -> str:
+    """A string literal, some of its characters as escapes."""
+    escaped = [draw(st.booleans()) or character in '"\\' for character in text]
+    form = draw(st.sampled_from(["\\u{:04x}", "\\u{:04X}"]))
+    short = {"\\": "\\\\", '"': '\\"'} if draw(st.booleans()) else {}
+    pairs = zip(text, escaped, strict=True)
+    return '"' + "".join(short.get(one, form.format(ord(one))) if late else one for one, late in pairs) + '"'
+
+
+@st.composite
+def documents(draw: st.DrawFn, depth: int = 2) -> str:
+    texts = st.text(alphabet=':\\"u03aA{', max_size=3)
+    members = [
+        f"{_written(draw, draw(texts))}: "
+        + (draw(documents(depth - 1)) if depth and draw(st.booleans()) else _written(draw, draw(texts)))
+        for _ in range(draw(st.integers(0, 3)))
+    ]
+    return "{" + ", ".join(members) + "}"
+
+
+class _TwiceError(Exception):
+    pass
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    if len(dict(pairs)) != len(pairs):
+        raise _TwiceError
+    return dict(pairs)
+
+
+@given(documents())
+def test_a_key_that_stands_twice_is_found_however_it_is_written(document: str) -> None:
+    try:
+        expected = standard.loads(document, object_pairs_hook=_once)
+    except _TwiceError:
+        with pytest.raises(DecodeError, match="this key stands twice"):
+            json.decode(document)
+    else:
+        assert json.decode(document) == expected
