@@ -9,8 +9,21 @@ import pytest
 from toolglot.dialect import Capabilities
 from toolglot.errors import ApiError
 from toolglot.events import Close, Delta, Event, Fault, Finish, Open, Start
-from toolglot.ir import Message, Opaque, Reasoning, Request, Stop, StopReason, Text, Thinking, Tool, ToolCall, replace
-from toolglot.passes import deferred, parameters, reasoning, schema, turns
+from toolglot.ir import (
+    Message,
+    Opaque,
+    Reasoning,
+    Request,
+    Stop,
+    StopReason,
+    Text,
+    Thinking,
+    Tool,
+    ToolCall,
+    ToolResult,
+    replace,
+)
+from toolglot.passes import content, deferred, parameters, reasoning, schema, turns
 from toolglot.passes.envelope import STATE, Envelope, pack, unpack
 from toolglot.passes.sequence import EVENT_SIZE, MAX_WAITING_BLOCKS, MAX_WAITING_CHARACTERS, Sequencer
 from toolglot.passes.settle import Settler
@@ -410,3 +423,26 @@ def test_nothing_passes_behind_the_end() -> None:
         sequencer = Sequencer()
         assert sequencer.feed(end) == (end,)
         assert sequencer.feed(Open(0, Text(text=""))) == ()
+
+
+def test_the_mark_of_an_error_stands_before_all_that_the_result_says() -> None:
+    parts = (Text(text="a"), Text(text="b"), Text(text="c"))
+    failed = ToolResult(call_id="c", content=parts, is_error=True)
+    fitted = content.fit(asked(user(), Message(role="tool", content=(failed,))), to(CHAT)).messages[1].content[0]
+    assert isinstance(fitted, ToolResult)
+    assert fitted.content == (Text(text="Error: a"), *parts[1:])
+
+
+@pytest.mark.parametrize(
+    ("combined", "lines_told"),
+    [
+        ({"oneOf": [OBJECT, OBJECT]}, ["loss tools[0].parameters.oneOf"]),
+        ({"anyOf": [OBJECT, OBJECT]}, ["loss tools[0].parameters.anyOf"]),
+        ({"allOf": [OBJECT, OBJECT]}, []),
+        ({"allOf": [OBJECT, {**OBJECT, "additionalProperties": False}]}, ["loss tools[0].parameters.allOf"]),
+    ],
+)
+def test_a_combination_that_loses_something_is_told_with_its_place(combined: Any, lines_told: list[str]) -> None:
+    context = to(ANTHROPIC)
+    schema.fit(asked(user(), tools=(tool(parameters=combined),)), context)
+    assert lines(context) == lines_told

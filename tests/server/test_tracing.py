@@ -141,7 +141,7 @@ def test_without_the_extra_there_is_a_warning_and_nothing_else(
 ) -> None:
     monkeypatch.setattr(tracing, "find_spec", lambda name: None)
     assert set_up({"OTEL_TRACES_EXPORTER": "otlp"}, lambda name: None) is None
-    assert warnings.messages == ["no traces: the environment asks for them, and they need `pip install toolglot[otel]`"]
+    assert warnings.messages == ["no traces: the environment asks for them, and they need `pip install .[otel]`"]
 
 
 def test_an_exporter_that_is_not_known_is_told(warnings: pytest.LogCaptureFixture) -> None:

@@ -702,3 +702,12 @@ def test_a_schema_is_cut_at_the_same_depth_whatever_it_is_nested_in(wrap: Any, s
         receipt = Receipt()
         openapi_schema(schema, "s", receipt)
         assert [line.where for line in receipt.losses] == ([] if levels <= 60 else [f"s{step * 61}"])
+
+
+def test_the_time_of_a_stream_is_kept_from_frames_of_text_too() -> None:
+    frames_of_text = {"candidates": [{"content": {"role": "model", "parts": [{"text": "x"}]}}], "createTime": "t"}
+    decoder = GEMINI.stream_decoder(Receipt())
+    decoder.feed(f"data: {json.dumps(frames_of_text)}\n\n".encode())
+    events = decoder.feed(b'data: {"candidates": [{"finishReason": "STOP"}]}\n\n') + decoder.close()
+    assert isinstance(events[-1], Finish)
+    assert events[-1].native["gemini"]["createTime"] == "t"

@@ -11,7 +11,20 @@ from toolglot import Exchange
 from toolglot.dialects.openai_responses import OPENAI_RESPONSES as RESPONSES
 from toolglot.errors import STATUS, ApiError, ErrorKind, UpstreamError
 from toolglot.events import Close, Fault, Finish, unfold
-from toolglot.ir import Cache, Citation, Media, Message, Request, Response, Source, Stop, StopReason, Text, Tool
+from toolglot.ir import (
+    Cache,
+    Citation,
+    Media,
+    Message,
+    Request,
+    Response,
+    Source,
+    Stop,
+    StopReason,
+    Text,
+    Tool,
+    replace,
+)
 from toolglot.receipt import Receipt
 
 
@@ -620,3 +633,16 @@ def test_what_is_wrong_in_an_event_is_named_with_its_place(frame: Any, where: st
     last = decoder.feed(f"data: {json.dumps(frame)}\n\n".encode())[-1]
     assert isinstance(last, Fault)
     assert f"unreadable: {where}: " in last.error.message
+
+
+def test_an_input_that_came_as_a_string_is_one_only_while_a_string_says_all_of_it() -> None:
+    request = RESPONSES.decode_request(b'{"model": "m", "input": "x", "store": true}')
+    for blocks, listed in (
+        ((Text(text="y"),), False),
+        ((Text(text="y"), Text(text="z")), True),
+        ((Text(text="y", cache=Cache()),), True),
+        ((Media(kind="image", source=Source("url", "https://x")),), True),
+    ):
+        changed = replace(request, messages=(Message(role="user", content=blocks),))
+        body = json.loads(RESPONSES.encode_request(changed, Receipt()))
+        assert isinstance(body["input"], list) is listed
