@@ -22,7 +22,7 @@ END_MARK = b"[DONE]"
 """What some servers of every dialect send for the end, though only Chat Completions has it."""
 
 _END = re.compile(rb"\n(?:\r?\n|\r(?=[^\n]))|\r\r")
-_NUMBER = re.compile(rb'"sequence_number": ?(\d+)')
+_NUMBER = re.compile(rb'"sequence_number": ?(\d{1,18})')
 
 
 def renamed(document: bytes, places: Iterable[Sequence[str]], model: str) -> bytes:

@@ -179,3 +179,67 @@ def test_the_arguments_of_a_call_stay_verbatim_within_the_wrapper() -> None:
     content = '{"role":"model","parts":[{"functionCall":{"name":"f","args":{"a":1.0}}}]}'
     request = counting("gemini").decode_request(f'{{"generateContentRequest":{{"contents":[{content}]}}}}'.encode())
     assert b'{"a":1.0}' in counting("gemini").encode_request(replace(request, model="x"), Receipt())
+
+
+TAKEN: dict[str, dict[str, Any]] = {
+    "anthropic": {
+        **BODIES["anthropic"],
+        "cache_control": {"type": "ephemeral"},
+        "compaction": {"x": 1},
+        "context_management": {"edits": []},
+        "mcp_servers": [{"type": "url", "name": "m", "url": "https://m.example"}],
+        "output_config": {"effort": "low"},
+        "speed": "fast",
+        "thinking": {"type": "adaptive"},
+        "tool_choice": {"type": "any"},
+    },
+    "openai_responses": {
+        **BODIES["openai_responses"],
+        "conversation": "conv_1",
+        "parallel_tool_calls": False,
+        "personality": "friendly",
+        "previous_response_id": "resp_1",
+        "reasoning": {"effort": "low"},
+        "text": {"verbosity": "low"},
+        "tool_choice": "required",
+        "truncation": "auto",
+    },
+}
+
+
+@pytest.mark.parametrize("name", TAKEN)
+def test_every_member_that_is_counted_is_sent(name: str) -> None:
+    assert encode(name, decode(name, TAKEN[name])) == TAKEN[name]
+
+
+@pytest.mark.parametrize("name", WITH_ENDPOINT)
+@pytest.mark.parametrize("body", [b"[]", b"7", b"null", b"{"])
+def test_what_is_no_request_is_not_counted(name: str, body: bytes) -> None:
+    with pytest.raises(DecodeError):
+        counting(name).decode_request(body)
+
+
+def test_a_request_stands_in_one_wrapper_only() -> None:
+    inner = BODIES["gemini"]["generateContentRequest"]
+    with pytest.raises(DecodeError) as raised:
+        decode("gemini", {"generateContentRequest": inner, "generate_content_request": inner})
+    assert raised.value.where == "$.generateContentRequest"
+
+
+@pytest.mark.parametrize(("model", "named"), [("x", "models/x"), ("tunedModels/x", "tunedModels/x")])
+def test_a_wrapped_request_names_its_model_as_a_resource(model: str, named: str) -> None:
+    request = replace(decode("gemini", BODIES["gemini"]), model=model)
+    assert encode("gemini", request)["generateContentRequest"]["model"] == named
+
+
+def test_the_model_of_a_wrapped_request_is_no_field_that_rides_along() -> None:
+    assert decode("gemini", BODIES["gemini"]).native.get("gemini", {}).keys().isdisjoint({"model"})
+    odd = {"contents": [{"role": "user", "parts": [{"text": "hello"}]}], "model": 7}
+    assert decode("gemini", odd).model == ""
+
+
+@pytest.mark.parametrize("name", WITH_ENDPOINT)
+def test_an_answer_that_is_an_error_says_where(name: str) -> None:
+    with pytest.raises(DecodeError) as raised:
+        counting(name).decode_count(b'{"error":{},"input_tokens":1,"totalTokens":1}')
+    assert raised.value.where == "$.error"

@@ -72,14 +72,33 @@ def test_anthropics_entry_has_every_capability_or_none() -> None:
     known = model("anthropic", KNOWN)
     assert known["created_at"] == "2023-11-14T22:13:20Z"
     assert (known["max_input_tokens"], known["max_tokens"]) == (200_000, 64_000)
-    able = known["capabilities"]
-    assert able["image_input"] == able["pdf_input"] == {"supported": True}
-    assert able["thinking"]["supported"] is able["effort"]["supported"] is True
-    assert able["thinking"]["types"].keys() == {"adaptive", "enabled", "disabled", "between_tools"}
-    assert able.keys() == {
-        *("batch", "citations", "code_execution", "context_management", "effort", "image_input", "pdf_input"),
-        *("server_tools", "structured_outputs", "thinking"),
+    no, yes = {"supported": False}, {"supported": True}
+    assert known["capabilities"] == {
+        "batch": no,
+        "citations": no,
+        "code_execution": no,
+        "context_management": no,
+        "effort": {**yes, "low": yes, "medium": yes, "high": yes, "max": yes},
+        "image_input": yes,
+        "pdf_input": yes,
+        "server_tools": {**no, "code_execution": no, "web_search": no},
+        "structured_outputs": yes,
+        "thinking": {**yes, "types": {"adaptive": yes, "enabled": yes, "disabled": yes, "between_tools": yes}},
     }
+    assert model("anthropic", ModelInfo(name="x", created=10**15))["created_at"] == "9999-12-31T23:59:59Z"
+
+
+@pytest.mark.parametrize(
+    ("told", "image", "thinks"),
+    [
+        ({"inputs": frozenset({"image"})}, True, False),
+        ({"thinking": False}, False, False),
+        ({"thinking": True}, False, True),
+    ],
+)
+def test_a_model_of_which_something_is_known_has_capabilities(told: dict[str, Any], image: bool, thinks: bool) -> None:
+    able = model("anthropic", ModelInfo(name="x", **told))["capabilities"]
+    assert (able["image_input"]["supported"], able["thinking"]["supported"]) == (image, thinks)
 
 
 def test_anthropics_pages_follow_each_other_in_both_directions() -> None:
@@ -91,7 +110,12 @@ def test_anthropics_pages_follow_each_other_in_both_directions() -> None:
     assert last["has_more"] is False
     before = models("anthropic", MANY, limit="5", before_id="m7")
     assert ([entry["id"] for entry in before["data"]], before["has_more"]) == (NAMES[2:7], True)
-    assert models("anthropic", MANY, limit="5", before_id="m3")["has_more"] is False
+    second = models("anthropic", MANY, limit="5", before_id="m6")
+    assert ([entry["id"] for entry in second["data"]], second["has_more"]) == (NAMES[1:6], True)
+    start = models("anthropic", MANY, limit="5", before_id="m3")
+    assert ([entry["id"] for entry in start["data"]], start["has_more"]) == (NAMES[:3], False)
+    assert models("anthropic", MANY, limit="25", after_id="m19")["has_more"] is False
+    assert models("anthropic", MANY, limit="24", after_id="m19")["has_more"] is True
 
 
 @pytest.mark.parametrize("query", [{"after_id": "none"}, {"before_id": "none"}, {"after_id": "m44"}])
@@ -103,6 +127,25 @@ def test_a_page_has_the_usual_size_when_the_asked_one_is_none() -> None:
     for size in ("0", "-3", "x", "", "9" * 400):
         assert len(models("anthropic", MANY, limit=size)["data"]) == 20
         assert len(models("gemini", MANY * 2, pageSize=size)["models"]) == 50
+
+
+def test_a_page_has_a_thousand_models_at_most() -> None:
+    listed = [ModelInfo(name=str(number)) for number in range(1002)]
+    assert len(models("anthropic", listed, limit="5000")["data"]) == 1000
+    assert len(models("gemini", listed, pageSize="5000")["models"]) == 1000
+
+
+@pytest.mark.parametrize(
+    ("name", "path"),
+    [
+        ("openai_chat", "/v1/models"),
+        ("openai_responses", "/v1/models"),
+        ("anthropic", "/v1/models?limit=1000"),
+        ("gemini", "/v1beta/models?pageSize=1000"),
+    ],
+)
+def test_an_upstream_is_asked_for_its_longest_page(name: str, path: str) -> None:
+    assert DIALECTS[name].listing.path == path
 
 
 def test_geminis_entry_names_a_resource_and_its_methods() -> None:
@@ -125,6 +168,8 @@ def test_geminis_pages_are_followed_by_token_in_either_spelling() -> None:
     rest = models("gemini", MANY, page_size="30", page_token=first["nextPageToken"])
     assert [entry["name"] for entry in first["models"] + rest["models"]] == [f"models/{name}" for name in NAMES]
     assert "nextPageToken" not in rest
+    assert "nextPageToken" not in models("gemini", MANY, pageSize="45")
+    assert models("gemini", MANY, pageSize="44", pageToken="")["nextPageToken"] == "44"
     assert models("gemini", MANY, pageToken="forged") == {"models": []}
 
 
@@ -233,3 +278,43 @@ def test_what_anthropic_tells_of_a_model_is_read() -> None:
             thinking=False,
         )
     ]
+
+
+@pytest.mark.parametrize(
+    ("fields", "told"),
+    [
+        ({}, {}),
+        ({"display_name": "X", "max_tokens": 5}, {"title": "X", "max_output_tokens": 5}),
+        ({"display_name": 7, "created_at": 7, "capabilities": []}, {}),
+        ({"created_at": "yesterday", "capabilities": {}}, {}),
+        ({"capabilities": {"pdf_input": {"supported": True}}}, {"inputs": frozenset({"text", "document"})}),
+        (
+            {"capabilities": {"image_input": {"supported": "yes"}, "thinking": {"supported": True}}},
+            {"inputs": frozenset({"text"}), "thinking": True},
+        ),
+    ],
+)
+def test_of_anthropics_entry_only_what_can_be_read_is_known(fields: dict[str, Any], told: dict[str, Any]) -> None:
+    assert decode("anthropic", {"data": [{"id": "x", **fields}]}) == [ModelInfo(name="x", **told)]
+
+
+@pytest.mark.parametrize(
+    ("fields", "told"),
+    [
+        ({}, {}),
+        (
+            {"displayName": "X", "outputTokenLimit": 5, "thinking": True},
+            {"title": "X", "max_output_tokens": 5, "thinking": True},
+        ),
+        ({"displayName": 7, "thinking": "yes", "supportedGenerationMethods": "all"}, {}),
+    ],
+)
+def test_of_geminis_entry_only_what_can_be_read_is_known(fields: dict[str, Any], told: dict[str, Any]) -> None:
+    assert decode("gemini", {"models": [{"name": "models/x", **fields}]}) == [ModelInfo(name="x", **told)]
+
+
+@pytest.mark.parametrize(("name", "where"), [("anthropic", "$.data"), ("gemini", "$.models")])
+def test_a_list_that_is_missing_is_told_with_its_place(name: str, where: str) -> None:
+    with pytest.raises(DecodeError) as raised:
+        decode(name, {"other": 1})
+    assert raised.value.where == where

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from typing import Literal
+
 import pytest
 
 from toolglot.dialect import Capabilities
@@ -36,6 +38,22 @@ def test_reasoning_goes_back_to_its_owner_untouched() -> None:
 def test_reasoning_without_state_stays_in_its_own_dialect() -> None:
     request = asked(user(), thought(Thinking(text="unsigned"), Text(text="So")))
     assert reasoning.settle(request, to(ANTHROPIC, source="anthropic")) is request
+
+
+@pytest.mark.parametrize("aliased", [True, False])
+@pytest.mark.parametrize("takes", ["owned", "text", "none"])
+def test_an_imitator_that_takes_no_reasoning_is_not_given_its_own(
+    aliased: bool, takes: Literal["owned", "text", "none"]
+) -> None:
+    request = asked(user(), thought(SIGNED, Text(text="So")))
+    context = to(replace(ANTHROPIC, thinking=takes), source="anthropic", target="anthropic", aliased=aliased)
+    settled = reasoning.settle(request, context)
+    if aliased and takes == "none":
+        assert settled.messages[1].content == (Text(text="So"),)
+        assert lines(context) == ["loss messages[1]"]
+    else:
+        assert settled is request
+        assert lines(context) == []
 
 
 @pytest.mark.parametrize("can", [RESPONSES, GEMINI])

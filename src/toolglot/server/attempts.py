@@ -220,7 +220,8 @@ class Attempts:
         if exchange.sent is not None and exchange.sent.stream:
             return await _begin_stream(exchange, reply, self._gateway.config.limits.response)
         try:
-            whole = exchange.response(await reply.read(self._gateway.config.limits.response))
+            body = await reply.read(self._gateway.config.limits.response)
+            whole = await aside(len(body), exchange.response, body)
         except UpstreamError as error:
             return error.error
         except UpstreamDecodeError as error:

@@ -7,6 +7,7 @@ import asyncio
 from toolglot.dialects import find
 from toolglot.errors import ApiError, DecodeError
 from toolglot.ir import Request, replace
+from toolglot.routing import MAX_NAME
 from toolglot.server import headers
 from toolglot.server.attempts import FailedError
 from toolglot.server.incoming import Incoming
@@ -42,7 +43,7 @@ async def count(service: Service, incoming: Incoming, match: Match) -> None:
     request = await aside(len(body), client.counting.decode_request, body)
     if client.model_in_path:
         request = replace(request, model=match.values["model"])
-    incoming.record.model = request.model
+    incoming.record.model = request.model[:MAX_NAME]
     target = incoming.gateway.router.resolve(request.model)[0]
     upstream = incoming.gateway.upstreams[target.upstream]
     owner = incoming.record.owner

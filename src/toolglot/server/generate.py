@@ -11,7 +11,7 @@ from toolglot.errors import ApiError
 from toolglot.events import Fault
 from toolglot.ir import replace
 from toolglot.receipt import Receipt
-from toolglot.routing import Target
+from toolglot.routing import MAX_NAME, Target
 from toolglot.server import headers
 from toolglot.server.attempts import Answer, Asked, Attempts, FailedError, transport_error
 from toolglot.server.failures import told
@@ -40,7 +40,7 @@ async def generate(service: Service, incoming: Incoming, match: Match) -> None:
     """`POST` to a path where models answer."""
     asked = await _read(incoming, match)
     record = incoming.record
-    record.model, record.stream = asked.request.model, asked.request.stream
+    record.model, record.stream = asked.request.model[:MAX_NAME], asked.request.stream
     targets = incoming.gateway.router.resolve(asked.request.model)
     turn, asked = await _with_history(service, incoming, asked, targets[0])
     attempts = Attempts(incoming.gateway, asked, record)

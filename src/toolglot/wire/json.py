@@ -85,10 +85,18 @@ def decode_frame(raw: bytes) -> Any:
 
 def _refuse_crowds(raw: bytes) -> None:
     """Refuse more objects and arrays than anybody means. Brackets in texts do not count."""
-    if raw.count(b"{") + raw.count(b"[") > MAX_CONTAINERS:
-        bare = _STRING.sub(b"", raw)
-        if bare.count(b"{") + bare.count(b"[") > MAX_CONTAINERS:
+    if raw.count(b"{") + raw.count(b"[") <= MAX_CONTAINERS:
+        return
+    count = start = 0
+    # Piece by piece: whoever decodes in a thread lets go of the interpreter in between.
+    while start < len(raw):
+        found = _STRINGS.match(raw, start)
+        end = len(raw) if found is None else found.end()
+        bare = _STRING.sub(b"", raw[start:end])
+        count += bare.count(b"{") + bare.count(b"[")
+        if count > MAX_CONTAINERS:
             raise DecodeError("$", f"the document has more than {MAX_CONTAINERS} objects and arrays")
+        start = end
 
 
 def typed(raw: bytes, decoder: msgspec.json.Decoder[T]) -> T:
@@ -140,6 +148,7 @@ def _lone_surrogate(raw: bytes) -> int:
 # Possessive, so that a long string costs no memory for ways back that are never taken. One that does not end reaches to
 # the end, so that it is not tried again from every quote in it.
 _STRING = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"?', re.DOTALL)
+_STRINGS = re.compile(rb'(?:[^"]*+%b){1,10000}+' % _STRING.pattern, re.DOTALL)
 _NUMBER = re.compile(_STRING.pattern + rb"|-?\d[\d.eE+-]*", re.DOTALL)
 
 

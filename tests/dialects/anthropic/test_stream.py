@@ -173,6 +173,15 @@ def test_a_missing_message_stop_is_forgiven_after_a_stop_reason() -> None:
     assert fault_of(decode(wire([START, *text(0, "Hi"), finish(None)]))).code == "upstream_truncated"
 
 
+@pytest.mark.parametrize(
+    ("last", "settled"), [([], False), ([finish(None)], False), ([finish("end_turn")], True)], ids=str
+)
+def test_a_stream_is_settled_by_its_stop_reason(last: list[dict[str, Any]], settled: bool) -> None:
+    decoder = ANTHROPIC.stream_decoder(Receipt())
+    decoder.feed(wire([START, *text(0, "Hi"), *last]))
+    assert decoder.settled is settled
+
+
 def test_another_apis_end_mark_ends_the_stream() -> None:
     done = b"data: [DONE]\n\n"
     whole = decode(wire([START, *text(0, "Hi"), finish("end_turn"), STOP]))
@@ -198,6 +207,29 @@ TWINS: list[tuple[str, list[dict[str, Any]], dict[str, Any]]] = [
         "a call with its arguments in the start and again in a delta",
         [
             begin(0, {"type": "tool_use", "id": "t", "name": "f", "input": {"a": 1}}),
+            more(0, "input_json_delta", partial_json='{"a":1}'),
+            end(0),
+        ],
+        {"type": "tool_use", "id": "t", "name": "f", "input": {"a": 1}},
+    ),
+    (
+        "a call whose start has no input",
+        [
+            begin(0, {"type": "tool_use", "id": "t", "name": "f"}),
+            more(0, "input_json_delta", partial_json='{"a":1}'),
+            end(0),
+        ],
+        {"type": "tool_use", "id": "t", "name": "f", "input": {"a": 1}},
+    ),
+    (
+        "a call without arguments whose start has no input",
+        [begin(0, {"type": "tool_use", "id": "t", "name": "f"}), end(0)],
+        {"type": "tool_use", "id": "t", "name": "f", "input": {}},
+    ),
+    (
+        "a call whose start has its input as text",
+        [
+            begin(0, {"type": "tool_use", "id": "t", "name": "f", "input": "{}"}),
             more(0, "input_json_delta", partial_json='{"a":1}'),
             end(0),
         ],

@@ -745,3 +745,20 @@ def test_a_stream_that_was_written_reads_the_same() -> None:
     events = read(FRAMINGS["events"])
     again = read(write(*events))
     assert fold(again) == fold(events)
+
+
+@pytest.mark.parametrize(
+    ("frames", "settled"),
+    [
+        ([parts({"text": "a"})], False),
+        ([parts({"text": "a"}), parts({"text": "b"}, finishReason="STOP")], True),
+        ([parts({"text": "a"}, finishReason="STOP"), parts({"text": "b"}, finishReason="STOP")], False),
+        ([{"promptFeedback": {"blockReason": "SAFETY"}}], True),
+        ([{"promptFeedback": {"safetyRatings": []}}], False),
+    ],
+    ids=["no reason", "one reason", "a reason in every frame", "a blocked prompt", "a prompt that is not blocked"],
+)
+def test_a_stream_is_settled_by_the_one_reason_for_its_end(frames: list[Any], settled: bool) -> None:
+    decoder = GEMINI.stream_decoder(Receipt())
+    decoder.feed(sse(*frames))
+    assert decoder.settled is settled

@@ -122,6 +122,15 @@ MESSAGES: list[tuple[str, dict[str, Any], tuple[str, tuple[Any, ...]]]] = [
         ),
     ),
     (
+        "a call of an empty type",
+        {
+            "role": "assistant",
+            "content": None,
+            "tool_calls": [{"id": "a", "type": "", "function": {"name": "f", "arguments": "{}"}}],
+        },
+        ("assistant", (ToolCall(id="a", name="f", arguments="{}"),)),
+    ),
+    (
         "a call beside empty text",
         {
             "role": "assistant",

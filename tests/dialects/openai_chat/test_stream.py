@@ -191,6 +191,14 @@ def test_a_missing_done_is_forgiven_when_the_finish_reason_came() -> None:
     assert isinstance(decode(chunk({"content": "x"}), chunk(finish="stop"))[-1], Finish)
 
 
+def test_a_stream_is_settled_by_its_finish_reason() -> None:
+    decoder = OPENAI_CHAT.stream_decoder(Receipt())
+    decoder.feed(chunk({"content": "x"}))
+    assert decoder.settled is False
+    decoder.feed(chunk(finish="stop"))
+    assert decoder.settled is True
+
+
 def test_a_missing_finish_reason_is_forgiven_when_done_came() -> None:
     assert isinstance(decode(chunk({"content": "x"}), DONE)[-1], Finish)
 

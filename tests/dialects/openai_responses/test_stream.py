@@ -431,6 +431,62 @@ def test_a_server_that_always_says_index_0_does_not_lose_items() -> None:
     assert [block.id for block in content if isinstance(block, ToolCall)] == ["call_1", "call_2"]
 
 
+NAMELESS = [{key: value for key, value in call(text).items() if key != "id"} for text in ("", '{"a":1}', '{"b":2}')]
+
+
+@pytest.mark.parametrize(
+    ("events", "arguments"),
+    [
+        ((added(0, call("")), added(0, call("")), done(0, call('{"a":1}'))), ['{"a":1}']),
+        (
+            (added(0, call("")), added(0, call('{"b":2}', number=2)), done(0, call('{"b":2}', number=2))),
+            ["", '{"b":2}'],
+        ),
+        ((added(0, NAMELESS[0]), added(0, NAMELESS[0]), done(0, NAMELESS[1])), ['{"a":1}']),
+        (
+            (added(0, NAMELESS[0]), done(0, NAMELESS[1]), added(0, NAMELESS[0]), done(0, NAMELESS[2])),
+            ['{"a":1}', '{"b":2}'],
+        ),
+    ],
+    ids=["the same id", "another id", "no id", "no id, but the first is done"],
+)
+def test_an_item_is_told_twice_when_it_is_not_done_and_has_the_same_id(
+    events: tuple[dict[str, Any], ...], arguments: list[str]
+) -> None:
+    assert [block.arguments for block in blocks(*events, completed()) if isinstance(block, ToolCall)] == arguments
+
+
+def test_an_item_that_only_the_final_output_tells_takes_the_place_of_no_other() -> None:
+    def plain(item: dict[str, Any]) -> dict[str, Any]:
+        return {key: value for key, value in item.items() if key != "id"}
+
+    hi = plain(message(text_part("hi")))
+    told = blocks(
+        added(1, plain(message())),
+        event("output_text.delta", output_index=1, content_index=0, delta="hi"),
+        completed(plain(SEARCH), hi),
+    )
+    assert [block.text for block in told if isinstance(block, Text)] == ["hi"]
+
+
+def test_a_message_that_contradicts_its_stream_is_a_message_of_its_own() -> None:
+    first, other = message(text_part("a")), {**message(text_part("b")), "id": "msg_2"}
+    announced = {"type": "function_call", "id": "fc_1", "call_id": "call_1", "arguments": ""}
+    events = [created(), added(0, message()), done(0, first), added(0, announced), completed(other)]
+    response = fold(read_bytes([on_the_wire(*events)]))
+    places = [block.native[NAME]["$output"] for block in response.content]
+    assert places == [0, 2]
+
+
+@pytest.mark.parametrize("kind", ["completed", "incomplete"])
+def test_a_stream_is_settled_by_its_last_event(kind: str) -> None:
+    decoder = OPENAI_RESPONSES.stream_decoder(Receipt())
+    decoder.feed(on_the_wire(created(), added(0, message()), done(0, message(text_part("hi")))))
+    assert decoder.settled is False
+    decoder.feed(on_the_wire({**completed(), "type": f"response.{kind}"}))
+    assert decoder.settled is True
+
+
 def test_a_server_that_changes_item_ids_does_not_double_items() -> None:
     changed = {**message(text_part("hi")), "id": "msg_other"}
     assert len(blocks(added(0, message()), done(0, message(text_part("hi"))), completed(changed))) == 1
