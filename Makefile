@@ -47,8 +47,8 @@ test: lint
 	$(BIN)/python -m pytest
 
 # What a machine without Node, the SDKs, the agents or the engine skips, nothing may skip here.
-test-all: $(INSTALLED_E2E) lint
-	TOOLGLOT_NO_SKIPS=1 $(BIN)/python -m pytest
+test-all: test $(INSTALLED_E2E)
+	TOOLGLOT_NO_SKIPS=1 $(BIN)/python -m pytest tests/e2e
 
 lint: $(INSTALLED_DEV)
 	$(BIN)/ruff check .

@@ -138,7 +138,7 @@ def test_traces_that_cannot_be_made_are_told(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", "http://127.0.0.1:9")
     status, _, advice = found(doctor("--offline")[1], "traces")
     installed = find_spec("opentelemetry") is not None
-    assert (status, advice) == (("ok", None) if installed else ("warn", "pip install 'toolglot[otel]'"))
+    assert (status, advice) == (("ok", None) if installed else ("warn", "pip install '.[otel]'"))
 
 
 @pytest.mark.parametrize(

@@ -168,6 +168,7 @@ def test_geminis_pages_are_followed_by_token_in_either_spelling() -> None:
     rest = models("gemini", MANY, page_size="30", page_token=first["nextPageToken"])
     assert [entry["name"] for entry in first["models"] + rest["models"]] == [f"models/{name}" for name in NAMES]
     assert "nextPageToken" not in rest
+    assert len(models("gemini", MANY, page_size="7")["models"]) == 7
     assert "nextPageToken" not in models("gemini", MANY, pageSize="45")
     assert models("gemini", MANY, pageSize="44", pageToken="")["nextPageToken"] == "44"
     assert models("gemini", MANY, pageToken="forged") == {"models": []}

@@ -29,6 +29,14 @@ def test_a_custom_tool_is_a_function_that_tells_its_grammar(wanted: dict[str, An
     assert lines(context) == ["note tools[0]", "loss tools[0].format"]
 
 
+@pytest.mark.parametrize("description", ["Patch.", None])
+def test_a_custom_tool_without_a_grammar_keeps_its_description_alone(description: str | None) -> None:
+    request = custom.wrap(asked(user(), tools=(Tool(name="p", kind="custom", description=description),)), to(ANTHROPIC))
+    (tool,) = request.tools
+    assert isinstance(tool, Tool)
+    assert tool.description == description
+
+
 def test_calls_and_results_of_custom_tools_become_those_of_functions() -> None:
     text = 'print("ü")\n'
     batch = Message(role="assistant", content=(ToolCall(id="c", name="p", kind="custom", arguments=text),))

@@ -107,6 +107,13 @@ def test_a_tool_that_only_the_history_knows_gets_a_legal_name_that_no_other_has(
     assert context.tools["a_b"].name == "a.b"
 
 
+def test_a_choice_of_a_tool_that_nobody_declared_is_renamed_at_its_own_place() -> None:
+    context = to(CHAT)
+    request = asked(user(), tool_choice=ToolChoice(mode="required", names=("a b",)))
+    assert names.shorten(request, context).tool_choice == ToolChoice(mode="required", names=("a_b",))
+    assert lines(context) == ["note tool_choice"]
+
+
 def test_a_name_that_is_declared_twice_is_declared_once() -> None:
     context = to(ANTHROPIC)
     renamed = names.shorten(asked(user(), tools=(tool("look"), tool("look", description="another"))), context)

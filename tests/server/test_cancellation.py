@@ -105,7 +105,8 @@ def test_36_a_client_that_goes_while_the_second_upstream_works_ends_that(client:
 
 def test_36_the_connection_of_a_client_that_went_is_not_used_for_the_next() -> None:
     asked, left = Gate(), Gate()
-    script = [expect(seen=asked), send(head(200, {"transfer-encoding": "chunked"}), chunk(b"data: ")), gone(left)]
+    begun = send(head(200, {"transfer-encoding": "chunked"}), chunk(b"data: "))
+    script = [expect(), begun, tell(asked), gone(left)]
     with BadServer(script, [expect(), reply({"error": {"message": "second"}}, 400)]) as server:
         with gateway(at("openai_chat", server.url)) as running:
             _leaves(running, "openai_chat", True, asked, left)

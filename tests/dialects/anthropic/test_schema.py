@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -113,6 +114,12 @@ CASES: list[tuple[str, Any, Any, list[str]]] = [
         [],
     ),
     (
+        "parts that are no objects",
+        {"allOf": [{"type": "string"}, {"type": "string", "format": "date"}]},
+        {"allOf": [{"type": "string"}, {"type": "string", "format": "date"}]},
+        [],
+    ),
+    (
         "conditions on an object are prose",
         {"type": "object", "properties": {}, "anyOf": [{"required": ["a"]}], **CLOSED},
         {"type": "object", "properties": {}, **CLOSED, "description": '{anyOf: [{"required":["a"]}]}'},
@@ -140,6 +147,27 @@ def test_a_schema_that_contains_itself_stays_so() -> None:
     node = {"type": "object", "properties": {"next": {"$ref": "#/$defs/N"}}, "required": ["next"], **CLOSED}
     schema = {"$defs": {"N": node}, "$ref": "#/$defs/N"}
     assert reduced_schema(schema, "s", Receipt()) == schema
+
+
+@pytest.mark.parametrize(
+    "outer",
+    [
+        lambda inner: {"type": "array", "items": inner},
+        lambda inner: {"type": "object", "properties": {"a": inner}, **CLOSED},
+        lambda inner: {"anyOf": [inner]},
+        lambda inner: {"$defs": {"a": inner}, "$ref": "#/$defs/a"},
+    ],
+    ids=["items", "properties", "branches", "definitions"],
+)
+def test_a_schema_is_kept_a_hundred_levels_deep(outer: Callable[[Any], dict[str, Any]]) -> None:
+    schema: dict[str, Any] = {"type": "null"}
+    for _ in range(100):
+        schema = outer(schema)
+    receipt = Receipt()
+    assert reduced_schema(schema, "s", receipt) == schema
+    assert not receipt
+    reduced_schema(outer(schema), "s", receipt)
+    assert [line.what for line in receipt.losses] == ["a part of the schema"]
 
 
 def test_a_schema_may_be_as_deep_as_it_likes() -> None:

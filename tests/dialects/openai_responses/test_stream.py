@@ -478,6 +478,18 @@ def test_a_message_that_contradicts_its_stream_is_a_message_of_its_own() -> None
     assert places == [0, 2]
 
 
+def test_arguments_that_came_before_the_name_of_their_call_are_said() -> None:
+    nameless = {key: value for key, value in call("").items() if key != "name"}
+    content = blocks(
+        added(0, nameless),
+        event("function_call_arguments.delta", output_index=0, item_id="fc_1", delta='{"a":'),
+        event("function_call_arguments.delta", output_index=0, item_id="fc_1", delta="1}"),
+        done(0, call("")),
+        completed(),
+    )
+    assert [(block.name, block.arguments) for block in content if isinstance(block, ToolCall)] == [("f", '{"a":1}')]
+
+
 @pytest.mark.parametrize("kind", ["completed", "incomplete"])
 def test_a_stream_is_settled_by_its_last_event(kind: str) -> None:
     decoder = OPENAI_RESPONSES.stream_decoder(Receipt())
@@ -952,6 +964,14 @@ def test_a_stream_of_this_api_keeps_ids_phases_and_parts() -> None:
     assert items[2]["id"] == "msg_1"
     assert items[2]["phase"] == "commentary"
     assert items[-2:] == [call('{"a": 1}'), custom("text()")]
+
+
+@pytest.mark.parametrize("fields", [{}, {"phase": "commentary"}], ids=["no phase", "a phase"])
+def test_a_message_is_announced_with_its_phase(fields: dict[str, Any]) -> None:
+    answer = message(text_part("hi"), **fields)
+    written = write(*read(created(), added(0, message(**fields)), done(0, answer), completed(answer)))
+    (announced,) = [one["item"] for one in written if one["type"] == "response.output_item.added"]
+    assert announced == {**message(status="in_progress"), **fields}
 
 
 def test_reasoning_text_goes_out_as_it_came() -> None:
