@@ -5,7 +5,7 @@ import pytest
 from toolglot.ir import Cache, Message, Request, Text, Tool
 from toolglot.passes import cache
 
-from .targets import ANTHROPIC, CHAT, GEMINI, answered, asked, lines, result, to, tool, user
+from .targets import ANTHROPIC, CHAT, GEMINI, answered, asked, calls, lines, result, to, tool, user
 
 
 def marked(seconds: int | None = None) -> Message:
@@ -52,6 +52,13 @@ def test_a_breakpoint_for_the_whole_request_stands_on_its_last_block_elsewhere()
     request = cache.fit(asked(user(), answered(result("a")), cache=Cache()), context)
     assert request.cache is None
     assert marks(request) == [Cache()]
+    assert lines(context) == ["note cache"]
+
+
+def test_a_breakpoint_for_the_whole_request_goes_where_no_block_can_carry_it() -> None:
+    context = to(CHAT)
+    request = asked(calls("c"), cache=Cache())
+    assert cache.fit(request, context) == asked(calls("c"))
     assert lines(context) == ["note cache"]
 
 

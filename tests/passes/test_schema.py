@@ -129,6 +129,22 @@ def test_a_dialect_keeps_what_its_own_client_wrote_below_an_object() -> None:
     assert schema.fit(request, to(RESPONSES, source="openai_responses")) is request
 
 
+@pytest.mark.parametrize(
+    ("reference", "place"),
+    [
+        ("#/$defs/a~1b", {"a/b": {"properties": {"x": TEXT}}}),
+        ("#/$defs/a~0b", {"a~b": {"properties": {"x": TEXT}}}),
+        ("#/$defs/a~01b", {"a~1b": {"properties": {"x": TEXT}}}),
+        ("#/$defs/a/anyOf/1", {"a": {"anyOf": [TEXT, {"properties": {"x": TEXT}}]}}),
+    ],
+)
+def test_a_reference_is_followed_as_the_json_pointer_that_it_is(reference: str, place: dict[str, Any]) -> None:
+    context = to(ANTHROPIC)
+    found = fitted(one({"$ref": reference, "$defs": place}), context)
+    assert found.parameters["properties"] == {"x": TEXT}
+    assert not context.receipt
+
+
 def test_references_that_lead_in_circles_end() -> None:
     circle = {"$ref": "#/$defs/a", "$defs": {"a": {"$ref": "#/$defs/b"}, "b": {"$ref": "#/$defs/a"}}}
     context = to(ANTHROPIC)

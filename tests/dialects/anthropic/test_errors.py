@@ -63,6 +63,7 @@ def test_a_thread_is_refused_in_the_words_that_the_sdk_knows() -> None:
     reply = ANTHROPIC.encode_error(error)
     told = json.loads(reply.body)["error"]
     assert (reply.status, told["type"]) == (400, "invalid_request_error")
+    assert told["message"] == "thread: this model's upstream keeps no threads; send the whole conversation"
     assert told["details"] == {"error_code": "thread_unsupported_request", "unsupported": ["thread"]}
     del asked["thread"]
     assert ANTHROPIC.refuse_elsewhere(ANTHROPIC.decode_request(json.dumps(asked).encode())) is None

@@ -347,6 +347,9 @@ def test_broken_input_of_a_servers_tool_stays_visible() -> None:
 def test_a_call_that_the_limit_cut_is_not_complete() -> None:
     response = read(*call(0, "f", "{}"), *call(1, "g", '{"a":'), finish("max_tokens"), STOP)
     assert [block.complete for block in response.content if isinstance(block, ToolCall)] == [True, False]
+    (unsaid,) = read(*call(0, "f"), finish("max_tokens"), STOP).content
+    assert isinstance(unsaid, ToolCall)
+    assert (unsaid.arguments, unsaid.complete) == ("", False)
     response = read(*call(0, "f", "{}"), *text(1, "x"), finish("max_tokens"), STOP)
     assert [block.complete for block in response.content if isinstance(block, ToolCall)] == [True]
 

@@ -586,6 +586,7 @@ def test_namespaced_tools_are_put_together() -> None:
         },
         {"type": "custom", "name": "free", "description": "d", "format": {"type": "text"}},
     ]
+    assert list(body["tools"][0]) == ["type", "name", "description", "tools"]
 
 
 @pytest.mark.parametrize(

@@ -456,6 +456,51 @@ def test_an_item_is_told_twice_when_it_is_not_done_and_has_the_same_id(
     assert [block.arguments for block in blocks(*events, completed()) if isinstance(block, ToolCall)] == arguments
 
 
+def test_an_item_without_an_index_is_told_twice_when_its_id_is() -> None:
+    announced = event("output_item.added", item=call(""))
+    content = blocks(announced, announced, event("output_item.done", item=call('{"a":1}')), completed())
+    assert [block.arguments for block in content if isinstance(block, ToolCall)] == ['{"a":1}']
+
+
+def test_a_call_whose_place_another_takes_is_closed_as_it_is() -> None:
+    events = read_bytes(
+        [
+            on_the_wire(
+                created(),
+                added(0, call("", number=1)),
+                event("function_call_arguments.delta", output_index=0, item_id="fc_1", delta='{"a":1}'),
+                added(0, call("", number=2)),
+                event("incomplete", response={**completed()["response"], "status": "incomplete"}),
+            )
+        ]
+    )
+    assert [type(one) for one in events] == [Start, Open, Delta, Close, Open, Close, Finish]
+    assert [one.complete for one in events if isinstance(one, Close)] == [True, False]
+
+
+def test_an_item_of_the_final_output_is_known_by_its_id_where_its_place_is_another() -> None:
+    content = blocks(
+        added(0, {"type": "reasoning", "id": "rs_1", "summary": []}),
+        added(1, message()),
+        event("output_text.delta", output_index=1, item_id="msg_1", content_index=0, delta="h"),
+        completed(message(text_part("hi"))),
+    )
+    assert [block.text for block in content if isinstance(block, Text)] == ["hi"]
+
+
+def test_a_delta_with_the_index_of_another_item_is_known_by_its_id() -> None:
+    answer = message(text_part("hi"))
+    content = blocks(
+        added(0, call("")),
+        added(1, message()),
+        event("output_text.delta", output_index=0, item_id="msg_1", content_index=0, delta="hi"),
+        done(0, call("{}")),
+        done(1, answer),
+        completed(call("{}"), answer),
+    )
+    assert [block.text for block in content if isinstance(block, Text)] == ["hi"]
+
+
 def test_an_item_that_only_the_final_output_tells_takes_the_place_of_no_other() -> None:
     def plain(item: dict[str, Any]) -> dict[str, Any]:
         return {key: value for key, value in item.items() if key != "id"}
