@@ -14,7 +14,7 @@ from tests.lint.streams import SOUND
 from tests.server.gateway import CLIENTS, at, gateway
 from tests.server.told import error_told, fault_told, good_end, mid_call, type_of
 from tests.upstream.bad_server import BadServer, Gate, Script, expect, pause, reply, reset, stream
-from toolglot.config.schema import Breaker, ModelConfig, Retries
+from toolglot.config.schema import BreakerConfig, ModelConfig, Retries
 
 EVERY_CLIENT = pytest.mark.parametrize("client", CLIENTS)
 BOTH = pytest.mark.parametrize("streams", [False, True], ids=["whole", "stream"])
@@ -120,7 +120,7 @@ def test_28_a_short_wait_is_waited_and_no_less() -> None:
 
 
 def test_28_a_breaker_leaves_a_failing_upstream_alone_and_lets_it_come_back() -> None:
-    breaker = Breaker(failures=2, rest=0.3)
+    breaker = BreakerConfig(failures=2, rest=0.3)
     with (
         BadServer(refusal(500), refusal(500), GOOD) as server,
         gateway(at("openai_chat", server.url, breaker=breaker)) as running,
@@ -140,7 +140,7 @@ def test_28_a_breaker_leaves_a_failing_upstream_alone_and_lets_it_come_back() ->
 
 
 def test_28_a_resting_upstream_is_passed_over_for_its_fallback() -> None:
-    breaker = Breaker(failures=1, rest=60)
+    breaker = BreakerConfig(failures=1, rest=60)
     with BadServer(refusal(500)) as first, BadServer(GOOD) as second:
         named = {"first": at("openai_chat", first.url, breaker=breaker), "second": at("openai_chat", second.url)}
         models = {"m": ModelConfig(upstream="first", fallbacks=("second/m",))}

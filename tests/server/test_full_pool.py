@@ -11,7 +11,7 @@ from tests.server import gateway as served
 from tests.server.gateway import CLIENTS, at, gateway
 from tests.server.test_fallbacks import GOOD
 from tests.upstream.bad_server import BadServer, Gate, expect, pause, stream
-from toolglot.config.schema import Breaker, ModelConfig, Retries
+from toolglot.config.schema import BreakerConfig, ModelConfig, Retries
 from toolglot.upstream.http import HttpTransport
 from toolglot.upstream.transport import Timeouts
 
@@ -30,7 +30,7 @@ def test_a_full_pool_is_a_503_of_our_own_and_no_upstream_rests_for_it(monkeypatc
                     good.url,
                     timeouts=Timeouts(connect=0.05),
                     retries=Retries(attempts=5),
-                    breaker=Breaker(failures=1),
+                    breaker=BreakerConfig(failures=1),
                 ),
             },
             models={"m": ModelConfig(upstream="good", fallbacks=("slow/m",))},

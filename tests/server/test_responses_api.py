@@ -15,7 +15,7 @@ from tests.server.client_needs import frames
 from tests.server.gateway import Answer, at, gateway
 from tests.server.stage import DIALECTS, Call, Stage, Turn, events_of, frames_of, in_turn, model_of, stage, whole_of
 from tests.upstream.bad_server import BadServer, Gate, expect, gone, pause, reply, stream, tell
-from toolglot.config.schema import Breaker, ServerConfig
+from toolglot.config.schema import BreakerConfig, ServerConfig
 from toolglot.store.sqlite import MEMORY, SqliteStore
 
 TOOL = {"type": "function", "name": "f", "parameters": {"type": "object", "properties": {"a": {"type": "integer"}}}}
@@ -462,7 +462,8 @@ def test_such_an_upstream_is_left_alone_once_it_has_failed_often_enough() -> Non
         stored() as store,
         BadServer([expect(), reply({"error": {"message": "Out of order."}}, 500)]) as upstream,
         gateway(
-            at("openai_responses", upstream.url, vendor="openai", breaker=Breaker(failures=2, rest=1000)), store=store
+            at("openai_responses", upstream.url, vendor="openai", breaker=BreakerConfig(failures=2, rest=1000)),
+            store=store,
         ) as running,
     ):
         answers = [running.call("GET", "/v1/responses/resp_1") for _ in range(3)]

@@ -8,7 +8,7 @@ from tests.lint.streams import SOUND
 from tests.server.gateway import CLIENTS, at, gateway, request
 from tests.server.test_fallbacks import GOOD, refusal
 from tests.upstream.bad_server import BadServer, expect, reply, reset, stream
-from toolglot.config.schema import Breaker, ModelConfig
+from toolglot.config.schema import BreakerConfig, ModelConfig
 from toolglot.receipt import Receipt
 from toolglot.server.headers import MAX_HOPS
 from toolglot.server.record import Record
@@ -44,7 +44,7 @@ def test_an_answer_of_a_fallback_says_so_in_its_receipt() -> None:
 
 
 def test_the_upstream_that_failed_is_blamed_and_not_the_one_that_rests() -> None:
-    resting = at("openai_chat", "http://127.0.0.1:9", breaker=Breaker(failures=1, rest=1000))
+    resting = at("openai_chat", "http://127.0.0.1:9", breaker=BreakerConfig(failures=1, rest=1000))
     with (
         BadServer(*[[expect(), reset()]] * 2) as first,
         gateway({"first": at("openai_chat", first.url), "second": resting}, models=FALL_BACK) as running,

@@ -43,7 +43,7 @@ class Retries(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Also the longest `Retry-After` that is waited for; a longer one goes to the next fallback or to the client."""
 
 
-class Breaker(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class BreakerConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """After so many failures in a row an upstream is left alone for a while (seconds)."""
 
     failures: Count = 5
@@ -81,7 +81,7 @@ class UpstreamConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     """How long to wait for what."""
     retries: Retries = Retries()
     """How often to ask again."""
-    breaker: Breaker = Breaker()
+    breaker: BreakerConfig = BreakerConfig()
     """When to leave it alone."""
 
     def __repr__(self) -> str:

@@ -15,7 +15,7 @@ from msgspec.structs import fields
 
 from toolglot.config.json_schema import docstrings
 from toolglot.config.schema import (
-    Breaker,
+    BreakerConfig,
     Config,
     Limits,
     LogConfig,
@@ -82,7 +82,7 @@ SECTIONS = (
     ),
     Section("upstreams.local.timeouts", Timeouts),
     Section("upstreams.local.retries", Retries),
-    Section("upstreams.local.breaker", Breaker),
+    Section("upstreams.local.breaker", BreakerConfig),
     Section(
         'models."claude-*"',
         ModelConfig,

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 from msgspec import Struct
 
-from toolglot.config.schema import Breaker, Retries
+from toolglot.config.schema import BreakerConfig, Retries
 from toolglot.dialect import Dialect
 from toolglot.upstream.transport import Call, Timeouts, Transport
 
@@ -33,7 +33,7 @@ class Upstream(Struct, frozen=True, kw_only=True):
     """It remembers responses by their ids itself."""
     timeouts: Timeouts = Timeouts()
     retries: Retries = Retries()
-    breaker: Breaker = Breaker()
+    breaker: BreakerConfig = BreakerConfig()
 
     def __repr__(self) -> str:
         """Without the credential, whatever prints it."""
