@@ -145,6 +145,15 @@ def test_a_reference_is_followed_as_the_json_pointer_that_it_is(reference: str, 
     assert not context.receipt
 
 
+@pytest.mark.parametrize("index", ["2", "-1", "x", "", "1" * 5000])
+def test_a_reference_behind_the_end_of_a_list_leads_nowhere(index: str) -> None:
+    context = to(ANTHROPIC)
+    place = {"a": {"anyOf": [TEXT, {"properties": {"x": TEXT}}]}}
+    found = fitted(one({"$ref": f"#/$defs/a/anyOf/{index}", "$defs": place}), context)
+    assert found.parameters["properties"] == {}
+    assert lines(context) == ["loss tools[0].parameters"]
+
+
 def test_references_that_lead_in_circles_end() -> None:
     circle = {"$ref": "#/$defs/a", "$defs": {"a": {"$ref": "#/$defs/b"}, "b": {"$ref": "#/$defs/a"}}}
     context = to(ANTHROPIC)
