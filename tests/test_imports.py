@@ -84,6 +84,15 @@ def test_importing_the_core_opens_no_socket_and_no_file_but_modules(
         assert path.endswith((".py", ".pyc", ".so")), path
 
 
+def test_importing_the_shells_too_opens_no_socket_and_starts_nothing() -> None:
+    """Gateways that fetched price lists and vocabularies at import could not be started without a network."""
+    everything = [name for name in module_names() if name != "toolglot.__main__"]
+    command = [sys.executable, "-B", "-c", IMPORT_AND_WATCH, json.dumps(everything)]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    told = json.loads(done.stdout)
+    assert [event for event, _ in told["touched"] if event != "open"] == []
+
+
 def test_the_core_never_imports_the_shells(imported: Imported) -> None:
     assert not [name for name in imported.modules if name.startswith("toolglot.") and is_shell(name)]
 
