@@ -12,8 +12,9 @@ import pytest
 
 from tests.server.turns import HELLO, body, in_memory, message, refused, response, take_turn
 from tests.store.turns import using
+from toolglot.errors import RefusedError
 from toolglot.server import responses_state
-from toolglot.server.responses_state import Expanded, echo, expand, mint_id, settle
+from toolglot.server.responses_state import Expanded, echo, expand, mint_id, refuse_links, settle
 from toolglot.store import Conversation, Item, StoreError
 from toolglot.store.sqlite import SqliteStore
 from toolglot.translate import Exchange
@@ -358,3 +359,18 @@ def test_turns_at_once_in_one_conversation_are_all_kept() -> None:
 def test_ids_are_minted_from_the_random_bytes_that_are_given() -> None:
     assert mint_id(b"\x01\xff") == "resp_01ff"
     assert mint_id(b"\x01\xff", "conv") == "conv_01ff"
+
+
+@pytest.mark.parametrize(
+    ("request_body", "param"),
+    [
+        ({"input": "Hi", "previous_response_id": "resp_1"}, "previous_response_id"),
+        ({"input": "Hi", "conversation": {"id": "conv_1"}}, "conversation"),
+        ({"input": [{"type": "item_reference", "id": "msg_1"}]}, "input"),
+    ],
+)
+def test_where_nothing_is_stored_nothing_can_be_gone_on_from(request_body: dict[str, object], param: str) -> None:
+    with pytest.raises(RefusedError) as told:
+        refuse_links(json.dumps({"model": "m", **request_body}).encode())
+    assert told.value.error.param == param
+    refuse_links(b'{"model": "m", "input": "Hi"}')

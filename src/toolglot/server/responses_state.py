@@ -155,9 +155,10 @@ def refuse_links(body: bytes) -> None:
     """
     try:
         asked = json.typed(body, _asked)
+        named = next(iter(referenced(input_items(asked.input))), None)
     except DecodeError:
         return
-    for param, name in zip(("previous_response_id", "conversation"), _links(asked), strict=True):
+    for param, name in zip(("previous_response_id", "conversation", "input"), (*_links(asked), named), strict=True):
         if name is not None:
             message = f"{param}: '{name}' not found: this gateway stores nothing; send the whole history as input"
             raise RefusedError(api_refusal(message, code="previous_response_not_found", param=param))
