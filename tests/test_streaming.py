@@ -261,3 +261,12 @@ def test_no_mixture_of_line_ends_hides_what_follows_the_end(dialect: str) -> Non
     for blank in (b"\n\r", b"\r\r", b"\n\r\n", b"\r\n\r\n"):
         written = forwarded(dialect, [sound[:-2] + blank + b'data: {"late":1}\n\n'])
         assert b"late" not in written
+
+
+def test_a_mark_of_byte_order_before_the_first_frame_does_not_hide_the_model_in_it() -> None:
+    exchange = Exchange("openai_chat", "openai_chat", model="theirs")
+    exchange.request(b'{"model": "ours", "messages": [{"role": "user", "content": "Hi"}], "stream": true}')
+    frame = (
+        b'\xef\xbb\xbfdata: {"id": "c", "model": "theirs", "choices": [{"index": 0, "delta": {"content": "Hi"}}]}\n\n'
+    )
+    assert b'"model": "ours"' in exchange.stream().feed(frame)

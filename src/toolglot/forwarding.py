@@ -95,7 +95,7 @@ class Forwarder:
     def _rename(self, frame: bytes, alias: str) -> bytes:
         return b"".join(
             line if not line.startswith(b"data:") or b'"model' not in line else self._rename_line(line, alias)
-            for line in frame.splitlines(keepends=True)
+            for line in frame.removeprefix(b"\xef\xbb\xbf").splitlines(keepends=True)
         )
 
     def _rename_line(self, line: bytes, alias: str) -> bytes:

@@ -214,7 +214,7 @@ class Router:
         known = [DEMO, *(name for name, alias in self.aliases.items() if not alias.hidden)]
         known += [model for place in self.places.values() for model in (*place.models, *place.owned)]
         compared = list(dict.fromkeys(known))[:MAX_COMPARED]
-        return tuple(difflib.get_close_matches(bare(model)[:200], compared, n=3, cutoff=0.5))
+        return tuple(difflib.get_close_matches(bare(model[:MAX_NAME])[:200], compared, n=3, cutoff=0.5))
 
     def _tries(self, model: str) -> Iterator[tuple[str, Claim]]:
         """Names and rules in the order in which they are tried."""

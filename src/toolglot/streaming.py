@@ -167,6 +167,8 @@ class StreamTranslation:
                 moved = event if self._plain_as == event.index else Delta(self._plain_as, event.text)
                 written.append(self._encode(moved))
                 continue
+            if isinstance(event, Fault):
+                event = Fault(self._exchange.hide(event.error))
             passed = through(self._passes, (event,))
             self._follow(event, passed)
             written += [self._encode(out) for out in passed]
@@ -219,9 +221,13 @@ class StreamTranslation:
                 self._called = self._called or isinstance(event.block, ToolCall)
             elif isinstance(event, Finish):
                 return forwarder.release(self._last(frame, event))
-            elif isinstance(event, Fault) and event.error.code in ("upstream_truncated", "upstream_unreadable"):
-                return forwarder.numbered(self._encoder.feed(event))
+            elif isinstance(event, Fault) and self._is_ours(event.error):
+                return forwarder.numbered(self._encoder.feed(Fault(self._exchange.hide(event.error))))
         return forwarder.release(frame)
+
+    def _is_ours(self, error: ApiError) -> bool:
+        """No frame of the upstream tells this, or one that may not be told as it is."""
+        return error.code in ("upstream_truncated", "upstream_unreadable") or self._exchange.hide(error) is not error
 
     def _last(self, frame: bytes, finish: Finish) -> bytes:
         """The frame with which a stream ends, with what clients need and servers leave out."""
@@ -236,7 +242,7 @@ class StreamTranslation:
             self.usage, self.stop = event.usage, event.stop
             self.ended = True
         elif isinstance(event, Fault):
-            self.fault = event.error
+            self.fault = self._exchange.hide(event.error)
             self.ended = True
 
 

@@ -10,7 +10,7 @@ anything to change, the bytes go through as they are, but for the model's name.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 from toolglot.dialect import Capabilities, Dialect, capabilities
@@ -55,6 +55,7 @@ class Exchange:
         passes: the request passes, in order, when they are not the usual ones.
         created: the time to put on an answer whose upstream does not tell one (Unix seconds; the core has no clock).
         answer_id: the id to put on an answer whose upstream does not tell one.
+        hide: takes out of an upstream's error, inside a stream too, what no client may see; the same error if nothing.
         verbatim: let bytes through as they are where both sides speak one dialect and nothing has to be changed. False
             reads and writes everything, for upstreams that leave out what the dialect's clients need.
     """
@@ -70,6 +71,7 @@ class Exchange:
         passes: Sequence[RequestPass] | None = None,
         created: int | None = None,
         answer_id: str = "",
+        hide: Callable[[ApiError], ApiError] = lambda error: error,
         verbatim: bool = True,
     ) -> None:
         client, upstream = find(client), find(upstream)
@@ -90,6 +92,7 @@ class Exchange:
         self._passes = REQUEST_PASSES if passes is None else passes
         self._created = created
         self._answer_id = answer_id
+        self.hide = hide
         self._may_forward = self.verbatim
         self._context = self._new_context(model or "")
 

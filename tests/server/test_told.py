@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from tests.lint.streams import SOUND
 from tests.server.gateway import CLIENTS, at, gateway, request
 from tests.server.test_fallbacks import GOOD, refusal
-from tests.upstream.bad_server import BadServer, expect, reply, reset, stream
+from tests.server.told import mid_call
+from tests.upstream.bad_server import LAST_CHUNK, BadServer, Gate, chunk, expect, pause, reply, reset, send, stream
 from toolglot.config.schema import BreakerConfig, ModelConfig
 from toolglot.receipt import Receipt
 from toolglot.server.headers import MAX_HOPS
@@ -136,3 +139,42 @@ def test_headers_of_a_good_answer_do_not_repeat_a_credential_either() -> None:
         answer = running.ask("openai_chat", stream=True)
         assert answer.headers["openai-version"] == "1"
         assert KEY not in str(answer.headers)
+
+
+MID = b'data: {"error": {"message": "bad key %b", "code": "%b", "param": "%b"}}\n\n' % ((KEY.encode(),) * 3)
+
+
+@pytest.mark.parametrize("client", CLIENTS)
+@pytest.mark.parametrize("configured", [{"key": KEY}, {"headers": {"authorization": f"Bearer {KEY}"}}])
+def test_a_credential_inside_a_stream_goes_no_further_either(client: str, configured: dict[str, Any]) -> None:
+    begun = Gate()
+    script = [expect(), stream(mid_call("openai_chat"), complete=False), pause(begun), send(chunk(MID), LAST_CHUNK)]
+    with BadServer(script) as server, gateway({"local": at("openai_chat", server.url, **configured)}) as running:
+        talk = running.begin(client, stream=True)
+        talk.until(b"Hel")
+        begun.open()
+        body = talk.rest().body.decode()
+        assert "bad key (hidden)" in body
+        assert KEY not in body
+        assert KEY not in (running.record().message or "")
+
+
+def test_an_upstream_that_breaks_off_every_stream_is_left_alone() -> None:
+    cut = [expect(), stream(mid_call("openai_chat"), complete=False), reset()]
+    breaker = BreakerConfig(failures=2, rest=1000)
+    with (
+        BadServer(cut, cut) as server,
+        gateway({"local": at("openai_chat", server.url, breaker=breaker)}) as running,
+    ):
+        for _ in range(2):
+            assert running.ask("openai_chat", stream=True).status == 200
+        answer = running.ask("openai_chat", stream=True)
+        assert answer.json()["error"]["code"] == "upstream_resting"
+
+
+def test_interim_heads_without_end_are_an_error() -> None:
+    with (
+        BadServer([expect(), send(b"HTTP/1.1 103 Early Hints\r\n\r\n" * 1000)]) as server,
+        gateway({"local": at("openai_chat", server.url)}) as running,
+    ):
+        assert "heads for one answer" in running.ask("openai_chat").json()["error"]["message"]

@@ -178,3 +178,16 @@ def test_a_call_that_never_left_says_nothing_of_the_upstream() -> None:
     assert tried(breaker, 30.0, ours)
     assert breaker.enter(30.0), "the probe was not made: the next call may be it"
     assert breaker.enter(30.0) is None, "the breaker is not closed either"
+
+
+def test_a_probe_whose_stream_begins_closes_it_and_its_break_counts_as_one_failure() -> None:
+    breaker = opened(failures=2)
+    ticket = probe(breaker, 31.0)
+    breaker.answer(ticket)
+    assert breaker.wait(31.0) == 0.0
+    breaker.settle(ticket, DOWN, 32.0)
+    assert breaker.wait(32.0) == 0.0
+    other = probe(breaker, 32.0)
+    breaker.answer(other)
+    breaker.settle(other, DOWN, 33.0)
+    assert breaker.wait(33.0) == 30.0

@@ -26,7 +26,7 @@ from toolglot.server.record import Record
 from toolglot.streaming import StreamTranslation
 from toolglot.translate import Exchange
 from toolglot.upstream.aside import aside
-from toolglot.upstream.breaker import OURS
+from toolglot.upstream.breaker import OURS, Ticket
 from toolglot.upstream.exchange import exchange_for
 from toolglot.upstream.mend import mend
 from toolglot.upstream.retry import falls_back, next_wait
@@ -84,6 +84,7 @@ class Attempts:
         self.waiting = False
         """No upstream is at work: the time until the next attempt is running."""
         self.exchange: Exchange | None = None
+        self._ticket: Ticket | None = None
 
     async def answer(self, targets: tuple[Target, ...]) -> Answer:
         """The first answer that any target gives.
@@ -128,15 +129,18 @@ class Attempts:
         except BaseException:
             breaker.leave(ticket)
             raise
-        breaker.settle(ticket, None if isinstance(outcome, Answer) else outcome, loop.time())
+        if isinstance(outcome, Answer) and outcome.whole is None:
+            breaker.answer(ticket)
+            self._ticket = ticket
+        else:
+            breaker.settle(ticket, None if isinstance(outcome, Answer) else outcome, loop.time())
         return outcome
 
-    def broke(self, failure: TransportError) -> None:
-        """An answer that had begun broke off: that speaks of the upstream's health as well."""
-        breaker = self._gateway.breaker(self._gateway.upstreams[self._record.upstream or ""])
-        now = asyncio.get_running_loop().time()
-        if (ticket := breaker.enter(now)) is not None:
-            breaker.settle(ticket, failure, now)
+    def over(self, failure: TransportError | None) -> None:
+        """A stream has ended, well or by breaking off: only now is known how it went."""
+        if self._ticket is not None:
+            breaker = self._gateway.breaker(self._gateway.upstreams[self._record.upstream or ""])
+            breaker.settle(self._ticket, failure, asyncio.get_running_loop().time())
 
     async def _ask(self, upstream: Upstream, exchange: Exchange, body: bytes) -> Answer | ApiError | TransportError:
         """One target, as often as the retry policy allows."""
@@ -150,7 +154,7 @@ class Attempts:
             if (
                 not mended
                 and isinstance(outcome, ApiError)
-                and (mending := self._mend(upstream, exchange, outcome)) is not None
+                and (mending := await self._mend(upstream, exchange, outcome)) is not None
             ):
                 mended, body = True, mending
                 continue
@@ -177,15 +181,16 @@ class Attempts:
         self._record.upstream_dialect = upstream.dialect.name
         self._record.upstream_model = exchange.sent.model
 
-    def _mend(self, upstream: Upstream, exchange: Exchange, error: ApiError) -> bytes | None:
+    async def _mend(self, upstream: Upstream, exchange: Exchange, error: ApiError) -> bytes | None:
         assert exchange.sent is not None
-        mending = mend(exchange.sent, upstream.dialect.name, error)
+        size = len(self._asked.body)
+        mending = await aside(size, mend, exchange.sent, upstream.dialect.name, error)
         if mending is None:
             return None
         sent, lines = mending
         exchange.receipt.add(lines)
         self._record.mended += 1
-        return exchange.resend(sent)
+        return await aside(size, exchange.resend, sent)
 
     async def _once(self, upstream: Upstream, exchange: Exchange, body: bytes) -> Answer | ApiError | TransportError:
         """One call: the beginning of an answer, or the error that stands in its place."""
@@ -289,12 +294,10 @@ def _told(upstream: Upstream, outcome: ApiError | TransportError) -> ApiError:
     """What a client is told of a failed attempt. Whose key was refused is said: it is not the client's own."""
     if isinstance(outcome, TransportError):
         return transport_error(upstream.name, outcome)
-    said = upstream.without_secrets(outcome.message.encode("utf-8", "replace")).decode()
-    if said != outcome.message:
-        outcome = replace(outcome, message=said, native={})
-    if outcome.kind in _CREDENTIAL:
-        return replace(outcome, message=f"The upstream {upstream.name!r} says: {said}")
-    return outcome
+    error = upstream.hide(outcome)
+    if error.kind in _CREDENTIAL:
+        return replace(error, message=f"The upstream {upstream.name!r} says: {error.message}")
+    return error
 
 
 def _redirected(upstream: Upstream, reply: Reply) -> ApiError | None:

@@ -157,8 +157,9 @@ async def _pump(incoming: Incoming, answer: Answer, turn: Turn, attempts: Attemp
                 await _tell(incoming, turn, out)
     except TransportError as failure:
         await _tell(incoming, turn, translation.break_off(transport_error(incoming.record.upstream or "", failure)))
-        if translation.fault is not None:
-            attempts.broke(failure)
+        attempts.over(failure if translation.fault is not None else None)
+    else:
+        attempts.over(None)
     if (fault := translation.fault) is not None:
         incoming.record.error, incoming.record.message = fault.kind, fault.message
     await _end(incoming, turn)

@@ -68,6 +68,12 @@ class Breaker:
         since = self._opened if self._probe is None else self._probe.since
         return max(since + self._rest - now, 0.0)
 
+    def answer(self, ticket: Ticket) -> None:
+        """A stream has begun. A probe has shown enough with that; of any other call the end will tell (`settle`)."""
+        if ticket is self._probe:
+            self._count = 0
+            self._opened = self._probe = None
+
     def leave(self, ticket: Ticket) -> None:
         """Nothing is known of how this call went; if it was the probe, the next one may be."""
         if ticket is self._probe:

@@ -29,4 +29,5 @@ def exchange_for(
         created=created,
         answer_id=answer_id,
         verbatim=upstream.verbatim,
+        hide=upstream.hide,
     )

@@ -23,7 +23,7 @@ from collections.abc import AsyncGenerator, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from io import BytesIO
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import aiohttp
 from aiohttp.http_exceptions import HttpProcessingError, LineTooLong
@@ -43,6 +43,8 @@ MAX_FIELD = 32 * 1024
 """Vendors' security headers alone can have ten thousand bytes."""
 WHOLE_BODY = 256 * 1024
 """The largest body that is handed to the socket in one piece."""
+MAX_HEADS = 32
+"""Of one answer, interim ones (1xx) included."""
 KEEP_ALIVE = 15.0
 USER_AGENT = "toolglot"
 
@@ -267,7 +269,8 @@ class _Response(aiohttp.ClientResponse):
                 # connection. Taken for the answer to this request it would put all later ones out of step.
                 raise TransportError("reset", f"{host} spoke before it was asked")
             async with asyncio.timeout(patience):
-                return await super().start(connection)
+                with _few_interim(connection, host):
+                    return await super().start(connection)
         except BaseException as error:
             _abort(connection)
             if isinstance(error, TimeoutError):
@@ -278,6 +281,29 @@ class _Response(aiohttp.ClientResponse):
         if self.connection is not None:
             _abort(self.connection)
         super().close()
+
+
+@contextmanager
+def _few_interim(connection: Connection, host: str) -> Iterator[None]:
+    """Bounds the interim heads (1xx) before an answer: aiohttp reads on past as many as come, without a pause."""
+    protocol = connection.protocol
+    if protocol is None:
+        yield
+        return
+    read, heads = protocol.read, 0
+
+    async def counted() -> Any:
+        nonlocal heads
+        heads += 1
+        if heads > MAX_HEADS:
+            raise TransportError("reset", f"{host} sent more than {MAX_HEADS} heads for one answer")
+        return await read()
+
+    protocol.read = counted  # type: ignore[method-assign]
+    try:
+        yield
+    finally:
+        del protocol.read
 
 
 def _abort(connection: Connection) -> None:

@@ -9,6 +9,8 @@ from msgspec import Struct
 
 from toolglot.config.schema import BreakerConfig, Retries
 from toolglot.dialect import Dialect
+from toolglot.errors import ApiError
+from toolglot.ir import replace
 from toolglot.upstream.transport import Call, Timeouts, Transport
 
 SHORTEST_SECRET = 8
@@ -55,12 +57,27 @@ class Upstream(Struct, frozen=True, kw_only=True):
             timeouts=self.timeouts,
         )
 
+    @property
+    def secrets(self) -> list[bytes]:
+        """The credential and the configured headers, whole and without a scheme (`Bearer`) before them."""
+        said = [self.key or "", *self.headers.values()]
+        said += [value.partition(" ")[2] for value in self.headers.values()]
+        return [secret.encode() for secret in said if len(secret) >= SHORTEST_SECRET]
+
     def without_secrets(self, body: bytes) -> bytes:
         """What the upstream said, without the credential: some repeat it in the error that refuses it."""
-        for secret in (self.key, *self.headers.values()):
-            if secret and len(secret) >= SHORTEST_SECRET:
-                body = body.replace(secret.encode(), b"(hidden)")
+        for secret in self.secrets:
+            body = body.replace(secret, b"(hidden)")
         return body
+
+    def hide(self, error: ApiError) -> ApiError:
+        """The same error, unless it repeats the credential anywhere: then without it."""
+        said = {name: getattr(error, name) or "" for name in ("message", "code", "param", "request_id")}
+        hidden = {name: self.without_secrets(text.encode("utf-8", "replace")).decode() for name, text in said.items()}
+        own = repr(error.native).encode("utf-8", "replace")
+        if hidden == said and self.without_secrets(own) == own:
+            return error
+        return replace(error, **{name: text or None for name, text in hidden.items()}, native={})
 
     def harmless(self, headers: Mapping[str, str]) -> dict[str, str]:
         """What the upstream said in its headers, but those that repeat the credential."""
