@@ -178,3 +178,13 @@ def test_interim_heads_without_end_are_an_error() -> None:
         gateway({"local": at("openai_chat", server.url)}) as running,
     ):
         assert "heads for one answer" in running.ask("openai_chat").json()["error"]["message"]
+
+
+def test_what_an_upstream_says_cannot_forge_a_line_of_the_log(caplog: pytest.LogCaptureFixture) -> None:
+    with (
+        BadServer(refusal(400, "no\n12:00:00  200  POST /v1/messages\x1b[2J")) as server,
+        gateway({"local": at("openai_chat", server.url)}) as running,
+    ):
+        running.ask("openai_chat")
+    (line,) = [record.getMessage() for record in caplog.records if "local (bad_request)" in record.getMessage()]
+    assert line.isprintable()

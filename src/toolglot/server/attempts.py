@@ -22,6 +22,7 @@ from toolglot.receipt import Receipt
 from toolglot.routing import Target
 from toolglot.server import headers
 from toolglot.server.gateway import Gateway
+from toolglot.server.logs import printable
 from toolglot.server.record import Record
 from toolglot.streaming import StreamTranslation
 from toolglot.translate import Exchange
@@ -35,7 +36,6 @@ from toolglot.upstream.upstream import Upstream
 
 ERROR_BODY_LIMIT = 1024 * 1024
 PAGE_SHOWN = 200
-LOGGED = 300
 RESTING = "upstream_resting"
 
 log = logging.getLogger("toolglot.server")
@@ -103,7 +103,7 @@ class Attempts:
                     outcome.exchange.receipt.note("model", f"answered by {upstream.name}", errors[0].message)
                 return outcome
             error = _told(upstream, outcome)
-            log.warning("request %s: %s (%s): %s", self._record.id, upstream.name, error.kind, error.message[:LOGGED])
+            log.warning("request %s: %s (%s): %s", self._record.id, upstream.name, error.kind, printable(error.message))
             # That an upstream is left alone says less than what another one answered.
             errors.insert(len(errors) if error.code == RESTING else 0, error)
             if not falls_back(outcome):

@@ -76,17 +76,17 @@ def as_fields(record: Record) -> dict[str, Any]:
         "key": record.key,
         "method": record.method,
         "route": record.route or None,
-        "path": None if record.route else _printable(record.path),
+        "path": None if record.route else printable(record.path),
         "status": record.status,
         "client": record.client,
-        "user_agent": _printable(record.user_agent),
-        "model": _printable(record.model),
+        "user_agent": printable(record.user_agent),
+        "model": printable(record.model),
         "upstream": record.upstream,
         "upstream_dialect": record.upstream_dialect,
-        "upstream_model": _printable(record.upstream_model),
+        "upstream_model": printable(record.upstream_model),
         "stream": record.stream,
         "error": record.error,
-        "error_message": _printable(record.message),
+        "error_message": printable(record.message),
         "cancelled": record.cancelled or None,
         "attempts": record.attempts or None,
         "fallbacks": record.fallbacks or None,
@@ -109,11 +109,9 @@ def as_text(record: Record, *, colour: bool = False) -> str:
     if colour:
         shade = "31" if record.error is not None and record.status < 300 else _COLOURS.get(record.status // 100, "31")
         status = f"\x1b[{shade}m{status}\x1b[0m"
-    words = [datetime.now().strftime("%H:%M:%S"), status, f"{record.method} {_printable(record.path)}"]
+    words = [datetime.now().strftime("%H:%M:%S"), status, f"{record.method} {printable(record.path)}"]
     if record.model is not None:
-        words.append(
-            f"{_printable(record.model)} -> {record.upstream or '?'}/{_printable(record.upstream_model or '?')}"
-        )
+        words.append(f"{printable(record.model)} -> {record.upstream or '?'}/{printable(record.upstream_model or '?')}")
     if record.client is not None and record.upstream_dialect is not None:
         words.append(f"[{record.client} -> {record.upstream_dialect}{', stream' if record.stream else ''}]")
     if record.usage is not None:
@@ -124,14 +122,14 @@ def as_text(record: Record, *, colour: bool = False) -> str:
     if record.losses:
         words.append(f"{record.losses} lost (GET /debug/receipts/{record.id})")
     if record.error is not None:
-        words.append(f"{record.error}: {_printable(record.message or '')}")
+        words.append(f"{record.error}: {printable(record.message or '')}")
     return "  ".join(words)
 
 
 T = TypeVar("T", str, str | None)
 
 
-def _printable(text: T) -> T:
+def printable(text: T) -> T:
     """What a client or an upstream said, short, and so that it cannot move the cursor or forge a line."""
     return text if text is None else "".join(char if char.isprintable() else "?" for char in text[:LONGEST])
 
