@@ -43,8 +43,9 @@ $(INSTALLED_E2E): $(INSTALLED_DEV) tests/e2e/requirements.txt $(wildcard tests/e
 demo: $(INSTALLED)
 	@$(BIN)/python -m toolglot.demo
 
+# Together with test-all it leaves to that what would be skipped here.
 test: lint
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest $(if $(filter test-all,$(MAKECMDGOALS)),--ignore=tests/e2e)
 
 # What a machine without Node, the SDKs, the agents or the engine skips, nothing may skip here.
 test-all: test $(INSTALLED_E2E)

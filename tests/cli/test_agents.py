@@ -16,7 +16,7 @@ KEY = 'k"\\{model}'
 
 
 def prepared(name: str, model: str | None = "m", *, key: str = KEY, window: int | None = None) -> Prepared:
-    return prepare(AGENTS[name], Wish(url=URL, key=key, model=model, window=window), "/tmp/f")
+    return prepare(AGENTS[name], Wish(url=URL, key=key, model=model, window=window), "/agent")
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ CLAUDE = {
 }
 
 CASES = {
-    "claude": Told(CLAUDE, ["--settings", "/tmp/f/settings.json", "--model", "m"], {"env": CLAUDE}),
+    "claude": Told(CLAUDE, ["--settings", "/agent/settings.json", "--model", "m"], {"env": CLAUDE}),
     "codex": Told(
         {"TOOLGLOT_KEY": KEY},
         [
@@ -60,7 +60,7 @@ CASES = {
             "GOOGLE_GEMINI_BASE_URL": URL,
             "GOOGLE_GENAI_USE_VERTEXAI": "false",
             "GOOGLE_GENAI_USE_GCA": "false",
-            "GEMINI_CLI_HOME": "/tmp/f",
+            "GEMINI_CLI_HOME": "/agent",
         },
         ["-m", "m"],
         {"security": {"auth": {"selectedType": "gemini-api-key"}}},

@@ -45,8 +45,10 @@ class Reload:
     async def run(self) -> None:
         """Watch until it is cancelled."""
         asked = asyncio.Event()
-        with suppress(NotImplementedError, AttributeError, ValueError, RuntimeError):  # Windows, or no main thread
+        try:
             asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, asked.set)
+        except (NotImplementedError, AttributeError, ValueError, RuntimeError):  # Windows, or not the main thread
+            log.debug("there is no SIGHUP here: the configuration is loaded again when its file changes alone")
         while True:
             with suppress(TimeoutError):
                 await asyncio.wait_for(asked.wait(), WATCH_SECONDS)

@@ -183,7 +183,7 @@ def test_coding_agents_get_the_calls_they_ask_for(system: str, tools: tuple[Tool
         ("Run the command 'echo foo bar'", "echo foo bar"),
         ("run pwd", "pwd"),
         ("Run `rm -rf /`", ECHO),
-        ("Run rm -rf /tmp/x", ECHO),
+        ("Run rm -rf /srv/x", ECHO),
         ("Run `echo hi; rm x`", ECHO),
         ("Run `echo $(rm x)`", ECHO),
         ("Run `date -s 2001-01-01`", "date"),
