@@ -8,7 +8,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from tests.server.gateway import Asking
@@ -53,10 +53,12 @@ class Process(Asking):
 
     def _read(self) -> None:
         assert self._process.stderr is not None
-        for line in self._process.stderr:
-            with self._written:
-                self._lines.append(line.decode())
-                self._written.notify_all()
+        # Whoever waits for the process may close the pipe under a read: then there is no more to read.
+        with suppress(ValueError):
+            for line in self._process.stderr:
+                with self._written:
+                    self._lines.append(line.decode())
+                    self._written.notify_all()
 
 
 @contextmanager
