@@ -1,0 +1,73 @@
+"""What a reader of text calls finds, as plain tuples, in the order of the text.
+
+The stable events, which `toolglot.textcalls.parser` yields:
+
+    ("text", text)                 part of the answer
+    ("reasoning", text)            part of the reasoning
+    ("start", index, name)         a call begins; indices count up from 0
+    ("args", index, fragment)      more of its arguments, as JSON text
+    ("end", index)                 the call is whole: its fragments add up to one JSON object
+
+and the richer ones, which `Engine` yields beside them:
+
+    ("id", index, id)              the model gave the call this id; comes before "start"
+    ("repaired", index, raw, how)  the arguments were not JSON and were repaired; comes before "end"
+    ("cut", index, why)            instead of "end": the text ended, or broke, inside the call; it must not be run
+
+A call that is cut has no end. Nothing is ever taken back.
+"""
+
+from __future__ import annotations
+
+from typing import Literal, TypeAlias
+
+TextEvent: TypeAlias = tuple[Literal["text", "reasoning"], str]
+StartEvent: TypeAlias = tuple[Literal["start"], int, str]
+ArgumentsEvent: TypeAlias = tuple[Literal["args"], int, str]
+EndEvent: TypeAlias = tuple[Literal["end"], int]
+IdEvent: TypeAlias = tuple[Literal["id"], int, str]
+RepairedEvent: TypeAlias = tuple[Literal["repaired"], int, str, str]
+CutEvent: TypeAlias = tuple[Literal["cut"], int, str]
+
+StableEvent: TypeAlias = TextEvent | StartEvent | ArgumentsEvent | EndEvent
+CallEvent: TypeAlias = StableEvent | IdEvent | RepairedEvent | CutEvent
+
+
+class Sink:
+    """Collects the events of one stretch of text and numbers the calls."""
+
+    __slots__ = ("calls", "events")
+
+    def __init__(self) -> None:
+        self.events: list[CallEvent] = []
+        self.calls = 0
+
+    def text(self, text: str) -> None:
+        if text:
+            self.events.append(("text", text))
+
+    def reasoning(self, text: str) -> None:
+        if text:
+            self.events.append(("reasoning", text))
+
+    def start(self, name: str, call_id: str = "") -> int:
+        """A call begins; its index."""
+        index = self.calls
+        self.calls += 1
+        if call_id:
+            self.events.append(("id", index, call_id))
+        self.events.append(("start", index, name))
+        return index
+
+    def arguments(self, index: int, fragment: str) -> None:
+        if fragment:
+            self.events.append(("args", index, fragment))
+
+    def repaired(self, index: int, raw: str, how: str) -> None:
+        self.events.append(("repaired", index, raw, how))
+
+    def end(self, index: int) -> None:
+        self.events.append(("end", index))
+
+    def cut(self, index: int, why: str) -> None:
+        self.events.append(("cut", index, why))

@@ -1,0 +1,127 @@
+"""The records that describe how a model writes its tool calls as text.
+
+A `Format` is data: `engine.py` reads any of them. Its parts:
+
+- a `Call` is one way to write a call: a `Header` that opens it and may name the tool, then a body of one kind;
+- sections are marks around calls, dropped where a call follows them and left as text where none does;
+- thinking marks tell reasoning from the answer; dropped marks mean nothing to a reader.
+
+Body kinds:
+
+    envelope   a JSON object (or an array of them) that holds both the name and the arguments
+    json       the header names the tool, the body is the JSON object of its arguments
+    tagged     the header names the tool, the body has one tag a parameter, its value as raw text
+    python     a list of Python calls with literals: [f(a=1), g()]
+    braces     the header names the tool, the body has unquoted keys and strings between marks of their own
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from msgspec import Struct
+
+BodyKind = Literal["envelope", "json", "tagged", "python", "braces"]
+Spacing = Literal[
+    "exact",  # the value is what stands between the tags
+    "lines",  # one line break on each side belongs to the markup
+    "trim",  # white space on both sides belongs to the markup
+    "cline",  # one line break on each side for `content`-like values, white space for all others
+]
+Untyped = Literal[
+    "string",  # a value of which the schema tells no type is a string
+    "json",  # it is JSON where it reads as JSON, else a string
+]
+
+
+class Header(Struct, frozen=True):
+    """How a call or a parameter begins: one of `openers`, then text of the given `shape` up to one of `ends`.
+
+    `shape` is a regular expression for all of that text, with the groups `name`, `id`, `key` or `type`. Text that is
+    longer than `limit` or has a character that `allowed` (a character class) does not match is no header.
+    """
+
+    openers: tuple[str, ...]
+    ends: tuple[str, ...] = ()
+    shape: str = ""
+    allowed: str = r"[^\n]"
+    limit: int = 300
+
+
+class Parameter(Struct, frozen=True):
+    """A parameter of a tagged body.
+
+    `closers` may hold `{key}`. `cdata`: a value may be wrapped in CDATA. `nested`: a value may hold elements of its
+    own. `implied`: a parameter that begins on a line of its own ends the one before it, if the schema declares it.
+    """
+
+    header: Header
+    closers: tuple[str, ...]
+    spacing: Spacing = "exact"
+    untyped: Untyped = "string"
+    cdata: bool = False
+    nested: bool = False
+    entities: bool = False
+    implied: bool = False
+    declared_only: bool = False
+
+
+class Call(Struct, frozen=True, kw_only=True):
+    """One way to write a call.
+
+    `closers` end it; without any it ends where its JSON does. `weak`: what opens it is no sure sign, so that it counts
+    only with the name of a declared tool. `line_start`: it counts only at the beginning of a line.
+    `first` are the characters with which the body may begin. `name_keys` … `id_keys` are the keys of an envelope;
+    `keyed`: an envelope is `{name: arguments}`. `tool_tags`: the openers are the tools' names as tags.
+    `quotes` are the marks around strings of a `braces` body.
+    """
+
+    header: Header
+    body: BodyKind
+    closers: tuple[str, ...] = ()
+    weak: bool = False
+    line_start: bool = False
+    first: str = "{["
+    name_keys: tuple[str, ...] = ("name", "tool_name", "function", "tool")
+    argument_keys: tuple[str, ...] = ("arguments", "parameters", "args", "input", "params")
+    id_keys: tuple[str, ...] = ("id", "tool_call_id", "call_id")
+    refused_keys: tuple[str, ...] = ()
+    keyed: bool = False
+    tool_tags: bool = False
+    bare_string: bool = False
+    parameter: Parameter | None = None
+    quotes: tuple[str, ...] = ()
+
+
+class Route(Struct, frozen=True):
+    """What a message's header says about its body: the first route whose `shape` is found in the header wins."""
+
+    shape: str
+    to: Literal["text", "reasoning", "call", "calls"]
+
+
+class Messages(Struct, frozen=True):
+    """An answer that consists of messages with headers, as gpt-oss writes them.
+
+    A header begins with one of `openers` (or with the answer itself, if it looks like `at_start`) and goes up to one
+    of `ends`; a body goes up to one of `closers` or the next opener.
+    """
+
+    openers: tuple[str, ...]
+    ends: tuple[str, ...]
+    closers: tuple[str, ...]
+    routes: tuple[Route, ...]
+    at_start: str = ""
+
+
+class Format(Struct, frozen=True, kw_only=True):
+    """A way to write tool calls as text. `aliases` are other names that people know it by."""
+
+    name: str
+    title: str
+    calls: tuple[Call, ...]
+    sections: tuple[tuple[str, str], ...] = ()
+    thinking: tuple[tuple[str, str], ...] = (("<think>", "</think>"),)
+    dropped: tuple[str, ...] = ()
+    messages: Messages | None = None
+    aliases: tuple[str, ...] = ()
