@@ -19,18 +19,19 @@ from toolglot.dialect import Capabilities, Dialect, capabilities
 from toolglot.dialects import DIALECTS, find
 from toolglot.errors import DecodeError, LossError, UnknownDialectError
 from toolglot.ir import Message, Opaque, Request, Text, Tool, replace
-from toolglot.passes import Context
+from toolglot.passes import Context, textual
 from toolglot.passes.pipeline import prepare
 from toolglot.receipt import Receipt
+from toolglot.textcalls.settings import TextCalls
 from toolglot.tools import mcp
 from toolglot.wire import json
 from toolglot.wire.reader import expected
 
-__all__ = ["translate_messages", "translate_tools"]
+__all__ = ["read_tools", "translate_messages", "translate_tools"]
 
 Fragment = bytes | str | Sequence[Any] | Mapping[str, Any]
 
-_SOMEBODY_ASKS = Message(role="user", content=(Text(text="?"),))
+SOMEBODY_ASKS = Message(role="user", content=(Text(text="?"),))
 """The conversation around tools that come without one: some wires want it to begin with the user."""
 
 _members = msgspec.json.Decoder(dict[str, Raw])
@@ -56,12 +57,12 @@ def translate_tools(
     """
     receipt = Receipt()
     context = _context(source, target, model, receipt)
-    tools = _read_tools(_bytes(data), source, receipt)
+    tools = read_tools(_bytes(data), source, receipt)
     if source == target == mcp.NAME:  # no model, so nothing to fit
         return _translated(json.encode(mcp.encode_tools(tools, receipt)), receipt, strict)
     mcp.note_cosmetic(tools, receipt)
     tools = _offered(tools, context)
-    sent = prepare(Request(model=model, messages=(_SOMEBODY_ASKS,), tools=tools), context)
+    sent = prepare(Request(model=model, messages=(SOMEBODY_ASKS,), tools=tools), context)
     if target == mcp.NAME:
         written = json.encode(mcp.encode_tools(sent.tools, receipt))
     else:
@@ -70,7 +71,15 @@ def translate_tools(
 
 
 def translate_messages(
-    data: Fragment, source: Dialect | str, target: Dialect | str, *, model: str = "", strict: bool = False
+    data: Fragment,
+    source: Dialect | str,
+    target: Dialect | str,
+    *,
+    model: str = "",
+    strict: bool = False,
+    text_calls: TextCalls | None = None,
+    history_format: str | None = None,
+    tools: Sequence[Tool] = (),
 ) -> Translated:
     """A conversation of the source's dialect, as one of the target's.
 
@@ -81,6 +90,9 @@ def translate_messages(
         target: a dialect.
         model: the target's model, where models of one dialect differ.
         strict: refuse instead of losing anything.
+        text_calls: write calls and results as text in this way.
+        history_format: the text format in which calls and results stand in the data, when they do.
+        tools: what may be called in it, where calls are text.
 
     Returns:
         An array; or, when the target keeps system text apart and there is some, an object with both members.
@@ -92,10 +104,12 @@ def translate_messages(
     """
     source, target = find(source), find(target)
     receipt = Receipt()
-    asked = replace(_read_messages(_bytes(data), source), model=model)
+    asked = replace(_read_messages(_bytes(data), source), model=model, tools=tuple(tools))
     context = _context(source, target, model, receipt)
+    context.text_calls, context.history_format = text_calls, history_format
+    context.can = textual.capabilities_of(context.can, text_calls)
     sent = prepare(asked, context)
-    if sent.tools:
+    if sent.tools and not tools:
         receipt.loss("tools", "tools that the history brings", "a history alone has no place for their definitions")
     encoded = _encode(sent, target, receipt)
     history = encoded.get(target.history_key, Raw(b"[]"))
@@ -160,7 +174,13 @@ def _offered(tools: tuple[Tool | Opaque, ...], context: Context) -> tuple[Tool |
     return tuple(offered)
 
 
-def _read_tools(data: bytes, source: Dialect | str, receipt: Receipt) -> tuple[Tool | Opaque, ...]:
+def read_tools(data: bytes, source: Dialect | str, receipt: Receipt) -> tuple[Tool | Opaque, ...]:
+    """Tool definitions of the source (a dialect, or `mcp`), in nobody's dialect; the data is as for `translate_tools`.
+
+    Raises:
+        UnknownDialectError: there is no dialect of that name.
+        DecodeError: the data is not what the source allows.
+    """
     if source == mcp.NAME:
         return mcp.decode_tools(data, receipt)
     source = find(source)

@@ -5,7 +5,7 @@ The rules, in order; the first that applies decides:
 1. An alias of exactly this name.
 2. An alias pattern (`claude-*`) that matches; of several the one with the most literal text.
 3. `upstream/model`, when the first part is an upstream's name. Only there is the first part taken away.
-4. `demo`, the upstream that is always there.
+4. `demo`, the upstream that is always there, and its models `demo-text…`.
 5. A name that an upstream lists among its `models`, then a pattern among them.
 6. A pattern of names that an upstream's vendor owns (`gpt-*`).
 7. The default upstream.
@@ -25,11 +25,18 @@ from typing import Any, TypeAlias, TypeVar
 from msgspec import Struct
 
 from toolglot.errors import ToolglotError
+from toolglot.textcalls.settings import BadCalls
 
 Value = TypeVar("Value")
 
 DEMO = "demo"
 """The upstream that is always there, and the model it answers for."""
+
+DEMO_TEXT = "demo-text"
+"""How the names of the demo's models begin that have no native tools."""
+
+AUTO, NATIVE = "auto", "native"
+"""How a model is given tools, where it is not the name of a text format."""
 
 MAX_NAME = 512
 """Characters. Longer names are nobody's, and cost nothing to refuse."""
@@ -51,6 +58,10 @@ class Alias(Struct, frozen=True, kw_only=True):
     max_output_tokens: int | None = None
     quirks: Mapping[str, Any] = {}
     hidden: bool = False
+    tools: str = AUTO
+    bad_calls: BadCalls = "pass"
+    rescue: bool | str = False
+    history: str | None = None
 
 
 class Place(Struct, frozen=True, kw_only=True):
@@ -79,6 +90,13 @@ class Target(Struct, frozen=True, kw_only=True):
     context_window: int | None = None
     max_output_tokens: int | None = None
     quirks: Mapping[str, Any] = {}
+    tools: str = AUTO
+    """`native`, `auto` or the name of a text format."""
+    bad_calls: BadCalls = "pass"
+    rescue: bool | str = False
+    """Whether text is searched for calls that the upstream should have read; a format's name, or the family's."""
+    history: str | None = None
+    """The text format of calls in the conversation's past."""
 
 
 class UnknownModelError(ToolglotError, LookupError):
@@ -249,6 +267,10 @@ class Router:
             context_window=facts.context_window,
             max_output_tokens=facts.max_output_tokens,
             quirks={**place.quirks, **facts.quirks},
+            tools=facts.tools,
+            bad_calls=facts.bad_calls,
+            rescue=facts.rescue,
+            history=facts.history,
         )
 
     def _alias(self, name: str) -> Target | None:
@@ -271,7 +293,9 @@ class Router:
         return self.direct(upstream, model) if slash and model else None
 
     def _demo(self, name: str) -> Target | None:
-        return self._target(DEMO, DEMO, name, "the demo upstream is always there") if name == DEMO else None
+        if name != DEMO and not name.startswith(DEMO_TEXT):
+            return None
+        return self._target(DEMO, name, name, "the demo upstream is always there")
 
     def _listed(self, name: str) -> Target | None:
         place = self._served.get(name)

@@ -23,6 +23,7 @@ from toolglot.wire import json
 from toolglot.wire.sse import MAX_EVENT_BYTES
 
 if TYPE_CHECKING:
+    from toolglot.textcalls.again import Again
     from toolglot.translate import Exchange
 
 PLAIN = (Text, Refusal)
@@ -71,7 +72,8 @@ class StreamTranslation:
         # Where bytes are forwarded nothing is lost, whatever the decoder beside them makes of them.
         self._decoder = exchange.upstream.stream_decoder(Receipt() if exchange.verbatim else exchange.receipt)
         self._encoder = exchange.client.stream_encoder(exchange.asked, exchange.receipt)
-        self._passes = exchange.event_passes()
+        self._reader = exchange.reader()
+        self._passes = exchange.event_passes(self._reader)
         self._forwarder = Forwarder(exchange) if exchange.verbatim else None
         self._begun = False
         self._document: bytearray | None = None
@@ -85,7 +87,7 @@ class StreamTranslation:
 
     def feed(self, data: bytes) -> bytes:
         """The client's bytes for these bytes of the upstream."""
-        if self.ended:
+        if self.ended or self.wants_again is not None:
             return b""
         if not self._begun:
             self._begin(data)
@@ -101,7 +103,7 @@ class StreamTranslation:
 
     def close(self) -> bytes:
         """The upstream has ended: what is left to say to the client."""
-        if self.ended:
+        if self.ended or self.wants_again is not None:
             return b""
         if self._document is not None:
             return self._translate(self._events_of_document(bytes(self._document)))
@@ -112,6 +114,23 @@ class StreamTranslation:
         written = self._forward(self._forwarder, [rest]) if is_whole else b""
         cut = self._decode(rest) if not is_whole else []
         return written if self.ended else written + self._hand_on(self._forwarder, b"", [*cut, *self._decoder.close()])
+
+    @property
+    def wants_again(self) -> Again | None:
+        """The model wrote a call that cannot be run and is to be asked once more, before the client's stream goes on."""
+        return None if self._reader is None else self._reader.wants_again
+
+    def again(self) -> bytes:
+        """The request for the second answer. Its bytes are fed next, and go on where the first answer's left off."""
+        if self._reader is None:
+            raise ValueError("nothing has to be asked again")
+        self._exchange.wants_again = self._reader.wants_again
+        request = self._exchange.again()
+        self._decoder = self._exchange.upstream.stream_decoder(self._exchange.receipt)
+        self._begun, self._document = False, None
+        self._plain = self._plain_as = -1
+        self._reader.go_on()
+        return request
 
     def break_off(self, error: ApiError) -> bytes:
         """The upstream has broken off (a reset, a timeout): an error, unless the answer had been said to be over."""

@@ -11,7 +11,7 @@ anything to change, the bytes go through as they are, but for the model's name.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from toolglot.dialect import Capabilities, Dialect, capabilities
 from toolglot.dialects import find
@@ -28,7 +28,7 @@ from toolglot.errors import (
 from toolglot.events import Fold, unfold
 from toolglot.forwarding import renamed
 from toolglot.ir import Request, Response, replace
-from toolglot.passes import Context, RequestPass
+from toolglot.passes import Context, RequestPass, textual
 from toolglot.passes.carry import Carrier
 from toolglot.passes.foreign import Reporter
 from toolglot.passes.pipeline import REQUEST_PASSES
@@ -37,7 +37,12 @@ from toolglot.passes.sequence import Sequencer
 from toolglot.passes.settle import Settler
 from toolglot.receipt import Receipt
 from toolglot.streaming import EventPass, Labeller, StreamTranslation, through
+from toolglot.textcalls.settings import TextCalls
 from toolglot.wire import json
+
+if TYPE_CHECKING:
+    from toolglot.textcalls.again import Again
+    from toolglot.textcalls.answer import Answer
 
 Document: TypeAlias = bytes | str | Mapping[str, Any]
 """A JSON document: its bytes, its text, or what it says as Python values."""
@@ -58,6 +63,8 @@ class Exchange:
         hide: takes out of an upstream's error, inside a stream too, what no client may see; the same error if nothing.
         verbatim: let bytes through as they are where both sides speak one dialect and nothing has to be changed. False
             reads and writes everything, for upstreams that leave out what the dialect's clients need.
+        text_calls: how the model writes tool calls as text, when it has no native ones or leaks them.
+        history_format: the text format in which calls stand in the client's own history, when they do.
     """
 
     def __init__(
@@ -73,6 +80,8 @@ class Exchange:
         answer_id: str = "",
         hide: Callable[[ApiError], ApiError] = lambda error: error,
         verbatim: bool = True,
+        text_calls: TextCalls | None = None,
+        history_format: str | None = None,
     ) -> None:
         client, upstream = find(client), find(upstream)
         self.client = client
@@ -87,6 +96,11 @@ class Exchange:
         """The bytes go through as they are: one dialect on both sides, and no pass had anything to change."""
         self.answered: Response | None = None
         """A whole response as the upstream gave it."""
+        self.wants_again: Again | None = None
+        """The model wrote a call that cannot be run and is to be asked once more: `again` makes the request."""
+        self._asked_again: Again | None = None
+        self._text_calls = text_calls
+        self._history_format = history_format
         self._model = model
         self._can = can
         self._passes = REQUEST_PASSES if passes is None else passes
@@ -100,12 +114,14 @@ class Exchange:
         return Context(
             source=self.client.name,
             target=self.upstream.name,
-            can=self._can or capabilities(self.upstream, model),
+            can=textual.capabilities_of(self._can or capabilities(self.upstream, model), self._text_calls),
             receipt=self.receipt,
             cosmetic=self.client.can.cosmetic,
             containers=self.client.can.containers,
             slot=self.client.state_slot,
             aliased=self._can is not None or (self.asked is not None and model != self.asked.model),
+            text_calls=self._text_calls,
+            history_format=self._history_format,
         )
 
     @property
@@ -159,7 +175,8 @@ class Exchange:
         for rewrite in self._passes:
             sent = rewrite(sent, self._context)
         self.sent = sent
-        self.verbatim = self._may_forward and replace(sent, model=asked.model) == asked
+        unchanged = replace(sent, model=asked.model) == asked
+        self.verbatim = self._may_forward and unchanged and self._context.text_tools is None
         return sent
 
     def resend(self, sent: Request) -> bytes:
@@ -168,6 +185,14 @@ class Exchange:
         encoded = self.upstream.encode_request(sent, self.receipt)
         self._refuse_losses()
         return encoded
+
+    def again(self) -> bytes:
+        """The request once more, with what the model wrote and what was wrong with it; then `response` as before."""
+        if self.wants_again is None or self.sent is None or self._text_calls is None:
+            raise ValueError("nothing has to be asked again")
+        self._asked_again, self.wants_again = self.wants_again, None
+        asked = self._asked_again.asked(self.sent, self._text_calls.format)
+        return self.upstream.encode_request(asked, self.receipt)
 
     @property
     def alias(self) -> str | None:
@@ -183,7 +208,7 @@ class Exchange:
         return json.replace_member(data, "model", sent.model)
 
     def response(self, data: Document) -> bytes:
-        """The client's response.
+        """The client's response; empty when the model has to be asked `again`, as `wants_again` tells.
 
         Raises:
             UpstreamDecodeError: the data is not a response of the upstream's dialect.
@@ -203,14 +228,18 @@ class Exchange:
         response = self.answered = self.upstream.decode_response(data)
         if self.verbatim:
             return data if self.alias is None else renamed(data, self.client.model_places, self.alias)
-        return self.client.encode_response(self.restore(response), self.asked, self.receipt)
+        restored = self.restore(response)
+        return b"" if self.wants_again else self.client.encode_response(restored, self.asked, self.receipt)
 
     def restore(self, response: Response) -> Response:
         """The upstream's response in the client's words: the event passes, run over the whole of it."""
-        passes = self.event_passes(whole=True)
+        reader = self.reader()
         accumulator = Fold()
-        for event in through(passes, tuple(unfold(response))):
+        for event in through(self.event_passes(reader, whole=True), tuple(unfold(response))):
             accumulator.add(event)
+        if reader is not None and reader.wants_again is not None:
+            self.wants_again = reader.wants_again
+            return response
         if accumulator.fault is not None:
             raise UpstreamError(accumulator.fault)
         return accumulator.response()
@@ -227,8 +256,15 @@ class Exchange:
         """The client's form of an error that this exchange raised, or that its caller met (no connection, say)."""
         return self.client.encode_error(error if isinstance(error, ApiError) else api_error(error))
 
-    def event_passes(self, *, whole: bool = False) -> tuple[EventPass, ...]:
-        """The passes that an answer goes through, in order, new for each answer; `whole`: it does not stream."""
+    def reader(self) -> Answer | None:
+        """The event pass that reads calls out of an answer's text, new for each answer; None where none may be."""
+        return textual.reader(self._context, self._asked_again)
+
+    def event_passes(self, reader: EventPass | None = None, *, whole: bool = False) -> tuple[EventPass, ...]:
+        """The passes that an answer goes through, in order, new for each answer; `whole`: it does not stream.
+
+        A reader of text calls comes before what settles and names calls. It sequences blocks itself.
+        """
         carrier = Carrier(
             self.client.name, self.client.state_slot, self.upstream.name, self.upstream.state_slot, self.receipt
         )
@@ -237,7 +273,8 @@ class Exchange:
         settler = Settler(self.receipt, whole=whole)
         model = self.asked.model if self.asked is not None else ""
         labeller = Labeller(self._created, self.alias, model, self._answer_id)
-        return labeller, settler, Sequencer(), reporter, restorer, carrier
+        first = (settler, Sequencer()) if reader is None else (reader, settler)
+        return labeller, *first, reporter, restorer, carrier
 
     def _refuse_losses(self) -> None:
         if self.strict and self.receipt.losses:

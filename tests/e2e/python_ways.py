@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from contextlib import closing
 from functools import cache
 from typing import Any
 
@@ -13,7 +14,7 @@ from google import genai
 from google.genai import errors as genai_errors
 from google.genai import types
 from openai.types.chat import ChatCompletion, ChatCompletionChunk, ChatCompletionUserMessageParam
-from openai.types.responses import Response
+from openai.types.responses import Response, ResponseStreamEvent
 
 from .answers import Answer, Call, Failure, Way, joined, parsed
 
@@ -34,6 +35,14 @@ def anthropic_client() -> anthropic.Anthropic:
 @cache
 def genai_client() -> genai.Client:
     return genai.Client(api_key="test")
+
+
+def close_clients() -> None:
+    """Close the clients that were made, with the connections that they keep open."""
+    for made_once in (openai_client, anthropic_client, genai_client):
+        if made_once.cache_info().currsize:
+            made_once().close()
+            made_once.cache_clear()
 
 
 def _openai(base_url: str) -> openai.OpenAI:
@@ -61,7 +70,8 @@ def chat_stream(base_url: str) -> Answer:
 def chat_create_stream(base_url: str) -> Answer:
     options: Any = {"include_usage": True}
     create = _openai(base_url).chat.completions.create
-    return _chat_chunks(create(model=MODEL, messages=CHAT_MESSAGES, stream=True, stream_options=options))
+    with create(model=MODEL, messages=CHAT_MESSAGES, stream=True, stream_options=options) as chunks:
+        return _chat_chunks(chunks)
 
 
 def chat_answer(completion: ChatCompletion) -> Answer:
@@ -135,10 +145,15 @@ def responses_stream(base_url: str) -> Answer | Failure:
 
 
 def responses_create_stream(base_url: str) -> Answer | Failure:
+    with _openai(base_url).responses.create(model=MODEL, input=PROMPT, stream=True) as events:
+        return _response_events(events)
+
+
+def _response_events(events: Iterable[ResponseStreamEvent]) -> Answer | Failure:
     """The events themselves: what was announced and streamed must be what the last event says."""
     streamed: list[str] = []
     items: dict[int, Any] = {}
-    for event in _openai(base_url).responses.create(model=MODEL, input=PROMPT, stream=True):
+    for event in events:
         match event.type:
             case "response.output_text.delta":
                 streamed.append(event.delta)
@@ -209,7 +224,8 @@ def messages_stream(base_url: str) -> Answer:
 
 def messages_create_stream(base_url: str) -> Answer:
     create = _anthropic(base_url).messages.create
-    return _message_events(create(model=MODEL, max_tokens=1024, messages=ANTHROPIC_MESSAGES, stream=True))
+    with create(model=MODEL, max_tokens=1024, messages=ANTHROPIC_MESSAGES, stream=True) as events:
+        return _message_events(events)
 
 
 def message_answer(message: Message) -> Answer:
@@ -299,8 +315,9 @@ def generate_content(base_url: str) -> Answer:
 
 def generate_content_stream(base_url: str) -> Answer:
     config = _genai_config(base_url)
-    stream = genai_client().models.generate_content_stream(model=MODEL, contents=PROMPT, config=config)
-    return genai_answer(stream)
+    stream: Any = genai_client().models.generate_content_stream(model=MODEL, contents=PROMPT, config=config)
+    with closing(stream):
+        return genai_answer(stream)
 
 
 def genai_answer(chunks: Iterable[types.GenerateContentResponse]) -> Answer:

@@ -13,6 +13,7 @@ COMMANDS = {
     "doctor": "toolglot.cli.doctor",
     "config": "toolglot.cli.config",
     "translate": "toolglot.cli.translate",
+    "parse": "toolglot.cli.parse",
     "lint-stream": "toolglot.cli.lint_stream",
     "dialects": "toolglot.cli.dialects",
 }

@@ -17,7 +17,10 @@ from toolglot.server.starting import Wishes
 from toolglot.wire import json
 
 COLOURS = {"ok": "green", "warn": "yellow", "fail": "red"}
-COST = "toolglot: --probe sends six small requests to each model, a few hundred tokens each time"
+COST = (
+    "toolglot: --probe sends six small requests to each model, a few hundred tokens each time, "
+    "and two more to one without native tools"
+)
 
 
 @click.command(short_help="Say what will not work, and what to do.")

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import codecs
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import nullcontext
 from io import BufferedReader
+from itertools import chain
 from pathlib import Path
 from typing import Any, NoReturn, TypeAlias, cast
 
@@ -15,7 +17,6 @@ from click.shell_completion import CompletionItem
 from toolglot.config.problems import Problem
 from toolglot.dialects import DIALECTS
 from toolglot.lint.report import visible
-from toolglot.tools.mcp import NAME as MCP
 
 UNREADABLE = 2
 """Exit status: the input is not what it should be."""
@@ -25,16 +26,31 @@ CHUNK_BYTES = 64 * 1024
 Decorator: TypeAlias = Callable[[Callable[..., Any]], Callable[..., Any]]
 
 
-def _dialect_option(names: tuple[str, ...], flag: str, parameter: str, what: str) -> Decorator:
+def plain_name(value: str) -> str:
+    """`openai-chat` is as good as `openai_chat`."""
+    return value.lower().replace("-", "_")
+
+
+def known_dialect(value: str, names: tuple[str, ...]) -> str:
+    """The dialect of that name.
+
+    Raises:
+        click.BadParameter: there is none.
+    """
+    if (name := plain_name(value)) not in names:
+        raise click.BadParameter(f"there is no dialect {value!r}; there are {', '.join(names)}")
+    return name
+
+
+def dialect_option(flag: str, parameter: str, what: str) -> Decorator:
+    """An option that names a dialect."""
+    names = tuple(DIALECTS)
+
     def convert(context: click.Context, option: click.Parameter, value: str) -> str:
-        name = value.lower().replace("-", "_")
-        if name not in names:
-            raise click.BadParameter(f"there is no dialect {value!r}; there are {', '.join(names)}")
-        return name
+        return known_dialect(value, names)
 
     def complete(context: click.Context, option: click.Parameter, incomplete: str) -> list[CompletionItem]:
-        begun = incomplete.lower().replace("-", "_")
-        return [CompletionItem(name) for name in names if name.startswith(begun)]
+        return [CompletionItem(name) for name in names if name.startswith(plain_name(incomplete))]
 
     return click.option(
         flag,
@@ -45,16 +61,6 @@ def _dialect_option(names: tuple[str, ...], flag: str, parameter: str, what: str
         shell_complete=complete,
         help=f"{what}: {', '.join(names)}.",
     )
-
-
-def dialect_option(flag: str, parameter: str, what: str) -> Decorator:
-    """An option that names a dialect; `openai-chat` is as good as `openai_chat`."""
-    return _dialect_option(tuple(DIALECTS), flag, parameter, what)
-
-
-def dialect_or_mcp_option(flag: str, parameter: str, what: str) -> Decorator:
-    """The same, with `mcp` among the names."""
-    return _dialect_option((*DIALECTS, MCP), flag, parameter, what)
 
 
 input_file = click.argument("file", type=click.Path(path_type=Path, allow_dash=True), default="-", required=False)
@@ -70,6 +76,23 @@ def chunks(path: Path) -> Iterator[bytes]:
                 yield chunk
     except OSError as error:
         refuse(path, error.strerror or str(error))
+
+
+def decoded(arriving: Iterable[bytes], path: Path) -> Iterator[str]:
+    """The text of an input as it arrives, in pieces that are whole characters."""
+    decoder = codecs.getincrementaldecoder("utf-8")()
+    read = at = 0
+    begun = False
+    try:
+        for chunk in chain(arriving, (b"",)):
+            at = read - len(decoder.getstate()[0])
+            text = decoder.decode(chunk, final=not chunk)
+            read += len(chunk)
+            if text:
+                yield text if begun else text.removeprefix("\ufeff")
+                begun = True
+    except UnicodeDecodeError as error:
+        refuse(path, f"invalid UTF-8 at byte {at + error.start}")
 
 
 def refuse(path: Path, why: str) -> NoReturn:

@@ -2,25 +2,22 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import NoReturn
 
 import click
-from msgspec import Struct, field
 
 from toolglot.api import Translated, translate_error
-from toolglot.cli.diagnosis import BYTE_ORDER_MARK, json_or_none, not_a_document, other_dialect
-from toolglot.cli.layout import laid_out
-from toolglot.cli.parameters import chunks, counted, dialect_or_mcp_option, input_file, refuse, tell
+from toolglot.cli.diagnosis import json_or_none, other_dialect
+from toolglot.cli.exchanges import answered, ask
+from toolglot.cli.job import Job, put, read, refuse_document
+from toolglot.cli.parameters import chunks, counted, input_file, refuse, tell
 from toolglot.cli.receipt import check_writable, give
+from toolglot.cli.sides import Side, side_option
 from toolglot.cli.stream import hand_on
+from toolglot.cli.tool_files import tools_option
 from toolglot.errors import DecodeError, LossError, UpstreamError
 from toolglot.fragments import translate_messages, translate_tools
-from toolglot.ir import Request
-from toolglot.passes import Context
-from toolglot.passes.pipeline import REQUEST_PASSES
 from toolglot.receipt import Receipt
 from toolglot.tools.mcp import NAME as MCP
 from toolglot.translate import Exchange
@@ -29,63 +26,14 @@ LOST = 3
 """Exit status: strict, and something would be lost."""
 
 
-class Job(Struct, frozen=True, kw_only=True):
-    """What the command line asks for."""
-
-    source: str
-    target: str
-    kind: str
-    path: Path
-    model: str | None
-    stream: bool | None
-    status: int | None
-    strict: bool
-    request: Path | None
-    """The request that the input answers."""
-    receipt: Path | None
-    pretty: bool | None
-    asked: Receipt = field(default_factory=Receipt)
-    """What the request lost, where the input is its answer. It does not count: the answer may still be whole."""
-
-
 def _request(data: bytes, job: Job) -> Translated:
     exchange = Exchange(job.source, job.target, strict=job.strict)
-    return Translated(_ask(exchange, data, job, job.path), exchange.receipt)
-
-
-def _ask(exchange: Exchange, data: bytes, job: Job, path: Path) -> bytes:
-    """The upstream's request; a model is needed unless it stands in the URL on both sides."""
-    if exchange.client.model_in_path and not exchange.upstream.model_in_path and not job.model:
-        refuse(path, f"a {exchange.client.name} request does not name its model: give --model")
-    return exchange.request(data, model=job.model, stream=job.stream)
+    return Translated(ask(exchange, data, job, job.path), exchange.receipt)
 
 
 def _response(data: bytes, job: Job) -> Translated:
-    exchange = _answered(job)
+    exchange = answered(job)
     return Translated(exchange.response(data), exchange.receipt)
-
-
-def _answered(job: Job) -> Exchange:
-    """The exchange whose answer is translated. Its request tells what the answer's names and ids were."""
-    if job.request is None:
-        return Exchange(job.target, job.source, strict=job.strict)
-    contexts: list[Context] = []
-
-    def remember(request: Request, context: Context) -> Request:
-        contexts.append(context)
-        return request
-
-    exchange = Exchange(job.target, job.source, passes=(*REQUEST_PASSES, remember))
-    exchange.receipt = job.asked
-    data = _read(job.request, "request")
-    try:
-        _ask(exchange, data, job, job.request)
-    except DecodeError as error:
-        _refuse(job.request, data, "request", job.target, error)
-    # From here on the answer alone is told, and strictness is about it.
-    exchange.receipt = contexts[-1].receipt = Receipt()
-    exchange.strict = job.strict
-    return exchange
 
 
 def _tools(data: bytes, job: Job) -> Translated:
@@ -127,8 +75,8 @@ _OPTIONS_OF_KINDS = {
 
 
 @click.command(short_help="Translate a request, a response, a stream, tools …")
-@dialect_or_mcp_option("--from", "source", "The dialect of the input")
-@dialect_or_mcp_option("--to", "target", "The dialect of the output")
+@side_option("--from", "source", "The dialect of the input")
+@side_option("--to", "target", "The dialect of the output")
 @click.option("--kind", type=click.Choice([*_KINDS, "stream"]), required=True, help="What the input is.")
 @click.option("--model", help="The model, where the body does not name it or should name another.")
 @click.option("--stream/--no-stream", "stream", default=None, help="Whether the request asks for a stream.")
@@ -139,6 +87,7 @@ _OPTIONS_OF_KINDS = {
     help="The request that this response or stream answers, in the --to dialect. Tool names and ids that had to be "
     "changed for the upstream are restored.",
 )
+@tools_option
 @click.option("--status", type=int, help="The HTTP status of an error (400 if not given).")
 @click.option("--strict", is_flag=True, help="Exit with 3 instead of losing anything.")
 @click.option(
@@ -153,12 +102,13 @@ _OPTIONS_OF_KINDS = {
 def translate(
     context: click.Context,
     file: Path,
-    source: str,
-    target: str,
+    source: Side,
+    target: Side,
     kind: str,
     model: str | None,
     stream: bool | None,
     request: Path | None,
+    tools: Path | None,
     status: int | None,
     strict: bool,
     receipt: Path | None,
@@ -175,8 +125,11 @@ def translate(
     Exit status: 0 done, 2 a file or an option is not what it should be, 3 strict and something would be lost.
     """
     job = Job(
-        source=source,
-        target=target,
+        source=source.dialect,
+        target=target.dialect,
+        reads=source.format,
+        writes=target.format,
+        tools=tools,
         kind=kind,
         path=file,
         model=model,
@@ -200,6 +153,8 @@ def _refuse_options(context: click.Context, job: Job) -> None:
         for_request = option == "model" and job.request is not None
         if getattr(job, option) is not None and job.kind not in kinds and not for_request:
             raise click.UsageError(f"--{option} has no meaning with --kind {job.kind}", context)
+    if job.tools is not None and not job.reads:
+        raise click.UsageError("--tools has a meaning with --from text:FORMAT alone", context)
     if MCP in (job.source, job.target) and job.kind != "tools":
         raise click.UsageError("mcp has tools alone: use --kind tools", context)
     if str(job.receipt) == "-":
@@ -209,6 +164,11 @@ def _refuse_options(context: click.Context, job: Job) -> None:
 def _receipt_of(job: Job) -> Receipt:
     """Does the job, and returns its receipt."""
     try:
+        if job.reads or job.writes:
+            # Who names no text format does not wait for all of them to be read.
+            from toolglot.cli.translate_text import translate_text
+
+            return translate_text(job)
         return _translate_stream(job) if job.kind == "stream" else _translate_whole(job)
     except LossError as error:
         give(error.receipt, job.receipt, job.asked)
@@ -216,42 +176,25 @@ def _receipt_of(job: Job) -> Receipt:
 
 
 def _translate_whole(job: Job) -> Receipt:
-    data = _read(job.path, job.kind)
+    data = read(job.path, job.kind)
     other = other_dialect(json_or_none(data), job.kind, job.source)
     if other and job.kind in _FRAGMENTS:
         refuse(job.path, f"this looks like {other}, not {job.source}")
     try:
         translated = _KINDS[job.kind](data, job)
     except DecodeError as error:
-        _refuse(job.path, data, job.kind, job.source, error)
+        refuse_document(job.path, data, job.kind, job.source, error)
     except UpstreamError as error:
         refuse(job.path, f"this is an error and not a response (try --kind error): {error}")
     if other:
         tell(job.path, f"this looks like {other}, not {job.source}")
-    give(translated.receipt, job.receipt, job.asked)
-    pretty = sys.stdout.isatty() if job.pretty is None else job.pretty
-    written = laid_out(translated.data).encode() if pretty else translated.data
-    click.echo(written, nl=not written.endswith(b"\n"))
-    return translated.receipt
-
-
-def _read(path: Path, kind: str) -> bytes:
-    data = b"".join(chunks(path)).removeprefix(BYTE_ORDER_MARK)
-    # The body of an error may be anything: a page of a proxy, or nothing at all.
-    if kind != "error" and (why := not_a_document(data, kind)):
-        refuse(path, why)
-    return data
-
-
-def _refuse(path: Path, data: bytes, kind: str, dialect: str, error: DecodeError) -> NoReturn:
-    other = other_dialect(json_or_none(data), kind, dialect)
-    refuse(path, f"this looks like {other}, not {dialect} ({error})" if other else str(error))
+    return put(translated, job)
 
 
 def _translate_stream(job: Job) -> Receipt:
     if job.receipt is not None:
         check_writable(job.receipt)
-    exchange = _answered(job)
+    exchange = answered(job)
     why = hand_on(chunks(job.path), exchange.stream(), job.source)
     give(exchange.receipt, job.receipt, job.asked)
     if why is not None:

@@ -10,10 +10,11 @@ from urllib.parse import urlsplit
 from toolglot.config.addresses import DEMO_URL, address_problem, leads_to
 from toolglot.config.assemble import assemble, complete, router, vendor_of
 from toolglot.config.build import Builder
+from toolglot.config.formats import FORMATS, find_format
 from toolglot.config.problems import Path, Problem, did_you_mean, one_of
 from toolglot.config.schema import YEAR, Config, ModelConfig, ServerConfig, UpstreamConfig
 from toolglot.dialects import DIALECTS
-from toolglot.routing import DEMO, UnknownModelError
+from toolglot.routing import AUTO, DEMO, NATIVE, UnknownModelError
 from toolglot.server.security import UnsafeServerError, check_bind
 from toolglot.upstream.discovery import discover
 from toolglot.upstream.transport import Timeouts
@@ -43,6 +44,7 @@ def check(config: Config, builder: Builder) -> list[str]:
         for place, text in _texts(model):
             if text.count("*") > name.count("*"):
                 builder.tell((*path, *place), f"more `*` than in the name {name}")
+        _formats(model, path, builder)
     if config.default_upstream is not None:
         _reference(config.default_upstream, ("default_upstream",), known, config.discover, builder)
     _circles(config, builder)
@@ -160,6 +162,28 @@ def _texts(model: ModelConfig) -> Iterator[tuple[Path, str]]:
         yield ("model",), model.model
     for number, fallback in enumerate(model.fallbacks):
         yield ("fallbacks", number), fallback
+
+
+def _formats(model: ModelConfig, path: Path, builder: Builder) -> None:
+    """Names of text formats, and the words that may stand in their place."""
+    said: list[tuple[str, object, tuple[str, ...]]] = [
+        ("tools", model.tools, (AUTO, NATIVE)),
+        ("rescue", model.rescue, ()),
+        ("history", model.history, ()),
+    ]
+    for field, name, words in said:
+        if isinstance(name, str) and name not in words and (near := unknown_format(name, words)) is not None:
+            what = "way to give tools" if words else "text format"
+            builder.tell((*path, field), f"there is no {what} `{name[:40]}`", near)
+
+
+def unknown_format(name: str, words: tuple[str, ...] = ()) -> str | None:
+    """What to write in the place of this name; None when there is a format of it."""
+    try:
+        find_format(name)
+    except LookupError:
+        return one_of(name.replace("-", "_"), (*words, *FORMATS))
+    return None
 
 
 def _known_upstreams(config: Config, builder: Builder) -> set[str]:

@@ -15,9 +15,11 @@ import msgspec
 from msgspec import Struct
 
 from toolglot.config import schema
+from toolglot.config.formats import FORMATS
 from toolglot.config.load import SCHEMA_KEY
 from toolglot.dialect import Capabilities
 from toolglot.dialects import DIALECTS
+from toolglot.routing import AUTO, NATIVE
 from toolglot.upstream.transport import Timeouts
 from toolglot.upstream.vendors import VENDORS
 
@@ -48,6 +50,11 @@ def json_schema() -> dict[str, Any]:
     upstream = definitions["UpstreamConfig"]["properties"]
     _choices(upstream["vendor"], sorted(VENDORS))
     _choices(upstream["dialect"], sorted({*DIALECTS, *(name.replace("_", "-") for name in DIALECTS)}))
+    model = definitions["ModelConfig"]["properties"]
+    names = sorted({*FORMATS, *(alias for each in FORMATS.values() for alias in each.aliases)})
+    model["tools"]["anyOf"] = [{"enum": [AUTO, NATIVE, *names]}, REFERENCE]
+    model["rescue"]["anyOf"] = [{"type": "boolean"}, {"enum": names}, REFERENCE]
+    _choices(model["history"], names)
     definitions["Config"]["properties"][SCHEMA_KEY] = {"type": "string"}
     return {"$schema": DRAFT, "title": "toolglot", **root, "$defs": definitions}
 

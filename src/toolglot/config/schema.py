@@ -10,6 +10,7 @@ from typing import Annotated, Any, Literal, TypeAlias
 from msgspec import Meta, Struct
 from msgspec.structs import asdict
 
+from toolglot.textcalls.settings import BadCalls
 from toolglot.upstream.transport import Timeouts
 
 YEAR = 366 * 24 * 3600.0
@@ -108,6 +109,17 @@ class ModelConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
     """Capabilities in which this model differs from its dialect, by their names in `toolglot dialects --json`."""
     hidden: bool = False
     """Not listed to clients that ask for the models."""
+    tools: Name = "auto"
+    """How it is given tools: `native`, as its API has them; the name of a text format, written into the prompt and read
+    out of its text; `auto`: native, unless it is known or turns out not to take them."""
+    bad_calls: BadCalls = "pass"
+    """What becomes of a call in text that cannot be run: `pass` it on, `ask` the model once more, or `fail`."""
+    rescue: bool | Name = False
+    """Pick calls out of the text that a native model's server failed to read: true in the format of the model's family,
+    or the name of a format."""
+    history: Name | None = None
+    """The text format in which old clients of this model have written calls into the conversation: they become native
+    ones."""
 
 
 class Limits(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

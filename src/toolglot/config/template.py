@@ -93,6 +93,7 @@ SECTIONS = (
             "context_window": "131072",
             "max_output_tokens": "32768",
             "quirks": "{ max_tools = 128 }",
+            "history": '"cline_xml"',
         },
         "What a name stands for: here, whatever Claude Code asks for goes to a local model, then to OpenRouter.",
     ),

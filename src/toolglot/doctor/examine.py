@@ -13,6 +13,7 @@ from toolglot.config.assemble import Assembled, assemble
 from toolglot.config.problems import ConfigError
 from toolglot.doctor import machine, probes, upstreams
 from toolglot.doctor.finding import Finding, fail, ok, warn
+from toolglot.doctor.remember import remember
 from toolglot.routing import DEMO, Target, UnknownModelError
 from toolglot.server.gateway import Gateway
 from toolglot.server.security import UnsafeServerError, check_bind
@@ -78,7 +79,7 @@ async def _upstreams(plan: Plan, environ: Mapping[str, str]) -> AsyncGenerator[F
             for finding in (*result.findings, *missing):
                 yield finding
         if plan.probe:
-            for finding in await _probed(plan, begun.gateway, results):
+            for finding in await _probed(plan, begun.gateway, results, environ):
                 yield finding
     finally:
         await transport.close()
@@ -100,7 +101,9 @@ def _assembled(assembled: Assembled) -> list[Finding]:
     return [*found, *keys, *without_address]
 
 
-async def _probed(plan: Plan, gateway: Gateway, asked: Mapping[str, upstreams.Asked]) -> list[Finding]:
+async def _probed(
+    plan: Plan, gateway: Gateway, asked: Mapping[str, upstreams.Asked], environ: Mapping[str, str]
+) -> list[Finding]:
     """Each upstream's models one after the other, all upstreams at once."""
     chosen: dict[str, list[probes.Model]] = {}
     findings: list[Finding] = []
@@ -120,15 +123,17 @@ async def _probed(plan: Plan, gateway: Gateway, asked: Mapping[str, upstreams.As
                 targets = (gateway.router.direct(name, each) for each in names)
                 chosen[name] = [_model(gateway, target) for target in targets if target is not None]
     done = await asyncio.gather(*(_each(models) for models in chosen.values()))
-    return [*findings, *(finding for each in done for finding in each)]
+    probed = [one for each in done for one in each]
+    told = [finding for one in probed for finding in one.findings]
+    return [*findings, *told, *await remember(probed, gateway.config.store, environ)]
 
 
 def _model(gateway: Gateway, target: Target) -> probes.Model:
     return probes.Model(gateway.upstreams[target.upstream], target, gateway.config.upstreams[target.upstream].vendor)
 
 
-async def _each(models: Sequence[probes.Model]) -> list[Finding]:
-    return [finding for model in models for finding in await probes.probe(model)]
+async def _each(models: Sequence[probes.Model]) -> list[probes.Probed]:
+    return [await probes.probe(model) for model in models]
 
 
 def _choice(gateway: Gateway, name: str, listed: tuple[str, ...]) -> tuple[list[str], list[Finding]]:

@@ -1,6 +1,7 @@
 """What a model can do, found out by asking it: does it answer, stream, call tools, several at once, and see images?
 
 Each probe is one or two small requests in the upstream's own dialect. They cost a few hundred tokens for each model.
+A model that does not call tools natively is asked for calls as text, in the format that `auto` would choose for it.
 """
 
 from __future__ import annotations
@@ -20,7 +21,9 @@ from toolglot.errors import DecodeError, UpstreamError
 from toolglot.events import Fold
 from toolglot.ir import Media, Message, Request, Response, Source, Text, Tool, ToolCall, ToolResult
 from toolglot.receipt import Receipt
-from toolglot.routing import Target
+from toolglot.routing import NATIVE, Target
+from toolglot.textcalls.settings import TextCalls
+from toolglot.upstream.calling import Known, refuses_tools, text_calls
 from toolglot.upstream.exchange import exchange_for
 from toolglot.upstream.fetch import Whole, fetch
 from toolglot.upstream.transport import Timeouts, TransportError
@@ -56,6 +59,8 @@ class Model(Struct, frozen=True):
     upstream: Upstream
     target: Target
     vendor: str | None = None
+    text_calls: TextCalls | None = None
+    """How its calls are written as text, if they are."""
 
     @property
     def title(self) -> str:
@@ -65,6 +70,18 @@ class Model(Struct, frozen=True):
 class ProbeError(Exception):
     """The request failed. The message has no key in it."""
 
+    def __init__(self, message: str, error: ApiError | None = None) -> None:
+        super().__init__(message)
+        self.refuses_tools = error is not None and refuses_tools(error)
+
+
+class Probed(Struct, frozen=True):
+    """What came of probing a model: `tools` is what is to be remembered of it, None when it is not clear."""
+
+    model: Model
+    findings: tuple[Finding, ...]
+    tools: Known | None = None
+
 
 # ── asking ───────────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -72,13 +89,14 @@ class ProbeError(Exception):
 async def answer(model: Model, request: Request) -> Response:
     """The model's answer, whole or streamed as the request wants. Raises `ProbeError`."""
     dialect = model.upstream.dialect
-    exchange = exchange_for(dialect, model.upstream, model.target)
+    exchange = exchange_for(dialect, model.upstream, model.target, text_calls=model.text_calls)
     sent = exchange.rewrite(request)
     body = dialect.encode_request(sent, exchange.receipt)
     headers = {"accept": "text/event-stream"} if request.stream else {}
     call = replace(model.upstream.call(exchange.path, body, headers), timeouts=PATIENCE)
     try:
-        return _read(model.upstream, await fetch(model.upstream.transport, call, MAX_ANSWER), request.stream)
+        told = _read(model.upstream, await fetch(model.upstream.transport, call, MAX_ANSWER), request.stream)
+        return told if model.text_calls is None else exchange.restore(told)
     except TransportError as error:
         raise ProbeError(str(error)) from None
     except UpstreamError as error:
@@ -90,7 +108,7 @@ async def answer(model: Model, request: Request) -> Response:
 def _read(upstream: Upstream, told: Whole, stream: bool) -> Response:
     if not 200 <= told.status < 300:
         error = upstream.dialect.decode_error(told.status, told.headers, told.body)
-        raise ProbeError(f"status {told.status}: {shown(error.message, upstream)}")
+        raise ProbeError(f"status {told.status}: {shown(error.message, upstream)}", error)
     if not stream:
         return upstream.dialect.decode_response(told.body)
     if "json" in told.headers.get("content-type", ""):
@@ -147,7 +165,8 @@ async def calls_tools(model: Model) -> Finding:
     told = await answer(model, replace(asked, messages=(*asked.messages, *turns)))
     if not told.content:
         return warn("tools", "it calls them, and says nothing to the result", _tool_advice(model), model.title)
-    return ok("tools", "it calls them, and takes the result", model.title)
+    how = "" if model.text_calls is None else f" as text ({model.text_calls.format})"
+    return ok("tools", f"it calls them{how}, and takes the result", model.title)
 
 
 def _wrong_arguments(call: ToolCall) -> str | None:
@@ -161,6 +180,19 @@ def _wrong_arguments(call: ToolCall) -> str | None:
 
 def _tool_advice(model: Model) -> str:
     return TOOL_ADVICE.get(model.vendor or "", "agents need a model with native tool calls: route their names to one")
+
+
+async def calls_as_text(model: Model) -> Finding:
+    """The same as `calls_tools` of a model whose calls are text."""
+    assert model.text_calls is not None
+    name = model.text_calls.format
+    try:
+        found = await calls_tools(model)
+    except ProbeError as error:
+        return warn("text", f"asked for calls as text ({name}), it fails: {error}", TEXT_ADVICE, model.title)
+    if found.status == "ok":
+        return ok("text", f"asked for calls as text ({name}), it writes them, and takes the result", model.title)
+    return warn("text", f"asked for calls as text ({name}): {found.what}", TEXT_ADVICE, model.title)
 
 
 async def calls_in_parallel(model: Model) -> Finding:
@@ -190,6 +222,8 @@ def png(size: int, colour: tuple[int, int, int]) -> bytes:
     return b"\x89PNG\r\n\x1a\n" + part(b"IHDR", head) + part(b"IDAT", rows) + part(b"IEND", b"")
 
 
+TEXT_ADVICE = 'name another format in the model\'s section, such as `tools = "markdown_json"`, and probe it again'
+
 Probe: TypeAlias = Callable[[Model], Awaitable[Finding]]
 
 PROBES: dict[str, tuple[Probe, Callable[..., Finding], str]] = {
@@ -202,15 +236,45 @@ PROBES: dict[str, tuple[Probe, Callable[..., Finding], str]] = {
 """Each with what its failure is worth, and what to do then. The first one decides whether the others are tried."""
 
 
-async def probe(model: Model) -> list[Finding]:
+async def probe(model: Model) -> Probed:
     """All probes, in order."""
+    model = replace(model, text_calls=_configured(model))
     findings: list[Finding] = []
+    tools: Known | None = None
     for check, (run, failed, advice) in PROBES.items():
+        refused = False
         try:
             finding = await run(model)
         except ProbeError as error:
+            refused = error.refuses_tools
             finding = failed(check, f"no: {error}", advice or _tool_advice(model), model.title)
-        findings.append(finding)
+        if check != "tools" or model.text_calls is not None or model.target.tools == NATIVE:
+            findings.append(finding)
+        elif finding.status == "ok":
+            findings.append(finding)
+            tools = "native"
+        else:
+            model, told, tools = await _otherwise(model, finding, refused)
+            findings += told
         if check == "answers" and finding.status == "fail":
             break
-    return findings
+    return Probed(model, tuple(findings), tools)
+
+
+def _configured(model: Model) -> TextCalls | None:
+    """Where the choice is left to us, native tools are tried first."""
+    configured = text_calls(model.upstream, model.target)
+    return None if configured is not None and configured.rescue else configured
+
+
+async def _otherwise(model: Model, finding: Finding, refused: bool) -> tuple[Model, list[Finding], Known | None]:
+    """What becomes of a model that has failed with native tools: it is tried with text."""
+    as_text = replace(model, text_calls=text_calls(model.upstream, model.target, "text"))
+    assert as_text.text_calls is not None
+    followed = await calls_as_text(as_text)
+    if followed.status != "ok" and not refused:
+        return model, [finding, followed], None
+    if followed.status == "ok":
+        use = f"no native tools ({finding.what}): `auto` will use text calls in {as_text.text_calls.format}"
+        finding = warn("tools", use, _tool_advice(model), model.title)
+    return as_text, [finding, followed], "text"

@@ -13,8 +13,9 @@ from typing import TypeAlias
 from msgspec import Struct
 
 from toolglot.dialect import Capabilities
-from toolglot.ir import Request, ToolKind
+from toolglot.ir import Json, Request, ToolKind
 from toolglot.receipt import Receipt
+from toolglot.textcalls.settings import TextCalls
 
 
 class OriginalTool(Struct, frozen=True):
@@ -34,6 +35,10 @@ class Context(Struct, kw_only=True):
     reasoning state. `aliased`: the upstream is not the one the client thinks it speaks to: another model, or one that
     is said to differ. `carried`: the history holds turns of other vendors, whose state the client carried.
     `limit_is_ours`: nobody asked for this output limit, the wire wants one.
+
+    `text_calls`: how the model writes calls as text, if it does; `history_format`: how calls stand as text in the
+    client's history. `text_tools` are then the tools that text may call, with their schemas (None: the answer's text is
+    nothing but text), and `stops` the stop sequences that nobody asked for.
     """
 
     source: str
@@ -48,6 +53,10 @@ class Context(Struct, kw_only=True):
     aliased: bool = False
     carried: bool = False
     limit_is_ours: bool = False
+    text_calls: TextCalls | None = None
+    history_format: str | None = None
+    text_tools: dict[str, Json] | None = None
+    stops: tuple[str, ...] = ()
 
 
 RequestPass: TypeAlias = Callable[[Request, Context], Request]

@@ -2,11 +2,15 @@
 
 Each one may rely on those before it:
 
-- Envelopes are opened before everything else: nobody but us may see them.
+- Envelopes are opened before everything else: nobody but us may see them. Calls that stand as text in the history are
+  read next, so that everything behind sees them as calls.
 - Foreign fields are told next, while paths are still those of the client's request.
 - Ids come before repair, which pairs calls and results by them; deferred tools and references before names change;
   names before custom tools are wrapped, because the names pass writes down what kind a tool was; ids are shortened
   after repair, which may bring new results.
+- Where tools are text, they become it once calls have their results, tools their names and custom ones their wrapping,
+  and before whatever fits reasoning, media and turns: to these it is text like any other. The limits of the target's
+  wire on tools, schemas and choices come after it and find nothing left.
 - Reasoning comes before the choice of tools, which depends on whether the model reasons.
 - Opaque blocks go after deferred tools have read their references, and before anything looks at what is left.
 - Media and emptiness make and unmake messages, so turns are grouped after them; what a target refuses of whole
@@ -37,17 +41,20 @@ from toolglot.passes import (
     refused,
     schema,
     system,
+    textual,
     turns,
 )
 
 REQUEST_PASSES: tuple[RequestPass, ...] = (
     carry.open_envelopes,
+    textual.read_history,
     foreign.report,
     ids.derive,
     history.repair,
     deferred.offer,
     names.shorten,
     custom.wrap,
+    textual.render,
     ids.shorten,
     reasoning.settle,
     schema.fit,

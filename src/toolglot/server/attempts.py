@@ -9,34 +9,32 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Mapping
-from math import ceil
 from random import random
 from time import time
 
 from msgspec import Struct
 
 from toolglot.dialect import Dialect
-from toolglot.errors import ApiError, ErrorKind, ToolglotError, UpstreamDecodeError, UpstreamError, unreadable
-from toolglot.ir import Request, replace
+from toolglot.errors import ApiError, ToolglotError, UpstreamDecodeError, UpstreamError, unreadable
+from toolglot.ir import Request, Usage
 from toolglot.receipt import Receipt
 from toolglot.routing import Target
 from toolglot.server import headers
+from toolglot.server.calling import Calling
 from toolglot.server.gateway import Gateway
 from toolglot.server.logs import printable
+from toolglot.server.outcomes import RESTING, refused, resting, said, told
 from toolglot.server.record import Record
 from toolglot.streaming import StreamTranslation
+from toolglot.textcalls.settings import TextCalls
 from toolglot.translate import Exchange
 from toolglot.upstream.aside import aside
-from toolglot.upstream.breaker import OURS, Ticket
+from toolglot.upstream.breaker import Ticket
 from toolglot.upstream.exchange import exchange_for
 from toolglot.upstream.mend import mend
 from toolglot.upstream.retry import falls_back, next_wait
-from toolglot.upstream.transport import Reply, TransportError, TransportFailure
+from toolglot.upstream.transport import Reply, TransportError
 from toolglot.upstream.upstream import Upstream
-
-ERROR_BODY_LIMIT = 1024 * 1024
-PAGE_SHOWN = 200
-RESTING = "upstream_resting"
 
 log = logging.getLogger("toolglot.server")
 
@@ -77,13 +75,16 @@ class FailedError(Exception):
 class Attempts:
     """The attempts to answer one request. `record.calls` counts them."""
 
-    def __init__(self, gateway: Gateway, asked: Asked, record: Record) -> None:
+    def __init__(self, gateway: Gateway, asked: Asked, record: Record, calling: Calling | None = None) -> None:
         self._gateway = gateway
+        self._calling = calling if calling is not None else Calling()
         self._asked = asked
         self._record = record
         self.waiting = False
         """No upstream is at work: the time until the next attempt is running."""
         self.exchange: Exchange | None = None
+        self.spent: Usage | None = None
+        """What a first try cost, after which the model was asked once more."""
         self._ticket: Ticket | None = None
 
     async def answer(self, targets: tuple[Target, ...]) -> Answer:
@@ -102,7 +103,7 @@ class Attempts:
                 if errors:
                     outcome.exchange.receipt.note("model", f"answered by {upstream.name}", errors[0].message)
                 return outcome
-            error = _told(upstream, outcome)
+            error = told(upstream, outcome)
             log.warning("request %s: %s (%s): %s", self._record.id, upstream.name, error.kind, printable(error.message))
             # That an upstream is left alone says less than what another one answered.
             errors.insert(len(errors) if error.code == RESTING else 0, error)
@@ -112,20 +113,14 @@ class Attempts:
 
     async def _guarded(self, upstream: Upstream, target: Target) -> Answer | ApiError | TransportError:
         """One target, if its breaker lets the request through."""
-        exchange, asked = self._exchange(upstream, target), self._asked
-        try:
-            body = await aside(len(asked.body), exchange.request_of, asked.request, asked.body)
-        except ToolglotError:
-            self.exchange = exchange
-            raise
-        self.exchange = exchange  # not before: somebody may look at its receipt while it is being written
-        self._note(upstream, exchange)
+        calls = await self._calling.of(upstream, target, self._asked.request)
+        exchange, body = await self._prepared(upstream, target, calls)
         loop, breaker = asyncio.get_running_loop(), self._gateway.breaker(upstream)
         ticket = breaker.enter(loop.time())
         if ticket is None:
             return resting(upstream, breaker.wait(loop.time()))
         try:
-            outcome = await self._ask(upstream, exchange, body)
+            outcome = await self._ask(upstream, target, exchange, body)
         except BaseException:
             breaker.leave(ticket)
             raise
@@ -136,21 +131,51 @@ class Attempts:
             breaker.settle(ticket, None if isinstance(outcome, Answer) else outcome, loop.time())
         return outcome
 
-    def over(self, failure: TransportError | None) -> None:
+    def over(self, failure: ApiError | TransportError | None) -> None:
         """A stream has ended, well or by breaking off: only now is known how it went."""
         if self._ticket is not None:
             breaker = self._gateway.breaker(self._gateway.upstreams[self._record.upstream or ""])
             breaker.settle(self._ticket, failure, asyncio.get_running_loop().time())
 
-    async def _ask(self, upstream: Upstream, exchange: Exchange, body: bytes) -> Answer | ApiError | TransportError:
+    async def _prepared(
+        self, upstream: Upstream, target: Target, text_calls: TextCalls | None
+    ) -> tuple[Exchange, bytes]:
+        """A new exchange, and the upstream's request. Raises what `Exchange.request` does."""
+        exchange, asked = self._exchange(upstream, target, text_calls), self._asked
+        try:
+            body = await aside(len(asked.body), exchange.request_of, asked.request, asked.body)
+        except ToolglotError:
+            self.exchange = exchange
+            raise
+        self.exchange = exchange  # not before: somebody may look at its receipt while it is being written
+        self._note(upstream, exchange)
+        return exchange, body
+
+    async def _ask(
+        self, upstream: Upstream, target: Target, exchange: Exchange, body: bytes
+    ) -> Answer | ApiError | TransportError:
         """One target, as often as the retry policy allows."""
-        attempt, mended = 0, False
+        attempt, mended, as_text = 0, False, False
         while True:
             attempt += 1
             self._record.count_call(upstream.name)
             outcome = await self._once(upstream, exchange, body)
+            if isinstance(outcome, Answer) and exchange.wants_again is not None:
+                attempt, body = 0, await self._again(exchange)
+                continue
             if isinstance(outcome, Answer):
+                if as_text:
+                    await self._calling.refused(upstream, target)
                 return outcome
+            if (
+                not as_text
+                and isinstance(outcome, ApiError)
+                and (calls := self._calling.instead(upstream, target, self._asked.request, outcome)) is not None
+            ):
+                exchange, body = await self._prepared(upstream, target, calls)
+                exchange.receipt.note("tools", "sent as text", f"the upstream does not take them: {said(outcome)}")
+                as_text, self._record.mended = True, self._record.mended + 1
+                continue
             if (
                 not mended
                 and isinstance(outcome, ApiError)
@@ -158,18 +183,56 @@ class Attempts:
             ):
                 mended, body = True, mending
                 continue
-            wait = next_wait(upstream.retries, attempt, outcome, random(), time())
-            if wait is None:
+            if not await self._waited(upstream, attempt, outcome):
                 return outcome
-            self.waiting = True
-            await asyncio.sleep(wait)
-            self.waiting = False
 
-    def _exchange(self, upstream: Upstream, target: Target) -> Exchange:
+    async def _waited(self, upstream: Upstream, attempt: int, outcome: ApiError | TransportError) -> bool:
+        """Wait until the same call may be made again; False when it may not."""
+        wait = next_wait(upstream.retries, attempt, outcome, random(), time())
+        if wait is None:
+            return False
+        self.waiting = True
+        await asyncio.sleep(wait)
+        self.waiting = False
+        return True
+
+    async def _again(self, exchange: Exchange) -> bytes:
+        """The request with which the model is asked once more, after a whole answer that had a wrong call in it."""
+        self.spent = None if exchange.wants_again is None else exchange.wants_again.usage
+        self._record.asked_again += 1
+        return await aside(len(self._asked.body), exchange.again)
+
+    async def go_on(self, answer: Answer) -> None:
+        """The model is asked once more, because its answer had a wrong call in it; the stream goes on with the second
+        answer, as if it were the first one's rest.
+
+        Raises:
+            FailedError: the upstream has failed, as often as the retry policy allows.
+        """
+        upstream, exchange = self._gateway.upstreams[self._record.upstream or ""], answer.exchange
+        assert answer.translation is not None
+        answer.reply.close()
+        self._record.asked_again += 1
+        body = await aside(len(self._asked.body), answer.translation.again)
+        attempt = 0
+        while True:
+            attempt += 1
+            self._record.count_call(upstream.name)
+            outcome = await self._replied(upstream, exchange, body)
+            if not isinstance(outcome, ApiError | TransportError):
+                answer.reply = outcome
+                answer.chunks = Bounded(aiter(outcome.chunks()), self._gateway.config.limits.response)
+                return
+            if not await self._waited(upstream, attempt, outcome):
+                self.over(outcome)
+                raise FailedError(told(upstream, outcome), exchange.receipt)
+
+    def _exchange(self, upstream: Upstream, target: Target, text_calls: TextCalls | None) -> Exchange:
         return exchange_for(
             self._asked.client,
             upstream,
             target,
+            text_calls=text_calls,
             strict=self._asked.strict,
             created=int(time()),
             answer_id=self._record.id.replace("req_", "resp_"),
@@ -194,18 +257,12 @@ class Attempts:
 
     async def _once(self, upstream: Upstream, exchange: Exchange, body: bytes) -> Answer | ApiError | TransportError:
         """One call: the beginning of an answer, or the error that stands in its place."""
-        asked = self._asked
-        assert exchange.sent is not None
-        stream = exchange.sent.stream
-        path = headers.with_query(exchange.path, asked.client, upstream.dialect, asked.query)
-        passed = headers.to_upstream(asked.client, upstream.dialect, asked.headers, stream=stream)
-        try:
-            reply = await upstream.transport.send(upstream.call(path, body, passed))
-        except TransportError as failure:
-            return failure
+        reply = await self._replied(upstream, exchange, body)
+        if isinstance(reply, ApiError | TransportError):
+            return reply
         answer: Answer | ApiError | None = None
         try:
-            answer = await self._begin(upstream, exchange, reply)
+            answer = await self._begin(exchange, reply)
             if isinstance(answer, Answer):
                 answer.headers = upstream.harmless(reply.headers)
             return answer
@@ -215,13 +272,28 @@ class Attempts:
             if not isinstance(answer, Answer) or answer.whole is not None:
                 reply.close()
 
-    async def _begin(self, upstream: Upstream, exchange: Exchange, reply: Reply) -> Answer | ApiError:
-        if not 200 <= reply.status < 300:
-            body = upstream.without_secrets(await reply.read(ERROR_BODY_LIMIT))
-            told = upstream.harmless(reply.headers)
-            return _redirected(upstream, reply) or upstream.dialect.decode_error(reply.status, told, body)
-        if reply.headers.get("content-type", "").startswith("text/html"):
-            return await _page(upstream, reply)
+    async def _replied(self, upstream: Upstream, exchange: Exchange, body: bytes) -> Reply | ApiError | TransportError:
+        """One call: a reply that may be an answer, or the error that stands in its place."""
+        asked = self._asked
+        assert exchange.sent is not None
+        path = headers.with_query(exchange.path, asked.client, upstream.dialect, asked.query)
+        passed = headers.to_upstream(asked.client, upstream.dialect, asked.headers, stream=exchange.sent.stream)
+        try:
+            reply = await upstream.transport.send(upstream.call(path, body, passed))
+        except TransportError as failure:
+            return failure
+        is_answer = False
+        try:
+            error = await refused(upstream, reply)
+            is_answer = error is None
+        except TransportError as failure:
+            return failure
+        finally:
+            if not is_answer:
+                reply.close()
+        return error or reply
+
+    async def _begin(self, exchange: Exchange, reply: Reply) -> Answer | ApiError:
         if exchange.sent is not None and exchange.sent.stream:
             return await _begin_stream(exchange, reply, self._gateway.config.limits.response)
         try:
@@ -257,7 +329,7 @@ async def _begin_stream(exchange: Exchange, reply: Reply, limit: int) -> Answer 
     translation = exchange.stream()
     chunks = Bounded(aiter(reply.chunks()), limit)
     first = b""
-    while not first and not translation.ended:
+    while not first and not translation.ended and translation.wants_again is None:
         chunk = await anext(chunks, None)
         if chunk is None:
             first = translation.close()
@@ -266,57 +338,3 @@ async def _begin_stream(exchange: Exchange, reply: Reply, limit: int) -> Answer 
     if translation.fault is not None:
         return translation.fault
     return Answer(exchange=exchange, reply=reply, first=first, translation=translation, chunks=chunks)
-
-
-_FAILURES: dict[TransportFailure, tuple[ErrorKind, int, str]] = {
-    "pool": ("overloaded", 503, "connections_in_use"),
-    "connect": ("overloaded", 502, "upstream_unreachable"),
-    "tls": ("server", 502, "upstream_tls"),
-    "timeout": ("timeout", 504, "upstream_timeout"),
-    "reset": ("server", 502, "upstream_reset"),
-    "too_large": ("server", 502, "upstream_too_large"),
-}
-
-
-def transport_error(upstream: str, failure: TransportError) -> ApiError:
-    """What a client is told of an upstream that cannot be reached, or that broke off."""
-    kind, status, code = _FAILURES[failure.failure]
-    if failure.failure in OURS:
-        return ApiError(kind=kind, status=status, code=code, message=str(failure), retry_after=1.0)
-    message = f"The upstream {upstream!r} failed: {failure}"
-    return ApiError(kind=kind, status=status, code=code, message=message)
-
-
-_CREDENTIAL: frozenset[ErrorKind] = frozenset({"authentication", "permission", "billing"})
-
-
-def _told(upstream: Upstream, outcome: ApiError | TransportError) -> ApiError:
-    """What a client is told of a failed attempt. Whose key was refused is said: it is not the client's own."""
-    if isinstance(outcome, TransportError):
-        return transport_error(upstream.name, outcome)
-    error = upstream.hide(outcome)
-    if error.kind in _CREDENTIAL:
-        return replace(error, message=f"The upstream {upstream.name!r} says: {error.message}")
-    return error
-
-
-def _redirected(upstream: Upstream, reply: Reply) -> ApiError | None:
-    """A redirect is not followed: the credential would go where nobody said it may."""
-    if reply.status >= 400:
-        return None
-    message = f"The upstream {upstream.name!r} answered with status {reply.status}; is its base URL right?"
-    return ApiError(kind="server", status=502, code="upstream_redirect", message=message)
-
-
-async def _page(upstream: Upstream, reply: Reply) -> ApiError:
-    """A page for people: most often of a server that is not what the base URL takes it for."""
-    page = (await reply.read(ERROR_BODY_LIMIT)).decode("utf-8", "replace")
-    shown = " ".join(page.split())[:PAGE_SHOWN]
-    message = f"The upstream {upstream.name!r} answered with text/html; is its base URL right? It begins: {shown}"
-    return ApiError(kind="server", status=502, code="upstream_unreadable", message=message)
-
-
-def resting(upstream: Upstream, wait: float) -> ApiError:
-    """What a client is told of an upstream that is not asked now."""
-    message = f"The upstream {upstream.name!r} has failed repeatedly and is left alone for {ceil(wait)} seconds"
-    return ApiError(kind="overloaded", status=503, code=RESTING, message=message, retry_after=wait)

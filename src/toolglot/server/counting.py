@@ -10,6 +10,7 @@ from toolglot.ir import Request, replace
 from toolglot.routing import MAX_NAME
 from toolglot.server import headers
 from toolglot.server.attempts import FailedError
+from toolglot.server.calling import Calling
 from toolglot.server.incoming import Incoming
 from toolglot.server.ingress import read_body
 from toolglot.server.routes import Match
@@ -50,7 +51,8 @@ async def count(service: Service, incoming: Incoming, match: Match) -> None:
     _, whole = await Turn.begin(client.name, body, service.store, owner, upstream_keeps_state=upstream.keeps_state)
     if whole is not body:
         request = await aside(len(whole), client.counting.decode_request, whole)
-    exchange = exchange_for(client, upstream, target)
+    calls = await Calling(service.verdicts, service.store).of(upstream, target, request)
+    exchange = exchange_for(client, upstream, target, text_calls=calls)
     incoming.record.upstream, incoming.record.upstream_dialect = upstream.name, upstream.dialect.name
     tokens = await _asked(upstream, exchange, request, len(whole), incoming)
     told = {"x-toolglot-count": "upstream" if tokens is not None else "estimate"}

@@ -13,16 +13,19 @@ from toolglot.ir import replace
 from toolglot.receipt import Receipt
 from toolglot.routing import MAX_NAME, Target
 from toolglot.server import headers
-from toolglot.server.attempts import Answer, Asked, Attempts, FailedError, transport_error
+from toolglot.server.attempts import Answer, Asked, Attempts, FailedError
+from toolglot.server.calling import Calling
 from toolglot.server.failures import told
 from toolglot.server.heartbeat import keeping_alive, watching
 from toolglot.server.incoming import Incoming
 from toolglot.server.ingress import read_body
+from toolglot.server.outcomes import transport_error
 from toolglot.server.record import Record
 from toolglot.server.routes import Match
 from toolglot.server.service import Service
 from toolglot.server.turn import Turn
 from toolglot.streaming import StreamTranslation
+from toolglot.textcalls.again import both
 from toolglot.upstream.aside import aside
 from toolglot.upstream.transport import TransportError
 
@@ -43,7 +46,7 @@ async def generate(service: Service, incoming: Incoming, match: Match) -> None:
     record.model, record.stream = asked.request.model[:MAX_NAME], asked.request.stream
     targets = incoming.gateway.router.resolve(asked.request.model)
     turn, asked = await _with_history(service, incoming, asked, targets[0])
-    attempts = Attempts(incoming.gateway, asked, record)
+    attempts = Attempts(incoming.gateway, asked, record, Calling(service.verdicts, service.store))
     async with watching(incoming):
         try:
             if asked.request.stream:
@@ -96,7 +99,8 @@ async def _whole(incoming: Incoming, attempts: Attempts, targets: tuple[Target, 
     answer = await attempts.answer(targets)
     assert answer.whole is not None
     if (answered := answer.exchange.answered) is not None:
-        incoming.record.usage, incoming.record.stop = answered.usage, answered.stop.reason
+        incoming.record.usage = both(attempts.spent, answered.usage)
+        incoming.record.stop = answered.stop.reason
     told = headers.of_exchange(answer.exchange, answer.headers, incoming.record)
     await incoming.reply(200, {"content-type": "application/json", **told}, await turn.whole(answer.whole))
 
@@ -140,21 +144,22 @@ def _note(record: Record, translation: StreamTranslation) -> None:
 
 async def _pump(incoming: Incoming, answer: Answer, turn: Turn, attempts: Attempts) -> None:
     """The rest of a stream: each piece translated and written as it comes, no faster than the client reads."""
-    translation, chunks = answer.translation, answer.chunks
+    translation = answer.translation
     assert translation is not None
-    assert chunks is not None
+    assert answer.chunks is not None
     if not incoming.begun:
         told = headers.of_exchange(answer.exchange, answer.headers, incoming.record)
         await incoming.begin({**headers.STREAM_HEADERS, **told})
     await _tell(incoming, turn, answer.first)
     try:
         while not translation.ended:
-            chunk = await (_trailing(chunks) if translation.settled else anext(chunks, None))
-            if chunk is None:
-                await _tell(incoming, turn, translation.close())
-                break
-            if out := translation.feed(chunk):
+            if translation.wants_again is not None:
+                await attempts.go_on(answer)
+            chunk = await (_trailing(answer.chunks) if translation.settled else anext(answer.chunks, None))
+            if out := translation.close() if chunk is None else translation.feed(chunk):
                 await _tell(incoming, turn, out)
+            if chunk is None and translation.wants_again is None:
+                break
     except TransportError as failure:
         await _tell(incoming, turn, translation.break_off(transport_error(incoming.record.upstream or "", failure)))
         attempts.over(failure if translation.fault is not None else None)
@@ -165,7 +170,7 @@ async def _pump(incoming: Incoming, answer: Answer, turn: Turn, attempts: Attemp
     await _end(incoming, turn)
     with suppress(TransportError, TimeoutError):
         async with asyncio.timeout(DRAIN_SECONDS):
-            while translation.fault is None and await anext(chunks, None) is not None:
+            while translation.fault is None and await anext(answer.chunks, None) is not None:
                 pass
 
 

@@ -8,9 +8,10 @@ from urllib.parse import quote, urlencode
 from toolglot.errors import header_value
 from toolglot.ir import replace
 from toolglot.server import headers
-from toolglot.server.attempts import FailedError, resting, transport_error
+from toolglot.server.attempts import FailedError
 from toolglot.server.gateway import Gateway
 from toolglot.server.incoming import Incoming
+from toolglot.server.outcomes import resting, transport_error
 from toolglot.server.routes import Match
 from toolglot.upstream.fetch import Whole, fetch
 from toolglot.upstream.transport import Call, TransportError

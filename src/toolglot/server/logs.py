@@ -91,6 +91,7 @@ def as_fields(record: Record) -> dict[str, Any]:
         "attempts": record.attempts or None,
         "fallbacks": record.fallbacks or None,
         "mended": record.mended or None,
+        "asked_again": record.asked_again or None,
         "input_tokens": usage.input_tokens if usage else None,
         "cached_tokens": usage.cached_tokens if usage else None,
         "output_tokens": usage.output_tokens if usage else None,

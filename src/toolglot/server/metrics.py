@@ -70,6 +70,9 @@ class Metrics:
         self.mended = Counter(
             "toolglot_mended_total", "Requests changed after an upstream refused them.", ("upstream",)
         )
+        self.asked_again = Counter(
+            "toolglot_asked_again_total", "Models asked once more because of a call that cannot be run.", ("upstream",)
+        )
         self.cancelled = Counter("toolglot_cancelled_total", "Clients gone before the end.", ("route", *path))
         self.errors = Counter("toolglot_errors_total", "Errors told to clients.", ("route", *path, "kind"))
         self.lines = Counter(
@@ -114,6 +117,7 @@ class Metrics:
         for counter, amount in (
             (self.fallbacks, record.fallbacks),
             (self.mended, record.mended),
+            (self.asked_again, record.asked_again),
         ):
             if amount:
                 counter.add((upstream,), amount)

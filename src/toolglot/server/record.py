@@ -40,6 +40,8 @@ class Record(Struct, kw_only=True):
     """How often each upstream was called."""
     fallbacks: int = 0
     mended: int = 0
+    asked_again: int = 0
+    """How often the model was asked once more because it wrote a call that cannot be run."""
     usage: Usage | None = None
     stop: str | None = None
     losses: int = 0

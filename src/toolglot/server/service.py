@@ -7,12 +7,13 @@ from collections.abc import Callable
 from itertools import islice
 from typing import Any
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from toolglot.receipt import Loss
 from toolglot.server.gateway import Gateway
 from toolglot.server.metrics import Metrics
 from toolglot.server.record import Record
+from toolglot.server.verdicts import Verdicts
 from toolglot.store import Store
 from toolglot.translate import Exchange
 
@@ -69,6 +70,8 @@ class Service(Struct, kw_only=True):
     receipts: Receipts
     metrics: Metrics
     store: Store | None = None
+    verdicts: Verdicts = field(default_factory=Verdicts)
+    """What was found out about models."""
     observers: tuple[Callable[[Record], None], ...] = ()
     accepting: bool = True
     in_flight: int = 0

@@ -116,6 +116,7 @@ def _upstream(name: str, config: UpstreamConfig, transport: Transport, pace: Pac
     dialect = find(config.dialect or "openai_chat")
     assert config.base_url is not None
     vendor = VENDORS.get(config.vendor or "")
+    at_home = vendor is not None and vendor.base_url in (None, config.base_url)
     return Upstream(
         name=name,
         dialect=dialect,
@@ -128,6 +129,9 @@ def _upstream(name: str, config: UpstreamConfig, transport: Transport, pace: Pac
         verbatim=config.verbatim if config.verbatim is not None else vendor is None or vendor.verbatim,
         # The upstream cannot tell our clients apart: where there are several, their state is kept here.
         keeps_state=not many_keys and vendor is not None and vendor.keeps_state and config.dialect == vendor.dialect,
+        # Who merely imitates the vendor, at another address, may do less.
+        native_tools=vendor.native_tools if vendor is not None and at_home else None,
+        without_tools=vendor.without_tools if vendor is not None else (),
         timeouts=config.timeouts,
         retries=config.retries,
         breaker=config.breaker,

@@ -129,6 +129,7 @@ def attributes(record: Record, operation: str, upstream: UpstreamConfig | None) 
         "toolglot.attempts": record.attempts or None,
         "toolglot.fallbacks": record.fallbacks or None,
         "toolglot.mended": record.mended or None,
+        "toolglot.asked_again": record.asked_again or None,
         "toolglot.losses": record.losses or None,
     }
     if record.stream and record.first_byte is not None:

@@ -1,9 +1,9 @@
-"""What the gateway remembers between requests: responses, and the conversations they belong to.
+"""What the gateway remembers between requests: responses, the conversations they belong to, and what models can do.
 
 A `Store` keeps JSON as bytes and does not look into it. Everything belongs to an `owner`, a name derived from the key
 that was shown; to any other owner it does not exist. What belongs together (a conversation, or all the responses that
 grew from one) is a thread: threads are forgotten as a whole, the longest unused first, when the store is full or they
-are too old, so that no conversation loses its beginning.
+are too old, so that no conversation loses its beginning. Only what models can do is nobody's and no thread's.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ __all__ = [
     "Store",
     "StoreError",
     "Turn",
+    "Verdict",
 ]
 
 Failure = Literal[
@@ -97,6 +98,21 @@ class Page(Struct, frozen=True):
     more: bool
 
 
+class Verdict(Struct, frozen=True, kw_only=True):
+    """What was found out about a model, by a probe or because its server refused a request."""
+
+    upstream: str
+    """The address of the upstream: its name may be given to another one."""
+    model: str
+    """The upstream's name of the model."""
+    tools: Literal["native", "text"]
+    """Whether it takes tools natively, or has to be asked for calls in words."""
+    found: float
+    """Unix seconds, as is `until`."""
+    until: float
+    """From then on nothing is known: servers are started anew with other flags."""
+
+
 class Size(Struct, frozen=True):
     bytes: int
     threads: int
@@ -151,6 +167,14 @@ class Store(Protocol):
     async def item(self, owner: str, conversation: str, item: str) -> Item | None: ...
 
     async def delete_item(self, owner: str, conversation: str, item: str) -> bool: ...
+
+    async def remember(self, verdict: Verdict) -> None:
+        """Keep what was found out about a model, in the place of what was known of it."""
+        ...
+
+    async def verdict(self, upstream: str, model: str) -> Verdict | None:
+        """What is known of a model, unless it is too old."""
+        ...
 
     async def size(self) -> Size: ...
 

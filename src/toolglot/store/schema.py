@@ -69,6 +69,18 @@ CREATE TABLE conversation_items (
 )
 """
 
+# What was found out about models. It is nobody's conversation: no thread has it, and its number is bounded.
+_VERDICTS = """
+CREATE TABLE verdicts (
+    upstream TEXT NOT NULL,
+    model TEXT NOT NULL,
+    tools TEXT NOT NULL,
+    found REAL NOT NULL,
+    until REAL NOT NULL,
+    PRIMARY KEY (upstream, model)
+) WITHOUT ROWID
+"""
+
 # table -> the column that names its thread
 _COUNTED = {"responses": "thread", "conversations": "id", "conversation_items": "conversation"}
 
@@ -118,6 +130,7 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
         END
         """,
     ),
+    (_VERDICTS,),
 )
 
 

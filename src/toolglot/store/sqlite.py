@@ -21,7 +21,7 @@ from pathlib import Path
 from threading import Lock
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
-from toolglot.store import Conversation, Failure, History, Item, Page, Size, StoreError, Turn, tables
+from toolglot.store import Conversation, Failure, History, Item, Page, Size, StoreError, Turn, Verdict, tables
 from toolglot.store.schema import prepare
 
 MEMORY = ":memory:"
@@ -203,6 +203,12 @@ class SqliteStore:
 
     async def delete_item(self, owner: str, conversation: str, item: str) -> bool:
         return await self._write(tables.delete_item, owner, conversation, item)
+
+    async def remember(self, verdict: Verdict) -> None:
+        await self._write(tables.remember, self._now(), verdict)
+
+    async def verdict(self, upstream: str, model: str) -> Verdict | None:
+        return await self._read(tables.verdict, self._now(), upstream, model)
 
     async def size(self) -> Size:
         return await self._read(tables.size)

@@ -9,11 +9,15 @@ import sqlite3
 from collections.abc import Iterable, Sequence
 from hashlib import sha256
 
-from toolglot.store import Conversation, History, Item, Page, Size, StoreError, Turn
+from toolglot.store import Conversation, History, Item, Page, Size, StoreError, Turn, Verdict
 
 ROW_BYTES = 256
 """What a row weighs beside its JSON: ids, numbers, indexes."""
 
+MAX_VERDICTS = 1000
+"""Models about which something is known; beyond them the oldest goes."""
+
+_VERDICT = "upstream, model, tools, found, until"
 _TURN = "id, owner, created, model, previous, conversation, before, request_input, response"
 
 
@@ -243,6 +247,24 @@ def delete_item(connection: sqlite3.Connection, owner: str, wanted: str, name: s
         return False
     rows = connection.execute("DELETE FROM conversation_items WHERE conversation = ? AND id = ?", (wanted, name))
     return rows.rowcount > 0
+
+
+def remember(connection: sqlite3.Connection, now: float, verdict: Verdict) -> None:
+    row = (verdict.upstream, verdict.model, verdict.tools, verdict.found, verdict.until)
+    connection.execute(f"INSERT OR REPLACE INTO verdicts ({_VERDICT}) VALUES (?, ?, ?, ?, ?)", row)
+    connection.execute("DELETE FROM verdicts WHERE until <= ?", (now,))
+    connection.execute(
+        "DELETE FROM verdicts WHERE (upstream, model) IN "
+        "(SELECT upstream, model FROM verdicts ORDER BY found DESC LIMIT -1 OFFSET ?)",
+        (MAX_VERDICTS,),
+    )
+
+
+def verdict(connection: sqlite3.Connection, now: float, upstream: str, model: str) -> Verdict | None:
+    row = connection.execute(
+        f"SELECT {_VERDICT} FROM verdicts WHERE upstream = ? AND model = ? AND until > ?", (upstream, model, now)
+    ).fetchone()
+    return Verdict(**dict(zip(Verdict.__struct_fields__, row, strict=True))) if row is not None else None
 
 
 def size(connection: sqlite3.Connection) -> Size:

@@ -39,6 +39,7 @@ class Header(Struct, frozen=True):
 
     `shape` is a regular expression for all of that text, with the groups `name`, `id`, `key` or `type`. Text that is
     longer than `limit` or has a character that `allowed` (a character class) does not match is no header.
+    `keeps_end`: what ends the header belongs to what follows; `keeps_opener`: so does what opens it.
     """
 
     openers: tuple[str, ...]
@@ -46,13 +47,17 @@ class Header(Struct, frozen=True):
     shape: str = ""
     allowed: str = r"[^\n]"
     limit: int = 300
+    keeps_end: bool = False
+    keeps_opener: bool = False
 
 
 class Parameter(Struct, frozen=True):
     """A parameter of a tagged body.
 
-    `closers` may hold `{key}`. `cdata`: a value may be wrapped in CDATA. `nested`: a value may hold elements of its
-    own. `implied`: a parameter that begins on a line of its own ends the one before it, if the schema declares it.
+    `closers` may hold `{key}`. `cdata`: a value may be wrapped in CDATA. `nested` is the prefix of the tags of a value
+    that holds elements of its own. `implied`: a parameter that begins on a line of its own ends the one before it, if
+    the schema declares it. `json_values`: values are JSON, also strings. `declared_only`: the key is no sure sign, so
+    it counts only if the schema declares it (or declares none).
     """
 
     header: Header
@@ -60,9 +65,9 @@ class Parameter(Struct, frozen=True):
     spacing: Spacing = "exact"
     untyped: Untyped = "string"
     cdata: bool = False
-    nested: bool = False
-    entities: bool = False
+    nested: str = ""
     implied: bool = False
+    json_values: bool = False
     declared_only: bool = False
 
 
@@ -71,9 +76,10 @@ class Call(Struct, frozen=True, kw_only=True):
 
     `closers` end it; without any it ends where its JSON does. `weak`: what opens it is no sure sign, so that it counts
     only with the name of a declared tool. `line_start`: it counts only at the beginning of a line.
-    `first` are the characters with which the body may begin. `name_keys` … `id_keys` are the keys of an envelope;
+    `first` are the characters with which the body may begin; empty: any. `name_keys` … `id_keys` are the keys of an envelope;
     `keyed`: an envelope is `{name: arguments}`. `tool_tags`: the openers are the tools' names as tags.
-    `quotes` are the marks around strings of a `braces` body.
+    `quotes` are the marks around strings of a `braces` body. `bare_string`: a body that is no JSON is the value of the
+    tool's one string parameter. `refused_keys`: an envelope with one of these is no call.
     """
 
     header: Header
@@ -103,15 +109,16 @@ class Route(Struct, frozen=True):
 class Messages(Struct, frozen=True):
     """An answer that consists of messages with headers, as gpt-oss writes them.
 
-    A header begins with one of `openers` (or with the answer itself, if it looks like `at_start`) and goes up to one
-    of `ends`; a body goes up to one of `closers` or the next opener.
+    A header begins with one of `openers`, or with the answer itself if that begins with one of `at_start`, and goes up
+    to one of `ends`; a body goes up to one of `closers` or the next opener. A route to `call` has the group `name`; its
+    body is read as the format's first call.
     """
 
     openers: tuple[str, ...]
     ends: tuple[str, ...]
     closers: tuple[str, ...]
     routes: tuple[Route, ...]
-    at_start: str = ""
+    at_start: tuple[str, ...] = ()
 
 
 class Format(Struct, frozen=True, kw_only=True):

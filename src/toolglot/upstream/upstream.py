@@ -33,6 +33,10 @@ class Upstream(Struct, frozen=True, kw_only=True):
     """Its answers are let through as they are to clients of its own dialect."""
     keeps_state: bool = False
     """It remembers responses by their ids itself."""
+    native_tools: bool | None = None
+    """Its models take tools natively; None: as far as is known."""
+    without_tools: tuple[str, ...] = ()
+    """Patterns of models that do not."""
     timeouts: Timeouts = Timeouts()
     retries: Retries = Retries()
     breaker: BreakerConfig = BreakerConfig()

@@ -52,6 +52,12 @@ class Vendor(Struct, frozen=True, kw_only=True):
     keeps_state: bool = False
     """It remembers responses by their ids, as the Responses API promises."""
 
+    native_tools: bool | None = None
+    """Its models take tools natively. None: not all of them do, or not however the server was started; a model is taken
+    to do so until a probe or a refusal says otherwise."""
+    without_tools: tuple[str, ...] = ()
+    """Patterns of models that do not take tools natively all the same."""
+
     @property
     def is_local(self) -> bool:
         return self.port is not None
@@ -73,6 +79,7 @@ _REMOTE = (
         ),
         base_url_variables=("ANTHROPIC_BASE_URL",),
         models=("claude-*",),
+        native_tools=True,
     ),
     Vendor(
         name="openai",
@@ -85,6 +92,7 @@ _REMOTE = (
         header_variables={"openai-organization": "OPENAI_ORG_ID", "openai-project": "OPENAI_PROJECT_ID"},
         models=("gpt-*", "chatgpt-*", "codex-*", "o1*", "o3*", "o4*", "computer-use-*"),
         keeps_state=True,
+        native_tools=True,
     ),
     Vendor(
         name="gemini",
@@ -94,6 +102,8 @@ _REMOTE = (
         keys=_keys("GEMINI_API_KEY", "GOOGLE_API_KEY"),
         base_url_variables=("GOOGLE_GEMINI_BASE_URL", "GEMINI_BASE_URL"),
         models=("gemini-*", "gemma-*", "learnlm-*"),
+        native_tools=True,
+        without_tools=("gemma-3*",),  # "Function calling is not enabled for models/gemma-3-27b-it"
     ),
     Vendor(
         name="azure",
@@ -104,6 +114,7 @@ _REMOTE = (
         keys=(KeyVariable("AZURE_OPENAI_API_KEY", header="api-key"),),
         base_url_variables=("AZURE_OPENAI_ENDPOINT",),
         models=("gpt-*", "o1*", "o3*", "o4*"),
+        native_tools=True,
     ),
     Vendor(
         name="deepseek",
@@ -111,6 +122,7 @@ _REMOTE = (
         base_url="https://api.deepseek.com/v1",
         keys=_keys("DEEPSEEK_API_KEY"),
         models=("deepseek-*",),
+        native_tools=True,
     ),
     Vendor(
         name="mistral",
@@ -130,6 +142,7 @@ _REMOTE = (
         ),
         # Whatever the model is called: the API wants ids of exactly nine letters and digits.
         quirks={"id_pattern": "[A-Za-z0-9]{9}", "id_length": 9},
+        native_tools=True,
     ),
     Vendor(
         name="xai",
@@ -137,6 +150,7 @@ _REMOTE = (
         base_url="https://api.x.ai/v1",
         keys=_keys("XAI_API_KEY"),
         models=("grok-*",),
+        native_tools=True,
     ),
     Vendor(
         name="moonshot",
@@ -145,6 +159,7 @@ _REMOTE = (
         keys=_keys("MOONSHOT_API_KEY"),
         base_url_variables=("MOONSHOT_BASE_URL",),
         models=("kimi-*", "moonshot-*"),
+        native_tools=True,
     ),
     Vendor(
         name="zai",
@@ -152,6 +167,7 @@ _REMOTE = (
         base_url="https://api.z.ai/api/paas/v4",
         keys=_keys("ZAI_API_KEY", "ZHIPUAI_API_KEY"),
         models=("glm-*",),
+        native_tools=True,
     ),
     Vendor(
         name="dashscope",
@@ -160,6 +176,7 @@ _REMOTE = (
         keys=_keys("DASHSCOPE_API_KEY"),
         base_url_variables=("DASHSCOPE_BASE_URL",),
         models=("qwen*", "qwq-*", "qvq-*"),
+        native_tools=True,
     ),
     Vendor(
         name="minimax",
@@ -167,6 +184,7 @@ _REMOTE = (
         base_url="https://api.minimax.io/v1",
         keys=_keys("MINIMAX_API_KEY"),
         models=("MiniMax-*",),
+        native_tools=True,
     ),
     Vendor(
         name="cohere",
@@ -174,6 +192,7 @@ _REMOTE = (
         base_url="https://api.cohere.ai/compatibility/v1",
         keys=_keys("COHERE_API_KEY", "CO_API_KEY"),
         models=("command-*", "c4ai-*"),
+        native_tools=True,
     ),
     Vendor(
         name="openrouter",
@@ -260,7 +279,7 @@ LOCAL_SERVERS = (
     Vendor(name="sglang", title="SGLang", base_url="http://127.0.0.1:30000/v1", port=30000, owned_by="sglang"),
 )
 
-DEMO = Vendor(name="demo", title="the demo", base_url="demo:")
+DEMO = Vendor(name="demo", title="the demo", base_url="demo:", native_tools=True, without_tools=("demo-text*",))
 
 VENDORS: dict[str, Vendor] = {vendor.name: vendor for vendor in (*_REMOTE, *LOCAL_SERVERS, DEMO)}
 

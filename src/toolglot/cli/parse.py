@@ -1,0 +1,159 @@
+"""`toolglot parse`: the tool calls in a text that a model wrote."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from shutil import get_terminal_size
+from typing import Any
+
+import click
+from msgspec import Raw
+
+from toolglot.cli.layout import laid_out
+from toolglot.cli.parameters import chunks, decoded, input_file, tell
+from toolglot.cli.table import rendered
+from toolglot.cli.text_format import AUTO, complete_format, convert_format
+from toolglot.cli.tool_files import tools_in, tools_option
+from toolglot.textcalls import FORMATS, Engine
+from toolglot.textcalls.events import CallEvent
+from toolglot.wire import json
+
+NOT_WHOLE = 1
+"""Exit status: a call was cut off, or cannot be read."""
+
+_FIELDS = {
+    "text": ("text",),
+    "reasoning": ("text",),
+    "id": ("index", "id"),
+    "start": ("index", "name"),
+    "args": ("index", "fragment"),
+    "repaired": ("index", "raw", "how"),
+    "end": ("index",),
+    "cut": ("index", "why"),
+}
+"""The names of an event's values."""
+
+_CALL = ("id", "name", "arguments", "complete", "cut", "repaired")
+"""What is told of a call, in this order."""
+
+_HEAD = ("format", "what writes it", "also called")
+
+
+@click.command(short_help="Find the tool calls in a model's text.")
+@click.option(
+    "--format",
+    "text_format",
+    metavar="FORMAT",
+    default=AUTO,
+    callback=convert_format,
+    shell_complete=complete_format,
+    help="How the model writes calls; --list tells the formats. `auto` (if not given) reads the ones that no other "
+    "text looks like.",
+)
+@tools_option
+@click.option("--events", is_flag=True, help="A line of JSON for each event, as the text arrives.")
+@click.option("--starts-in-reasoning", is_flag=True, help="The prompt has opened the reasoning already.")
+@click.option("--list", "lists", is_flag=True, help="List the formats and read nothing.")
+@click.option("--pretty/--no-pretty", default=None, help="Indent the output; the default on a terminal.")
+@input_file
+@click.pass_context
+def parse(
+    context: click.Context,
+    file: Path,
+    text_format: str,
+    tools: Path | None,
+    events: bool,
+    starts_in_reasoning: bool,
+    lists: bool,
+    pretty: bool | None,
+) -> None:
+    """Find the tool calls in FILE, or standard input: text that a model wrote.
+
+    \b
+    toolglot parse --format hermes_json --tools tools.json answer.txt
+
+    The output is one JSON document: the text, the reasoning and the calls; with --events a line for each event.
+
+    Exit status: 0 done, 1 a call was cut off or cannot be read (it has `"complete": false` and must not be run),
+    2 a file or an option is not what it should be.
+    """
+    if lists:
+        click.echo("\n".join(rendered(_HEAD, _rows(), get_terminal_size().columns, ruled=False)))
+        return
+    if events and pretty is not None:
+        raise click.UsageError("--pretty has no meaning with --events", context)
+    declared = {tool.name: tool.parameters for tool in tools_in(tools)} if tools is not None else {}
+    engine = Engine(text_format, declared, starts_in_reasoning=starts_in_reasoning)
+    found = Found()
+    for event in _events(engine, file):
+        found.add(event)
+        if events:
+            _tell_event(event)
+    if not events:
+        _tell_document(found.document(), sys.stdout.isatty() if pretty is None else pretty)
+    cut = [call for call in found.calls.values() if not call["complete"]]
+    for call in cut:
+        tell(file, f"the call of {call['name']} is not whole: {call['cut']}")
+    if cut:
+        context.exit(NOT_WHOLE)
+
+
+def _rows() -> list[tuple[str, str, str]]:
+    return [(form.name, form.title, ", ".join(form.aliases)) for form in FORMATS.values()]
+
+
+def _events(engine: Engine, file: Path) -> Iterator[CallEvent]:
+    for text in decoded(chunks(file), file):
+        yield from engine.feed(text)
+    yield from engine.finish()
+
+
+def _tell_event(event: CallEvent) -> None:
+    kind, *values = event
+    line = {"event": kind, **dict(zip(_FIELDS[kind], values, strict=True))}
+    sys.stdout.buffer.write(json.encode(line) + b"\n")
+    sys.stdout.buffer.flush()
+
+
+def _tell_document(document: bytes, pretty: bool) -> None:
+    click.echo(laid_out(document).encode() if pretty else document)
+
+
+class Found:
+    """What the events of a text add up to."""
+
+    def __init__(self) -> None:
+        self.pieces: dict[str, list[str]] = {"text": [], "reasoning": []}
+        self.calls: dict[int, dict[str, Any]] = {}
+        self._ids: dict[int, str] = {}
+        self._arguments: dict[int, list[str]] = {}
+
+    def add(self, event: CallEvent) -> None:
+        match event:
+            case ("text" | "reasoning" as kind, text):
+                self.pieces[kind].append(text)
+            case ("id", index, call_id):
+                self._ids[index] = call_id
+            case ("start", index, name):
+                given = {"id": self._ids[index]} if index in self._ids else {}
+                self.calls[index] = {**given, "name": name, "complete": False}
+                self._arguments[index] = []
+            case ("args", index, fragment):
+                self._arguments[index].append(fragment)
+            case ("repaired", index, raw, how):
+                self.calls[index]["repaired"] = {"how": how, "raw": raw}
+            case ("end", index):
+                self.calls[index].update(complete=True, arguments=Raw(self._text(index).encode()))
+            case ("cut", index, why):
+                # Text, and no object: nobody shall take half of the arguments for all of them.
+                self.calls[index].update(cut=why, arguments=self._text(index))
+
+    def _text(self, index: int) -> str:
+        return "".join(self._arguments.pop(index))
+
+    def document(self) -> bytes:
+        calls = [{name: call[name] for name in _CALL if name in call} for call in self.calls.values()]
+        said = {kind: "".join(pieces) for kind, pieces in self.pieces.items()}
+        return json.encode({**said, "calls": calls})

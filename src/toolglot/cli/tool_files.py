@@ -1,0 +1,62 @@
+"""Tools that a text may call, from a file of any shape that toolglot knows."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from toolglot.cli.diagnosis import BYTE_ORDER_MARK, not_a_document, other_dialect
+from toolglot.cli.parameters import chunks, refuse, tell
+from toolglot.errors import DecodeError
+from toolglot.fragments import read_tools
+from toolglot.ir import Tool
+from toolglot.receipt import Receipt
+from toolglot.tools.mcp import NAME as MCP
+from toolglot.wire import json
+from toolglot.wire.reader import expected
+
+tools_option = click.option(
+    "--tools",
+    metavar="FILE",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="The tools that may be called: definitions of MCP or of any dialect, or a request that holds them.",
+)
+
+
+def tools_in(path: Path) -> tuple[Tool, ...]:
+    """The tool definitions in this file, each in whatever shape it is; the program ends if there are none."""
+    data = b"".join(chunks(path)).removeprefix(BYTE_ORDER_MARK)
+    if why := not_a_document(data, "tools"):
+        refuse(path, why)
+    try:
+        tools, where = _list_of_tools(json.decode(data))
+        return tuple(found for index, tool in enumerate(tools) for found in _read(tool, f"{where}[{index}]", path))
+    except DecodeError as error:
+        refuse(path, str(error))
+
+
+def _list_of_tools(value: Any) -> tuple[list[Any], str]:
+    """The array in a document, and where it is: bare, in a request, or in what an MCP server answers."""
+    where = "$"
+    for name in ("result", "tools", "functions"):
+        if isinstance(value, dict) and name in value:
+            value, where = value[name], f"{where}.{name}"
+    if not isinstance(value, list):
+        raise expected(where, "an array of tools, or an object that holds one as `tools`", value)
+    return value, where
+
+
+def _read(tool: Any, where: str, path: Path) -> list[Tool]:
+    dialect = other_dialect([tool], "tools", "") or MCP
+    if dialect == "openai_responses":  # people write a function without saying that it is one
+        tool = {"type": "function", **tool}
+    try:
+        read = read_tools(json.encode([tool]), dialect, Receipt())
+    except DecodeError as error:
+        raise DecodeError(error.where.replace("$[0]", where, 1), error.what) from None
+    functions = [found for found in read if isinstance(found, Tool)]
+    if len(functions) < len(read):
+        tell(path, f"{where} is left out: only its vendor runs this tool")
+    return functions

@@ -1,0 +1,121 @@
+"""`toolglot translate` where the calls on one side, or on both, are text."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import click
+
+from toolglot.api import Translated
+from toolglot.cli.diagnosis import json_or_none, other_dialect
+from toolglot.cli.exchanges import need_model
+from toolglot.cli.job import Job, put, put_text, read, refuse_document
+from toolglot.cli.parameters import refuse
+from toolglot.cli.text_answers import translate_response, translate_stream
+from toolglot.cli.tool_files import tools_in
+from toolglot.errors import DecodeError
+from toolglot.fragments import translate_messages
+from toolglot.ir import Tool, replace
+from toolglot.receipt import Receipt
+from toolglot.textcalls.prompts.render import instructions
+from toolglot.textcalls.settings import TextCalls
+from toolglot.translate import Exchange
+
+UNMARKED = "openai_chat"
+"""The dialect of messages in which nothing tells it: a role and a text."""
+
+
+def translate_text(job: Job) -> Receipt:
+    """Does the job, and returns its receipt."""
+    _refuse_sides(job)
+    return _KINDS[job.kind](job)
+
+
+def _refuse_sides(job: Job) -> None:
+    answers = job.kind in ("response", "stream")
+    if job.kind == "error":
+        raise click.UsageError("an error has no calls: text:FORMAT has no meaning with --kind error")
+    if job.kind == "tools" and job.reads:
+        raise click.UsageError("tools are told in prose, which nobody can read back: use --to text:FORMAT")
+    if answers and job.reads and job.tools is None and job.request is None:
+        raise click.UsageError("what may be called in this text? Give --tools FILE or --request FILE")
+    if job.tools is not None and job.request is not None:
+        raise click.UsageError("--tools has no meaning with --request, which tells the tools")
+    plain = job.kind == "tools" or (answers and job.writes and not job.target)
+    if plain and job.pretty is not None:
+        raise click.UsageError("--pretty has no meaning here: the output is plain text")
+
+
+def _request(job: Job) -> Receipt:
+    """A request whose calls are text on one side or on both; `text:FORMAT` alone keeps the other side's dialect."""
+    data = read(job.path, "request")
+    source, target = _dialects(data, job)
+    exchange = Exchange(
+        source,
+        target,
+        strict=job.strict,
+        text_calls=_text_calls(job),
+        history_format=job.reads or None,
+        verbatim=job.tools is None,
+    )
+    try:
+        need_model(exchange, job, job.path)
+        return put(Translated(_ask(exchange, data, job), exchange.receipt), job)
+    except DecodeError as error:
+        refuse_document(job.path, data, "request", source, error)
+
+
+def _ask(exchange: Exchange, data: bytes, job: Job) -> bytes:
+    if job.tools is None:
+        return exchange.request(data, model=job.model, stream=job.stream)
+    asked = exchange.client.decode_request(data)
+    known = {tool.name for tool in asked.tools if isinstance(tool, Tool)}
+    tools = (*asked.tools, *(tool for tool in tools_in(job.tools) if tool.name not in known))
+    stream = asked.stream if job.stream is None else job.stream
+    return exchange.request_of(replace(asked, tools=tools, model=job.model or asked.model, stream=stream), data)
+
+
+def _messages(job: Job) -> Receipt:
+    data = read(job.path, "messages")
+    source, target = _dialects(data, job)
+    try:
+        translated = translate_messages(
+            data,
+            source,
+            target,
+            model=job.model or "",
+            strict=job.strict,
+            text_calls=_text_calls(job),
+            history_format=job.reads or None,
+            tools=tools_in(job.tools) if job.tools is not None else (),
+        )
+    except DecodeError as error:
+        refuse_document(job.path, data, "messages", source, error)
+    return put(translated, job)
+
+
+def _text_calls(job: Job) -> TextCalls | None:
+    return TextCalls(format=job.writes) if job.writes else None
+
+
+def _dialects(data: bytes, job: Job) -> tuple[str, str]:
+    """The dialects of both sides: what the input looks like, and the same again, where the job does not tell them."""
+    other = other_dialect(json_or_none(data), job.kind, job.source)
+    if other and job.source:
+        refuse(job.path, f"this looks like {other}, not {job.source}")
+    source = job.source or other or UNMARKED
+    return source, job.target or source
+
+
+def _tools(job: Job) -> Receipt:
+    """What a model is told of these tools."""
+    return put_text(instructions(job.writes, tools_in(job.path)), Receipt(), job)
+
+
+_KINDS: dict[str, Callable[[Job], Receipt]] = {
+    "request": _request,
+    "messages": _messages,
+    "tools": _tools,
+    "response": translate_response,
+    "stream": translate_stream,
+}

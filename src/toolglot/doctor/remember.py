@@ -1,0 +1,44 @@
+"""What the probes found, written where the gateway looks: so that `auto` knows how a model is to be given tools."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from time import time
+
+from toolglot.config.schema import StoreConfig
+from toolglot.doctor.finding import Finding, ok, warn
+from toolglot.doctor.probes import Probed
+from toolglot.store import StoreError, Verdict
+from toolglot.store.sqlite import MEMORY, SqliteStore, default_path
+from toolglot.upstream.calling import PROBED_FOR_A_MONTH
+
+
+async def remember(probed: Sequence[Probed], config: StoreConfig, environ: Mapping[str, str]) -> list[Finding]:
+    """Nothing is written of vendors whose models all take tools, nor where the store keeps nothing."""
+    now = time()
+    verdicts = [
+        Verdict(
+            upstream=one.model.upstream.base_url,
+            model=one.model.target.model,
+            tools=one.tools,
+            found=now,
+            until=now + PROBED_FOR_A_MONTH,
+        )
+        for one in probed
+        if one.tools is not None and not one.model.upstream.native_tools
+    ]
+    path = config.path or str(default_path(environ, Path(environ.get("HOME") or "~").expanduser()))
+    if not verdicts or path == MEMORY:
+        return []
+    try:
+        store = SqliteStore(path, max_bytes=config.max_bytes, max_age=config.max_age)
+        try:
+            for verdict in verdicts:
+                await store.remember(verdict)
+        finally:
+            await store.close()
+    except StoreError as error:
+        advice = "the gateway will find it out by itself, at the first request with tools"
+        return [warn("store", f"what the models can do could not be remembered: {error}", advice)]
+    return [ok("store", "it remembers for a month how these models are given tools", path)]

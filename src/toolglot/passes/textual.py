@@ -1,0 +1,53 @@
+"""Tool calls as text, where an exchange says so: the doors to `textcalls`.
+
+Nobody else waits until all text formats have been read: they are imported when one is named.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from toolglot.dialect import Capabilities
+from toolglot.ir import Request
+from toolglot.passes import Context
+from toolglot.textcalls.settings import TextCalls
+
+if TYPE_CHECKING:
+    from toolglot.textcalls.again import Again
+    from toolglot.textcalls.answer import Answer
+
+
+def capabilities_of(can: Capabilities, text_calls: TextCalls | None) -> Capabilities:
+    """What the target can be told, where it may be told of tools as text."""
+    if text_calls is None or text_calls.rescue:
+        return can
+    from toolglot.textcalls.request import text_capabilities
+
+    return text_capabilities(can, text_calls.format)
+
+
+def read_history(request: Request, context: Context) -> Request:
+    """Calls and results that stand as text in the conversation, as native ones."""
+    if context.history_format is None:
+        return request
+    from toolglot.textcalls.history import native_history
+
+    return native_history(request, context.history_format, context.receipt)
+
+
+def render(request: Request, context: Context) -> Request:
+    """Tools, calls and results as text, for a model that knows no others."""
+    if context.text_calls is None:
+        return request
+    from toolglot.textcalls import request as text_request
+
+    return text_request.render(request, context)
+
+
+def reader(context: Context, again: Again | None) -> Answer | None:
+    """The event pass that reads calls out of an answer's text; None where none may stand there."""
+    if context.text_tools is None:
+        return None
+    from toolglot.textcalls.answer import Answer
+
+    return Answer(context, again)

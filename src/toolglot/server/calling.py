@@ -1,0 +1,36 @@
+"""How the targets of one request are given its tools, with what is known of them and what is found out on the way."""
+
+from __future__ import annotations
+
+from toolglot.errors import ApiError
+from toolglot.ir import Request
+from toolglot.routing import AUTO, Target
+from toolglot.server.verdicts import Verdicts
+from toolglot.store import Store
+from toolglot.textcalls.settings import TextCalls
+from toolglot.upstream.calling import refuses_tools, text_calls, uses_tools
+from toolglot.upstream.upstream import Upstream
+
+
+class Calling:
+    """`verdicts` and `store` are where what was found out is; without them nothing is remembered."""
+
+    def __init__(self, verdicts: Verdicts | None = None, store: Store | None = None) -> None:
+        self._verdicts = verdicts if verdicts is not None else Verdicts()
+        self._store = store
+
+    async def of(self, upstream: Upstream, target: Target, request: Request) -> TextCalls | None:
+        """How calls are written as text between this target and us; None when everything is native."""
+        if target.tools != AUTO or not uses_tools(request):
+            return text_calls(upstream, target)
+        return text_calls(upstream, target, await self._verdicts.of(upstream, target.model, self._store))
+
+    def instead(self, upstream: Upstream, target: Target, request: Request, error: ApiError) -> TextCalls | None:
+        """How the request can be sent once more as text, when the upstream has refused it because of its tools."""
+        if target.tools != AUTO or not uses_tools(request) or not refuses_tools(error):
+            return None
+        return text_calls(upstream, target, "text")
+
+    async def refused(self, upstream: Upstream, target: Target) -> None:
+        """The target takes text and no tools: the next request is sent as text at once."""
+        await self._verdicts.refused(upstream, target.model, self._store)

@@ -1,0 +1,70 @@
+"""What was found out about models, near at hand: the store has it for good, this has it for the next request.
+
+A store that cannot be read or written is no failure: what is found out is then known until the gateway ends. What
+another process writes (`toolglot doctor`) is seen within a minute.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import OrderedDict
+from time import time
+
+from toolglot.store import Store, StoreError, Verdict
+from toolglot.upstream.calling import REFUSED_FOR_A_DAY, Known
+from toolglot.upstream.upstream import Upstream
+
+log = logging.getLogger("toolglot.server")
+
+FRESH = 60.0
+"""Seconds after which the store is asked again."""
+PATIENCE = 0.5
+"""Seconds that a request waits for the store."""
+MAX_MODELS = 1000
+
+
+class Verdicts:
+    """By the upstream's address and its name of the model."""
+
+    def __init__(self) -> None:
+        self._known: OrderedDict[tuple[str, str], tuple[float, Verdict | None]] = OrderedDict()
+
+    async def of(self, upstream: Upstream, model: str, store: Store | None) -> Known | None:
+        """What is known of this model; None when nothing is."""
+        key, now = (upstream.base_url, model), time()
+        looked, verdict = self._known.get(key, (0.0, None))
+        # Of a vendor whose models all take tools nothing is written down but what was refused here.
+        if store is not None and not upstream.native_tools and now - looked >= FRESH:
+            verdict = await self._read(store, upstream, model) or verdict
+            self._keep(key, now, verdict)
+        return None if verdict is None or verdict.until <= now else verdict.tools
+
+    async def refused(self, upstream: Upstream, model: str, store: Store | None) -> None:
+        """This model did not take tools."""
+        now = time()
+        verdict = Verdict(
+            upstream=upstream.base_url, model=model, tools="text", found=now, until=now + REFUSED_FOR_A_DAY
+        )
+        self._keep((upstream.base_url, model), now, verdict)
+        if store is None:
+            return
+        try:
+            async with asyncio.timeout(PATIENCE):
+                await store.remember(verdict)
+        except (StoreError, TimeoutError) as error:
+            log.warning("that %s takes no tools could not be stored: %s", upstream.name, error or "no answer in time")
+
+    async def _read(self, store: Store, upstream: Upstream, model: str) -> Verdict | None:
+        try:
+            async with asyncio.timeout(PATIENCE):
+                return await store.verdict(upstream.base_url, model)
+        except (StoreError, TimeoutError) as error:
+            log.debug("what is known of the models of %s could not be read: %s", upstream.name, error)
+            return None
+
+    def _keep(self, key: tuple[str, str], now: float, verdict: Verdict | None) -> None:
+        self._known[key] = (now, verdict)
+        self._known.move_to_end(key)
+        while len(self._known) > MAX_MODELS:
+            self._known.popitem(last=False)

@@ -1,0 +1,442 @@
+"""The one reader of tool calls in text: pieces of text in, events out.
+
+Text is passed on at once, but for what may be the beginning of a mark. A mark that opens a call is tried: its header
+must read as one, its body must begin as one. Where it turns out to be none, it was text, and reading goes on behind the
+mark. Nothing that was passed on is ever taken back, and the way the text is cut into pieces changes nothing.
+
+The states, each a method that reads as far as it can and tells whether there may be more to read now:
+
+    _answering   the answer: text, and what marks in it open
+    _fenced      inside a code block: marks are text
+    _reasoning   between thinking marks: marks are text, unless the answer ends with calls and no end of the reasoning
+    _passing     inside a message that is text or reasoning as a whole
+    _calling     inside a call: its body reads
+    _behind      behind a call: its closing marks, or the next call
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final
+
+from toolglot.textcalls.body import Body, Opened
+from toolglot.textcalls.braces import BracesBody
+from toolglot.textcalls.envelope import EnvelopeBody
+from toolglot.textcalls.events import CallEvent, Sink
+from toolglot.textcalls.grammar import BodyKind, Format, Header, Messages
+from toolglot.textcalls.headers import read_header
+from toolglot.textcalls.json_body import JsonBody
+from toolglot.textcalls.marks import Marks, marks_of
+from toolglot.textcalls.python_calls import PythonBody
+from toolglot.textcalls.tagged import TaggedBody
+from toolglot.textcalls.trying import Found, Trial, behind_space
+from toolglot.textcalls.vocabulary import vocabulary_of
+
+BODIES: Final[dict[BodyKind, Callable[[Opened], Body]]] = {
+    "envelope": EnvelopeBody,
+    "json": JsonBody,
+    "tagged": TaggedBody,
+    "python": PythonBody,
+    "braces": BracesBody,
+}
+MAX_ASIDE: Final = 1024 * 1024
+"""Calls inside reasoning that is not closed are kept up to this size; more is reasoning."""
+MAX_EXTRA: Final = 3
+"""So many brackets too many are passed over behind a call."""
+MAX_SPACE: Final = 1000
+"""White space behind a call that is waited for until something follows."""
+MAX_REREAD: Final = 4
+"""Text is read again so many times, all in all, before what is no call is text as a whole."""
+_TICKS = re.compile(r"`{3,}")
+
+
+class Engine:
+    """Reads one answer. `tools` maps the names of the declared tools to their schemas (None: any arguments)."""
+
+    def __init__(
+        self,
+        text_format: Format,
+        tools: Mapping[str, Any],
+        *,
+        starts_in_reasoning: bool = False,
+        calls: int = 0,
+        offset: int = 0,
+    ) -> None:
+        self._format = text_format
+        self._tools = tools
+        self._vocabulary = vocabulary_of(text_format, tuple(tools))
+        self._trying = Trial(self._vocabulary, tools)
+        self._sink = Sink()
+        self._sink.calls = calls
+        self._state = self._reasoning if starts_in_reasoning else self._beginning
+        self._text = ""
+        self._at = 0
+        self._offset = offset  # of the text's first character in the whole answer
+        self._last = False  # nothing follows
+        self._cut = False
+        # The line so far: nothing but white space, and an odd number of backticks.
+        self._blank = True
+        self._in_code = False
+        self._fence = ""
+        self._after_thinking = False
+        self._body: Body | None = None
+        self._held: list[str] | None = None  # the text since a call was opened, until it has really begun
+        self._held_start = 0
+        self._calls_before = 0
+        self._closers: tuple[str, ...] = ()
+        self._mark = ""
+        self._reread = 0
+        self._unclosed: set[str] = set()
+        self._extra = 0
+        self._passes_as = self._sink.text
+        self._passes_until: Marks = marks_of(())
+        self._aside: Engine | None = None  # reads calls inside reasoning
+        self._aside_text: list[str] = []
+        self._aside_events: list[CallEvent] = []
+        self._aside_size = 0
+        self._aside_start = 0
+        self._no_aside_before = 0
+        self.strayed: int | None = None  # where something other than calls was met first
+
+    def feed(self, text: str) -> Sequence[CallEvent]:
+        """The events for more of the text."""
+        if not text:
+            return ()
+        self._offset += self._at
+        self._text = self._text[self._at :] + text if self._at < len(self._text) else text
+        self._at = 0
+        return self._run()
+
+    def finish(self, *, cut: bool = False) -> Sequence[CallEvent]:
+        """The events for the end of the text. `cut`: a limit ended it, so that nothing without an end is whole."""
+        self._last = True
+        self._cut = cut
+        events = list(self._run())
+        self._sink.events.clear()
+        if self._aside is not None:
+            self._end_aside(self._aside)
+        elif self._state == self._reasoning:
+            self._think(len(self._text))
+        else:
+            self._say(len(self._text))
+        events += self._sink.events
+        self._sink.events = []
+        return events
+
+    def _run(self) -> Sequence[CallEvent]:
+        while self._state():
+            pass
+        events = self._sink.events
+        self._sink.events = []
+        return events
+
+    # ── the answer ───────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _beginning(self) -> bool:
+        """The first characters: where an answer consists of messages, the first header may have no opener."""
+        messages = self._format.messages
+        if messages is None or not messages.at_start:
+            self._state = self._answering
+            return True
+        starts = marks_of(tuple(start for start in messages.at_start if start))
+        if self._at == len(self._text) or (not self._last and starts.begins(self._text, self._at)):
+            return False
+        if starts.match(self._text, self._at) or "" in messages.at_start:
+            return self._message(messages, self._at, 0)
+        self._state = self._answering
+        return True
+
+    def _answering(self) -> bool:
+        text, at, marks = self._text, self._at, self._vocabulary.marks
+        if self._after_thinking:
+            self._at = at = behind_space(text, at)
+            if at == len(text):
+                return False
+            self._after_thinking = False
+        found = marks.search(text, at)
+        if found is None:
+            self._say(len(text) if self._last else marks.hold(text, at))
+            return False
+        self._say(found.start())
+        if not self._last and marks.begins(text, self._at):
+            return False  # a longer mark may stand here
+        return self._meet(found.group())
+
+    def _meet(self, mark: str) -> bool:
+        """Go on at a mark."""
+        meanings = self._vocabulary.meanings[mark]
+        kinds = {meaning.kind for meaning in meanings}
+        if self._in_code and mark != "```":
+            return self._as_text(mark)
+        if "call" in kinds or "section" in kinds:
+            outcome = self._trying.outcome(self._text, self._at, mark, line_start=self._blank, last=self._last)
+            if isinstance(outcome, Found):
+                return self._open(outcome, mark)
+            if outcome == "wait":
+                return False
+        if "message" in kinds and self._format.messages is not None:
+            return self._message(self._format.messages, self._at, len(mark))
+        if "fence" in kinds and self._blank:
+            return self._open_fence()
+        if "closer" in kinds and mark in self._unclosed:
+            self._unclosed.discard(mark)
+            self._at += len(mark)
+            return True
+        if "think" in kinds and (self._blank or mark.startswith("<|")):
+            self._stray()
+            self._at += len(mark)
+            self._state = self._reasoning
+            return True
+        if "unthink" in kinds:
+            self._stray()
+            self._at += len(mark)
+            return True
+        if "drop" in kinds:
+            self._at += len(mark)
+            return True
+        return self._as_text(mark)
+
+    def _as_text(self, mark: str) -> bool:
+        self._say(self._at + len(mark))
+        return True
+
+    def _say(self, end: int) -> None:
+        """The text up to `end` is part of the answer; what that does to the line."""
+        text = self._text[self._at : end]
+        if not text:
+            return
+        self._sink.text(text)
+        if self.strayed is None and not text.isspace():
+            self.strayed = self._offset + self._at + len(text) - len(text.lstrip())
+        self._at = end
+        line = text.rfind("\n") + 1
+        if line:
+            self._in_code = False
+            self._blank = True
+            text = text[line:]
+        if self._blank and text and not text.isspace():
+            self._blank = False
+        if "`" in text:
+            self._in_code ^= text.count("`") % 2 == 1
+
+    def _stray(self) -> None:
+        if self.strayed is None:
+            self.strayed = self._offset + self._at
+
+    # ── code blocks ──────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _open_fence(self) -> bool:
+        ticks = _TICKS.match(self._text, self._at)
+        end = ticks.end() if ticks else self._at
+        if end == len(self._text) and not self._last:
+            return False
+        self._fence = self._text[self._at : end]
+        self._say(end)
+        self._state = self._fenced
+        return True
+
+    def _fenced(self) -> bool:
+        text = self._text
+        found = _TICKS.search(text, self._at)
+        if found is None:
+            # One or two backticks at the end of the text may grow.
+            self._say(len(text) if self._last else max(len(text.rstrip("`")), self._at))
+            return False
+        self._say(found.start())
+        if found.end() == len(text) and not self._last:
+            return False
+        closes = self._blank and len(found.group()) >= len(self._fence)
+        self._say(found.end())
+        if closes:
+            self._in_code = False
+            self._state = self._answering
+        return True
+
+    # ── messages ─────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _message(self, messages: Messages, at: int, mark: int) -> bool:
+        """A message's header, and what it makes of the body."""
+        header = Header((), messages.ends, r"(?P<said>.*)", allowed=r"[^\n]", limit=500)
+        read = read_header(header, self._text, at + mark)
+        if read == "wait" and not self._last:
+            return False
+        if isinstance(read, str):
+            self._state = self._answering
+            return self._as_text(self._text[at : at + mark]) if mark else True
+        for route in messages.routes:
+            found = re.search(route.shape, read.groups["said"])
+            if found is None:
+                continue
+            if route.to == "call":
+                call = self._format.calls[0]
+                name = found.group("name")
+                if call.weak and name not in self._tools:
+                    continue
+                return self._open(Found(call, name, "", read.end), self._text[at : at + mark])
+            self._at = read.end
+            self._blank = True
+            if route.to == "calls":
+                self._state = self._answering
+            else:
+                self._passes_as = self._sink.text if route.to == "text" else self._sink.reasoning
+                self._passes_until = marks_of((*messages.openers, *messages.closers))
+                self._state = self._passing
+            return True
+        self._state = self._answering
+        return self._as_text(self._text[at : at + mark]) if mark else True
+
+    def _passing(self) -> bool:
+        found = self._passes_until.search(self._text, self._at)
+        end = found.start() if found else len(self._text) if self._last else self._passes_until.hold(self._text, self._at)
+        if end > self._at:
+            self._passes_as(self._text[self._at : end])
+        self._at = end
+        if found is None:
+            return False
+        messages = self._format.messages
+        if messages is not None and found.group() in messages.closers:
+            self._at = found.end()
+        self._blank = True
+        self._state = self._answering
+        return True
+
+    # ── reasoning ────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _reasoning(self) -> bool:
+        if self._aside is not None:
+            return self._read_aside(self._aside)
+        text, marks = self._text, self._vocabulary.in_reasoning
+        found = marks.search(text, self._at)
+        if found is None:
+            self._think(len(text) if self._last else marks.hold(text, self._at))
+            return False
+        self._think(found.start())
+        if not self._last and marks.begins(text, self._at):
+            return False
+        mark = found.group()
+        if mark in self._vocabulary.thinking_ends:
+            self._at += len(mark)
+            self._blank = self._after_thinking = True
+            self._in_code = False
+            self._state = self._answering
+            return True
+        if self._offset + self._at >= self._no_aside_before:
+            outcome = self._trying.outcome(text, self._at, mark, line_start=True, last=self._last)
+            if outcome == "wait":
+                return False
+            if isinstance(outcome, Found):
+                self._aside = Engine(self._format, self._tools, calls=self._sink.calls, offset=self._offset + self._at)
+                self._aside_start = self._offset + self._at
+                self._aside_text, self._aside_events, self._aside_size = [], [], 0
+                return True
+        self._think(self._at + len(mark))
+        return True
+
+    def _think(self, end: int) -> None:
+        self._sink.reasoning(self._text[self._at : end])
+        self._at = end
+
+    def _read_aside(self, aside: Engine) -> bool:
+        """Calls inside reasoning are run only if nothing but calls follows, up to the end of the answer: then the model
+        forgot to close its reasoning. Otherwise it was thinking about them."""
+        piece = self._text[self._at :]
+        self._at = len(self._text)
+        self._aside_text.append(piece)
+        self._aside_size += len(piece)
+        self._aside_events += aside.feed(piece)
+        if self._aside_size > MAX_ASIDE and aside.strayed is None:
+            aside.strayed = self._aside_start + MAX_ASIDE
+        if aside.strayed is None:
+            return False
+        # Read it again as reasoning, and what it holds without trying it once more.
+        self._no_aside_before = aside.strayed
+        self._text = "".join(self._aside_text)
+        self._at = 0
+        self._offset = self._aside_start
+        self._aside = None
+        return True
+
+    def _end_aside(self, aside: Engine) -> None:
+        events = [*self._aside_events, *aside.finish(cut=self._cut)]
+        if aside.strayed is not None or any(event[0] == "cut" for event in events):
+            self._sink.reasoning("".join(self._aside_text))
+        else:
+            self._sink.events += events
+
+    # ── calls ────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _open(self, found: Found, mark: str) -> bool:
+        call = found.call
+        opened = Opened(call, self._sink, self._tools, found.name, found.id, self._vocabulary.followers)
+        self._body = BODIES[call.body](opened)
+        self._mark = mark
+        self._held = [self._text[self._at : found.at]]
+        self._held_start = self._offset + self._at
+        self._calls_before = self._sink.calls
+        self._closers = call.closers
+        self._at = found.at
+        self._state = self._calling
+        return True
+
+    def _calling(self) -> bool:
+        body, text, at = self._body, self._text, self._at
+        if body is None:
+            raise RuntimeError("no call is open")
+        self._at = body.finish(text, at, cut=self._cut) if self._last else body.read(text, at)
+        if self._held is not None:
+            if self._sink.calls > self._calls_before:
+                self._held = None
+            else:
+                self._held.append(text[at : self._at])
+        if body.state == "open":
+            return False
+        self._body = None
+        if body.state == "refused":
+            return self._refuse()
+        self._unclosed = {*self._closers, *self._vocabulary.section_closers}
+        self._extra = 0 if self._closers else MAX_EXTRA
+        self._state = self._behind
+        return True
+
+    def _refuse(self) -> bool:
+        """It was no call: its mark is text, and what follows the mark is read again."""
+        held = "".join(self._held or ())
+        self._text = held + self._text[self._at :]
+        self._at = 0
+        self._offset = self._held_start
+        self._held = None
+        self._state = self._answering
+        self._reread += len(held)
+        # Many openers, each read to the end in vain, would take quadratic time.
+        again = self._reread <= MAX_REREAD * (self._offset + len(held)) + 65536
+        self._say(len(self._mark) or 1 if again else len(held))
+        return True
+
+    def _behind(self) -> bool:
+        """Closing marks and further calls; the space between them is theirs."""
+        text, vocabulary = self._text, self._vocabulary
+        at = behind_space(text, self._at)
+        if not self._last and (at == len(text) or vocabulary.marks.begins(text, at)) and at - self._at < MAX_SPACE:
+            return False
+        mark = vocabulary.marks.match(text, at)
+        if mark and any(meaning.kind in ("call", "section") for meaning in vocabulary.meanings[mark]):
+            outcome = self._trying.outcome(text, at, mark, line_start=True, last=self._last)
+            if isinstance(outcome, Found):
+                self._at = at
+                return self._open(outcome, mark)
+            if outcome == "wait":
+                return False
+        if mark in self._unclosed:
+            self._unclosed.discard(mark)
+            self._at = at + len(mark)
+            return True
+        if at < len(text) and text[at] in "}]" and self._extra < MAX_EXTRA:
+            self._extra += 1
+            self._at = at + 1
+            return True
+        if at == len(text):
+            self._at = at
+        self._blank, self._in_code = True, False
+        self._state = self._answering
+        return True

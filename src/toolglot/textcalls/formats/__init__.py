@@ -1,0 +1,55 @@
+"""The table of formats. A new one is a record here and cases for it in the tests."""
+
+from __future__ import annotations
+
+from difflib import get_close_matches
+
+from toolglot.textcalls.formats.enveloped import ENVELOPED
+from toolglot.textcalls.formats.literal import LITERAL
+from toolglot.textcalls.formats.named import NAMED
+from toolglot.textcalls.formats.tagged import TAGGED
+from toolglot.textcalls.grammar import Format
+
+ALL = (*ENVELOPED, *NAMED, *TAGGED, *LITERAL)
+FORMATS: dict[str, Format] = {text_format.name: text_format for text_format in ALL}
+"""Every format by its name."""
+ALIASES: dict[str, str] = {alias: text_format.name for text_format in ALL for alias in text_format.aliases}
+AUTO = "auto"
+"""The name of the reader that knows every format at once."""
+
+
+def _union(formats: tuple[Format, ...]) -> Format:
+    """A format that reads what any of these reads; the first that fits a mark wins."""
+    return Format(
+        name=AUTO,
+        title="whatever the model writes",
+        calls=tuple(dict.fromkeys(call for text_format in formats for call in text_format.calls)),
+        sections=tuple(dict.fromkeys(section for text_format in formats for section in text_format.sections)),
+        thinking=tuple(dict.fromkeys(pair for text_format in formats for pair in text_format.thinking)),
+        dropped=tuple(dict.fromkeys(mark for text_format in formats for mark in text_format.dropped)),
+        messages=FORMATS["harmony"].messages,
+    )
+
+
+# Harmony's messages are tried by its first call, so it stands first. Functionary 3.2 and olmo3 have openers that are
+# ordinary text, or another format's section.
+_READ_BY_AUTO = tuple(
+    text_format for text_format in ALL if text_format.name not in ("harmony", "functionary_v32", "muse_glimmer", "olmo3")
+)
+AUTO_FORMAT = _union((FORMATS["harmony"], *_READ_BY_AUTO))
+
+
+def find_format(name: str) -> Format:
+    """The format of this name or alias; `auto` reads them all.
+
+    Raises:
+        ValueError: there is none.
+    """
+    if name == AUTO:
+        return AUTO_FORMAT
+    found = FORMATS.get(ALIASES.get(name, name))
+    if found is None:
+        near = get_close_matches(name, [*FORMATS, *ALIASES], n=1)
+        hint = f"; did you mean {near[0]!r}?" if near else ""
+        raise ValueError(f"there is no text format {name!r}{hint}")
+    return found

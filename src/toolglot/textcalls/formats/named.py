@@ -1,0 +1,186 @@
+"""Formats whose header names the tool and whose body is the JSON of the arguments."""
+
+from __future__ import annotations
+
+from toolglot.textcalls.grammar import Call, Format, Header, Messages, Route
+
+NAME = r"(?P<name>[^\s\[\]{}<>\"]+)"
+DEEPSEEK_SECTION = (("<｜tool▁calls▁begin｜>", "<｜tool▁calls▁end｜>"),)
+DEEPSEEK_END = "<｜tool▁call▁end｜>"
+DEEPSEEK_V3_CALL = Call(
+    header=Header(
+        ("<｜tool▁call▁begin｜>",),
+        ("```json", "```"),
+        r"\w*<｜tool▁sep｜>\s*" + NAME + r"\s*",
+        allowed=r"[^{]",
+    ),
+    body="json",
+    first="{",
+    closers=("```", DEEPSEEK_END),
+)
+DEEPSEEK_V31_CALL = Call(
+    header=Header(("<｜tool▁call▁begin｜>",), ("<｜tool▁sep｜>",), r"\s*" + NAME + r"\s*", allowed=r"."),
+    body="json",
+    first="{<",
+    closers=(DEEPSEEK_END,),
+)
+FUNCTIONARY_CALL = Call(
+    header=Header(("<function=",), (">",), NAME, allowed=r"[^<>\n]"),
+    body="json",
+    first="{",
+    closers=("</function>",),
+)
+MISTRAL_ARGS_CALL = Call(
+    header=Header(
+        ("[TOOL_CALLS]",),
+        ("[ARGS]",),
+        r"\s*" + NAME + r"\s*(?:\[CALL_ID\]\s*(?P<id>[\w-]+)\s*)?",
+        allowed=r"[^\n{]",
+    ),
+    body="json",
+    first="{",
+)
+
+NAMED: tuple[Format, ...] = (
+    Format(
+        name="mistral_args",
+        title="[TOOL_CALLS]name[ARGS] (Mistral v11, Ministral 3, Devstral)",
+        calls=(
+            MISTRAL_ARGS_CALL,
+            # Some servers drop the marks between name and arguments, and older models write a list.
+            Call(header=Header(("[TOOL_CALLS]",)), body="envelope"),
+            Call(
+                header=Header(("[TOOL_CALLS]",), ("{",), r"\s*" + NAME + r"\s*", allowed=r"[^\n\[]", keeps_end=True),
+                body="json",
+                first="{",
+            ),
+        ),
+        thinking=(("[THINK]", "[/THINK]"), ("<think>", "</think>")),
+        dropped=("</s>",),
+        aliases=("mistral_v11", "devstral", "ministral", "magistral"),
+    ),
+    Format(
+        name="deepseek_v3",
+        title="<｜tool▁calls▁begin｜> with a code block (DeepSeek V3, R1)",
+        calls=(DEEPSEEK_V3_CALL, DEEPSEEK_V31_CALL),
+        sections=DEEPSEEK_SECTION,
+        dropped=("<｜end▁of▁sentence｜>",),
+        aliases=("deepseek_r1", "deepseek"),
+    ),
+    Format(
+        name="deepseek_v31",
+        title="<｜tool▁calls▁begin｜>name<｜tool▁sep｜> (DeepSeek V3.1)",
+        calls=(DEEPSEEK_V3_CALL, DEEPSEEK_V31_CALL),
+        sections=DEEPSEEK_SECTION,
+        dropped=("<｜end▁of▁sentence｜>",),
+    ),
+    Format(
+        name="kimi_k2",
+        title="<|tool_call_begin|>functions.name:0 (Kimi K2)",
+        calls=(
+            Call(
+                header=Header(
+                    ("<|tool_call_begin|>",),
+                    ("<|tool_call_argument_begin|>",),
+                    r"\s*(?P<id>(?:functions\.)?(?P<name>[^\s:<>]+?)(?::\d+)?)\s*",
+                ),
+                body="json",
+                first="{<",
+                closers=("<|tool_call_end|>",),
+            ),
+        ),
+        sections=(("<|tool_calls_section_begin|>", "<|tool_calls_section_end|>"),),
+        dropped=("<|im_end|>",),
+        aliases=("kimi", "kimi_k25"),
+    ),
+    Format(
+        name="functionary_v31",
+        title="<function=name>JSON</function> (Functionary 3.1, Llama)",
+        calls=(FUNCTIONARY_CALL,),
+        dropped=("<|eom_id|>", "<|eot_id|>"),
+        aliases=("llama_custom", "functionary"),
+    ),
+    Format(
+        name="functionary_v32",
+        title=">>>name (Functionary 3.2)",
+        calls=(Call(header=Header((">>>",), ("\n",), NAME), body="json", first="{", weak=True, line_start=True),),
+        messages=Messages(
+            openers=(">>>",),
+            ends=("\n",),
+            closers=(),
+            routes=(Route(r"^all$", "calls"), Route(r"^(?P<name>[\w.-]+)$", "call")),
+            at_start=("",),
+        ),
+    ),
+    Format(
+        name="cherry_tool_use",
+        title="<tool_use><name> (Cherry Studio)",
+        calls=(
+            Call(
+                header=Header(
+                    ("<tool_use>",),
+                    ("<arguments>",),
+                    r"\s*<name>\s*(?P<name>[^<>\s]+)\s*</name>\s*",
+                    allowed=r".",
+                ),
+                body="json",
+                first="",
+                closers=("</arguments>", "</tool_use>"),
+            ),
+        ),
+        aliases=("cherry",),
+    ),
+    Format(
+        name="react",
+        title="Action: and Action Input: (ReAct)",
+        calls=(
+            Call(
+                header=Header(
+                    ("Action:",),
+                    ("\nAction Input:", "\nAction input:", "\r\nAction Input:"),
+                    r"[ \t]*[`\"]?(?P<name>[^\n`\"]+?)[`\"]?[ \t]*",
+                ),
+                body="json",
+                first="",
+                weak=True,
+                line_start=True,
+                bare_string=True,
+                closers=("\nObservation:", "\nThought:", "\nAction:"),
+            ),
+        ),
+    ),
+    Format(
+        name="qwen_flower",
+        title="✿FUNCTION✿: and ✿ARGS✿: (Qwen-Agent)",
+        calls=(
+            Call(
+                header=Header(("✿FUNCTION✿:",), ("\n✿ARGS✿:",), r"[ \t]*(?P<name>[^\n]+?)[ \t]*"),
+                body="json",
+                first="",
+                closers=("✿RESULT✿", "✿RETURN✿"),
+            ),
+        ),
+        dropped=("✿RETURN✿:", "✿RETURN✿"),
+    ),
+    Format(
+        name="harmony",
+        title="channels and recipients (gpt-oss)",
+        calls=(
+            Call(header=Header(("<|channel|>",), ("<|message|>",)), body="json", first="", closers=("<|call|>", "<|end|>")),
+        ),
+        thinking=(),
+        messages=Messages(
+            openers=("<|start|>", "<|channel|>"),
+            ends=("<|message|>",),
+            closers=("<|end|>", "<|call|>", "<|return|>"),
+            routes=(
+                Route(r"to=functions\.(?P<name>[^\s<]+)", "call"),
+                Route(r"to=(?!assistant)\S", "reasoning"),
+                Route(r"analysis", "reasoning"),
+                Route(r"", "text"),
+            ),
+            at_start=(" to=", "to="),
+        ),
+        aliases=("gpt_oss", "openai_harmony"),
+    ),
+)

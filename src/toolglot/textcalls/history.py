@@ -1,0 +1,267 @@
+"""Calls that stand as text in a conversation's past, as native calls and results.
+
+Clients that prompt for calls as text keep them so: the assistant's turn holds the calls, the user's turn behind it the
+results. Both become blocks, paired by id where the text has ids, else by name and order. Nothing else is touched: a
+user's text is read only right behind a turn with calls, and only as far as it begins with results. Where no result
+stands, nothing was run, and the turn stays text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from msgspec import Struct
+
+from toolglot.ir import Block, Media, Message, Request, Text, Thinking, Tool, ToolCall, ToolResult, replace
+from toolglot.passes.blocks import Place, with_messages
+from toolglot.passes.digest import digest
+from toolglot.passes.history import INTERRUPTED
+from toolglot.receipt import Receipt
+from toolglot.textcalls import Engine, find_format
+from toolglot.textcalls.call_records import CallRecord, split_records
+from toolglot.textcalls.result_forms import Read, read_results
+
+
+def native_history(request: Request, format_name: str, receipt: Receipt | None = None) -> Request:
+    """The request with the calls and results of its history as blocks."""
+    past = _Past(request, format_name, receipt if receipt is not None else Receipt())
+    messages: list[Message] = []
+    at = 0
+    while at < len(request.messages):
+        taken = past.turn(at)
+        messages += taken.messages
+        at = taken.end
+    return with_messages(request, tuple(messages))
+
+
+class _Turn(Struct, frozen=True):
+    """The messages that stand for those up to `end`."""
+
+    messages: list[Message]
+    end: int
+
+
+class _Recorded(Struct, frozen=True):
+    """A call with its result, both from the assistant's own text."""
+
+    call: ToolCall
+    result: ToolResult
+
+
+class _Past:
+    def __init__(self, request: Request, format_name: str, receipt: Receipt) -> None:
+        self._messages = request.messages
+        self._format = find_format(format_name)
+        self._receipt = receipt
+        self._tools: Mapping[str, Any] = {
+            tool.name: tool.parameters for tool in request.tools if isinstance(tool, Tool)
+        }
+        self._seen = {
+            block.id for message in request.messages for block in message.content if isinstance(block, ToolCall)
+        }
+        self._called = 0  # calls of the conversation so far, for formats that count them
+
+    def turn(self, start: int) -> _Turn:
+        """One message; or a turn with calls and the turn behind it with their results."""
+        message = self._messages[start]
+        if message.role != "assistant":
+            return _Turn([message], start + 1)
+        seen = set(self._seen)
+        pieces = self._pieces(message, start)
+        calls = [piece for piece in pieces if isinstance(piece, ToolCall) and piece.id not in seen]
+        if calls and not any(isinstance(piece, _Recorded) for piece in pieces):
+            end = self._end_of_others(start + 1)
+            answers = _Answers(self._format.name, calls, self._called)
+            rest = answers.read(self._messages[start + 1 : end])
+            if answers.results:
+                self._called += len(calls)
+                content = tuple(piece for piece in pieces if not isinstance(piece, _Recorded))
+                results = Message(role="user", content=answers.in_order())
+                return _Turn([replace(message, content=content), results, *rest], end)
+            self._seen = seen
+            self._receipt.note(str(Place(start)), "calls in text", "no result stands behind them; they stay text")
+            return _Turn([message], start + 1)
+        return _Turn(self._recorded(message, pieces), start + 1)
+
+    def _end_of_others(self, start: int) -> int:
+        end = start
+        while end < len(self._messages) and self._messages[end].role in ("user", "tool"):
+            end += 1
+        return end
+
+    def _recorded(self, message: Message, pieces: list[Block | _Recorded]) -> list[Message]:
+        """The message in turns: calls with their results, and what was said between and behind them."""
+        if not any(isinstance(piece, _Recorded) for piece in pieces):
+            return [message]
+        messages: list[Message] = []
+        content: list[Block] = []
+        results: list[Block] = []
+        for piece in pieces:
+            if isinstance(piece, _Recorded):
+                self._called += 1
+                content.append(piece.call)
+                results.append(piece.result)
+                continue
+            if results:
+                messages += [replace(message, content=tuple(content)), Message(role="user", content=tuple(results))]
+                content, results = [], []
+            content.append(piece)
+        if content:
+            messages.append(replace(message, content=tuple(content)))
+        if results:
+            messages.append(Message(role="user", content=tuple(results)))
+        return messages
+
+    def _pieces(self, message: Message, number: int) -> list[Block | _Recorded]:
+        """The message's blocks, with the calls in its texts as blocks of their own."""
+        pieces: list[Block | _Recorded] = []
+        for index, block in enumerate(message.content):
+            if not isinstance(block, Text):
+                pieces.append(block)
+                continue
+            parts = split_records(block.text) if self._format.name == "deepchat" else (block.text,)
+            found: list[Block | _Recorded] = []
+            for part in parts:
+                found += [self._record(part)] if isinstance(part, CallRecord) else self._read(part)
+            if len(found) == 1 and isinstance(found[0], Text) and found[0].text == block.text:
+                found = [block]
+            elif block.citations:
+                self._receipt.loss(str(Place(number, index)), "citations", "the text was taken apart for its calls")
+            pieces += found
+        return pieces
+
+    def _record(self, record: CallRecord) -> _Recorded:
+        call = ToolCall(id=self._new_id("", record.name), name=record.name, arguments=record.arguments)
+        return _Recorded(call, _result(call, Read(text=record.response)))
+
+    def _read(self, text: str) -> list[Block]:
+        """The text as blocks; as it is where a call in it is not whole, or there is none."""
+        engine = Engine(self._format, self._tools)
+        events = [*engine.feed(text), *engine.finish()]
+        kinds = {event[0] for event in events}
+        if "end" not in kinds or "cut" in kinds:
+            return [Text(text=text)] if text and not text.isspace() else []
+        blocks: list[Block] = []
+        call_id, name, arguments = "", "", ""
+        said: list[str] = []
+        for event in events:
+            match event:
+                case ("text", str(piece)):
+                    said.append(piece)
+                    continue
+                case ("args", _, str(piece)):
+                    arguments += piece
+                    continue
+            if said:
+                blocks += _spoken(said)
+                said = []
+            match event:
+                case ("reasoning", str(piece)):
+                    blocks.append(Thinking(text=piece))
+                case ("id", _, str(given)):
+                    call_id = given
+                case ("start", _, str(name)):
+                    arguments = ""
+                case ("end", _):
+                    blocks.append(ToolCall(id=self._new_id(call_id, name), name=name, arguments=arguments))
+                    call_id = ""
+        return [*blocks, *_spoken(said)]
+
+    def _new_id(self, given: str, name: str) -> str:
+        """The model's own id where it is new; else one that depends only on what stands before the call."""
+        new, salt = given, 0
+        while not new or new in self._seen:
+            new = f"call_{digest(len(self._seen), name, salt)[:12]}"
+            salt += 1
+        self._seen.add(new)
+        return new
+
+
+def _spoken(pieces: list[str]) -> list[Block]:
+    text = "".join(pieces)
+    return [Text(text=text)] if text and not text.isspace() else []
+
+
+def _result(call: ToolCall, read: Read) -> ToolResult:
+    content = (Text(text=read.text),) if read.text else ()
+    return ToolResult(call_id=call.id, name=call.name, content=content, is_error=True if read.is_error else None)
+
+
+class _Answers:
+    """The results of one turn's calls, read from the messages behind it."""
+
+    def __init__(self, format_name: str, calls: list[ToolCall], before: int) -> None:
+        self._format = format_name
+        self._calls = calls
+        self._before = before
+        self.results: dict[str, ToolResult] = {}
+
+    def in_order(self) -> tuple[Block, ...]:
+        """A result for each call, in call order."""
+        return tuple(self.results.get(call.id) or _interrupted(call) for call in self._calls)
+
+    def read(self, messages: tuple[Message, ...]) -> list[Message]:
+        """Takes the results off the beginning of the messages; what is left of them."""
+        for number, message in enumerate(messages):
+            rest = self._read_message(message)
+            if rest is not None:
+                role = "user" if message.role == "tool" else message.role
+                left = message if len(rest) == len(message.content) else replace(message, role=role, content=rest)
+                return [left, *messages[number + 1 :]]
+        return []
+
+    def _read_message(self, message: Message) -> tuple[Block, ...] | None:
+        """What of a message is no result; None when all of it is."""
+        last: ToolCall | None = None  # the call that the block before has answered
+        waits = False  # its text comes in the next block
+        for index, block in enumerate(message.content):
+            if isinstance(block, ToolResult):
+                last = self._match(Read(text="", name=block.name or "", id=block.call_id))
+                if last is None:
+                    return message.content[index:]
+                self.results[last.id] = replace(block, call_id=last.id, name=last.name)
+            elif isinstance(block, Media) and last is not None:
+                self._add(last, block)
+            elif isinstance(block, Text) and waits and last is not None:
+                self._add(last, block)
+                waits = False
+            elif isinstance(block, Text):
+                found, left = read_results(self._format, block.text)
+                last = self._take(found) or last
+                if not found or left.strip():
+                    kept = replace(block, text=left.lstrip("\n")) if found else block
+                    return (kept, *message.content[index + 1 :])
+                waits = last is not None and not self.results[last.id].content
+            else:
+                return message.content[index:]
+        return None
+
+    def _take(self, found: list[Read]) -> ToolCall | None:
+        last = None
+        for read in found:
+            call = self._match(read)
+            if call is not None:
+                self.results[call.id] = _result(call, read)
+                last = call
+        return last
+
+    def _add(self, call: ToolCall, block: Block) -> None:
+        result = self.results[call.id]
+        self.results[call.id] = replace(result, content=(*result.content, block))
+
+    def _match(self, read: Read) -> ToolCall | None:
+        """The call that a result belongs to: by id, by number, by name, else the first without one."""
+        open_calls = [call for call in self._calls if call.id not in self.results]
+        numbered = self._calls[read.index - self._before : read.index - self._before + 1] if read.index >= 0 else []
+        ways = (
+            [call for call in open_calls if read.id and call.id == read.id],
+            [call for call in numbered if call in open_calls],
+            [call for call in open_calls if read.name and call.name == read.name],
+            [] if read.name else open_calls,
+        )
+        return next((way[0] for way in ways if way), None)
+
+
+def _interrupted(call: ToolCall) -> ToolResult:
+    return ToolResult(call_id=call.id, name=call.name, is_error=True, content=(Text(text=INTERRUPTED),))

@@ -1,0 +1,182 @@
+"""A strict reader of one JSON value that comes in pieces, for arguments that are passed on while they are written.
+
+It tells the text that is certain as soon as it is. What may still turn out to be the place of an error is kept back
+until the next token proves it right: a comma (it may be a trailing one), a closing quote (it may be an unescaped inner
+one), a key, a number, a literal. So what has been passed on can be completed even when the rest has to be repaired.
+Line breaks and other control characters inside strings are escaped on the way; anything else that is no JSON is `bad`.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+MAX_DEPTH: Final = 500
+
+_SPACE = re.compile(r"[ \t\n\r]*+")
+_RUN = re.compile(r'(?:[^"\\\x00-\x1f]++|\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4}))*+')
+_PART_OF_ESCAPE = re.compile(r"\\(?:u[0-9a-fA-F]{0,3})?")
+_SCALAR = re.compile(r"[-+.\w]*+")
+_WHOLE_SCALAR = re.compile(r"true|false|null|-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][-+]?\d+)?", re.ASCII)
+_CONTROLS = re.compile(r"[\x00-\x1f]")
+_ESCAPED = {"\n": "\\n", "\r": "\\r", "\t": "\\t", "\b": "\\b", "\f": "\\f"}
+
+VALUE, FIRST_ITEM, FIRST_KEY, KEY, COLON, NEXT, STRING, KEY_STRING = range(8)
+
+
+class JsonScan:
+    """Reads one value. `out` collects certain text and is emptied by whoever takes it."""
+
+    __slots__ = ("_expected", "_kept", "_stack", "bad", "done", "escaped", "out")
+
+    def __init__(self) -> None:
+        self.out: list[str] = []
+        self.done = False
+        self.bad = False
+        self.escaped = False  # a raw control character was escaped
+        self._kept = ""
+        self._stack: list[str] = []
+        self._expected = VALUE
+
+    def take(self) -> str:
+        """The certain text since the last time."""
+        out = self.out
+        if not out:
+            return ""
+        text = out[0] if len(out) == 1 else "".join(out)
+        out.clear()
+        return text
+
+    @property
+    def in_string(self) -> bool:
+        return self._expected in (STRING, KEY_STRING)
+
+    def read(self, text: str, at: int) -> int:
+        """Read on; where reading stopped: behind the value, at an error, or at what needs more text."""
+        length = len(text)
+        while at < length and not self.done:
+            if self._expected >= STRING:
+                at, more = self._string(text, at)
+                if self.bad or not more:
+                    return at
+                continue
+            space = _SPACE.match(text, at)
+            end = space.end() if space else at
+            if end > at:
+                self._kept += text[at:end] if len(self._kept) < 64 else ""
+                at = end
+                continue
+            step = self._token(text, at)
+            if step <= 0:
+                self.bad = step < 0
+                return at
+            at += step
+        return at
+
+    def finish(self) -> None:
+        """Nothing follows: a number at the top is whole."""
+        if self._expected == VALUE and not self._stack and _WHOLE_SCALAR.fullmatch(self._kept.strip()):
+            self._let_go("")
+            self.done = True
+
+    def _token(self, text: str, at: int) -> int:
+        """Read one token; its length, 0 when more text is needed, -1 when it is not allowed here."""
+        character, expected = text[at], self._expected
+        if character == '"':
+            return self._open_string(expected)
+        if character in "{[":
+            if expected not in (VALUE, FIRST_ITEM) or len(self._stack) >= MAX_DEPTH:
+                return -1
+            self._stack.append(character)
+            self._expected = FIRST_KEY if character == "{" else FIRST_ITEM
+            self._let_go(character)
+            return 1
+        if character in "}]":
+            return self._close(character, expected)
+        if character == "," and expected == NEXT:
+            self._kept += ","
+            self._expected = KEY if self._stack[-1] == "{" else VALUE
+            return 1
+        if character == ":" and expected == COLON:
+            self._let_go(":")
+            self._expected = VALUE
+            return 1
+        return self._scalar(text, at) if expected in (VALUE, FIRST_ITEM) else -1
+
+    def _open_string(self, expected: int) -> int:
+        if expected in (VALUE, FIRST_ITEM):
+            self._let_go('"')
+            self._expected = STRING
+            return 1
+        if expected in (KEY, FIRST_KEY):
+            self._kept += '"'
+            self._expected = KEY_STRING
+            return 1
+        return -1
+
+    def _close(self, character: str, expected: int) -> int:
+        opened = {"}": "{", "]": "["}[character]
+        allowed = (NEXT, FIRST_KEY if character == "}" else FIRST_ITEM)
+        if expected not in allowed or not self._stack or self._stack[-1] != opened:
+            return -1
+        self._stack.pop()
+        self._let_go(character)
+        self._ended()
+        return 1
+
+    def _scalar(self, text: str, at: int) -> int:
+        found = _SCALAR.match(text, at)
+        end = found.end() if found else at
+        if end == at:
+            return -1
+        if end == len(text):
+            # It may go on, unless it can be none already.
+            return 0 if end - at < 400 else -1
+        if not _WHOLE_SCALAR.fullmatch(text, at, end):
+            return -1
+        self._kept += text[at:end]
+        self._ended()
+        return end - at
+
+    def _ended(self) -> None:
+        """A value has ended."""
+        self._expected = NEXT
+        if not self._stack:
+            self._let_go("")
+            self.done = True
+
+    def _string(self, text: str, at: int) -> tuple[int, bool]:
+        """Read on inside a string: where reading stopped, and whether there is more to read now."""
+        run = _RUN.match(text, at)
+        end = run.end() if run else at
+        if end > at:
+            self._said(text[at:end])
+        if end == len(text):
+            return end, False
+        character = text[end]
+        if character == '"':
+            self._kept += '"'
+            if self._expected == KEY_STRING:
+                self._expected = COLON
+            else:
+                self._ended()
+            return end + 1, True
+        if character == "\\":
+            # Either an escape that is not whole yet, or none that JSON knows.
+            self.bad = not _PART_OF_ESCAPE.fullmatch(text, end)
+            return end, False
+        self.escaped = True
+        self._said(_ESCAPED.get(character) or f"\\u{ord(character):04x}")
+        return end + 1, True
+
+    def _said(self, text: str) -> None:
+        if self._expected == STRING:
+            self.out.append(text)
+        elif len(self._kept) > 65536:
+            self.bad = True
+        else:
+            self._kept += text
+
+    def _let_go(self, text: str) -> None:
+        self.out.append(self._kept + text)
+        self._kept = ""

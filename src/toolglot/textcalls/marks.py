@@ -1,0 +1,72 @@
+"""Finding literal marks in text that comes in pieces."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from functools import lru_cache
+from re import Match
+
+
+class Marks:
+    """A set of literals. The longest one that stands at a place is the one that is found there."""
+
+    __slots__ = ("_firsts", "_longest", "_pattern", "_prefixes", "literals")
+
+    def __init__(self, literals: Iterable[str]) -> None:
+        self.literals = tuple(sorted({literal for literal in literals if literal}, key=lambda mark: (-len(mark), mark)))
+        # Without literals the pattern is one that never matches.
+        self._pattern = re.compile("|".join(map(re.escape, self.literals)) or r"(?!)")
+        self._prefixes = frozenset(mark[:end] for mark in self.literals for end in range(1, len(mark)))
+        self._longest = max((len(mark) - 1 for mark in self.literals), default=0)
+        firsts = "".join(sorted({mark[0] for mark in self.literals}))
+        self._firsts = re.compile(f"[{re.escape(firsts)}]" if firsts else r"(?!)")
+
+    def search(self, text: str, at: int) -> Match[str] | None:
+        return self._pattern.search(text, at)
+
+    def match(self, text: str, at: int) -> str:
+        """The mark that stands at `at`; empty if none does."""
+        found = self._pattern.match(text, at)
+        return found.group() if found else ""
+
+    def begins(self, text: str, at: int) -> bool:
+        """All that there is from `at` on is the beginning of a mark, so that more text may complete it."""
+        return len(text) - at <= self._longest and text[at:] in self._prefixes
+
+    def hold(self, text: str, at: int) -> int:
+        """Where the text's last part begins that may turn out to be a mark; the length of the text if nowhere."""
+        length = len(text)
+        for found in self._firsts.finditer(text, max(at, length - self._longest)):
+            if text[found.start() :] in self._prefixes:
+                return found.start()
+        return length
+
+
+@lru_cache(maxsize=1024)
+def marks_of(literals: tuple[str, ...]) -> Marks:
+    """The marks of these literals, made once."""
+    return Marks(literals)
+
+
+class Until:
+    """Collects text up to the first of some marks."""
+
+    __slots__ = ("_marks", "parts", "size")
+
+    def __init__(self, marks: Marks) -> None:
+        self._marks = marks
+        self.parts: list[str] = []
+        self.size = 0
+
+    def read(self, text: str, at: int) -> tuple[int, str]:
+        """Where reading stopped, and the mark that was found there (it is not read); empty if none was."""
+        found = self._marks.search(text, at)
+        end = found.start() if found else self._marks.hold(text, at)
+        self.parts.append(text[at:end])
+        self.size += end - at
+        return end, found.group() if found else ""
+
+    @property
+    def text(self) -> str:
+        return "".join(self.parts)

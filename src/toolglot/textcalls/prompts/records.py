@@ -1,0 +1,126 @@
+"""The records that say how a format is written: the tools, the calls and the results as text.
+
+Templates are those of `string.Template`: `$name` and its kin stand for values, everything else is markup. Values are
+filled in once and never looked at again, so that nothing in them can act as a template.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from msgspec import Struct
+
+from toolglot.textcalls.grammar import Spacing
+
+Body = Literal[
+    "json",  # the arguments are their JSON text
+    "tagged",  # one tag a parameter: strings raw, everything else as JSON
+    "elements",  # the same, but objects and arrays are elements in elements
+    "python",  # keyword arguments with Python literals
+    "braces",  # {key:value} with bare keys and marks of its own around strings
+]
+Ids = Literal[
+    "given",  # the id that the client knows the call by
+    "short",  # nine letters and digits, derived from it
+    "functions",  # functions.NAME:INDEX, the index counting over the whole conversation
+    "counted",  # the index itself
+]
+Strings = Literal[
+    "raw",  # a string stands between the tags as it is
+    "json",  # a string is JSON like everything else
+    "cdata",  # a string that could be taken for markup is wrapped in CDATA
+]
+Style = Literal[
+    "openai_lines",
+    "flat_lines",
+    "openai_array",
+    "flat_array",
+    "xml_attributes",
+    "xml_elements",
+    "wrapped_json",
+    "legacy_xml",
+    "headings",
+    "cline",
+    "typescript",
+    "sentences",
+    "codeblocks",
+    "braces",
+]
+
+
+class Listing(Struct, frozen=True, kw_only=True):
+    """How tools are told: a style of `tool_lists.py` between two marks."""
+
+    style: Style
+    before: str = ""
+    after: str = ""
+
+
+class Calls(Struct, frozen=True, kw_only=True):
+    """How an answer's calls are written.
+
+    `call` may use `$name`, `$json_name` (quoted), `$arguments`, `$id`, `$json_id`, `$index` (over the conversation)
+    and `$number` (in this answer, from 1); `parameter` may use `$key`, `$value`, `$type` and `$string` (true, false).
+    `block` is the template for the parameters in `block_keys`. `entities`: `&`, `"`, `<` and `>` in names and keys
+    are XML entities. `quote` is the mark around strings of a `braces` body; `item` names the elements of arrays.
+    `closers` are what a value must not contain; `spacing` is what becomes of white space around it.
+    """
+
+    call: str
+    before: str = ""
+    between: str = "\n"
+    after: str = ""
+    body: Body = "json"
+    ids: Ids = "given"
+    parameter: str = ""
+    block: str = ""
+    block_keys: tuple[str, ...] = ()
+    strings: Strings = "raw"
+    entities: bool = False
+    quote: str = ""
+    prefix: str = ""
+    closers: tuple[str, ...] = ()
+    spacing: Spacing = "exact"
+
+
+class Results(Struct, frozen=True, kw_only=True):
+    """How results are written: `$name`, `$json_name`, `$id`, `$json_id`, `$index`, `$number`, `$text`, `$json_text`.
+
+    Without an `error` template an error is a result whose text begins with `Error: `. `marks` are the pieces of the
+    markup that a text must not forge.
+    """
+
+    result: str
+    error: str = ""
+    before: str = ""
+    between: str = "\n"
+    after: str = ""
+    marks: tuple[str, ...] = ()
+
+
+class Prompt(Struct, frozen=True, kw_only=True):
+    """How a format is written.
+
+    `several`: an answer may hold more than one call. `stops` are texts behind which nothing wanted follows. `tokens`
+    are the special tokens of the models that use the format. `any_case`: the marks are read in any case.
+    """
+
+    name: str
+    tools: Listing
+    calls: Calls
+    results: Results
+    hint: str = ""
+    several: bool = True
+    stops: tuple[str, ...] = ()
+    tokens: tuple[str, ...] = ()
+    any_case: bool = False
+
+
+class Result(Struct, frozen=True, kw_only=True):
+    """What a tool returned for one call. `index` counts the calls over the whole conversation, from 0."""
+
+    name: str
+    text: str
+    id: str = ""
+    is_error: bool = False
+    index: int = 0

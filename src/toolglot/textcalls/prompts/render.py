@@ -1,0 +1,184 @@
+"""A format's writing side: everything that a model without native tool calls is told about tools, as text.
+
+All functions are pure and give the same text for the same values: prompt caches live on that. Each call, result and
+tool is written alone, so that a longer conversation only adds to the text of the shorter one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from msgspec.structs import replace
+
+from toolglot.ir import Text, Tool, ToolCall, ToolChoice, ToolResult
+from toolglot.textcalls.prompts.calls import written_calls, written_results
+from toolglot.textcalls.prompts.escaping import without_marks
+from toolglot.textcalls.prompts.json_formats import JSON_PROMPTS
+from toolglot.textcalls.prompts.other_formats import OTHER_PROMPTS
+from toolglot.textcalls.prompts.records import Body, Prompt, Result
+from toolglot.textcalls.prompts.tagged_formats import TAGGED_PROMPTS
+from toolglot.textcalls.prompts.tool_lists import listed
+
+__all__ = [
+    "PROMPTS",
+    "calls_described",
+    "calls_text",
+    "escaped",
+    "find_prompt",
+    "instructions",
+    "results_text",
+    "stop_strings",
+]
+
+PROMPTS: dict[str, Prompt] = {**JSON_PROMPTS, **TAGGED_PROMPTS, **OTHER_PROMPTS}
+
+_HINTS: dict[Body, str] = {
+    "json": "The arguments are one valid JSON object.",
+    "tagged": "",
+    "elements": "",
+    "python": "",
+    "braces": "",
+}
+_EXAMPLE_ARGUMENTS = '{"first": "some text", "second": 2}'
+_EXAMPLE_RESULT = "what the tool returned"
+
+
+def find_prompt(format_name: str) -> Prompt:
+    """The record of a format, by its name or one of its aliases.
+
+    Raises:
+        ValueError: there is no such format.
+    """
+    prompt = PROMPTS.get(format_name)
+    if prompt is None:
+        from toolglot.textcalls.formats import find_format
+
+        prompt = PROMPTS[find_format(format_name).name]
+    return prompt
+
+
+def instructions(
+    format_name: str, tools: Sequence[Tool], choice: ToolChoice | None = None, parallel: bool | None = None
+) -> str:
+    """What is added to the system prompt: the tools, how to call them, what results look like, and what is wanted.
+
+    What changes from one request to the next (the choice) comes last, so that the text before it stays the same.
+    Without tools there is nothing to tell.
+    """
+    if not tools:
+        return ""
+    prompt = find_prompt(format_name)
+    name = _example_name(tools)
+    example, _ = written_calls(prompt.calls, (_example_call(name),), 0)
+    result = written_results(prompt.results, prompt.calls.ids, (Result(name=name, text=_EXAMPLE_RESULT),))
+    hints = " ".join(hint for hint in (_HINTS[prompt.calls.body], prompt.hint) if hint)
+    return "\n\n".join(
+        part
+        for part in (
+            "# Tools",
+            "You can call these tools:",
+            listed(prompt.tools, tools, prompt.calls),
+            "## How to call a tool",
+            f"Write the call exactly in this form ({name} and its arguments are only an example):",
+            example.strip("\n"),
+            hints,
+            "Then stop. The results come in the next message, in this form:",
+            result.strip("\n"),
+            "Never write a result yourself.",
+            f"{_count(prompt, parallel)} {_choice(choice)}",
+        )
+        if part
+    )
+
+
+def _example_name(tools: Sequence[Tool]) -> str:
+    """A name that no tool has."""
+    taken = {tool.name for tool in tools}
+    name = "example_tool"
+    while name in taken:
+        name += "_"
+    return name
+
+
+def _example_call(name: str) -> ToolCall:
+    return ToolCall(id="example01", name=name, arguments=_EXAMPLE_ARGUMENTS)
+
+
+def _count(prompt: Prompt, parallel: bool | None) -> str:
+    if parallel is False or not prompt.several:
+        return "Make at most one call in an answer."
+    return "You may make several calls in one answer, one after the other, when they do not depend on each other."
+
+
+def _choice(choice: ToolChoice | None) -> str:
+    mode = choice.mode if choice else "auto"
+    names = ", ".join(choice.names) if choice else ""
+    if mode == "none":
+        return "For now, do not call any tool: answer in words."
+    if mode == "required" and choice and len(choice.names) == 1:
+        return f"Your next answer must call the tool {names}, and no other."
+    only = f" Of the tools, only these may be called now: {names}." if names else ""
+    if mode == "required":
+        return f"Your next answer must call a tool.{only}"
+    return f"When no tool is needed, answer in words.{only}"
+
+
+def calls_text(format_name: str, calls: Sequence[ToolCall], first_index: int = 0) -> str:
+    """An answer's calls as the model itself would have written them.
+
+    `first_index` is the number of calls in the conversation before this answer, for formats whose ids count them.
+    """
+    return calls_described(format_name, calls, first_index)[0]
+
+
+def calls_described(format_name: str, calls: Sequence[ToolCall], first_index: int = 0) -> tuple[str, list[str]]:
+    """The same, with a note for everything that the format cannot hold or that may be misread in it."""
+    return written_calls(find_prompt(format_name).calls, calls, first_index)
+
+
+def results_text(
+    format_name: str,
+    results: Sequence[Result | ToolResult],
+    calls: Sequence[ToolCall] = (),
+    first_index: int = 0,
+    tools: Sequence[Tool] = (),
+) -> str:
+    """The results of one turn, in a form that the model can tell apart. Their texts are `escaped`.
+
+    `calls` are the calls of the answer before and `first_index` the number of calls before that answer: what names
+    and numbers a `ToolResult`, of which only the texts are written.
+    """
+    prompt = find_prompt(format_name)
+    names = tuple(tool.name for tool in tools)
+    told = [result if isinstance(result, Result) else _told(result, calls, first_index) for result in results]
+    safe = [replace(result, text=without_marks(prompt, result.text, names)) for result in told]
+    return written_results(prompt.results, prompt.calls.ids, safe)
+
+
+def _told(result: ToolResult, calls: Sequence[ToolCall], first_index: int) -> Result:
+    place = next((place for place, call in enumerate(calls) if call.id == result.call_id), None)
+    return Result(
+        name=result.name or (calls[place].name if place is not None else "unknown"),
+        text="\n".join(block.text for block in result.content if isinstance(block, Text)),
+        id=result.call_id,
+        is_error=bool(result.is_error),
+        index=first_index + (place or 0),
+    )
+
+
+def escaped(format_name: str, text: str, tools: Sequence[Tool] = ()) -> str:
+    """The text of a user or a tool with every mark of the format broken, so that it cannot pass for a call or a result.
+
+    A text without marks comes back as it is, and what was escaped once stays as it is. See `escaping.py` for how and
+    why. Give the `tools`: in some formats it is their names that make a call.
+    """
+    return without_marks(find_prompt(format_name), text, tuple(tool.name for tool in tools))
+
+
+def stop_strings(format_name: str) -> tuple[str, ...]:
+    """Texts at which the upstream may stop: results, which the model must not make up.
+
+    Only formats with JSON arguments have any, and all begin with a line break, which no JSON string contains as it is:
+    so they never cut a call. A value that stands between tags as it is may contain anything.
+    """
+    return find_prompt(format_name).stops

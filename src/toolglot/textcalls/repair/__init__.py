@@ -1,0 +1,170 @@
+"""Broken JSON: the value that was meant, or an error; never a guess.
+
+The ladder: strict JSON; JSON inside a JSON string; a tolerant reader behind whatever fence or prose stands around the
+object. What the reader repairs in one way only is accepted as it is; repairs after which another reading stays
+thinkable are accepted only if the value fits the schema, where there is one.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+from toolglot.textcalls.problems import argument_problems
+from toolglot.textcalls.repair.errors import RepairError
+from toolglot.textcalls.repair.reader import RISKY, Reader
+
+__all__ = ["RepairError", "repair_arguments", "repair_described", "repair_document", "repair_document_described"]
+
+_BLANK = "\ufeff\u200b \t\r\n\f\v\u00a0"
+_END_TAGS = re.compile(r"\s*(?:</[\w:.|\uff5c\u2581-]{1,80}>|<[|\uff5c/][^<>\s]{1,80}>)\Z")
+_ESCAPED = re.compile(r'[{\[]\s*\\"')
+_PLACEHOLDER = re.compile(r"\{\{?\s*\w+\s*\}?\}")
+_AFTER_KEY = re.compile(r"[\"'\u201d]\s*:\s*\Z")
+_FENCE_OPEN = re.compile(r"\s*`{3,}[\w+-]*\s*\Z|\s*~{3,}[\w+-]*\s*\Z")
+_EXTRA = re.compile(r"(?:\s*[}\]]){1,8}+(?!\s*[}\]])")
+_QUIET_TAIL = re.compile(r"[\s;)`~]*+\Z|\s*(?:</?[\w:.|\uff5c\u2581-]{1,80}>|<[|\uff5c/][^<>\s]{1,80}>)")
+_ANY_STRUCTURE = re.compile(r"[{}]|[\"'\u201d]\s*:")
+_MOST_ENCODINGS = 3
+
+
+def repair_arguments(text: str, schema: Any = None) -> Any:
+    """The arguments, an object, that `text` was meant to be.
+
+    Raises RepairError where that cannot be told. `schema` is the tool's JSON Schema.
+    """
+    return repair_described(text, schema)[0]
+
+
+def repair_described(text: str, schema: Any = None) -> tuple[Any, str]:
+    """The arguments and what was repaired, as a short phrase; empty for JSON that was whole."""
+    value, damages = _repaired(text, "{", schema)
+    if not isinstance(value, dict):
+        raise RepairError("the arguments are no JSON object")
+    if schema is not None and not RISKY.isdisjoint(damages):
+        problems = argument_problems(value, schema)
+        if problems:
+            raise RepairError(f"repaired ({', '.join(damages)}), but then {problems[0]}")
+    return value, ", ".join(damages)
+
+
+def repair_document(text: str) -> Any:
+    """The object or array that `text` was meant to be. Raises RepairError where that cannot be told."""
+    return repair_document_described(text)[0]
+
+
+def repair_document_described(text: str) -> tuple[Any, str]:
+    """The object or array and what was repaired, as a short phrase; empty for JSON that was whole."""
+    value, damages = _repaired(text, "{[", None)
+    if not isinstance(value, dict | list):
+        raise RepairError("the text is no JSON object or array")
+    return value, ", ".join(damages)
+
+
+def _repaired(text: str, openers: str, schema: Any) -> tuple[Any, dict[str, None]]:
+    damages: dict[str, None] = {}
+    for _ in range(_MOST_ENCODINGS):
+        found, value = _strict(text)
+        if not found:
+            break
+        if not isinstance(value, str):
+            return value, damages
+        damages["encoded twice"] = None
+        text = value
+    return _tolerant(text, openers, schema, damages)
+
+
+def _no_constant(name: str) -> Any:
+    raise RepairError(f"JSON has no {name}")
+
+
+def _finite(digits: str) -> float:
+    number = float(digits)
+    if number in (float("inf"), float("-inf")):
+        raise RepairError(f"the number {digits[:20]} is too large")
+    return number
+
+
+def _strict(text: str) -> tuple[bool, Any]:
+    try:
+        return True, json.loads(text, parse_constant=_no_constant, parse_float=_finite)
+    except RepairError:
+        raise
+    except (ValueError, RecursionError):
+        # ValueError also tells of integers with more digits than Python converts; deep nesting is the reader's.
+        return False, None
+
+
+def _tolerant(text: str, openers: str, schema: Any, damages: dict[str, None]) -> tuple[Any, dict[str, None]]:
+    body = text.strip(_BLANK)
+    stripped = _without_end_tags(body)
+    if stripped != body:
+        damages["a stray end tag"] = None
+    start = _start(stripped, openers)
+    prefix = stripped[:start]
+    if _ESCAPED.match(stripped, start):
+        stripped, start = _unescaped(stripped, start), 0
+        damages["encoded twice"] = None
+    reader = Reader(stripped, schema)
+    value, end = reader.read(start)
+    damages.update(reader.damages)
+    _check_around(prefix, stripped[end:], damages)
+    return value, damages
+
+
+def _without_end_tags(text: str) -> str:
+    """End tags behind the value belong to the markup around the call. A tag at the end of an open string goes too;
+    such a string is then refused, or ends in the brackets that close the value."""
+    for _ in range(8):
+        at = max(text.rfind("</"), text.rfind("<|"), text.rfind("<\uff5c"))
+        match = _END_TAGS.match(text, len(text[:at].rstrip())) if at > 0 and len(text) - at < 100 else None
+        if match is None:
+            break
+        text = text[: match.start()]
+    return text
+
+
+def _start(text: str, openers: str) -> int:
+    for match in re.finditer(r"[{\[]", text):
+        at = match.start()
+        if text[at] not in openers or (at and _PLACEHOLDER.match(text, at)):
+            if at == 0:
+                break
+            continue
+        return at
+    raise RepairError("there is no JSON object in the text" if text else "the text is empty")
+
+
+def _unescaped(text: str, start: int) -> str:
+    end = max(text.rfind("}"), text.rfind("]")) + 1
+    if text[:start].strip('"') or text[end:].strip('"'):
+        raise RepairError("quotes are escaped, but the text is no JSON string")
+    try:
+        value = json.loads(f'"{text[start:end]}"', strict=False)
+    except ValueError as problem:
+        raise RepairError("some quotes are escaped, others are not") from problem
+    return str(value)
+
+
+def _check_around(prefix: str, suffix: str, damages: dict[str, None]) -> None:
+    """What stands around the value must be a fence, prose, tags or stray brackets; never a part of the value."""
+    wrapped = prefix.strip() == '"' and suffix.strip() == '"'
+    if wrapped:
+        damages["encoded twice"] = None
+        return
+    fenced = not prefix.strip() or _FENCE_OPEN.match(prefix) is not None
+    if not fenced and (_AFTER_KEY.search(prefix) or prefix.strip()[0] in "\"'\u201c," or "}" in prefix):
+        raise RepairError("a part of the value may stand before its opening bracket")
+    extra = _EXTRA.match(suffix)
+    if extra:
+        if not fenced:
+            raise RepairError("brackets are closed that were opened outside of the value")
+        damages["stray brackets"] = None
+        suffix = suffix[extra.end() :]
+    if prefix.strip() or suffix.strip():
+        damages["text around"] = None
+    if _QUIET_TAIL.match(suffix) and not _ANY_STRUCTURE.search(suffix):
+        return
+    if not suffix[:1].isspace() or _ANY_STRUCTURE.search(suffix) or suffix.strip()[0] in ",:\"'\u201c]":
+        raise RepairError("a part of the value may stand behind its closing bracket")

@@ -1,0 +1,164 @@
+"""What stands behind a quote: whether a string can end there."""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Literal
+
+from msgspec import Struct
+
+from toolglot.textcalls.schemas import known_keys
+
+State = Literal["member", "value", "after"]
+
+
+class Quote(Struct, frozen=True):
+    """A kind of quotation mark: what may end a string that it opens, and the name of the damage."""
+
+    scan: re.Pattern[str]
+    key: re.Pattern[str]
+    damage: str
+
+
+def _quote(closers: str, damage: str) -> Quote:
+    scan = re.compile(rf"\\.|[{closers}]", re.DOTALL)
+    key = re.compile(rf".(?:[^{closers}\\\n]|\\.){{0,200}}+[{closers}]\s*+:", re.DOTALL)
+    return Quote(scan, key, damage)
+
+
+QUOTES = {
+    '"': _quote('"', ""),
+    "'": _quote("'", "single quotes"),
+    "\u201c": _quote('\u201d\u201c"', "curly quotes"),
+    "\u201d": _quote('\u201d\u201c"', "curly quotes"),
+    "\u2018": _quote("\u2019\u2018'", "curly quotes"),
+    "\u2019": _quote("\u2019\u2018'", "curly quotes"),
+}
+# Comments are limited, so that looking ahead from every quote stays linear.
+SPACE = re.compile(
+    r"(?:[\s\ufeff\u200b]++|//[^\n]{0,2000}+(?:\n|\Z)|#[^\n]{0,2000}+(?:\n|\Z)|/\*(?:[^*]|\*(?!/)){0,2000}+\*/)*+"
+)
+_BARE_KEY = re.compile(r"(?:[^\W\d][\w$.-]{0,100}+|\$[\w$.-]{1,100}+)\s*+:(?!//)")
+_VALUE = re.compile(r"[\"'\u201c\u2018{\[\d+.-]|(?:true|false|null|none)\b", re.IGNORECASE)
+_TAIL = re.compile(r"\s*+(?:\Z|```|</?[\w:|\uff5c\u2581-]{1,80}+>|<[|\uff5c])|[ \t]*+\n")
+_WORD = re.compile(r"\w", re.UNICODE)
+_MEMBER_INSIDE = re.compile(r"[\"'\u201c][^\"'\u201c\u201d\n]{1,100}+[\"'\u201d]\s*+:")
+
+
+class Frame:
+    """A container that is still open."""
+
+    __slots__ = ("closer", "comma", "key", "known", "schema", "state", "style", "value")
+
+    def __init__(self, value: Any, schema: Any) -> None:
+        self.value = value
+        self.schema = schema
+        self.closer = "}" if isinstance(value, dict) else "]"
+        self.state: State = "member"
+        self.comma = False
+        self.key = ""
+        self.style = ""
+        self.known = known_keys(schema) if schema is not None and isinstance(value, dict) else None
+
+
+class Lookahead:
+    def __init__(self, text: str, stack: list[Frame]) -> None:
+        self.text = text
+        self.stack = stack
+
+    def skip(self, at: int) -> int:
+        match = SPACE.match(self.text, at)
+        return match.end() if match else at
+
+    def in_word(self, at: int) -> bool:
+        """Whether the mark at `at` is an apostrophe inside a word."""
+        around = self.text[at - 1 : at] + self.text[at + 1 : at + 2]
+        return self.text[at] in "'\u2019\u2018" and len(around) == 2 and all(_WORD.match(side) for side in around)
+
+    def brackets(self, start: int, end: int) -> int:
+        """How many more brackets are opened than closed there."""
+        count = self.text.count
+        opened = count("{", start, end) + count("[", start, end)
+        return opened - count("}", start, end) - count("]", start, end)
+
+    def key(self, frame: Frame, at: int, *, damaged: bool) -> bool:
+        """Whether a key and its colon stand at `at`. Where a string has shown itself damaged, only a key that is
+        written like the one before it counts, and one that the schema knows, if it knows any."""
+        character = self.text[at : at + 1]
+        kind = QUOTES.get(character)
+        match = kind.key.match(self.text, at) if kind else _BARE_KEY.match(self.text, at)
+        if match is None:
+            return False
+        if not damaged:
+            return True
+        if not self._alike(frame, character):
+            return False
+        name = re.sub(r"\s*:$", "", match.group())
+        return frame.known is None or (name[1:-1] if kind else name) in frame.known
+
+    def _alike(self, frame: Frame, character: str) -> bool:
+        return (character in QUOTES) == (frame.style != "")
+
+    def member(self, frame: Frame, at: int, *, damaged: bool = False) -> bool:
+        """Whether the next member of the container begins at `at`."""
+        if isinstance(frame.value, dict):
+            return self.key(frame, at, damaged=damaged)
+        return _VALUE.match(self.text, at) is not None
+
+    def closes(self, frame: Frame, quote: int, *, damaged: bool) -> bool:
+        """Whether a string of the container `frame` can end with the quote there."""
+        at = self.skip(quote + 1)
+        if at >= len(self.text):
+            return True
+        character = self.text[at]
+        if character == ",":
+            return self._comma(frame, at, damaged=damaged)
+        if character in "}]":
+            return self._brackets(at, damaged=damaged)
+        if isinstance(frame.value, dict):
+            return self._alike(frame, character) and self.key(frame, at, damaged=damaged)
+        return not damaged and at > quote + 1 and character in QUOTES
+
+    def _comma(self, frame: Frame, at: int, *, damaged: bool) -> bool:
+        while at < len(self.text) and self.text[at] == ",":
+            at = self.skip(at + 1)
+        if at >= len(self.text):
+            return True
+        if self.text[at] in "}]":
+            return self._brackets(at, damaged=damaged)
+        return self.member(frame, at, damaged=damaged)
+
+    def _brackets(self, at: int, *, damaged: bool) -> bool:
+        """Whether the brackets from `at` on close what is open, and the document goes on behind them."""
+        depth = len(self.stack)
+        behind = at
+        while at < len(self.text) and self.text[at] in "}]":
+            if depth > 0 and self.stack[depth - 1].closer == self.text[at]:
+                depth -= 1
+            elif depth > 0 and damaged:
+                return False
+            behind = at + 1
+            at = self.skip(behind)
+        if at >= len(self.text):
+            return True
+        if depth == 0:
+            return _TAIL.match(self.text, behind) is not None if damaged else self._tail(behind)
+        outer = self.stack[depth - 1]
+        if self.text[at] == ",":
+            return self._comma(outer, at, damaged=damaged)
+        return self.member(outer, at, damaged=damaged)
+
+    def _tail(self, at: int) -> bool:
+        rest = self.text[at : at + 3]
+        return rest[:1] not in QUOTES or (rest.strip() == rest[:1] and len(self.text) <= at + 3)
+
+    def key_inside(self, start: int, end: int) -> bool:
+        """Whether a string with quotes of its own holds what looks like a member, outside of brackets."""
+        depth = 0
+        behind = start
+        for match in _MEMBER_INSIDE.finditer(self.text, start, end):
+            depth += self.brackets(behind, match.start())
+            behind = match.start()
+            if depth <= 0:
+                return True
+        return False

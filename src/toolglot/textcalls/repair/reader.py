@@ -1,0 +1,306 @@
+"""A tolerant reader of JSON objects and arrays: one pass, a stack of its own, no recursion.
+
+It accepts what has one meaning only and raises `RepairError` for everything else. `damages` names what it met.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from toolglot.textcalls.repair.errors import RepairError
+from toolglot.textcalls.repair.lookahead import QUOTES, SPACE, Frame, Lookahead
+from toolglot.textcalls.repair.strings import decoded, has_undoubled_backslash
+from toolglot.textcalls.schemas import item_schema, value_schema
+
+# Deeper values could not be written by json or msgspec afterwards, which recurse.
+DEEPEST = 500
+# Whoever leaves more brackets open than this was cut off.
+MOST_MISSING = 3
+
+_WORD = re.compile(r"[^\s,:\[\]{}\"'\u201c\u201d\u2018\u2019<>()]+")
+_NUMBER = re.compile(r"[+-]?(?:(?:0|[1-9]\d*)(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?", re.ASCII)
+_KEY = re.compile(r"[^\W\d][\w$.-]*|\$[\w$.-]+|\d+")
+_COMMENT = re.compile(r"//|#|/\*")
+_LITERALS = {"true": True, "false": False, "null": None, "none": None}
+_STRICT = ("true", "false", "null")
+
+# Repairs after which another reading stays thinkable; a schema has to agree with them.
+RISKY = frozenset(
+    {"unescaped quotes", "missing end quote", "missing brackets", "stray brackets", "text around", "triple quotes"}
+)
+
+Result = tuple[Any, int]
+
+
+class Reader:
+    def __init__(self, text: str, schema: Any = None) -> None:
+        self.text = text
+        self.damages: dict[str, None] = {}
+        self.stack: list[Frame] = []
+        self.look = Lookahead(text, self.stack)
+        self._schema = schema
+        self._undoubled = has_undoubled_backslash(text)
+        self._python = False
+        self._damaged_strings = 0
+        self._odd_strings = 0
+        self._value: Any = None
+
+    def read(self, at: int) -> Result:
+        """The object or array that begins at `at`, and where it ends."""
+        self._python = re.compile(r"[{\[][\s\[{]*'").match(self.text, at) is not None
+        self._open(self.text[at], self._schema)
+        at += 1
+        while self.stack:
+            at = self._skip(at)
+            if at >= len(self.text):
+                self._missing_brackets()
+                break
+            frame = self.stack[-1]
+            at = _STEPS[frame.state](self, frame, at)
+        if self._odd_strings and self._damaged_strings > 1:
+            raise RepairError("several strings hold quotes that are not escaped")
+        return self._value, at
+
+    def damage(self, name: str) -> None:
+        if name:
+            self.damages[name] = None
+
+    def _skip(self, at: int) -> int:
+        end = SPACE.match(self.text, at).end()  # type: ignore[union-attr]
+        if end > at and _COMMENT.search(self.text, at, end):
+            self.damage("comments")
+            last = self.text.rfind("\n", at, end) + 1
+            if end >= len(self.text) and re.search(r"[\"'{}\[\]]", self.text[max(last, at) : end]):
+                raise RepairError("a comment runs to the end of the text and may hide a part of it")
+        return end
+
+    def _open(self, bracket: str, schema: Any) -> None:
+        if len(self.stack) >= DEEPEST:
+            raise RepairError(f"nested deeper than {DEEPEST} levels")
+        self.stack.append(Frame({} if bracket == "{" else [], schema))
+
+    def _add(self, value: Any) -> None:
+        """A value is whole: it goes into the innermost container, or is the result."""
+        if not self.stack:
+            self._value = value
+            return
+        frame = self.stack[-1]
+        if isinstance(frame.value, dict):
+            frame.value[frame.key] = value
+        else:
+            frame.value.append(value)
+        frame.state = "after"
+
+    def _close(self) -> None:
+        frame = self.stack.pop()
+        self._add(frame.value)
+
+    def _missing_brackets(self) -> None:
+        if len(self.stack) > MOST_MISSING:
+            raise RepairError(f"the text ends with {len(self.stack)} brackets open")
+        for index, frame in enumerate(reversed(self.stack)):
+            fresh = index == 0 and frame.state == "member" and not frame.value and not frame.comma
+            inner = index > 0 and frame.state in ("value", "member")
+            if not (frame.state == "after" or fresh or inner):
+                raise RepairError("the text ends inside a member")
+        self.damage("missing brackets")
+        while self.stack:
+            self._close()
+
+    def _closer(self, at: int) -> int:
+        bracket = self.text[at]
+        frame = self.stack[-1]
+        if bracket == frame.closer:
+            if frame.comma:
+                self.damage("extra commas")
+            self._close()
+            return at + 1
+        if frame.comma:
+            raise RepairError(f"'{bracket}' at character {at} closes nothing that is open")
+        if any(outer.closer == bracket for outer in self.stack):
+            self.damage("missing brackets")
+            while self.stack[-1].closer != bracket:
+                self._close()
+            self._close()
+        else:
+            self.damage("stray brackets")
+        return at + 1
+
+    def _member(self, frame: Frame, at: int) -> int:
+        character = self.text[at]
+        if character in "}]":
+            return self._closer(at)
+        if character == ",":
+            self.damage("extra commas")
+            frame.comma = True
+            return at + 1
+        frame.comma = False
+        if isinstance(frame.value, list):
+            return self._read_value(item_schema(frame.schema, len(frame.value)) if frame.schema else None, at)
+        return self._key(frame, at)
+
+    def _after(self, frame: Frame, at: int) -> int:
+        character = self.text[at]
+        if character == ",":
+            frame.state = "member"
+            frame.comma = True
+            return at + 1
+        if character in "}]":
+            return self._closer(at)
+        follows = self.look.member(frame, at)
+        if not follows:
+            raise RepairError(f"no comma and no bracket at character {at}")
+        self.damage("missing commas")
+        frame.state = "member"
+        return at
+
+    def _key(self, frame: Frame, at: int) -> int:
+        character = self.text[at]
+        if character in QUOTES:
+            end = self._key_end(character, at)
+            key, how = decoded(self.text[at + 1 : end], python=self._python, undoubled=self._undoubled)
+            self.damage(how)
+            self._quote_damage(character)
+            end += 1
+        else:
+            match = _KEY.match(self.text, at)
+            if match is None:
+                raise RepairError(f"no key at character {at}")
+            key, end = match.group(), match.end()
+            character = ""
+            self.damage("unquoted keys")
+        colon = self._skip(end)
+        if colon >= len(self.text) or self.text[colon] != ":":
+            raise RepairError(f"no colon behind the key at character {at}")
+        frame.key, frame.style, frame.state = key, character, "value"
+        return colon + 1
+
+    def _key_end(self, quote: str, at: int) -> int:
+        for match in QUOTES[quote].scan.finditer(self.text, at + 1):
+            if match.group()[0] != "\\":
+                return match.start()
+        raise RepairError(f"the key at character {at} has no end")
+
+    def _quote_damage(self, quote: str) -> None:
+        self.damage(QUOTES[quote].damage)
+
+    def _read_member_value(self, frame: Frame, at: int) -> int:
+        return self._read_value(value_schema(frame.schema, frame.key) if frame.schema else None, at)
+
+    def _read_value(self, schema: Any, at: int) -> int:
+        character = self.text[at]
+        if character in "{[":
+            self._open(character, schema)
+            return at + 1
+        if character in QUOTES:
+            return self._string(character, at)
+        match = _WORD.match(self.text, at)
+        if match is None:
+            raise RepairError(f"no value at character {at}")
+        word = match.group()
+        lower = word.lower()
+        if lower in _LITERALS:
+            if word not in _STRICT:
+                self.damage("Python's literals")
+            self._add(_LITERALS[lower])
+        elif _NUMBER.fullmatch(word) and len(word) <= 4000:
+            self._add(self._number(word))
+        else:
+            raise RepairError(f"'{word[:20]}' at character {at} is no JSON value")
+        return match.end()
+
+    def _number(self, word: str) -> int | float:
+        number = word.lstrip("+")
+        if number.startswith("+") or (number.startswith("-") and word.startswith("+")):
+            raise RepairError(f"'{word[:20]}' is no number")
+        if number != word or number.lstrip("-")[0] == "." or ("." in number and not re.search(r"\.\d", number)):
+            self.damage("numbers")
+        if number.lstrip("-").isdigit():
+            return int(number)
+        value = float(number)
+        if value in (float("inf"), float("-inf")):
+            raise RepairError(f"the number {word[:20]} is too large")
+        return value
+
+    def _string(self, quote: str, at: int) -> int:
+        if self.text.startswith(quote * 3, at) and quote in "\"'" and self.text[at + 3 : at + 4] != quote:
+            return self._triple(quote, at)
+        end, behind = self._string_end(quote, at)
+        value, how = decoded(self.text[at + 1 : end], python=self._python, undoubled=self._undoubled)
+        self.damage(how)
+        self._quote_damage(quote)
+        self._add(value)
+        return behind
+
+    def _triple(self, quote: str, at: int) -> int:
+        end = self.text.find(quote * 3, at + 3)
+        if end < 0 or not self.look.closes(self.stack[-1], end + 2, damaged=True):
+            raise RepairError(f"the quotes at character {at} have no end")
+        self.damage("triple quotes")
+        value, how = decoded(self.text[at + 3 : end], python=True, undoubled=self._undoubled)
+        self.damage(how)
+        self._add(value)
+        return end + 3
+
+    def _string_end(self, quote: str, at: int) -> tuple[int, int]:
+        """Where the string ends and where reading goes on: at the first quote behind which the document goes on."""
+        frame = self.stack[-1]
+        kind = QUOTES[quote]
+        inner = 0
+        brackets = 0
+        behind = at + 1
+        for match in kind.scan.finditer(self.text, at + 1):
+            if match.group()[0] == "\\":
+                continue
+            place = match.start()
+            if inner:
+                brackets += self.look.brackets(behind, place)
+                behind = place
+            if brackets <= 0 and self.look.closes(frame, place, damaged=inner > 0):
+                self._check_inner(at, place, inner)
+                return place, place + 1
+            if not inner:
+                brackets = self.look.brackets(at + 1, place)
+                behind = place
+            inner += not self.look.in_word(place)
+            inner = max(inner, 1)
+        if inner:
+            raise RepairError(f"the string at character {at} holds quotes and has no end")
+        return self._missing_quote(at)
+
+    def _check_inner(self, at: int, end: int, inner: int) -> None:
+        if not inner:
+            return
+        self.damage("unescaped quotes")
+        self._damaged_strings += 1
+        self._odd_strings += inner % 2
+        if isinstance(self.stack[-1].value, list) and inner % 2:
+            raise RepairError(f"the string at character {at} holds a quote that is not escaped")
+        if self.look.key_inside(at + 1, end):
+            raise RepairError(f"the string at character {at} may be several members")
+
+    def _missing_quote(self, at: int) -> tuple[int, int]:
+        """The string runs to the end of the text: its last characters are the brackets that should stand behind it."""
+        start = at + 1
+        end = len(self.text.rstrip())
+        for frame in self.stack:
+            while end > start and self.text[end - 1].isspace():
+                end -= 1
+            if end <= start or self.text[end - 1] != frame.closer:
+                raise RepairError(f"the string at character {at} has no end")
+            end -= 1
+        behind = end
+        while end > start and self.text[end - 1].isspace():
+            end -= 1
+        if "\n" in self.text[end:behind] and not re.match(r"[{\[][ \t]*\r?\n", self.text):
+            raise RepairError(f"the string at character {at} has no end")
+        if "\n" not in self.text[end:behind]:
+            end = behind
+        if self.text.endswith('\\"', start, end) or re.search(r",[ \t]*\r?\n", self.text[start:end]):
+            raise RepairError(f"the string at character {at} has no end")
+        self.damage("missing end quote")
+        return end, behind
+
+
+_STEPS = {"member": Reader._member, "value": Reader._read_member_value, "after": Reader._after}

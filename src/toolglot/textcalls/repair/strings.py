@@ -1,0 +1,81 @@
+"""Strings of broken JSON: what their escapes mean."""
+
+from __future__ import annotations
+
+import re
+
+_ESCAPE = re.compile(r"\\(?:u([0-9a-fA-F]{4})|x([0-9a-fA-F]{2})|U([0-9a-fA-F]{8})|(.))", re.DOTALL)
+_SIMPLE = {'"': '"', "\\": "\\", "/": "/", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"}
+# No JSON has these escapes and no other notation needs the backslash before the character: an apostrophe as
+# JavaScript and Python escape it, an underscore as Markdown does. All other unknown escapes (`\d`, `\.`, `\$`) are
+# backslashes that should have been doubled.
+_DROPPED = {"'": "'", "_": "_", "`": "`"}
+_UNDOUBLED = re.compile(r"""\\(?:u(?![0-9a-fA-F]{4})|[^"\\/bfnrtu'_`])""", re.DOTALL)
+_PAIR = re.compile(r"\\[\\\"/']")
+_DRIVE = re.compile(r"(?<![A-Za-z0-9])[A-Za-z]:\\(?!\\)")
+_PATH = re.compile(r"(?<![A-Za-z0-9])[A-Za-z]:\\(?!\\)[^\s\"'<>|*?;,]*")
+_SURROGATE = re.compile("[\ud800-\udfff]")
+
+
+def has_undoubled_backslash(text: str) -> bool:
+    """Whether some backslash of the text can only be one that should have been doubled."""
+    at = text.find("\\")
+    while at >= 0:
+        if _UNDOUBLED.match(text, at):
+            return True
+        at = text.find("\\", at + 2)
+    return False
+
+
+def decoded(raw: str, *, python: bool = False, undoubled: bool = False) -> tuple[str, str]:
+    r"""The string that `raw` stands for, and what had to be repaired in its escapes.
+
+    `python`: the text is a Python literal, so that `\x41` is an escape. `undoubled`: the document has backslashes that
+    should have been doubled, so that `C:\new` is a path and no line break.
+    """
+    if "\\" not in raw:
+        return raw, ""
+    broken = has_undoubled_backslash(raw) if undoubled else False
+    paths = [match.span() for match in _PATH.finditer(raw)] if undoubled and _DRIVE.search(raw) else []
+    if paths and paths[0][0] == 0 and "\\\\" not in raw:
+        paths = [(0, len(raw))]
+    repaired: dict[str, None] = {}
+    spans = iter(paths)
+    span = next(spans, None)
+
+    def meant(match: re.Match[str]) -> str:
+        nonlocal span
+        while span is not None and match.start() >= span[1]:
+            span = next(spans, None)
+        whole = match.group()
+        character = match.group(4)
+        if span is not None and span[0] <= match.start() and not _PAIR.fullmatch(whole):
+            repaired["backslashes doubled"] = None
+            return whole
+        if match.group(1):
+            return chr(int(match.group(1), 16))
+        if character is None:
+            return _python_escape(match, python, repaired)
+        if character in "bf" and broken:
+            repaired["backslashes doubled"] = None
+            return whole
+        if character in _SIMPLE:
+            return _SIMPLE[character]
+        if character in _DROPPED:
+            repaired["unknown escapes"] = None
+            return _DROPPED[character]
+        repaired["backslashes doubled"] = None
+        return whole
+
+    text = _ESCAPE.sub(meant, raw)
+    if _SURROGATE.search(text):
+        text = text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "surrogatepass")
+    return text, ", ".join(repaired)
+
+
+def _python_escape(match: re.Match[str], python: bool, repaired: dict[str, None]) -> str:
+    digits = match.group(2) or match.group(3)
+    if python and int(digits, 16) <= 0x10FFFF:
+        return chr(int(digits, 16))
+    repaired["backslashes doubled"] = None
+    return match.group()

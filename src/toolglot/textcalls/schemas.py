@@ -1,0 +1,267 @@
+"""What a JSON Schema says about a value, as far as reading tool calls needs it.
+
+A schema node stands for itself alone: `Located` keeps the document beside it, so that `$ref` finds its target.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from msgspec import Struct
+
+TYPE_ALIASES = {
+    "str": "string",
+    "text": "string",
+    "string": "string",
+    "varchar": "string",
+    "char": "string",
+    "enum": "string",
+    "int": "integer",
+    "int32": "integer",
+    "int64": "integer",
+    "uint": "integer",
+    "long": "integer",
+    "short": "integer",
+    "integer": "integer",
+    "float": "number",
+    "float32": "number",
+    "float64": "number",
+    "double": "number",
+    "decimal": "number",
+    "num": "number",
+    "number": "number",
+    "bool": "boolean",
+    "boolean": "boolean",
+    "binary": "boolean",
+    "dict": "object",
+    "map": "object",
+    "object": "object",
+    "list": "array",
+    "arr": "array",
+    "tuple": "array",
+    "array": "array",
+    "none": "null",
+    "null": "null",
+}
+ANY_TYPE = ("string", "integer", "number", "boolean", "object", "array", "null")
+_REFERENCES = 32
+_BRANCHES = 64
+
+
+class Located(Struct, frozen=True):
+    """A schema node and the document in which its references point."""
+
+    node: Any
+    root: Any
+
+    def child(self, node: Any) -> Located:
+        return Located(node, self.root)
+
+
+def located(schema: Any) -> Located:
+    """The schema itself, where `schema` is already located or a document of its own."""
+    return schema if isinstance(schema, Located) else Located(schema, schema)
+
+
+def resolved(schema: Any) -> Located:
+    """The node behind `$ref`; a reference that leads nowhere, or round in circles, says nothing about the value."""
+    here = located(schema)
+    for _ in range(_REFERENCES):
+        node = here.node
+        if not isinstance(node, dict):
+            return here
+        reference = node.get("$ref") or node.get("$dynamicRef")
+        if not isinstance(reference, str):
+            return here
+        siblings = {key: value for key, value in node.items() if key not in ("$ref", "$dynamicRef")}
+        target = _pointed(here.root, reference)
+        if isinstance(target, dict) and any(key in siblings for key in ("properties", "type", "enum", "const")):
+            target = {**target, **siblings}
+        here = here.child(target)
+    return here.child(None)
+
+
+def _pointed(root: Any, reference: str) -> Any:
+    if not reference.startswith("#"):
+        return None
+    node = root
+    for part in reference[1:].split("/")[1:]:
+        name = part.replace("~1", "/").replace("~0", "~")
+        if isinstance(node, dict):
+            node = node.get(name)
+        elif isinstance(node, list) and name.isdigit() and int(name) < len(node):
+            node = node[int(name)]
+        else:
+            return None
+    return node
+
+
+def alternatives(schema: Any) -> list[Located]:
+    """The nodes of which the value fits one: the branches of anyOf and oneOf, flattened; else the node alone."""
+    found: list[Located] = []
+    waiting = [resolved(schema)]
+    while waiting and len(found) < _BRANCHES:
+        here = waiting.pop(0)
+        node = here.node
+        branches = [] if not isinstance(node, dict) else node.get("anyOf") or node.get("oneOf") or []
+        if isinstance(branches, list) and branches and len(found) + len(waiting) < _BRANCHES:
+            waiting[:0] = [resolved(here.child(branch)) for branch in branches]
+        else:
+            found.append(here)
+    return found
+
+
+def parts(schema: Any) -> Iterator[Located]:
+    """The node and, flattened, the members of its allOf: the value fits all of them."""
+    waiting = [resolved(schema)]
+    for _ in range(_BRANCHES):
+        if not waiting:
+            return
+        here = waiting.pop()
+        yield here
+        members = here.node.get("allOf") if isinstance(here.node, dict) else None
+        if isinstance(members, list):
+            waiting.extend(resolved(here.child(member)) for member in members)
+
+
+def types(schema: Any) -> tuple[str, ...]:
+    """The JSON types that the value may have, in the order in which the schema lists them; empty: not said.
+
+    An alias that JSON Schema does not know (`str`, `dict`) counts as what it means. Enum and const members, and
+    keywords that make sense for one type alone, tell the type where `type` is missing.
+    """
+    found: dict[str, None] = {}
+    for branch in alternatives(schema):
+        told = _branch_types(branch)
+        if not told:
+            return ()
+        found.update(dict.fromkeys(told))
+    return tuple(found)
+
+
+def _branch_types(branch: Located) -> tuple[str, ...]:
+    allowed: tuple[str, ...] = ()
+    for part in parts(branch):
+        told = _node_types(part.node) if part.node is branch.node or not _nested_choice(part.node) else types(part)
+        if told:
+            allowed = tuple(name for name in allowed if name in told) if allowed else told
+    return allowed
+
+
+def _nested_choice(node: Any) -> bool:
+    return isinstance(node, dict) and bool(node.get("anyOf") or node.get("oneOf"))
+
+
+_TELLING = {"properties": "object", "required": "object", "patternProperties": "object", "items": "array"}
+_TELLING |= {"prefixItems": "array", "minLength": "string", "maxLength": "string", "pattern": "string"}
+
+
+def _node_types(node: Any) -> tuple[str, ...]:
+    if not isinstance(node, dict):
+        return ()
+    declared = node.get("type")
+    names = declared if isinstance(declared, list) else [declared]
+    known = [_alias(name) for name in names if isinstance(name, str)]
+    if known:
+        told = tuple(name for name in known if name)
+        if len(told) < len(known):
+            return ()
+        return (*told, "null") if node.get("nullable") is True and "null" not in told else told
+    if "const" in node:
+        return (type_name(node["const"]),)
+    if isinstance(node.get("enum"), list) and node["enum"]:
+        return tuple(dict.fromkeys(type_name(member) for member in node["enum"]))
+    return tuple({name: None for key, name in _TELLING.items() if key in node})
+
+
+def _alias(name: str) -> str:
+    """`VARCHAR(20)`, `list[int]`, `Optional` and kin: the word in front says the type, or nothing does."""
+    return TYPE_ALIASES.get(re.split(r"[^a-z0-9]", name.strip().lower(), maxsplit=1)[0], "")
+
+
+def type_name(value: Any) -> str:
+    """The JSON type of a value; an integer is named as such."""
+    if value is None:
+        return "null"
+    for kind, name in _TYPE_NAMES:
+        if isinstance(value, kind):
+            return name
+    return "string"
+
+
+_TYPE_NAMES: tuple[tuple[type, str], ...] = (
+    (bool, "boolean"),
+    (int, "integer"),
+    (float, "number"),
+    (str, "string"),
+    (dict, "object"),
+    (list, "array"),
+)
+
+
+def value_schema(schema: Any, key: str) -> Any:
+    """The schema of a property, its definitions in reach; None where nothing is said about it."""
+    for branch in alternatives(schema):
+        for part in parts(branch):
+            node = part.node
+            if not isinstance(node, dict):
+                continue
+            properties = node.get("properties")
+            if isinstance(properties, dict) and key in properties:
+                return part.child(properties[key])
+    return _other_schema(schema, key)
+
+
+def _other_schema(schema: Any, key: str) -> Any:
+    for branch in alternatives(schema):
+        for part in parts(branch):
+            node = part.node if isinstance(part.node, dict) else {}
+            patterns = node.get("patternProperties")
+            for pattern, member in patterns.items() if isinstance(patterns, dict) else ():
+                if _matches(pattern, key):
+                    return part.child(member)
+            if isinstance(node.get("additionalProperties"), dict):
+                return part.child(node["additionalProperties"])
+    return None
+
+
+# A schema's pattern runs against a key that a model wrote. Patterns with a repeated group can take exponential time,
+# so they are left out; what they say about further properties is then unknown.
+_REPEATED_GROUP = re.compile(r"\)[*+{?]|\\[0-9]")
+
+
+def _matches(pattern: Any, key: str) -> bool:
+    if not isinstance(pattern, str) or len(key) > 200 or _REPEATED_GROUP.search(pattern):
+        return False
+    try:
+        return re.search(pattern, key) is not None
+    except re.error:
+        return False
+
+
+def item_schema(schema: Any, index: int) -> Any:
+    """The schema of an array's element; None where nothing is said about it."""
+    for branch in alternatives(schema):
+        for part in parts(branch):
+            node = part.node if isinstance(part.node, dict) else {}
+            first = node.get("prefixItems")
+            items = node.get("items")
+            tuple_items = first if isinstance(first, list) else items if isinstance(items, list) else []
+            if index < len(tuple_items):
+                return part.child(tuple_items[index])
+            if isinstance(items, dict):
+                return part.child(items)
+    return None
+
+
+def known_keys(schema: Any) -> frozenset[str] | None:
+    """The names of the properties, where the schema lists any; None where it does not."""
+    keys: set[str] = set()
+    for branch in alternatives(schema):
+        for part in parts(branch):
+            properties = part.node.get("properties") if isinstance(part.node, dict) else None
+            if isinstance(properties, dict):
+                keys.update(properties)
+    return frozenset(keys) or None

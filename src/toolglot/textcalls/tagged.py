@@ -1,0 +1,230 @@
+"""A body of kind `tagged`: one tag a parameter, its value as raw text, its type from the schema.
+
+Strings are passed on while they are being written; everything else when its closing tag is read. A closing tag counts
+only if what follows it can follow it (another parameter, the end of the call, the end of the text), so that a value may
+hold its own closing tag.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from typing import Any, Final
+
+from toolglot.textcalls.body import BodyState, Opened
+from toolglot.textcalls.coerce import value_schema
+from toolglot.textcalls.grammar import Parameter
+from toolglot.textcalls.headers import Read, Verdict, header_at
+from toolglot.textcalls.marks import marks_of
+from toolglot.textcalls.values import Value
+
+MAX_SPACE: Final = 1000
+"""White space behind a closing tag that is waited for until something follows."""
+CDATA: Final = "<![CDATA["
+_SPACE = re.compile(r"[ \t\r\n]*+")
+
+
+def _behind_space(text: str, at: int) -> int:
+    found = _SPACE.match(text, at)
+    return found.end() if found else at
+
+
+class TaggedBody:
+    """Reads the parameters of one call."""
+
+    __slots__ = (
+        "_closers",
+        "_followers",
+        "_given",
+        "_index",
+        "_opened",
+        "_parameter",
+        "_schema",
+        "_value",
+        "_value_ends",
+        "state",
+    )
+
+    def __init__(self, opened: Opened) -> None:
+        if opened.call.parameter is None:
+            raise ValueError("a tagged call needs a parameter")
+        self.state: BodyState = "open"
+        self._opened = opened
+        self._parameter: Parameter = opened.call.parameter
+        name = opened.name
+        self._closers = marks_of(tuple(closer.replace("{name}", name) for closer in opened.call.closers))
+        self._followers = marks_of(opened.followers)
+        self._schema = opened.tools.get(name)
+        self._given: set[str] = set()
+        self._index = -1
+        self._value: Value | None = None
+        self._value_ends: tuple[str, ...] = ()
+
+    def read(self, text: str, at: int) -> int:
+        while self.state == "open":
+            end = self._between(text, at) if self._value is None else self._inside(text, at, self._value)
+            if end < 0:
+                return ~end
+            at = end
+        return at
+
+    def finish(self, text: str, at: int, *, cut: bool) -> int:
+        at = self.read(text, at)
+        if self.state != "open":
+            return at
+        self.state = "done"
+        if self._value is not None:
+            return self._finish_value(text, at, self._value, cut=cut)
+        rest = text[at:].strip()
+        if rest and not self._closers.begins(rest, 0) and not self._given:
+            self.state = "refused"
+            return at
+        if not self._given and not rest and self._opened.call.weak:
+            self.state = "refused"
+            return at
+        self._begin()
+        if cut or (rest and not self._closers.begins(rest, 0)):
+            self._opened.sink.cut(self._index, "the text ended inside the call")
+        else:
+            self._end()
+        return len(text)
+
+    def _finish_value(self, text: str, at: int, value: Value, *, cut: bool) -> int:
+        """The text ended inside a value, or right behind its closing tag."""
+        rest = text[at:]
+        for closer in self._value_ends:
+            found = rest.rfind(closer)
+            if found >= 0 and not rest[found + len(closer) :].strip():
+                value.add(rest[:found])
+                self._close_value(value)
+                if cut:
+                    self._opened.sink.cut(self._index, "the text ended inside the call")
+                else:
+                    self._end()
+                return len(text)
+        self._opened.sink.cut(self._index, "the text ended inside a parameter")
+        return len(text)
+
+    # ── between parameters ───────────────────────────────────────────────────────────────────────────────────────────
+
+    def _between(self, text: str, at: int) -> int:
+        """Read what stands between two parameters; ~at when more text is needed."""
+        at = _behind_space(text, at)
+        if at == len(text):
+            return ~at
+        closer = self._closers.match(text, at)
+        if closer:
+            self._begin()
+            self._end()
+            return at + len(closer)
+        header = self._header_at(text, at)
+        if isinstance(header, Read):
+            return self._open_value(header)
+        if header == "wait" or self._closers.begins(text, at) or self._followers.begins(text, at):
+            return ~at
+        if self._followers.match(text, at):
+            return self._implied_end(at)
+        return self._junk(text, at)
+
+    def _header_at(self, text: str, at: int) -> Verdict:
+        header = header_at(self._parameter.header, text, at)
+        if isinstance(header, Read) and self._parameter.declared_only and not self._declares(header.groups["key"]):
+            return "no"
+        return header
+
+    def _declares(self, key: str) -> bool:
+        properties = self._schema.get("properties") if isinstance(self._schema, Mapping) else None
+        return not properties or key in properties
+
+    def _implied_end(self, at: int) -> int:
+        """The next call, or the end of the section, where this call should have been closed."""
+        if not self._given and self._opened.call.weak:
+            self.state = "refused"
+            return at
+        self._begin()
+        self._end()
+        return at
+
+    def _junk(self, text: str, at: int) -> int:
+        """Something that belongs to no parameter: before the first one this is no call, later it is passed over."""
+        if not self._given:
+            self.state = "refused"
+            return at
+        following = text.find("<", at + 1)
+        return following if following > 0 else len(text)
+
+    def _open_value(self, header: Read) -> int:
+        self._begin()
+        key = header.groups["key"]
+        schema = value_schema(self._schema, key)
+        first = not self._given
+        self._given.add(key)
+        self._opened.sink.arguments(self._index, f"{'{' if first else ', '}{json.dumps(key, ensure_ascii=False)}: ")
+        self._value = Value(self._opened.sink, self._index, self._parameter, key, schema, header.groups.get("type"))
+        self._value_ends = tuple(closer.replace("{key}", key) for closer in self._parameter.closers)
+        return header.end
+
+    def _begin(self) -> None:
+        if self._index < 0:
+            self._index = self._opened.sink.start(self._opened.name, self._opened.id)
+
+    def _end(self) -> None:
+        self._opened.sink.arguments(self._index, "}" if self._given else "{}")
+        self._opened.sink.end(self._index)
+        self.state = "done"
+
+    # ── inside a value ───────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _inside(self, text: str, at: int, value: Value) -> int:
+        """Read on inside a value; ~at when more text is needed."""
+        if self._parameter.cdata and value.empty:
+            if CDATA.startswith(text[at : at + len(CDATA)]) and len(text) - at < len(CDATA):
+                return ~at
+            if text.startswith(CDATA, at):
+                at += len(CDATA)
+                self._value_ends = tuple(f"]]>{closer}" for closer in self._value_ends)
+        ends = marks_of((*self._value_ends, *self._implying()))
+        scan = at
+        while (found := ends.search(text, scan)) is not None:
+            verdict = self._ends_here(text, found.start(), found.group())
+            if verdict == "wait":
+                value.add(text[at : found.start()])
+                return ~found.start()
+            if isinstance(verdict, Read):
+                value.add(text[at : found.start()])
+                self._close_value(value)
+                return verdict.end
+            scan = found.start() + 1
+        hold = ends.hold(text, scan)
+        value.add(text[at:hold])
+        return ~hold
+
+    def _implying(self) -> tuple[str, ...]:
+        return tuple(f"\n{opener}" for opener in self._parameter.header.openers) if self._parameter.implied else ()
+
+    def _ends_here(self, text: str, at: int, mark: str) -> Verdict:
+        """Whether the mark at `at` ends the value: what follows it must be able to follow it."""
+        if mark not in self._value_ends:
+            header = self._header_at(text, at + 1)
+            if not isinstance(header, Read):
+                return header
+            key = header.groups["key"]
+            declared = isinstance(self._schema, Mapping) and key in (self._schema.get("properties") or {})
+            return Read({}, at) if declared and key not in self._given else "no"
+        end = at + len(mark)
+        after = _behind_space(text, end)
+        if after == len(text):
+            return "wait" if after - end < MAX_SPACE else Read({}, end)
+        if self._closers.match(text, after) or self._followers.match(text, after):
+            return Read({}, end)
+        header = self._header_at(text, after)
+        if isinstance(header, Read):
+            return Read({}, end)
+        if header == "wait" or self._closers.begins(text, after) or self._followers.begins(text, after):
+            return "wait"
+        return "no"
+
+    def _close_value(self, value: Value) -> None:
+        value.close()
+        self._value = None

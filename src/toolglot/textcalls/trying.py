@@ -1,0 +1,90 @@
+"""Trying whether a mark opens a call: its header must read as one, and its body must begin as one."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any, Final, Literal, TypeAlias
+
+from msgspec import Struct
+
+from toolglot.textcalls.grammar import Call
+from toolglot.textcalls.headers import read_header
+from toolglot.textcalls.vocabulary import Meaning, Vocabulary
+
+MAX_WAIT: Final = 2000
+"""So many characters behind a mark must be enough to tell what it opens."""
+MAX_SECTIONS: Final = 3
+_SPACE = re.compile(r"[ \t\r\n]*+")
+
+
+class Found(Struct, frozen=True):
+    """A call that a mark has opened; its body begins at `at`."""
+
+    call: Call
+    name: str
+    id: str
+    at: int
+
+
+Outcome: TypeAlias = Found | Literal["no", "wait"]
+
+
+def behind_space(text: str, at: int) -> int:
+    found = _SPACE.match(text, at)
+    return found.end() if found else at
+
+
+class Trial:
+    """Tries marks against one vocabulary and one request's tools."""
+
+    __slots__ = ("_tools", "_vocabulary")
+
+    def __init__(self, vocabulary: Vocabulary, tools: Mapping[str, Any]) -> None:
+        self._vocabulary = vocabulary
+        self._tools = tools
+
+    def outcome(
+        self, text: str, at: int, mark: str, *, line_start: bool, last: bool = False, depth: int = 0
+    ) -> Outcome:
+        """What the mark at `at` opens. The first meaning that is not ruled out decides. `last`: nothing follows."""
+        for meaning in self._vocabulary.meanings[mark]:
+            if meaning.kind == "call":
+                outcome = self._call(meaning, text, at, mark, line_start=line_start)
+            elif meaning.kind == "section" and depth < MAX_SECTIONS:
+                outcome = self._section(text, at + len(mark), last=last, depth=depth)
+            else:
+                continue
+            if outcome == "no" or (outcome == "wait" and (last or len(text) - at > MAX_WAIT)):
+                continue
+            return outcome
+        return "no"
+
+    def _section(self, text: str, at: int, *, last: bool, depth: int) -> Outcome:
+        """A section counts where a call, or another section, follows."""
+        at = behind_space(text, at)
+        calls = self._vocabulary.calls
+        if at == len(text) or calls.begins(text, at):
+            return "wait"
+        mark = calls.match(text, at)
+        return self.outcome(text, at, mark, line_start=True, last=last, depth=depth + 1) if mark else "no"
+
+    def _call(self, meaning: Meaning, text: str, at: int, mark: str, *, line_start: bool) -> Outcome:
+        call = meaning.call
+        if call is None or (call.line_start and not line_start):
+            return "no"
+        header = read_header(call.header, text, at if call.header.keeps_opener else at + len(mark))
+        if isinstance(header, str):
+            return header
+        name = meaning.name or header.groups.get("name", "").strip()
+        if call.weak and name and name not in self._tools:
+            return "no"
+        if call.header.ends and not name and call.body != "envelope":
+            return "no"
+        if call.first:
+            first = behind_space(text, header.end)
+            if first == len(text):
+                return "wait"
+            if text[first] not in call.first:
+                return "no"
+        return Found(call, name, header.groups.get("id", ""), header.end)

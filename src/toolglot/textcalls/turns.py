@@ -1,0 +1,184 @@
+"""A conversation's calls and results as text: calls in the assistant's turn, the results of a turn in one user message.
+
+Media stand in that user message too, behind the results, and each result says which of them are its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from itertools import groupby
+
+from toolglot.ir import (
+    Block,
+    Cache,
+    Media,
+    Message,
+    Refusal,
+    Text,
+    Tool,
+    ToolCall,
+    ToolResult,
+    replace,
+)
+from toolglot.passes.blocks import Place
+from toolglot.receipt import Receipt
+from toolglot.textcalls.prompts.records import Result
+from toolglot.textcalls.prompts.render import calls_described, escaped, results_text
+
+ESCAPED = "what reads as a mark of the text format is escaped"
+
+
+class Turns:
+    """The messages of one request, from the first to the last: formats that number calls count them all.
+
+    `tools` are those that may be called: in some formats it is their names that make a call.
+    """
+
+    def __init__(self, format_name: str, receipt: Receipt, tools: Sequence[Tool] = ()) -> None:
+        self._format = format_name
+        self._receipt = receipt
+        self._tools = tools
+        self._numbers: dict[str, int] = {}  # of the calls by their ids
+        self._called = 0
+
+    def rendered(self, messages: Sequence[Message]) -> tuple[Message, ...]:
+        rendered: list[Message] = []
+        for spoken, run in groupby(enumerate(messages), key=lambda pair: pair[1].role == "assistant"):
+            rendered += self._assistant(list(run)) if spoken else self._others(list(run))
+        return tuple(rendered)
+
+    def _assistant(self, run: list[tuple[int, Message]]) -> list[Message]:
+        """The messages as they are, but for marks; or one message where calls stand in them."""
+        safe = [self._safe(message, number) for number, message in run]
+        whole = [block for message in safe for block in message.content]
+        if not any(isinstance(block, ToolCall) for block in whole):
+            return safe
+        content: list[Block] = []
+        for called, group in groupby(whole, key=lambda block: isinstance(block, ToolCall)):
+            content += [self._calls(group, run[0][0])] if called else group
+        return [replace(safe[0], content=_joined(content, "\n"))]
+
+    def _calls(self, group: Iterable[Block], number: int) -> Text:
+        calls = [block for block in group if isinstance(block, ToolCall)]
+        text, notes = calls_described(self._format, calls, self._called)
+        for note in notes:
+            self._receipt.loss(str(Place(number)), "a call", f"as text it is not exact: {note}")
+        for call in calls:
+            self._numbers[call.id] = self._called
+            self._called += 1
+        return Text(text=text, cache=_last_cache(calls))
+
+    def _others(self, run: list[tuple[int, Message]]) -> list[Message]:
+        """Results first, in one user message with what the user says right behind them."""
+        results: list[Result] = []
+        caches: list[ToolResult] = []
+        media: list[Block] = []
+        rest: list[Message] = []
+        for number, message in run:
+            others: list[Block] = []
+            for index, block in enumerate(message.content):
+                if isinstance(block, ToolResult):
+                    caches.append(block)
+                    results.append(self._result(block, Place(number, index), media))
+                else:
+                    others.append(block)
+            if others or not message.content:
+                role = "user" if message.role == "tool" else message.role
+                same = len(others) == len(message.content) and role == message.role
+                whole = message if same else replace(message, role=role, content=tuple(others))
+                rest.append(self._safe(whole, number))
+        if not results:
+            return rest
+        text = Text(text=results_text(self._format, results, self._tools), cache=_last_cache(caches))
+        said = rest.pop(0).content if rest and rest[0].role == "user" else ()
+        return [Message(role="user", content=_joined([text, *media, *said], "\n\n")), *rest]
+
+    def _result(self, result: ToolResult, place: Place, media: list[Block]) -> Result:
+        """The result as text alone; its media are put behind all results."""
+        parts: list[str] = []
+        shown = 0
+        name = result.name or "call"
+        for inner, part in enumerate(result.content):
+            match part:
+                case Text(text=text) | Refusal(text=text):
+                    parts.append(text)
+                case Media(source=source) if source.kind == "text":
+                    parts.append(f"{part.name}:\n{source.data}" if part.name else source.data)
+                case Media():
+                    shown += 1
+                    label = f"{part.kind} {shown}"
+                    parts.append(f"[{label} of this result follows the results]")
+                    media += [Text(text=self._escaped(f"[{label} of the result of {name} {result.call_id}:]")), part]
+                case _:
+                    where = str(Place(place.message, place.block, inner))
+                    self._receipt.loss(where, "a part of a result", "it has no form as text")
+        return Result(
+            name=name,
+            text="\n".join(parts),
+            id=result.call_id,
+            is_error=result.is_error is True,
+            index=self._numbers.get(result.call_id, self._called),
+        )
+
+    def _escaped(self, text: str) -> str:
+        return escaped(self._format, text, self._tools)
+
+    def _safe(self, message: Message, number: int) -> Message:
+        """The message with every mark of the format escaped, also one that lies across two neighbouring texts."""
+        if message.role not in ("user", "assistant"):
+            return message
+        content: list[Block] = []
+        for plain, group in groupby(message.content, key=lambda block: isinstance(block, Text)):
+            content += self._safe_texts(list(group)) if plain else map(self._safe_block, group)
+        if all(new is old for new, old in zip(content, message.content, strict=False)):
+            return message
+        self._receipt.note(str(Place(number)), f"{message.role} text", ESCAPED)
+        return replace(message, content=tuple(content))
+
+    def _safe_texts(self, group: Sequence[Block]) -> list[Block]:
+        texts = [block for block in group if isinstance(block, Text)]
+        safe = [_with_text(text, self._escaped(text.text)) for text in texts]
+        joined = "".join(text.text for text in safe)
+        whole = self._escaped(joined) if len(safe) > 1 else joined
+        return list(safe) if whole == joined else [replace(safe[0], text=whole, cache=_last_cache(safe))]
+
+    def _safe_block(self, block: Block) -> Block:
+        match block:
+            case Refusal(text=text):
+                safe = self._escaped(text)
+                return block if safe == text else replace(block, text=safe)
+            case Media(source=source) if source.kind == "text":
+                data = self._escaped(source.data)
+                return block if data == source.data else replace(block, source=replace(source, data=data))
+        return block
+
+
+def _with_text(text: Text, safe: str) -> Text:
+    return text if safe == text.text else replace(text, text=safe)
+
+
+def _last_cache(nodes: Sequence[ToolCall | ToolResult | Text]) -> Cache | None:
+    return next((node.cache for node in reversed(nodes) if node.cache is not None), None)
+
+
+def _joined(content: Iterable[Block], space: str) -> tuple[Block, ...]:
+    """Neighbouring texts as one where nothing hangs on their border: plain servers take one text best."""
+    joined: list[Block] = []
+    for block in content:
+        before = joined[-1] if joined else None
+        if isinstance(block, Text) and isinstance(before, Text) and _is_plain(block) and _is_open(before):
+            gap = "" if not before.text or before.text.endswith("\n") else space
+            joined[-1] = replace(before, text=f"{before.text}{gap}{block.text}", cache=block.cache)
+        elif not isinstance(block, Text) or block.text:
+            joined.append(block)
+    return tuple(joined)
+
+
+def _is_open(text: Text) -> bool:
+    return text.cache is None and _is_plain(text)
+
+
+def _is_plain(text: Text) -> bool:
+    return not text.citations and all(key.startswith("$") for fields in text.native.values() for key in fields)
+
+

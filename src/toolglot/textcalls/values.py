@@ -1,0 +1,129 @@
+"""The value of one tagged parameter: raw text in, JSON text out."""
+
+from __future__ import annotations
+
+import json
+from typing import Any, Final
+
+from toolglot.textcalls.coerce import coerce_value, is_plain_string
+from toolglot.textcalls.events import Sink
+from toolglot.textcalls.grammar import Parameter, Spacing
+from toolglot.textcalls.nested import nested_value
+
+SPACE: Final = " \t\r\n"
+STRING_TYPES: Final = ("string", "true")
+"""What a tag's own attribute says of a string: `type="string"`, `string="true"`."""
+MAX_HELD: Final = 4096
+"""More white space than this at the end of a value so far is content."""
+
+
+class Value:
+    """Takes the raw text as it comes. A value that can only be a string is passed on at once, escaped."""
+
+    __slots__ = ("_begun", "_index", "_parameter", "_parts", "_schema", "_sink", "_spacing", "_streams", "_tail", "_typed")
+
+    def __init__(
+        self, sink: Sink, index: int, parameter: Parameter, key: str, schema: Any, typed: str | None = None
+    ) -> None:
+        self._sink = sink
+        self._index = index
+        self._parameter = parameter
+        self._schema = schema
+        self._typed = typed
+        self._spacing = _spacing(parameter.spacing, key)
+        self._streams = _is_string(parameter, schema, typed)
+        self._parts: list[str] = []
+        self._tail = ""  # white space that may be the markup's
+        self._begun = False
+
+    @property
+    def empty(self) -> bool:
+        """Nothing of the value has been read."""
+        return not self._begun and not self._tail
+
+    def add(self, text: str) -> None:
+        """More of the raw text."""
+        if not text:
+            return
+        text = self._tail + text
+        if not self._begun:
+            text = self._without_lead(text)
+            if not text or (self._spacing == "lines" and text in ("\r", "\n", "\r\n")):
+                self._tail = text
+                return
+            if not self._streams:
+                self._parts.append("")
+            else:
+                self._sink.arguments(self._index, '"')
+            self._begun = True
+            text = self._without_first_line_break(text)
+        held = len(text) - self._trailing(text)
+        self._tail = text[held:]
+        self._put(text[:held])
+
+    def _without_lead(self, text: str) -> str:
+        return text.lstrip(SPACE) if self._spacing == "trim" else text
+
+    def _without_first_line_break(self, text: str) -> str:
+        if self._spacing != "lines":
+            return text
+        return text[2:] if text.startswith("\r\n") else text.removeprefix("\n")
+
+    def _trailing(self, text: str) -> int:
+        """How many characters at the end may be the markup's."""
+        if self._spacing == "lines":
+            return 2 if text.endswith("\r\n") else 1 if text.endswith(("\n", "\r")) else 0
+        if self._spacing == "trim":
+            trailing = len(text) - len(text.rstrip(SPACE))
+            return trailing if trailing <= MAX_HELD else 0
+        return 0
+
+    def _put(self, text: str) -> None:
+        if not text:
+            return
+        if self._streams:
+            self._sink.arguments(self._index, json.dumps(text, ensure_ascii=False)[1:-1])
+        else:
+            self._parts.append(text)
+
+    def close(self) -> None:
+        """The value is whole."""
+        if self._spacing == "exact":
+            self._put(self._tail)
+        elif self._begun and self._spacing == "lines" and self._tail == "\r":
+            self._put(self._tail)  # half a line break is content
+        elif not self._begun and self._spacing == "lines" and self._tail == "\r":
+            self._parts.append(self._tail)
+        if self._streams:
+            self._sink.arguments(self._index, '"' if self._begun else '""')
+            return
+        raw = "".join(self._parts)
+        self._sink.arguments(self._index, self._coerced(raw))
+
+    def _coerced(self, raw: str) -> str:
+        if self._parameter.nested and self._parameter.nested in raw:
+            return nested_value(raw, self._schema, self._parameter.nested)
+        if self._typed is not None:
+            return coerce_value(raw, None, untyped="json")[0]
+        if self._parameter.json_values:
+            written, note = coerce_value(raw, None, untyped="json")
+            if note is None or not written.startswith('"'):
+                return written
+        return coerce_value(raw, self._schema, untyped=self._parameter.untyped)[0]
+
+
+def _spacing(spacing: Spacing, key: str) -> Spacing:
+    if spacing != "cline":
+        return spacing
+    # Roo's parser keeps the inner lines of a file as they are and trims everything else.
+    return "lines" if key == "content" else "trim"
+
+
+def _is_string(parameter: Parameter, schema: Any, typed: str | None) -> bool:
+    if typed is not None:
+        return typed.lower() in STRING_TYPES
+    if parameter.json_values:
+        return False
+    if schema is None:
+        return parameter.untyped == "string"
+    return is_plain_string(schema)

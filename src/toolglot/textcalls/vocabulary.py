@@ -1,0 +1,94 @@
+"""What the marks of a format mean, for one request's tools."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Literal
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from toolglot.textcalls.grammar import Call, Format
+from toolglot.textcalls.marks import Marks
+
+FENCE = "```"
+
+
+class Meaning(Struct, frozen=True):
+    """One thing that a mark may mean. `name` is the tool's, where the mark itself names it."""
+
+    kind: Literal["call", "section", "think", "unthink", "drop", "message", "fence", "closer"]
+    call: Call | None = None
+    name: str = ""
+
+
+class Vocabulary:
+    """A format's marks and their meanings, in the order in which they are tried."""
+
+    __slots__ = ("calls", "followers", "format", "in_reasoning", "marks", "meanings", "section_closers", "thinking_ends")
+
+    def __init__(self, text_format: Format, names: tuple[str, ...]) -> None:
+        self.format = text_format
+        self.meanings: dict[str, list[Meaning]] = {}
+        calls = [made for call in text_format.calls for made in _for_tools(call, names)]
+        for name, call in calls:
+            for opener in call.header.openers:
+                self._add(opener, Meaning("call", call, name))
+        for opener, _ in text_format.sections:
+            self._add(opener, Meaning("section"))
+        for opener, closer in text_format.thinking:
+            self._add(opener, Meaning("think"))
+            self._add(closer, Meaning("unthink"))
+        for dropped in text_format.dropped:
+            self._add(dropped, Meaning("drop"))
+        for opener in text_format.messages.openers if text_format.messages else ():
+            self._add(opener, Meaning("message"))
+        self._add(FENCE, Meaning("fence"))
+        self.section_closers = tuple(closer for _, closer in text_format.sections)
+        if text_format.messages:
+            self.section_closers += text_format.messages.closers
+        # What may close a call: dropped behind one, text elsewhere.
+        closers = {closer for _, call in calls for closer in call.closers} | set(self.section_closers)
+        for closer in sorted(closers):
+            self._add(closer, Meaning("closer"))
+        self.marks = Marks(self.meanings)
+        openers = [opener for _, call in calls if not call.weak for opener in call.header.openers]
+        sections = [mark for pair in text_format.sections for mark in pair]
+        messages = [*text_format.messages.openers, *text_format.messages.closers] if text_format.messages else []
+        self.followers = tuple(mark for mark in (*openers, *sections, *messages) if mark)
+        self.calls = Marks(
+            mark for mark, means in self.meanings.items() if any(meaning.kind in ("call", "section") for meaning in means)
+        )
+        self.thinking_ends = tuple(closer for _, closer in text_format.thinking)
+        self.in_reasoning = Marks((*self.thinking_ends, *openers, *(opener for opener, _ in text_format.sections)))
+
+    def _add(self, mark: str, meaning: Meaning) -> None:
+        if mark:
+            self.meanings.setdefault(mark, []).append(meaning)
+
+
+def _for_tools(call: Call, names: tuple[str, ...]) -> list[tuple[str, Call]]:
+    """The call itself; where tools' names are the tags, one for each tool."""
+    if not call.tool_tags:
+        return [("", call)]
+    return [
+        (
+            name,
+            replace(
+                call,
+                header=replace(call.header, openers=tuple(opener.replace("{name}", name) for opener in call.header.openers)),
+                closers=tuple(closer.replace("{name}", name) for closer in call.closers),
+            ),
+        )
+        for name in names
+    ]
+
+
+@lru_cache(maxsize=64)
+def _cached(text_format: Format, names: tuple[str, ...]) -> Vocabulary:
+    return Vocabulary(text_format, names)
+
+
+def vocabulary_of(text_format: Format, names: tuple[str, ...]) -> Vocabulary:
+    """The vocabulary, made once for each format, and for each set of tools where their names are marks."""
+    return _cached(text_format, names if any(call.tool_tags for call in text_format.calls) else ())

@@ -1,0 +1,120 @@
+"""The tools that a prompt tells in words: what the demo's models without native tools can know of them.
+
+There is one rule for each way of writing a list of tools:
+
+- JSON objects with a name and a schema: alone, in an array, or around `function`;
+- a schema as JSON, with the name before it: in a tag or an attribute, as a heading, or at the head of a line;
+- a heading, and a line for each parameter (Cline), or the same in a fenced block (Continue).
+"""
+
+from __future__ import annotations
+
+import html
+import re
+from collections.abc import Iterator
+from json import JSONDecodeError, JSONDecoder
+from typing import Any
+
+from toolglot.ir import Tool
+
+MAX_FAILURES = 200
+"""Braces that may turn out not to be JSON; then no more is looked for, so that the work stays bounded."""
+MAX_BEFORE = 4000
+"""Characters before a schema in which its name is looked for."""
+
+_DECODER = JSONDecoder()
+_OPENING = re.compile(r"[{\[]")
+_SCHEMA_KEYS = frozenset({"type", "properties", "$ref", "anyOf", "oneOf", "allOf"})
+_NAMED = re.compile(
+    r"<tool name=\"(?P<attribute>[^\"]+)\"(?: description=\"(?P<told>[^\"]*)\")?"
+    r"|<(?:tool_)?name>(?P<element>[^<]+)</(?:tool_)?name>"
+    r"|^#{2,4} (?P<heading>[\w.-]+)$"
+    r"|^(?P<line>[\w.-]+): (?=\S)",
+    re.MULTILINE,
+)
+_DESCRIPTION = re.compile(r"<description>([^<]*)</description>|^Description: (.*)$|^[\w.-]+: (.*?) Parameters: $", re.M)
+_LINED = re.compile(r"^(?:## |TOOL_NAME: )(?P<name>[\w.-]+)\n(?P<rest>(?:(?!## |TOOL_NAME: ).*\n?)*)", re.MULTILINE)
+_PARAMETER = re.compile(
+    r"^(?:- (?P<key>[\w.-]+) \((?P<needed>required|optional), (?P<kind>.*?)\)(?: (?P<told>.*))?"
+    r"|TOOL_ARG: (?P<argument>[\w.-]+) \((?P<type>.*), (?P<wanted>required|optional)\))$",
+    re.MULTILINE,
+)
+
+
+def tools_in(text: str) -> tuple[Tool, ...]:
+    """The tools that this text tells, each once, in its order."""
+    found = list(_written_as_json(text)) or list(_written_in_lines(text))
+    return tuple({tool.name: tool for tool in reversed(found)}.values())[::-1]
+
+
+def _written_as_json(text: str) -> Iterator[Tool]:
+    end = 0
+    for start, stop, value in _values(text):
+        for each in value if isinstance(value, list) else [value]:
+            inner = each.get("function", each) if isinstance(each, dict) else None
+            if not isinstance(inner, dict):
+                continue
+            if isinstance(inner.get("name"), str) and _is_schema(inner.get("parameters")):
+                yield Tool(name=inner["name"], description=_text(inner), parameters=inner["parameters"])
+            elif each is value and _is_schema(value) and (tool := _named(text[end:start], value)):
+                yield tool
+        end = stop
+
+
+def _values(text: str) -> Iterator[tuple[int, int, Any]]:
+    """The JSON objects and arrays in a text, with where they begin and end."""
+    at = failures = 0
+    while failures < MAX_FAILURES and (opening := _OPENING.search(text, at)):
+        try:
+            value, at = _DECODER.raw_decode(text, opening.start())
+        except (JSONDecodeError, RecursionError):
+            failures += 1
+            at = opening.end()
+        else:
+            yield opening.start(), at, value
+
+
+def _is_schema(value: Any) -> bool:
+    return isinstance(value, dict) and (not value or bool(value.keys() & _SCHEMA_KEYS))
+
+
+def _named(before: str, schema: dict[str, Any]) -> Tool | None:
+    """The tool with this schema, by the last name that stands before it."""
+    before = before[-MAX_BEFORE:]
+    names = list(_NAMED.finditer(before))
+    # A description may hold lines that look like names: the first one since the last schema counts.
+    name = next((match for match in names if match["attribute"] or match["element"]), names[0] if names else None)
+    if name is None:
+        return None
+    told = name["told"] or next((next(filter(None, said.groups()), "") for said in _DESCRIPTION.finditer(before)), "")
+    found = name["attribute"] or name["element"] or name["heading"] or name["line"]
+    return Tool(name=html.unescape(found), description=html.unescape(told) or None, parameters=schema)
+
+
+def _text(tool: dict[str, Any]) -> str | None:
+    description = tool.get("description")
+    return description if isinstance(description, str) else None
+
+
+def _written_in_lines(text: str) -> Iterator[Tool]:
+    for found in _LINED.finditer(text):
+        properties: dict[str, Any] = {}
+        required: list[str] = []
+        for match in _PARAMETER.finditer(found["rest"]):
+            key = match["key"] or match["argument"]
+            properties[key] = {**_kind(match["kind"] or match["type"]), "description": match["told"] or ""}
+            required += [key] if "required" in (match["needed"], match["wanted"]) else []
+        if not properties and "Parameters: none" not in found["rest"]:
+            continue
+        told = re.search(r"^(?:Description: |TOOL_DESCRIPTION:\n)(.*)$", found["rest"], re.MULTILINE)
+        schema = {"type": "object", "properties": properties, "required": required}
+        yield Tool(name=found["name"], description=told[1] if told else None, parameters=schema)
+
+
+def _kind(told: str) -> dict[str, Any]:
+    """A parameter's schema, which is one word or JSON."""
+    try:
+        value = _DECODER.decode(told)
+    except (JSONDecodeError, RecursionError):
+        return {"type": told}
+    return value if isinstance(value, dict) else {}

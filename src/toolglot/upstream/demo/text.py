@@ -1,0 +1,78 @@
+"""The demo's models without native tools: `demo-text`, and `demo-text-FORMAT` for any text format.
+
+They ignore `tools`, calls and results in a request, as a model that never heard of them would. What the prompt tells
+of tools they read, and they write their calls as text in their format: the same agent, by the same rules. So the whole
+way of text calls can be tried without a key, a network or a model.
+"""
+
+from __future__ import annotations
+
+import re
+
+from toolglot.ir import Block, Message, Request, Response, Stop, Text, ToolCall, ToolChoice, ToolResult, replace
+from toolglot.passes.choice import ANY_TOOL, NO_TOOLS
+from toolglot.receipt import Receipt
+from toolglot.textcalls.families import DEFAULT_FORMAT
+from toolglot.textcalls.history import native_history
+from toolglot.textcalls.prompts.render import PROMPTS, calls_text, find_prompt
+from toolglot.upstream.demo.agent import answer
+from toolglot.upstream.demo.counting import usage
+from toolglot.upstream.demo.listed import tools_in
+
+NAME = re.compile(r"demo-text(?:-(?P<format>[a-z0-9_-]+))?", re.IGNORECASE)
+_ONE_CALL = re.compile(r"at most one call", re.IGNORECASE)
+
+
+def demo_format(model: str) -> str | None:
+    """The text format of this model; None when it is none of these."""
+    name = NAME.fullmatch(model)
+    if name is None:
+        return None
+    wanted = (name["format"] or DEFAULT_FORMAT).replace("-", "_").lower()
+    return wanted if wanted in PROMPTS else DEFAULT_FORMAT
+
+
+def answer_as_text(request: Request, text_format: str) -> Response:
+    """The answer to a request in which tools, calls and results are text, with its calls as text."""
+    understood = read_text(request, text_format)
+    response = answer(understood)
+    calls = [block for block in response.content if isinstance(block, ToolCall)]
+    if calls:
+        before = sum(isinstance(block, ToolCall) for message in understood.messages for block in message.content)
+        said: list[Block] = [block for block in response.content if not isinstance(block, ToolCall)]
+        content = (*said, Text(text=calls_text(text_format, calls, before)))
+        response = replace(response, content=content, stop=Stop("end"))
+    return replace(response, usage=usage(request, response))
+
+
+def read_text(request: Request, text_format: str) -> Request:
+    """What a model understands of a request that tells everything as text."""
+    told = _text_of(request, "system", "developer")
+    one = not find_prompt(text_format).several or _ONE_CALL.search(told) is not None
+    plain = replace(
+        request,
+        messages=tuple(_without_native(message) for message in request.messages),
+        tools=tools_in(told),
+        tool_choice=_choice(request),
+        parallel_tool_calls=False if one else None,
+    )
+    return native_history(plain, text_format, Receipt())
+
+
+def _text_of(request: Request, *roles: str) -> str:
+    messages = (message for message in request.messages if message.role in roles)
+    return "\n".join(block.text for message in messages for block in message.content if isinstance(block, Text))
+
+
+def _without_native(message: Message) -> Message:
+    content = tuple(block for block in message.content if not isinstance(block, ToolCall | ToolResult))
+    return message if len(content) == len(message.content) else replace(message, content=content)
+
+
+def _choice(request: Request) -> ToolChoice | None:
+    """What the last message wants besides, in the words with which a gateway says it."""
+    last = request.messages[-1:] if request.messages else ()
+    said = "\n".join(block.text for message in last for block in message.content if isinstance(block, Text))
+    if NO_TOOLS in said:
+        return ToolChoice(mode="none")
+    return ToolChoice(mode="required") if ANY_TOOL in said else None
