@@ -1,9 +1,9 @@
 """Tool calls written as plain text: read out of a model's answer as it comes, repaired where they are broken.
 
-    reader = parser("hermes_json", tools)
-    for piece in pieces:
-        for event in reader.feed(piece): ...
-    for event in reader.finish(): ...
+reader = parser("hermes_json", tools)
+for piece in pieces:
+    for event in reader.feed(piece): ...
+for event in reader.finish(): ...
 """
 
 from __future__ import annotations

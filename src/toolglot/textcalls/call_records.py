@@ -1,6 +1,6 @@
 """DeepChat's records of past calls: `function_call_record` inside the assistant's turn, with the response beside the call.
 
-    <function_call>{"function_call_record": {"name": …, "arguments": …, "response": …}}</function_call>
+<function_call>{"function_call_record": {"name": …, "arguments": …, "response": …}}</function_call>
 """
 
 from __future__ import annotations

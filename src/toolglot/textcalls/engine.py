@@ -288,7 +288,9 @@ class Engine:
 
     def _passing(self) -> bool:
         found = self._passes_until.search(self._text, self._at)
-        end = found.start() if found else len(self._text) if self._last else self._passes_until.hold(self._text, self._at)
+        end = (
+            found.start() if found else len(self._text) if self._last else self._passes_until.hold(self._text, self._at)
+        )
         if end > self._at:
             self._passes_as(self._text[self._at : end])
         self._at = end

@@ -78,7 +78,8 @@ FAMILIES: tuple[Family, ...] = (
     _family(r"granite-?4", "hermes_json"),
     _family(r"granite", "granite3"),
     # Google: Gemma 3 was trained on no format of its own; its documentation asks for Python or JSON in words
-    _family(r"functiongemma|gemma-?4", "gemma4"),
+    _family(r"functiongemma", "functiongemma"),
+    _family(r"gemma-?4", "gemma4"),
     _family(r"gemma", "markdown_json"),
     # Microsoft
     _family(r"phi-?4-?mini", "phi4_functools"),

@@ -38,7 +38,7 @@ def read_header(header: Header, text: str, at: int) -> Verdict:
     said = text[at:end]
     if len(said) > header.limit or not _compiled(f"(?:{header.allowed})*+").fullmatch(said):
         return "no"
-    if found is None:
+    if found is None or ends.begins(text, end):
         return "wait"
     shape = _compiled(header.shape).fullmatch(said)
     if shape is None:

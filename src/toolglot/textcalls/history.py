@@ -143,7 +143,8 @@ class _Past:
         if "end" not in kinds or "cut" in kinds:
             return [Text(text=text)] if text and not text.isspace() else []
         blocks: list[Block] = []
-        call_id, name, arguments = "", "", ""
+        call_id, name = "", ""
+        arguments: list[str] = []
         said: list[str] = []
         for event in events:
             match event:
@@ -151,7 +152,7 @@ class _Past:
                     said.append(piece)
                     continue
                 case ("args", _, str(piece)):
-                    arguments += piece
+                    arguments.append(piece)
                     continue
             if said:
                 blocks += _spoken(said)
@@ -162,9 +163,9 @@ class _Past:
                 case ("id", _, str(given)):
                     call_id = given
                 case ("start", _, str(name)):
-                    arguments = ""
+                    arguments = []
                 case ("end", _):
-                    blocks.append(ToolCall(id=self._new_id(call_id, name), name=name, arguments=arguments))
+                    blocks.append(ToolCall(id=self._new_id(call_id, name), name=name, arguments="".join(arguments)))
                     call_id = ""
         return [*blocks, *_spoken(said)]
 

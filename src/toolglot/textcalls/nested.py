@@ -6,7 +6,8 @@ import json
 import re
 from typing import Any, Final
 
-from toolglot.textcalls.coerce import coerce_value, value_schema
+from toolglot.textcalls.coerce import coerce_value
+from toolglot.textcalls.schemas import item_schema, types, value_schema
 
 MAX_DEPTH: Final = 50
 ITEM: Final = "item"
@@ -14,32 +15,26 @@ ITEM: Final = "item"
 
 def nested_value(raw: str, schema: Any, prefix: str, depth: int = 0) -> str:
     """The JSON text of a value whose tags all begin with `prefix`."""
-    children = _children(raw, prefix) if depth < MAX_DEPTH else None
+    # Where the schema allows a string before anything else, elements are text.
+    is_text = types(schema)[:1] == ("string",)
+    children = _children(raw, prefix) if depth < MAX_DEPTH and not is_text else None
     if children is None:
         return coerce_value(raw, schema)[0]
     keys = [key for key, _ in children]
     if set(keys) == {ITEM} or (len(keys) > 1 and len(set(keys)) == 1):
-        items = _item_schema(schema)
-        return "[" + ", ".join(nested_value(inner, items, prefix, depth + 1) for _, inner in children) + "]"
+        written = (
+            nested_value(inner, item_schema(schema, index), prefix, depth + 1)
+            for index, (_, inner) in enumerate(children)
+        )
+        return f"[{', '.join(written)}]"
     members: dict[str, list[str]] = {}
     for key, inner in children:
         members.setdefault(key, []).append(nested_value(inner, value_schema(schema, key), prefix, depth + 1))
-    written = (
+    pairs = (
         f"{json.dumps(key, ensure_ascii=False)}: {values[0] if len(values) == 1 else '[' + ', '.join(values) + ']'}"
         for key, values in members.items()
     )
-    return "{" + ", ".join(written) + "}"
-
-
-def _item_schema(schema: Any) -> Any:
-    if not isinstance(schema, dict):
-        return None
-    if isinstance(schema.get("items"), dict):
-        return schema["items"]
-    for choice in (*(schema.get("anyOf") or ()), *(schema.get("oneOf") or ())):
-        if isinstance(choice, dict) and isinstance(choice.get("items"), dict):
-            return choice["items"]
-    return None
+    return f"{{{', '.join(pairs)}}}"
 
 
 def _children(raw: str, prefix: str) -> list[tuple[str, str]] | None:

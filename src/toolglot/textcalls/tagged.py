@@ -9,14 +9,13 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
-from typing import Any, Final
+from typing import Final
 
 from toolglot.textcalls.body import BodyState, Opened
-from toolglot.textcalls.coerce import value_schema
 from toolglot.textcalls.grammar import Parameter
 from toolglot.textcalls.headers import Read, Verdict, header_at
 from toolglot.textcalls.marks import marks_of
+from toolglot.textcalls.schemas import known_keys, value_schema
 from toolglot.textcalls.values import Value
 
 MAX_SPACE: Final = 1000
@@ -134,8 +133,8 @@ class TaggedBody:
         return header
 
     def _declares(self, key: str) -> bool:
-        properties = self._schema.get("properties") if isinstance(self._schema, Mapping) else None
-        return not properties or key in properties
+        keys = known_keys(self._schema)
+        return not keys or key in keys
 
     def _implied_end(self, at: int) -> int:
         """The next call, or the end of the section, where this call should have been closed."""
@@ -210,7 +209,7 @@ class TaggedBody:
             if not isinstance(header, Read):
                 return header
             key = header.groups["key"]
-            declared = isinstance(self._schema, Mapping) and key in (self._schema.get("properties") or {})
+            declared = key in (known_keys(self._schema) or ())
             return Read({}, at) if declared and key not in self._given else "no"
         end = at + len(mark)
         after = _behind_space(text, end)

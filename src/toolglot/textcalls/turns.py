@@ -180,5 +180,3 @@ def _is_open(text: Text) -> bool:
 
 def _is_plain(text: Text) -> bool:
     return not text.citations and all(key.startswith("$") for fields in text.native.values() for key in fields)
-
-

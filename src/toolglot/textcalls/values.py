@@ -20,7 +20,18 @@ MAX_HELD: Final = 4096
 class Value:
     """Takes the raw text as it comes. A value that can only be a string is passed on at once, escaped."""
 
-    __slots__ = ("_begun", "_index", "_parameter", "_parts", "_schema", "_sink", "_spacing", "_streams", "_tail", "_typed")
+    __slots__ = (
+        "_begun",
+        "_index",
+        "_parameter",
+        "_parts",
+        "_schema",
+        "_sink",
+        "_spacing",
+        "_streams",
+        "_tail",
+        "_typed",
+    )
 
     def __init__(
         self, sink: Sink, index: int, parameter: Parameter, key: str, schema: Any, typed: str | None = None

@@ -25,7 +25,16 @@ class Meaning(Struct, frozen=True):
 class Vocabulary:
     """A format's marks and their meanings, in the order in which they are tried."""
 
-    __slots__ = ("calls", "followers", "format", "in_reasoning", "marks", "meanings", "section_closers", "thinking_ends")
+    __slots__ = (
+        "calls",
+        "followers",
+        "format",
+        "in_reasoning",
+        "marks",
+        "meanings",
+        "section_closers",
+        "thinking_ends",
+    )
 
     def __init__(self, text_format: Format, names: tuple[str, ...]) -> None:
         self.format = text_format
@@ -57,7 +66,9 @@ class Vocabulary:
         messages = [*text_format.messages.openers, *text_format.messages.closers] if text_format.messages else []
         self.followers = tuple(mark for mark in (*openers, *sections, *messages) if mark)
         self.calls = Marks(
-            mark for mark, means in self.meanings.items() if any(meaning.kind in ("call", "section") for meaning in means)
+            mark
+            for mark, means in self.meanings.items()
+            if any(meaning.kind in ("call", "section") for meaning in means)
         )
         self.thinking_ends = tuple(closer for _, closer in text_format.thinking)
         self.in_reasoning = Marks((*self.thinking_ends, *openers, *(opener for opener, _ in text_format.sections)))
@@ -76,7 +87,9 @@ def _for_tools(call: Call, names: tuple[str, ...]) -> list[tuple[str, Call]]:
             name,
             replace(
                 call,
-                header=replace(call.header, openers=tuple(opener.replace("{name}", name) for opener in call.header.openers)),
+                header=replace(
+                    call.header, openers=tuple(opener.replace("{name}", name) for opener in call.header.openers)
+                ),
                 closers=tuple(closer.replace("{name}", name) for closer in call.closers),
             ),
         )

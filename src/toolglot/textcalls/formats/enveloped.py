@@ -179,9 +179,7 @@ ENVELOPED: tuple[Format, ...] = (
     Format(
         name="apertus",
         title="<|tools_prefix|> with {name: arguments} (Apertus)",
-        calls=(
-            Call(header=Header(("<|tools_prefix|>",)), body="envelope", closers=("<|tools_suffix|>",), keyed=True),
-        ),
+        calls=(Call(header=Header(("<|tools_prefix|>",)), body="envelope", closers=("<|tools_suffix|>",), keyed=True),),
         thinking=(("<|inner_prefix|>", "<|inner_suffix|>"), ("<think>", "</think>")),
     ),
     Format(
@@ -193,8 +191,6 @@ ENVELOPED: tuple[Format, ...] = (
     Format(
         name="inkling",
         title="<|content_invoke_tool_json|> (Inkling)",
-        calls=(
-            Call(header=Header(("<|content_invoke_tool_json|>",)), body="envelope", closers=("<|end_message|>",)),
-        ),
+        calls=(Call(header=Header(("<|content_invoke_tool_json|>",)), body="envelope", closers=("<|end_message|>",)),),
     ),
 )

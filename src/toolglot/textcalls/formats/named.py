@@ -166,7 +166,12 @@ NAMED: tuple[Format, ...] = (
         name="harmony",
         title="channels and recipients (gpt-oss)",
         calls=(
-            Call(header=Header(("<|channel|>",), ("<|message|>",)), body="json", first="", closers=("<|call|>", "<|end|>")),
+            Call(
+                header=Header(("<|channel|>",), ("<|message|>",)),
+                body="json",
+                first="",
+                closers=("<|call|>", "<|end|>"),
+            ),
         ),
         thinking=(),
         messages=Messages(

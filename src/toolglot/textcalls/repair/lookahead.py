@@ -42,6 +42,7 @@ _BARE_KEY = re.compile(r"(?:[^\W\d][\w$.-]{0,100}+|\$[\w$.-]{1,100}+)\s*+:(?!//)
 _VALUE = re.compile(r"[\"'\u201c\u2018{\[\d+.-]|(?:true|false|null|none)\b", re.IGNORECASE)
 _TAIL = re.compile(r"\s*+(?:\Z|```|</?[\w:|\uff5c\u2581-]{1,80}+>|<[|\uff5c])|[ \t]*+\n")
 _WORD = re.compile(r"\w", re.UNICODE)
+_BEHIND_END = re.compile(r"[,:}\]]|\s++(?:[\"'\u201c\u2018,:{}\[\]\d]|\Z)|\Z")
 _MEMBER_INSIDE = re.compile(r"[\"'\u201c][^\"'\u201c\u201d\n]{1,100}+[\"'\u201d]\s*+:")
 
 
@@ -69,6 +70,10 @@ class Lookahead:
     def skip(self, at: int) -> int:
         match = SPACE.match(self.text, at)
         return match.end() if match else at
+
+    def opens(self, at: int) -> bool:
+        """Whether the quote at `at` may be one inside a string: no comma, colon or bracket follows, as behind an end."""
+        return _BEHIND_END.match(self.text, at + 1) is None
 
     def in_word(self, at: int) -> bool:
         """Whether the mark at `at` is an apostrophe inside a word."""
@@ -109,7 +114,7 @@ class Lookahead:
         """Whether a string of the container `frame` can end with the quote there."""
         at = self.skip(quote + 1)
         if at >= len(self.text):
-            return True
+            return not damaged
         character = self.text[at]
         if character == ",":
             return self._comma(frame, at, damaged=damaged)
@@ -117,13 +122,13 @@ class Lookahead:
             return self._brackets(at, damaged=damaged)
         if isinstance(frame.value, dict):
             return self._alike(frame, character) and self.key(frame, at, damaged=damaged)
-        return not damaged and at > quote + 1 and character in QUOTES
+        return not damaged and at > quote + 1 and (character in QUOTES or character in "{[")
 
     def _comma(self, frame: Frame, at: int, *, damaged: bool) -> bool:
         while at < len(self.text) and self.text[at] == ",":
             at = self.skip(at + 1)
         if at >= len(self.text):
-            return True
+            return not damaged
         if self.text[at] in "}]":
             return self._brackets(at, damaged=damaged)
         return self.member(frame, at, damaged=damaged)
@@ -140,7 +145,7 @@ class Lookahead:
             behind = at + 1
             at = self.skip(behind)
         if at >= len(self.text):
-            return True
+            return depth == 0 or not damaged
         if depth == 0:
             return _TAIL.match(self.text, behind) is not None if damaged else self._tail(behind)
         outer = self.stack[depth - 1]

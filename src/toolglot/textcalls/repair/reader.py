@@ -19,7 +19,7 @@ DEEPEST = 500
 MOST_MISSING = 3
 
 _WORD = re.compile(r"[^\s,:\[\]{}\"'\u201c\u201d\u2018\u2019<>()]+")
-_NUMBER = re.compile(r"[+-]?(?:(?:0|[1-9]\d*)(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?", re.ASCII)
+_NUMBER = re.compile(r"[+-]?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?", re.ASCII)
 _KEY = re.compile(r"[^\W\d][\w$.-]*|\$[\w$.-]+|\d+")
 _COMMENT = re.compile(r"//|#|/\*")
 _LITERALS = {"true": True, "false": False, "null": None, "none": None}
@@ -100,7 +100,7 @@ class Reader:
         if len(self.stack) > MOST_MISSING:
             raise RepairError(f"the text ends with {len(self.stack)} brackets open")
         for index, frame in enumerate(reversed(self.stack)):
-            fresh = index == 0 and frame.state == "member" and not frame.value and not frame.comma
+            fresh = index == 0 and len(self.stack) > 1 and frame.state == "member" and not (frame.value or frame.comma)
             inner = index > 0 and frame.state in ("value", "member")
             if not (frame.state == "after" or fresh or inner):
                 raise RepairError("the text ends inside a member")
@@ -211,14 +211,11 @@ class Reader:
         return match.end()
 
     def _number(self, word: str) -> int | float:
-        number = word.lstrip("+")
-        if number.startswith("+") or (number.startswith("-") and word.startswith("+")):
-            raise RepairError(f"'{word[:20]}' is no number")
-        if number != word or number.lstrip("-")[0] == "." or ("." in number and not re.search(r"\.\d", number)):
+        if word.startswith("+"):
             self.damage("numbers")
-        if number.lstrip("-").isdigit():
-            return int(number)
-        value = float(number)
+        if word.lstrip("+-").isdigit():
+            return int(word)
+        value = float(word)
         if value in (float("inf"), float("-inf")):
             raise RepairError(f"the number {word[:20]} is too large")
         return value
@@ -260,6 +257,8 @@ class Reader:
             if brackets <= 0 and self.look.closes(frame, place, damaged=inner > 0):
                 self._check_inner(at, place, inner)
                 return place, place + 1
+            if not self.look.opens(place) or self.text[place - 1] == "\\":
+                raise RepairError(f"the quote at character {place} may be the end of a string")
             if not inner:
                 brackets = self.look.brackets(at + 1, place)
                 behind = place
@@ -297,7 +296,9 @@ class Reader:
             raise RepairError(f"the string at character {at} has no end")
         if "\n" not in self.text[end:behind]:
             end = behind
-        if self.text.endswith('\\"', start, end) or re.search(r",[ \t]*\r?\n", self.text[start:end]):
+        # An escaped quote at the end closes one inside the string, or else is the end quote itself.
+        quoted = self.text.endswith('\\"', start, end) and self.text.count('\\"', start, end) % 2
+        if quoted or re.search(r",[ \t]*\r?\n", self.text[start:end]):
             raise RepairError(f"the string at character {at} has no end")
         self.damage("missing end quote")
         return end, behind

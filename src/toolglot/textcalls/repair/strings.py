@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 
+from toolglot.textcalls.repair.errors import RepairError
+
 _ESCAPE = re.compile(r"\\(?:u([0-9a-fA-F]{4})|x([0-9a-fA-F]{2})|U([0-9a-fA-F]{8})|(.))", re.DOTALL)
 _SIMPLE = {'"': '"', "\\": "\\", "/": "/", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"}
 # No JSON has these escapes and no other notation needs the backslash before the character: an apostrophe as
@@ -12,8 +14,8 @@ _SIMPLE = {'"': '"', "\\": "\\", "/": "/", "b": "\b", "f": "\f", "n": "\n", "r":
 _DROPPED = {"'": "'", "_": "_", "`": "`"}
 _UNDOUBLED = re.compile(r"""\\(?:u(?![0-9a-fA-F]{4})|[^"\\/bfnrtu'_`])""", re.DOTALL)
 _PAIR = re.compile(r"\\[\\\"/']")
-_DRIVE = re.compile(r"(?<![A-Za-z0-9])[A-Za-z]:\\(?!\\)")
 _PATH = re.compile(r"(?<![A-Za-z0-9])[A-Za-z]:\\(?!\\)[^\s\"'<>|*?;,]*")
+_LINE_BREAK = re.compile(r"\\n(?![a-z])|\\[\"/u]")
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
@@ -35,10 +37,7 @@ def decoded(raw: str, *, python: bool = False, undoubled: bool = False) -> tuple
     """
     if "\\" not in raw:
         return raw, ""
-    broken = has_undoubled_backslash(raw) if undoubled else False
-    paths = [match.span() for match in _PATH.finditer(raw)] if undoubled and _DRIVE.search(raw) else []
-    if paths and paths[0][0] == 0 and "\\\\" not in raw:
-        paths = [(0, len(raw))]
+    paths = _paths(raw) if undoubled else []
     repaired: dict[str, None] = {}
     spans = iter(paths)
     span = next(spans, None)
@@ -56,7 +55,7 @@ def decoded(raw: str, *, python: bool = False, undoubled: bool = False) -> tuple
             return chr(int(match.group(1), 16))
         if character is None:
             return _python_escape(match, python, repaired)
-        if character in "bf" and broken:
+        if character in "bf" and undoubled:
             repaired["backslashes doubled"] = None
             return whole
         if character in _SIMPLE:
@@ -71,6 +70,20 @@ def decoded(raw: str, *, python: bool = False, undoubled: bool = False) -> tuple
     if _SURROGATE.search(text):
         text = text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "surrogatepass")
     return text, ", ".join(repaired)
+
+
+def _paths(raw: str) -> list[tuple[int, int]]:
+    """Where the string holds Windows paths whose backslashes should have been doubled."""
+    spans = []
+    for match in _PATH.finditer(raw):
+        path = match.group()
+        if len(path) == len(raw) or (match.start() == 0 and has_undoubled_backslash(raw) and "\\\\" not in raw):
+            return [(0, len(raw))]
+        if has_undoubled_backslash(path):
+            spans.append(match.span())
+        elif not _LINE_BREAK.match(raw, match.start() + 2):
+            raise RepairError(f"'{path[:40]}' may be a path or hold line breaks")
+    return spans
 
 
 def _python_escape(match: re.Match[str], python: bool, repaired: dict[str, None]) -> str:
