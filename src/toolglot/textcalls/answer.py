@@ -101,6 +101,11 @@ class Answer:
         again, self.wants_again = self.wants_again, None
         self._begin(again)
 
+    @property
+    def text_index(self) -> int:
+        """The index of the text block that is open; -1 when none is."""
+        return self._index if isinstance(self._open, Text) else -1
+
     def feed(self, event: Event) -> Sequence[Event]:
         if self._over:
             return ()
@@ -161,28 +166,30 @@ class Answer:
         return events
 
     def _convert(self, item: CallEvent) -> Sequence[Event]:
-        match item:
-            case ("args", _, str(text)):
-                self._arguments.append(text)
-                return self._kept(Delta(self._index, text))
-            case ("text", str(text)):
-                return self._text(text)
-            case ("reasoning", str(text)):
-                opened = () if isinstance(self._open, Thinking) else self._opened(Thinking())
-                return [*opened, *self._kept(Delta(self._index, text))]
-            case ("id", _, str(text)):
-                self._id = text
-            case ("start", _, str(name)):
-                return self._start(name)
-            case ("repaired", _, str(raw), str(how)):
-                self._raw = raw
-                told = f"repaired ({how}); the model wrote {_short(raw)}"
-                self._receipt.note(f"content[{self._index}]", f"arguments of {self._name}", told)
-            case ("end", _):
-                return self._end()
-            case ("cut", _, str(why)):
-                return self._end_badly(why, complete=False)
+        if item[0] == "args":
+            self._arguments.append(item[2])
+            return self._kept(Delta(self._index, item[2]))
+        if item[0] == "text":
+            return self._text(item[1])
+        if item[0] == "reasoning":
+            opened = () if isinstance(self._open, Thinking) else self._opened(Thinking())
+            return [*opened, *self._kept(Delta(self._index, item[1]))]
+        if item[0] == "start":
+            return self._start(item[2])
+        if item[0] == "end":
+            return self._end()
+        if item[0] == "cut":
+            return self._end_badly(item[2], complete=False)
+        if item[0] == "id":
+            self._id = item[2]
+        else:
+            self._repaired(item[2], item[3])
         return ()
+
+    def _repaired(self, raw: str, how: str) -> None:
+        self._raw = raw
+        told = f"repaired ({how}); the model wrote {_short(raw)}"
+        self._receipt.note(f"content[{self._index}]", f"arguments of {self._name}", told)
 
     def _text(self, text: str) -> Sequence[Event]:
         if not isinstance(self._open, Text):

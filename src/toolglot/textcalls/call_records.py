@@ -1,4 +1,4 @@
-"""DeepChat's records of past calls: `function_call_record` inside the assistant's turn, with the response beside the call.
+"""DeepChat's records of past calls, which stand inside the assistant's turn with the response beside the call:
 
 <function_call>{"function_call_record": {"name": …, "arguments": …, "response": …}}</function_call>
 """

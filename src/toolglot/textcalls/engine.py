@@ -24,13 +24,13 @@ from toolglot.textcalls.body import Body, Opened
 from toolglot.textcalls.braces import BracesBody
 from toolglot.textcalls.envelope import EnvelopeBody
 from toolglot.textcalls.events import CallEvent, Sink
-from toolglot.textcalls.grammar import BodyKind, Format, Header, Messages
+from toolglot.textcalls.grammar import BodyKind, Call, Format, Header, Messages
 from toolglot.textcalls.headers import read_header
 from toolglot.textcalls.json_body import JsonBody
 from toolglot.textcalls.marks import Marks, marks_of
 from toolglot.textcalls.python_calls import PythonBody
 from toolglot.textcalls.tagged import TaggedBody
-from toolglot.textcalls.trying import Found, Trial, behind_space
+from toolglot.textcalls.trying import Found, Outcome, Trial, behind_space
 from toolglot.textcalls.vocabulary import vocabulary_of
 
 BODIES: Final[dict[BodyKind, Callable[[Opened], Body]]] = {
@@ -48,7 +48,9 @@ MAX_SPACE: Final = 1000
 """White space behind a call that is waited for until something follows."""
 MAX_REREAD: Final = 4
 """Text is read again so many times, all in all, before what is no call is text as a whole."""
-_TICKS = re.compile(r"`{3,}")
+MAX_TICKS: Final = 64
+"""The longest fence, so that an endless run of backticks is not waited for."""
+_TICKS = re.compile(rf"`{{3,{MAX_TICKS}}}")
 
 
 class Engine:
@@ -84,7 +86,9 @@ class Engine:
         self._held: list[str] | None = None  # the text since a call was opened, until it has really begun
         self._held_start = 0
         self._calls_before = 0
-        self._closers: tuple[str, ...] = ()
+        self._call: Call | None = None
+        self._refused: tuple[Call, ...] = ()  # what was tried in vain at this offset
+        self._refused_at = -1
         self._mark = ""
         self._reread = 0
         self._unclosed: set[str] = set()
@@ -154,14 +158,9 @@ class Engine:
             if at == len(text):
                 return False
             self._after_thinking = False
-        found = marks.search(text, at)
-        if found is None:
-            self._say(len(text) if self._last else marks.hold(text, at))
-            return False
-        self._say(found.start())
-        if not self._last and marks.begins(text, self._at):
-            return False  # a longer mark may stand here
-        return self._meet(found.group())
+        end, mark = marks.next(text, at, last=self._last)
+        self._say(end)
+        return self._meet(mark) if mark else False
 
     def _meet(self, mark: str) -> bool:
         """Go on at a mark."""
@@ -170,7 +169,7 @@ class Engine:
         if self._in_code and mark != "```":
             return self._as_text(mark)
         if "call" in kinds or "section" in kinds:
-            outcome = self._trying.outcome(self._text, self._at, mark, line_start=self._blank, last=self._last)
+            outcome = self._outcome(self._at, mark, line_start=self._blank)
             if isinstance(outcome, Found):
                 return self._open(outcome, mark)
             if outcome == "wait":
@@ -229,7 +228,7 @@ class Engine:
     def _open_fence(self) -> bool:
         ticks = _TICKS.match(self._text, self._at)
         end = ticks.end() if ticks else self._at
-        if end == len(self._text) and not self._last:
+        if end == len(self._text) and end - self._at < MAX_TICKS and not self._last:
             return False
         self._fence = self._text[self._at : end]
         self._say(end)
@@ -244,7 +243,7 @@ class Engine:
             self._say(len(text) if self._last else max(len(text.rstrip("`")), self._at))
             return False
         self._say(found.start())
-        if found.end() == len(text) and not self._last:
+        if found.end() == len(text) and len(found.group()) < MAX_TICKS and not self._last:
             return False
         closes = self._blank and len(found.group()) >= len(self._fence)
         self._say(found.end())
@@ -287,18 +286,15 @@ class Engine:
         return self._as_text(self._text[at : at + mark]) if mark else True
 
     def _passing(self) -> bool:
-        found = self._passes_until.search(self._text, self._at)
-        end = (
-            found.start() if found else len(self._text) if self._last else self._passes_until.hold(self._text, self._at)
-        )
+        end, mark = self._passes_until.next(self._text, self._at, last=self._last)
         if end > self._at:
             self._passes_as(self._text[self._at : end])
         self._at = end
-        if found is None:
+        if not mark:
             return False
         messages = self._format.messages
-        if messages is not None and found.group() in messages.closers:
-            self._at = found.end()
+        if messages is not None and mark in messages.closers:
+            self._at += len(mark)
         self._blank = True
         self._state = self._answering
         return True
@@ -309,14 +305,10 @@ class Engine:
         if self._aside is not None:
             return self._read_aside(self._aside)
         text, marks = self._text, self._vocabulary.in_reasoning
-        found = marks.search(text, self._at)
-        if found is None:
-            self._think(len(text) if self._last else marks.hold(text, self._at))
+        end, mark = marks.next(text, self._at, last=self._last)
+        self._think(end)
+        if not mark:
             return False
-        self._think(found.start())
-        if not self._last and marks.begins(text, self._at):
-            return False
-        mark = found.group()
         if mark in self._vocabulary.thinking_ends:
             self._at += len(mark)
             self._blank = self._after_thinking = True
@@ -324,7 +316,7 @@ class Engine:
             self._state = self._answering
             return True
         if self._offset + self._at >= self._no_aside_before:
-            outcome = self._trying.outcome(text, self._at, mark, line_start=True, last=self._last)
+            outcome = self._outcome(self._at, mark)
             if outcome == "wait":
                 return False
             if isinstance(outcome, Found):
@@ -368,6 +360,10 @@ class Engine:
 
     # ── calls ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
+    def _outcome(self, at: int, mark: str, *, line_start: bool = True) -> Outcome:
+        refused = self._refused if self._offset + at == self._refused_at else ()
+        return self._trying.outcome(self._text, at, mark, line_start=line_start, last=self._last, refused=refused)
+
     def _open(self, found: Found, mark: str) -> bool:
         call = found.call
         opened = Opened(call, self._sink, self._tools, found.name, found.id, self._vocabulary.followers)
@@ -376,7 +372,7 @@ class Engine:
         self._held = [self._text[self._at : found.at]]
         self._held_start = self._offset + self._at
         self._calls_before = self._sink.calls
-        self._closers = call.closers
+        self._call = call
         self._at = found.at
         self._state = self._calling
         return True
@@ -396,13 +392,14 @@ class Engine:
         self._body = None
         if body.state == "refused":
             return self._refuse()
-        self._unclosed = {*self._closers, *self._vocabulary.section_closers}
-        self._extra = 0 if self._closers else MAX_EXTRA
+        closers = self._call.closers if self._call else ()
+        self._unclosed = {*closers, *self._vocabulary.section_closers}
+        self._extra = 0 if closers else MAX_EXTRA
         self._state = self._behind
         return True
 
     def _refuse(self) -> bool:
-        """It was no call: its mark is text, and what follows the mark is read again."""
+        """It was no call of this kind: perhaps of another, else its mark is text and what follows is read again."""
         held = "".join(self._held or ())
         self._text = held + self._text[self._at :]
         self._at = 0
@@ -410,9 +407,12 @@ class Engine:
         self._held = None
         self._state = self._answering
         self._reread += len(held)
+        before = self._refused if self._refused_at == self._offset else ()
+        self._refused = (*before, self._call) if self._call else before
+        self._refused_at = self._offset
         # Many openers, each read to the end in vain, would take quadratic time.
-        again = self._reread <= MAX_REREAD * (self._offset + len(held)) + 65536
-        self._say(len(self._mark) or 1 if again else len(held))
+        if self._reread > MAX_REREAD * (self._offset + len(held)) + 65536:
+            self._say(len(held))
         return True
 
     def _behind(self) -> bool:
@@ -423,7 +423,7 @@ class Engine:
             return False
         mark = vocabulary.marks.match(text, at)
         if mark and any(meaning.kind in ("call", "section") for meaning in vocabulary.meanings[mark]):
-            outcome = self._trying.outcome(text, at, mark, line_start=True, last=self._last)
+            outcome = self._outcome(at, mark)
             if isinstance(outcome, Found):
                 self._at = at
                 return self._open(outcome, mark)

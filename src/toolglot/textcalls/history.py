@@ -147,26 +147,22 @@ class _Past:
         arguments: list[str] = []
         said: list[str] = []
         for event in events:
-            match event:
-                case ("text", str(piece)):
-                    said.append(piece)
-                    continue
-                case ("args", _, str(piece)):
-                    arguments.append(piece)
-                    continue
-            if said:
-                blocks += _spoken(said)
-                said = []
-            match event:
-                case ("reasoning", str(piece)):
-                    blocks.append(Thinking(text=piece))
-                case ("id", _, str(given)):
-                    call_id = given
-                case ("start", _, str(name)):
-                    arguments = []
-                case ("end", _):
-                    blocks.append(ToolCall(id=self._new_id(call_id, name), name=name, arguments="".join(arguments)))
-                    call_id = ""
+            if event[0] == "text":
+                said.append(event[1])
+                continue
+            blocks += _spoken(said)
+            said = []
+            if event[0] == "reasoning":
+                blocks.append(Thinking(text=event[1]))
+            elif event[0] == "id":
+                call_id = event[2]
+            elif event[0] == "start":
+                name, arguments = event[2], []
+            elif event[0] == "args":
+                arguments.append(event[2])
+            elif event[0] == "end":
+                blocks.append(ToolCall(id=self._new_id(call_id, name), name=name, arguments="".join(arguments)))
+                call_id = ""
         return [*blocks, *_spoken(said)]
 
     def _new_id(self, given: str, name: str) -> str:

@@ -25,6 +25,15 @@ class Marks:
     def search(self, text: str, at: int) -> Match[str] | None:
         return self._pattern.search(text, at)
 
+    def next(self, text: str, at: int, *, last: bool = False) -> tuple[int, str]:
+        """Where the next mark stands, and the mark. Where more text may make a mark of what stands there, or a longer
+        one, the mark is empty: so is it at the end of a text without any. `last`: nothing follows."""
+        found = self._pattern.search(text, at)
+        hold = len(text) if last else self.hold(text, at)
+        if found is None or hold <= found.start():
+            return hold, ""
+        return found.start(), found.group()
+
     def match(self, text: str, at: int) -> str:
         """The mark that stands at `at`; empty if none does."""
         found = self._pattern.match(text, at)
@@ -61,11 +70,10 @@ class Until:
 
     def read(self, text: str, at: int) -> tuple[int, str]:
         """Where reading stopped, and the mark that was found there (it is not read); empty if none was."""
-        found = self._marks.search(text, at)
-        end = found.start() if found else self._marks.hold(text, at)
+        end, mark = self._marks.next(text, at)
         self.parts.append(text[at:end])
         self.size += end - at
-        return end, found.group() if found else ""
+        return end, mark
 
     @property
     def text(self) -> str:

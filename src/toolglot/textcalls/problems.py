@@ -8,7 +8,17 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from toolglot.textcalls.schemas import Located, item_schema, known_keys, resolved, type_name, types
+from toolglot.textcalls.schemas import (
+    Located,
+    alternatives,
+    item_schema,
+    known_keys,
+    parts,
+    resolved,
+    type_name,
+    types,
+    value_schema,
+)
 
 MOST_PROBLEMS = 20
 _DEEPEST = 60
@@ -116,6 +126,32 @@ class _Check:
                 self.say(f"{_member(path, name)} is not a known property")
             elif isinstance(node.get("additionalProperties"), dict) and not node.get("patternProperties"):
                 self.value(member, here.child(node["additionalProperties"]), _member(path, name), depth + 1)
+
+
+def unknown_properties(arguments: Any, schema: Any) -> list[str]:
+    """The properties of which the schema says nothing, where it lists properties and does not welcome others.
+
+    JSON Schema allows them, so they are no problem; but where text was repaired they tell that it went wrong.
+    """
+    found: list[str] = []
+    waiting = [(arguments, schema, "arguments")]
+    while waiting and len(found) < MOST_PROBLEMS:
+        value, here, path = waiting.pop()
+        if isinstance(value, list):
+            waiting.extend((item, item_schema(here, index), f"{path}[{index}]") for index, item in enumerate(value))
+        if not isinstance(value, dict) or known_keys(here) is None:
+            continue
+        for name, member in value.items():
+            inner = value_schema(here, name)
+            if inner is None and not _welcomes_others(here):
+                found.append(f"{_member(path, name)} is not a known property")
+            waiting.append((member, inner, _member(path, name)))
+    return found
+
+
+def _welcomes_others(schema: Any) -> bool:
+    nodes = [part.node for branch in alternatives(schema) for part in parts(branch)]
+    return any(isinstance(node, dict) and node.get("additionalProperties") is True for node in nodes)
 
 
 def fits_type(value: Any, allowed: tuple[str, ...]) -> bool:

@@ -18,8 +18,9 @@ from toolglot.textcalls.quoted import LiteralError, escaped
 MAX_NAME = 300
 """Characters of a tool's name with the white space around it: so much is held back where a call may begin."""
 
-_NAME = re.compile(r"\w[\w.\-/:]*")
-_KEY = re.compile(r"[\w$@][\w$@.\-/]*")
+# Letters of many scripts need marks that \w leaves out: what is not ASCII may be part of a name.
+_NAME = re.compile(r"[\w\u0080-\U0010ffff][\w.\-/:\u0080-\U0010ffff]*")
+_KEY = re.compile(r"[\w$@\u0080-\U0010ffff][\w$@.\-/\u0080-\U0010ffff]*")
 _INLINE_SPACE = re.compile(r"[ \t]*")
 _SPACE = re.compile(r"\s*")
 _WAIT = -1

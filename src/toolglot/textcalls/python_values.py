@@ -31,6 +31,9 @@ _DECIMAL = re.compile(
 )
 _WORD = re.compile(r"[+-]?(?:[\w.]|(?<=[eE])[+-])*")
 _SPACE = re.compile(r"\s*")
+_SIMPLE = re.compile(r"""(?:'[^'\\]*'|"[^"\\]*")(?=[,)\]}])""")
+"""A string that is there as a whole, has no escapes, and has no other string beside it."""
+
 _RAW = {"r": raw_escape, "u": python_escape}
 _PREFIX = re.compile(r"[A-Za-z]{0,2}")
 
@@ -84,8 +87,9 @@ class Gap:
                 if end < 0:
                     return len(text)
                 self._comment, at = False, end
-            space = _SPACE.match(text, at)
-            at = space.end() if space else at
+            if text[at : at + 1].isspace():
+                space = _SPACE.match(text, at)
+                at = space.end() if space else at
             if not text.startswith("#", at):
                 return at
             self._comment = True
@@ -157,7 +161,12 @@ class ValueReader:
         if first in _OPENERS:
             return self._open(text, at)
         if first in "\"'":
-            return self._quote(text, at, "u")
+            simple = _SIMPLE.match(text, at)
+            if simple is None:
+                return self._quote(text, at, "u")
+            self._put(escaped(simple[0][1:-1]))
+            self._complete()
+            return simple.end()
         word, end = _word(text, at)
         if end == len(text):
             return _WAIT

@@ -14,7 +14,6 @@ from typing import Final
 
 from msgspec import Struct
 
-from toolglot.textcalls.prompts.records import Results
 from toolglot.textcalls.prompts.render import find_prompt
 from toolglot.wire import json
 

@@ -14,7 +14,7 @@ from typing import Final
 from toolglot.textcalls.body import BodyState, Opened
 from toolglot.textcalls.grammar import Parameter
 from toolglot.textcalls.headers import Read, Verdict, header_at
-from toolglot.textcalls.marks import marks_of
+from toolglot.textcalls.marks import Marks, marks_of
 from toolglot.textcalls.schemas import known_keys, value_schema
 from toolglot.textcalls.values import Value
 
@@ -34,6 +34,7 @@ class TaggedBody:
 
     __slots__ = (
         "_closers",
+        "_ends",
         "_followers",
         "_given",
         "_index",
@@ -59,6 +60,7 @@ class TaggedBody:
         self._index = -1
         self._value: Value | None = None
         self._value_ends: tuple[str, ...] = ()
+        self._ends: Marks = marks_of(())
 
     def read(self, text: str, at: int) -> int:
         while self.state == "open":
@@ -162,6 +164,7 @@ class TaggedBody:
         self._opened.sink.arguments(self._index, f"{'{' if first else ', '}{json.dumps(key, ensure_ascii=False)}: ")
         self._value = Value(self._opened.sink, self._index, self._parameter, key, schema, header.groups.get("type"))
         self._value_ends = tuple(closer.replace("{key}", key) for closer in self._parameter.closers)
+        self._ends = marks_of((*self._value_ends, *self._implying()))
         return header.end
 
     def _begin(self) -> None:
@@ -183,21 +186,20 @@ class TaggedBody:
             if text.startswith(CDATA, at):
                 at += len(CDATA)
                 self._value_ends = tuple(f"]]>{closer}" for closer in self._value_ends)
-        ends = marks_of((*self._value_ends, *self._implying()))
+                self._ends = marks_of(self._value_ends)
+        ends = self._ends
         scan = at
-        while (found := ends.search(text, scan)) is not None:
-            verdict = self._ends_here(text, found.start(), found.group())
+        while True:
+            end, mark = ends.next(text, scan)
+            verdict = self._ends_here(text, end, mark) if mark else "wait"
+            if verdict == "no":
+                scan = end + 1
+                continue
+            value.add(text[at:end])
             if verdict == "wait":
-                value.add(text[at : found.start()])
-                return ~found.start()
-            if isinstance(verdict, Read):
-                value.add(text[at : found.start()])
-                self._close_value(value)
-                return verdict.end
-            scan = found.start() + 1
-        hold = ends.hold(text, scan)
-        value.add(text[at:hold])
-        return ~hold
+                return ~end
+            self._close_value(value)
+            return verdict.end
 
     def _implying(self) -> tuple[str, ...]:
         return tuple(f"\n{opener}" for opener in self._parameter.header.openers) if self._parameter.implied else ()

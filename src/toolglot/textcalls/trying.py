@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final, Literal, TypeAlias
 
 from msgspec import Struct
@@ -45,14 +45,23 @@ class Trial:
         self._tools = tools
 
     def outcome(
-        self, text: str, at: int, mark: str, *, line_start: bool, last: bool = False, depth: int = 0
+        self,
+        text: str,
+        at: int,
+        mark: str,
+        *,
+        line_start: bool,
+        last: bool = False,
+        refused: Sequence[Call] = (),
+        depth: int = 0,
     ) -> Outcome:
-        """What the mark at `at` opens. The first meaning that is not ruled out decides. `last`: nothing follows."""
+        """What the mark at `at` opens. The first meaning that is not ruled out decides. `last`: nothing follows;
+        `refused` are the calls that were tried here and turned out to be none."""
         for meaning in self._vocabulary.meanings[mark]:
-            if meaning.kind == "call":
+            if meaning.kind == "call" and meaning.call not in refused:
                 outcome = self._call(meaning, text, at, mark, line_start=line_start)
             elif meaning.kind == "section" and depth < MAX_SECTIONS:
-                outcome = self._section(text, at + len(mark), last=last, depth=depth)
+                outcome = self._section(text, at + len(mark), last=last, refused=refused, depth=depth)
             else:
                 continue
             if outcome == "no" or (outcome == "wait" and (last or len(text) - at > MAX_WAIT)):
@@ -60,14 +69,16 @@ class Trial:
             return outcome
         return "no"
 
-    def _section(self, text: str, at: int, *, last: bool, depth: int) -> Outcome:
+    def _section(self, text: str, at: int, *, last: bool, refused: Sequence[Call], depth: int) -> Outcome:
         """A section counts where a call, or another section, follows."""
         at = behind_space(text, at)
         calls = self._vocabulary.calls
         if at == len(text) or calls.begins(text, at):
             return "wait"
         mark = calls.match(text, at)
-        return self.outcome(text, at, mark, line_start=True, last=last, depth=depth + 1) if mark else "no"
+        return (
+            self.outcome(text, at, mark, line_start=True, last=last, refused=refused, depth=depth + 1) if mark else "no"
+        )
 
     def _call(self, meaning: Meaning, text: str, at: int, mark: str, *, line_start: bool) -> Outcome:
         call = meaning.call

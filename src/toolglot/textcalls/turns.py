@@ -43,8 +43,9 @@ class Turns:
 
     def rendered(self, messages: Sequence[Message]) -> tuple[Message, ...]:
         rendered: list[Message] = []
-        for spoken, run in groupby(enumerate(messages), key=lambda pair: pair[1].role == "assistant"):
-            rendered += self._assistant(list(run)) if spoken else self._others(list(run))
+        for spoken, group in groupby(enumerate(messages), key=lambda pair: pair[1].role == "assistant"):
+            run = list(group)
+            rendered += self._assistant(run) if spoken else self._others(run)
         return tuple(rendered)
 
     def _assistant(self, run: list[tuple[int, Message]]) -> list[Message]:
@@ -55,7 +56,8 @@ class Turns:
             return safe
         content: list[Block] = []
         for called, group in groupby(whole, key=lambda block: isinstance(block, ToolCall)):
-            content += [self._calls(group, run[0][0])] if called else group
+            blocks = list(group)
+            content += [self._calls(blocks, run[0][0])] if called else blocks
         return [replace(safe[0], content=_joined(content, "\n"))]
 
     def _calls(self, group: Iterable[Block], number: int) -> Text:
@@ -89,7 +91,7 @@ class Turns:
                 rest.append(self._safe(whole, number))
         if not results:
             return rest
-        text = Text(text=results_text(self._format, results, self._tools), cache=_last_cache(caches))
+        text = Text(text=results_text(self._format, results, tools=self._tools), cache=_last_cache(caches))
         said = rest.pop(0).content if rest and rest[0].role == "user" else ()
         return [Message(role="user", content=_joined([text, *media, *said], "\n\n")), *rest]
 
@@ -129,7 +131,8 @@ class Turns:
             return message
         content: list[Block] = []
         for plain, group in groupby(message.content, key=lambda block: isinstance(block, Text)):
-            content += self._safe_texts(list(group)) if plain else map(self._safe_block, group)
+            blocks = list(group)
+            content += self._safe_texts(blocks) if plain else map(self._safe_block, blocks)
         if all(new is old for new, old in zip(content, message.content, strict=False)):
             return message
         self._receipt.note(str(Place(number)), f"{message.role} text", ESCAPED)

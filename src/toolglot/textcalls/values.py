@@ -78,7 +78,12 @@ class Value:
     def _without_first_line_break(self, text: str) -> str:
         if self._spacing != "lines":
             return text
-        return text[2:] if text.startswith("\r\n") else text.removeprefix("\n")
+        if text.startswith(("\n", "\r\n")):
+            return text[text.index("\n") + 1 :]
+        if self._parameter.spacing == "lines":
+            # A value on the line of its tag: then the markup has no line break behind it either.
+            self._spacing = "exact"
+        return text
 
     def _trailing(self, text: str) -> int:
         """How many characters at the end may be the markup's."""

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from string import Template
-from typing import Any, Final
+from typing import Final
 
 from toolglot.ir import ToolCall
-from toolglot.textcalls.grammar import Spacing
-from toolglot.textcalls.prompts.records import Body, Calls, Ids, Result, Results
+from toolglot.textcalls.prompts.holding import misread
+from toolglot.textcalls.prompts.records import Body, Calls, Ids, Prompt, Result, Results
 from toolglot.textcalls.prompts.values import (
     Member,
     braces_value,
@@ -27,21 +27,23 @@ _SHORT: Final = 9
 """The length of Mistral's ids, which are letters and digits."""
 
 
-def written_calls(calls: Calls, turn: Sequence[ToolCall], first_index: int) -> tuple[str, list[str]]:
+def written_calls(prompt: Prompt, turn: Sequence[ToolCall], first_index: int) -> tuple[str, list[str]]:
     """An answer's calls as the model would have written them, and what its format could not hold."""
     if not turn:
         return "", []
+    calls = prompt.calls
     notes: list[str] = []
-    parts = [_call(calls, call, first_index + place, place + 1, notes) for place, call in enumerate(turn)]
+    parts = [_call(prompt, call, first_index + place, place + 1, notes) for place, call in enumerate(turn)]
     return f"{calls.before}{calls.between.join(parts)}{calls.after}", notes
 
 
-def _call(calls: Calls, call: ToolCall, index: int, number: int, notes: list[str]) -> str:
+def _call(prompt: Prompt, call: ToolCall, index: int, number: int, notes: list[str]) -> str:
+    calls = prompt.calls
     call_id = _IDS[calls.ids](call.name, call.id, index)
     return Template(calls.call).substitute(
         name=_attribute(call.name) if calls.entities else call.name,
         json_name=json_text(call.name),
-        arguments=_arguments(calls, call, notes),
+        arguments=_arguments(prompt, call, notes),
         id=call_id,
         json_id=json_text(call_id),
         index=index,
@@ -95,8 +97,9 @@ _IDS: dict[Ids, Callable[[str, str, int], str]] = {
 }
 
 
-def _arguments(calls: Calls, call: ToolCall, notes: list[str]) -> str:
+def _arguments(prompt: Prompt, call: ToolCall, notes: list[str]) -> str:
     """The arguments in the format's own way. What is no JSON stays as it is: it is what the model wrote."""
+    calls = prompt.calls
     arguments = call.arguments
     if not arguments.strip():
         return _BODIES[calls.body](calls, call, [])
@@ -113,41 +116,20 @@ def _arguments(calls: Calls, call: ToolCall, notes: list[str]) -> str:
     except RecursionError:
         notes.append(f"the arguments of {call.name} are nested too deeply and are written as JSON")
         return arguments
-    notes.extend(f"{key} of {call.name} {why}" for key, _, value in found for why in _misread(calls, call, key, value))
+    notes.extend(
+        f"{key} of {call.name} {why}" for key, raw, value in found for why in _misread(prompt, call, (key, raw, value))
+    )
     return written
 
 
-def _misread(calls: Calls, call: ToolCall, key: str, value: Any) -> list[str]:
-    """What a reader of the text may take for something else."""
-    if calls.strings == "json" or calls.body == "python":
-        return []
-    closers = [Template(closer).substitute(name=call.name, key=key) for closer in calls.closers]
-    found = [closer for closer in closers if any(closer in text for text in strings_in(value))]
-    notes = [f"contains {closer}, which is markup there" for closer in found]
-    if isinstance(value, str):
-        notes.extend(_SPACING[_spacing(calls, key)](value))
-    return notes
-
-
-def _spacing(calls: Calls, key: str) -> Spacing:
-    if calls.spacing != "cline":
-        return calls.spacing
-    return "lines" if key in calls.block_keys else "trim"
-
-
-def _half_line_break(value: str) -> list[str]:
-    return ["ends with half a line break, which is lost there"] if value.endswith("\r") else []
-
-
-def _space_around(value: str) -> list[str]:
-    return ["begins or ends with white space, which is lost there"] if value != value.strip(" \t\r\n") else []
-
-
-_SPACING: dict[Spacing, Callable[[str], list[str]]] = {
-    "exact": lambda value: [],
-    "lines": _half_line_break,
-    "trim": _space_around,
-}
+def _misread(prompt: Prompt, call: ToolCall, member: Member) -> Iterator[str]:
+    """What a reader of the text would take for something else."""
+    calls = prompt.calls
+    key, _, value = member
+    if calls.body == "tagged":
+        yield from misread(prompt.name, call.name, key, value, _parameter(calls, call, member))
+    elif calls.unquotable and any(calls.unquotable in text for text in strings_in([key, value])):
+        yield f"contains {calls.unquotable}, which is markup there"
 
 
 def _json_body(calls: Calls, call: ToolCall, found: list[Member]) -> str:
@@ -174,7 +156,7 @@ def _parameter(calls: Calls, call: ToolCall, member: Member) -> str:
 def _string(calls: Calls, value: str, raw: str) -> str:
     if calls.strings == "json":
         return raw
-    if calls.strings == "cdata" and "]]>" not in value and any(mark in value for mark in "<&"):
+    if calls.strings == "cdata" and any(mark in value for mark in "<&"):
         return f"<![CDATA[{value}]]>"
     return value
 

@@ -21,6 +21,7 @@ from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from typing import Final
 
+from toolglot.textcalls.formats import find_format
 from toolglot.textcalls.grammar import Call, Format
 from toolglot.textcalls.prompts.records import Prompt
 
@@ -32,14 +33,6 @@ def without_marks(prompt: Prompt, text: str, tool_names: Sequence[str]) -> str:
     return _pattern(prompt, tuple(tool_names)).sub(_broken, text)
 
 
-def _grammar(name: str) -> Format:
-    try:
-        from toolglot.textcalls.formats import find_format
-    except ImportError:
-        return Format(name=name, title="", calls=())
-    return find_format(name)
-
-
 def _broken(found: re.Match[str]) -> str:
     return found.group() + DOT
 
@@ -47,12 +40,17 @@ def _broken(found: re.Match[str]) -> str:
 @lru_cache(maxsize=256)
 def _pattern(prompt: Prompt, tool_names: tuple[str, ...]) -> re.Pattern[str]:
     """Matches the first character of every mark: looking ahead, so that marks may overlap."""
-    text_format = _grammar(prompt.name)
-    marks = {mark for mark in (*_marks(text_format), *prompt.results.marks, *prompt.tokens) if len(mark) > 1}
-    literals = [re.escape(mark) for mark in sorted(marks, key=lambda mark: (-len(mark), mark))]
+    text_format = find_format(prompt.name)
+    literals = [re.escape(mark) for mark in marks_of_prompt(prompt)]
     shapes = [shape for call in text_format.calls if call.weak for shape in _weak_shapes(call, tool_names)]
-    choices = "|".join((*literals, *dict.fromkeys(shapes)))
+    choices = "|".join((*literals, *dict.fromkeys((*shapes, *_first_lines(text_format, tool_names)))))
     return re.compile(rf"(?:(?={choices}))[\s\S]" if choices else r"(?!)", re.IGNORECASE if prompt.any_case else 0)
+
+
+def marks_of_prompt(prompt: Prompt) -> list[str]:
+    """All that is a sure sign of a call, a result or a turn of the conversation, the longest first."""
+    marks = {*_marks(find_format(prompt.name)), *prompt.results.marks, *prompt.tokens}
+    return sorted((mark for mark in marks if len(mark) > 1), key=lambda mark: (-len(mark), mark))
 
 
 def _marks(text_format: Format) -> Iterable[str]:
@@ -83,6 +81,12 @@ def _weak_shapes(call: Call, tool_names: Sequence[str]) -> Iterable[str]:
             yield rf"\[\s*{re.escape(name)}\s*\("
         else:
             yield from (rf"{re.escape(opener)}\s*{re.escape(name)}" for opener in call.header.openers)
+
+
+def _first_lines(text_format: Format, tool_names: Sequence[str]) -> Iterable[str]:
+    """Where an answer may begin with a header that nothing opens, the name of a tool alone on its first line is one."""
+    if text_format.messages is not None and "" in text_format.messages.at_start:
+        yield from (rf"\A\s*{re.escape(name)}\s" for name in tool_names)
 
 
 def _letter(letter: str) -> str:

@@ -36,7 +36,7 @@ _PLAIN_RESULT = Results(
 
 
 def _gemma(quote: str, opener: str, closer: str) -> Calls:
-    return Calls(call=f"{opener}call:$name$arguments{closer}", between="", body="braces", quote=quote, closers=(quote,))
+    return Calls(call=f"{opener}call:$name$arguments{closer}", between="", body="braces", quote=quote, unquotable=quote)
 
 
 _PROMPTS = (

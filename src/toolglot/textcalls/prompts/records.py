@@ -10,8 +10,6 @@ from typing import Literal
 
 from msgspec import Struct
 
-from toolglot.textcalls.grammar import Spacing
-
 Body = Literal[
     "json",  # the arguments are their JSON text
     "tagged",  # one tag a parameter: strings raw, everything else as JSON
@@ -63,7 +61,7 @@ class Calls(Struct, frozen=True, kw_only=True):
     and `$number` (in this answer, from 1); `parameter` may use `$key`, `$value`, `$type` and `$string` (true, false).
     `block` is the template for the parameters in `block_keys`. `entities`: `&`, `"`, `<` and `>` in names and keys
     are XML entities. `quote` is the mark around strings of a `braces` body; `item` names the elements of arrays.
-    `closers` are what a value must not contain; `spacing` is what becomes of white space around it.
+    `unquotable` is what no string between braces or in elements may contain.
     """
 
     call: str
@@ -79,8 +77,7 @@ class Calls(Struct, frozen=True, kw_only=True):
     entities: bool = False
     quote: str = ""
     prefix: str = ""
-    closers: tuple[str, ...] = ()
-    spacing: Spacing = "exact"
+    unquotable: str = ""
 
 
 class Results(Struct, frozen=True, kw_only=True):

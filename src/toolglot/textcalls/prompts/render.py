@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from msgspec.structs import replace
 
 from toolglot.ir import Text, Tool, ToolCall, ToolChoice, ToolResult
+from toolglot.textcalls.formats import find_format
 from toolglot.textcalls.prompts.calls import written_calls, written_results
 from toolglot.textcalls.prompts.escaping import without_marks
 from toolglot.textcalls.prompts.json_formats import JSON_PROMPTS
@@ -47,14 +48,12 @@ def find_prompt(format_name: str) -> Prompt:
     """The record of a format, by its name or one of its aliases.
 
     Raises:
-        ValueError: there is no such format.
+        ValueError: there is no such format, or it is `auto`, which is only for reading.
     """
-    prompt = PROMPTS.get(format_name)
-    if prompt is None:
-        from toolglot.textcalls.formats import find_format
-
-        prompt = PROMPTS[find_format(format_name).name]
-    return prompt
+    text_format = find_format(format_name)
+    if text_format.name not in PROMPTS:
+        raise ValueError(f"{format_name!r} can be read but not written: name one format")
+    return PROMPTS[text_format.name]
 
 
 def instructions(
@@ -69,7 +68,7 @@ def instructions(
         return ""
     prompt = find_prompt(format_name)
     name = _example_name(tools)
-    example, _ = written_calls(prompt.calls, (_example_call(name),), 0)
+    example, _ = written_calls(prompt, (_example_call(name),), 0)
     result = written_results(prompt.results, prompt.calls.ids, (Result(name=name, text=_EXAMPLE_RESULT),))
     hints = " ".join(hint for hint in (_HINTS[prompt.calls.body], prompt.hint) if hint)
     return "\n\n".join(
@@ -133,7 +132,7 @@ def calls_text(format_name: str, calls: Sequence[ToolCall], first_index: int = 0
 
 def calls_described(format_name: str, calls: Sequence[ToolCall], first_index: int = 0) -> tuple[str, list[str]]:
     """The same, with a note for everything that the format cannot hold or that may be misread in it."""
-    return written_calls(find_prompt(format_name).calls, calls, first_index)
+    return written_calls(find_prompt(format_name), calls, first_index)
 
 
 def results_text(

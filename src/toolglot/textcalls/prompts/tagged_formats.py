@@ -42,7 +42,6 @@ def _invoke(prefix: str, section: str, attributes: str = "") -> Calls:
         after=f"\n</{prefix}{section}>",
         body="tagged",
         parameter=f'<{prefix}parameter name="$key"{attributes}>$value</{prefix}parameter>\n',
-        closers=(f"</{prefix}parameter>", f"</{prefix}invoke>"),
     )
 
 
@@ -64,7 +63,6 @@ _PROMPTS = (
             after="\n</function_calls>",
             body="tagged",
             parameter="<$key>$value</$key>\n",
-            closers=("</$key>", "</parameters>"),
         ),
         results=_FUNCTION_RESULTS,
         hint=_TYPED,
@@ -79,8 +77,6 @@ _PROMPTS = (
             parameter="<$key>$value</$key>\n",
             block="<$key>\n$value\n</$key>\n",
             block_keys=("content",),
-            closers=("</$key>", "</$name>"),
-            spacing="cline",
         ),
         results=Results(
             result="[$name] Result:\n$text",
@@ -97,8 +93,6 @@ _PROMPTS = (
             call="<tool_call>\n<function=$name>\n$arguments</function>\n</tool_call>",
             body="tagged",
             parameter="<parameter=$key>\n$value\n</parameter>\n",
-            closers=("</parameter>", "</function>", "</tool_call>"),
-            spacing="lines",
         ),
         results=_TOOL_RESPONSE,
         hint=_TYPED,
@@ -111,7 +105,6 @@ _PROMPTS = (
             call="<seed:tool_call>\n<function=$name>\n$arguments</function>\n</seed:tool_call>",
             body="tagged",
             parameter="<parameter=$key>$value</parameter>\n",
-            closers=("</parameter>", "</function>", "</seed:tool_call>"),
         ),
         results=_TOOL_RESPONSE,
         hint=_TYPED,
@@ -135,7 +128,7 @@ _PROMPTS = (
             after="]<]minimax[>[</tool_call>",
             body="elements",
             prefix="]<]minimax[>[",
-            closers=("]<]minimax[>[",),
+            unquotable="]<]minimax[>[",
         ),
         results=Results(result="<response>$text</response>", marks=("<response>", "</response>")),
         hint="Write texts and numbers as they are. Objects and arrays are elements in elements; "
@@ -149,7 +142,6 @@ _PROMPTS = (
             call="<tool_call>$name\n$arguments</tool_call>",
             body="tagged",
             parameter="<arg_key>$key</arg_key>\n<arg_value>$value</arg_value>\n",
-            closers=("</arg_value>", "</tool_call>"),
         ),
         results=_TOOL_RESPONSE,
         hint=_TYPED,
@@ -163,7 +155,6 @@ _PROMPTS = (
             between="",
             body="tagged",
             parameter="<arg_key>$key</arg_key><arg_value>$value</arg_value>",
-            closers=("</arg_value>", "</tool_call>"),
         ),
         results=Results(
             result="<tool_response>$text</tool_response>", between="", marks=("<tool_response>", "</tool_response>")
@@ -203,7 +194,6 @@ _PROMPTS = (
             body="tagged",
             parameter='<|open|>argument key="$key" type="$type"<|sep|>$value<|close|>argument<|sep|>',
             entities=True,
-            closers=("<|close|>",),
         ),
         results=Results(
             result='<|open|>message role="tool" tool="$name" index="$number"<|sep|>$text<|close|>message<|sep|>',
@@ -220,7 +210,6 @@ _PROMPTS = (
             body="tagged",
             parameter='<param name="$key">$value</param>',
             strings="cdata",
-            closers=("]]>",),
         ),
         results=_TOOL_RESPONSE,
         hint="A text that contains < or & stands in <![CDATA[ ]]>.",

@@ -11,7 +11,7 @@ import json
 import re
 from typing import Any
 
-from toolglot.textcalls.problems import argument_problems
+from toolglot.textcalls.problems import argument_problems, unknown_properties
 from toolglot.textcalls.repair.errors import RepairError
 from toolglot.textcalls.repair.reader import RISKY, Reader
 
@@ -43,7 +43,7 @@ def repair_described(text: str, schema: Any = None) -> tuple[Any, str]:
     if not isinstance(value, dict):
         raise RepairError("the arguments are no JSON object")
     if schema is not None and not RISKY.isdisjoint(damages):
-        problems = argument_problems(value, schema)
+        problems = argument_problems(value, schema) or unknown_properties(value, schema)
         if problems:
             raise RepairError(f"repaired ({', '.join(damages)}), but then {problems[0]}")
     return value, ", ".join(damages)

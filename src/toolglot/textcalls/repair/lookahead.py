@@ -34,15 +34,18 @@ QUOTES = {
     "\u2018": _quote("\u2019\u2018'", "curly quotes"),
     "\u2019": _quote("\u2019\u2018'", "curly quotes"),
 }
-# Comments are limited, so that looking ahead from every quote stays linear.
-SPACE = re.compile(
-    r"(?:[\s\ufeff\u200b]++|//[^\n]{0,2000}+(?:\n|\Z)|#[^\n]{0,2000}+(?:\n|\Z)|/\*(?:[^*]|\*(?!/)){0,2000}+\*/)*+"
+SPACE = re.compile(r"(?:[\s\ufeff\u200b]++|//[^\n]*+|#[^\n]*+|/\*(?:[^*]|\*(?!/))*+\*/)*+")
+# Looking ahead happens behind every quote: comments are limited there, so that it stays linear.
+_AHEAD = re.compile(
+    r"(?:[\s\ufeff\u200b]++|//[^\n]{0,300}+(?=\n|\Z)|#[^\n]{0,300}+(?=\n|\Z)|/\*(?:[^*]|\*(?!/)){0,300}+\*/){0,20}+"
 )
 _BARE_KEY = re.compile(r"(?:[^\W\d][\w$.-]{0,100}+|\$[\w$.-]{1,100}+)\s*+:(?!//)")
 _VALUE = re.compile(r"[\"'\u201c\u2018{\[\d+.-]|(?:true|false|null|none)\b", re.IGNORECASE)
 _TAIL = re.compile(r"\s*+(?:\Z|```|</?[\w:|\uff5c\u2581-]{1,80}+>|<[|\uff5c])|[ \t]*+\n")
 _WORD = re.compile(r"\w", re.UNICODE)
-_BEHIND_END = re.compile(r"[,:}\]]|\s++(?:[\"'\u201c\u2018,:{}\[\]\d]|\Z)|\Z")
+_BEHIND_END = re.compile(
+    r"[,:}\]]|\s++(?:[\"'\u201c\u2018,:{}\[\]\d-]|(?:true|false|null|none)\b|\Z)|\Z", re.IGNORECASE
+)
 _MEMBER_INSIDE = re.compile(r"[\"'\u201c][^\"'\u201c\u201d\n]{1,100}+[\"'\u201d]\s*+:")
 
 
@@ -68,7 +71,7 @@ class Lookahead:
         self.stack = stack
 
     def skip(self, at: int) -> int:
-        match = SPACE.match(self.text, at)
+        match = _AHEAD.match(self.text, at)
         return match.end() if match else at
 
     def opens(self, at: int) -> bool:
@@ -157,13 +160,14 @@ class Lookahead:
         rest = self.text[at : at + 3]
         return rest[:1] not in QUOTES or (rest.strip() == rest[:1] and len(self.text) <= at + 3)
 
-    def key_inside(self, start: int, end: int) -> bool:
+    def key_inside(self, frame: Frame, start: int, end: int) -> bool:
         """Whether a string with quotes of its own holds what looks like a member, outside of brackets."""
         depth = 0
         behind = start
         for match in _MEMBER_INSIDE.finditer(self.text, start, end):
             depth += self.brackets(behind, match.start())
             behind = match.start()
-            if depth <= 0:
+            name = match.group().rstrip(" \t\r\n:")[1:-1]
+            if depth <= 0 and (frame.known is None or name in frame.known):
                 return True
         return False

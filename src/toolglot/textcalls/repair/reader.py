@@ -30,6 +30,8 @@ RISKY = frozenset(
     {"unescaped quotes", "missing end quote", "missing brackets", "stray brackets", "text around", "triple quotes"}
 )
 
+_NEVER_WITH = frozenset({"missing commas", "unescaped quotes"})
+
 Result = tuple[Any, int]
 
 
@@ -60,6 +62,8 @@ class Reader:
             at = _STEPS[frame.state](self, frame, at)
         if self._odd_strings and self._damaged_strings > 1:
             raise RepairError("several strings hold quotes that are not escaped")
+        if "missing end quote" in self.damages and not _NEVER_WITH.isdisjoint(self.damages):
+            raise RepairError("the text is broken in several ways")
         return self._value, at
 
     def damage(self, name: str) -> None:
@@ -116,15 +120,12 @@ class Reader:
                 self.damage("extra commas")
             self._close()
             return at + 1
-        if frame.comma:
+        if frame.comma or not any(outer.closer == bracket for outer in self.stack):
             raise RepairError(f"'{bracket}' at character {at} closes nothing that is open")
-        if any(outer.closer == bracket for outer in self.stack):
-            self.damage("missing brackets")
-            while self.stack[-1].closer != bracket:
-                self._close()
+        self.damage("missing brackets")
+        while self.stack[-1].closer != bracket:
             self._close()
-        else:
-            self.damage("stray brackets")
+        self._close()
         return at + 1
 
     def _member(self, frame: Frame, at: int) -> int:
@@ -132,6 +133,8 @@ class Reader:
         if character in "}]":
             return self._closer(at)
         if character == ",":
+            if isinstance(frame.value, list) and self.text[at - 1].isspace():
+                raise RepairError(f"an element may be missing before the comma at character {at}")
             self.damage("extra commas")
             frame.comma = True
             return at + 1
@@ -257,7 +260,9 @@ class Reader:
             if brackets <= 0 and self.look.closes(frame, place, damaged=inner > 0):
                 self._check_inner(at, place, inner)
                 return place, place + 1
-            if not self.look.opens(place) or self.text[place - 1] == "\\":
+            # A backslash pair before a quote inside: one of them belongs to the quote, the other was not doubled.
+            self._undoubled |= self.text[place - 1] == "\\"
+            if not inner and not self.look.opens(place):
                 raise RepairError(f"the quote at character {place} may be the end of a string")
             if not inner:
                 brackets = self.look.brackets(at + 1, place)
@@ -276,7 +281,7 @@ class Reader:
         self._odd_strings += inner % 2
         if isinstance(self.stack[-1].value, list) and inner % 2:
             raise RepairError(f"the string at character {at} holds a quote that is not escaped")
-        if self.look.key_inside(at + 1, end):
+        if self.look.key_inside(self.stack[-1], at + 1, end):
             raise RepairError(f"the string at character {at} may be several members")
 
     def _missing_quote(self, at: int) -> tuple[int, int]:
@@ -296,12 +301,23 @@ class Reader:
             raise RepairError(f"the string at character {at} has no end")
         if "\n" not in self.text[end:behind]:
             end = behind
-        # An escaped quote at the end closes one inside the string, or else is the end quote itself.
-        quoted = self.text.endswith('\\"', start, end) and self.text.count('\\"', start, end) % 2
-        if quoted or re.search(r",[ \t]*\r?\n", self.text[start:end]):
+        if self._doubtful(start, end):
             raise RepairError(f"the string at character {at} has no end")
         self.damage("missing end quote")
         return end, behind
+
+    def _doubtful(self, start: int, end: int) -> bool:
+        """Whether a string without an end quote may have ended before `end`, or go on behind it."""
+        content = self.text[start:end]
+        # An escaped quote at the end closes one inside the string, or else is the end quote itself.
+        if content.endswith('\\"') and content.count('\\"') % 2:
+            return True
+        if self.look.brackets(start, end) > 0 or re.search(r",[ \t]*\r?\n", content):
+            return True
+        frame = self.stack[-1]
+        if isinstance(frame.value, list):
+            return not content or "," in content
+        return not frame.style and re.search(r",\s*+\w++\s*+:", content) is not None
 
 
 _STEPS = {"member": Reader._member, "value": Reader._read_member_value, "after": Reader._after}

@@ -69,6 +69,8 @@ def decoded(raw: str, *, python: bool = False, undoubled: bool = False) -> tuple
     text = _ESCAPE.sub(meant, raw)
     if _SURROGATE.search(text):
         text = text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "surrogatepass")
+    if "backslashes doubled" in repaired and raw.count('\\"') % 2:
+        raise RepairError("a backslash may stand for a quote that is missing")
     return text, ", ".join(repaired)
 
 

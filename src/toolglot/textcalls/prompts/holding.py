@@ -1,0 +1,90 @@
+"""What a format with tags cannot hold: values that its reader would end too early, or trim.
+
+The reader's own rules are asked, so that this side cannot drift from it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from toolglot.textcalls.formats import find_format
+from toolglot.textcalls.grammar import Call, Parameter, Spacing
+from toolglot.textcalls.headers import Read, header_at
+from toolglot.textcalls.marks import Marks, marks_of
+from toolglot.textcalls.tagged import CDATA
+from toolglot.textcalls.vocabulary import vocabulary_of
+
+_SPACE = " \t\r\n"
+
+
+def misread(format_name: str, tool: str, key: str, value: Any, written: str) -> Iterator[str]:
+    """Why a parameter, as it is written, would not be read as what it is."""
+    text_format = find_format(format_name)
+    call = next((call for call in text_format.calls if call.body == "tagged"), None)
+    if call is None or call.parameter is None:
+        return
+    header = header_at(call.parameter.header, written, 0)
+    if not isinstance(header, Read) or header.groups.get("key") != key:
+        yield "has a name that cannot be written there"
+        return
+    if call.parameter.json_values:
+        return
+    followers = vocabulary_of(text_format, (tool,)).followers
+    early = _early_end(call, call.parameter, tool, key, written, header.end, marks_of(followers))
+    if early:
+        yield f"contains {early!r}, which ends it there"
+    if isinstance(value, str):
+        yield from _SPACING[_spacing(call.parameter.spacing, key)](value)
+
+
+def _early_end(
+    call: Call, parameter: Parameter, tool: str, key: str, written: str, start: int, followers: Marks
+) -> str:
+    """What in the value ends it; empty if only its closing tag does."""
+    wrapped = "]]>" if parameter.cdata and written.startswith(CDATA, start) else ""
+    closers = tuple(wrapped + closer.replace("{key}", key) for closer in parameter.closers)
+    call_ends = tuple(closer.replace("{name}", tool) for closer in call.closers)
+    implied = tuple(f"\n{opener}" for opener in parameter.header.openers) if parameter.implied else ()
+    ends, behind = marks_of((*closers, *implied)), marks_of(call_ends)
+    end = max(written.rfind(closer) for closer in closers)
+    text = written + call_ends[0]
+    at = start
+    while (found := ends.search(text, at)) is not None and found.start() < end:
+        if found.group() in implied:
+            counts = isinstance(header_at(parameter.header, text, found.start() + 1), Read)
+        else:
+            after = _after(text, found.end())
+            counts = bool(behind.match(text, after) or followers.match(text, after))
+            counts = counts or isinstance(header_at(parameter.header, text, after), Read)
+        if counts:
+            return found.group()
+        at = found.start() + 1
+    return ""
+
+
+def _after(text: str, at: int) -> int:
+    while at < len(text) and text[at] in _SPACE:
+        at += 1
+    return at
+
+
+def _spacing(spacing: Spacing, key: str) -> Spacing:
+    if spacing != "cline":
+        return spacing
+    return "lines" if key == "content" else "trim"
+
+
+def _half_line_break(value: str) -> list[str]:
+    return ["ends with half a line break, which is lost there"] if value.endswith("\r") else []
+
+
+def _space_around(value: str) -> list[str]:
+    return ["begins or ends with white space, which is lost there"] if value != value.strip(_SPACE) else []
+
+
+_SPACING: dict[Spacing, Callable[[str], list[str]]] = {
+    "exact": lambda value: [],
+    "lines": _half_line_break,
+    "trim": _space_around,
+}
