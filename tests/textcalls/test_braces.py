@@ -117,6 +117,12 @@ def test_broken_arguments_cut_the_call_and_say_why(text: str) -> None:
     assert CUT[text] in why
 
 
+def test_what_is_left_of_a_broken_call_is_passed_over() -> None:
+    call = Call(header=Header(openers=("call:",)), body="braces", quotes=(MARK,), closers=("<tool_call|>",))
+    reading = read_alike(braces(call), "{limit:three<|tool_call>call:f{}<tool_call|> text")
+    assert (len(reading.calls), reading.state, reading.rest) == (1, "done", "<tool_call|> text")
+
+
 @pytest.mark.parametrize(
     ("call", "name", "text"),
     [(CALL, "f", "x"), (CALL, "f", "[1]"), (CALL, "f", ""), (CALL, "f", " "), (CALL, "", "{}"), (WEAK, "h", "{}")],

@@ -303,7 +303,8 @@ class Answer:
             return self._ask(before, Again(text="".join(self._heard), written=tuple(self._written), usage=usage))
         for bad in self._bad:
             self._tell(bad)
-        return [*before, *(self._held or ()), replace(event, stop=self._stop(event.stop), usage=usage)]
+        finish = replace(event, stop=self._stop(event.stop), usage=usage, native=_without_notes(event.native))
+        return [*before, *(self._held or ()), finish]
 
     def _ask(self, before: Sequence[Event], again: Again) -> Sequence[Event]:
         """Nothing of what was held back is sent: its blocks have never been."""
@@ -323,6 +324,14 @@ class Answer:
 
 def _says_something(native: Native) -> bool:
     return any(not key.startswith("$") for fields in native.values() for key in fields)
+
+
+def _without_notes(native: Native) -> Native:
+    """Without the notes on the shape of an answer that has another shape now."""
+    return {
+        owner: {key: value for key, value in fields.items() if not key.startswith("$")}
+        for owner, fields in native.items()
+    }
 
 
 def _short(text: str) -> str:

@@ -20,14 +20,16 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
+from toolglot.textcalls.aside import Aside
 from toolglot.textcalls.body import Body, Opened
 from toolglot.textcalls.braces import BracesBody
 from toolglot.textcalls.envelope import EnvelopeBody
 from toolglot.textcalls.events import CallEvent, Sink
-from toolglot.textcalls.grammar import BodyKind, Call, Format, Header, Messages
-from toolglot.textcalls.headers import read_header
+from toolglot.textcalls.grammar import BodyKind, Call, Format
 from toolglot.textcalls.json_body import JsonBody
-from toolglot.textcalls.marks import Marks, marks_of
+from toolglot.textcalls.line import Line
+from toolglot.textcalls.marks import marks_of
+from toolglot.textcalls.messages import read_message
 from toolglot.textcalls.python_calls import PythonBody
 from toolglot.textcalls.tagged import TaggedBody
 from toolglot.textcalls.trying import Found, Outcome, Trial, behind_space
@@ -40,8 +42,6 @@ BODIES: Final[dict[BodyKind, Callable[[Opened], Body]]] = {
     "python": PythonBody,
     "braces": BracesBody,
 }
-MAX_ASIDE: Final = 1024 * 1024
-"""Calls inside reasoning that is not closed are kept up to this size; more is reasoning."""
 MAX_EXTRA: Final = 3
 """So many brackets too many are passed over behind a call."""
 MAX_SPACE: Final = 1000
@@ -77,9 +77,7 @@ class Engine:
         self._offset = offset  # of the text's first character in the whole answer
         self._last = False  # nothing follows
         self._cut = False
-        # The line so far: nothing but white space, and an odd number of backticks.
-        self._blank = True
-        self._in_code = False
+        self._line = Line()
         self._fence = ""
         self._after_thinking = False
         self._body: Body | None = None
@@ -89,17 +87,11 @@ class Engine:
         self._call: Call | None = None
         self._refused: tuple[Call, ...] = ()  # what was tried in vain at this offset
         self._refused_at = -1
-        self._mark = ""
         self._reread = 0
         self._unclosed: set[str] = set()
         self._extra = 0
         self._passes_as = self._sink.text
-        self._passes_until: Marks = marks_of(())
-        self._aside: Engine | None = None  # reads calls inside reasoning
-        self._aside_text: list[str] = []
-        self._aside_events: list[CallEvent] = []
-        self._aside_size = 0
-        self._aside_start = 0
+        self._aside: Aside | None = None
         self._no_aside_before = 0
         self.strayed: int | None = None  # where something other than calls was met first
 
@@ -117,7 +109,6 @@ class Engine:
         self._last = True
         self._cut = cut
         events = list(self._run())
-        self._sink.events.clear()
         if self._aside is not None:
             self._end_aside(self._aside)
         elif self._state == self._reasoning:
@@ -147,7 +138,7 @@ class Engine:
         if self._at == len(self._text) or (not self._last and starts.begins(self._text, self._at)):
             return False
         if starts.match(self._text, self._at) or "" in messages.at_start:
-            return self._message(messages, self._at, 0)
+            return self._message("")
         self._state = self._answering
         return True
 
@@ -166,30 +157,27 @@ class Engine:
         """Go on at a mark."""
         meanings = self._vocabulary.meanings[mark]
         kinds = {meaning.kind for meaning in meanings}
-        if self._in_code and mark != "```":
+        if self._line.in_code and mark != "```":
             return self._as_text(mark)
         if "call" in kinds or "section" in kinds:
-            outcome = self._outcome(self._at, mark, line_start=self._blank)
+            outcome = self._outcome(self._at, mark, line_start=self._line.blank)
             if isinstance(outcome, Found):
-                return self._open(outcome, mark)
+                return self._open(outcome)
             if outcome == "wait":
                 return False
-        if "message" in kinds and self._format.messages is not None:
-            return self._message(self._format.messages, self._at, len(mark))
-        if "fence" in kinds and self._blank:
+        if "message" in kinds:
+            return self._message(mark)
+        if "fence" in kinds and self._line.blank:
             return self._open_fence()
         if "closer" in kinds and mark in self._unclosed:
             self._unclosed.discard(mark)
             self._at += len(mark)
             return True
-        if "think" in kinds and (self._blank or mark.startswith("<|")):
-            self._stray()
+        thinks = "think" in kinds and (self._line.blank or mark.startswith("<|"))
+        if thinks or "unthink" in kinds:
+            self.strayed = self._offset + self._at if self.strayed is None else self.strayed
             self._at += len(mark)
-            self._state = self._reasoning
-            return True
-        if "unthink" in kinds:
-            self._stray()
-            self._at += len(mark)
+            self._state = self._reasoning if thinks else self._answering
             return True
         if "drop" in kinds:
             self._at += len(mark)
@@ -209,19 +197,7 @@ class Engine:
         if self.strayed is None and not text.isspace():
             self.strayed = self._offset + self._at + len(text) - len(text.lstrip())
         self._at = end
-        line = text.rfind("\n") + 1
-        if line:
-            self._in_code = False
-            self._blank = True
-            text = text[line:]
-        if self._blank and text and not text.isspace():
-            self._blank = False
-        if "`" in text:
-            self._in_code ^= text.count("`") % 2 == 1
-
-    def _stray(self) -> None:
-        if self.strayed is None:
-            self.strayed = self._offset + self._at
+        self._line.add(text)
 
     # ── code blocks ──────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -245,57 +221,41 @@ class Engine:
         self._say(found.start())
         if found.end() == len(text) and len(found.group()) < MAX_TICKS and not self._last:
             return False
-        closes = self._blank and len(found.group()) >= len(self._fence)
+        closes = self._line.blank and len(found.group()) >= len(self._fence)
         self._say(found.end())
         if closes:
-            self._in_code = False
+            self._line.in_code = False
             self._state = self._answering
         return True
 
     # ── messages ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def _message(self, messages: Messages, at: int, mark: int) -> bool:
-        """A message's header, and what it makes of the body."""
-        header = Header((), messages.ends, r"(?P<said>.*)", allowed=r"[^\n]", limit=500)
-        read = read_header(header, self._text, at + mark)
-        if read == "wait" and not self._last:
+    def _message(self, mark: str) -> bool:
+        """A message's header, behind its mark, and what it makes of the body."""
+        routed = read_message(self._format, self._tools, self._text, self._at + len(mark))
+        if routed == "wait" and not self._last:
             return False
-        if isinstance(read, str):
-            self._state = self._answering
-            return self._as_text(self._text[at : at + mark]) if mark else True
-        for route in messages.routes:
-            found = re.search(route.shape, read.groups["said"])
-            if found is None:
-                continue
-            if route.to == "call":
-                call = self._format.calls[0]
-                name = found.group("name")
-                if call.weak and name not in self._tools:
-                    continue
-                return self._open(Found(call, name, "", read.end), self._text[at : at + mark])
-            self._at = read.end
-            self._blank = True
-            if route.to == "calls":
-                self._state = self._answering
-            else:
-                self._passes_as = self._sink.text if route.to == "text" else self._sink.reasoning
-                self._passes_until = marks_of((*messages.openers, *messages.closers))
-                self._state = self._passing
-            return True
         self._state = self._answering
-        return self._as_text(self._text[at : at + mark]) if mark else True
+        if isinstance(routed, str):
+            return self._as_text(mark)
+        if routed.to == "call":
+            return self._open(Found(self._format.calls[0], routed.name, "", routed.end))
+        self._at = routed.end
+        self._line.fresh()
+        if routed.to != "calls":
+            self._passes_as = self._sink.text if routed.to == "text" else self._sink.reasoning
+            self._state = self._passing
+        return True
 
     def _passing(self) -> bool:
-        end, mark = self._passes_until.next(self._text, self._at, last=self._last)
-        if end > self._at:
-            self._passes_as(self._text[self._at : end])
+        end, mark = self._vocabulary.in_message.next(self._text, self._at, last=self._last)
+        self._passes_as(self._text[self._at : end])
         self._at = end
         if not mark:
             return False
-        messages = self._format.messages
-        if messages is not None and mark in messages.closers:
+        if mark in self._vocabulary.section_closers:
             self._at += len(mark)
-        self._blank = True
+        self._line.fresh()
         self._state = self._answering
         return True
 
@@ -311,8 +271,8 @@ class Engine:
             return False
         if mark in self._vocabulary.thinking_ends:
             self._at += len(mark)
-            self._blank = self._after_thinking = True
-            self._in_code = False
+            self._after_thinking = True
+            self._line.fresh()
             self._state = self._answering
             return True
         if self._offset + self._at >= self._no_aside_before:
@@ -320,9 +280,9 @@ class Engine:
             if outcome == "wait":
                 return False
             if isinstance(outcome, Found):
-                self._aside = Engine(self._format, self._tools, calls=self._sink.calls, offset=self._offset + self._at)
-                self._aside_start = self._offset + self._at
-                self._aside_text, self._aside_events, self._aside_size = [], [], 0
+                start = self._offset + self._at
+                reader = Engine(self._format, self._tools, calls=self._sink.calls, offset=start)
+                self._aside = Aside(reader, start)
                 return True
         self._think(self._at + len(mark))
         return True
@@ -331,30 +291,21 @@ class Engine:
         self._sink.reasoning(self._text[self._at : end])
         self._at = end
 
-    def _read_aside(self, aside: Engine) -> bool:
-        """Calls inside reasoning are run only if nothing but calls follows, up to the end of the answer: then the model
-        forgot to close its reasoning. Otherwise it was thinking about them."""
-        piece = self._text[self._at :]
+    def _read_aside(self, aside: Aside) -> bool:
+        strayed = aside.feed(self._text[self._at :])
         self._at = len(self._text)
-        self._aside_text.append(piece)
-        self._aside_size += len(piece)
-        self._aside_events += aside.feed(piece)
-        if self._aside_size > MAX_ASIDE and aside.strayed is None:
-            aside.strayed = self._aside_start + MAX_ASIDE
-        if aside.strayed is None:
+        if strayed is None:
             return False
         # Read it again as reasoning, and what it holds without trying it once more.
-        self._no_aside_before = aside.strayed
-        self._text = "".join(self._aside_text)
-        self._at = 0
-        self._offset = self._aside_start
+        self._no_aside_before = strayed
+        self._text, self._at, self._offset = aside.text, 0, aside.start
         self._aside = None
         return True
 
-    def _end_aside(self, aside: Engine) -> None:
-        events = [*self._aside_events, *aside.finish(cut=self._cut)]
-        if aside.strayed is not None or any(event[0] == "cut" for event in events):
-            self._sink.reasoning("".join(self._aside_text))
+    def _end_aside(self, aside: Aside) -> None:
+        events = aside.finish(cut=self._cut)
+        if events is None:
+            self._sink.reasoning(aside.text)
         else:
             self._sink.events += events
 
@@ -364,11 +315,10 @@ class Engine:
         refused = self._refused if self._offset + at == self._refused_at else ()
         return self._trying.outcome(self._text, at, mark, line_start=line_start, last=self._last, refused=refused)
 
-    def _open(self, found: Found, mark: str) -> bool:
+    def _open(self, found: Found) -> bool:
         call = found.call
         opened = Opened(call, self._sink, self._tools, found.name, found.id, self._vocabulary.followers)
         self._body = BODIES[call.body](opened)
-        self._mark = mark
         self._held = [self._text[self._at : found.at]]
         self._held_start = self._offset + self._at
         self._calls_before = self._sink.calls
@@ -426,7 +376,7 @@ class Engine:
             outcome = self._outcome(at, mark)
             if isinstance(outcome, Found):
                 self._at = at
-                return self._open(outcome, mark)
+                return self._open(outcome)
             if outcome == "wait":
                 return False
         if mark in self._unclosed:
@@ -439,6 +389,6 @@ class Engine:
             return True
         if at == len(text):
             self._at = at
-        self._blank, self._in_code = True, False
+        self._line.fresh()
         self._state = self._answering
         return True

@@ -17,7 +17,7 @@ from toolglot.textcalls.arguments import MAX_SIZE, Arguments, is_balanced
 from toolglot.textcalls.body import BodyState, Opened
 from toolglot.textcalls.json_scan import JsonScan
 from toolglot.textcalls.marks import Until, marks_of
-from toolglot.textcalls.repair import RepairError, repair_document
+from toolglot.textcalls.mended import mended_calls
 
 MAX_STRING: Final = 1000
 """Keys and names are not longer than this."""
@@ -63,7 +63,7 @@ class EnvelopeBody:
     def __init__(self, opened: Opened) -> None:
         self.state: BodyState = "open"
         self._opened = opened
-        self._marks = marks_of((*opened.call.closers, *opened.followers))
+        self._marks = marks_of((*opened.call.closers, *opened.call.stops, *opened.followers))
         self._fenced = False
         self._listed = False
         self._started = False  # some call of this body has begun, so that nothing can be refused any more
@@ -83,6 +83,10 @@ class EnvelopeBody:
         self._skipped: JsonScan | None = None
         self._raw: list[str] = []
         self._size = 0
+
+    @property
+    def is_refused(self) -> bool:
+        return self.state == "refused"
 
     # ── reading ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -352,47 +356,15 @@ class EnvelopeBody:
                 self._arguments.repair(rest if self._arguments.broken else "")
             return
         raw = "".join(self._raw) + rest
-        calls = [] if cut else self._calls_of(raw)
+        calls = [] if cut else mended_calls(raw, self._opened)
         if not calls and not self._started:
             self.state = "refused"
-        for name, call_id, arguments in calls:
+        for call in calls:
             self._started = True
-            index = self._opened.sink.start(name, call_id)
-            self._opened.sink.arguments(index, json.dumps(arguments, ensure_ascii=False))
+            index = self._opened.sink.start(call.name, call.id)
+            self._opened.sink.arguments(index, json.dumps(call.arguments, ensure_ascii=False))
             self._opened.sink.repaired(index, raw, "the call was no JSON")
             self._opened.sink.end(index)
-
-    def _calls_of(self, raw: str) -> list[tuple[str, str, Any]]:
-        try:
-            document = repair_document(raw.strip().removesuffix("```"))
-        except RepairError:
-            return []
-        items = document if isinstance(document, list) else [document]
-        calls = [self._call_of(item, 0) for item in items]
-        return [call for call in calls if call is not None]
-
-    def _call_of(self, item: Any, level: int) -> tuple[str, str, Any] | None:
-        """The call that a repaired envelope holds."""
-        call = self._opened.call
-        if not isinstance(item, dict) or level > 3 or any(key in item for key in call.refused_keys):
-            return None
-        if call.keyed and len(item) == 1:
-            ((name, arguments),) = item.items()
-            return (name, "", arguments) if isinstance(arguments, dict) else None
-        name = next((item[key] for key in call.name_keys if isinstance(item.get(key), str) and item[key]), "")
-        if not name:
-            inner = [value for value in item.values() if isinstance(value, dict)]
-            return self._call_of(inner[0], level + 1) if len(inner) == 1 else None
-        if call.weak and name not in self._opened.tools:
-            return None
-        arguments = next((item[key] for key in call.argument_keys if key in item), {})
-        if isinstance(arguments, str):
-            try:
-                arguments = repair_document(arguments)
-            except RepairError:
-                return None
-        call_id = next((item[key] for key in call.id_keys if isinstance(item.get(key), str)), "")
-        return (name, call_id, arguments or {}) if isinstance(arguments or {}, dict) else None
 
     def finish(self, text: str, at: int, *, cut: bool) -> int:
         at = self.read(text, at)
@@ -404,7 +376,7 @@ class EnvelopeBody:
             # The brackets of the envelope itself close behind the arguments.
             whole = is_balanced(raw) or (self._index >= 0 and raw.count("{") + self._level == raw.count("}"))
             self._mend(rest, cut=cut or not whole)
-            return len(text) if self.state == "done" else at
+            return at if self.is_refused else len(text)
         return self._finish_open(text, at)
 
     def _finish_open(self, text: str, at: int) -> int:
@@ -416,11 +388,7 @@ class EnvelopeBody:
             return at
         if self._index >= 0 and self._arguments is not None:
             self.state = "done"
-            if self._arguments.done:
-                # The arguments are whole, only the envelope's own bracket is missing.
-                self._arguments.cut("the text ended inside the call")
-            else:
-                self._arguments.cut("the text ended inside the arguments")
+            self._arguments.cut(f"the text ended inside the {'call' if self._arguments.done else 'arguments'}")
             return len(text)
         if self._name and not self._opened.call.weak:
             self.state = "done"

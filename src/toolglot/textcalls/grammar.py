@@ -74,17 +74,21 @@ class Parameter(Struct, frozen=True):
 class Call(Struct, frozen=True, kw_only=True):
     """One way to write a call.
 
-    `closers` end it; without any it ends where its JSON does. `weak`: what opens it is no sure sign, so that it counts
-    only with the name of a declared tool. `line_start`: it counts only at the beginning of a line.
-    `first` are the characters with which the body may begin; empty: any. `name_keys` … `id_keys` are the keys of an envelope;
-    `keyed`: an envelope is `{name: arguments}`. `tool_tags`: the openers are the tools' names as tags.
-    `quotes` are the marks around strings of a `braces` body. `bare_string`: a body that is no JSON is the value of the
-    tool's one string parameter. `refused_keys`: an envelope with one of these is no call.
+    - `closers` end it; without any it ends where its JSON does. `stops` end what has no end of its own, and are left
+      to what follows.
+    - `weak`: what opens it is no sure sign, so that it counts only with the name of a declared tool. `line_start`: it
+      counts only at the beginning of a line. `first` are the characters with which the body may begin; empty: any.
+    - `name_keys`, `argument_keys`, `id_keys` are the keys of an envelope; with one of `refused_keys` it is no call;
+      `keyed`: it is `{name: arguments}`.
+    - `tool_tags`: the tools' names are the tags, and `{name}` stands for them in the openers and closers.
+    - `bare_string`: a body that is no JSON is the value of the tool's one string parameter.
+    - `quotes` are the marks around the strings of a `braces` body.
     """
 
     header: Header
     body: BodyKind
     closers: tuple[str, ...] = ()
+    stops: tuple[str, ...] = ()
     weak: bool = False
     line_start: bool = False
     first: str = "{["

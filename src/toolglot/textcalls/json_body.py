@@ -20,7 +20,7 @@ class JsonBody:
     def __init__(self, opened: Opened) -> None:
         self.state: BodyState = "open"
         self._opened = opened
-        self._marks = marks_of((*opened.call.closers, *opened.followers))
+        self._marks = marks_of((*opened.call.closers, *opened.call.stops, *opened.followers))
         self._index = -1
         self._arguments: Arguments | None = None
         self._rest: Until | None = None

@@ -29,6 +29,7 @@ class Vocabulary:
         "calls",
         "followers",
         "format",
+        "in_message",
         "in_reasoning",
         "marks",
         "meanings",
@@ -70,6 +71,7 @@ class Vocabulary:
             for mark, means in self.meanings.items()
             if any(meaning.kind in ("call", "section") for meaning in means)
         )
+        self.in_message = Marks(messages)
         self.thinking_ends = tuple(closer for _, closer in text_format.thinking)
         self.in_reasoning = Marks((*self.thinking_ends, *openers, *(opener for opener, _ in text_format.sections)))
 

@@ -6,8 +6,17 @@ import json
 
 import pytest
 
-from toolglot.ir import Text, ToolCall, ToolResult
-from toolglot.textcalls.prompts import PROMPTS, Result, calls_described, calls_text, results_text, stop_strings
+from toolglot.ir import ToolCall
+from toolglot.textcalls import FORMATS
+from toolglot.textcalls.prompts import (
+    PROMPTS,
+    Result,
+    calls_described,
+    calls_text,
+    find_prompt,
+    results_text,
+    stop_strings,
+)
 from toolglot.textcalls.prompts.values import members
 
 WRITE = ToolCall(id="call_1", name="write_file", arguments='{"path": "a.txt", "n": 1.50, "tags": ["x"]}')
@@ -125,17 +134,19 @@ def test_results_are_told_apart_and_errors_are_marked(name: str) -> None:
     assert results_text(name, told) == RESULTS[name]
 
 
-@pytest.mark.parametrize("name", PROMPTS)
-def test_results_of_the_conversation_are_named_and_numbered_by_its_calls(name: str) -> None:
-    given = (
-        ToolResult(call_id="abcDEF123", content=(Text(text="no clock"),), is_error=True),
-        ToolResult(call_id="call_1", content=(Text(text="fine"), Text(text="really"))),
-    )
-    told = (
-        Result(name="now", id="abcDEF123", text="no clock", is_error=True, index=5),
-        Result(name="write_file", id="call_1", text="fine\nreally", index=4),
-    )
-    assert results_text(name, given, [WRITE, NOW], 4) == results_text(name, told)
+def test_every_format_that_is_read_can_be_written() -> None:
+    assert PROMPTS.keys() == FORMATS.keys()
+    assert all(name == prompt.name for name, prompt in PROMPTS.items())
+
+
+def test_formats_are_found_by_their_other_names() -> None:
+    assert find_prompt("hermes") is PROMPTS["hermes_json"]
+
+
+@pytest.mark.parametrize(("name", "told"), [("hermes_jsno", "did you mean 'hermes_json'"), ("auto", "name one format")])
+def test_a_format_that_cannot_be_written_is_told(name: str, told: str) -> None:
+    with pytest.raises(ValueError, match=told):
+        find_prompt(name)
 
 
 @pytest.mark.parametrize("name", PROMPTS)
@@ -184,8 +195,8 @@ MISREAD = {
     "cline_xml": ('{"a": " x"}', "white space"),
     "qwen3_coder": ('{"a": "x\\r"}', "line break"),
     "gemma4": ('{"a": "x<|\\"|>y"}', '<|"|>'),
-    "minicpm5": ('{"a": "x]]></param>"}', "]]>"),
-    "kimi_k3": ('{"a": "<|close|>argument<|sep|>"}', "<|close|>"),
+    "minicpm5": ('{"a": "x]]></param></function>"}', "]]>"),
+    "kimi_k3": ('{"a": "<|close|>argument<|sep|><|close|>call<|sep|>"}', "<|close|>"),
 }
 
 
@@ -196,6 +207,12 @@ def test_what_a_format_cannot_hold_is_told(name: str) -> None:
     assert notes
     assert why in " ".join(notes)
     assert all(note.startswith("a of now ") for note in notes)
+
+
+def test_a_name_that_no_tag_can_have_is_told() -> None:
+    call = ToolCall(id="1", name='say "hi"')
+    assert calls_described("anthropic_xml", [call])[1]
+    assert not calls_described("hermes_json", [call])[1]
 
 
 def test_arguments_too_deep_for_a_format_are_json() -> None:

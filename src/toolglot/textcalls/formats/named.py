@@ -145,7 +145,7 @@ NAMED: tuple[Format, ...] = (
                 weak=True,
                 line_start=True,
                 bare_string=True,
-                closers=("\nObservation:", "\nThought:", "\nAction:"),
+                stops=("\nObservation:", "\nThought:", "\nAction:"),
             ),
         ),
     ),

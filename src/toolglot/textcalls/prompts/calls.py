@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Callable, Iterator, Sequence
 from string import Template
 from typing import Final
@@ -27,6 +28,10 @@ _SHORT: Final = 9
 """The length of Mistral's ids, which are letters and digits."""
 
 
+_NAME: Final = re.compile(r"[\w.\-/]+")
+"""A name that can stand in any tag."""
+
+
 def written_calls(prompt: Prompt, turn: Sequence[ToolCall], first_index: int) -> tuple[str, list[str]]:
     """An answer's calls as the model would have written them, and what its format could not hold."""
     if not turn:
@@ -39,6 +44,8 @@ def written_calls(prompt: Prompt, turn: Sequence[ToolCall], first_index: int) ->
 
 def _call(prompt: Prompt, call: ToolCall, index: int, number: int, notes: list[str]) -> str:
     calls = prompt.calls
+    if "$json_name" not in calls.call and not _NAME.fullmatch(call.name):
+        notes.append(f"the name {call.name!r} may be misread there")
     call_id = _IDS[calls.ids](call.name, call.id, index)
     return Template(calls.call).substitute(
         name=_attribute(call.name) if calls.entities else call.name,

@@ -9,6 +9,8 @@ And it is not a character without width, because what looks like a mark would st
 Since something is only ever put in, and at every place where a mark begins, no mark is left afterwards: also not one
 that overlaps another.
 
+A mark that is but a word (`Observation:`) counts only at the beginning of a line, because people use the word too.
+
 A mark that is no sure sign (bare JSON, a code fence, a tag with a tool's name) counts only with the name of a declared
 tool. Texts are full of such signs, so there it is the name that is broken, where it stands as such a call has it. They
 need the `tools`; without any, no such call can be.
@@ -39,12 +41,22 @@ def _broken(found: re.Match[str]) -> str:
 
 @lru_cache(maxsize=256)
 def _pattern(prompt: Prompt, tool_names: tuple[str, ...]) -> re.Pattern[str]:
-    """Matches the first character of every mark: looking ahead, so that marks may overlap."""
+    """Matches up to the first character of every mark: looking ahead, so that marks may overlap."""
     text_format = find_format(prompt.name)
-    literals = [re.escape(mark) for mark in marks_of_prompt(prompt)]
-    shapes = [shape for call in text_format.calls if call.weak for shape in _weak_shapes(call, tool_names)]
-    choices = "|".join((*literals, *dict.fromkeys((*shapes, *_first_lines(text_format, tool_names)))))
-    return re.compile(rf"(?:(?={choices}))[\s\S]" if choices else r"(?!)", re.IGNORECASE if prompt.any_case else 0)
+    marks = marks_of_prompt(prompt)
+    words = [re.escape(mark) for mark in marks if is_word(mark)]
+    shapes = [re.escape(mark) for mark in marks if not is_word(mark)]
+    for call in text_format.calls:
+        shapes += _weak_shapes(call, tool_names) if call.weak else _word_shapes(call)
+    shapes += _first_lines(text_format, tool_names)
+    anywhere = f"(?={'|'.join(dict.fromkeys(shapes)) or '(?!)'})"
+    in_line = rf"^[ \t]*(?={'|'.join(words)})|" if words else ""
+    return re.compile(rf"(?:{in_line}{anywhere})[\s\S]", re.MULTILINE | (re.IGNORECASE if prompt.any_case else 0))
+
+
+def is_word(mark: str) -> bool:
+    """A mark without any sign that texts do not have all the time: it counts only where a line begins with it."""
+    return mark[0].isalnum() or mark[0] == "#"
 
 
 def marks_of_prompt(prompt: Prompt) -> list[str]:
@@ -57,7 +69,7 @@ def _marks(text_format: Format) -> Iterable[str]:
     """The marks that are a sure sign of something."""
     for call in text_format.calls:
         if not call.weak:
-            yield from call.header.openers
+            yield from (opener for opener in call.header.openers if not _is_plain(opener))
         yield from (closer for closer in call.closers if "{" not in closer and len(closer.strip("`\n ")) > 1)
         if call.parameter is not None and not call.weak and not call.parameter.declared_only:
             yield from call.parameter.header.openers
@@ -67,6 +79,17 @@ def _marks(text_format: Format) -> Iterable[str]:
     yield from text_format.dropped
     if text_format.messages is not None:
         yield from (*text_format.messages.openers, *text_format.messages.ends, *text_format.messages.closers)
+
+
+def _is_plain(opener: str) -> bool:
+    return opener.strip().isalnum()
+
+
+def _word_shapes(call: Call) -> Iterable[str]:
+    """Openers that are ordinary words are marks together with what follows them."""
+    for opener in call.header.openers:
+        if _is_plain(opener):
+            yield rf"{re.escape(opener)}\s*[{re.escape(call.first)}]"
 
 
 def _weak_shapes(call: Call, tool_names: Sequence[str]) -> Iterable[str]:

@@ -12,7 +12,7 @@ from toolglot.textcalls.formats import find_format
 from toolglot.textcalls.grammar import Call, Parameter, Spacing
 from toolglot.textcalls.headers import Read, header_at
 from toolglot.textcalls.marks import Marks, marks_of
-from toolglot.textcalls.tagged import CDATA
+from toolglot.textcalls.tagged import CDATA, MAX_SPACE
 from toolglot.textcalls.vocabulary import vocabulary_of
 
 _SPACE = " \t\r\n"
@@ -55,8 +55,11 @@ def _early_end(
             counts = isinstance(header_at(parameter.header, text, found.start() + 1), Read)
         else:
             after = _after(text, found.end())
-            counts = bool(behind.match(text, after) or followers.match(text, after))
-            counts = counts or isinstance(header_at(parameter.header, text, after), Read)
+            counts = (
+                after - found.end() >= MAX_SPACE
+                or bool(behind.match(text, after) or followers.match(text, after))
+                or isinstance(header_at(parameter.header, text, after), Read)
+            )
         if counts:
             return found.group()
         at = found.start() + 1

@@ -36,11 +36,10 @@ def _array(before: str, after: str = "", item: str = _ENVELOPE, between: str = "
     return Calls(before=f"{before}[", call=item, between=between, after=f"]{after}")
 
 
-_PLAIN_RESULT = Results(
-    result="Result of $name:\n$text",
-    error="Error of $name:\n$text",
-    between="\n\n",
-    marks=("Result of ", "Error of "),
+PLAIN_RESULT = Results(
+    result='<tool_result name="$name">\n$text\n</tool_result>',
+    error='<tool_error name="$name">\n$text\n</tool_error>',
+    marks=("<tool_result ", "</tool_result>", "<tool_error ", "</tool_error>"),
 )
 """For formats that have no mark of their own for results."""
 
@@ -80,21 +79,21 @@ _PROMPTS = (
         name="inkling",
         tools=Listing(style="flat_lines"),
         calls=Calls(call='<|content_invoke_tool_json|>{"name": $json_name, "args": $arguments}<|end_message|>'),
-        results=_PLAIN_RESULT,
+        results=PLAIN_RESULT,
         tokens=("<|end_message|>",),
     ),
     Prompt(
         name="markdown_json",
         tools=Listing(style="flat_lines", before="```\n", after="\n```"),
         calls=Calls(call=f"```json\n{_ENVELOPE}\n```"),
-        results=_PLAIN_RESULT,
+        results=PLAIN_RESULT,
         hint="Use such a block for nothing but a call.",
     ),
     Prompt(
         name="llama3_json",
         tools=Listing(style="openai_lines"),
         calls=Calls(call='{"name": $json_name, "parameters": $arguments}', between="; "),
-        results=_PLAIN_RESULT,
+        results=PLAIN_RESULT,
         hint="Write nothing before or after the object.",
         several=False,
         tokens=LLAMA,
@@ -103,7 +102,7 @@ _PROMPTS = (
         name="generic_json",
         tools=Listing(style="flat_lines"),
         calls=Calls(call=_ENVELOPE),
-        results=_PLAIN_RESULT,
+        results=PLAIN_RESULT,
         hint="Write nothing before or after the object.",
     ),
     Prompt(
@@ -140,7 +139,7 @@ _PROMPTS = (
         name="granite3",
         tools=Listing(style="flat_array"),
         calls=_array("<|tool_call|>"),
-        results=_PLAIN_RESULT,
+        results=PLAIN_RESULT,
         tokens=GRANITE,
     ),
     Prompt(
@@ -154,21 +153,21 @@ _PROMPTS = (
         name="xlam",
         tools=Listing(style="flat_array"),
         calls=_array(""),
-        results=_PLAIN_RESULT,
+        results=PLAIN_RESULT,
         hint="Write nothing before or after the array.",
     ),
     Prompt(
         name="phi4_functools",
         tools=Listing(style="flat_array", before="<|tool|>", after="<|/tool|>"),
         calls=_array("functools"),
-        results=_PLAIN_RESULT,
+        results=PLAIN_RESULT,
         tokens=PHI,
     ),
     Prompt(
         name="firefunction_v2",
         tools=Listing(style="flat_array"),
         calls=_array(" functools"),
-        results=_PLAIN_RESULT,
+        results=PLAIN_RESULT,
         tokens=LLAMA,
     ),
     Prompt(
@@ -177,7 +176,7 @@ _PROMPTS = (
         calls=Calls(
             call='<|action_start|><|plugin|>\n{"name": $json_name, "parameters": $arguments}<|action_end|>',
         ),
-        results=_PLAIN_RESULT,
+        results=PLAIN_RESULT,
         tokens=(*CHATML, "<|plugin|>", "<|interpreter|>", "<|action_start|>", "<|action_end|>"),
     ),
     Prompt(
@@ -215,14 +214,14 @@ _PROMPTS = (
         name="functionary_v31",
         tools=Listing(style="sentences"),
         calls=Calls(call="<function=$name>$arguments</function>"),
-        results=_PLAIN_RESULT,
+        results=PLAIN_RESULT,
         tokens=LLAMA,
     ),
     Prompt(
         name="functionary_v32",
         tools=Listing(style="typescript"),
         calls=Calls(call=">>>$name\n$arguments", between="\n"),
-        results=_PLAIN_RESULT,
+        results=PLAIN_RESULT,
         tokens=LLAMA,
     ),
     Prompt(

@@ -5,10 +5,9 @@
 
 from __future__ import annotations
 
+from toolglot.textcalls.prompts.json_formats import CHATML, LLAMA, PLAIN_RESULT
 from toolglot.textcalls.prompts.records import Calls, Listing, Prompt, Results
 
-_CHATML = ("<|im_start|>", "<|im_end|>", "<|endoftext|>")
-_LLAMA = ("<|begin_of_text|>", "<|start_header_id|>", "<|end_header_id|>", "<|eot_id|>", "<|eom_id|>", "<|python_tag|>")
 _DEEPSEEK = ("<｜begin▁of▁sentence｜>", "<｜end▁of▁sentence｜>", "<｜User｜>", "<｜Assistant｜>")
 _DEEPSEEK_TOOLS = (
     *(
@@ -27,12 +26,6 @@ _DEEPSEEK_RESULTS = Results(
 )
 _PYTHON = "Arguments are given by name, as Python literals."
 _PYTHON_CALL = "$name($arguments)"
-_PLAIN_RESULT = Results(
-    result="Result of $name:\n$text",
-    error="Error of $name:\n$text",
-    between="\n\n",
-    marks=("Result of ", "Error of "),
-)
 
 
 def _gemma(quote: str, opener: str, closer: str) -> Calls:
@@ -97,17 +90,17 @@ _PROMPTS = (
         name="pythonic",
         tools=Listing(style="flat_array"),
         calls=Calls(before="[", call=_PYTHON_CALL, between=", ", after="]", body="python"),
-        results=_PLAIN_RESULT,
+        results=PLAIN_RESULT,
         hint=f"{_PYTHON} Write nothing before or after the list.",
-        tokens=_LLAMA,
+        tokens=LLAMA,
     ),
     Prompt(
         name="olmo3",
         tools=Listing(style="flat_array", before="<functions>", after="</functions>"),
         calls=Calls(before="<function_calls>", call=_PYTHON_CALL, after="</function_calls>", body="python"),
-        results=_PLAIN_RESULT,
+        results=PLAIN_RESULT,
         hint=_PYTHON,
-        tokens=("<functions>", "</functions>", *_CHATML),
+        tokens=("<functions>", "</functions>", *CHATML),
     ),
     Prompt(
         name="lfm2",
@@ -120,7 +113,7 @@ _PROMPTS = (
             marks=("<|tool_response_start|>", "<|tool_response_end|>"),
         ),
         hint=_PYTHON,
-        tokens=("<|tool_list_start|>", "<|tool_list_end|>", "<|startoftext|>", *_CHATML),
+        tokens=("<|tool_list_start|>", "<|tool_list_end|>", "<|startoftext|>", *CHATML),
     ),
     Prompt(
         name="react",
@@ -138,7 +131,7 @@ _PROMPTS = (
         calls=Calls(call="✿FUNCTION✿: $name\n✿ARGS✿: $arguments"),
         results=Results(result="✿RESULT✿: $text", after="\n✿RETURN✿: ", marks=("✿RESULT✿", "✿RETURN✿")),
         stops=("\n✿RESULT✿", "\n✿RETURN✿"),
-        tokens=("✿FUNCTION✿", "✿ARGS✿", *_CHATML),
+        tokens=("✿FUNCTION✿", "✿ARGS✿", *CHATML),
     ),
 )
 

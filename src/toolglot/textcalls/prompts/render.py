@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from msgspec.structs import replace
 
-from toolglot.ir import Text, Tool, ToolCall, ToolChoice, ToolResult
+from toolglot.ir import Tool, ToolCall, ToolChoice
 from toolglot.textcalls.formats import find_format
 from toolglot.textcalls.prompts.calls import written_calls, written_results
 from toolglot.textcalls.prompts.escaping import without_marks
@@ -135,34 +135,12 @@ def calls_described(format_name: str, calls: Sequence[ToolCall], first_index: in
     return written_calls(find_prompt(format_name), calls, first_index)
 
 
-def results_text(
-    format_name: str,
-    results: Sequence[Result | ToolResult],
-    calls: Sequence[ToolCall] = (),
-    first_index: int = 0,
-    tools: Sequence[Tool] = (),
-) -> str:
-    """The results of one turn, in a form that the model can tell apart. Their texts are `escaped`.
-
-    `calls` are the calls of the answer before and `first_index` the number of calls before that answer: what names
-    and numbers a `ToolResult`, of which only the texts are written.
-    """
+def results_text(format_name: str, results: Sequence[Result], tools: Sequence[Tool] = ()) -> str:
+    """The results of one turn, in a form that the model can tell apart. Their texts are `escaped`."""
     prompt = find_prompt(format_name)
     names = tuple(tool.name for tool in tools)
-    told = [result if isinstance(result, Result) else _told(result, calls, first_index) for result in results]
-    safe = [replace(result, text=without_marks(prompt, result.text, names)) for result in told]
+    safe = [replace(result, text=without_marks(prompt, result.text, names)) for result in results]
     return written_results(prompt.results, prompt.calls.ids, safe)
-
-
-def _told(result: ToolResult, calls: Sequence[ToolCall], first_index: int) -> Result:
-    place = next((place for place, call in enumerate(calls) if call.id == result.call_id), None)
-    return Result(
-        name=result.name or (calls[place].name if place is not None else "unknown"),
-        text="\n".join(block.text for block in result.content if isinstance(block, Text)),
-        id=result.call_id,
-        is_error=bool(result.is_error),
-        index=first_index + (place or 0),
-    )
 
 
 def escaped(format_name: str, text: str, tools: Sequence[Tool] = ()) -> str:

@@ -5,10 +5,10 @@
 
 from __future__ import annotations
 
+from toolglot.textcalls.prompts.json_formats import CHATML
 from toolglot.textcalls.prompts.records import Calls, Listing, Prompt, Results
 
 _GLM_TOKENS = ("<|system|>", "<|user|>", "<|assistant|>", "<|observation|>", "<|endoftext|>", "<sop>", "[gMASK]")
-_CHATML = ("<|im_start|>", "<|im_end|>", "<|endoftext|>")
 _DEEPSEEK_TOKENS = (
     "<｜begin▁of▁sentence｜>",
     "<｜end▁of▁sentence｜>",
@@ -52,7 +52,7 @@ _PROMPTS = (
         calls=_invoke("", "function_calls"),
         results=_FUNCTION_RESULTS,
         hint=_TYPED,
-        tokens=("<functions>", "</functions>", "\n\nHuman:", "\n\nAssistant:"),
+        tokens=("<functions>", "</functions>"),
     ),
     Prompt(
         name="anthropic_legacy",
@@ -66,7 +66,7 @@ _PROMPTS = (
         ),
         results=_FUNCTION_RESULTS,
         hint=_TYPED,
-        tokens=("<tools>", "</tools>", "\n\nHuman:", "\n\nAssistant:"),
+        tokens=("<tools>", "</tools>"),
     ),
     Prompt(
         name="cline_xml",
@@ -96,7 +96,7 @@ _PROMPTS = (
         ),
         results=_TOOL_RESPONSE,
         hint=_TYPED,
-        tokens=("<tools>", "</tools>", *_CHATML),
+        tokens=("<tools>", "</tools>", *CHATML),
     ),
     Prompt(
         name="seed_oss",
@@ -213,7 +213,7 @@ _PROMPTS = (
         ),
         results=_TOOL_RESPONSE,
         hint="A text that contains < or & stands in <![CDATA[ ]]>.",
-        tokens=_CHATML,
+        tokens=CHATML,
     ),
     Prompt(
         name="muse_glimmer",

@@ -110,7 +110,8 @@ def _tolerant(text: str, openers: str, schema: Any, damages: dict[str, None]) ->
     value, end = reader.read(start)
     damages.update(reader.damages)
     _check_around(prefix, stripped[end:], damages)
-    return value, damages
+    # Whatever is left at this place was not JSON because of characters around it that cannot be seen.
+    return value, damages or {"invisible characters": None}
 
 
 def _without_end_tags(text: str) -> str:
@@ -154,7 +155,9 @@ def _check_around(prefix: str, suffix: str, damages: dict[str, None]) -> None:
         damages["encoded twice"] = None
         return
     fenced = not prefix.strip() or _FENCE_OPEN.match(prefix) is not None
-    if not fenced and (_AFTER_KEY.search(prefix) or prefix.strip()[0] in "\"'\u201c," or "}" in prefix):
+    if not fenced and (
+        _AFTER_KEY.search(prefix) or prefix.strip()[0] in "\"'\u201c," or "}" in _PLACEHOLDER.sub("", prefix)
+    ):
         raise RepairError("a part of the value may stand before its opening bracket")
     extra = _EXTRA.match(suffix)
     if extra:

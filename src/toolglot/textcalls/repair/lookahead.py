@@ -30,9 +30,7 @@ QUOTES = {
     '"': _quote('"', ""),
     "'": _quote("'", "single quotes"),
     "\u201c": _quote('\u201d\u201c"', "curly quotes"),
-    "\u201d": _quote('\u201d\u201c"', "curly quotes"),
     "\u2018": _quote("\u2019\u2018'", "curly quotes"),
-    "\u2019": _quote("\u2019\u2018'", "curly quotes"),
 }
 SPACE = re.compile(r"(?:[\s\ufeff\u200b]++|//[^\n]*+|#[^\n]*+|/\*(?:[^*]|\*(?!/))*+\*/)*+")
 # Looking ahead happens behind every quote: comments are limited there, so that it stays linear.
@@ -75,7 +73,7 @@ class Lookahead:
         return match.end() if match else at
 
     def opens(self, at: int) -> bool:
-        """Whether the quote at `at` may be one inside a string: no comma, colon or bracket follows, as behind an end."""
+        """Whether the quote at `at` may stand inside a string: what follows is not what follows an end."""
         return _BEHIND_END.match(self.text, at + 1) is None
 
     def in_word(self, at: int) -> bool:

@@ -21,6 +21,7 @@ MOST_MISSING = 3
 _WORD = re.compile(r"[^\s,:\[\]{}\"'\u201c\u201d\u2018\u2019<>()]+")
 _NUMBER = re.compile(r"[+-]?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?", re.ASCII)
 _KEY = re.compile(r"[^\W\d][\w$.-]*|\$[\w$.-]+|\d+")
+_CONTROL = re.compile(r"[\x00-\x1f]")
 _COMMENT = re.compile(r"//|#|/\*")
 _LITERALS = {"true": True, "false": False, "null": None, "none": None}
 _STRICT = ("true", "false", "null")
@@ -30,7 +31,12 @@ RISKY = frozenset(
     {"unescaped quotes", "missing end quote", "missing brackets", "stray brackets", "text around", "triple quotes"}
 )
 
-_NEVER_WITH = frozenset({"missing commas", "unescaped quotes"})
+_NEVER_TOGETHER = (
+    ("missing end quote", "missing commas"),
+    ("missing end quote", "unescaped quotes"),
+    ("missing end quote", "missing brackets"),
+    ("triple quotes", "unescaped quotes"),
+)
 
 Result = tuple[Any, int]
 
@@ -44,6 +50,7 @@ class Reader:
         self._schema = schema
         self._undoubled = has_undoubled_backslash(text)
         self._python = False
+        self._repeated = False
         self._damaged_strings = 0
         self._odd_strings = 0
         self._value: Any = None
@@ -62,8 +69,10 @@ class Reader:
             at = _STEPS[frame.state](self, frame, at)
         if self._odd_strings and self._damaged_strings > 1:
             raise RepairError("several strings hold quotes that are not escaped")
-        if "missing end quote" in self.damages and not _NEVER_WITH.isdisjoint(self.damages):
+        if any(first in self.damages and second in self.damages for first, second in _NEVER_TOGETHER):
             raise RepairError("the text is broken in several ways")
+        if self._repeated and not RISKY.isdisjoint(self.damages):
+            raise RepairError("a key is repeated, so that a bracket may be missing before it")
         return self._value, at
 
     def damage(self, name: str) -> None:
@@ -91,6 +100,7 @@ class Reader:
             return
         frame = self.stack[-1]
         if isinstance(frame.value, dict):
+            self._repeated |= frame.key in frame.value
             frame.value[frame.key] = value
         else:
             frame.value.append(value)
@@ -133,7 +143,8 @@ class Reader:
         if character in "}]":
             return self._closer(at)
         if character == ",":
-            if isinstance(frame.value, list) and self.text[at - 1].isspace():
+            gap = isinstance(frame.value, list) and self.text[at - 1].isspace()
+            if gap or not frame.value:
                 raise RepairError(f"an element may be missing before the comma at character {at}")
             self.damage("extra commas")
             frame.comma = True
@@ -162,7 +173,9 @@ class Reader:
         character = self.text[at]
         if character in QUOTES:
             end = self._key_end(character, at)
-            key, how = decoded(self.text[at + 1 : end], python=self._python, undoubled=self._undoubled)
+            key, how = decoded(
+                self.text[at + 1 : end], python=self._python or character == "'", undoubled=self._undoubled
+            )
             self.damage(how)
             self._quote_damage(character)
             end += 1
@@ -227,7 +240,9 @@ class Reader:
         if self.text.startswith(quote * 3, at) and quote in "\"'" and self.text[at + 3 : at + 4] != quote:
             return self._triple(quote, at)
         end, behind = self._string_end(quote, at)
-        value, how = decoded(self.text[at + 1 : end], python=self._python, undoubled=self._undoubled)
+        if _CONTROL.search(self.text, at, end):
+            self.damage("control characters")
+        value, how = decoded(self.text[at + 1 : end], python=self._python or quote == "'", undoubled=self._undoubled)
         self.damage(how)
         self._quote_damage(quote)
         self._add(value)

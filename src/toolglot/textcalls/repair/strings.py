@@ -54,7 +54,7 @@ def decoded(raw: str, *, python: bool = False, undoubled: bool = False) -> tuple
         if match.group(1):
             return chr(int(match.group(1), 16))
         if character is None:
-            return _python_escape(match, python, repaired)
+            return _python_escape(match, python)
         if character in "bf" and undoubled:
             repaired["backslashes doubled"] = None
             return whole
@@ -88,9 +88,8 @@ def _paths(raw: str) -> list[tuple[int, int]]:
     return spans
 
 
-def _python_escape(match: re.Match[str], python: bool, repaired: dict[str, None]) -> str:
+def _python_escape(match: re.Match[str], python: bool) -> str:
     digits = match.group(2) or match.group(3)
-    if python and int(digits, 16) <= 0x10FFFF:
-        return chr(int(digits, 16))
-    repaired["backslashes doubled"] = None
-    return match.group()
+    if not python or int(digits, 16) > 0x10FFFF:
+        raise RepairError(f"'{match.group()}' may be a character or a backslash that should have been doubled")
+    return chr(int(digits, 16))

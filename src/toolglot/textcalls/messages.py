@@ -1,0 +1,43 @@
+"""The headers of messages: what they say about the body that follows."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any, Literal, TypeAlias
+
+from msgspec import Struct
+
+from toolglot.textcalls.grammar import Format, Header
+from toolglot.textcalls.headers import read_header
+
+
+class Routed(Struct, frozen=True):
+    """A message's body begins at `end`; what it is, and for a call whose."""
+
+    to: Literal["text", "reasoning", "call", "calls"]
+    end: int
+    name: str = ""
+
+
+Routing: TypeAlias = Routed | Literal["no", "wait"]
+
+
+def read_message(text_format: Format, tools: Mapping[str, Any], text: str, at: int) -> Routing:
+    """The header of a message that goes on at `at`, behind its opener."""
+    messages = text_format.messages
+    if messages is None:
+        return "no"
+    header = Header((), messages.ends, r"(?P<said>.*)", allowed=r"[^\n]", limit=500)
+    read = read_header(header, text, at)
+    if isinstance(read, str):
+        return read
+    for route in messages.routes:
+        found = re.search(route.shape, read.groups["said"])
+        if found is None:
+            continue
+        name = found.groupdict().get("name", "")
+        if route.to == "call" and text_format.calls[0].weak and name not in tools:
+            continue
+        return Routed(route.to, read.end, name)
+    return "no"
