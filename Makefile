@@ -62,6 +62,7 @@ format: $(INSTALLED_DEV)
 
 bench: $(INSTALLED_DEV)
 	$(BIN)/python -m bench
+	$(BIN)/python -m bench.textcalls
 
 mutants: $(INSTALLED_DEV)
 	$(BIN)/python -m tests.mutate

@@ -1,10 +1,12 @@
-"""The benchmark runs, and covers every pair of dialects."""
+"""The benchmarks run, and cover every pair of dialects and every text format."""
 
 from __future__ import annotations
 
 from bench.__main__ import main
+from bench.textcalls import main as textcalls
 
 from tests.exchanges import PAIRS
+from toolglot.textcalls import FORMATS
 
 
 def test_the_benchmark_runs_in_quick_mode() -> None:
@@ -13,3 +15,11 @@ def test_the_benchmark_runs_in_quick_mode() -> None:
     text = "".join(written)
     for first, second in PAIRS:
         assert text.count(f"{first:18}{second:18}") == 3
+
+
+def test_the_benchmark_of_text_calls_runs_in_quick_mode() -> None:
+    written: list[str] = []
+    textcalls(["--quick"], written.append)
+    measured = {line.split()[0]: line.split()[1:] for line in "".join(written).splitlines()[2:]}
+    assert measured.keys() >= set(FORMATS)
+    assert all(float(value) > 0 for name in FORMATS for value in measured[name])
