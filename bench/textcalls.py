@@ -55,15 +55,13 @@ def rows(sizes: tuple[int, ...]) -> Iterator[tuple[str, list[float]]]:
     yield "plain text", [microseconds("hermes_json", text, 3 if len(text) < 200_000 else 1) for text in prose]
 
 
-def main() -> None:
-    sizes = QUICK if "--quick" in sys.argv else FULL
-    print(
-        f"A call read out of text, in pieces of {PIECE} characters: microseconds a piece, by the size of its arguments"
-    )
-    print(f"{'format':<24}" + "".join(f"{f'{size:,}':>12}" for size in sizes))
+def main(arguments: list[str], write: Callable[[str], object] = sys.stdout.write) -> None:
+    sizes = QUICK if "--quick" in arguments else FULL
+    write(f"A call read out of text, {PIECE} characters at a time: microseconds each, by the size of its arguments\n")
+    write(f"{'format':<24}" + "".join(f"{f'{size:,}':>12}" for size in sizes) + "\n")
     for name, times in rows(sizes):
-        print(f"{name:<24}" + "".join(f"{value:>12.2f}" for value in times), flush=True)
+        write(f"{name:<24}" + "".join(f"{value:>12.2f}" for value in times) + "\n")
 
 
 if __name__ == "__main__":
-    main()
+    main(sys.argv[1:])
