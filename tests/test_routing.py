@@ -47,6 +47,8 @@ def went(router: Router, model: str) -> list[str]:
         ("mistralai/devstral", ["openrouter: mistralai/devstral"]),
         ("demo", ["demo: demo"]),
         ("demo/anything", ["demo: anything"]),
+        ("demo-text", ["demo: demo-text"]),
+        ("demo-text-react", ["demo: demo-text-react"]),
         ("qwen3", ["local: qwen3"]),
         ("other/qwen3", ["other: qwen3"]),
         ("phi", ["other: phi"]),

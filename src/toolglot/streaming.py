@@ -24,6 +24,7 @@ from toolglot.wire.sse import MAX_EVENT_BYTES
 
 if TYPE_CHECKING:
     from toolglot.textcalls.again import Again
+    from toolglot.textcalls.answer import Answer
     from toolglot.translate import Exchange
 
 PLAIN = (Text, Refusal)
@@ -79,6 +80,7 @@ class StreamTranslation:
         self._document: bytearray | None = None
         self._plain = -1  # the upstream's index of an open block whose deltas no pass looks at, else -1
         self._plain_as = -1  # the client's index of the same block
+        self._text_as = -1, -1  # the reader's index of the text it has opened, and the client's of the same block
         self._called = False  # a forwarded stream has a tool call in it
         self.usage: Usage | None = None
         self.stop: Stop | None = None
@@ -117,7 +119,7 @@ class StreamTranslation:
 
     @property
     def wants_again(self) -> Again | None:
-        """The model wrote a call that cannot be run and is to be asked once more, before the client's stream goes on."""
+        """The model wrote a call that cannot be run: it is to be asked once more before the client's stream goes on."""
         return None if self._reader is None else self._reader.wants_again
 
     def again(self) -> bytes:
@@ -128,7 +130,7 @@ class StreamTranslation:
         request = self._exchange.again()
         self._decoder = self._exchange.upstream.stream_decoder(self._exchange.receipt)
         self._begun, self._document = False, None
-        self._plain = self._plain_as = -1
+        self._plain, self._plain_as, self._text_as = -1, -1, (-1, -1)
         self._reader.go_on()
         return request
 
@@ -186,12 +188,28 @@ class StreamTranslation:
                 moved = event if self._plain_as == event.index else Delta(self._plain_as, event.text)
                 written.append(self._encode(moved))
                 continue
+            if self._reader is not None and type(event) is Delta:
+                written += self._read(self._reader, event)
+                continue
             if isinstance(event, Fault):
                 event = Fault(self._exchange.hide(event.error))
             passed = through(self._passes, (event,))
             self._follow(event, passed)
             written += [self._encode(out) for out in passed]
         return written[0] if len(written) == 1 else b"".join(written)
+
+    def _read(self, reader: Answer, delta: Delta) -> list[bytes]:
+        """A delta where calls may stand in the text. Text that stays text takes a short way here too."""
+        found = reader.feed(delta)
+        text, text_as = self._text_as
+        if len(found) == 1 and text >= 0 and type(only := found[0]) is Delta and only.index == text:
+            return [self._encode(Delta(text_as, only.text))]
+        passed = through(self._passes[2:], found)  # those behind the labeller and the reader
+        if passed and type(last := passed[-1]) is Delta and reader.text_index >= 0:
+            self._text_as = reader.text_index, last.index
+        else:
+            self._text_as = -1, -1
+        return [self._encode(out) for out in passed]
 
     def _follow(self, event: Event, passed: Sequence[Event]) -> None:
         """Notice when a block without arguments has just been opened towards the client, and when that is over."""

@@ -37,12 +37,12 @@ from toolglot.passes.sequence import Sequencer
 from toolglot.passes.settle import Settler
 from toolglot.receipt import Receipt
 from toolglot.streaming import EventPass, Labeller, StreamTranslation, through
-from toolglot.textcalls.settings import TextCalls
 from toolglot.wire import json
 
 if TYPE_CHECKING:
     from toolglot.textcalls.again import Again
     from toolglot.textcalls.answer import Answer
+    from toolglot.textcalls.settings import TextCalls
 
 Document: TypeAlias = bytes | str | Mapping[str, Any]
 """A JSON document: its bytes, its text, or what it says as Python values."""

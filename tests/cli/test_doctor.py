@@ -14,6 +14,7 @@ from click.testing import Result
 
 from tests.cli.run import run
 from tests.cli.scripted_upstream import Asked, Said, said, scripted
+from tests.store.turns import using
 from toolglot.cli.launch import own_gateway
 from toolglot.upstream.vendors import LOCAL_SERVERS, UNUSED, VENDORS
 
@@ -328,6 +329,17 @@ def has_tools(asked: Asked) -> bool:
     return "tools" in asked.document
 
 
+def as_text(asked: Asked) -> Said:
+    """A model that knows tools from its prompt alone, and can do everything with them."""
+    if asked.method == "GET" or b"# Tools" not in asked.body:
+        return able(asked)
+    if b"sunny" in asked.body:
+        return message("It is sunny.")
+    wanted = (PARIS, ROME) if b"Rome" in asked.body else (PARIS,)
+    calls = (f'<tool_call>\n{{"name": "get_weather", "arguments": {each}}}\n</tool_call>' for each in wanted)
+    return message("\n".join(calls))
+
+
 FINE = {
     "answers": ("ok", "yes"),
     "streams": ("ok", "yes"),
@@ -337,6 +349,10 @@ FINE = {
 }
 NO_TOOLS = said({"error": {"message": "tools are not supported by this model"}}, 400)
 ONE_BY_ONE = {"parallel": ("warn", "one call a turn: agents take more turns with it")}
+NO_TEXT = {"text": ("warn", "asked for calls as text (hermes_json): it was offered one and did not call it")}
+BY_TEXT = {
+    "text": ("ok", "asked for calls as text (hermes_json), it writes them, and takes the result"),
+}
 
 MODEL_CASES: dict[str, tuple[Callable[[Asked], Said], dict[str, tuple[str, str]]]] = {
     "one that can do everything": (able, {}),
@@ -352,28 +368,40 @@ MODEL_CASES: dict[str, tuple[Callable[[Asked], Said], dict[str, tuple[str, str]]
         differing(has_tools, NO_TOOLS),
         {
             "tools": ("fail", "no: status 400: tools are not supported by this model"),
-            "parallel": ("warn", "no: status 400: tools are not supported by this model"),
+            **NO_TEXT,
+            **ONE_BY_ONE,
+        },
+    ),
+    "one that refuses tools and writes calls as text when it is asked to": (
+        lambda asked: NO_TOOLS if asked.method == "POST" and has_tools(asked) else as_text(asked),
+        {
+            "tools": (
+                "warn",
+                "no native tools (no: status 400: tools are not supported by this model): "
+                "`auto` will use text calls in hermes_json",
+            ),
+            **BY_TEXT,
         },
     ),
     "one that does not call": (
         differing(has_tools, message("I cannot know.")),
-        {"tools": ("warn", "it was offered one and did not call it"), **ONE_BY_ONE},
+        {"tools": ("warn", "it was offered one and did not call it"), **NO_TEXT, **ONE_BY_ONE},
     ),
     "one that writes calls as text": (
         differing(has_tools, message('<tool_call>{"name": "get_weather"}</tool_call>')),
-        {"tools": ("warn", "it writes its calls into the text"), **ONE_BY_ONE},
+        {"tools": ("warn", "it writes its calls into the text"), **NO_TEXT, **ONE_BY_ONE},
     ),
     "one with broken arguments": (
         differing(has_tools, message(None, ('{"city": ',))),
-        {"tools": ("warn", "its call is wrong: its arguments are not JSON"), **ONE_BY_ONE},
+        {"tools": ("warn", "its call is wrong: its arguments are not JSON"), **NO_TEXT, **ONE_BY_ONE},
     ),
     "one with invented arguments": (
         differing(has_tools, message(None, ('{"town": "Paris"}',))),
-        {"tools": ("warn", "its call is wrong: its arguments do not fit the schema"), **ONE_BY_ONE},
+        {"tools": ("warn", "its call is wrong: its arguments do not fit the schema"), **NO_TEXT, **ONE_BY_ONE},
     ),
     "one that refuses results": (
         differing(lambda asked: b'"tool_call_id"' in asked.body, said({"error": {"message": "bad role"}}, 400)),
-        {"tools": ("fail", "no: status 400: bad role")},
+        {"tools": ("fail", "no: status 400: bad role"), **NO_TEXT},
     ),
     "one that is blind": (
         differing(lambda asked: b"image_url" in asked.body, message("Blue?")),
@@ -394,6 +422,58 @@ def test_a_model_is_judged_by_what_it_does(case: str) -> None:
     told = {each["check"]: (each["status"], each["what"]) for each in findings if each["subject"] == "openai_chat/tiny"}
     assert told == {**FINE, **different}
     assert all(asked.document["model"] == "tiny" for asked in upstream.asked if asked.method == "POST")
+
+
+def remembered(machine: Path, url: str) -> str | None:
+    store = machine / ".local" / "state" / "toolglot" / "toolglot.sqlite3"
+    if not store.exists():
+        return None
+    verdict = using(store, lambda opened: opened.verdict(f"{url}/v1", "tiny"))
+    return None if verdict is None else verdict.tools
+
+
+@pytest.mark.parametrize(
+    ("case", "expected"),
+    [
+        ("one that can do everything", "native"),
+        ("one that refuses tools", "text"),
+        ("one that refuses tools and writes calls as text when it is asked to", "text"),
+        ("one that does not call", None),
+        ("one with broken arguments", None),
+    ],
+)
+def test_how_a_model_is_given_tools_is_remembered(machine: Path, case: str, expected: str | None) -> None:
+    with scripted(MODEL_CASES[case][0]) as upstream:
+        findings = doctor_with_probe("--upstream", f"openai_chat={upstream.url}/v1")
+    assert remembered(machine, upstream.url) == expected
+    told = [each["what"] for each in findings if each["check"] == "store"]
+    assert ("it remembers for a month how these models are given tools" in told) == (expected is not None)
+
+
+def test_a_store_that_cannot_be_written_keeps_nobody_from_probing(machine: Path) -> None:
+    (machine / "notes.txt").write_text("not a folder")
+    with scripted(able) as upstream:
+        (machine / "toolglot.toml").write_text('[store]\npath = "notes.txt/store.sqlite3"\n')
+        findings = doctor_with_probe("--upstream", f"openai_chat={upstream.url}/v1")
+    [told] = [each for each in findings if each["check"] == "store" and "remembered" in each["what"]]
+    assert told["status"] == "warn"
+    assert found(findings, "tools", "openai_chat/tiny")[0] == "ok"
+
+
+def test_a_model_that_is_configured_for_text_is_probed_with_it_alone(machine: Path) -> None:
+    with scripted(as_text) as upstream:
+        (machine / "toolglot.toml").write_text(
+            f"""
+            discover = false
+            upstreams.up = {{ dialect = "openai_chat", base_url = "{upstream.url}/v1" }}
+            models.small = {{ upstream = "up", model = "tiny", tools = "hermes_json" }}
+            """
+        )
+        findings = doctor_with_probe()
+    told = {each["check"]: (each["status"], each["what"]) for each in findings if each["subject"] == "up/tiny"}
+    assert told == {**FINE, "tools": ("ok", "it calls them as text (hermes_json), and takes the result")}
+    assert not any(has_tools(asked) for asked in upstream.asked if asked.method == "POST")
+    assert remembered(machine, upstream.url) is None
 
 
 def test_a_model_is_asked_as_the_gateway_would_ask_it(machine: Path) -> None:

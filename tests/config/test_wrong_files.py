@@ -22,7 +22,35 @@ class Wrong(NamedTuple):
     problems: list[str]
 
 
+_MODEL = '[models.m]\nupstream = "demo"\n'
+
 WRONG = [
+    Wrong(
+        "a way to give tools",
+        "a.toml",
+        _MODEL + 'tools = "natve"\n',
+        ["a.toml:3:1: models.m.tools: there is no text format `natve`; did you mean `native`?"],
+    ),
+    Wrong(
+        "a text format",
+        "a.toml",
+        _MODEL + 'tools = "hermes-xml"\nrescue = "qwen-coder"\nhistory = "cline-xml"\n',
+        [
+            "a.toml:3:1: models.m.tools: there is no text format `hermes-xml`; did you mean `hermes_json`?",
+            "a.toml:4:1: models.m.rescue: there is no text format `qwen-coder`; did you mean `qwen3_coder`?",
+            "a.toml:5:1: models.m.history: there is no text format `cline-xml`; did you mean `cline_xml`?",
+        ],
+    ),
+    Wrong(
+        "a history that is native",
+        "a.toml",
+        _MODEL + 'history = "anthropic-xmls"\nrescue = 1\nbad_calls = "retry"\n',
+        [
+            "a.toml:3:1: models.m.history: there is no text format `anthropic-xmls`; did you mean `anthropic_xml`?",
+            "a.toml:4:1: models.m.rescue: expected true or false or text, got a whole number",
+            "a.toml:5:1: models.m.bad_calls: `retry` is not a choice; there are pass, ask, fail",
+        ],
+    ),
     Wrong(
         "toml syntax",
         "a.toml",

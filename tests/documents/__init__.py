@@ -1,4 +1,4 @@
-"""Strategies for the documents of each dialect, in its own JSON: legal ones, unknown fields and nulls included.
+"""Strategies for the documents of each dialect, in its own words: legal ones, unknown fields and nulls included.
 
 A dialect that is registered needs a module here; `test_every_dialect_has_documents` says so.
 """
@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from hypothesis.strategies import SearchStrategy
 
-from tests.documents import anthropic, gemini, openai_chat, openai_responses
+from tests.documents import anthropic, gemini, openai_chat, openai_responses, warp
 from tests.documents.shared import Documents, Spoken
 
 
@@ -26,7 +26,7 @@ DOCUMENTS: dict[str, WireDocuments] = {
     module.__name__.rpartition(".")[2]: WireDocuments(
         module.requests, module.responses, module.streams, module.write_stream
     )
-    for module in (openai_chat, openai_responses, anthropic, gemini)
+    for module in (openai_chat, openai_responses, anthropic, gemini, warp)
 }
 
 

@@ -1,6 +1,7 @@
 """Law 7: an upstream that is cut anywhere gives the client a well-formed stream that ends in that dialect's error.
 
-A clean end is allowed only once everything has come: the same calls, the same text, the same reason to stop.
+A clean end is allowed only once everything has come: the same calls, the same text, the same reason to stop. Where
+calls are text, the same holds, and a call of which not everything has come is never whole.
 """
 
 from __future__ import annotations
@@ -11,8 +12,11 @@ from hypothesis import strategies as st
 
 from tests.case_files import cases_with
 from tests.documents import DOCUMENTS
-from tests.exchanges import NAMES, PAIRS, check, folded, read_events, relay, spoken
-from toolglot.events import Event, Fault
+from tests.exchanges import NAMES, PAIRS, check, folded, meaning, read_events, relay, spoken, through
+from tests.textcalls.conversations import SEVERAL, ask, asking, exchange_of, stream_of, user
+from toolglot.events import Close, Delta, Event, Fault, Open
+from toolglot.ir import ToolCall
+from toolglot.textcalls.prompts.render import calls_text
 
 ERROR_MARKS = {
     "openai_chat": b'data: {"error":{',
@@ -82,3 +86,68 @@ def test_an_upstream_that_says_nothing_is_an_error(client: str, upstream: str) -
         written, events = client_side(client, upstream, silence)
         assert isinstance(events[-1], Fault)
         assert client not in ERROR_MARKS or ERROR_MARKS[client] in written
+
+
+# Calls as text
+
+CALLS = (
+    ToolCall(id="abc123DEF", name="get_weather", arguments='{"city":"Paris </parameter>","days":12}'),
+    ToolCall(id="abc123DEG", name="get_time", arguments="{}"),
+    ToolCall(id="abc123DEH", name="get_weather", arguments='{"city":"Łódź"}'),
+)
+
+
+def text_calls(client: str, upstream: str, format_name: str, stream: bytes) -> list[Event]:
+    exchange = exchange_of(client, upstream, format_name)
+    ask(exchange, asking(user("Hello")))
+    events = read_events(client, [through(exchange, [stream])])
+    check(events)
+    return events
+
+
+def whole_calls(events: list[Event]) -> list[tuple[str, object]]:
+    """The calls that a client can run: those that were closed, not said to be cut, and have arguments that it can read.
+
+    Anthropic's wire closes every block and has no word for a cut one; what stands in it is no JSON then.
+    """
+    called: dict[int, tuple[str, list[str]]] = {}
+    whole: list[tuple[str, object]] = []
+    for event in events:
+        if isinstance(event, Open) and isinstance(event.block, ToolCall):
+            called[event.index] = event.block.name, [event.block.arguments]
+        elif isinstance(event, Delta) and event.index in called:
+            called[event.index][1].append(event.text)
+        elif isinstance(event, Close) and event.complete and event.index in called:
+            name, pieces = called[event.index]
+            whole.append((name, meaning("".join(pieces))))
+    return [(name, arguments) for name, arguments in whole if isinstance(arguments, dict)]
+
+
+@pytest.mark.parametrize(("client", "upstream"), PAIRS)
+@given(data=st.data(), format_name=st.sampled_from(SEVERAL))
+def test_cutting_calls_in_text_anywhere_makes_no_call_whole(
+    client: str, upstream: str, data: st.DataObject, format_name: str
+) -> None:
+    wanted = [(call.name, meaning(call.arguments)) for call in CALLS]
+    text = f"I look.\n{calls_text(format_name, CALLS)}"
+    stream = stream_of(upstream, text, pieces=data.draw(st.integers(1, 20)))
+    cut = text_calls(client, upstream, format_name, stream[: data.draw(st.integers(0, len(stream) - 1))])
+    if isinstance(cut[-1], Fault):
+        found = whole_calls(cut)
+        assert found == wanted[: len(found)]
+    else:
+        assert whole_calls(cut) == wanted
+
+
+@pytest.mark.parametrize("format_name", SEVERAL)
+@pytest.mark.parametrize("client", NAMES)
+@given(data=st.data())
+def test_a_limit_anywhere_in_calls_in_text_makes_no_call_whole(
+    client: str, format_name: str, data: st.DataObject
+) -> None:
+    wanted = [(call.name, meaning(call.arguments)) for call in CALLS]
+    text = f"I look.\n{calls_text(format_name, CALLS)}"
+    end = data.draw(st.integers(0, len(text)))
+    events = text_calls(client, "openai_chat", format_name, stream_of("openai_chat", text[:end], "length"))
+    found = whole_calls(events)
+    assert found == wanted[: len(found)]

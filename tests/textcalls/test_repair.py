@@ -60,6 +60,8 @@ REPAIRED: dict[str, tuple[str, Any]] = {
     "a missing end quote of an indented object": ('{\n  "a": "b\n}', {"a": "b"}),
     "a fence": ('```json\n{"town": "Bern"}\n```', {"town": "Bern"}),
     "a fence without a language": ('```\n{"town": "Bern",}\n```', {"town": "Bern"}),
+    "a fence around a missing bracket": ('```json\n{"town": "Bern"\n```', {"town": "Bern"}),
+    "prose and a trailing comma behind brackets": ('I use {"tags": ["a"],}\nOkay?', {"tags": ["a"]}),
     "prose": ('I call it with {"town": "Bern"}\nOkay?', {"town": "Bern"}),
     "prose with a placeholder": ('For {town} I use: {"town": "Bern"}', {"town": "Bern"}),
     "a call around": ('look_up({"town": "Bern"})', {"town": "Bern"}),
@@ -91,6 +93,8 @@ REFUSED: dict[str, str] = {
     "a cut string": '{"text": "and then we',
     "a cut key": '{"text": "a", "oth',
     "a cut member": '{"text": "a", "other"',
+    "a bracket too many behind a missing quote": '{"text": "a}}',
+    "a color without quotes": '{"color": #fff}',
     "a cut literal": '{"on": tru',
     "a missing value": '{"on": ',
     "a comma at the end of the text": '{"on": true,',
@@ -197,6 +201,9 @@ HARD: dict[str, str] = {
     "comments": '{"a": "' + 'x"/*' * 25_000 + '"}',
     "keys": '{"a": "b "c' + '", "k' * 20_000 + '"}',
     "brackets behind quotes": '{"a": "b "c' + '"}' * 50_000,
+    "brackets that do not fit": '{"a": ["x"' + ", }" * 30_000,
+    "brackets and commas": '{"a": ' + "[" * 400 + '"x"' + "], " * 400 + "}",
+    "backticks": "```\n" + "`" * 100_000 + "x",
     "opening brackets": "x " + "{" * 100_000,
     "end tags": '{"a": 1}' + "</x>" * 25_000,
     "commas": '{"a": 1' + "," * 100_000 + "}",
@@ -219,7 +226,7 @@ texts = st.text(st.characters(codec="utf-8"), max_size=12) | st.text(
     "\"'\\{}[],:/*# \nnabu\u201c\u201d<>_-1", max_size=14
 )
 scalars = texts | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.booleans() | st.none()
-keys = st.text("abcdefgh_", min_size=1, max_size=6) | texts
+keys = st.text("abcdefgh_", min_size=1, max_size=6) | texts.filter(str.isprintable)
 values = st.recursive(
     scalars, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(keys, inner, max_size=3), max_leaves=8
 )

@@ -15,7 +15,7 @@ from toolglot.config.load import NAMES, Loaded, load
 from toolglot.config.problems import ConfigError
 from toolglot.config.template import template
 from toolglot.lint.report import visible
-from toolglot.routing import DEMO, Target, UnknownModelError
+from toolglot.routing import AUTO, DEMO, Target, UnknownModelError
 
 file_argument = click.argument("file", type=click.Path(path_type=Path), required=False)
 NO_FILE = "no configuration file: everything has a default"
@@ -76,6 +76,7 @@ def _facts(target: Target) -> str:
         "output": target.max_output_tokens,
         "strict": target.strict or None,
         "quirks": ", ".join(sorted(target.quirks)) or None,
+        "tools": target.tools if target.tools != AUTO else None,
     }
     told = [f"{name} {value}" if value is not True else name for name, value in facts.items() if value is not None]
     return f"; {'; '.join(told)}" if told else ""

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from toolglot.cli.job import Job, read, refuse_document
 from toolglot.cli.parameters import refuse
+from toolglot.cli.sides import AUTO
 from toolglot.errors import DecodeError
 from toolglot.fragments import SOMEBODY_ASKS
 from toolglot.ir import Request, Tool
@@ -33,7 +34,8 @@ def answered(job: Job, tools: tuple[Tool, ...] = ()) -> Exchange:
 
     `tools` are those that may be called, where there is no request to tell them.
     """
-    text_calls = TextCalls(format=job.reads) if job.reads else None
+    # Nobody can be asked to write calls in all formats at once; they can only be found.
+    text_calls = TextCalls(format=job.reads, rescue=job.reads == AUTO) if job.reads else None
     if job.request is None and not tools:
         return Exchange(job.target, job.source, strict=job.strict, text_calls=text_calls)
     contexts: list[Context] = []
@@ -43,10 +45,10 @@ def answered(job: Job, tools: tuple[Tool, ...] = ()) -> Exchange:
         return request
 
     exchange = Exchange(job.target, job.source, passes=(*REQUEST_PASSES, remember), text_calls=text_calls)
-    exchange.receipt = job.asked
     if job.request is None:
         exchange.rewrite(Request(model=job.model or "", messages=(SOMEBODY_ASKS,), tools=tools))
     else:
+        exchange.receipt = job.asked
         _asked(exchange, job, job.request)
     # From here on the answer alone is told, and strictness is about it.
     exchange.receipt = contexts[-1].receipt = Receipt()

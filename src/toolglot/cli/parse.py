@@ -14,9 +14,9 @@ from msgspec import Raw
 from toolglot.cli.layout import laid_out
 from toolglot.cli.parameters import chunks, decoded, input_file, tell
 from toolglot.cli.table import rendered
-from toolglot.cli.text_format import AUTO, complete_format, convert_format
+from toolglot.cli.text_format import complete_format, convert_format
 from toolglot.cli.tool_files import tools_in, tools_option
-from toolglot.textcalls import FORMATS, Engine
+from toolglot.textcalls import AUTO, FORMATS, Engine, find_format
 from toolglot.textcalls.events import CallEvent
 from toolglot.wire import json
 
@@ -49,8 +49,7 @@ _HEAD = ("format", "what writes it", "also called")
     default=AUTO,
     callback=convert_format,
     shell_complete=complete_format,
-    help="How the model writes calls; --list tells the formats. `auto` (if not given) reads the ones that no other "
-    "text looks like.",
+    help="How the model writes calls; --list tells the formats. `auto` (if not given) reads all of them.",
 )
 @tools_option
 @click.option("--events", is_flag=True, help="A line of JSON for each event, as the text arrives.")
@@ -85,7 +84,7 @@ def parse(
     if events and pretty is not None:
         raise click.UsageError("--pretty has no meaning with --events", context)
     declared = {tool.name: tool.parameters for tool in tools_in(tools)} if tools is not None else {}
-    engine = Engine(text_format, declared, starts_in_reasoning=starts_in_reasoning)
+    engine = Engine(find_format(text_format), declared, starts_in_reasoning=starts_in_reasoning)
     found = Found()
     for event in _events(engine, file):
         found.add(event)

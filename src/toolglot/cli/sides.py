@@ -11,6 +11,8 @@ from toolglot.dialects import DIALECTS
 from toolglot.tools.mcp import NAME as MCP
 
 TEXT = "text:"
+AUTO = "auto"
+"""The text format that reads all the others."""
 NAMES = (*DIALECTS, MCP)
 
 

@@ -6,10 +6,7 @@ import click
 from click.shell_completion import CompletionItem
 
 from toolglot.cli.parameters import plain_name
-from toolglot.textcalls import FORMATS, find_format
-
-AUTO = "auto"
-"""The format of which the text itself must tell."""
+from toolglot.textcalls import AUTO, FORMATS, find_format
 
 
 def known_format(name: str) -> str:
@@ -20,12 +17,12 @@ def known_format(name: str) -> str:
     """
     try:
         return find_format(plain_name(name)).name
-    except LookupError:
-        raise click.BadParameter(f"there is no text format {name!r}; there are {', '.join(FORMATS)}") from None
+    except ValueError as error:
+        raise click.BadParameter(f"{error} (`toolglot parse --list` tells them)") from None
 
 
 def convert_format(context: click.Context, option: click.Parameter, value: str) -> str:
-    return value if value == AUTO else known_format(value)
+    return known_format(value)
 
 
 def complete_format(context: click.Context, option: click.Parameter, incomplete: str) -> list[CompletionItem]:

@@ -150,8 +150,9 @@ def translate(
 def _refuse_options(context: click.Context, job: Job) -> None:
     """An option that would have no effect is a mistake, and told as one."""
     for option, kinds in _OPTIONS_OF_KINDS.items():
-        for_request = option == "model" and job.request is not None
-        if getattr(job, option) is not None and job.kind not in kinds and not for_request:
+        # A request may not name its model, and a text has none.
+        unnamed = option == "model" and (job.request is not None or job.reads)
+        if getattr(job, option) is not None and job.kind not in kinds and not unnamed:
             raise click.UsageError(f"--{option} has no meaning with --kind {job.kind}", context)
     if job.tools is not None and not job.reads:
         raise click.UsageError("--tools has a meaning with --from text:FORMAT alone", context)

@@ -11,6 +11,7 @@ from toolglot.cli.diagnosis import json_or_none, other_dialect
 from toolglot.cli.exchanges import need_model
 from toolglot.cli.job import Job, put, put_text, read, refuse_document
 from toolglot.cli.parameters import refuse
+from toolglot.cli.sides import AUTO
 from toolglot.cli.text_answers import translate_response, translate_stream
 from toolglot.cli.tool_files import tools_in
 from toolglot.errors import DecodeError
@@ -33,6 +34,10 @@ def translate_text(job: Job) -> Receipt:
 
 def _refuse_sides(job: Job) -> None:
     answers = job.kind in ("response", "stream")
+    if job.writes == AUTO:
+        raise click.UsageError(f"{AUTO} is for reading: which format is to be written?")
+    if job.reads == AUTO and not answers:
+        raise click.UsageError(f"{AUTO} is for answers: in which format are the calls and results of this history?")
     if job.kind == "error":
         raise click.UsageError("an error has no calls: text:FORMAT has no meaning with --kind error")
     if job.kind == "tools" and job.reads:

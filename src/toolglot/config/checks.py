@@ -10,12 +10,12 @@ from urllib.parse import urlsplit
 from toolglot.config.addresses import DEMO_URL, address_problem, leads_to
 from toolglot.config.assemble import assemble, complete, router, vendor_of
 from toolglot.config.build import Builder
-from toolglot.config.formats import FORMATS, find_format
 from toolglot.config.problems import Path, Problem, did_you_mean, one_of
 from toolglot.config.schema import YEAR, Config, ModelConfig, ServerConfig, UpstreamConfig
 from toolglot.dialects import DIALECTS
 from toolglot.routing import AUTO, DEMO, NATIVE, UnknownModelError
 from toolglot.server.security import UnsafeServerError, check_bind
+from toolglot.textcalls import ALIASES, FORMATS
 from toolglot.upstream.discovery import discover
 from toolglot.upstream.transport import Timeouts
 from toolglot.upstream.vendors import LOCAL_SERVERS, VENDORS
@@ -168,22 +168,13 @@ def _formats(model: ModelConfig, path: Path, builder: Builder) -> None:
     """Names of text formats, and the words that may stand in their place."""
     said: list[tuple[str, object, tuple[str, ...]]] = [
         ("tools", model.tools, (AUTO, NATIVE)),
-        ("rescue", model.rescue, ()),
-        ("history", model.history, ()),
+        ("rescue", model.rescue, (AUTO,)),
+        ("history", model.history, (AUTO,)),
     ]
     for field, name, words in said:
-        if isinstance(name, str) and name not in words and (near := unknown_format(name, words)) is not None:
-            what = "way to give tools" if words else "text format"
-            builder.tell((*path, field), f"there is no {what} `{name[:40]}`", near)
-
-
-def unknown_format(name: str, words: tuple[str, ...] = ()) -> str | None:
-    """What to write in the place of this name; None when there is a format of it."""
-    try:
-        find_format(name)
-    except LookupError:
-        return one_of(name.replace("-", "_"), (*words, *FORMATS))
-    return None
+        if isinstance(name, str) and name not in {*words, *FORMATS, *ALIASES}:
+            near = one_of(name.replace("-", "_"), (*words, *FORMATS))
+            builder.tell((*path, field), f"there is no text format `{name[:40]}`", near)
 
 
 def _known_upstreams(config: Config, builder: Builder) -> set[str]:

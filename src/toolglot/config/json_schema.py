@@ -15,11 +15,11 @@ import msgspec
 from msgspec import Struct
 
 from toolglot.config import schema
-from toolglot.config.formats import FORMATS
 from toolglot.config.load import SCHEMA_KEY
 from toolglot.dialect import Capabilities
 from toolglot.dialects import DIALECTS
 from toolglot.routing import AUTO, NATIVE
+from toolglot.textcalls import ALIASES, FORMATS
 from toolglot.upstream.transport import Timeouts
 from toolglot.upstream.vendors import VENDORS
 
@@ -51,10 +51,11 @@ def json_schema() -> dict[str, Any]:
     _choices(upstream["vendor"], sorted(VENDORS))
     _choices(upstream["dialect"], sorted({*DIALECTS, *(name.replace("_", "-") for name in DIALECTS)}))
     model = definitions["ModelConfig"]["properties"]
-    names = sorted({*FORMATS, *(alias for each in FORMATS.values() for alias in each.aliases)})
-    model["tools"]["anyOf"] = [{"enum": [AUTO, NATIVE, *names]}, REFERENCE]
-    model["rescue"]["anyOf"] = [{"type": "boolean"}, {"enum": names}, REFERENCE]
-    _choices(model["history"], names)
+    definitions["TextFormat"] = {"title": "TextFormat", "enum": sorted({*FORMATS, *ALIASES})}
+    text_format = {"$ref": "#/$defs/TextFormat"}
+    _instead(model["tools"], {"enum": [AUTO, NATIVE]}, text_format, REFERENCE)
+    _instead(model["rescue"], {"type": "boolean"}, {"const": AUTO}, text_format, REFERENCE)
+    _instead(model["history"], {"const": AUTO}, text_format, REFERENCE, {"type": "null"})
     definitions["Config"]["properties"][SCHEMA_KEY] = {"type": "string"}
     return {"$schema": DRAFT, "title": "toolglot", **root, "$defs": definitions}
 
@@ -88,7 +89,15 @@ def _as_quirks(definition: dict[str, Any]) -> None:
 
 
 def _choices(property_schema: dict[str, Any], names: list[str]) -> None:
-    property_schema["anyOf"] = [{"enum": names}, REFERENCE, {"type": "null"}]
+    _instead(property_schema, {"enum": names}, REFERENCE, {"type": "null"})
+
+
+def _instead(property_schema: dict[str, Any], *schemas: dict[str, Any]) -> None:
+    """One of these, in the place of what the field's type says."""
+    around = {name: value for name, value in property_schema.items() if name in ("description", "default")}
+    if "anyOf" not in property_schema:
+        property_schema.clear()
+    property_schema.update(anyOf=list(schemas), **around)
 
 
 def _with_references(value: Any) -> Any:

@@ -116,10 +116,10 @@ class ModelConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
     """What becomes of a call in text that cannot be run: `pass` it on, `ask` the model once more, or `fail`."""
     rescue: bool | Name = False
     """Pick calls out of the text that a native model's server failed to read: true in the format of the model's family,
-    or the name of a format."""
+    or the name of a format, or `auto` for any."""
     history: Name | None = None
-    """The text format in which old clients of this model have written calls into the conversation: they become native
-    ones."""
+    """The text format, or `auto` for any, in which old clients have written calls into the conversation: they become
+    native ones."""
 
 
 class Limits(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -17,7 +17,7 @@ from msgspec.structs import replace
 
 from toolglot.doctor.finding import Finding, fail, ok, warn
 from toolglot.doctor.upstreams import shown
-from toolglot.errors import DecodeError, UpstreamError
+from toolglot.errors import ApiError, DecodeError, UpstreamError
 from toolglot.events import Fold
 from toolglot.ir import Media, Message, Request, Response, Source, Text, Tool, ToolCall, ToolResult
 from toolglot.receipt import Receipt

@@ -8,14 +8,16 @@ Event passes do the same for the stream on its way back.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from msgspec import Struct
 
 from toolglot.dialect import Capabilities
 from toolglot.ir import Json, Request, ToolKind
 from toolglot.receipt import Receipt
-from toolglot.textcalls.settings import TextCalls
+
+if TYPE_CHECKING:
+    from toolglot.textcalls.settings import TextCalls
 
 
 class OriginalTool(Struct, frozen=True):
@@ -38,7 +40,7 @@ class Context(Struct, kw_only=True):
 
     `text_calls`: how the model writes calls as text, if it does; `history_format`: how calls stand as text in the
     client's history. `text_tools` are then the tools that text may call, with their schemas (None: the answer's text is
-    nothing but text), and `stops` the stop sequences that nobody asked for.
+    nothing but text), `text_called` is the number of calls before it, `stops` are stop sequences that nobody asked for.
     """
 
     source: str
@@ -56,6 +58,7 @@ class Context(Struct, kw_only=True):
     text_calls: TextCalls | None = None
     history_format: str | None = None
     text_tools: dict[str, Json] | None = None
+    text_called: int = 0
     stops: tuple[str, ...] = ()
 
 

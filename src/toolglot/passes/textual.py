@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING
 from toolglot.dialect import Capabilities
 from toolglot.ir import Request
 from toolglot.passes import Context
-from toolglot.textcalls.settings import TextCalls
 
 if TYPE_CHECKING:
     from toolglot.textcalls.again import Again
     from toolglot.textcalls.answer import Answer
+    from toolglot.textcalls.settings import TextCalls
 
 
 def capabilities_of(can: Capabilities, text_calls: TextCalls | None) -> Capabilities:

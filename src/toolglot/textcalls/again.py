@@ -66,11 +66,10 @@ def _told(problem: str) -> str:
 
 
 def both(first: Usage | None, second: Usage | None) -> Usage | None:
-    """What two answers have cost together."""
+    """What two answers have cost together. What an upstream says of one of them in its own words is no sum."""
     if first is None or second is None:
         return first or second
-    return replace(
-        second,
+    return Usage(
         input_tokens=first.input_tokens + second.input_tokens,
         output_tokens=first.output_tokens + second.output_tokens,
         cached_tokens=first.cached_tokens + second.cached_tokens,

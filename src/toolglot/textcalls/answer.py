@@ -16,7 +16,7 @@ from msgspec import Struct
 
 from toolglot.errors import ApiError
 from toolglot.events import Close, Delta, Event, Fault, Finish, Open, Start
-from toolglot.ir import Block, Native, Stop, Text, Thinking, ToolCall, replace
+from toolglot.ir import Block, Native, Stop, Text, Thinking, ToolCall, Usage, replace
 from toolglot.passes import Context
 from toolglot.passes.sequence import Sequencer
 from toolglot.passes.settle import CUTS
@@ -126,8 +126,8 @@ class Answer:
 
     def _take(self, event: Event) -> Sequence[Event]:
         match event:
-            case Delta(index=index):
-                return self._kept(Delta(self._native[index], event.text))
+            case Delta(index=index, text=text):
+                return self._read(text) if index == self._reading else self._kept(Delta(self._native[index], text))
             case Open(index=index, block=Text() as block):
                 before = self._end_text()
                 self._reading, self._template = index, block
@@ -205,6 +205,8 @@ class Answer:
         closed = self._closed()
         self._open, self._index = block, self._next
         self._next += 1
+        if block is self._template:  # what the upstream says of its block counts for the first of ours
+            self._template = Text(text="")
         return [*closed, *self._kept(Open(self._index, block))]
 
     def _closed(self, close: Close | None = None) -> Sequence[Event]:
@@ -287,7 +289,8 @@ class Answer:
         """What the engine still holds back; then every block of ours is closed."""
         events = self._converted(self._engine.finish(cut=cut))
         if self._space and self._next == self._first and not self._over:
-            events += [*self._opened(self._template), *self._kept(Delta(self._index, self._space))]
+            space = self._space
+            events += [*self._opened(self._template), *self._kept(Delta(self._index, space))]
         events += [*self._end_text(), *self._closed()]
         self._engine = Engine(self._format, self._tools)
         return events
@@ -300,11 +303,16 @@ class Answer:
         self._over = True
         usage = both(self._again.usage if self._again is not None else None, event.usage)
         if self._bad and not cut:
-            return self._ask(before, Again(text="".join(self._heard), written=tuple(self._written), usage=usage))
+            return self._ask(before, self._second_try(usage))
         for bad in self._bad:
             self._tell(bad)
         finish = replace(event, stop=self._stop(event.stop), usage=usage, native=_without_notes(event.native))
         return [*before, *(self._held or ()), finish]
+
+    def _second_try(self, usage: Usage | None) -> Again:
+        return Again(
+            text="".join(self._heard), written=tuple(self._written), usage=usage, before=self._context.text_called
+        )
 
     def _ask(self, before: Sequence[Event], again: Again) -> Sequence[Event]:
         """Nothing of what was held back is sent: its blocks have never been."""

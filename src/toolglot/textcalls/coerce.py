@@ -12,8 +12,7 @@ from collections.abc import Callable
 from typing import Any, Literal
 
 from toolglot.textcalls.problems import argument_problems, fits_type
-from toolglot.textcalls.repair import RepairError, repair_described
-from toolglot.textcalls.repair import repair_document_described as repair_list
+from toolglot.textcalls.repair import RepairError, repair_described, repair_document_described
 from toolglot.textcalls.schemas import alternatives, item_schema, parts, types, value_schema
 
 __all__ = ["coerce_value", "is_plain_string", "value_schema"]
@@ -152,7 +151,7 @@ def _as_container(trimmed: str, schema: Any, kind: type, empty: str) -> Coerced 
         if trimmed[0] not in '{["`':
             return None
         try:
-            value, how = repair_described(trimmed, schema) if kind is dict else repair_list(trimmed)
+            value, how = repair_described(trimmed, schema) if kind is dict else repair_document_described(trimmed)
         except RepairError:
             return None
         text, note = json.dumps(value, ensure_ascii=False), f"repaired ({how})"

@@ -8,7 +8,9 @@ stands, nothing was run, and the turn stays text.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Mapping
+from operator import is_
 from typing import Any
 
 from msgspec import Struct
@@ -191,7 +193,10 @@ class _Answers:
     def __init__(self, format_name: str, calls: list[ToolCall], before: int) -> None:
         self._format = format_name
         self._calls = calls
-        self._before = before
+        self._waiting: dict[tuple[str, str], deque[ToolCall]] = {}
+        for number, call in enumerate(calls, before):
+            for key in (("id", call.id), ("index", str(number)), ("name", call.name), ("any", "")):
+                self._waiting.setdefault(key, deque()).append(call)
         self.results: dict[str, ToolResult] = {}
 
     def in_order(self) -> tuple[Block, ...]:
@@ -204,7 +209,8 @@ class _Answers:
             rest = self._read_message(message)
             if rest is not None:
                 role = "user" if message.role == "tool" else message.role
-                left = message if len(rest) == len(message.content) else replace(message, role=role, content=rest)
+                untouched = len(rest) == len(message.content) and all(map(is_, rest, message.content))
+                left = message if untouched else replace(message, role=role, content=rest)
                 return [left, *messages[number + 1 :]]
         return []
 
@@ -224,40 +230,41 @@ class _Answers:
                 self._add(last, block)
                 waits = False
             elif isinstance(block, Text):
-                found, left = read_results(self._format, block.text)
-                last = self._take(found) or last
-                if not found or left.strip():
-                    kept = replace(block, text=left.lstrip("\n")) if found else block
+                last, left = self._take(block.text)
+                if last is None or left.strip():
+                    kept = block if last is None else replace(block, text=left.lstrip("\n"))
                     return (kept, *message.content[index + 1 :])
-                waits = last is not None and not self.results[last.id].content
+                waits = not self.results[last.id].content
             else:
                 return message.content[index:]
         return None
 
-    def _take(self, found: list[Read]) -> ToolCall | None:
-        last = None
+    def _take(self, text: str) -> tuple[ToolCall | None, str]:
+        """The last call that the beginning of the text answers, and the rest of the text."""
+        found, left = read_results(self._format, text)
+        last: ToolCall | None = None
         for read in found:
             call = self._match(read)
-            if call is not None:
-                self.results[call.id] = _result(call, read)
-                last = call
-        return last
+            if call is None:
+                return last, text[read.start :]
+            self.results[call.id] = _result(call, read)
+            last = call
+        return last, left
 
     def _add(self, call: ToolCall, block: Block) -> None:
         result = self.results[call.id]
         self.results[call.id] = replace(result, content=(*result.content, block))
 
     def _match(self, read: Read) -> ToolCall | None:
-        """The call that a result belongs to: by id, by number, by name, else the first without one."""
-        open_calls = [call for call in self._calls if call.id not in self.results]
-        numbered = self._calls[read.index - self._before : read.index - self._before + 1] if read.index >= 0 else []
-        ways = (
-            [call for call in open_calls if read.id and call.id == read.id],
-            [call for call in numbered if call in open_calls],
-            [call for call in open_calls if read.name and call.name == read.name],
-            [] if read.name else open_calls,
-        )
-        return next((way[0] for way in ways if way), None)
+        """The call that a result belongs to: by id, by number, by name, else the first without a result."""
+        ways = [("id", read.id), ("index", str(read.index)), ("name", read.name), *([] if read.name else [("any", "")])]
+        for way in ways:
+            queue = self._waiting.get(way)
+            while queue and queue[0].id in self.results:
+                queue.popleft()
+            if queue:
+                return queue[0]
+        return None
 
 
 def _interrupted(call: ToolCall) -> ToolResult:

@@ -21,6 +21,7 @@ from toolglot.textcalls.schemas import (
 )
 
 MOST_PROBLEMS = 20
+MOST_STEPS = 100_000
 _DEEPEST = 60
 _SHOWN = 60
 _ARTICLES = {"integer": "an integer", "array": "an array", "object": "an object", "null": "null"}
@@ -28,26 +29,44 @@ _ARTICLES = {"integer": "an integer", "array": "an array", "object": "an object"
 
 def argument_problems(arguments: Any, schema: Any) -> list[str]:
     """The problems, at most 20, each with its path: `arguments.city is missing`."""
-    check = _Check()
+    check = _Check(_Guard())
     check.value(arguments, schema, "arguments", 0)
-    return check.problems
+    return check.problems if check.guard.steps > 0 else []
+
+
+class _Guard:
+    """Ends checks whose schema leads back to itself: shared by the checks of all branches."""
+
+    def __init__(self) -> None:
+        self.steps = MOST_STEPS
+        self.active: set[tuple[int, int]] = set()
 
 
 class _Check:
-    def __init__(self, most: int = MOST_PROBLEMS) -> None:
+    def __init__(self, guard: _Guard) -> None:
         self.problems: list[str] = []
-        self.most = most
+        self.guard = guard
 
     def say(self, problem: str) -> None:
-        if len(self.problems) < self.most and problem not in self.problems:
+        if len(self.problems) < MOST_PROBLEMS and problem not in self.problems:
             self.problems.append(problem)
 
     def value(self, value: Any, schema: Any, path: str, depth: int) -> None:
         here = resolved(schema)
         node = here.node
+        place = (id(value), id(node))
+        self.guard.steps -= 1
+        if self.guard.steps <= 0 or place in self.guard.active:
+            return
+        self.guard.active.add(place)
+        self._located(value, here, path, depth)
+        self.guard.active.discard(place)
+
+    def _located(self, value: Any, here: Located, path: str, depth: int) -> None:
+        node = here.node
         if node is False:
             self.say(f"{path} is not allowed")
-        if not isinstance(node, dict) or depth > _DEEPEST or len(self.problems) >= self.most:
+        if not isinstance(node, dict) or depth > _DEEPEST or len(self.problems) >= MOST_PROBLEMS:
             return
         if not self._type(value, here, path) or not self._members(value, node, path):
             return
@@ -59,7 +78,7 @@ class _Check:
             self._object(value, here, path, depth)
         elif isinstance(value, list):
             for index, item in enumerate(value):
-                if len(self.problems) >= self.most:
+                if len(self.problems) >= MOST_PROBLEMS:
                     return
                 element = _own_item(here, index)
                 if element is not None:
@@ -91,7 +110,7 @@ class _Check:
             return
         closest: list[str] | None = None
         for branch in branches:
-            check = _Check(MOST_PROBLEMS)
+            check = _Check(self.guard)
             check.value(value, here.child(branch), path, depth + 1)
             if not check.problems:
                 return
@@ -118,7 +137,7 @@ class _Check:
         properties = node.get("properties") if isinstance(node.get("properties"), dict) else {}
         closed = node.get("additionalProperties") is False and not node.get("patternProperties")
         for name, member in value.items():
-            if len(self.problems) >= self.most:
+            if len(self.problems) >= MOST_PROBLEMS:
                 return
             if name in properties:
                 self.value(member, here.child(properties[name]), _member(path, name), depth + 1)

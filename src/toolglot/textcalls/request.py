@@ -72,6 +72,7 @@ def render(request: Request, context: Context) -> Request:
     tools = _offered(request, context)
     choice = request.tool_choice
     closed = choice is not None and choice.mode == "none"
+    context.text_called = sum(isinstance(block, ToolCall) for block, _ in blocks(request))
     context.text_tools = {} if closed else {tool.name: tool.parameters for tool in tools}
     if tools and not closed:
         # A server that is bound to a format of the answer could not let the model write a call.

@@ -45,21 +45,25 @@ class Form(Struct, frozen=True):
 
 
 class Reading(Struct, frozen=True):
-    """How a format's results are read: the wrapping around all of them, and the forms of one."""
+    """How a format's results are read: the forms of one, and the wrapping around all of them, which ends with `end`."""
 
     forms: tuple[Form, ...]
     before: re.Pattern[str]
     after: re.Pattern[str]
+    end: str = ""
 
 
 class Read(Struct, frozen=True):
-    """A result as it was read. `index` counts calls over the conversation; -1 where nothing tells it."""
+    """A result as it was read. `index` counts calls over the conversation, -1 where nothing tells it; `start` is the
+    place in the text where the result begins.
+    """
 
     text: str
     name: str = ""
     id: str = ""
     index: int = -1
     is_error: bool = False
+    start: int = 0
 
 
 def _form(head: str, mark: str = "", tail: str = "", *, is_error: bool = False) -> Form:
@@ -67,7 +71,7 @@ def _form(head: str, mark: str = "", tail: str = "", *, is_error: bool = False) 
 
 
 def _legacy(prefix: str = "") -> tuple[Form, ...]:
-    named = rf"<{prefix}result>\s*(?:<{prefix}tool_name>\s*(?P<name>[^<>]*?)\s*</{prefix}tool_name>\s*)?"
+    named = rf"<{prefix}result>\s*(?:<{prefix}tool_name>\s*+(?P<name>[^<>]{{0,200}}?)\s*+</{prefix}tool_name>\s*)?"
     end = rf"\s*(?:</{prefix}result>)?"
     return (
         _form(rf"{named}<{prefix}(?:stdout|output)>\n?", f"</{prefix}stdout>", rf"</{prefix}stdout>{end}"),
@@ -100,12 +104,13 @@ def reading_of(format_name: str) -> Reading:
         forms=(*_OTHERS.get(prompt.name, ()), *own),
         before=re.compile(rf"\s*{_loose(results.before)}"),
         after=re.compile(rf"\s*{_loose(results.after)}"),
+        end=results.after.strip(),
     )
 
 
 def _derived(template: str, *, is_error: bool) -> Form:
     """The form that a template writes."""
-    place = re.search(r"\$(?:\{)?(json_)?text\}?", template)
+    place = re.search(r"\$(json_)?text\b", template)
     assert place is not None
     head, tail = template[: place.start()], template[place.end() :]
     mark = re.split(r"\$\w+", tail.strip("\n"))[0]
@@ -156,6 +161,7 @@ def read_results(format_name: str, text: str) -> tuple[list[Read], str]:
                 id=groups.get("id") or "",
                 index=int(groups["index"]) if groups.get("index") else -1,
                 is_error=is_error,
+                start=head.start(),
             )
         )
         end = at
@@ -192,16 +198,18 @@ def _quoted(form: Form, text: str, at: int) -> tuple[str, int] | None:
 
 
 def _raw(form: Form, reading: Reading, text: str, at: int) -> tuple[str, int] | None:
-    """Text up to the mark behind it, or else to the next head at the beginning of a line."""
+    """Text up to the mark behind it, or else to the next head at the beginning of a line or the end of all results."""
     if form.mark:
         place = text.find(form.mark, at)
         if place < 0 or form.tail is None:
             return None
         tail = form.tail.match(text, place)
         return (text[at:place].removesuffix("\n"), tail.end()) if tail else None
-    line = text.find("\n", at)
+    end = text.find(reading.end, at) if reading.end else -1
+    end = len(text) if end < 0 else end
+    line = text.find("\n", at, end)
     while line >= 0:
         if any(other.head.match(text, line + 1) for other in reading.forms):
             return text[at:line].rstrip("\n"), line
-        line = text.find("\n", line + 1)
-    return text[at:], len(text)
+        line = text.find("\n", line + 1, end)
+    return text[at:end].removesuffix("\n") if end < len(text) else text[at:], end

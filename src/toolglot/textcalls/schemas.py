@@ -48,6 +48,7 @@ TYPE_ALIASES = {
 ANY_TYPE = ("string", "integer", "number", "boolean", "object", "array", "null")
 _REFERENCES = 32
 _BRANCHES = 64
+_NESTED = 2
 
 
 class Located(Struct, frozen=True):
@@ -102,15 +103,22 @@ def alternatives(schema: Any) -> list[Located]:
     """The nodes of which the value fits one: the branches of anyOf and oneOf, flattened; else the node alone."""
     found: list[Located] = []
     waiting = [resolved(schema)]
-    while waiting and len(found) < _BRANCHES:
+    for _ in range(_BRANCHES):
+        if not waiting:
+            return found
         here = waiting.pop(0)
-        node = here.node
-        branches = [] if not isinstance(node, dict) else node.get("anyOf") or node.get("oneOf") or []
-        if isinstance(branches, list) and branches and len(found) + len(waiting) < _BRANCHES:
+        branches = _choices(here.node)
+        if branches:
             waiting[:0] = [resolved(here.child(branch)) for branch in branches]
         else:
             found.append(here)
-    return found
+    # So many branches, or such as lead back to themselves: nothing is said about the value.
+    return [located(schema).child(None)]
+
+
+def _choices(node: Any) -> list[Any]:
+    branches = (node.get("anyOf") or node.get("oneOf")) if isinstance(node, dict) else None
+    return branches if isinstance(branches, list) else []
 
 
 def parts(schema: Any) -> Iterator[Located]:
@@ -132,26 +140,27 @@ def types(schema: Any) -> tuple[str, ...]:
     An alias that JSON Schema does not know (`str`, `dict`) counts as what it means. Enum and const members, and
     keywords that make sense for one type alone, tell the type where `type` is missing.
     """
+    return _types(schema, 0)
+
+
+def _types(schema: Any, depth: int) -> tuple[str, ...]:
     found: dict[str, None] = {}
     for branch in alternatives(schema):
-        told = _branch_types(branch)
+        told = _branch_types(branch, depth)
         if not told:
-            return ()
+            return _node_types(resolved(schema).node) if _choices(resolved(schema).node) else ()
         found.update(dict.fromkeys(told))
     return tuple(found)
 
 
-def _branch_types(branch: Located) -> tuple[str, ...]:
+def _branch_types(branch: Located, depth: int) -> tuple[str, ...]:
     allowed: tuple[str, ...] = ()
     for part in parts(branch):
-        told = _node_types(part.node) if part.node is branch.node or not _nested_choice(part.node) else types(part)
+        nested = part.node is not branch.node and bool(_choices(part.node))
+        told = (_types(part, depth + 1) if depth < _NESTED else ()) if nested else _node_types(part.node)
         if told:
             allowed = tuple(name for name in allowed if name in told) if allowed else told
     return allowed
-
-
-def _nested_choice(node: Any) -> bool:
-    return isinstance(node, dict) and bool(node.get("anyOf") or node.get("oneOf"))
 
 
 _TELLING = {"properties": "object", "required": "object", "patternProperties": "object", "items": "array"}

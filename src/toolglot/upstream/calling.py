@@ -16,6 +16,7 @@ from typing import Literal
 from toolglot.errors import ApiError, error_status
 from toolglot.ir import Request, ToolCall, ToolResult
 from toolglot.routing import AUTO, NATIVE, Pattern, Target
+from toolglot.textcalls import ALIASES
 from toolglot.textcalls.families import family_format
 from toolglot.textcalls.settings import TextCalls
 from toolglot.upstream.demo.text import demo_format
@@ -79,13 +80,13 @@ def format_for(target: Target) -> str:
 def text_calls(upstream: Upstream, target: Target, known: Known | None = None) -> TextCalls | None:
     """How calls are written as text between this model and us; None when everything is native."""
     if target.tools not in (AUTO, NATIVE):
-        return TextCalls(format=target.tools, bad_calls=target.bad_calls)
+        return TextCalls(format=ALIASES.get(target.tools, target.tools), bad_calls=target.bad_calls)
     if target.tools == AUTO and (known == "text" or (known is None and lacks_tools(upstream, target.model))):
         return TextCalls(format=format_for(target), bad_calls=target.bad_calls)
     if not target.rescue:
         return None
     leaked = target.rescue if isinstance(target.rescue, str) else format_for(target)
-    return TextCalls(format=leaked, bad_calls=target.bad_calls, rescue=True)
+    return TextCalls(format=ALIASES.get(leaked, leaked), bad_calls=target.bad_calls, rescue=True)
 
 
 def refuses_tools(error: ApiError) -> bool:

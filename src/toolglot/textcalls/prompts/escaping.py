@@ -21,37 +21,70 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
-from typing import Final
+from typing import Final, TypeAlias
 
 from toolglot.textcalls.formats import find_format
 from toolglot.textcalls.grammar import Call, Format
 from toolglot.textcalls.prompts.records import Prompt
 
 DOT: Final = "·"
+QUOTES: Final = "\"'“”"
+"""Marks around a name in JSON, or in what lenient readers take for JSON."""
+
+
+_HIDDEN: Final = r"[\w.\-/:]{0,128}\\u00(?i:2[d-f]|3[0-9a]|[46][1-9a-f]|[57][0-9a]|5f)"
+"""A word with a letter of a plain name written as an escape, which only who has something to hide does."""
+
+Shape: TypeAlias = tuple[str, str]
+"""How a mark begins, as one of some characters, and a regular expression for its rest."""
 
 
 def without_marks(prompt: Prompt, text: str, tool_names: Sequence[str]) -> str:
     """The text with every mark broken."""
-    return _pattern(prompt, tuple(tool_names)).sub(_broken, text)
+    for pattern in _patterns(prompt, tuple(tool_names) if _needs_names(find_format(prompt.name)) else ()):
+        text = pattern.sub(_broken, text)
+    return text
 
 
 def _broken(found: re.Match[str]) -> str:
     return found.group() + DOT
 
 
+def _needs_names(text_format: Format) -> bool:
+    return any(call.weak for call in text_format.calls)
+
+
 @lru_cache(maxsize=256)
-def _pattern(prompt: Prompt, tool_names: tuple[str, ...]) -> re.Pattern[str]:
-    """Matches up to the first character of every mark: looking ahead, so that marks may overlap."""
+def _patterns(prompt: Prompt, tool_names: tuple[str, ...]) -> tuple[re.Pattern[str], ...]:
+    """Patterns for what stands anywhere, at the beginning of a line, and at the beginning of the text.
+
+    They match up to the first character of a mark and look ahead for the rest, so that marks may overlap. What is
+    looked for anywhere begins with one of a few characters, which is what makes the search fast.
+    """
     text_format = find_format(prompt.name)
     marks = marks_of_prompt(prompt)
-    words = [re.escape(mark) for mark in marks if is_word(mark)]
-    shapes = [re.escape(mark) for mark in marks if not is_word(mark)]
+    shapes = [_literal(mark) for mark in marks if not is_word(mark)]
     for call in text_format.calls:
         shapes += _weak_shapes(call, tool_names) if call.weak else _word_shapes(call)
-    shapes += _first_lines(text_format, tool_names)
-    anywhere = f"(?={'|'.join(dict.fromkeys(shapes)) or '(?!)'})"
-    in_line = rf"^[ \t]*(?={'|'.join(words)})|" if words else ""
-    return re.compile(rf"(?:{in_line}{anywhere})[\s\S]", re.MULTILINE | (re.IGNORECASE if prompt.any_case else 0))
+    words = [_literal(mark) for mark in marks if is_word(mark)]
+    starts = _starts(text_format, tool_names)
+    flags = re.IGNORECASE if prompt.any_case else re.NOFLAG
+    return tuple(
+        re.compile(f"{before}(?:{_choices(found)})", flags)
+        for before, found in (("", shapes), (r"(?m:^)[ \t]*", words), (r"\A\s*", starts))
+        if found
+    )
+
+
+def _choices(shapes: Iterable[Shape]) -> str:
+    by_first: dict[str, list[str]] = {}
+    for first, rest in dict.fromkeys(shapes):
+        by_first.setdefault(first, []).append(rest)
+    return "|".join(f"[{re.escape(first)}](?={'|'.join(rests)})" for first, rests in by_first.items())
+
+
+def _literal(mark: str) -> Shape:
+    return mark[0], re.escape(mark[1:])
 
 
 def is_word(mark: str) -> bool:
@@ -85,31 +118,34 @@ def _is_plain(opener: str) -> bool:
     return opener.strip().isalnum()
 
 
-def _word_shapes(call: Call) -> Iterable[str]:
+def _word_shapes(call: Call) -> Iterable[Shape]:
     """Openers that are ordinary words are marks together with what follows them."""
     for opener in call.header.openers:
         if _is_plain(opener):
-            yield rf"{re.escape(opener)}\s*[{re.escape(call.first)}]"
+            yield opener[0], rf"{re.escape(opener[1:])}\s*[{re.escape(call.first)}]"
 
 
-def _weak_shapes(call: Call, tool_names: Sequence[str]) -> Iterable[str]:
+def _weak_shapes(call: Call, tool_names: Sequence[str]) -> Iterable[Shape]:
     """How the name of a declared tool stands in a call that nothing else gives away."""
-    for name in tool_names:
-        letters = "".join(_letter(letter) for letter in name)
-        if call.tool_tags:
-            yield rf"</?\s*{re.escape(name)}\s*/?>"
-        elif call.body == "envelope":
-            yield rf"""["'“”]\s*{letters}\s*["'“”]"""
-        elif call.body == "python":
-            yield rf"\[\s*{re.escape(name)}\s*\("
-        else:
-            yield from (rf"{re.escape(opener)}\s*{re.escape(name)}" for opener in call.header.openers)
+    if not tool_names:
+        return
+    names = f"(?:{'|'.join(map(re.escape, tool_names))})"
+    if call.tool_tags:
+        yield "<", rf"/?\s*{names}\s*/?>"
+    elif call.body == "envelope":
+        names = "|".join((names, *("".join(map(_letter, name)) for name in tool_names if not name.isascii())))
+        yield QUOTES, rf"\s*(?:(?:{names})\s*[{QUOTES}]|{_HIDDEN})"
+    elif call.body == "python":
+        yield "[", rf"\s*{names}\s*\("
+    else:
+        yield from ((opener[0], rf"{re.escape(opener[1:])}\s*{names}") for opener in call.header.openers)
 
 
-def _first_lines(text_format: Format, tool_names: Sequence[str]) -> Iterable[str]:
+def _starts(text_format: Format, tool_names: Sequence[str]) -> list[Shape]:
     """Where an answer may begin with a header that nothing opens, the name of a tool alone on its first line is one."""
-    if text_format.messages is not None and "" in text_format.messages.at_start:
-        yield from (rf"\A\s*{re.escape(name)}\s" for name in tool_names)
+    if text_format.messages is None or "" not in text_format.messages.at_start:
+        return []
+    return [(name[0], rf"{re.escape(name[1:])}\s") for name in tool_names if name]
 
 
 def _letter(letter: str) -> str:

@@ -1,8 +1,5 @@
 """Formats of sections and messages with JSON in them, of Python calls, of bare braces, and of lines."""
 
-# DeepSeek's marks have full-width bars, which look like others.
-# ruff: noqa: RUF001
-
 from __future__ import annotations
 
 from toolglot.textcalls.prompts.json_formats import CHATML, LLAMA, PLAIN_RESULT

@@ -1,8 +1,5 @@
 """Formats whose calls have one tag a parameter."""
 
-# DeepSeek's marks have full-width bars, which look like others.
-# ruff: noqa: RUF001
-
 from __future__ import annotations
 
 from toolglot.textcalls.prompts.json_formats import CHATML

@@ -22,6 +22,7 @@ _END_TAGS = re.compile(r"\s*(?:</[\w:.|\uff5c\u2581-]{1,80}>|<[|\uff5c/][^<>\s]{
 _ESCAPED = re.compile(r'[{\[]\s*\\"')
 _PLACEHOLDER = re.compile(r"\{\{?\s*\w+\s*\}?\}")
 _AFTER_KEY = re.compile(r"[\"'\u201d]\s*:\s*\Z")
+_FENCE_LINE = re.compile(r"`{3,}+[\w+-]*+[ \t]*+\r?\n")
 _FENCE_OPEN = re.compile(r"\s*`{3,}[\w+-]*\s*\Z|\s*~{3,}[\w+-]*\s*\Z")
 _EXTRA = re.compile(r"(?:\s*[}\]]){1,8}+(?!\s*[}\]])")
 _QUIET_TAIL = re.compile(r"[\s;)`~]*+\Z|\s*(?:</?[\w:.|\uff5c\u2581-]{1,80}>|<[|\uff5c/][^<>\s]{1,80}>)")
@@ -98,6 +99,10 @@ def _strict(text: str) -> tuple[bool, Any]:
 
 def _tolerant(text: str, openers: str, schema: Any, damages: dict[str, None]) -> tuple[Any, dict[str, None]]:
     body = text.strip(_BLANK)
+    fence = _FENCE_LINE.match(body)
+    if fence and body.endswith("```"):
+        body = body[fence.end() :].rstrip("`").strip(_BLANK)
+        damages["a code fence"] = None
     stripped = _without_end_tags(body)
     if stripped != body:
         damages["a stray end tag"] = None
@@ -150,8 +155,7 @@ def _unescaped(text: str, start: int) -> str:
 
 def _check_around(prefix: str, suffix: str, damages: dict[str, None]) -> None:
     """What stands around the value must be a fence, prose, tags or stray brackets; never a part of the value."""
-    wrapped = prefix.strip() == '"' and suffix.strip() == '"'
-    if wrapped:
+    if prefix.strip() == suffix.strip() == '"':
         damages["encoded twice"] = None
         return
     fenced = not prefix.strip() or _FENCE_OPEN.match(prefix) is not None
@@ -165,8 +169,8 @@ def _check_around(prefix: str, suffix: str, damages: dict[str, None]) -> None:
             raise RepairError("brackets are closed that were opened outside of the value")
         damages["stray brackets"] = None
         suffix = suffix[extra.end() :]
-    if prefix.strip() or suffix.strip():
-        damages["text around"] = None
+    if prefix.strip() or suffix.strip(_BLANK + "`~"):
+        damages["a code fence" if fenced and not suffix.strip(_BLANK + "`~") else "text around"] = None
     if _QUIET_TAIL.match(suffix) and not _ANY_STRUCTURE.search(suffix):
         return
     if not suffix[:1].isspace() or _ANY_STRUCTURE.search(suffix) or suffix.strip()[0] in ",:\"'\u201c]":

@@ -32,11 +32,13 @@ QUOTES = {
     "\u201c": _quote('\u201d\u201c"', "curly quotes"),
     "\u2018": _quote("\u2019\u2018'", "curly quotes"),
 }
-SPACE = re.compile(r"(?:[\s\ufeff\u200b]++|//[^\n]*+|#[^\n]*+|/\*(?:[^*]|\*(?!/))*+\*/)*+")
+SPACE = re.compile(r"(?:[\s\ufeff\u200b]++|//[^\n]*+|#(?=[\s#])[^\n]*+|/\*(?:[^*]|\*(?!/))*+\*/)*+")
+# A hash begins a comment only before a space: `#fff` and `#12` are values that lack their quotes.
 # Looking ahead happens behind every quote: comments are limited there, so that it stays linear.
 _AHEAD = re.compile(
-    r"(?:[\s\ufeff\u200b]++|//[^\n]{0,300}+(?=\n|\Z)|#[^\n]{0,300}+(?=\n|\Z)|/\*(?:[^*]|\*(?!/)){0,300}+\*/){0,20}+"
+    r"(?:[\s\ufeff\u200b]++|//[^\n]{0,300}+(?=\n|\Z)|#(?=[\s#])[^\n]{0,300}+(?=\n|\Z)|/\*(?:[^*]|\*(?!/)){0,300}+\*/){0,20}+"
 )
+_MOST_AHEAD = 100
 _BARE_KEY = re.compile(r"(?:[^\W\d][\w$.-]{0,100}+|\$[\w$.-]{1,100}+)\s*+:(?!//)")
 _VALUE = re.compile(r"[\"'\u201c\u2018{\[\d+.-]|(?:true|false|null|none)\b", re.IGNORECASE)
 _TAIL = re.compile(r"\s*+(?:\Z|```|</?[\w:|\uff5c\u2581-]{1,80}+>|<[|\uff5c])|[ \t]*+\n")
@@ -50,7 +52,7 @@ _MEMBER_INSIDE = re.compile(r"[\"'\u201c][^\"'\u201c\u201d\n]{1,100}+[\"'\u201d]
 class Frame:
     """A container that is still open."""
 
-    __slots__ = ("closer", "comma", "key", "known", "schema", "state", "style", "value")
+    __slots__ = ("closer", "comma", "key", "schema", "state", "style", "value")
 
     def __init__(self, value: Any, schema: Any) -> None:
         self.value = value
@@ -60,7 +62,11 @@ class Frame:
         self.comma = False
         self.key = ""
         self.style = ""
-        self.known = known_keys(schema) if schema is not None and isinstance(value, dict) else None
+
+    def knows(self, key: str) -> bool:
+        """Whether the schema has such a property, or does not say what it has."""
+        known = known_keys(self.schema) if self.schema is not None else None
+        return known is None or key in known
 
 
 class Lookahead:
@@ -100,7 +106,7 @@ class Lookahead:
         if not self._alike(frame, character):
             return False
         name = re.sub(r"\s*:$", "", match.group())
-        return frame.known is None or (name[1:-1] if kind else name) in frame.known
+        return frame.knows(name[1:-1] if kind else name)
 
     def _alike(self, frame: Frame, character: str) -> bool:
         return (character in QUOTES) == (frame.style != "")
@@ -117,42 +123,34 @@ class Lookahead:
         if at >= len(self.text):
             return not damaged
         character = self.text[at]
-        if character == ",":
-            return self._comma(frame, at, damaged=damaged)
-        if character in "}]":
-            return self._brackets(at, damaged=damaged)
+        if character in ",}]":
+            return self._goes_on(at, damaged=damaged)
         if isinstance(frame.value, dict):
             return self._alike(frame, character) and self.key(frame, at, damaged=damaged)
         return not damaged and at > quote + 1 and (character in QUOTES or character in "{[")
 
-    def _comma(self, frame: Frame, at: int, *, damaged: bool) -> bool:
-        while at < len(self.text) and self.text[at] == ",":
-            at = self.skip(at + 1)
-        if at >= len(self.text):
-            return not damaged
-        if self.text[at] in "}]":
-            return self._brackets(at, damaged=damaged)
-        return self.member(frame, at, damaged=damaged)
-
-    def _brackets(self, at: int, *, damaged: bool) -> bool:
-        """Whether the brackets from `at` on close what is open, and the document goes on behind them."""
+    def _goes_on(self, at: int, *, damaged: bool) -> bool:
+        """Whether the commas and brackets from `at` on fit what is open, and the document goes on behind them."""
         depth = len(self.stack)
         behind = at
-        while at < len(self.text) and self.text[at] in "}]":
-            if depth > 0 and self.stack[depth - 1].closer == self.text[at]:
-                depth -= 1
-            elif depth > 0 and damaged:
-                return False
-            behind = at + 1
-            at = self.skip(behind)
+        for _ in range(_MOST_AHEAD):
+            character = self.text[at : at + 1]
+            if character in ("}", "]"):
+                fits = depth > 0 and self.stack[depth - 1].closer == character
+                if damaged and depth and not fits:
+                    return False
+                depth -= fits
+                behind = at + 1
+            elif character != "," or not depth:
+                break
+            at = self.skip(at + 1)
+        else:
+            return not damaged
         if at >= len(self.text):
-            return depth == 0 or not damaged
+            return not damaged or depth == 0
         if depth == 0:
             return _TAIL.match(self.text, behind) is not None if damaged else self._tail(behind)
-        outer = self.stack[depth - 1]
-        if self.text[at] == ",":
-            return self._comma(outer, at, damaged=damaged)
-        return self.member(outer, at, damaged=damaged)
+        return self.member(self.stack[depth - 1], at, damaged=damaged)
 
     def _tail(self, at: int) -> bool:
         rest = self.text[at : at + 3]
@@ -166,6 +164,6 @@ class Lookahead:
             depth += self.brackets(behind, match.start())
             behind = match.start()
             name = match.group().rstrip(" \t\r\n:")[1:-1]
-            if depth <= 0 and (frame.known is None or name in frame.known):
+            if depth <= 0 and frame.knows(name):
                 return True
         return False

@@ -21,6 +21,7 @@ MOST_MISSING = 3
 _WORD = re.compile(r"[^\s,:\[\]{}\"'\u201c\u201d\u2018\u2019<>()]+")
 _NUMBER = re.compile(r"[+-]?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?", re.ASCII)
 _KEY = re.compile(r"[^\W\d][\w$.-]*|\$[\w$.-]+|\d+")
+_PYTHON = re.compile(r"[{\[][\s\[{]*+'")
 _CONTROL = re.compile(r"[\x00-\x1f]")
 _COMMENT = re.compile(r"//|#|/\*")
 _LITERALS = {"true": True, "false": False, "null": None, "none": None}
@@ -48,7 +49,7 @@ class Reader:
         self.stack: list[Frame] = []
         self.look = Lookahead(text, self.stack)
         self._schema = schema
-        self._undoubled = has_undoubled_backslash(text)
+        self._undoubled = False
         self._python = False
         self._repeated = False
         self._damaged_strings = 0
@@ -57,7 +58,8 @@ class Reader:
 
     def read(self, at: int) -> Result:
         """The object or array that begins at `at`, and where it ends."""
-        self._python = re.compile(r"[{\[][\s\[{]*'").match(self.text, at) is not None
+        self._python = _PYTHON.match(self.text, at) is not None
+        self._undoubled = has_undoubled_backslash(self.text, python=self._python)
         self._open(self.text[at], self._schema)
         at += 1
         while self.stack:
@@ -80,7 +82,8 @@ class Reader:
             self.damages[name] = None
 
     def _skip(self, at: int) -> int:
-        end = SPACE.match(self.text, at).end()  # type: ignore[union-attr]
+        match = SPACE.match(self.text, at)
+        end = match.end() if match else at
         if end > at and _COMMENT.search(self.text, at, end):
             self.damage("comments")
             last = self.text.rfind("\n", at, end) + 1
@@ -151,7 +154,7 @@ class Reader:
             return at + 1
         frame.comma = False
         if isinstance(frame.value, list):
-            return self._read_value(item_schema(frame.schema, len(frame.value)) if frame.schema else None, at)
+            return self._read_value(frame, at)
         return self._key(frame, at)
 
     def _after(self, frame: Frame, at: int) -> int:
@@ -162,8 +165,7 @@ class Reader:
             return at + 1
         if character in "}]":
             return self._closer(at)
-        follows = self.look.member(frame, at)
-        if not follows:
+        if not self.look.member(frame, at):
             raise RepairError(f"no comma and no bracket at character {at}")
         self.damage("missing commas")
         frame.state = "member"
@@ -201,13 +203,10 @@ class Reader:
     def _quote_damage(self, quote: str) -> None:
         self.damage(QUOTES[quote].damage)
 
-    def _read_member_value(self, frame: Frame, at: int) -> int:
-        return self._read_value(value_schema(frame.schema, frame.key) if frame.schema else None, at)
-
-    def _read_value(self, schema: Any, at: int) -> int:
+    def _read_value(self, frame: Frame, at: int) -> int:
         character = self.text[at]
         if character in "{[":
-            self._open(character, schema)
+            self._open(character, _inner_schema(frame))
             return at + 1
         if character in QUOTES:
             return self._string(character, at)
@@ -327,7 +326,9 @@ class Reader:
         # An escaped quote at the end closes one inside the string, or else is the end quote itself.
         if content.endswith('\\"') and content.count('\\"') % 2:
             return True
-        if self.look.brackets(start, end) > 0 or re.search(r",[ \t]*\r?\n", content):
+        # The brackets that were left to the string, or taken from it, may be too many or too few.
+        balance = self.look.brackets(start, end)
+        if balance > 0 or (balance < 0 and content[-1] in "}]") or re.search(r",[ \t]*\r?\n", content):
             return True
         frame = self.stack[-1]
         if isinstance(frame.value, list):
@@ -335,4 +336,12 @@ class Reader:
         return not frame.style and re.search(r",\s*+\w++\s*+:", content) is not None
 
 
-_STEPS = {"member": Reader._member, "value": Reader._read_member_value, "after": Reader._after}
+def _inner_schema(frame: Frame) -> Any:
+    if frame.schema is None:
+        return None
+    if isinstance(frame.value, list):
+        return item_schema(frame.schema, len(frame.value))
+    return value_schema(frame.schema, frame.key)
+
+
+_STEPS = {"member": Reader._member, "value": Reader._read_value, "after": Reader._after}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 
 from toolglot.textcalls.repair.errors import RepairError
@@ -12,21 +13,19 @@ _SIMPLE = {'"': '"', "\\": "\\", "/": "/", "b": "\b", "f": "\f", "n": "\n", "r":
 # JavaScript and Python escape it, an underscore as Markdown does. All other unknown escapes (`\d`, `\.`, `\$`) are
 # backslashes that should have been doubled.
 _DROPPED = {"'": "'", "_": "_", "`": "`"}
-_UNDOUBLED = re.compile(r"""\\(?:u(?![0-9a-fA-F]{4})|[^"\\/bfnrtu'_`])""", re.DOTALL)
+_KNOWN = r"""(?:[^\\]++|\\(?:["\\/bfnrt'_`]|u[0-9a-fA-F]{4}|\Z%s))*+"""
+_KNOWN_ESCAPES = re.compile(_KNOWN % "")
+_PYTHON_ESCAPES = re.compile(_KNOWN % "|x|U")
 _PAIR = re.compile(r"\\[\\\"/']")
 _PATH = re.compile(r"(?<![A-Za-z0-9])[A-Za-z]:\\(?!\\)[^\s\"'<>|*?;,]*")
 _LINE_BREAK = re.compile(r"\\n(?![a-z])|\\[\"/u]")
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
-def has_undoubled_backslash(text: str) -> bool:
+def has_undoubled_backslash(text: str, *, python: bool = False) -> bool:
     """Whether some backslash of the text can only be one that should have been doubled."""
-    at = text.find("\\")
-    while at >= 0:
-        if _UNDOUBLED.match(text, at):
-            return True
-        at = text.find("\\", at + 2)
-    return False
+    match = (_PYTHON_ESCAPES if python else _KNOWN_ESCAPES).match(text)
+    return match is not None and match.end() < len(text)
 
 
 def decoded(raw: str, *, python: bool = False, undoubled: bool = False) -> tuple[str, str]:
@@ -37,6 +36,11 @@ def decoded(raw: str, *, python: bool = False, undoubled: bool = False) -> tuple
     """
     if "\\" not in raw:
         return raw, ""
+    if not (python or undoubled):
+        try:
+            return str(json.loads(f'"{raw}"', strict=False)), ""
+        except ValueError:
+            pass
     paths = _paths(raw) if undoubled else []
     repaired: dict[str, None] = {}
     spans = iter(paths)

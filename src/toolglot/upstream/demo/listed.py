@@ -4,7 +4,9 @@ There is one rule for each way of writing a list of tools:
 
 - JSON objects with a name and a schema: alone, in an array, or around `function`;
 - a schema as JSON, with the name before it: in a tag or an attribute, as a heading, or at the head of a line;
-- a heading, and a line for each parameter (Cline), or the same in a fenced block (Continue).
+- a heading, and a line for each parameter (Cline), or the same in a fenced block (Continue);
+- types of TypeScript, one a tool (gpt-oss);
+- declarations between braces, with bare keys and marks of their own around strings (Gemma).
 """
 
 from __future__ import annotations
@@ -12,7 +14,7 @@ from __future__ import annotations
 import html
 import re
 from collections.abc import Iterator
-from json import JSONDecodeError, JSONDecoder
+from json import JSONDecodeError, JSONDecoder, dumps
 from typing import Any
 
 from toolglot.ir import Tool
@@ -41,9 +43,26 @@ _PARAMETER = re.compile(
 )
 
 
+# A body never reaches into the next one, so that the work stays linear.
+_TYPE = re.compile(
+    r"^type (?P<name>[\w.-]+) = \((?:_: \{\n(?P<body>(?:(?!\}\)|type ).*\n)*)\})?\) => any;$", re.MULTILINE
+)
+_MEMBER = re.compile(r"^(?P<key>[\w-]+)(?P<optional>\?)?: (?P<type>.+?),?$", re.MULTILINE)
+_BRACED = re.compile(
+    r"declaration:(?P<name>[\w.-]+)(?P<body>\{(?:(?!declaration:|<tool\||<end_f).)*\})"
+    r"(?:<tool\|>|<end_function_declaration>)",
+    re.DOTALL,
+)
+_QUOTE = re.compile(r"<\|\"\|>|<escape>")
+_BARE_KEY = re.compile(r"(?<=[{,])([\w$-]+):")
+
+
 def tools_in(text: str) -> tuple[Tool, ...]:
     """The tools that this text tells, each once, in its order."""
-    found = list(_written_as_json(text)) or list(_written_in_lines(text))
+    found: list[Tool] = []
+    for read in (_written_as_types, _written_in_braces, _written_as_json, _written_in_lines):
+        if found := list(read(text)):
+            break
     return tuple({tool.name: tool for tool in reversed(found)}.values())[::-1]
 
 
@@ -109,6 +128,39 @@ def _written_in_lines(text: str) -> Iterator[Tool]:
         told = re.search(r"^(?:Description: |TOOL_DESCRIPTION:\n)(.*)$", found["rest"], re.MULTILINE)
         schema = {"type": "object", "properties": properties, "required": required}
         yield Tool(name=found["name"], description=told[1] if told else None, parameters=schema)
+
+
+def _written_as_types(text: str) -> Iterator[Tool]:
+    for found in _TYPE.finditer(text):
+        members = list(_MEMBER.finditer(found["body"] or ""))
+        schema = {
+            "type": "object",
+            "properties": {member["key"]: _of_type(member["type"]) for member in members},
+            "required": [member["key"] for member in members if not member["optional"]],
+        }
+        line = text[text.rfind("\n", 0, max(found.start() - 1, 0)) + 1 : found.start()].strip()
+        told = line.removeprefix("// ") if line.startswith("// ") else None
+        yield Tool(name=found["name"], description=told, parameters=schema)
+
+
+def _of_type(told: str) -> dict[str, Any]:
+    """A member's schema: as much of TypeScript as parameters need."""
+    if values := re.findall(r'"([^"]*)"', told):
+        return {"enum": values}
+    if told.endswith("[]"):
+        return {"type": "array", "items": _of_type(told.removesuffix("[]"))}
+    word = told.partition(" ")[0]
+    return {"type": word} if word in ("string", "number", "boolean") else {"type": "object"} if word == "{" else {}
+
+
+def _written_in_braces(text: str) -> Iterator[Tool]:
+    for found in _BRACED.finditer(text):
+        parts = _QUOTE.split(found["body"])
+        # Outside of strings, which stand at every second place, keys are bare.
+        written = (dumps(part) if at % 2 else _BARE_KEY.sub(r'"\1":', part) for at, part in enumerate(parts))
+        value = _kind("".join(written))
+        if _is_schema(value.get("parameters")):
+            yield Tool(name=found["name"], description=_text(value), parameters=value["parameters"])
 
 
 def _kind(told: str) -> dict[str, Any]:

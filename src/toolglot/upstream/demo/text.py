@@ -12,6 +12,7 @@ import re
 from toolglot.ir import Block, Message, Request, Response, Stop, Text, ToolCall, ToolChoice, ToolResult, replace
 from toolglot.passes.choice import ANY_TOOL, NO_TOOLS
 from toolglot.receipt import Receipt
+from toolglot.textcalls import ALIASES
 from toolglot.textcalls.families import DEFAULT_FORMAT
 from toolglot.textcalls.history import native_history
 from toolglot.textcalls.prompts.render import PROMPTS, calls_text, find_prompt
@@ -29,12 +30,12 @@ def demo_format(model: str) -> str | None:
     if name is None:
         return None
     wanted = (name["format"] or DEFAULT_FORMAT).replace("-", "_").lower()
+    wanted = ALIASES.get(wanted, wanted)
     return wanted if wanted in PROMPTS else DEFAULT_FORMAT
 
 
-def answer_as_text(request: Request, text_format: str) -> Response:
-    """The answer to a request in which tools, calls and results are text, with its calls as text."""
-    understood = read_text(request, text_format)
+def answer_as_text(request: Request, understood: Request, text_format: str) -> Response:
+    """The answer to a request of which this is `understood`, with its calls as text."""
     response = answer(understood)
     calls = [block for block in response.content if isinstance(block, ToolCall)]
     if calls:

@@ -19,6 +19,7 @@ from toolglot.upstream.aside import aside
 from toolglot.upstream.demo.agent import answer
 from toolglot.upstream.demo.mischief import FAULT, NONE, Mischief, error_of, mischief_of
 from toolglot.upstream.demo.stream import HUMAN, Pace, pieces_of
+from toolglot.upstream.demo.text import answer_as_text, demo_format, read_text
 from toolglot.upstream.demo.turn import read
 from toolglot.upstream.transport import Call, TransportError
 from toolglot.wire import json
@@ -131,12 +132,15 @@ class DemoTransport:
         return replace(self._dialect.decode_request(body), model=unquote(in_path[1]), stream=streams)
 
     def _answer(self, request: Request) -> DemoReply:
-        mischief = mischief_of(read(request).wish)
+        text_format = demo_format(request.model)
+        understood = request if text_format is None else read_text(request, text_format)
+        mischief = mischief_of(read(understood).wish)
         if mischief.status:
             return self._refuse(error_of(mischief.status), mischief)
         if mischief.is_fault and not request.stream:
             return self._refuse(FAULT, mischief)
-        response = self._signed(replace(answer(request), created=int(self._clock())))
+        answered = answer(request) if text_format is None else answer_as_text(request, understood, text_format)
+        response = self._signed(replace(answered, created=int(self._clock())))
         if request.stream:
             encoder = self._dialect.stream_encoder(request, Receipt())
             return self._reply(200, _EVENTS, pieces_of(response, encoder, mischief), mischief)

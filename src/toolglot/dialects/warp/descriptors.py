@@ -1,0 +1,117 @@
+"""Message classes of Warp's API, made when they are first needed from the tables of `schema.py`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from google.protobuf import descriptor_pb2, descriptor_pool, duration_pb2, field_mask_pb2, struct_pb2, timestamp_pb2
+from google.protobuf.message import DecodeError as ProtobufDecodeError
+from google.protobuf.message_factory import GetMessageClass
+
+from toolglot.dialects.warp.schema import ENUMS, MESSAGES, WELL_KNOWN
+from toolglot.errors import DecodeError
+
+PACKAGE = "toolglot.warp"
+_FILE = "toolglot/warp.proto"
+_Field = descriptor_pb2.FieldDescriptorProto
+_SCALARS = {
+    "string": _Field.TYPE_STRING,
+    "bytes": _Field.TYPE_BYTES,
+    "bool": _Field.TYPE_BOOL,
+    "int32": _Field.TYPE_INT32,
+    "uint32": _Field.TYPE_UINT32,
+    "float": _Field.TYPE_FLOAT,
+}
+_DEPENDENCIES = (struct_pb2, timestamp_pb2, duration_pb2, field_mask_pb2)
+
+
+def _set_type(field: Any, kind: str) -> None:
+    if kind in _SCALARS:
+        field.type = _SCALARS[kind]
+    elif kind in ENUMS:
+        field.type, field.type_name = _Field.TYPE_ENUM, f".{PACKAGE}.{kind}"
+    elif kind in WELL_KNOWN:
+        field.type, field.type_name = _Field.TYPE_MESSAGE, f".{WELL_KNOWN[kind]}"
+    else:
+        field.type, field.type_name = _Field.TYPE_MESSAGE, f".{PACKAGE}.{kind}"
+
+
+def _add_map(message: Any, field: Any, kind: str) -> None:
+    """A map is a repeated entry of key and value, in a message of a set name."""
+    entry = message.nested_type.add()
+    entry.name = "".join(word[:1].upper() + word[1:] for word in field.name.split("_")) + "Entry"
+    entry.options.map_entry = True
+    for number, name, value in ((1, "key", "string"), (2, "value", kind)):
+        member = entry.field.add(number=number, name=name, label=_Field.LABEL_OPTIONAL)
+        _set_type(member, value)
+    field.label, field.type = _Field.LABEL_REPEATED, _Field.TYPE_MESSAGE
+    field.type_name = f".{PACKAGE}.{message.name}.{entry.name}"
+
+
+def _add_field(message: Any, entry: str, oneofs: dict[str, int]) -> None:
+    declared, _, oneof = entry.partition("@")
+    number, name, kind = declared.split()
+    field = message.field.add(number=int(number), name=name, json_name=name, label=_Field.LABEL_OPTIONAL)
+    if kind.startswith("{"):
+        _add_map(message, field, kind[1:-1])
+        return
+    if kind.endswith("[]"):
+        field.label = _Field.LABEL_REPEATED
+    _set_type(field, kind.removesuffix("[]"))
+    if oneof:
+        if oneof not in oneofs:
+            oneofs[oneof] = len(oneofs)
+            message.oneof_decl.add(name=oneof)
+        field.oneof_index = oneofs[oneof]
+
+
+def _file() -> Any:
+    """The edition decides presence (explicit) and what an unknown enum value is (a number like any other)."""
+    file = descriptor_pb2.FileDescriptorProto(name=_FILE, package=PACKAGE, syntax="editions")
+    file.edition = descriptor_pb2.EDITION_2023
+    file.dependency.extend(module.DESCRIPTOR.name for module in _DEPENDENCIES)
+    for name, values in ENUMS.items():
+        enum = file.enum_type.add(name=name)
+        for number, value in enumerate(values):
+            # Values of all enums share one scope; the prefix is taken off again where they are shown.
+            enum.value.add(name=f"{name}_{value}", number=number)
+    for name, table in MESSAGES.items():
+        message = file.message_type.add(name=name)
+        oneofs: dict[str, int] = {}
+        for entry in table.split(","):
+            if entry:
+                _add_field(message, entry, oneofs)
+    return file
+
+
+_POOL = descriptor_pool.Default()
+_POOL.Add(_file())
+_CLASSES: dict[str, Any] = {
+    name: GetMessageClass(_POOL.FindMessageTypeByName(f"{PACKAGE}.{name}")) for name in MESSAGES
+}
+Struct = struct_pb2.Struct
+
+
+def new(name: str) -> Any:
+    """An empty message of this name."""
+    return _CLASSES[name]()
+
+
+def parse(name: str, data: bytes, where: str = "$") -> Any:
+    """The message of this name that these bytes are.
+
+    Raises:
+        DecodeError: they are none.
+    """
+    message = _CLASSES[name]()
+    try:
+        message.MergeFromString(data)
+    except (ProtobufDecodeError, UnicodeDecodeError) as error:
+        raise DecodeError(where, f"this is no {name} in protobuf: {error}") from None
+    return message
+
+
+def serialize(message: Any) -> bytes:
+    """The bytes of a message, the same in every process."""
+    data: bytes = message.SerializeToString(deterministic=True)
+    return data

@@ -1,0 +1,3 @@
+"""The name under which a node keeps what only Warp understands."""
+
+NAME = "warp"

@@ -1,0 +1,87 @@
+"""How the documents of a dialect stand on its wire, and what somebody reads there who shares no code with the dialect.
+
+Most dialects write JSON. Warp writes protobuf; its documents are the trees of `tests.warp_server.messages`, those of a
+response are `{"events": […]}`, and what a response says is what its events add up to.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from tests.warp_server import frames, messages, state
+
+Document = Any
+
+
+class Form(NamedTuple):
+    write: Callable[[Document], bytes]
+    read: Callable[[bytes], Document]
+    """The document of these bytes."""
+    said: Callable[[bytes], Any]
+    """What the document says, however it is written: equal where nothing is lost."""
+
+
+def _json(document: Document) -> bytes:
+    return json.dumps(document, ensure_ascii=False, separators=(",", ":")).encode()
+
+
+JSON = Form(_json, json.loads, json.loads)
+
+
+def _write_request(document: Document) -> bytes:
+    return messages.encode("Request", document) if isinstance(document, dict) else _json(document)
+
+
+def _said_request(raw: bytes) -> Any:
+    return messages.meant("Request", messages.decode("Request", raw))
+
+
+def _write_event(document: Document) -> bytes:
+    raw = messages.encode("ResponseEvent", document) if isinstance(document, dict) else _json(document)
+    return frames.padded(raw).encode()
+
+
+def _read_event(raw: bytes) -> Document:
+    return frames.events_of(b"data:" + raw + b"\n\n")[0]
+
+
+def _write_events(document: Document) -> bytes:
+    events = document.get("events") if isinstance(document, dict) else document
+    listed = events if isinstance(events, list) else [events]
+    return b"".join(b"event:data\ndata:%b\n\n" % _write_event(event) for event in listed)
+
+
+def _read_events(raw: bytes) -> Document:
+    return {"events": frames.events_of(raw)}
+
+
+def _said_events(raw: bytes) -> Any:
+    return messages.meant("Said", state.added_up(frames.events_of(raw)).tree())
+
+
+_EVENTS = Form(_write_events, _read_events, _said_events)
+FORMS: dict[str, dict[str, Form]] = {
+    "warp": {
+        "request": Form(_write_request, lambda raw: messages.decode("Request", raw), _said_request),
+        "response": _EVENTS,
+        "stream": _EVENTS,
+        "frame": Form(_write_event, _read_event, _read_event),
+    },
+}
+"""By dialect and kind; whatever is not here is JSON."""
+
+
+def form(dialect: str, kind: str = "request") -> Form:
+    return FORMS.get(dialect, {}).get(kind, JSON)
+
+
+def is_json(dialect: str) -> bool:
+    """Are the bodies of this dialect JSON?"""
+    return dialect not in FORMS
+
+
+def text_of(dialect: str, kind: str, raw: bytes) -> str:
+    """A text in which everything can be found that the bytes say."""
+    return raw.decode() if is_json(dialect) else _json(form(dialect, kind).read(raw)).decode()
