@@ -2,7 +2,8 @@
 
 `request.json`, `response.json`, `stream.sse` and `error.json` are inputs in the dialect's own words. Beside them stand
 `request.to-<target>.json` and so on, and `….receipt.txt` with what was lost on the way. Goldens of JSON are indented
-for reading; the members, their order and their values are those of the bytes on the wire.
+for reading; the members, their order and their values are those of the bytes on the wire. Where a wire is not JSON,
+`….json` is its document as `tests.forms` reads and writes it, that of a stream (`stream.json`) included.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from tests.forms import form, is_json
 from toolglot.dialects import DIALECTS
 from toolglot.translate import Exchange
 
@@ -24,6 +26,7 @@ MODELS = {
     "openai_responses": "gpt-5.5",
     "anthropic": "claude-sonnet-4-5",
     "gemini": "gemini-3-pro",
+    "warp": "auto",
 }
 """The model that an upstream is asked for; rules for models differ, so each dialect has an ordinary one."""
 
@@ -42,20 +45,30 @@ class Case(NamedTuple):
     def read(self, kind: str) -> bytes:
         """The input as it stands on the wire."""
         raw = self._input(kind).read_bytes()
+        if not is_json(self.dialect) and kind != "error":
+            return form(self.dialect, kind).write(json.loads(raw))
         return raw if kind == "stream" else compact(raw)
 
     def value(self, kind: str) -> Any:
-        return json.loads(self.read(kind))
+        return json.loads(self._input(kind).read_bytes())
 
     def _input(self, kind: str) -> Path:
-        return self.folder / (f"{kind}.sse" if kind == "stream" else f"{kind}.json")
+        return self.folder / f"{kind}.{suffix_of(self.dialect, kind)}"
+
+
+def suffix_of(dialect: str, kind: str) -> str:
+    return "sse" if kind == "stream" and is_json(dialect) else "json"
 
 
 def compact(raw: bytes) -> bytes:
     return msgspec.json.format(raw, indent=-1)
 
 
-CASES = tuple(Case(folder.parent.name, folder.name) for folder in sorted(ROOT.glob("*/*")) if folder.is_dir())
+CASES = tuple(
+    Case(folder.parent.name, folder.name)
+    for folder in sorted(ROOT.glob("*/*"))
+    if folder.is_dir() and folder.parent.name in DIALECTS
+)
 KINDS = ("request", "response", "stream", "error")
 
 
@@ -79,8 +92,7 @@ def goldens(case: Case) -> Iterator[Golden]:
             if target == case.dialect:
                 continue
             exchange, content = _TRANSLATE[kind](case, target)
-            suffix = "sse" if kind == "stream" else "json"
-            yield Golden(case.folder / f"{kind}.to-{target}.{suffix}", content)
+            yield Golden(case.folder / f"{kind}.to-{target}.{suffix_of(target, kind)}", content)
             if exchange.receipt:
                 name = f"{kind}.to-{target}.receipt.txt"
                 yield Golden(case.folder / name, f"{exchange.receipt}\n".encode())
@@ -88,7 +100,7 @@ def goldens(case: Case) -> Iterator[Golden]:
 
 def _request(case: Case, target: str) -> tuple[Exchange, bytes]:
     exchange = Exchange(case.dialect, target, model=MODELS.get(target))
-    return exchange, indented(exchange.request(case.read("request"), model=_model_in_url(case)))
+    return exchange, _readable(target, "request", exchange.request(case.read("request"), model=_model_in_url(case)))
 
 
 def _model_in_url(case: Case) -> str | None:
@@ -97,13 +109,13 @@ def _model_in_url(case: Case) -> str | None:
 
 def _response(case: Case, target: str) -> tuple[Exchange, bytes]:
     exchange = Exchange(target, case.dialect)
-    return exchange, indented(exchange.response(case.read("response")))
+    return exchange, _readable(target, "response", exchange.response(case.read("response")))
 
 
 def _stream(case: Case, target: str) -> tuple[Exchange, bytes]:
     exchange = Exchange(target, case.dialect)
     translation = exchange.stream()
-    return exchange, translation.feed(case.read("stream")) + translation.close()
+    return exchange, _readable(target, "stream", translation.feed(case.read("stream")) + translation.close())
 
 
 def _error(case: Case, target: str) -> tuple[Exchange, bytes]:
@@ -112,6 +124,14 @@ def _error(case: Case, target: str) -> tuple[Exchange, bytes]:
     error = exchange.error(given["status"], given["headers"], json.dumps(given["body"]).encode())
     parts = {"status": error.status, "headers": dict(error.headers), "body": json.loads(error.body)}
     return exchange, indented(json.dumps(parts, ensure_ascii=False).encode())
+
+
+def _readable(dialect: str, kind: str, raw: bytes) -> bytes:
+    if not is_json(dialect):
+        raw = json.dumps(form(dialect, kind).read(raw), ensure_ascii=False).encode()
+    elif kind == "stream":
+        return raw
+    return indented(raw)
 
 
 def indented(raw: bytes) -> bytes:

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from itertools import product
 from typing import Any
 
+from tests.forms import forwards, is_json
 from toolglot.dialects import DIALECTS
 from toolglot.events import Checker, Event, Fold
 from toolglot.ir import Block, Refusal, Request, Response, Text, Thinking, ToolCall
@@ -14,6 +15,10 @@ from toolglot.translate import Exchange
 from toolglot.wire import json
 
 NAMES = tuple(DIALECTS)
+JSON_NAMES = tuple(name for name in NAMES if is_json(name))
+"""The dialects whose bodies are JSON."""
+FORWARDING = tuple(name for name in NAMES if forwards(name))
+"""The dialects whose bytes go through as they are where both sides speak them."""
 PAIRS = tuple(product(NAMES, NAMES))
 """Every ordered pair of client and upstream, same-dialect pairs included."""
 FOREIGN_PAIRS = tuple((client, upstream) for client, upstream in PAIRS if client != upstream)

@@ -10,7 +10,10 @@ import json
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+import msgspec
+
 from tests.warp_server import frames, messages, state
+from toolglot.dialects import DIALECTS
 
 Document = Any
 
@@ -82,6 +85,35 @@ def is_json(dialect: str) -> bool:
     return dialect not in FORMS
 
 
+def forwards(dialect: str) -> bool:
+    """Do the bytes go through as they are where both sides speak this dialect?"""
+    return bool(getattr(DIALECTS[dialect], "forwards", True))
+
+
 def text_of(dialect: str, kind: str, raw: bytes) -> str:
     """A text in which everything can be found that the bytes say."""
     return raw.decode() if is_json(dialect) else _json(form(dialect, kind).read(raw)).decode()
+
+
+class History(NamedTuple):
+    """A request as its prompt cache sees it: the conversation so far in items, and everything else."""
+
+    items: list[bytes]
+    rest: dict[str, bytes]
+
+
+_members = msgspec.json.Decoder(dict[str, msgspec.Raw])
+_elements = msgspec.json.Decoder(list[msgspec.Raw])
+
+
+def history_of(dialect: str, raw: bytes) -> History:
+    """The conversation as its bytes stand in the request. What Warp is asked now stands apart from it, in inputs."""
+    if is_json(dialect):
+        rest = {name: bytes(value) for name, value in _members.decode(raw).items()}
+        items = _elements.decode(rest.pop(DIALECTS[dialect].history_key))
+        return History([bytes(item) for item in items], rest)
+    tree = messages.decode("Request", raw)
+    tasks = tree.pop("task_context", {}).get("tasks", [])
+    tree.pop("input", None)
+    past = [messages.encode("Message", message) for task in tasks for message in task.get("messages", [])]
+    return History(past, {name: _json(value) for name, value in tree.items()})

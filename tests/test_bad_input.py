@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import time
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -10,7 +11,8 @@ from typing import Any
 import pytest
 
 from tests.case_files import cases_with
-from tests.exchanges import NAMES, check, read_events, relay, spoken
+from tests.exchanges import JSON_NAMES, NAMES, check, read_events, relay, spoken
+from tests.forms import form
 from tests.laws.mutations import ODD_VALUES, paths, replaced
 from toolglot.dialects import DIALECTS
 from toolglot.errors import DecodeError, UpstreamError
@@ -43,10 +45,11 @@ def full(dialect: str, kind: str) -> bytes:
 
 both_kinds = pytest.mark.parametrize("kind", KINDS)
 every_dialect = pytest.mark.parametrize("dialect", NAMES)
+in_json = pytest.mark.parametrize("dialect", JSON_NAMES)
 
 
 @both_kinds
-@every_dialect
+@in_json
 def test_a_document_that_is_cut_at_any_byte_is_refused(dialect: str, kind: str) -> None:
     raw, decode = full(dialect, kind), decoder(dialect, kind)
     for end in range(len(raw)):
@@ -58,12 +61,13 @@ def test_a_document_that_is_cut_at_any_byte_is_refused(dialect: str, kind: str) 
 @both_kinds
 @every_dialect
 def test_a_value_of_any_type_at_any_place_is_taken_or_refused(dialect: str, kind: str) -> None:
-    document, decode = json.loads(full(dialect, kind)), decoder(dialect, kind)
+    wire, decode = form(dialect, kind), decoder(dialect, kind)
+    document = wire.read(full(dialect, kind))
     refused = 0
     for path in paths(document):
         for odd in ODD_VALUES:
             try:
-                decode(json.dumps(replaced(document, path, odd)).encode())
+                decode(wire.write(replaced(document, path, odd)))
             except DecodeError as error:
                 refused += 1
                 assert error.where.startswith("$")
@@ -73,7 +77,7 @@ def test_a_value_of_any_type_at_any_place_is_taken_or_refused(dialect: str, kind
     assert refused
 
 
-@every_dialect
+@in_json
 def test_a_wrong_type_is_refused_with_its_path(dialect: str) -> None:
     key = DIALECTS[dialect].history_key
     error = refusal(DIALECTS[dialect].decode_request, json.dumps({"model": "m", key: 7}).encode())
@@ -84,7 +88,7 @@ def test_a_wrong_type_is_refused_with_its_path(dialect: str) -> None:
 
 
 @both_kinds
-@every_dialect
+@in_json
 @pytest.mark.parametrize(
     "raw",
     [
@@ -121,7 +125,7 @@ def with_text(dialect: str, kind: str, text: bytes) -> bytes:
 
 
 @both_kinds
-@every_dialect
+@in_json
 @pytest.mark.parametrize(
     ("text", "said"),
     [
@@ -143,7 +147,7 @@ def test_what_is_no_text_is_refused(dialect: str, kind: str, text: bytes, said: 
 
 
 @both_kinds
-@every_dialect
+@in_json
 @pytest.mark.parametrize("number", [b"NaN", b"Infinity", b"-Infinity", b"01", b"+1", b".5", b"1.", b"0x10", b"--1"])
 def test_what_is_no_number_is_refused(dialect: str, kind: str, number: bytes) -> None:
     raw = full(dialect, kind)
@@ -152,7 +156,7 @@ def test_what_is_no_number_is_refused(dialect: str, kind: str, number: bytes) ->
 
 
 @both_kinds
-@every_dialect
+@in_json
 @pytest.mark.parametrize("number", [b"1" * 400, b"-" + b"9" * 5000, b"1e999", b"1e-999", b"0." + b"3" * 5000])
 def test_a_huge_number_is_taken_or_refused(dialect: str, kind: str, number: bytes) -> None:
     raw = full(dialect, kind)[:-1] + b',"x_number":' + number + b"}"
@@ -163,14 +167,14 @@ def test_a_huge_number_is_taken_or_refused(dialect: str, kind: str, number: byte
 
 
 @both_kinds
-@every_dialect
+@in_json
 def test_a_duplicate_key_is_refused_with_its_path(dialect: str, kind: str) -> None:
     raw = full(dialect, kind)[:-1] + b',"x_twice":{"a":1,"b":[{"a":1,"a":2}]}}'
     assert refusal(decoder(dialect, kind), raw).where == "$.x_twice.b[0].a"
 
 
 @both_kinds
-@every_dialect
+@in_json
 @pytest.mark.parametrize(("opening", "closing"), [(b"[", b"]"), (b'{"a":', b"}")])
 def test_ten_thousand_levels_are_refused(dialect: str, kind: str, opening: bytes, closing: bytes) -> None:
     deep = opening * 10_000 + b"1" + closing * 10_000
@@ -179,7 +183,7 @@ def test_ten_thousand_levels_are_refused(dialect: str, kind: str, opening: bytes
 
 
 @both_kinds
-@every_dialect
+@in_json
 def test_arguments_of_ten_thousand_levels_are_no_crash(dialect: str, kind: str) -> None:
     """Arguments that are text on the wire are not looked into; those that are objects are refused."""
     deep = '{"a":' * 10_000 + "1" + "}" * 10_000
@@ -191,20 +195,20 @@ def test_arguments_of_ten_thousand_levels_are_no_crash(dialect: str, kind: str) 
 
 
 @both_kinds
-@every_dialect
+@in_json
 def test_a_string_of_fifty_megabytes_is_refused_at_once(dialect: str, kind: str) -> None:
     refusal(decoder(dialect, kind), with_text(dialect, kind, b"x" * 50_000_000))
 
 
 @both_kinds
-@every_dialect
+@in_json
 def test_a_string_of_twenty_megabytes_is_taken(dialect: str, kind: str) -> None:
     start = time.process_time()
     decoder(dialect, kind)(with_text(dialect, kind, b"\\n\\u00e9 text" * 1_600_000))
     assert time.process_time() - start < LIMIT_SECONDS
 
 
-@every_dialect
+@in_json
 def test_a_hundred_thousand_small_messages_are_no_trouble(dialect: str) -> None:
     dialect_record = DIALECTS[dialect]
     case = next(case for case in cases_with("request", dialect) if case.name == "tool_round_trip")
@@ -258,7 +262,7 @@ def test_a_bad_frame_in_a_stream_is_a_fault(dialect: str, name: str) -> None:
     is_a_fault(dialect, frame)
 
 
-@every_dialect
+@in_json
 @pytest.mark.parametrize("text", [b"\xff", b"\xc3", b"\x00", b"\\x"])
 def test_what_is_no_text_in_a_stream_is_a_fault(dialect: str, text: bytes) -> None:
     stream = whole_stream(dialect)
@@ -266,7 +270,7 @@ def test_what_is_no_text_in_a_stream_is_a_fault(dialect: str, text: bytes) -> No
     is_a_fault(dialect, stream.replace(b"check.", text, 1))
 
 
-@every_dialect
+@in_json
 def test_half_a_character_in_a_stream_is_a_fault_or_told(dialect: str) -> None:
     """Some servers cut a pair of surrogates between two deltas, so the second half may still come."""
     receipt = Receipt()
@@ -296,19 +300,18 @@ def test_a_web_page_where_a_stream_should_be_is_a_fault(dialect: str) -> None:
 
 
 def _frames(stream: bytes) -> Iterator[tuple[int, bytes]]:
-    """Where the JSON of each frame begins, and the JSON."""
-    position = 0
-    while (start := stream.find(b"data: {", position)) >= 0:
-        position = stream.index(b"\n", start)
-        yield start + len(b"data: "), stream[start + len(b"data: ") : position]
+    """Where the payload of each frame begins, and the payload."""
+    for found in re.finditer(rb"^data: ?(?!\[DONE\])(.+)$", stream, re.MULTILINE):
+        yield found.start(1), found[1]
 
 
 @every_dialect
 def test_a_wrong_type_anywhere_in_a_stream_gives_a_grammatical_stream(dialect: str) -> None:
     stream = next(case for case in cases_with("stream", dialect) if case.name == "full").read("stream")
+    wire = form(dialect, "frame")
     for start, payload in _frames(stream):
-        frame: Any = json.loads(payload)
+        frame: Any = wire.read(payload)
         for path in paths(frame):
             for odd in ODD_VALUES:
-                spoilt = json.dumps(replaced(frame, path, odd)).encode()
+                spoilt = wire.write(replaced(frame, path, odd))
                 check(read_events(dialect, [stream[:start] + spoilt + stream[start + len(payload) :]]))

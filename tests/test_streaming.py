@@ -8,8 +8,8 @@ from collections.abc import Iterable
 
 import pytest
 
-from tests.exchanges import NAMES, PAIRS, read_events
-from tests.lint.streams import ANTHROPIC, SOUND, anthropic, candidate, gemini
+from tests.exchanges import FORWARDING, NAMES, PAIRS, read_events
+from tests.lint.streams import ANTHROPIC, SOUND, WARP, anthropic, candidate, gemini, warp
 from toolglot import Exchange, forwarding
 from toolglot.errors import ApiError
 from toolglot.events import Fault, Finish
@@ -17,7 +17,7 @@ from toolglot.lint import lint
 from toolglot.streaming import StreamTranslation
 
 RESET = ApiError(kind="server", code="upstream_reset", message="The upstream broke off")
-ENDED_BY_AN_EVENT = tuple(name for name in NAMES if name != "gemini")
+ENDED_BY_AN_EVENT = tuple(name for name in FORWARDING if name != "gemini")
 """Gemini's streams have no last event: they are over when they are closed."""
 
 UNREADABLE = {
@@ -44,7 +44,7 @@ def forwarded(dialect: str, chunks: Iterable[bytes]) -> bytes:
 # A frame that cannot be read
 
 
-@pytest.mark.parametrize("dialect", NAMES)
+@pytest.mark.parametrize("dialect", FORWARDING)
 @pytest.mark.parametrize("broken", UNREADABLE.values(), ids=UNREADABLE)
 def test_a_forwarded_stream_is_cut_before_the_frame_that_cannot_be_read(dialect: str, broken: bytes) -> None:
     sound = frames_of(SOUND[dialect])
@@ -61,7 +61,7 @@ def test_a_forwarded_stream_is_cut_before_the_frame_that_cannot_be_read(dialect:
         assert translation.close() == b""
 
 
-@pytest.mark.parametrize("dialect", NAMES)
+@pytest.mark.parametrize("dialect", FORWARDING)
 def test_where_a_forwarded_stream_is_cut_does_not_depend_on_how_it_was_read(dialect: str) -> None:
     sound = frames_of(SOUND[dialect])
     stream = b"".join([*sound[:2], UNREADABLE["no JSON"], *sound[2:]])
@@ -79,7 +79,7 @@ def test_an_error_of_our_own_goes_on_from_the_last_number_that_was_let_through()
     assert numbers == [0, 1, 2, 3, 4]
 
 
-@pytest.mark.parametrize("dialect", NAMES)
+@pytest.mark.parametrize("dialect", FORWARDING)
 def test_a_forwarded_frame_that_does_not_end_is_cut(dialect: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(forwarding, "MAX_EVENT_BYTES", 1000)
     first = frames_of(SOUND[dialect])[0]
@@ -112,7 +112,7 @@ def test_nothing_is_forwarded_after_the_end(dialect: str, late: bytes) -> None:
         assert translation.fault is None
 
 
-@pytest.mark.parametrize("dialect", NAMES)
+@pytest.mark.parametrize("dialect", FORWARDING)
 def test_nothing_is_forwarded_after_an_error_of_the_upstream(dialect: str) -> None:
     sound = frames_of(SOUND[dialect])
     error = frames_of(Exchange(dialect, dialect).stream().fail(RESET))[-1]
@@ -138,6 +138,7 @@ SAYS_WHY = {
     "openai_responses": b"response.completed",
     "anthropic": b'"stop_reason":"',
     "gemini": b"finishReason",
+    "warp": warp(WARP[-1:]),
 }
 
 
@@ -244,7 +245,7 @@ def test_forwarded_chunks_always_have_their_finish_reason(mark: bytes) -> None:
 # Frames
 
 
-@pytest.mark.parametrize("dialect", NAMES)
+@pytest.mark.parametrize("dialect", FORWARDING)
 @pytest.mark.parametrize("line_end", [b"\n", b"\r\n", b"\r"])
 def test_frames_are_let_through_as_they_are_whatever_ends_their_lines(dialect: str, line_end: bytes) -> None:
     sound = SOUND[dialect].replace(b"\n", line_end)

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from tests.forms import text_of
 from toolglot import (
     DIALECTS,
     ApiError,
@@ -148,7 +149,7 @@ def test_a_whole_response_where_a_stream_was_asked_for_is_streamed(client: str) 
     translation = Exchange(client, "openai_chat").stream()
     document = json.dumps(ANSWER).encode()
     written = b"".join(translation.feed(document[i : i + 7]) for i in range(0, len(document), 7)) + translation.close()
-    assert b"Hi" in written
+    assert "Hi" in text_of(client, "stream", written)
     assert translation.fault is None
     assert translation.ended
 
@@ -157,7 +158,7 @@ def test_a_whole_response_where_a_stream_was_asked_for_is_streamed(client: str) 
 def test_an_error_document_where_a_stream_was_asked_for_is_told_with_its_own_words(client: str) -> None:
     translation = Exchange(client, "openai_chat").stream()
     written = translation.feed(b'{"error":{"message":"no quota","type":"insufficient_quota"}}') + translation.close()
-    assert b"no quota" in written
+    assert "no quota" in text_of(client, "stream", written)
     assert translation.fault is not None
     assert translation.fault.kind == "billing"
 
@@ -309,7 +310,7 @@ def test_an_error_of_every_kind_has_a_form_before_and_inside_a_stream(client: st
     exchange = Exchange(client, "openai_chat" if client != "openai_chat" else "anthropic")
     error = ApiError(kind=kind, message="so it is")
     assert b"so it is" in exchange.refusal(error).body
-    assert b"so it is" in exchange.stream().fail(error)
+    assert "so it is" in text_of(client, "stream", exchange.stream().fail(error))
 
 
 @pytest.mark.parametrize("upstream", ["openai_chat", "openai_responses"])

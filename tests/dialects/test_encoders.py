@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from tests.forms import form, is_json
 from tests.values import HELLO, REQUESTS, RESPONSES, asked
 from toolglot.dialects import DIALECTS
 from toolglot.events import unfold
@@ -30,23 +31,25 @@ def written(dialect: str) -> dict[str, Any]:
     """Every case as this dialect writes it, with the lines of its receipt."""
     found: dict[str, Any] = {}
     it = DIALECTS[dialect]
-    plain = json.loads(it.encode_request(asked(HELLO), Receipt()))
+    read = form(dialect, "request").read
+    plain = read(it.encode_request(asked(HELLO), Receipt()))
     for name, request in REQUESTS.items():
         receipt = Receipt()
-        body = json.loads(it.encode_request(request, receipt))
+        body = read(it.encode_request(request, receipt))
         found[f"request: {name}"] = [body if name in WHOLE else difference(body, plain), told(receipt)]
-    plain = json.loads(it.encode_response(Response(), None, Receipt()))
+    read = form(dialect, "response").read
+    plain = read(it.encode_response(Response(), None, Receipt()))
     legacy = Request(model="m", tools=(Tool(name="f", native={"openai_chat": {"$legacy": True}}),))
     for name, response in RESPONSES.items():
         for asking in (None, legacy) if dialect == "openai_chat" and "call" in name else (None,):
             suffix = " for a client of functions" if asking else ""
             receipt = Receipt()
-            body = json.loads(it.encode_response(response, asking, receipt))
+            body = read(it.encode_response(response, asking, receipt))
             found[f"response: {name}{suffix}"] = [body if name in WHOLE else difference(body, plain), told(receipt)]
             receipt = Receipt()
             encoder = it.stream_encoder(asking, receipt)
-            stream = b"".join(encoder.feed(event) for event in unfold(response)).decode()
-            found[f"stream: {name}{suffix}"] = [shortened(stream.split("\n\n")), told(receipt)]
+            stream = b"".join(encoder.feed(event) for event in unfold(response))
+            found[f"stream: {name}{suffix}"] = [shortened(frames_of(dialect, stream)), told(receipt)]
     return found
 
 
@@ -57,6 +60,12 @@ def difference(body: dict[str, Any], plain: dict[str, Any]) -> dict[str, Any]:
     """The members that are not those of the plainest document; one that is missing is `absent`."""
     changed = {key: value for key, value in body.items() if value != plain.get(key)}
     return {**changed, **{key: "absent" for key in plain if key not in body}}
+
+
+def frames_of(dialect: str, stream: bytes) -> list[str]:
+    if is_json(dialect):
+        return stream.decode().split("\n\n")
+    return [json.dumps(event, ensure_ascii=False) for event in form(dialect, "stream").read(stream)["events"]]
 
 
 def shortened(frames: Iterable[str]) -> list[str]:

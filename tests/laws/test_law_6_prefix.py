@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import json
 import os
 import subprocess
 import sys
 from pathlib import Path
 
-import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.exchanges import PAIRS
+from tests.forms import History, history_of
 from tests.strategies import conversations, ids, names, tool_lists
 from toolglot.dialects import DIALECTS
 from toolglot.ir import Message, Request, Text, ToolCall, replace
@@ -21,15 +20,12 @@ from toolglot.receipt import Receipt
 from toolglot.translate import Exchange
 
 ROOT = Path(__file__).parents[2]
-members = msgspec.json.Decoder(dict[str, msgspec.Raw])
-elements = msgspec.json.Decoder(list[msgspec.Raw])
 
 
-def sent_members(client: str, upstream: str, request: Request) -> dict[str, bytes]:
-    """The members of the upstream's request as they stand on the wire."""
+def sent(client: str, upstream: str, request: Request) -> History:
+    """The upstream's request as it stands on the wire."""
     raw = DIALECTS[client].encode_request(request, Receipt())
-    encoded = Exchange(client, upstream).request(raw, model=request.model)
-    return {key: bytes(value) for key, value in members.decode(encoded).items()}
+    return history_of(upstream, Exchange(client, upstream).request(raw, model=request.model))
 
 
 def turn_ends(messages: tuple[Message, ...]) -> list[int]:
@@ -52,16 +48,12 @@ def test_a_longer_history_extends_the_same_prefix(client: str, upstream: str, da
     offered = data.draw(tool_lists(names, custom=False))
     messages = data.draw(conversations(offered, ids).filter(lambda messages: len(messages) > 2))
     whole = Request(model="gpt-5", tools=offered, messages=messages, max_output_tokens=100)
-    key = DIALECTS[upstream].history_key
-    previous: dict[str, bytes] | None = None
+    previous: History | None = None
     for end in turn_ends(messages):
-        now = sent_members(client, upstream, replace(whole, messages=messages[:end]))
+        now = sent(client, upstream, replace(whole, messages=messages[:end]))
         if previous is not None:
-            before, after = elements.decode(previous[key]), elements.decode(now[key])
-            assert [bytes(item) for item in after[: len(before)]] == [bytes(item) for item in before]
-            assert {name: value for name, value in now.items() if name != key} == {
-                name: value for name, value in previous.items() if name != key
-            }
+            assert now.items[: len(previous.items)] == previous.items
+            assert now.rest == previous.rest
         previous = now
 
 
@@ -92,4 +84,4 @@ def fixed_bytes(client: str, upstream: str) -> bytes:
 
 @pytest.mark.parametrize(("client", "upstream"), PAIRS)
 def test_every_request_has_its_history_where_the_dialect_says(client: str, upstream: str) -> None:
-    assert isinstance(json.loads(fixed_bytes(client, upstream))[DIALECTS[upstream].history_key], list)
+    assert history_of(upstream, fixed_bytes(client, upstream)).items

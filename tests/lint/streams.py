@@ -5,6 +5,9 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from tests.warp_server import frames, story
+from toolglot.dialects import DIALECTS
+
 Fields = dict[str, Any]
 
 
@@ -190,9 +193,23 @@ def gemini(events: list[Fields]) -> bytes:
     return sse(events, named=False)
 
 
-SOUND: dict[str, bytes] = {
+WARP: list[Fields] = [
+    *story.opening(),
+    *story.spoken("Hel", "lo"),
+    story.add(story.called(4, "call-a", "f", {"a": 1})),
+    story.finished(),
+]
+
+
+def warp(events: list[Fields]) -> bytes:
+    return frames.stream(events)
+
+
+_STREAMS: dict[str, bytes] = {
     "openai_chat": chat(CHAT),
     "openai_responses": responses(RESPONSES),
     "anthropic": anthropic(ANTHROPIC),
     "gemini": gemini(GEMINI),
+    "warp": warp(WARP),
 }
+SOUND = {name: stream for name, stream in _STREAMS.items() if name in DIALECTS}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import pytest
@@ -10,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.case_files import Case, cases_with
+from tests.forms import form
 from tests.lint.streams import SOUND
 from toolglot.api import translate_stream
 from toolglot.dialects import DIALECTS
@@ -57,17 +57,18 @@ def mangled(draw: st.DrawFn, dialect: str) -> bytes:
     events = SOUND[dialect].split(b"\n\n")
     for _ in range(draw(st.integers(1, 3))):
         number = draw(st.integers(0, len(events) - 1))
-        head, mark, data = events[number].partition(b"data: ")
-        if not mark or data == b"[DONE]":
+        head, mark, data = events[number].partition(b"data:")
+        if not mark or data.strip() == b"[DONE]":
             continue
-        document = node = json.loads(data)
+        wire = form(dialect, "frame")
+        document = node = wire.read(data)
         for _ in range(draw(st.integers(0, 5))):
             if isinstance(node, dict | list) and (inner := inner_values(node)):
                 node = draw(st.sampled_from(inner))
         if isinstance(node, dict | list) and node:
             key = draw(st.sampled_from(sorted(node) if isinstance(node, dict) else range(len(node))))
             node[key] = draw(values)
-        events[number] = head + mark + json.dumps(document).encode()
+        events[number] = head + mark + wire.write(document)
     return b"\n\n".join(events)
 
 

@@ -125,6 +125,7 @@ def test_the_demo_without_tools_completes_a_loop_for_every_client(client: str, s
         answer = running.ask(client, stream=streams, model="demo-text", body=body)
         response = read(client, answer, streams=streams)
         assert [name for name, _ in calls_of(response)] == ["f", "g"]
+        assert running.record().error is None
         assert "they are told as text, in the format hermes_json" in notes_of(running, answer)
 
 
@@ -192,9 +193,9 @@ def test_a_request_that_is_refused_for_its_tools_is_sent_again_as_text(
     ):
         answer = running.ask(client, stream=streams)
         assert calls_of(read(client, answer, streams=streams)) == [("f", {"a": 1})]
-        assert f"the upstream does not take them: {message}" in notes_of(running, answer)
         record = running.record()
         assert (record.mended, record.attempts, record.error) == (1, 2, None)
+        assert f"the upstream does not take them: {message}" in notes_of(running, answer)
         running.record()  # of the question for the receipt
         # The next one goes as text at once.
         assert calls_of(read(client, running.ask(client, stream=streams), streams=streams)) == [("f", {"a": 1})]
@@ -318,13 +319,23 @@ def test_a_second_bad_call_goes_to_the_client(streams: bool) -> None:
         assert len(server.requests) == 2
 
 
-def test_a_bad_call_may_be_an_error() -> None:
+@EVERY_CLIENT
+@BOTH
+def test_a_bad_call_may_be_an_error_that_is_no_fault_of_the_server(client: str, streams: bool) -> None:
+    retries, breaker = Retries(attempts=3, first_wait=0), BreakerConfig(failures=1, rest=60)
     with (
-        BadServer(whole(call("h"))) as server,
-        gateway(at("openai_chat", server.url), models=one(tools="hermes_json", bad_calls="fail")) as running,
+        BadServer(says(call("h"), streams=streams), says(call("f"), streams=streams)) as server,
+        gateway(
+            at("openai_chat", server.url, retries=retries, breaker=breaker),
+            models=one(tools="hermes_json", bad_calls="fail"),
+        ) as running,
     ):
-        assert running.ask("openai_chat").status >= 500
+        answer = running.ask(client, stream=streams)
+        # Of a stream that comes at once nothing has been told when the call turns out to be bad.
+        told = fault_told(client, answer) if answer.status == 200 else error_told(client, answer)
+        assert "a call of h that cannot be run" in told.message
         assert len(server.requests) == 1
+        assert calls_of(read(client, running.ask(client, stream=streams), streams=streams)) == [("f", {"a": 1})]
 
 
 @BOTH

@@ -450,6 +450,25 @@ def test_a_second_try_counts_calls_on_where_the_format_counts_them() -> None:
     assert "functions.get_weather:1" in json.loads(translation.again())["messages"][-1]["content"]
 
 
+def test_a_second_try_goes_on_behind_the_beginning_that_was_given() -> None:
+    exchange = exchange_of("openai_chat", "openai_chat", "hermes_json", bad_calls="ask")
+    ask(exchange, asking(user("Hello"), Message(role="assistant", content=(Text(text="Well, "),))))
+    translation = exchange.stream()
+    fed(translation, stream_of("openai_chat", f"I look. {UNKNOWN}"))
+    *_, turn, _ = json.loads(translation.again())["messages"]
+    assert turn == {"role": "assistant", "content": f"Well, I look. {UNKNOWN}"}
+
+
+def test_a_failed_answer_stays_failed() -> None:
+    cut = '<tool_call>\n{"name": "get_weather", "arguments": {"city": "Par'
+    out = passed(events_of(cut), context(bad_calls="fail"))
+    assert isinstance(out[-1], Fault)
+    assert "get_weather" in out[-1].error.message
+    limited = folded(passed(events_of(cut, "length"), context(bad_calls="fail")))
+    assert [call.complete for call in calls_of(limited.content)] == [False]
+    assert limited.stop.reason == "length"
+
+
 def test_there_is_nothing_to_ask_again_where_nothing_was_wrong() -> None:
     exchange = asking_again("anthropic", "openai_chat")
     with pytest.raises(ValueError, match="again"):

@@ -10,7 +10,20 @@ from hypothesis import strategies as st
 
 from tests.exchanges import NAMES, PAIRS, calls_of, meaning
 from tests.textcalls.conversations import TOOLS, ask, asking, assistant, call, result, user
-from toolglot.ir import Block, Media, Message, Request, Source, Text, ToolCall, ToolResult, replace
+from toolglot.ir import (
+    Block,
+    Citation,
+    Media,
+    Message,
+    Opaque,
+    Request,
+    Source,
+    Text,
+    Thinking,
+    ToolCall,
+    ToolResult,
+    replace,
+)
 from toolglot.receipt import Receipt
 from toolglot.textcalls.history import native_history
 from toolglot.textcalls.prompts.render import PROMPTS, calls_text
@@ -210,6 +223,40 @@ def test_a_record_of_a_call_becomes_the_call_and_its_result() -> None:
     assert outcome(messages) == [("get_weather", "sun </function_call>", False), ("get_time", '{"at": 12}', False)]
     assert [message.role for message in messages] == ["user", "assistant", "user", "assistant", "user"]
     assert messages[3] == assistant(Text(text="It is sunny."))
+
+
+def test_a_record_at_the_end_of_a_turn_leaves_its_result_at_the_end() -> None:
+    messages = read("deepchat", user("Hello"), assistant(Text(text=record("get_time", "noon"))))
+    assert outcome(messages) == [("get_time", "noon", False)]
+    assert [message.role for message in messages] == ["user", "assistant", "user"]
+
+
+def test_what_stands_beside_the_text_of_a_turn_stays_in_its_place() -> None:
+    text = f"<think>hm</think>{calls_text('hermes_json', (NOW,))}"
+    cited = Text(text=text, citations=(Citation(url="https://example.com"),))
+    turn = Message(role="assistant", content=(Thinking(text="first"), cited))
+    receipt = Receipt()
+    answer = user("<tool_response>\nnoon\n</tool_response>")
+    read_back = native_history(asking(user("Hello"), turn, answer), "hermes_json", receipt)
+    assert [type(block) for block in read_back.messages[1].content] == [Thinking, Thinking, ToolCall]
+    assert [line.what for line in receipt.losses] == ["citations"]
+
+
+def test_what_is_no_result_ends_the_results() -> None:
+    turn = assistant(Text(text=calls_text("hermes_json", (NOW,))))
+    answer = user("<tool_response>\nnoon\n</tool_response>")
+    opaque = Message(role="user", content=(*answer.content, Opaque("anthropic", {"type": "novel"}), Text(text="x")))
+    messages = read("hermes_json", user("Hello"), turn, opaque)
+    assert outcome(messages) == [("get_time", "noon", False)]
+    assert messages[-1].content == opaque.content[1:]
+    stranger = Message(role="user", content=(*answer.content, result("", "get_weather", "sun")))
+    assert read("hermes_json", user("Hello"), turn, stranger)[-1].content == stranger.content[1:]
+
+
+@pytest.mark.parametrize("text", ["<tool_response>\nnoon", "<tool_response>", "noon</tool_response>"])
+def test_half_a_result_is_none(text: str) -> None:
+    history = (user("Hello"), assistant(Text(text=calls_text("hermes_json", (NOW,)))), user(text))
+    assert read("hermes_json", *history) == list(history)
 
 
 @pytest.mark.parametrize(

@@ -16,12 +16,14 @@ from tests.textcalls.conversations import (
     MODEL,
     SEVERAL,
     TOOLS,
+    answered,
     ask,
     asking,
     assistant,
     call,
     exchange_of,
     result,
+    stream_of,
     user,
 )
 from toolglot.dialects import DIALECTS
@@ -31,6 +33,7 @@ from toolglot.ir import (
     Media,
     Message,
     Opaque,
+    Refusal,
     Request,
     ResponseFormat,
     Source,
@@ -165,6 +168,50 @@ def test_tools_that_cannot_be_told_are_told_in_the_receipt() -> None:
     assert any("deferred tool late" in line.what for line in receipt.notes)
 
 
+def test_fields_of_a_tool_that_only_its_dialect_knows_are_told_within_that_dialect_too() -> None:
+    tool = replace(TOOLS[0], native={"anthropic": {"input_examples": [{"city": "Paris"}]}})
+    exchange = exchange_of("anthropic", "anthropic", "hermes_json")
+    exchange.rewrite(asking(user("Hello"), tools=(tool,)))
+    assert [line.where for line in exchange.receipt.losses] == ["tools[0].input_examples"]
+
+
+def test_arguments_that_the_format_cannot_hold_are_told() -> None:
+    turn = assistant(call("a", "get_weather", '{"city": " Paris "}'))
+    answer = Message(role="user", content=(result("a", "get_weather", "sun"),))
+    _, receipt = rewritten(asking(user("Hello"), turn, answer), "cline_xml")
+    assert any("white space" in line.why for line in receipt.losses)
+
+
+def test_a_document_of_plain_text_in_a_result_is_its_text() -> None:
+    document = Media(kind="document", source=Source("text", "line", "text/plain"), name="a.txt")
+    seen = Message(role="user", content=(ToolResult(call_id="a", name="get_time", content=(document,)),))
+    sent, _ = rewritten(asking(user("Hello"), assistant(call("a", "get_time")), seen))
+    assert "a.txt:\nline" in texts(sent.messages[-1])
+
+
+def test_an_image_that_the_target_takes_nowhere_is_told_lost() -> None:
+    can = replace(DIALECTS["openai_chat"].can, media_in_user=frozenset())
+    exchange = Exchange("anthropic", "openai_chat", can=can, text_calls=TextCalls(format="hermes_json"))
+    seen = Message(role="user", content=(ToolResult(call_id="a", name="get_time", content=(PNG,)),))
+    sent = exchange.rewrite(asking(user("Hello"), assistant(call("a", "get_time")), seen))
+    assert not any(isinstance(block, Media) for block, _ in blocks(sent))
+    assert [line.what for line in exchange.receipt.losses] == ["image"]
+
+
+def test_a_choice_that_only_its_dialect_knows_is_told() -> None:
+    choice = ToolChoice(mode="opaque", native={"openai_chat": {"$choice": {"type": "web_search"}}})
+    exchange = exchange_of("openai_chat", "openai_chat", "hermes_json")
+    sent = exchange.rewrite(replace(asking(user("Hello")), tool_choice=choice))
+    assert sent.tool_choice is None
+    assert [line.where for line in exchange.receipt.losses] == ["tool_choice"]
+
+
+def test_what_an_assistant_refused_cannot_forge_a_call_either() -> None:
+    refused = Message(role="assistant", content=(Refusal(text=calls_text("hermes_json", (call("a", "get_time"),))),))
+    sent, _ = rewritten(asking(user("Hello"), refused, user("Well?")))
+    assert calls_in("hermes_json", texts(sent.messages[2])) == []
+
+
 def test_reasoning_stays_where_it_stood() -> None:
     turn = Message(role="assistant", content=(Thinking(text="hm"), call("a", "get_time")))
     answer = Message(role="user", content=(result("a", "get_time", "noon"),))
@@ -234,6 +281,27 @@ def test_a_format_of_the_answer_does_not_keep_the_model_from_calling() -> None:
 def test_the_beginning_of_an_answer_stays_at_the_end() -> None:
     sent, _ = rewritten(asking(user("Hello"), assistant(Text(text="Well,"))), client="openai_chat")
     assert sent.messages[-1] == assistant(Text(text="Well,"))
+
+
+def test_the_beginning_of_an_answer_stays_behind_what_is_asked_for() -> None:
+    wanted = ResponseFormat(kind="json")
+    request = replace(asking(user("Hello"), assistant(Text(text="{"))), response_format=wanted)
+    sent, _ = rewritten(request, client="openai_chat")
+    assert [message.role for message in sent.messages] == ["system", "user", "assistant"]
+    assert "JSON" in texts(sent.messages[1])
+    assert texts(sent.messages[2]) == "{"
+
+
+def test_the_beginning_of_an_answer_may_open_its_reasoning() -> None:
+    exchange = exchange_of("openai_chat", "openai_chat", "hermes_json")
+    sent = json.loads(ask(exchange, asking(user("Hello"), assistant(Text(text="<think>\nSo,")))))
+    assert sent["messages"][-1]["content"] == "<think>\nSo,"
+    stream = stream_of(
+        "openai_chat", f" it is noon.\n</think>\n\n{calls_text('hermes_json', (call('a', 'get_time'),))}"
+    )
+    thinking, called = answered(exchange, [stream]).content
+    assert thinking == Thinking(text=" it is noon.\n", native=thinking.native)
+    assert isinstance(called, ToolCall)
 
 
 @pytest.mark.parametrize("client", NAMES)

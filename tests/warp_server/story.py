@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from typing import Any
 
 from tests.warp_server.messages import Tree
@@ -25,7 +25,8 @@ def actions(*several: Tree) -> Tree:
 
 def create_task(task: str = ROOT, parent: str = "", *messages: Tree, **more: Any) -> Tree:
     dependencies = {"dependencies": {"parent_task_id": parent}} if parent else {}
-    return actions({"create_task": {"task": {"id": task, **dependencies, "messages": list(messages), **more}}})
+    said = {"messages": list(messages)} if messages else {}
+    return actions({"create_task": {"task": {"id": task, **dependencies, **said, **more}}})
 
 
 def add(*messages: Tree, task: str = ROOT) -> Tree:
@@ -52,10 +53,11 @@ def rollback() -> Tree:
     return actions({"rollback_transaction": {}})
 
 
-def finished(reason: str | None = "done", usage: Iterable[Tree] = (USAGE,), **more: Any) -> Tree:
+def finished(reason: str | None = "done", usage: Sequence[Tree] = (USAGE,), **more: Any) -> Tree:
     """The last event; without a reason it means done, too."""
     said = {} if reason is None else {reason: more.pop("why", {})}
-    return {"finished": {**said, "token_usage": list(usage), **more}}
+    counted = {"token_usage": list(usage)} if usage else {}
+    return {"finished": {**said, **counted, **more}}
 
 
 def message(number: int | str, kind: str, value: Any, task: str = ROOT, **more: Any) -> Tree:

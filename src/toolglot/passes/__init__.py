@@ -41,6 +41,7 @@ class Context(Struct, kw_only=True):
     `text_calls`: how the model writes calls as text, if it does; `history_format`: how calls stand as text in the
     client's history. `text_tools` are then the tools that text may call, with their schemas (None: the answer's text is
     nothing but text), `text_called` is the number of calls before it, `stops` are stop sequences that nobody asked for.
+    `text_thinks`: the request ends inside reasoning, which the answer goes on with.
     """
 
     source: str
@@ -59,6 +60,7 @@ class Context(Struct, kw_only=True):
     history_format: str | None = None
     text_tools: dict[str, Json] | None = None
     text_called: int = 0
+    text_thinks: bool = False
     stops: tuple[str, ...] = ()
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from toolglot.ir import Message, Request, Text, ToolCall, Usage, replace
+from toolglot.ir import Block, Message, Request, Text, ToolCall, Usage, replace
 from toolglot.textcalls.prompts.records import Result
 from toolglot.textcalls.prompts.render import results_text
 
@@ -56,9 +56,15 @@ class Again(Struct, frozen=True, kw_only=True):
         turn, answer = self.messages(format_name)
         messages = sent.messages
         if messages and messages[-1].role == "assistant":  # the beginning of the answer was given
-            turn = replace(messages[-1], content=(*messages[-1].content, *turn.content))
+            turn = replace(messages[-1], content=_continued(messages[-1].content, self.text))
             messages = messages[:-1]
         return replace(sent, messages=(*messages, turn, answer))
+
+
+def _continued(begun: tuple[Block, ...], text: str) -> tuple[Block, ...]:
+    if begun and isinstance(last := begun[-1], Text):
+        return (*begun[:-1], replace(last, text=last.text + text))
+    return (*begun, Text(text=text))
 
 
 def _told(problem: str) -> str:

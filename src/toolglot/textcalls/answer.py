@@ -23,7 +23,7 @@ from toolglot.passes.settle import CUTS
 from toolglot.textcalls import Engine, find_format
 from toolglot.textcalls.again import Again, Written, both
 from toolglot.textcalls.events import CallEvent
-from toolglot.textcalls.grammar import Format
+from toolglot.textcalls.grammar import Format, Messages
 from toolglot.textcalls.problems import argument_problems
 from toolglot.textcalls.settings import TextCalls
 from toolglot.wire import json
@@ -42,10 +42,17 @@ def answer_format(settings: TextCalls, *, callable_: bool) -> Format:
     """
     known = find_format(settings.format)
     if not callable_:
-        return replace(known, calls=(), sections=(), messages=None)
+        return replace(known, calls=(), sections=(), messages=_without_calls(known.messages))
     if settings.rescue:
         return replace(known, calls=tuple(replace(call, weak=True) for call in known.calls))
     return known
+
+
+def _without_calls(messages: Messages | None) -> Messages | None:
+    if messages is None:
+        return None
+    routes = (replace(route, to="text") if route.to.startswith("call") else route for route in messages.routes)
+    return replace(messages, routes=tuple(routes))
 
 
 class _Bad(Struct, frozen=True):
@@ -77,9 +84,11 @@ class Answer:
         """An answer begins, the first or the second one."""
         self._again = again
         self._asks = again is None and self._settings.bad_calls == "ask" and not self._settings.rescue
-        self._engine = Engine(self._format, self._tools)
+        thinks = again is None and self._context.text_thinks
+        self._engine = Engine(self._format, self._tools, starts_in_reasoning=thinks)
         self._sequencer = Sequencer()
         self._over = False
+        self._limited = False  # a limit has ended the answer, which its stop reason tells
         self._first = self._next
         self._reading = -1  # the upstream's index of the open text block
         self._ended: Close | None = None  # its end, which waits for what the engine still holds back
@@ -251,7 +260,7 @@ class Answer:
         bad = _Bad(self._index, self._name, why, complete)
         if self._held is not None:
             self._bad.append(bad)
-        elif self._settings.bad_calls == "fail":
+        elif self._settings.bad_calls == "fail" and not self._limited:
             self._over = True
             return (Fault(_failed(bad)),)
         else:
@@ -287,8 +296,11 @@ class Answer:
 
     def _flush(self, *, cut: bool) -> Sequence[Event]:
         """What the engine still holds back; then every block of ours is closed."""
+        self._limited = cut
         events = self._converted(self._engine.finish(cut=cut))
-        if self._space and self._next == self._first and not self._over:
+        if self._over:
+            return events
+        if self._space and self._next == self._first:
             space = self._space
             events += [*self._opened(self._template), *self._kept(Delta(self._index, space))]
         events += [*self._end_text(), *self._closed()]

@@ -24,7 +24,7 @@ from toolglot.textcalls.aside import Aside
 from toolglot.textcalls.body import Body, Opened
 from toolglot.textcalls.braces import BracesBody
 from toolglot.textcalls.envelope import EnvelopeBody
-from toolglot.textcalls.events import CallEvent, Sink
+from toolglot.textcalls.events import CallEvent, Sink, merged
 from toolglot.textcalls.grammar import BodyKind, Call, Format
 from toolglot.textcalls.json_body import JsonBody
 from toolglot.textcalls.line import Line
@@ -117,14 +117,14 @@ class Engine:
             self._say(len(self._text))
         events += self._sink.events
         self._sink.events = []
-        return events
+        return merged(events)
 
     def _run(self) -> Sequence[CallEvent]:
         while self._state():
             pass
         events = self._sink.events
         self._sink.events = []
-        return events
+        return merged(events)
 
     # ── the answer ───────────────────────────────────────────────────────────────────────────────────────────────────
 

@@ -19,7 +19,9 @@ A call that is cut has no end. Nothing is ever taken back.
 
 from __future__ import annotations
 
-from typing import Literal, TypeAlias
+from collections.abc import Sequence
+from itertools import groupby
+from typing import Any, Literal, TypeAlias
 
 TextEvent: TypeAlias = tuple[Literal["text", "reasoning"], str]
 StartEvent: TypeAlias = tuple[Literal["start"], int, str]
@@ -31,6 +33,28 @@ CutEvent: TypeAlias = tuple[Literal["cut"], int, str]
 
 StableEvent: TypeAlias = TextEvent | StartEvent | ArgumentsEvent | EndEvent
 CallEvent: TypeAlias = StableEvent | IdEvent | RepairedEvent | CutEvent
+
+
+def merged(events: Sequence[CallEvent]) -> Sequence[CallEvent]:
+    """The same events, with neighbouring fragments of one text or of one call's arguments as one."""
+    if len(events) < 2:
+        return events
+    out: list[CallEvent] = []
+    for (kind, index), group in groupby(events, _mergeable):
+        if index < 0:
+            out += group
+        elif kind == "args":
+            out.append(("args", index, "".join(str(event[2]) for event in group if event[0] == "args")))
+        else:
+            out.append((kind, "".join(str(event[1]) for event in group)))
+    return out
+
+
+def _mergeable(event: CallEvent) -> tuple[Any, int]:
+    """What neighbours have in common that may be merged; -1 for those that may not."""
+    if event[0] == "args":
+        return "args", event[1]
+    return event[0], 0 if event[0] in ("text", "reasoning") else -1
 
 
 class Sink:

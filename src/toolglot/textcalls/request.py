@@ -69,24 +69,19 @@ def render(request: Request, context: Context) -> Request:
     if context.source == context.target:
         for earlier in _BEFORE:
             request = earlier(request, apart)
-    tools = _offered(request, context)
-    choice = request.tool_choice
+    tools, choice = _offered(request, context), request.tool_choice
     closed = choice is not None and choice.mode == "none"
-    context.text_called = sum(isinstance(block, ToolCall) for block, _ in blocks(request))
     context.text_tools = {} if closed else {tool.name: tool.parameters for tool in tools}
-    if tools and not closed:
+    context.text_called = sum(isinstance(block, ToolCall) for block, _ in blocks(request))
+    if context.text_tools:
         # A server that is bound to a format of the answer could not let the model write a call.
-        can = replace(apart.can, format_with_tools=False)
-        request = formats.fit(request, replace(apart, can=can))
-    parallel = request.parallel_tool_calls is not False
-    request = replace(request, messages=Turns(settings.format, context.receipt, tools).rendered(request.messages))
+        request = formats.fit(request, replace(apart, can=replace(apart.can, format_with_tools=False)))
+    past, begun = _split(request.messages)
+    context.text_thinks = _thinks(begun, settings.format)
+    turns = Turns(settings.format, context.receipt, tools)
+    request = replace(request, messages=(*turns.rendered(past), *begun))
     if tools:
-        if not parallel:
-            context.receipt.loss("parallel_tool_calls", "one call at a time", ENFORCED_BY_NOBODY)
-        told = instructions(settings.format, tools, None, parallel)
-        request = _with_system(request, told, _breakpoint(tools))
-        context.receipt.note("tools", f"{len(tools)} tools", f"they are told as text, in the format {settings.format}")
-        request = _with_choice(request, choice, apart)
+        request = _with_choice(_with_tools(request, tools, context), choice, apart)
     request = replace(request, tools=(), tool_choice=None, parallel_tool_calls=None)
     return _with_stops(request, context) if context.text_tools else request
 
@@ -95,6 +90,20 @@ def _in_play(request: Request) -> bool:
     return any(isinstance(tool, Tool) for tool in request.tools) or any(
         isinstance(block, ToolCall | ToolResult) for block, _ in blocks(request)
     )
+
+
+def _split(messages: tuple[Message, ...]) -> tuple[tuple[Message, ...], tuple[Message, ...]]:
+    """The conversation, and the beginning of an answer, which is the model's own to go on with and stays as it is."""
+    last = messages[-1] if messages else None
+    if last is None or last.role != "assistant" or any(isinstance(block, ToolCall) for block in last.content):
+        return messages, ()
+    return messages[:-1], (last,)
+
+
+def _thinks(begun: Sequence[Message], format_name: str) -> bool:
+    """Does the beginning of the answer end inside its reasoning?"""
+    text = "".join(block.text for message in begun for block in message.content if isinstance(block, Text))
+    return any(text.rfind(opener) > text.rfind(closer) for opener, closer in find_format(format_name).thinking)
 
 
 def _apart(context: Context) -> Context:
@@ -134,6 +143,16 @@ def _offered(request: Request, context: Context) -> tuple[Tool, ...]:
 def _breakpoint(tools: Sequence[Tool]) -> Cache | None:
     """The last cache breakpoint on a tool: it stands behind all of them now."""
     return next((tool.cache for tool in reversed(tools) if tool.cache is not None), None)
+
+
+def _with_tools(request: Request, tools: Sequence[Tool], context: Context) -> Request:
+    assert context.text_calls is not None
+    format_name = context.text_calls.format
+    parallel = request.parallel_tool_calls is not False
+    if not parallel:
+        context.receipt.loss("parallel_tool_calls", "one call at a time", ENFORCED_BY_NOBODY)
+    context.receipt.note("tools", f"{len(tools)} tools", f"they are told as text, in the format {format_name}")
+    return _with_system(request, instructions(format_name, tools, None, parallel), _breakpoint(tools))
 
 
 def _with_system(request: Request, told: str, cache: Cache | None) -> Request:

@@ -24,7 +24,9 @@ UNWELL_API: frozenset[ErrorKind] = frozenset({"server", "overloaded", "timeout"}
 
 def is_unwell(error: ApiError | TransportError) -> bool:
     """Does this error speak of the upstream's health?"""
-    return error.kind in UNWELL_API if isinstance(error, ApiError) else error.failure in UNWELL_TRANSPORT
+    if isinstance(error, TransportError):
+        return error.failure in UNWELL_TRANSPORT
+    return error.kind in UNWELL_API and error.code != "bad_tool_call"  # a model's mistake, and no server's
 
 
 class Ticket(Struct, frozen=True, eq=False):

@@ -53,6 +53,10 @@ API: dict[ErrorKind, Policy] = {
 LASTING = frozenset({*range(300, 400), 501, 505})
 """Statuses that say the same next time, whatever kind of error they count as: redirects, what is not implemented."""
 
+FINAL_CODES = frozenset({"upstream_redirect", "bad_tool_call"})
+"""Errors of our own after which the same upstream is not asked again: whether a model is, once it wrote a call that
+cannot be run, the configuration says."""
+
 
 def next_wait(
     retries: Retries, attempt: int, error: ApiError | TransportError, random: float, now: float
@@ -66,7 +70,7 @@ def next_wait(
     """
     if attempt >= retries.attempts or not _policy(error).again:
         return None
-    if isinstance(error, ApiError) and (error.status in LASTING or error.code == "upstream_redirect"):
+    if isinstance(error, ApiError) and (error.status in LASTING or error.code in FINAL_CODES):
         return None
     asked = _asked_for(error, now)
     if asked is None:

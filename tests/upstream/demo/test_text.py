@@ -47,6 +47,33 @@ def test_the_tools_of_a_prompt_are_read_whatever_the_format(text_format: str) ->
         assert tool.parameters.get("required", []) == original.parameters.get("required", [])
 
 
+HARD = Tool(
+    name="Bash",
+    description=(
+        'Runs a command.\n\n## Notes\n- path (optional) is {"type": "string"}\n### Example\n'
+        '{"name": "Other", "arguments": {}}\nname: value\n```json\n[1, 2]\n```\nParameters are below.'
+    ),
+    parameters={
+        "type": "object",
+        "properties": {
+            "command": {"type": "string", "description": "What to run (see above)", "minLength": 1},
+            "timeout": {"type": "number", "exclusiveMinimum": 0},
+            "mode": {"type": "string", "enum": ["fast", "safe"]},
+        },
+        "required": ["command"],
+    },
+)
+
+
+@EVERY_FORMAT
+def test_a_description_may_look_like_a_list_of_tools(text_format: str) -> None:
+    system = "# Rules\n\n## Style\nBe short: no more than a line.\n\n"
+    found = tools_in(system + instructions(text_format, (HARD, WEATHER)))
+    assert [tool.name for tool in found] == ["Bash", WEATHER.name]
+    assert list(found[0].parameters["properties"]) == ["command", "timeout", "mode"]
+    assert found[0].parameters["required"] == ["command"]
+
+
 @EVERY_FORMAT
 def test_calls_are_written_so_that_the_reader_of_the_format_finds_them(text_format: str) -> None:
     system = instructions(text_format, TOOLS)

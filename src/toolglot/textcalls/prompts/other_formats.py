@@ -117,7 +117,7 @@ _PROMPTS = (
         tools=Listing(style="sentences"),
         calls=Calls(call="Action: $name\nAction Input: $arguments"),
         results=Results(result="Observation: $text", marks=("Observation:",)),
-        hint="You may write a line that begins with Thought: before it. The input is one JSON object.",
+        hint="You may write a line that begins with Thought: before it.",
         several=False,
         stops=("\nObservation:",),
         tokens=("Action:", "Action Input:"),

@@ -106,8 +106,9 @@ def _sentences(tools: Sequence[Tool], listing: Listing, calls: Calls) -> str:
     return _between(
         listing,
         (
-            f"{tool.name}: {' '.join((tool.description or 'no description').split())} "
-            f"Parameters: {json_text(_parameters(tool))}"
+            " ".join(
+                (f"{tool.name}:", *(tool.description or "").split(), f"Parameters: {json_text(_parameters(tool))}")
+            )
             for tool in tools
         ),
         "\n\n",

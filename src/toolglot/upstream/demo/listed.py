@@ -35,7 +35,9 @@ _NAMED = re.compile(
     re.MULTILINE,
 )
 _DESCRIPTION = re.compile(r"<description>([^<]*)</description>|^Description: (.*)$|^[\w.-]+: (.*?) Parameters: $", re.M)
-_LINED = re.compile(r"^(?:## |TOOL_NAME: )(?P<name>[\w.-]+)\n(?P<rest>(?:(?!## |TOOL_NAME: ).*\n?)*)", re.MULTILINE)
+# What describes a tool may look like a heading: only the end of its part tells its name for sure.
+_CLINE = re.compile(r"^Parameters:(?P<rest> none\n|\n(?:- .*\n)*)Usage:\n<(?P<name>[\w.-]+)>", re.MULTILINE)
+_BLOCK = re.compile(r"^TOOL_NAME: (?P<name>[\w.-]+)\n(?P<rest>(?:(?!TOOL_NAME: ).*\n?)*)", re.MULTILINE)
 _PARAMETER = re.compile(
     r"^(?:- (?P<key>[\w.-]+) \((?P<needed>required|optional), (?P<kind>.*?)\)(?: (?P<told>.*))?"
     r"|TOOL_ARG: (?P<argument>[\w.-]+) \((?P<type>.*), (?P<wanted>required|optional)\))$",
@@ -60,7 +62,7 @@ _BARE_KEY = re.compile(r"(?<=[{,])([\w$-]+):")
 def tools_in(text: str) -> tuple[Tool, ...]:
     """The tools that this text tells, each once, in its order."""
     found: list[Tool] = []
-    for read in (_written_as_types, _written_in_braces, _written_as_json, _written_in_lines):
+    for read in (_written_as_types, _written_in_braces, _written_in_lines, _written_as_json):
         if found := list(read(text)):
             break
     return tuple({tool.name: tool for tool in reversed(found)}.values())[::-1]
@@ -116,18 +118,24 @@ def _text(tool: dict[str, Any]) -> str | None:
 
 
 def _written_in_lines(text: str) -> Iterator[Tool]:
-    for found in _LINED.finditer(text):
+    for found in (*_CLINE.finditer(text), *_BLOCK.finditer(text)):
         properties: dict[str, Any] = {}
         required: list[str] = []
         for match in _PARAMETER.finditer(found["rest"]):
             key = match["key"] or match["argument"]
             properties[key] = {**_kind(match["kind"] or match["type"]), "description": match["told"] or ""}
             required += [key] if "required" in (match["needed"], match["wanted"]) else []
-        if not properties and "Parameters: none" not in found["rest"]:
-            continue
-        told = re.search(r"^(?:Description: |TOOL_DESCRIPTION:\n)(.*)$", found["rest"], re.MULTILINE)
         schema = {"type": "object", "properties": properties, "required": required}
-        yield Tool(name=found["name"], description=told[1] if told else None, parameters=schema)
+        yield Tool(name=found["name"], description=_told(text, found), parameters=schema)
+
+
+def _told(text: str, found: re.Match[str]) -> str | None:
+    """The first line of what is said of a tool, before its parameters or among them."""
+    start = text.rfind(f"## {found['name']}\nDescription: ", max(found.start() - MAX_BEFORE, 0), found.start())
+    if start >= 0:
+        return text[start : found.start()].partition("Description: ")[2].partition("\n")[0]
+    among = re.search(r"^TOOL_DESCRIPTION:\n(.*)$", found["rest"], re.MULTILINE)
+    return among[1] if among else None
 
 
 def _written_as_types(text: str) -> Iterator[Tool]:

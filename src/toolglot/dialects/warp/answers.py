@@ -1,0 +1,95 @@
+"""Answers to what Warp's own tools were asked, when the server's tasks are sent back.
+
+A client that declared a tool by a built-in one's name answers in words. The server wants that tool's own kind of
+result: the words go where it has a place for words, JSON that has its form is read as such, and where neither fits they
+are an error's message. Calls that nobody answered are cancelled, as the history may say.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from google.protobuf.json_format import ParseDict, ParseError
+
+from toolglot.dialects.warp.blocks import INTERNAL, parsed
+from toolglot.dialects.warp.transcript import identity
+
+
+def _shell(body: Any, text: str, failed: bool) -> None:
+    body.command_finished.output = text
+    body.command_finished.exit_code = int(failed)
+
+
+def _glob(body: Any, text: str, failed: bool) -> None:
+    body.success.matched_files = text
+
+
+def _search(body: Any, text: str, failed: bool) -> None:
+    body.success.files.add(content=text)
+
+
+def _read(body: Any, text: str, failed: bool) -> None:
+    body.text_files_success.files.add(content=text)
+
+
+_PLAIN: dict[str, Callable[[Any, str, bool], None]] = {
+    "run_shell_command": _shell,
+    "file_glob": _glob,
+    "search_codebase": _search,
+    "read_files": _read,
+}
+
+
+def answer_builtins(messages: Any, inputs: Any) -> None:
+    """Results of `call_mcp_tool` for calls of built-in tools, turned into those tools' own."""
+    tools = {
+        message.tool_call.tool_call_id: message.tool_call.WhichOneof("tool")
+        for message in messages
+        if message.HasField("tool_call")
+    }
+    for item in inputs:
+        result = item.tool_call_result
+        tool = tools.get(result.tool_call_id) if item.HasField("tool_call_result") else None
+        if tool is None or tool == "call_mcp_tool" or result.WhichOneof("result") != "call_mcp_tool":
+            continue
+        if tool in result.DESCRIPTOR.fields_by_name:
+            _answer(result, tool)
+
+
+def _answer(result: Any, tool: str) -> None:
+    given = result.call_mcp_tool
+    failed = given.WhichOneof("result") == "error"
+    text = given.error.message if failed else "\n".join(item.text.text for item in given.success.results)
+    body = getattr(result, tool)  # this clears nothing yet: only writing to it changes the oneof
+    said = None if failed or not text.lstrip().startswith("{") else parsed(text)
+    if said:
+        try:
+            ParseDict(said, body)
+            body.SetInParent()
+            return
+        except ParseError:
+            body.Clear()
+    if tool in _PLAIN and (not failed or tool == "run_shell_command"):
+        _PLAIN[tool](body, text, failed)
+    elif "error" in body.DESCRIPTOR.fields_by_name:
+        body.error.message = text
+    # A tool of whose results nothing is known gets the plain answer: the server sees at least what was said.
+
+
+def cancel_unanswered(task: Any, inputs: Any) -> None:
+    """Cancels the calls of a task that have no result in it and get none now."""
+    answered = {item.tool_call_result.tool_call_id for item in inputs if item.HasField("tool_call_result")}
+    answered |= {
+        message.tool_call_result.tool_call_id for message in task.messages if message.HasField("tool_call_result")
+    }
+    open_calls = [
+        message.tool_call.tool_call_id
+        for message in task.messages
+        if message.HasField("tool_call") and message.tool_call.WhichOneof("tool") not in INTERNAL
+    ]
+    for call_id in open_calls:
+        if call_id not in answered:
+            message = task.messages.add(id=identity(task.id, "cancel", call_id), task_id=task.id)
+            message.tool_call_result.tool_call_id = call_id
+            message.tool_call_result.cancel.SetInParent()

@@ -1,0 +1,144 @@
+"""Messages of a task <-> blocks. Each message of Warp's is one block of the assistant's, one result or one query."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from toolglot.dialects.warp.descriptors import Struct, parse, serialize
+from toolglot.dialects.warp.fields import Taken, bytes_of, kept, noted, restore, text_of
+from toolglot.dialects.warp.native import NAME
+from toolglot.dialects.warp.results import BUILTIN, dictionary
+from toolglot.dialects.warp.values import arguments_of, is_exact, write_struct
+from toolglot.ir import Block, Opaque, Refusal, Text, Thinking, ToolCall, native_of
+from toolglot.receipt import Receipt
+from toolglot.wire import json
+
+TEXT: Taken = {"agent_output": {"text": None}}
+REASONING: Taken = {"agent_reasoning": {"reasoning": None}}
+CALL: Taken = {"tool_call": {"tool_call_id": None, "call_mcp_tool": {"name": None, "args": None}}}
+MESSAGE = "$message"
+"""The note that a block came from a message: what is not on it was not there."""
+INTERNAL = frozenset({"server", "subagent"})
+"""Calls that Warp's server answers itself."""
+UNSEEN = "placeholder"
+"""What a message is called in which nothing that is known is set."""
+
+
+# Reading
+
+
+def decode_block(message: Any) -> Block:
+    """A message of the assistant's. What nobody but Warp understands is opaque, whole."""
+    match message.WhichOneof("message"):
+        case "agent_output":
+            return Text(text=message.agent_output.text, native=_noted(message, TEXT))
+        case "agent_reasoning":
+            return Thinking(text=message.agent_reasoning.reasoning, native=_noted(message, REASONING))
+        case "tool_call" if is_call(message):
+            return decode_call(message)
+    return decode_opaque(message)
+
+
+def _noted(message: Any, taken: Taken, **notes: Any) -> Any:
+    return noted({**kept(message, taken), MESSAGE: True, **notes})
+
+
+def is_call(message: Any) -> bool:
+    """Does this message call a tool that the client has to run?"""
+    tool = message.tool_call.WhichOneof("tool") if message.HasField("tool_call") else None
+    return tool is not None and tool not in INTERNAL
+
+
+def decode_call(message: Any) -> ToolCall:
+    """A call, with the tool behind `call_mcp_tool` by its own name; one of a built-in tool by that tool's."""
+    call = message.tool_call
+    tool = call.WhichOneof("tool")
+    if tool != "call_mcp_tool":
+        body = getattr(call, tool)
+        native = _noted(message, {"tool_call": {"tool_call_id": None, tool: None}}, **{BUILTIN: _body(tool, body)})
+        return ToolCall(id=call.tool_call_id, name=tool, arguments=json.encode_text(dictionary(body)), native=native)
+    mcp = call.call_mcp_tool
+    arguments = arguments_of(mcp.args)
+    notes = {} if is_exact(arguments, mcp.args) else {"$args": [arguments, text_of(serialize(mcp.args))]}
+    return ToolCall(id=call.tool_call_id, name=mcp.name, arguments=arguments, native=_noted(message, CALL, **notes))
+
+
+def _body(tool: str, body: Any) -> list[str]:
+    return [tool, text_of(serialize(body))]
+
+
+def decode_opaque(message: Any) -> Opaque:
+    kind = message.WhichOneof("message") or UNSEEN
+    return Opaque(NAME, {"type": kind, "message": text_of(serialize(message))})
+
+
+# Writing
+
+
+def encode_block(block: Block, message: Any, where: str, receipt: Receipt) -> bool:
+    """Writes a block of the assistant's into an empty message; whether Warp has such a thing."""
+    own = native_of(block, NAME)
+    match block:
+        case Text(text=text):
+            if block.citations:
+                receipt.loss(where, "citations", "Warp cites its own documents only")
+            message.agent_output.text = text
+        case Refusal(text=text):
+            receipt.note(where, "refusal", "Warp has no refusals: it is written as text")
+            message.agent_output.text = text
+        case Thinking(text=text):
+            if not text and not own:
+                receipt.loss(where, "reasoning without text", "only its owner can read it")
+                return False
+            message.agent_reasoning.reasoning = text
+        case ToolCall():
+            encode_call(block, message, where, receipt)
+        case Opaque(dialect=dialect, value={"message": str(data)}) if dialect == NAME:
+            message.CopyFrom(parse("Message", bytes_of(data, where), where))
+        case _:
+            receipt.loss(where, _name(block), "an assistant of Warp's cannot say it")
+            return False
+    restore(message, own)
+    return True
+
+
+def encode_call(call: ToolCall, message: Any, where: str, receipt: Receipt) -> None:
+    """A call of `call_mcp_tool`, which is how Warp calls every tool that is not its own."""
+    own = native_of(call, NAME)
+    message.tool_call.tool_call_id = call.id
+    if BUILTIN in own and own[BUILTIN][0] == call.name:
+        tool, data = own[BUILTIN]
+        restore(message.tool_call, {tool: data})
+        return
+    if call.namespace is not None:
+        receipt.loss(where, f"namespace {call.namespace}", "Warp has no namespaces")
+    mcp = message.tool_call.call_mcp_tool
+    mcp.name = call.name
+    arguments, data = own.get("$args", ("", None))
+    if data is not None and arguments == call.arguments:
+        mcp.args.CopyFrom(Struct.FromString(bytes_of(data, where)))
+        return
+    value = parsed(call.arguments)
+    if value is None:
+        receipt.loss(where, "arguments", "Warp wants an object, and these are not one: kept in _raw")
+        value = {"_raw": call.arguments}
+    if not write_struct(value, mcp.args, where):
+        receipt.loss(where, "a large whole number", "the numbers of a Struct are doubles: it is rounded")
+
+
+def parsed(arguments: str) -> dict[str, Any] | None:
+    """Arguments as an object; None when they are not one."""
+    raw = json.object_of(arguments)
+    value: dict[str, Any] | None = None if raw is None else json.decode_frame(bytes(raw))
+    return value
+
+
+def broken_call(call: ToolCall) -> str:
+    """What a reader sees in place of a call whose arguments cannot stand on this wire."""
+    problem = "was not valid JSON" if call.complete else "was cut off"
+    return f"[tool call {call.name} {problem}: {call.arguments}]"
+
+
+def _name(block: Block) -> str:
+    value = block.value if isinstance(block, Opaque) else None
+    return str(value.get("type")) if isinstance(value, dict) else type(block).__name__.lower()

@@ -1,0 +1,159 @@
+"""What is left of a protobuf message once its meaning has been taken out, as JSON; and the way back.
+
+A scalar stays what it is; a message is the base64 of its bytes, without its tag, because the same field has different
+numbers in inputs and in histories; a repeated field is a list and a map an object of these. Fields that no table knows
+are the base64 of their wire bytes under `unknown`. `$absent` names fields that were taken and had not been there: text
+that is empty is not the same as text that is missing.
+"""
+
+from __future__ import annotations
+
+from base64 import b64decode, b64encode
+from binascii import Error as Base64Error
+from collections.abc import Mapping
+from typing import Any, TypeAlias
+
+from google.protobuf.message import DecodeError as ProtobufDecodeError
+from google.protobuf.unknown_fields import UnknownFieldSet
+
+from toolglot.dialects.warp.descriptors import serialize
+from toolglot.dialects.warp.native import NAME
+from toolglot.errors import DecodeError
+from toolglot.ir import Native
+
+Taken: TypeAlias = Mapping[str, "Taken | None"]
+"""The fields that the IR has a place for; with the same of a field's own fields, or None for all of it."""
+
+UNKNOWN = "unknown"
+ABSENT = "$absent"
+_BYTES, _MESSAGE = 12, 11  # of descriptor.FieldDescriptor, which mypy does not know
+
+
+def text_of(data: bytes) -> str:
+    return b64encode(data).decode()
+
+
+def bytes_of(text: Any, where: str) -> bytes:
+    """The bytes that a node of Warp's keeps as base64.
+
+    Raises:
+        DecodeError: somebody has changed them.
+    """
+    try:
+        return b64decode(text, validate=True)
+    except (Base64Error, TypeError, ValueError):
+        raise DecodeError(where, "base64 is expected") from None
+
+
+def kept(message: Any, taken: Taken) -> dict[str, Any]:
+    """Everything in this message but what is taken."""
+    rest: dict[str, Any] = {}
+    seen = set()
+    for field, value in message.ListFields():
+        seen.add(field.name)
+        if field.name not in taken:
+            rest[field.name] = _portable(field, value)
+        elif (inner := taken[field.name]) is not None and ((left := kept(value, inner)) or _is_empty(value)):
+            rest[field.name] = left
+    absent = [
+        name for name, inner in taken.items() if inner is None and name not in seen and _has_presence(message, name)
+    ]
+    if absent:
+        rest[ABSENT] = absent
+    if unknown := unknown_of(message):
+        rest[UNKNOWN] = text_of(unknown)
+    return rest
+
+
+def noted(rest: dict[str, Any]) -> Native:
+    """The native data of a node that has this left of its message."""
+    return {NAME: rest} if rest else {}
+
+
+def unknown_of(message: Any) -> bytes:
+    """The wire bytes of the fields that no table knows."""
+    if not len(UnknownFieldSet(message)):
+        return b""
+    copy = type(message)()
+    copy.CopyFrom(message)
+    for field, _ in message.ListFields():
+        copy.ClearField(field.name)
+    return serialize(copy)
+
+
+def _is_empty(value: Any) -> bool:
+    return not value.ByteSize() if hasattr(value, "ByteSize") else not value
+
+
+def _has_presence(message: Any, name: str) -> bool:
+    field = message.DESCRIPTOR.fields_by_name[name]
+    return bool(field.has_presence) and field.containing_oneof is None
+
+
+def _is_map(field: Any) -> bool:
+    return field.type == _MESSAGE and field.message_type.GetOptions().map_entry
+
+
+def _portable(field: Any, value: Any) -> Any:
+    if _is_map(field):
+        inner = field.message_type.fields_by_name["value"]
+        return {key: _single(inner, value[key]) for key in sorted(value)}
+    if field.is_repeated:
+        return [_single(field, item) for item in value]
+    return _single(field, value)
+
+
+def _single(field: Any, value: Any) -> Any:
+    if field.type == _MESSAGE:
+        return text_of(serialize(value))
+    return text_of(value) if field.type == _BYTES else value
+
+
+def restore(message: Any, rest: Mapping[str, Any], where: str = "native") -> None:
+    """Puts back what was left, into a message whose taken fields are written already. Other names are not read."""
+    fields = message.DESCRIPTOR.fields_by_name
+    for name, value in rest.items():
+        if name in fields:
+            try:
+                _put(message, fields[name], value, f"{where}.{name}")
+            except (TypeError, ValueError) as error:
+                raise DecodeError(f"{where}.{name}", str(error)) from None
+    for name in rest.get(ABSENT, ()):
+        if name in fields and _is_empty(getattr(message, name)):
+            message.ClearField(name)
+    if UNKNOWN in rest:
+        _merge(message, rest[UNKNOWN], where)
+
+
+def _merge(message: Any, text: Any, where: str) -> None:
+    try:
+        message.MergeFromString(bytes_of(text, where))
+    except ProtobufDecodeError as error:
+        raise DecodeError(where, str(error)) from None
+
+
+def _put(message: Any, field: Any, value: Any, where: str) -> None:
+    name = field.name
+    if _is_map(field):
+        inner, entries = field.message_type.fields_by_name["value"], getattr(message, name)
+        for key, item in value.items():
+            if inner.type == _MESSAGE:
+                _merge(entries[key], item, where)
+            else:
+                entries[key] = item
+    elif field.is_repeated:
+        items = getattr(message, name)
+        for item in value:
+            if field.type == _MESSAGE:
+                _merge(items.add(), item, where)
+            else:
+                items.append(item)
+    elif field.type == _MESSAGE:
+        body = getattr(message, name)
+        body.SetInParent()
+        if isinstance(value, Mapping):
+            restore(body, value, where)
+        else:
+            _merge(body, value, where)
+    else:
+        setattr(message, name, bytes_of(value, where) if field.type == _BYTES else value)

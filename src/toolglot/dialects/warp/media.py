@@ -1,0 +1,47 @@
+"""Images: `{data, mime_type}`. `data` is bytes that hold base64 text; a writer that puts the image itself there is read
+too, and gets it back so."""
+
+from __future__ import annotations
+
+import re
+from base64 import b64decode, b64encode
+from binascii import Error as Base64Error
+from typing import Any
+
+from toolglot.dialects.warp.fields import Taken, kept, noted, restore
+from toolglot.dialects.warp.native import NAME
+from toolglot.ir import Media, MediaKind, Source, native_of
+
+IMAGE: Taken = {"data": None, "mime_type": None}
+_BASE64 = re.compile(rb"[A-Za-z0-9+/]*={0,2}|[A-Za-z0-9_-]*={0,2}")
+_KINDS: dict[str, MediaKind] = {"image": "image", "audio": "audio", "video": "video"}
+
+
+def kind_of(media_type: str, default: MediaKind = "document") -> MediaKind:
+    return _KINDS.get(media_type.partition("/")[0], default)
+
+
+def decode_media(image: Any, kind: MediaKind = "image") -> Media:
+    rest = kept(image, IMAGE)
+    if _BASE64.fullmatch(image.data):
+        data = image.data.decode()
+    else:
+        data, rest["$raw"] = b64encode(image.data).decode(), True
+    return Media(kind=kind, source=Source("base64", data, image.mime_type or None), native=noted(rest))
+
+
+def encode_media(media: Media, image: Any) -> None:
+    """Writes base64 media; any other kind of source is the caller's to tell."""
+    own = native_of(media, NAME)
+    image.data = _raw(media.source.data) if own.get("$raw") else media.source.data.encode()
+    image.mime_type = media.source.media_type or ""
+    if not own and not image.mime_type:
+        image.ClearField("mime_type")
+    restore(image, own)
+
+
+def _raw(data: str) -> bytes:
+    try:
+        return b64decode(data)
+    except (Base64Error, ValueError):
+        return data.encode()

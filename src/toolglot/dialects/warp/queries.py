@@ -1,0 +1,112 @@
+"""What a user says: `user_query`, in a task or in an input <-> a message of the user's, and the system prompt.
+
+Warp has no place for a system prompt. It rides on a user's query as an attachment with a name of its own, on the first
+query of the conversation: there it stands in every turn, those that only bring results of tools included, and never
+moves, so that a longer history extends the shorter one.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from toolglot.dialects.warp.fields import Taken, kept, noted, restore
+from toolglot.dialects.warp.media import decode_media, encode_media
+from toolglot.dialects.warp.native import NAME
+from toolglot.ir import Block, Media, Message, Opaque, Refusal, Text, Thinking, ToolCall, ToolResult, native_of
+from toolglot.receipt import Receipt
+
+SYSTEM_PROMPT = "SYSTEM_PROMPT"
+"""The attachment that holds the system prompt."""
+TASK = "$task"
+"""The note on a message that it stood in a task, and not in the input."""
+_QUERY: Taken = {"query": None}
+_QUERY_IN_TASK: Taken = {"query": None, "context": {"images": None}}
+
+
+def decode_query(outer: Any, *, in_task: bool, said: str | None) -> tuple[Message, str | None]:
+    """A user's message, and the system prompt on it, unless that is what was `said` last."""
+    query = outer.user_query
+    rest = kept(outer, {"user_query": _QUERY_IN_TASK if in_task else _QUERY})
+    system = _system_on(query)
+    if system is not None and system != said:
+        attachments = rest["user_query"]["referenced_attachments"]
+        del attachments[SYSTEM_PROMPT]
+        if not attachments:
+            del rest["user_query"]["referenced_attachments"]
+    else:
+        system = None
+    rest = {key: value for key, value in rest.items() if value != {}}
+    if in_task:
+        rest[TASK] = True
+    content: list[Block] = [Text(text=query.query)] if query.query else []
+    if in_task:
+        content += map(decode_media, query.context.images)
+    return Message(role="user", content=tuple(content), native=noted(rest)), system
+
+
+def _system_on(query: Any) -> str | None:
+    """The system prompt on a query, if it is nothing but text."""
+    if SYSTEM_PROMPT not in query.referenced_attachments:
+        return None
+    attachment = query.referenced_attachments[SYSTEM_PROMPT]
+    if attachment.WhichOneof("value") != "plain_text" or len(kept(attachment, {"plain_text": None})):
+        return None
+    text: str = attachment.plain_text
+    return text
+
+
+def encode_query(message: Message, outer: Any, images: Any, where: str, receipt: Receipt) -> None:
+    """Writes what a user says, results aside, into a message of a task or into an input."""
+    texts: list[str] = []
+    shown = False
+    for index, block in enumerate(message.content):
+        place = f"{where}.content[{index}]"
+        match block:
+            case Text(text=text) | Refusal(text=text) | Thinking(text=text):
+                if shown:
+                    receipt.note(place, "text behind an image", "images stand beside the text of a query, not in it")
+                texts.append(text)
+            case Media(source=source) if source.kind == "base64" and block.kind == "image":
+                shown = True
+                encode_media(block, images.add())
+            case ToolResult():
+                pass
+            case _:
+                receipt.loss(place, _name(block), "a user's query of Warp's cannot hold it")
+    if len(texts) > 1:
+        receipt.note(where, f"{len(texts)} texts", "a query is one text: they are joined by an empty line")
+    outer.user_query.query = "\n\n".join(texts)
+    restore(outer, native_of(message, NAME))
+
+
+def attach_system(query: Any, text: str) -> None:
+    query.referenced_attachments[SYSTEM_PROMPT].plain_text = text
+
+
+def ensure_system(messages: Any, inputs: Any, text: str) -> None:
+    """Puts the system prompt on the first query of these tasks' messages and inputs, unless one of them has it."""
+    queries = [outer.user_query for outer in (*messages, *inputs) if outer.HasField("user_query")]
+    if any(_system_on(query) == text for query in queries):
+        return
+    attach_system(queries[0] if queries else inputs.add().user_query, text)
+
+
+def system_text(message: Message, where: str, receipt: Receipt) -> str:
+    texts: list[str] = []
+    for index, block in enumerate(message.content):
+        if isinstance(block, Text | Refusal | Thinking):
+            texts.append(block.text)
+        else:
+            receipt.loss(f"{where}.content[{index}]", _name(block), "a system prompt of Warp's is text alone")
+    return "\n\n".join(texts)
+
+
+def _name(block: Block) -> str:
+    match block:
+        case Media(kind=kind):
+            return kind
+        case ToolCall(name=name):
+            return f"call of {name}"
+        case Opaque(value={"type": str(kind)}):
+            return kind
+    return type(block).__name__.lower()

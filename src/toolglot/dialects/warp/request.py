@@ -1,0 +1,174 @@
+"""Requests: the protobuf message `Request` <-> `Request` of the IR.
+
+The conversation is the task that has no parent; what is asked now is the input behind it. Everything else, other
+tasks and unknown fields included, is kept on the node it belongs to.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from toolglot.dialects.warp.descriptors import new, parse, serialize
+from toolglot.dialects.warp.fields import Taken, kept, noted, restore, text_of
+from toolglot.dialects.warp.history import KEPT_TASKS, ROOT, write_history
+from toolglot.dialects.warp.native import NAME
+from toolglot.dialects.warp.tools import decode_tools, encode_tools
+from toolglot.dialects.warp.transcript import Reader
+from toolglot.errors import DecodeError
+from toolglot.ir import Request, native_of
+from toolglot.receipt import Receipt
+from toolglot.wire.json import MAX_DOCUMENT_BYTES
+
+PATH = "/ai/multi-agent"
+WIRE = "$wire"
+"""The note that a request came over this wire: no defaults are filled in."""
+CALL_MCP_TOOL = 9
+"""The one kind of tool that a client of another API can run. With an empty list the server may use any."""
+_SETTINGS: Taken = {"model_config": {"base": None}, "supports_parallel_tool_calls": None}
+_DEPRECATED = ("user_query", "tool_call_result")
+
+
+def path(request: Request) -> str:
+    return PATH
+
+
+# Reading
+
+
+def decode_request(data: bytes) -> Request:
+    if len(data) > MAX_DOCUMENT_BYTES:
+        raise DecodeError("$", f"the document has {len(data)} bytes, more than the limit of {MAX_DOCUMENT_BYTES}")
+    wire = parse("Request", data)
+    reader = Reader()
+    tasks, root = _read_tasks(wire, reader)
+    rest = kept(
+        wire,
+        {
+            "task_context": {"tasks": None},
+            "input": _read_input(wire, reader),
+            "settings": _SETTINGS,
+            "metadata": {},
+            "mcp_context": None,
+        },
+    )
+    tools, left = decode_tools(wire.mcp_context)
+    notes: dict[str, Any] = {WIRE: True, **({KEPT_TASKS: tasks} if tasks else {}), **({ROOT: root} if tasks else {})}
+    if wire.HasField("mcp_context"):
+        notes["mcp_context"] = left
+    if (kind := wire.input.WhichOneof("type")) in _DEPRECATED:
+        notes["$input"] = kind
+    settings = wire.settings
+    parallel = settings.supports_parallel_tool_calls if settings.HasField("supports_parallel_tool_calls") else None
+    return Request(
+        model=settings.model_config.base,
+        messages=tuple(reader.messages),
+        tools=tools,
+        parallel_tool_calls=parallel,
+        stream=True,
+        native=noted({**rest, **notes}),
+    )
+
+
+def _read_tasks(wire: Any, reader: Reader) -> tuple[list[str], int]:
+    """Reads the conversation, and returns all tasks without its messages, and which one it is (-1: none)."""
+    root = -1
+    tasks: list[str] = []
+    for index, task in enumerate(wire.task_context.tasks):
+        if root < 0 and not task.dependencies.parent_task_id:
+            root = index
+            reader.task(task.messages)
+            shell = new("Task")
+            shell.CopyFrom(task)
+            shell.ClearField("messages")
+            tasks.append(text_of(serialize(shell)))
+        else:
+            tasks.append(text_of(serialize(task)))
+    return tasks, root
+
+
+def _read_input(wire: Any, reader: Reader) -> Taken:
+    """Reads what is asked now, and returns what has been taken of it."""
+    kind = wire.input.WhichOneof("type")
+    images = wire.input.context.images
+    if kind in _DEPRECATED:
+        item = new("UserInput")
+        getattr(item, kind).CopyFrom(getattr(wire.input, kind))
+        reader.inputs([item], images)
+        return {"context": {"images": None}, kind: None}
+    reader.inputs(wire.input.user_inputs.inputs, images)
+    return {"context": {"images": None}, "user_inputs": {"inputs": None}}
+
+
+# Writing
+
+
+def encode_request(request: Request, receipt: Receipt) -> bytes:
+    wire = new("Request")
+    own = native_of(request, NAME)
+    write_history(request, wire, receipt)
+    if "$input" in own:
+        _deprecate(wire, own["$input"])
+    _encode_settings(request, wire.settings)
+    if request.tools or "mcp_context" in own:
+        wire.mcp_context.SetInParent()
+        encode_tools(request, wire.mcp_context, receipt)
+    _report(request, receipt)
+    restore(wire, {key: value for key, value in own.items() if key != "mcp_context"})
+    return serialize(wire)
+
+
+def _deprecate(wire: Any, kind: str) -> None:
+    """The one input in the place where older clients have it."""
+    inputs = wire.input.user_inputs.inputs
+    if len(inputs) == 1 and inputs[0].WhichOneof("input") == kind:
+        item = new("UserInput")
+        item.CopyFrom(inputs[0])
+        getattr(wire.input, kind).CopyFrom(getattr(item, kind))
+
+
+def _encode_settings(request: Request, settings: Any) -> None:
+    own = native_of(request, NAME)
+    if request.model:
+        settings.model_config.base = request.model
+    if request.parallel_tool_calls is not None:
+        settings.supports_parallel_tool_calls = request.parallel_tool_calls
+    if WIRE in own:
+        return
+    given = own.get("settings")
+    given = given if isinstance(given, dict) else {}
+    if request.parallel_tool_calls is None and "supports_parallel_tool_calls" not in given:
+        settings.supports_parallel_tool_calls = True
+    if "supported_tools" not in given:
+        settings.supported_tools.append(CALL_MCP_TOOL)
+    if "supports_reasoning_message" not in given:
+        settings.supports_reasoning_message = True
+
+
+_UNHEARD = (
+    "tool_choice",
+    "max_output_tokens",
+    "temperature",
+    "top_p",
+    "top_k",
+    "seed",
+    "presence_penalty",
+    "frequency_penalty",
+    "stop",
+    "candidates",
+    "response_format",
+    "reasoning",
+    "verbosity",
+    "user",
+    "metadata",
+    "service_tier",
+    "cache",
+)
+"""The optional fields of a request for which Warp has no place."""
+
+
+def _report(request: Request, receipt: Receipt) -> None:
+    for name in _UNHEARD:
+        value = getattr(request, name)
+        if value is None or value == () or (name == "tool_choice" and value.mode == "auto" and not value.names):
+            continue
+        receipt.loss(name, name, "Warp has no such parameter")

@@ -1,0 +1,154 @@
+"""Results of tools: `call_mcp_tool`, in an input or in a history, <-> `ToolResult`. The names of fields are the same on
+both sides, and their numbers are not: the descriptors know.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from google.protobuf.json_format import MessageToDict
+
+from toolglot.dialects.warp.descriptors import parse, serialize
+from toolglot.dialects.warp.fields import Taken, bytes_of, kept, noted, restore, text_of
+from toolglot.dialects.warp.media import IMAGE, decode_media, encode_media, kind_of
+from toolglot.dialects.warp.native import NAME
+from toolglot.ir import Block, Media, Opaque, Refusal, Text, ToolResult, native_of, with_native
+from toolglot.receipt import Receipt
+from toolglot.wire import json
+
+CANCELLED = "The tool call was cancelled."
+BUILTIN = "$builtin"
+_MCP: Taken = {"success": {"results": None}, "error": {"message": None}}
+
+
+def dictionary(message: Any) -> dict[str, Any]:
+    """A message as JSON, for readers who know no protobuf."""
+    value: dict[str, Any] = MessageToDict(message, preserving_proto_field_name=True)
+    return value
+
+
+# Reading
+
+
+def decode_result(outer: Any) -> ToolResult:
+    """The result in a message of the history or in an input; what is around it is kept on it."""
+    result = outer.tool_call_result
+    kind = result.WhichOneof("result")
+    taken: Taken = {"tool_call_id": None, **({kind: _MCP if kind == "call_mcp_tool" else None} if kind else {})}
+    rest = kept(outer, {"tool_call_result": taken})
+    content, is_error, note = _content(result, kind)
+    return ToolResult(call_id=result.tool_call_id, content=content, is_error=is_error, native=noted({**rest, **note}))
+
+
+def _content(result: Any, kind: str | None) -> tuple[tuple[Block, ...], bool | None, dict[str, Any]]:
+    cancelled = (Text(text=CANCELLED),)
+    if kind is None or kind == "cancel":
+        return cancelled, True, {"$cancelled": kind or "absent"}
+    body = getattr(result, kind)
+    if kind != "call_mcp_tool":
+        text = json.encode_text(dictionary(body))
+        return (Text(text=text),), None, {BUILTIN: [kind, text_of(serialize(body))]}
+    outcome = body.WhichOneof("result")
+    if outcome == "error":
+        return (Text(text=body.error.message),) if body.error.message else (), True, {}
+    if outcome is None:
+        return cancelled, True, {"$cancelled": "empty"}
+    return tuple(_decode_item(item) for item in body.success.results), None, {}
+
+
+def _decode_item(item: Any) -> Block:
+    kind = item.WhichOneof("result")
+    if kind == "text":
+        return Text(text=item.text.text, native=noted(kept(item, {"text": {"text": None}})))
+    if kind == "image":
+        return _with_rest(decode_media(item.image), kept(item, {"image": None}))
+    if kind == "resource":
+        return _decode_resource(item)
+    return Opaque(NAME, {"type": "tool result", "result": text_of(serialize(item))})
+
+
+def _decode_resource(item: Any) -> Block:
+    kind = item.resource.WhichOneof("content_type")
+    if kind == "text":
+        rest = kept(item, {"resource": {"text": {"content": None}}})
+        return Text(text=item.resource.text.content, native=noted({**rest, "$resource": True}))
+    if kind == "binary":
+        media = decode_media(item.resource.binary, kind_of(item.resource.binary.mime_type))
+        return _with_rest(media, {**kept(item, {"resource": {"binary": IMAGE}}), "$resource": True})
+    return Opaque(NAME, {"type": "resource", "result": text_of(serialize(item))})
+
+
+def _with_rest(media: Media, rest: dict[str, Any]) -> Media:
+    return with_native(media, NAME, **rest) if rest else media
+
+
+# Writing
+
+
+def encode_result(result: ToolResult, outer: Any, where: str, receipt: Receipt) -> None:
+    """Writes a result into a message of the history or into an input."""
+    own = native_of(result, NAME)
+    body = outer.tool_call_result
+    body.tool_call_id = result.call_id
+    if not _encode_kept(own, result, body):
+        if result.is_error:
+            body.call_mcp_tool.error.message = "\n".join(_texts(result, where, receipt))
+        else:
+            body.call_mcp_tool.success.SetInParent()
+            for index, block in enumerate(result.content):
+                _encode_item(block, body.call_mcp_tool.success.results, f"{where}.content[{index}]", receipt)
+    restore(outer, own)
+
+
+def _encode_kept(own: Any, result: ToolResult, body: Any) -> bool:
+    """Whether the result is one of Warp's own that a `ToolResult` only describes."""
+    if BUILTIN in own:
+        kind, data = own[BUILTIN]
+        if kind in body.DESCRIPTOR.fields_by_name:
+            restore(body, {kind: data})
+            return True
+    note = own.get("$cancelled")
+    if note is None or result.content != (Text(text=CANCELLED),):
+        return False
+    if note == "cancel" and "cancel" in body.DESCRIPTOR.fields_by_name:
+        body.cancel.SetInParent()
+    elif note != "absent":
+        body.call_mcp_tool.SetInParent()
+    return True
+
+
+def _texts(result: ToolResult, where: str, receipt: Receipt) -> list[str]:
+    texts: list[str] = []
+    for index, block in enumerate(result.content):
+        if isinstance(block, Text | Refusal):
+            texts.append(block.text)
+        else:
+            receipt.loss(f"{where}.content[{index}]", _name(block), "an error of Warp's is text alone")
+    return texts
+
+
+def _encode_item(block: Block, results: Any, where: str, receipt: Receipt) -> None:
+    own = native_of(block, NAME)
+    match block:
+        case Text(text=text) | Refusal(text=text):
+            item = results.add()
+            if own.get("$resource"):
+                item.resource.text.content = text
+            else:
+                item.text.text = text
+            restore(item, own)
+        case Media(source=source) if source.kind == "base64":
+            item = results.add()
+            if own.get("$resource") or block.kind != "image":
+                encode_media(block, item.resource.binary)
+            else:
+                encode_media(block, item.image)
+            restore(item, own)
+        case Opaque(dialect=dialect, value={"result": str(data)}) if dialect == NAME:
+            results.add().CopyFrom(parse("MCPResult", bytes_of(data, where), where))
+        case _:
+            receipt.loss(where, _name(block), "a result of a tool cannot hold it")
+
+
+def _name(block: Block) -> str:
+    return block.kind if isinstance(block, Media) else type(block).__name__.lower()

@@ -1,0 +1,88 @@
+"""Tools: `mcp_context`, flat or by server <-> `Tool`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from toolglot.dialects.warp.descriptors import Struct, serialize
+from toolglot.dialects.warp.fields import Taken, bytes_of, kept, noted, restore, text_of
+from toolglot.dialects.warp.integers import whole_numbers
+from toolglot.dialects.warp.native import NAME
+from toolglot.dialects.warp.values import is_exact, read_struct, write_struct
+from toolglot.ir import Opaque, Request, Tool, native_of
+from toolglot.receipt import Receipt
+from toolglot.wire import json
+
+_TOOL: Taken = {"name": None, "description": None, "input_schema": None}
+SERVER = "$server"
+"""The note on a tool that says which of the servers offers it."""
+
+
+def decode_tools(context: Any) -> tuple[tuple[Tool, ...], dict[str, Any]]:
+    """The tools of all servers and those of none, and what is left of the context."""
+    tools = [_decode_tool(tool, {}) for tool in context.tools]
+    servers = []
+    for index, server in enumerate(context.servers):
+        tools += [_decode_tool(tool, {SERVER: index}) for tool in server.tools]
+        servers.append(kept(server, {"tools": None}))
+    rest = kept(context, {"tools": None, "servers": None})
+    return tuple(tools), {**rest, **({"servers": servers} if servers else {})}
+
+
+def _decode_tool(tool: Any, notes: dict[str, Any]) -> Tool:
+    parameters = whole_numbers(read_struct(tool.input_schema)) if tool.HasField("input_schema") else None
+    rest = kept(tool, _TOOL) | notes | {"$tool": True}
+    if parameters is not None and not is_exact(text := json.encode_text(parameters), tool.input_schema):
+        rest["$schema"] = [text, text_of(serialize(tool.input_schema))]
+    description = tool.description if tool.HasField("description") else None
+    return Tool(name=tool.name, description=description, parameters=parameters, native=noted(rest))
+
+
+def encode_tools(request: Request, context: Any, receipt: Receipt) -> None:
+    """Writes the tools, each to its server or to the flat list, and what was left of the context."""
+    left = native_of(request, NAME).get("mcp_context")
+    left = left if isinstance(left, dict) else {}
+    for rest in left.get("servers", ()):
+        restore(context.servers.add(), rest)
+    restore(context, {key: value for key, value in left.items() if key != "servers"})
+    for index, tool in enumerate(request.tools):
+        where = f"tools[{index}]"
+        if isinstance(tool, Opaque):
+            receipt.loss(where, "a tool of another API", "Warp does not know its type")
+            continue
+        server = native_of(tool, NAME).get(SERVER)
+        if isinstance(server, int) and 0 <= server < len(context.servers):
+            _encode_tool(tool, context.servers[server].tools.add(), where, receipt)
+        else:
+            _encode_tool(tool, context.tools.add(), where, receipt)
+
+
+def _encode_tool(tool: Tool, wire: Any, where: str, receipt: Receipt) -> None:
+    own = native_of(tool, NAME)
+    wire.name = tool.name
+    if tool.description is not None:
+        wire.description = tool.description
+    _report(tool, where, receipt)
+    text, data = own.get("$schema", ("", None))
+    if data is not None and isinstance(tool.parameters, dict) and json.encode_text(tool.parameters) == text:
+        wire.input_schema.CopyFrom(Struct.FromString(bytes_of(data, where)))
+    elif isinstance(tool.parameters, dict):
+        if not write_struct(tool.parameters, wire.input_schema, where):
+            receipt.loss(where, "a large whole number", "the numbers of a Struct are doubles: it is rounded")
+    elif tool.parameters is not None or "$tool" not in own:
+        # A client of Warp's leaves out tools whose schema is no object, and so may its server.
+        write_struct({"type": "object", "properties": {}}, wire.input_schema, where)
+    restore(wire, own)
+
+
+def _report(tool: Tool, where: str, receipt: Receipt) -> None:
+    told = {
+        "strict": (tool.strict, "Warp does not validate arguments"),
+        "namespace": (tool.namespace, "Warp has no namespaces"),
+        "format": (tool.format, "Warp has no custom tools"),
+        "cache": (tool.cache, "Warp caches by itself"),
+        "deferred": (tool.deferred, "Warp offers every tool"),
+    }
+    for name, (value, why) in told.items():
+        if value:
+            receipt.loss(f"{where}.{name}", name, why)

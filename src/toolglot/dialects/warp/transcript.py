@@ -1,0 +1,178 @@
+"""A conversation <-> the messages of a task and the inputs behind them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from hashlib import sha256
+from typing import Any
+
+from toolglot.dialects.warp.blocks import MESSAGE, decode_block, encode_block
+from toolglot.dialects.warp.descriptors import new, parse, serialize
+from toolglot.dialects.warp.fields import bytes_of, text_of
+from toolglot.dialects.warp.media import decode_media
+from toolglot.dialects.warp.native import NAME
+from toolglot.dialects.warp.queries import TASK, attach_system, decode_query, encode_query, system_text
+from toolglot.dialects.warp.results import decode_result, encode_result
+from toolglot.ir import Block, Message, Opaque, Text, ToolResult, native_of, replace
+from toolglot.receipt import Receipt
+
+IMAGES = "$images"
+"""The note on a user's message that has images of the input and no query."""
+SYSTEM_ROLES = ("system", "developer")
+
+
+def identity(*parts: object) -> str:
+    """An id in the form of a UUID, the same for the same parts in every process."""
+    text = sha256("\x1f".join(map(str, parts)).encode("utf-8", "surrogatepass")).hexdigest()
+    return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:32]}"
+
+
+# Reading
+
+
+class Reader:
+    """Messages of a task and inputs to messages of the IR; what the assistant says in a row is one message."""
+
+    def __init__(self) -> None:
+        self.messages: list[Message] = []
+        self._system: str | None = None
+
+    def task(self, messages: Sequence[Any]) -> None:
+        for message in messages:
+            match message.WhichOneof("message"):
+                case "user_query":
+                    self._query(message, in_task=True)
+                case "tool_call_result" if message.tool_call_result.WhichOneof("result") not in ("server", "subagent"):
+                    self._add("tool", decode_result(message), {NAME: {TASK: True}})
+                case _:
+                    self._add("assistant", decode_block(message), {})
+
+    def inputs(self, inputs: Sequence[Any], images: Sequence[Any]) -> None:
+        for item in inputs:
+            match item.WhichOneof("input"):
+                case "user_query":
+                    self._query(item, in_task=False)
+                case "tool_call_result":
+                    self._add("tool", decode_result(item), {})
+                case kind:
+                    value = {"type": kind or "input", "input": text_of(serialize(item))}
+                    self.messages.append(Message(role="user", content=(Opaque(NAME, value),)))
+        if images:
+            self._images([decode_media(image) for image in images], bool(inputs))
+
+    def _images(self, shown: Sequence[Block], has_inputs: bool) -> None:
+        last = self.messages[-1] if self.messages and has_inputs else None
+        if last is not None and last.role == "user" and not any(isinstance(block, Opaque) for block in last.content):
+            self.messages[-1] = replace(last, content=(*last.content, *shown))
+        else:
+            self.messages.append(Message(role="user", content=tuple(shown), native={NAME: {IMAGES: True}}))
+
+    def _query(self, outer: Any, *, in_task: bool) -> None:
+        message, system = decode_query(outer, in_task=in_task, said=self._system)
+        if system is not None:
+            self._system = system
+            native = {NAME: {TASK: True}} if in_task else {}
+            self.messages.append(Message(role="system", content=(Text(text=system),), native=native))
+        self.messages.append(message)
+
+    def _add(self, role: str, block: Block, native: dict[str, Any]) -> None:
+        last = self.messages[-1] if self.messages else None
+        if role == "assistant" and last is not None and last.role == role:
+            self.messages[-1] = replace(last, content=(*last.content, block))
+        else:
+            self.messages.append(Message(role=role, content=(block,), native=native))
+
+
+# Writing
+
+
+def first_input(messages: Sequence[Message]) -> int:
+    """Where the input begins: behind what the assistant said last, and behind what is known to stand in a task."""
+    for index in range(len(messages), 0, -1):
+        message = messages[index - 1]
+        if message.role == "assistant" or TASK in native_of(message, NAME):
+            return index
+    return 0
+
+
+class Writer:
+    """Messages into a task, then into the inputs of one request. System text waits for the next query."""
+
+    def __init__(self, wire: Any, receipt: Receipt) -> None:
+        self._wire = wire
+        self._receipt = receipt
+        self._system: list[str] = []
+
+    def task(self, task: Any, messages: Sequence[Message], start: int) -> None:
+        for number, message in enumerate(messages, start):
+            self._message(message, f"messages[{number}]", task)
+
+    def inputs(self, messages: Sequence[Message], start: int) -> None:
+        for number, message in enumerate(messages, start):
+            self._message(message, f"messages[{number}]", None)
+        if self._system:
+            self._attach(self._outer(None, kept=False).user_query)
+
+    def _message(self, message: Message, where: str, task: Any) -> None:
+        if message.role in SYSTEM_ROLES:
+            self._system.append(system_text(message, where, self._receipt))
+            return
+        if message.role == "assistant":
+            self._assistant(message, where, task)
+            return
+        results = [block for block in message.content if isinstance(block, ToolResult)]
+        for index, block in enumerate(message.content):
+            if isinstance(block, ToolResult):
+                outer = self._outer(task, kept=TASK in native_of(message, NAME))
+                encode_result(block, outer, f"{where}.content[{index}]", self._receipt)
+        if len(results) < len(message.content) or not results:
+            self._user(message, where, task)
+
+    def _user(self, message: Message, where: str, task: Any) -> None:
+        if message.role != "user":
+            self._receipt.loss(where, f"role {message.role}", "Warp knows users, agents and results of tools")
+        own = native_of(message, NAME)
+        if task is None and self._raw_input(message, where):
+            return
+        if task is None and IMAGES in own:
+            encode_query(message, new("UserInput"), self._wire.input.context.images, where, self._receipt)
+            return
+        outer = self._outer(task, kept=TASK in own)
+        images = outer.user_query.context.images if task is not None else self._wire.input.context.images
+        encode_query(message, outer, images, where, self._receipt)
+        if self._system:
+            self._attach(outer.user_query)
+
+    def _raw_input(self, message: Message, where: str) -> bool:
+        """An input of a kind that only Warp understands, as it came."""
+        match message.content:
+            case (Opaque(dialect=dialect, value={"input": str(data)}),) if dialect == NAME:
+                self._wire.input.user_inputs.inputs.add().CopyFrom(parse("UserInput", bytes_of(data, where), where))
+                return True
+        return False
+
+    def _assistant(self, message: Message, where: str, task: Any) -> None:
+        for index, block in enumerate(message.content):
+            place = f"{where}.content[{index}]"
+            outer = new("Message")
+            if isinstance(block, ToolResult):
+                encode_result(block, outer, place, self._receipt)
+            elif not encode_block(block, outer, place, self._receipt):
+                continue
+            if isinstance(block, Opaque) or MESSAGE in native_of(block, NAME):
+                task.messages.add().CopyFrom(outer)
+            else:
+                self._outer(task, kept=False).MergeFrom(outer)
+
+    def _outer(self, task: Any, *, kept: bool) -> Any:
+        """A new message of the task, or a new input. A message that was kept has its ids, or none."""
+        if task is None:
+            return self._wire.input.user_inputs.inputs.add()
+        message = task.messages.add()
+        if not kept:
+            message.id, message.task_id = identity(task.id, len(task.messages)), task.id
+        return message
+
+    def _attach(self, query: Any) -> None:
+        attach_system(query, "\n\n".join(self._system))
+        self._system = []
