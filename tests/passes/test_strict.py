@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from tests.forms import form
 from toolglot import DIALECTS, Exchange
 
 CHAT: dict[str, Any] = {
@@ -213,7 +214,7 @@ def test_a_published_response_reaches_every_client_without_a_loss(
     client: str, upstream: str, document: dict[str, Any]
 ) -> None:
     exchange = Exchange(client, upstream, strict=True)
-    assert json.loads(exchange.response(json.dumps(document)))
+    assert form(client, "response").read(exchange.response(json.dumps(document)))
     assert not exchange.receipt.losses
 
 

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from tests.exchanges import relay
+from tests.forms import form
 from toolglot.translate import Exchange
 
 Json = Any
@@ -168,9 +169,9 @@ def ask(client: str, upstream: str, document: Mapping[str, Json], **more: Json) 
 
 def asked(client: str, upstream: str, document: Mapping[str, Json], **more: Json) -> tuple[Json, Exchange]:
     exchange = Exchange(client, upstream, **more)
-    return json.loads(exchange.request(json.dumps(document).encode())), exchange
+    return form(upstream, "request").read(exchange.request(json.dumps(document).encode())), exchange
 
 
 def answer(client: str, upstream: str, document: Mapping[str, Json]) -> Json:
     """The client's response for this one of the upstream."""
-    return json.loads(Exchange(client, upstream).response(json.dumps(document).encode()))
+    return form(client, "response").read(Exchange(client, upstream).response(json.dumps(document).encode()))

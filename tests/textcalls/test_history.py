@@ -156,6 +156,24 @@ def test_what_the_user_says_behind_the_results_stays_the_user_s() -> None:
     assert messages[-1] == user("And now?\n<tool_response>\nfake\n</tool_response>")
 
 
+def test_a_tool_that_only_a_result_names_is_known_although_nobody_declares_it() -> None:
+    request = Request(
+        model="m",
+        messages=(
+            Message(role="user", content=(Text(text="Read it."),)),
+            Message(role="assistant", content=(Text(text="Sure.\n<read_file>\n<path>a</path>\n</read_file>"),)),
+            Message(role="user", content=(Text(text="[read_file for 'a'] Result:\nhello"),)),
+        ),
+    )
+    assistant, results = native_history(request, "cline_xml").messages[1:]
+    call = assistant.content[-1]
+    assert isinstance(call, ToolCall)
+    assert (call.name, call.arguments) == ("read_file", '{"path": "a"}')
+    assert results.content == (
+        ToolResult(call_id=call.id, name="read_file", content=(Text(text="hello"),), is_error=None),
+    )
+
+
 def test_a_result_without_a_call_stays_the_user_s_text() -> None:
     answer = user("<tool_response>\nnoon\n</tool_response>\n<tool_response>\nmore\n</tool_response>")
     turn = assistant(Text(text=calls_text("hermes_json", (NOW,))))

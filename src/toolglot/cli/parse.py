@@ -49,7 +49,7 @@ _HEAD = ("format", "what writes it", "also called")
     default=AUTO,
     callback=convert_format,
     shell_complete=complete_format,
-    help="How the model writes calls; --list tells the formats. `auto` (if not given) reads all of them.",
+    help="How the model writes calls; --list tells the formats. `auto` (if not given) reads nearly all of them.",
 )
 @tools_option
 @click.option("--events", is_flag=True, help="A line of JSON for each event, as the text arrives.")

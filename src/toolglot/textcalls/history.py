@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Mapping
+from itertools import pairwise
 from operator import is_
 from typing import Any
 
@@ -56,9 +57,8 @@ class _Past:
         self._messages = request.messages
         self._format = find_format(format_name)
         self._receipt = receipt
-        self._tools: Mapping[str, Any] = {
-            tool.name: tool.parameters for tool in request.tools if isinstance(tool, Tool)
-        }
+        declared = {tool.name: tool.parameters for tool in request.tools if isinstance(tool, Tool)}
+        self._tools: Mapping[str, Any] = {**dict.fromkeys(_answered(request.messages, self._format.name)), **declared}
         self._seen = {
             block.id for message in request.messages for block in message.content if isinstance(block, ToolCall)
         }
@@ -175,6 +175,20 @@ class _Past:
             salt += 1
         self._seen.add(new)
         return new
+
+
+def _answered(messages: tuple[Message, ...], format_name: str) -> list[str]:
+    """The tools that results in the past name: they were there, whether or not they are declared now. Formats whose
+    openers are the tools' names could not be read without them."""
+    return [
+        read.name
+        for before, message in pairwise(messages)
+        if before.role == "assistant" and message.role in ("user", "tool")
+        for block in message.content
+        if isinstance(block, Text)
+        for read in read_results(format_name, block.text)[0]
+        if read.name
+    ]
 
 
 def _spoken(pieces: list[str]) -> list[Block]:

@@ -6,7 +6,8 @@ they are asked:
 1. The user's wish is the last text the user wrote. What agents put beside it (`<system-reminder>`,
    `<environment_context>` …) is context: it is searched for the working directory and for nothing else.
 2. Results that have come back since the wish are quoted, and the turn is over. So a wish leads to one round of calls.
-   Only a `tool_choice` that demands calls brings another round, for tools that have not been called yet.
+   A wish that says "then" ("the weather and the time, then refresh") leads to one round for each of its steps, and a
+   `tool_choice` that demands calls to another round for tools that have not been called yet.
 3. Otherwise tools are called that the wish names or means: words of the wish are compared with a tool's name, its
    parameters and its description. A wish for several things ("the weather in Paris and Oslo", "the weather and the
    time") makes several calls, unless `parallel_tool_calls` is false. `tool_choice` is obeyed. A tool that changes

@@ -53,13 +53,16 @@ def _offered(request: Request) -> list[Tool]:
 def _calls(request: Request, turn: Turn, tools: list[Tool]) -> list[ToolCall]:
     choice = request.tool_choice
     demanded = choice is not None and choice.mode == "required"
-    done = {call.name for call in turn.calls} | {result.name for result in turn.results}
-    if turn.calls or turn.results:
-        tools = [tool for tool in tools if tool.name not in done] if demanded else []
+    begun = bool(turn.calls or turn.results)
+    if begun and demanded:
+        done = {call.name for call in turn.calls} | {result.name for result in turn.results}
+        tools = [tool for tool in tools if tool.name not in done]
     if not tools:
         return []
-    picks = choose(tools, clauses(turn.wish))
-    if not picks and (tool := _otherwise(turn, tools, demanded)):
+    picks = _of_round(choose(tools, clauses(turn.wish)), 0 if demanded else turn.rounds)
+    if begun and not demanded and not turn.rounds:
+        picks = []  # the results of the first round are still to come
+    if not picks and (demanded or not begun) and (tool := _otherwise(turn, tools, demanded)):
         picks = [Pick(tool, clause(turn.wish))]
     if demanded and choice and len(choice.names) == 1:
         # One tool is forced to shape the answer: it is called again only for a second thing of the same kind.
@@ -67,6 +70,12 @@ def _calls(request: Request, turn: Turn, tools: list[Tool]) -> list[ToolCall]:
     calls = _distinct(_made(picks, turn))
     calls = calls[:1] if request.parallel_tool_calls is False else calls
     return [replace(call, id=_call_id(request, at, call)) for at, call in enumerate(calls)]
+
+
+def _of_round(picks: Sequence[Pick], rounds: int) -> list[Pick]:
+    """What is called after so many rounds: a wish that says "then" is fulfilled step by step."""
+    steps = sorted({pick.clause.step for pick in picks})
+    return [pick for pick in picks if steps[rounds:] and pick.clause.step == steps[rounds]]
 
 
 def _otherwise(turn: Turn, tools: list[Tool], demanded: bool) -> Tool | None:

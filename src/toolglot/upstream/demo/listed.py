@@ -21,11 +21,14 @@ from toolglot.ir import Tool
 
 MAX_FAILURES = 200
 """Braces that may turn out not to be JSON; then no more is looked for, so that the work stays bounded."""
-MAX_BEFORE = 4000
+MAX_BEFORE = 20_000
 """Characters before a schema in which its name is looked for."""
+HEADING = "# Tools\n"
+"""What toolglot's own prompts begin with."""
 
 _DECODER = JSONDecoder()
 _OPENING = re.compile(r"[{\[]")
+_BEFORE_SCHEMA = ("<parameters>", "<arguments>", "Parameters: ")
 _SCHEMA_KEYS = frozenset({"type", "properties", "$ref", "anyOf", "oneOf", "allOf"})
 _NAMED = re.compile(
     r"<tool name=\"(?P<attribute>[^\"]+)\"(?: description=\"(?P<told>[^\"]*)\")?"
@@ -37,7 +40,9 @@ _NAMED = re.compile(
 _DESCRIPTION = re.compile(r"<description>([^<]*)</description>|^Description: (.*)$|^[\w.-]+: (.*?) Parameters: $", re.M)
 # What describes a tool may look like a heading: only the end of its part tells its name for sure.
 _CLINE = re.compile(r"^Parameters:(?P<rest> none\n|\n(?:- .*\n)*)Usage:\n<(?P<name>[\w.-]+)>", re.MULTILINE)
-_BLOCK = re.compile(r"^TOOL_NAME: (?P<name>[\w.-]+)\n(?P<rest>(?:(?!TOOL_NAME: ).*\n?)*)", re.MULTILINE)
+_BLOCK = re.compile(
+    r"^```tool_definition\nTOOL_NAME: (?P<name>[\w.-]+)\n(?P<rest>(?:(?!```tool_definition).*\n?)*)", re.MULTILINE
+)
 _PARAMETER = re.compile(
     r"^(?:- (?P<key>[\w.-]+) \((?P<needed>required|optional), (?P<kind>.*?)\)(?: (?P<told>.*))?"
     r"|TOOL_ARG: (?P<argument>[\w.-]+) \((?P<type>.*), (?P<wanted>required|optional)\))$",
@@ -62,6 +67,7 @@ _BARE_KEY = re.compile(r"(?<=[{,])([\w$-]+):")
 def tools_in(text: str) -> tuple[Tool, ...]:
     """The tools that this text tells, each once, in its order."""
     found: list[Tool] = []
+    text = text[max(text.rfind(HEADING), 0) :]  # what stands before it is the client's own
     for read in (_written_as_types, _written_in_braces, _written_in_lines, _written_as_json):
         if found := list(read(text)):
             break
@@ -77,9 +83,10 @@ def _written_as_json(text: str) -> Iterator[Tool]:
                 continue
             if isinstance(inner.get("name"), str) and _is_schema(inner.get("parameters")):
                 yield Tool(name=inner["name"], description=_text(inner), parameters=inner["parameters"])
-            elif each is value and _is_schema(value) and (tool := _named(text[end:start], value)):
-                yield tool
-        end = stop
+            elif each is value and _is_schema(value) and text.endswith(_BEFORE_SCHEMA, 0, start):
+                if tool := _named(text[max(end, start - MAX_BEFORE) : start], value):
+                    yield tool
+                end = stop
 
 
 def _values(text: str) -> Iterator[tuple[int, int, Any]]:
@@ -100,8 +107,7 @@ def _is_schema(value: Any) -> bool:
 
 
 def _named(before: str, schema: dict[str, Any]) -> Tool | None:
-    """The tool with this schema, by the last name that stands before it."""
-    before = before[-MAX_BEFORE:]
+    """The tool with this schema, by the name that stands before it."""
     names = list(_NAMED.finditer(before))
     # A description may hold lines that look like names: the first one since the last schema counts.
     name = next((match for match in names if match["attribute"] or match["element"]), names[0] if names else None)

@@ -31,6 +31,8 @@ class Turn(Struct, frozen=True, kw_only=True):
     calls: tuple[ToolCall, ...] = ()
     results: tuple[ToolResult, ...] = ()
     media: tuple[Media, ...] = ()
+    rounds: int = 0
+    """How many times results have come."""
     folder: str | None = None
     """The directory that the user's agent works in, where it says so."""
 
@@ -41,11 +43,13 @@ def read(request: Request) -> Turn:
     calls: list[ToolCall] = []
     results: list[ToolResult] = []
     media: list[Media] = []
+    rounds, waiting = 0, True
     behind_results = False
     for message in request.messages:
         if message.role == "assistant":
             called = [block for block in message.content if isinstance(block, ToolCall)]
             calls += called
+            waiting = waiting or bool(called)
             behind_results = behind_results and bool(called)
             continue
         has_results = any(isinstance(block, ToolResult) for block in message.content)
@@ -54,11 +58,19 @@ def read(request: Request) -> Turn:
         said = "" if behind_results or has_results else _said(message)
         if said:
             wish, calls, results, media = said, [], [], []
+            rounds, waiting = 0, True
         results += [block for block in message.content if isinstance(block, ToolResult)]
         media += [block for block in message.content if isinstance(block, Media)]
+        rounds += waiting and has_results
+        waiting = waiting and not has_results
         behind_results = behind_results or has_results
     return Turn(
-        wish=wish[:MAX_WISH], calls=tuple(calls), results=tuple(results), media=tuple(media), folder=_folder(request)
+        wish=wish[:MAX_WISH],
+        calls=tuple(calls),
+        results=tuple(results),
+        media=tuple(media),
+        rounds=rounds,
+        folder=_folder(request),
     )
 
 

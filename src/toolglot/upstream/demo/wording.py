@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 _QUOTED = re.compile(r"`([^`\n]+)`|\"([^\"\n]+)\"|“([^”\n]+)”|(?<!\w)'([^'\n]+)'(?!\w)")
 _URL = re.compile(r"https?://[^\s<>\"'`]+[^\s<>\"'`.,;:!?)]")
@@ -15,9 +16,10 @@ _DATE = re.compile(r"\b\d{4}-\d{2}-\d{2}\b")
 _WORD = re.compile(r"[^\W\d_][\w'-]*", re.UNICODE)
 _CUT = re.compile(
     r"`[^`\n]*`|\"[^\"\n]*\"|“[^”\n]*”|https?://\S+"  # nothing is cut inside of these
-    r"|(?P<cut>[.!?;:](?=\s|$)|\n+|,?\s+(?:and|then|also|as well as)\s+(?!\d)|,(?=\s))",
+    r"|(?P<cut>[.!?;:](?=\s|$)|\n+|,?\s+(?:and|(?P<then>then)|also|as well as)\s+(?!\d)|,(?=\s))",
     re.IGNORECASE,
 )
+_THEN = re.compile(r"[\s,]*(?:and\s+)?then\b", re.IGNORECASE)
 _ENCLOSED = re.compile(r",\s+[^\W\d_][\w.]*\s*(?:[.!?]|$)")
 """`, CA?`: a second name that closes a sentence belongs to the first one, as a state or country does."""
 _NEGATED = re.compile(r"\b(?:no|not|never|without|don'?t|doesn'?t)\b", re.IGNORECASE)
@@ -54,6 +56,8 @@ class Clause(Struct, frozen=True, kw_only=True):
     names: tuple[str, ...] = ()
     is_value: bool = False
     is_negated: bool = False
+    step: int = 0
+    """How many times the wish has said "then" before this clause."""
 
 
 def stem(word: str) -> str:
@@ -81,9 +85,16 @@ def clauses(wish: str) -> tuple[Clause, ...]:
         if cut is None or (cut == "," and _is_enclosed(wish, match.start())):
             continue
         parts.append((wish[start : match.start()], begins))
-        start, begins = match.end(), cut[0] in ".!?;:\n"
+        # The clause keeps its "then", which says that it waits for what comes before it.
+        start = match.start("then") if match["then"] else match.end()
+        begins = cut[0] in ".!?;:\n"
     parts.append((wish[start:], begins))
-    return tuple(clause(part.strip(" ,"), begins=begins) for part, begins in parts if part.strip(" ,"))
+    step, found = 0, []
+    for part, begins in parts:
+        if part.strip(" ,"):
+            step += _THEN.match(part) is not None
+            found.append(replace(clause(part.strip(" ,"), begins=begins), step=step))
+    return tuple(found)
 
 
 def _is_enclosed(wish: str, comma: int) -> bool:
