@@ -1,18 +1,24 @@
 """Tool calls written as plain text: read out of a model's answer as it comes, repaired where they are broken.
 
-reader = parser("hermes_json", tools)
-for piece in pieces:
-    for event in reader.feed(piece): ...
-for event in reader.finish(): ...
+    reader = parser("hermes_json", tools)
+    for piece in pieces:
+        for event in reader.feed(piece): ...
+    for event in reader.finish(): ...
+
+The formats are loaded when one of these names is first used: most exchanges need none.
 """
 
 from __future__ import annotations
 
-from toolglot.textcalls.engine import Engine
-from toolglot.textcalls.formats import ALIASES, AUTO, FORMATS, find_format
-from toolglot.textcalls.grammar import Format
-from toolglot.textcalls.reader import Parser, parser, schemas_of
-from toolglot.textcalls.repair import RepairError, repair_arguments
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from toolglot.textcalls.engine import Engine
+    from toolglot.textcalls.formats import ALIASES, AUTO, FORMATS, find_format
+    from toolglot.textcalls.grammar import Format
+    from toolglot.textcalls.reader import Parser, parser, schemas_of
+    from toolglot.textcalls.repair import RepairError, repair_arguments
 
 __all__ = [
     "ALIASES",
@@ -27,3 +33,18 @@ __all__ = [
     "repair_arguments",
     "schemas_of",
 ]
+
+_HOMES = {
+    "engine": ("Engine",),
+    "formats": ("ALIASES", "AUTO", "FORMATS", "find_format"),
+    "grammar": ("Format",),
+    "reader": ("Parser", "parser", "schemas_of"),
+    "repair": ("RepairError", "repair_arguments"),
+}
+_MODULES = {name: module for module, names in _HOMES.items() for name in names}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _MODULES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)

@@ -285,6 +285,7 @@ class EnvelopeBody:
         if not self._name:
             raise Broken(end)
         self._settle()
+        self._reset()  # what follows, broken or not, is nothing of this call
         self._expected = self._item if self._listed else self._another
         return end
 
@@ -357,8 +358,9 @@ class EnvelopeBody:
             return
         raw = "".join(self._raw) + rest
         calls = [] if cut else mended_calls(raw, self._opened)
-        if not calls and not self._started:
-            self.state = "refused"
+        if not calls:
+            self.state = "done" if self._started else "refused"
+            self._opened.sink.text(raw if self._started else "")
         for call in calls:
             self._started = True
             index = self._opened.sink.start(call.name, call.id)

@@ -1,0 +1,146 @@
+"""The end of an answer: `finished`, its reasons and its usage <-> stops, errors and `Usage`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from msgspec import Struct
+
+from toolglot.dialects.warp.descriptors import new, parse, serialize
+from toolglot.dialects.warp.fields import bytes_of, kept, restore, text_of
+from toolglot.dialects.warp.native import NAME
+from toolglot.errors import ApiError, ErrorKind
+from toolglot.ir import Stop, StopReason, Usage
+
+FINISHED = "finished"
+REASON = "reason"
+CONTEXT = "context_length_exceeded"
+
+
+class Reason(Struct, frozen=True):
+    """What an error that ends a stream is, outside Warp."""
+
+    kind: ErrorKind
+    status: int
+    code: str
+    message: str
+
+
+FAILURES: dict[str, Reason] = {
+    "max_token_limit": Reason("bad_request", 400, CONTEXT, "The conversation is too long for the model"),
+    "context_window_exceeded": Reason("bad_request", 400, CONTEXT, "The conversation is too long for the model"),
+    "quota_limit": Reason("billing", 429, "insufficient_quota", "The quota of this Warp account is used up"),
+    "llm_unavailable": Reason("overloaded", 503, "llm_unavailable", "The model is not available at Warp just now"),
+    "internal_error": Reason("server", 502, "internal_error", "Warp's server failed"),
+    "other": Reason("server", 502, "other", "Warp's server ended the answer without telling why"),
+    "invalid_api_key": Reason(
+        "authentication", 401, "invalid_api_key", "A model's API key in this Warp account is bad"
+    ),
+}
+
+_STOPS: dict[StopReason, str] = {"length": "max_token_limit", "context_full": "context_window_exceeded"}
+"""Reasons of the IR that are not `done`. They come back as errors where nothing was said before them."""
+_UNTOLD = frozenset({"stop_sequence", "refusal", "filtered", "pause", "malformed_call", "other"})
+_REASONS: dict[ErrorKind, str] = {
+    "billing": "quota_limit",
+    "authentication": "invalid_api_key",
+    "permission": "invalid_api_key",
+    "too_large": "context_window_exceeded",
+    "rate_limit": "llm_unavailable",
+    "overloaded": "llm_unavailable",
+}
+
+
+# Reading
+
+
+def read_stop(finished: Any, said: bool) -> Stop | ApiError:
+    """Why the stream ended: a stop, or an error. No reason at all is as good as `done`.
+
+    `max_token_limit` cuts an answer; where none was begun, the input itself was too long.
+    """
+    reason = finished.WhichOneof(REASON)
+    if reason in (None, "done"):
+        return Stop("end", reason)
+    if reason == "max_token_limit" and said:
+        return Stop("length", reason)
+    failure = FAILURES[reason]
+    detail = finished.internal_error.message if reason == "internal_error" else finished.invalid_api_key.model_name
+    return ApiError(
+        kind=failure.kind,
+        status=failure.status,
+        code=failure.code,
+        message=f"{failure.message}: {detail}" if detail else failure.message,
+        native={NAME: {FINISHED: text_of(serialize(finished))}},
+    )
+
+
+def left_of(finished: Any) -> dict[str, Any]:
+    """What `finished` says besides the reason; and the reason, where there is more in it than its name."""
+    reason = finished.WhichOneof(REASON)
+    return kept(finished, {reason: {}} if reason else {})
+
+
+def read_usage(finished: Any, characters: int) -> Usage | None:
+    """Tokens, where the server tells them.
+
+    It mostly tells the total alone. Of that, so much as the answer's characters make is called output.
+    """
+    if finished.token_usage:
+        counts = finished.token_usage
+        return Usage(
+            input_tokens=sum(count.total_input for count in counts),
+            output_tokens=sum(count.output for count in counts),
+            cached_tokens=sum(count.input_cache_read for count in counts),
+            cache_write_tokens=sum(count.input_cache_write for count in counts),
+        )
+    told = finished.conversation_usage_metadata
+    maps = (told.warp_token_usage, told.byok_token_usage, told.custom_endpoint_token_usage)
+    total = sum(usage.total_tokens for by_model in maps for usage in by_model.values())
+    total = total or sum(usage.total_tokens for usage in told.token_usage)
+    if not total:
+        return None
+    output = min(total, -(-characters // 4))
+    return Usage(input_tokens=total - output, output_tokens=output)
+
+
+# Writing
+
+
+def write_stop(stop: Stop, usage: Usage | None, left: Mapping[str, Any] | None) -> tuple[Any, str | None]:
+    """The `finished` event for a stop, and what of the reason it cannot tell. `left` is what came with Warp's own."""
+    event = new("ResponseEvent")
+    finished = event.finished
+    finished.SetInParent()
+    reason = _STOPS.get(stop.reason, "done")
+    if left is None or stop.raw is not None:
+        getattr(finished, reason).SetInParent()
+    if left is not None:
+        restore(finished, left)
+    elif usage is not None:
+        finished.token_usage.add(
+            total_input=_count(usage.input_tokens),
+            output=_count(usage.output_tokens),
+            input_cache_read=_count(usage.cached_tokens),
+            input_cache_write=_count(usage.cache_write_tokens),
+        )
+    return event, stop.reason if stop.reason in _UNTOLD else None
+
+
+def _count(tokens: int) -> int:
+    return max(0, min(tokens, (1 << 32) - 1))
+
+
+def write_failure(error: ApiError) -> Any:
+    """The `finished` event for an error in a stream."""
+    event = new("ResponseEvent")
+    own = error.native.get(NAME, {}).get(FINISHED)
+    if isinstance(own, str):
+        event.finished.CopyFrom(parse("StreamFinished", bytes_of(own, FINISHED)))
+        return event
+    reason = "context_window_exceeded" if error.code == CONTEXT else _REASONS.get(error.kind, "internal_error")
+    getattr(event.finished, reason).SetInParent()
+    if reason == "internal_error":
+        event.finished.internal_error.message = error.message
+    return event

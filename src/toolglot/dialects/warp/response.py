@@ -1,0 +1,42 @@
+"""Whole responses: the stream, folded. Warp always streams; whoever did not ask for it gets the sum."""
+
+from __future__ import annotations
+
+from toolglot.dialects.warp.errors import read_error
+from toolglot.dialects.warp.stream_decoder import WarpStreamDecoder
+from toolglot.dialects.warp.stream_encoder import WarpStreamEncoder
+from toolglot.errors import DecodeError, UpstreamError
+from toolglot.events import Fold, Start, unfold
+from toolglot.ir import Request, Response, replace
+from toolglot.receipt import Receipt
+from toolglot.wire import json
+
+
+def decode_response(data: bytes) -> Response:
+    """The response that a whole stream adds up to; updates and rollbacks have had their way.
+
+    Raises:
+        DecodeError: this is no stream of the API's.
+        UpstreamError: it ends in an error, or before its end.
+    """
+    if data.lstrip().startswith(b"{"):
+        raise UpstreamError(read_error(json.decode_frame(data), 0, {}))
+    if b"data:" not in data:
+        raise DecodeError("$", "a stream of events is expected, and there is none")
+    decoder = WarpStreamDecoder(Receipt(), whole=True)
+    folded = Fold()
+    for event in (*decoder.feed(data), *decoder.close()):
+        folded.add(event)
+    if folded.fault is not None:
+        if folded.fault.code == "upstream_unreadable":
+            raise DecodeError("$", folded.fault.message)
+        raise UpstreamError(folded.fault)
+    return folded.response()
+
+
+def encode_response(response: Response, request: Request | None, receipt: Receipt) -> bytes:
+    encoder = WarpStreamEncoder(request, receipt)
+    events = (
+        replace(event, native=response.native) if isinstance(event, Start) else event for event in unfold(response)
+    )
+    return b"".join(map(encoder.feed, events))

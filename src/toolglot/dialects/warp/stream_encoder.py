@@ -1,0 +1,234 @@
+"""Events -> streams of the multi-agent API, as a client of Warp's reads them.
+
+`init`, the task if the client has none yet, one message for each block, text appended piece by piece, `finished`. What
+came from Warp itself keeps its ids and everything else that is not the answer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from toolglot.dialects.warp.blocks import MESSAGE, broken_call, encode_block, parsed
+from toolglot.dialects.warp.descriptors import new, parse
+from toolglot.dialects.warp.fields import bytes_of, restore
+from toolglot.dialects.warp.finish import FINISHED, write_failure, write_stop
+from toolglot.dialects.warp.frames import write_actions, write_event
+from toolglot.dialects.warp.history import KEPT_TASKS, ROOT, restore_task
+from toolglot.dialects.warp.masks import set_text
+from toolglot.dialects.warp.native import NAME
+from toolglot.dialects.warp.stream_decoder import BEFORE
+from toolglot.dialects.warp.transcript import identity
+from toolglot.events import Close, Delta, Event, Fault, Finish, Open, Start, closed, merge_native
+from toolglot.ir import Block, Opaque, Refusal, Request, Text, Thinking, ToolCall, native_of, replace
+from toolglot.receipt import Receipt
+
+_SPOKEN = {Text: "agent_output.text", Refusal: "agent_output.text", Thinking: "agent_reasoning.reasoning"}
+
+
+class WarpStreamEncoder:
+    def __init__(self, request: Request | None, receipt: Receipt) -> None:
+        self._receipt = receipt
+        self._request = request
+        self._started = False
+        self._id = ""
+        self._task = _root_of(request)
+        self._index = 0
+        self._block: Block | None = None
+        self._arguments: list[str] = []
+        self._message: Any = None  # of the block whose text is being written
+        self._wrote = False
+
+    def keepalive(self) -> bytes:
+        return b":\n\n"
+
+    def feed(self, event: Event) -> bytes:
+        match event:
+            case Delta(text=text):
+                return self._delta(text)
+            case Open(index=index, block=block):
+                self._index = index
+                return self._opened(block)
+            case Close():
+                return self._closed(event)
+            case Start():
+                return self._start(event)
+            case Finish():
+                return self._finish(event)
+            case Fault(error=error):
+                return (
+                    self._start(Start()) + self._beside(error.native.get(NAME, {})) + write_event(write_failure(error))
+                )
+
+    def _start(self, event: Start) -> bytes:
+        if self._started:
+            return b""
+        self._started = True
+        self._id = event.id
+        left = event.native.get(NAME, {}).get("init", {})
+        if left.get("$init") == "absent":
+            return b""
+        wire = new("ResponseEvent")
+        wire.init.request_id = event.id
+        if "init" not in event.native.get(NAME, {}):
+            wire.init.conversation_id = self._conversation()
+        restore(wire.init, left)
+        return write_event(wire)
+
+    def _conversation(self) -> str:
+        """The id of the conversation: the client's own, or a new one that this answer's id decides."""
+        metadata = native_of(self._request, NAME).get("metadata") if self._request is not None else None
+        known = metadata.get("conversation_id") if isinstance(metadata, dict) else None
+        return known if isinstance(known, str) and known else identity("conversation", self._id)
+
+    def _beside(self, own: Mapping[str, Any]) -> bytes:
+        """What rode along in front of an event."""
+        actions = [parse("ClientAction", bytes_of(data, BEFORE), BEFORE) for data in own.get(BEFORE, ())]
+        for action in actions:
+            if action.HasField("create_task") and not action.create_task.task.dependencies.parent_task_id:
+                self._task = action.create_task.task.id
+        return b"".join(map(write_actions, actions))
+
+    # Blocks
+
+    def _opened(self, block: Block) -> bytes:
+        self._block, self._arguments, self._wrote = block, [], False
+        own = block.value if isinstance(block, Opaque) and block.dialect == NAME else native_of(block, NAME)
+        beside = self._beside(own) if isinstance(own, dict) else b""
+        if type(block) in _SPOKEN:
+            self._message = self._message_of(replace(block, text="") if isinstance(block, Refusal) else block)
+            text = getattr(block, "text", "")
+            return beside + (self._delta(text) if text and self._message is not None else b"")
+        return beside if isinstance(block, ToolCall) else beside + self._add(block)
+
+    def _message_of(self, block: Block) -> Any:
+        """The message of a block; None, with a line in the receipt, for what Warp cannot say."""
+        where = f"content[{self._index}]"
+        message = new("Message")
+        if isinstance(block, Thinking) and not block.text and not native_of(block, NAME):
+            message.agent_reasoning.SetInParent()  # its text comes later
+        elif not encode_block(block, message, where, self._receipt):
+            return None
+        if not isinstance(block, Opaque) and MESSAGE not in native_of(block, NAME):
+            message.id = identity("message", self._id, self._index)
+            message.task_id = self._task_id()
+        return message
+
+    def _task_id(self) -> str:
+        return self._task or identity("task", self._id)
+
+    def _delta(self, text: str) -> bytes:
+        if isinstance(self._block, ToolCall):
+            self._arguments.append(text)
+            return b""
+        path = _SPOKEN.get(type(self._block), "")
+        if self._message is None or not path:
+            return b""
+        if not self._wrote:
+            self._wrote = True
+            set_text(self._message, path, text)
+            return self._write(self._message, self._block)
+        action = new("ClientAction")
+        change = action.append_to_message_content
+        change.task_id = self._task_of(self._message, self._block)
+        change.message.id = self._message.id
+        set_text(change.message, path, text)
+        change.mask.paths.append(path)
+        return write_actions(action)
+
+    def _task_of(self, message: Any, block: Block | None) -> str:
+        own = block.value if isinstance(block, Opaque) else native_of(block, NAME) if block is not None else {}
+        told = own.get("$task_id") if isinstance(own, Mapping) else None
+        return told if isinstance(told, str) else message.task_id or self._task_id()
+
+    def _write(self, message: Any, block: Block | None) -> bytes:
+        """A message for the first time, behind the task that it belongs to."""
+        actions: list[Any] = []
+        task_id = self._task_of(message, block)
+        if not self._task and not message.HasField("server_message_data") and MESSAGE not in _notes(block):
+            action = new("ClientAction")
+            action.create_task.task.id = task_id
+            actions.append(action)
+        self._task = self._task or task_id
+        action = new("ClientAction")
+        if _notes(block).get("$upsert"):
+            action.update_task_message.task_id = task_id
+            action.update_task_message.message.CopyFrom(message)
+            paths = [field.name for field, _ in message.ListFields() if field.name not in ("id", "task_id")]
+            action.update_task_message.mask.paths.extend(paths)
+        else:
+            action.add_messages_to_task.task_id = task_id
+            action.add_messages_to_task.messages.add().CopyFrom(message)
+        return b"".join(map(write_actions, (*actions, action)))
+
+    def _add(self, block: Block) -> bytes:
+        message = self._message_of(block)
+        return b"" if message is None else self._write(message, block)
+
+    def _closed(self, event: Close) -> bytes:
+        block, self._block = self._block, None
+        message, self._message = self._message, None
+        if isinstance(block, ToolCall):
+            whole = closed(block, "".join(self._arguments), event)
+            return self._call(whole) if isinstance(whole, ToolCall) else b""
+        if message is None or not isinstance(block, Text | Refusal | Thinking):
+            return b""
+        if event.citations:
+            self._receipt.loss(f"content[{self._index}]", "citations", "Warp cites its own documents only")
+        own = event.native.get(NAME, {})
+        if not self._wrote:
+            if isinstance(block, Thinking) and not native_of(block, NAME) and not own:
+                self._receipt.loss(f"content[{self._index}]", "reasoning without text", "only its owner can read it")
+                return b""
+            return self._write(message, block) + self._changes(block, message, own)
+        return self._changes(block, message, own)
+
+    def _call(self, call: ToolCall) -> bytes:
+        if call.complete and parsed(call.arguments) is not None:
+            return self._add(call)
+        where = f"content[{self._index}]"
+        self._receipt.loss(where, f"call of {call.name}", "its arguments are not an object: shown as text instead")
+        return self._add(Text(text=broken_call(call)))
+
+    def _changes(self, block: Text | Refusal | Thinking, message: Any, own: Mapping[str, Any]) -> bytes:
+        """What only the end of a block could tell, as an update."""
+        paths = list(own.get("$changed", ()))
+        path = _SPOKEN[type(block)]
+        patch = new("Message")
+        patch.id = message.id
+        if paths:
+            restore(patch, merge_native(block.native, {NAME: dict(own)})[NAME])
+        if "$text" in own:
+            set_text(patch, path, own["$text"])
+            paths.append(path)
+        if not paths:
+            return b""
+        action = new("ClientAction")
+        action.update_task_message.task_id = self._task_of(message, block)
+        action.update_task_message.message.CopyFrom(patch)
+        action.update_task_message.mask.paths.extend(paths)
+        return write_actions(action)
+
+    def _finish(self, event: Finish) -> bytes:
+        own = event.native.get(NAME, {})
+        wire, untold = write_stop(event.stop, event.usage, own.get(FINISHED))
+        if untold is not None:
+            self._receipt.loss("stop", untold, "Warp has no such reason to stop: it is done")
+        return self._beside(own) + write_event(wire)
+
+
+def _notes(block: Block | None) -> Mapping[str, Any]:
+    if isinstance(block, Opaque):
+        return {MESSAGE: True, **(block.value if isinstance(block.value, dict) else {})}
+    return native_of(block, NAME) if block is not None else {}
+
+
+def _root_of(request: Request | None) -> str:
+    """The id of the task in which the client has the conversation; empty when it has none yet."""
+    own = native_of(request, NAME) if request is not None else {}
+    tasks, root = own.get(KEPT_TASKS, ()), own.get(ROOT, -1)
+    if not 0 <= root < len(tasks):
+        return ""
+    task = new("Task")
+    restore_task(task, tasks[root], KEPT_TASKS)
+    return str(task.id)
