@@ -54,6 +54,14 @@ class StreamEncoder(Protocol):
         ...
 
 
+class AnswerPass(Protocol):
+    """Events to events, for what an upstream's answer still needs the request for."""
+
+    def feed(self, event: Event) -> Sequence[Event]:
+        """The events that take this one's place."""
+        ...
+
+
 class Capabilities(Struct, frozen=True, kw_only=True):
     """What a dialect, as an upstream's, can express. Data for the passes and for the table that users see."""
 
@@ -186,6 +194,10 @@ def _refuse_nothing(request: Request) -> ApiError | None:
     return None
 
 
+def _need_nothing() -> None:
+    pass
+
+
 class Dialect(Struct, frozen=True, kw_only=True):
     """Both sides of one wire format: as a client's, and as an upstream's."""
 
@@ -230,6 +242,12 @@ class Dialect(Struct, frozen=True, kw_only=True):
     """None where the API has no endpoint that counts tokens."""
     image_tokens: ImageTokens = by_area
     """What an image costs, as the vendor publishes it: for estimates."""
+    forwards: bool = True
+    """Bytes may go through as they are where both sides speak this dialect."""
+    ready: Callable[[], None] = _need_nothing
+    """Loads what the dialect needs. Raises `MissingExtraError` where that is not installed."""
+    answer_pass: Callable[[Request | None, str, Receipt], AnswerPass] | None = None
+    """Makes the pass that an upstream's answer goes through first: the request as sent, the client's dialect."""
 
 
 def capabilities(dialect: Dialect, model: str) -> Capabilities:

@@ -6,6 +6,7 @@ Exceptions, and whose fault each is::
 
     ToolglotError
     ├── UnknownDialectError   there is no dialect of that name                               (the caller's)
+    ├── MissingExtraError     it needs a package that is not installed                       (the caller's)
     ├── DecodeError     the bytes are not what the dialect allows; `where` says which part   (the sender's)
     │   └── UpstreamDecodeError   the same of an answer                                      (the upstream's)
     ├── LossError       strict mode met a loss; `receipt` tells all of them                  (nobody's: a refusal)
@@ -149,6 +150,15 @@ class UnknownDialectError(ToolglotError, KeyError):
 
     def __str__(self) -> str:
         return f"there is no dialect {self.name!r}; there are {', '.join(self.known)}"
+
+
+class MissingExtraError(ToolglotError):
+    """Something needs a package that comes with an extra of this one, and that is not installed."""
+
+    def __init__(self, what: str, package: str, extra: str) -> None:
+        super().__init__(f"{what} needs the package {package}, which is an extra: pip install 'toolglot[{extra}]'")
+        self.package = package
+        self.extra = extra
 
 
 _TOLD_LOSSES = 20

@@ -92,7 +92,7 @@ class Exchange:
         """The client's request as it was decoded."""
         self.sent: Request | None = None
         """The request as the upstream gets it."""
-        self.verbatim = verbatim and client.name == upstream.name
+        self.verbatim = verbatim and client.name == upstream.name and upstream.forwards
         """The bytes go through as they are: one dialect on both sides, and no pass had anything to change."""
         self.answered: Response | None = None
         """A whole response as the upstream gave it."""
@@ -160,7 +160,10 @@ class Exchange:
         return encoded
 
     def _request(self, asked: Request, data: bytes) -> bytes:
-        if self.client.name != self.upstream.name and (refused := self.client.refuse_elsewhere(asked)) is not None:
+        # Told as text, a conversation is told whole.
+        as_text = self._text_calls is not None and not self._text_calls.rescue
+        elsewhere = as_text or self.client.name != self.upstream.name
+        if elsewhere and (refused := self.client.refuse_elsewhere(asked)) is not None:
             raise RefusedError(refused)
         sent = self.rewrite(asked)
         if not sent.model and not self.verbatim:
@@ -273,7 +276,9 @@ class Exchange:
         settler = Settler(self.receipt, whole=whole)
         model = self.asked.model if self.asked is not None else ""
         labeller = Labeller(self._created, self.alias, model, self._answer_id)
-        first = (settler, Sequencer()) if reader is None else (reader, settler)
+        made = self.upstream.answer_pass
+        asked = () if made is None else (made(self.sent, self.client.name, self.receipt),)
+        first = (*asked, settler, Sequencer()) if reader is None else (reader, *asked, settler)
         return labeller, *first, reporter, restorer, carrier
 
     def _refuse_losses(self) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from toolglot import DIALECTS, Exchange
+from toolglot import Exchange
 
 from .answers import Answer, Call
 from .loopback import pieces
@@ -113,4 +113,4 @@ def truncations(dialect: str) -> Iterator[bytes]:
         yield sent
 
 
-SOURCES = list(DIALECTS)
+SOURCES = list(STATE)

@@ -31,7 +31,11 @@ Script = Callable[[Seen], Turn]
 
 def upstream(dialect: str, script: Script) -> Answer:
     """An answer for the loopback server."""
-    wire = WIRES[dialect]
+    return spoken(WIRES[dialect], script)
+
+
+def spoken(wire: Wire, script: Script) -> Answer:
+    """The same in any wire form."""
 
     def answer(asked: Asked) -> Reply:
         if is_count(asked):

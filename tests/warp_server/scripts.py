@@ -8,8 +8,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from tests.warp_server import frames, story
-from tests.warp_server.messages import Tree, encode
-from tests.warp_server.wire import bytes_field, number_field
+from tests.warp_server.messages import Tree
 
 
 class Called(NamedTuple):
@@ -211,7 +210,7 @@ KINDS = {
 _WHOLE = frames.stream([*story.opening(), *SPOKEN, story.finished()])
 _CUT = frames.stream([*story.opening(), *SPOKEN])
 FAILURES = {
-    "the quota is used up": _failed("quota_limit", "rate_limit"),
+    "the quota is used up": _failed("quota_limit", "billing"),
     "the context window is full": _failed("context_window_exceeded", "bad_request"),
     "no model can be reached": _failed("llm_unavailable", "overloaded"),
     "the server failed": _failed("internal_error", "server", why={"message": "boom"}),
@@ -265,7 +264,7 @@ REFUSALS = {
         429,
         {"x-warp-error-code": "OUT_OF_CREDITS", "content-type": "application/json"},
         b'{"error":"quota","userDisplayMessage":"No credits are left."}',
-        "rate_limit",
+        "billing",
     ),
     "overloaded": Refused(429, {"content-type": "text/plain"}, b"slow down", "rate_limit"),
     "not authorized": Refused(
@@ -275,6 +274,5 @@ REFUSALS = {
     "a gateway's page": Refused(502, {"content-type": "text/html"}, b"<html>Bad Gateway</html>", "server"),
 }
 
-# A field with a number that no table has, and one in the wrong wire type: parsers keep both.
-ODD_FIELDS = number_field(4001, 7) + bytes_field(4002, b"\x00\xff") + bytes_field(9, b"")
-ODD_EVENT = encode("ResponseEvent", story.add(story.said(3, "Hi"))) + ODD_FIELDS
+ODD_FIELDS: Tree = {"#4001": [[0, 7]], "#4002": [[2, "AP8="]], "#27": [[2, ""]], "#4003": [[5, "AAAAPw=="]]}
+"""Fields with numbers that no table has."""

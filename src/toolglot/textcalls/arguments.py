@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Container
 from typing import Any, Final
 
 from toolglot.textcalls.continuation import continuation
@@ -75,6 +76,10 @@ class Arguments:
 
     def repair(self, rest: str) -> None:
         """End a call whose arguments are broken: exactly repaired, or cut."""
+        if self.done:
+            self._sink.repaired(self._index, self.raw, "the JSON around the arguments was broken")
+            self._sink.end(self._index)
+            return
         raw = self.raw + rest
         if self._size + len(rest) > MAX_SIZE:
             self.cut(f"the arguments have more than {MAX_SIZE} characters")
@@ -96,3 +101,14 @@ class Arguments:
 def is_balanced(text: str) -> bool:
     """As many brackets close as open: a text that was not cut, as far as broken JSON can tell."""
     return text.count("{") == text.count("}") and text.count("[") == text.count("]")
+
+
+def takes_nothing(schema: Any) -> bool:
+    """A tool that declares no parameters, so that a call of it is whole without any."""
+    return isinstance(schema, dict) and not schema.get("properties") and not schema.get("required")
+
+
+def lacks_required(schema: Any, given: Container[str]) -> bool:
+    """Some of the parameters that the tool requires are not among those given."""
+    required = schema.get("required") if isinstance(schema, dict) else None
+    return isinstance(required, list) and any(key not in given for key in required)

@@ -19,7 +19,7 @@ class Reader(Protocol):
     strayed: int | None
 
     def feed(self, text: str) -> Sequence[CallEvent]: ...
-    def finish(self, *, cut: bool = False) -> Sequence[CallEvent]: ...
+    def finish(self) -> Sequence[CallEvent]: ...
 
 
 class Aside:
@@ -44,10 +44,10 @@ class Aside:
         return self._reader.strayed
 
     def finish(self, *, cut: bool) -> Sequence[CallEvent] | None:
-        """The events, if there was nothing but whole calls."""
-        events = [*self._events, *self._reader.finish(cut=cut)]
-        whole = self._reader.strayed is None and not any(event[0] == "cut" for event in events)
-        return events if whole else None
+        """The events, if there was nothing but whole calls. `cut`: more was to follow, so that nobody knows."""
+        events = [*self._events, *self._reader.finish()]
+        whole = self._reader.strayed is None and not any(event[0] in ("cut", "text") for event in events)
+        return events if whole and not cut else None
 
     @property
     def text(self) -> str:

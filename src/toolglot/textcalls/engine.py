@@ -23,6 +23,7 @@ from typing import Any, Final
 from toolglot.textcalls.aside import Aside
 from toolglot.textcalls.body import Body, Opened
 from toolglot.textcalls.braces import BracesBody
+from toolglot.textcalls.empty import EmptyBody
 from toolglot.textcalls.envelope import EnvelopeBody
 from toolglot.textcalls.events import CallEvent, Sink, merged
 from toolglot.textcalls.grammar import BodyKind, Call, Format
@@ -41,6 +42,7 @@ BODIES: Final[dict[BodyKind, Callable[[Opened], Body]]] = {
     "tagged": TaggedBody,
     "python": PythonBody,
     "braces": BracesBody,
+    "empty": EmptyBody,
 }
 MAX_EXTRA: Final = 3
 """So many brackets too many are passed over behind a call."""
@@ -88,6 +90,7 @@ class Engine:
         self._refused: tuple[Call, ...] = ()  # what was tried in vain at this offset
         self._refused_at = -1
         self._reread = 0
+        self._closers: frozenset[str] = frozenset()  # what may close the last call, right behind it
         self._unclosed: set[str] = set()
         self._extra = 0
         self._passes_as = self._sink.text
@@ -297,7 +300,8 @@ class Engine:
         if strayed is None:
             return False
         # Read it again as reasoning, and what it holds without trying it once more.
-        self._no_aside_before = strayed
+        # Its opener itself may turn out to be none.
+        self._no_aside_before = max(strayed, aside.start + 1)
         self._text, self._at, self._offset = aside.text, 0, aside.start
         self._aside = None
         return True
@@ -343,7 +347,8 @@ class Engine:
         if body.state == "refused":
             return self._refuse()
         closers = self._call.closers if self._call else ()
-        self._unclosed = {*closers, *self._vocabulary.section_closers}
+        self._closers = frozenset((*closers, *self._vocabulary.section_closers))
+        self._unclosed = set(self._closers)
         self._extra = 0 if closers else MAX_EXTRA
         self._state = self._behind
         return True
@@ -369,7 +374,12 @@ class Engine:
         """Closing marks and further calls; the space between them is theirs."""
         text, vocabulary = self._text, self._vocabulary
         at = behind_space(text, self._at)
-        if not self._last and (at == len(text) or vocabulary.marks.begins(text, at)) and at - self._at < MAX_SPACE:
+        if at - self._at >= MAX_SPACE:
+            self._at += MAX_SPACE
+            self._line.fresh()
+            self._state = self._answering
+            return True
+        if not self._last and (at == len(text) or vocabulary.marks.begins(text, at)):
             return False
         mark = vocabulary.marks.match(text, at)
         if mark and any(meaning.kind in ("call", "section") for meaning in vocabulary.meanings[mark]):
@@ -379,7 +389,7 @@ class Engine:
                 return self._open(outcome)
             if outcome == "wait":
                 return False
-        if mark in self._unclosed:
+        if mark in self._closers:
             self._unclosed.discard(mark)
             self._at = at + len(mark)
             return True

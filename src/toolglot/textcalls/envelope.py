@@ -11,29 +11,18 @@ from __future__ import annotations
 
 import json
 import re
-from typing import Any, Final
+from typing import Any
 
 from toolglot.textcalls.arguments import MAX_SIZE, Arguments, is_balanced
 from toolglot.textcalls.body import BodyState, Opened
+from toolglot.textcalls.json_names import MAX_STRING, Broken, Wait, string_at
 from toolglot.textcalls.json_scan import JsonScan
 from toolglot.textcalls.marks import Until, marks_of
 from toolglot.textcalls.mended import mended_calls
 
-MAX_STRING: Final = 1000
-"""Keys and names are not longer than this."""
-
 _FENCE = re.compile(r"```[a-zA-Z]*[ \t]*\r?\n?")
 _SPACE = re.compile(r"[ \t\r\n]*+")
-_STRING = re.compile(r'"(?:[^"\\\x00-\x1f]++|\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4}))*+"')
 _BETWEEN = re.compile(r"[ \t\r\n;,]*+")
-
-
-class Wait(Exception):  # noqa: N818 - no error: more text is needed
-    """What stands at the end of the text may go on."""
-
-
-class Broken(Exception):  # noqa: N818 - no error: what follows is read another way
-    """This is no strict JSON, or no call."""
 
 
 class EnvelopeBody:
@@ -50,6 +39,7 @@ class EnvelopeBody:
         "_listed",
         "_marks",
         "_name",
+        "_odd",
         "_opened",
         "_quoted",
         "_raw",
@@ -80,6 +70,7 @@ class EnvelopeBody:
         self._index = -1
         self._arguments: Arguments | None = None
         self._quoted: list[str] | None = None
+        self._odd = False  # the arguments are neither an object nor a string nor null
         self._skipped: JsonScan | None = None
         self._raw: list[str] = []
         self._size = 0
@@ -159,7 +150,7 @@ class EnvelopeBody:
             return self._closed(text, at + 1)
         if text[at] == ",":
             at = self._space(text, at + 1)
-        key, end = self._string(text, at)
+        key, end = string_at(text, at)
         end = self._space(text, end, at)
         if text[end] != ":":
             raise Broken(at)
@@ -167,14 +158,6 @@ class EnvelopeBody:
         self._key = key
         self._expected = self._value_of(text[end])
         return end
-
-    def _string(self, text: str, at: int) -> tuple[str, int]:
-        found = _STRING.match(text, at)
-        if found is None:
-            if text[at] == '"' and len(text) - at < MAX_STRING:
-                raise Wait(at)
-            raise Broken(at)
-        return str(json.loads(found.group())), found.end()
 
     def _value_of(self, first: str) -> Any:
         """What reads the value of the key, by the key and the value's first character."""
@@ -205,6 +188,7 @@ class EnvelopeBody:
             self._quoted = []
             self._skipped = JsonScan()
             return self._read_quoted
+        self._odd = self._odd or first != "n"
         self._skipped = JsonScan()
         return self._skip
 
@@ -213,14 +197,14 @@ class EnvelopeBody:
         return at + 1
 
     def _name_value(self, text: str, at: int) -> int:
-        name, end = self._string(text, at)
+        name, end = string_at(text, at)
         self._named(name)
         self._begin()
         self._expected = self._member
         return end
 
     def _id_value(self, text: str, at: int) -> int:
-        self._id, end = self._string(text, at)
+        self._id, end = string_at(text, at)
         self._expected = self._member
         return end
 
@@ -294,6 +278,9 @@ class EnvelopeBody:
             self._begin()
             self._arguments.end()
             return
+        if self._odd and not self._quoted:
+            self._opened.sink.cut(self._start(), "the arguments are no JSON object")
+            return
         quoted = json.loads("".join(self._quoted)) if self._quoted else "{}"
         arguments = Arguments(self._opened.sink)
         arguments.begin(self._start(), self._opened.tools.get(self._name))
@@ -308,9 +295,11 @@ class EnvelopeBody:
         """Behind an envelope that stands in no list: perhaps one more."""
         found = _BETWEEN.match(text, at)
         end = found.end() if found else at
-        if end == len(text) and end - at < MAX_STRING:
+        if end - at >= MAX_STRING:
+            return self._over(text, at)
+        if end == len(text):
             raise Wait(at)
-        if end < len(text) and text[end] == "{":
+        if text[end] == "{":
             return self._item(text, end)
         return self._over(text, at)
 
@@ -356,7 +345,7 @@ class EnvelopeBody:
             else:
                 self._arguments.repair(rest if self._arguments.broken else "")
             return
-        raw = "".join(self._raw) + rest
+        raw = ("".join(self._raw) + rest).lstrip()
         calls = [] if cut else mended_calls(raw, self._opened)
         if not calls:
             self.state = "done" if self._started else "refused"

@@ -13,6 +13,7 @@ Body kinds:
     tagged     the header names the tool, the body has one tag a parameter, its value as raw text
     python     a list of Python calls with literals: [f(a=1), g()]
     braces     the header names the tool, the body has unquoted keys and strings between marks of their own
+    empty      the header is all of the call, which has no arguments: <now/>
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from typing import Literal
 
 from msgspec import Struct
 
-BodyKind = Literal["envelope", "json", "tagged", "python", "braces"]
+BodyKind = Literal["envelope", "json", "tagged", "python", "braces", "empty"]
 Spacing = Literal[
     "exact",  # the value is what stands between the tags
     "lines",  # one line break on each side belongs to the markup

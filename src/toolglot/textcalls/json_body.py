@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from toolglot.textcalls.arguments import Arguments, is_balanced
+from toolglot.textcalls.arguments import Arguments, is_balanced, takes_nothing
 from toolglot.textcalls.body import BodyState, Opened
 from toolglot.textcalls.marks import Until, marks_of
 
@@ -50,7 +50,7 @@ class JsonBody:
             self._settle(self._rest.text + text[at:], cut=cut, at_end=True)
         elif self._arguments is not None:
             self._arguments.cut("the text ended inside the arguments")
-        elif cut or text[at:].strip():
+        elif cut or text[at:].strip() or not takes_nothing(self._opened.tools.get(self._opened.name)):
             self._opened.sink.cut(self._start(), "the text ended before the arguments")
         else:
             self._empty()

@@ -12,6 +12,9 @@ import re
 from typing import Final
 
 MAX_DEPTH: Final = 500
+MAX_SCALAR: Final = 400
+MAX_SPACE: Final = 64
+"""More white space than this is not passed on."""
 
 _SPACE = re.compile(r"[ \t\n\r]*+")
 _RUN = re.compile(r'(?:[^"\\\x00-\x1f]++|\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4}))*+')
@@ -63,7 +66,7 @@ class JsonScan:
             space = _SPACE.match(text, at)
             end = space.end() if space else at
             if end > at:
-                self._kept += text[at:end] if len(self._kept) < 64 else ""
+                self._kept += text[at : min(end, at + max(MAX_SPACE - len(self._kept), 0))]
                 at = end
                 continue
             step = self._token(text, at)
@@ -129,9 +132,10 @@ class JsonScan:
         end = found.end() if found else at
         if end == at:
             return -1
+        if end - at >= MAX_SCALAR:
+            return -1
         if end == len(text):
-            # It may go on, unless it can be none already.
-            return 0 if end - at < 400 else -1
+            return 0
         if not _WHOLE_SCALAR.fullmatch(text, at, end):
             return -1
         self._kept += text[at:end]

@@ -25,11 +25,12 @@ def mended_calls(raw: str, opened: Opened) -> list[Mended]:
     except RepairError:
         return []
     items = document if isinstance(document, list) else [document]
-    calls = [_call_of(item, opened, 0) for item in items]
+    # A call that broke off before its arguments is none without arguments.
+    calls = [_call_of(item, opened, 0, whole_only=raw.count("{") > raw.count("}")) for item in items]
     return [call for call in calls if call is not None]
 
 
-def _call_of(item: Any, opened: Opened, level: int) -> Mended | None:
+def _call_of(item: Any, opened: Opened, level: int, *, whole_only: bool) -> Mended | None:
     call = opened.call
     if not isinstance(item, dict) or level > MAX_WRAPPERS or any(key in item for key in call.refused_keys):
         return None
@@ -39,7 +40,9 @@ def _call_of(item: Any, opened: Opened, level: int) -> Mended | None:
     name = next((item[key] for key in call.name_keys if isinstance(item.get(key), str) and item[key]), "")
     if not name:
         inner = [value for value in item.values() if isinstance(value, dict)]
-        return _call_of(inner[0], opened, level + 1) if len(inner) == 1 else None
+        return _call_of(inner[0], opened, level + 1, whole_only=whole_only) if len(inner) == 1 else None
+    if whole_only and not any(key in item for key in call.argument_keys):
+        return None
     call_id = next((item[key] for key in call.id_keys if isinstance(item.get(key), str)), "")
     return _checked(name, call_id, next((item[key] for key in call.argument_keys if key in item), {}), opened)
 

@@ -11,6 +11,7 @@ import json
 import re
 from typing import Final
 
+from toolglot.textcalls.arguments import lacks_required, takes_nothing
 from toolglot.textcalls.body import BodyState, Opened
 from toolglot.textcalls.grammar import Parameter
 from toolglot.textcalls.headers import Read, Verdict, header_at
@@ -33,6 +34,7 @@ class TaggedBody:
     """Reads the parameters of one call."""
 
     __slots__ = (
+        "_call_ends",
         "_closers",
         "_ends",
         "_followers",
@@ -54,6 +56,9 @@ class TaggedBody:
         self._parameter: Parameter = opened.call.parameter
         name = opened.name
         self._closers = marks_of(tuple(closer.replace("{name}", name) for closer in opened.call.closers))
+        # Where the value's closing tag is missing, the line break before the call's is none of the value.
+        line_breaks = ("", "\n") if self._parameter.spacing == "exact" else ("",)
+        self._call_ends = tuple(f"{line_break}{mark}" for line_break in line_breaks for mark in self._closers.literals)
         self._followers = marks_of(opened.followers)
         self._schema = opened.tools.get(name)
         self._given: set[str] = set()
@@ -78,31 +83,38 @@ class TaggedBody:
         if self._value is not None:
             return self._finish_value(text, at, self._value, cut=cut)
         rest = text[at:].strip()
-        if rest and not self._closers.begins(rest, 0) and not self._given:
-            self.state = "refused"
-            return at
-        if not self._given and not rest and self._opened.call.weak:
+        closing = self._closers.begins(rest, 0) and header_at(self._parameter.header, rest, 0) == "no"
+        if not self._given and not closing and (rest or self._opened.call.weak):
             self.state = "refused"
             return at
         self._begin()
-        if cut or (rest and not self._closers.begins(rest, 0)):
+        self._finish_call(cut=cut, whole=closing or (not rest and self._lacks_nothing()))
+        return len(text)
+
+    def _lacks_nothing(self) -> bool:
+        """Where a stop string ate the end of the call, what was given must be enough."""
+        return not lacks_required(self._schema, self._given) and (bool(self._given) or takes_nothing(self._schema))
+
+    def _finish_call(self, *, cut: bool, whole: bool) -> None:
+        if cut or not whole:
             self._opened.sink.cut(self._index, "the text ended inside the call")
         else:
             self._end()
-        return len(text)
 
     def _finish_value(self, text: str, at: int, value: Value, *, cut: bool) -> int:
         """The text ended inside a value, or right behind its closing tag."""
         rest = text[at:]
+        if marks_of(self._call_ends).match(rest, 0) and self._closed_call(rest, 0) == "wait":
+            # The closing tag of the last parameter is missing, that of the call is not.
+            self._close_value(value)
+            self._finish_call(cut=cut, whole=self._lacks_nothing())
+            return len(text)
         for closer in self._value_ends:
             found = rest.rfind(closer)
             if found >= 0 and not rest[found + len(closer) :].strip():
                 value.add(rest[:found])
                 self._close_value(value)
-                if cut:
-                    self._opened.sink.cut(self._index, "the text ended inside the call")
-                else:
-                    self._end()
+                self._finish_call(cut=cut, whole=self._lacks_nothing())
                 return len(text)
         self._opened.sink.cut(self._index, "the text ended inside a parameter")
         return len(text)
@@ -164,7 +176,7 @@ class TaggedBody:
         self._opened.sink.arguments(self._index, f"{'{' if first else ', '}{json.dumps(key, ensure_ascii=False)}: ")
         self._value = Value(self._opened.sink, self._index, self._parameter, key, schema, header.groups.get("type"))
         self._value_ends = tuple(closer.replace("{key}", key) for closer in self._parameter.closers)
-        self._ends = marks_of((*self._value_ends, *self._implying()))
+        self._ends = marks_of((*self._value_ends, *self._implying(), *self._call_ends))
         return header.end
 
     def _begin(self) -> None:
@@ -206,6 +218,8 @@ class TaggedBody:
 
     def _ends_here(self, text: str, at: int, mark: str) -> Verdict:
         """Whether the mark at `at` ends the value: what follows it must be able to follow it."""
+        if mark in self._call_ends and mark not in self._value_ends:
+            return self._closed_call(text, at)
         if mark not in self._value_ends:
             header = self._header_at(text, at + 1)
             if not isinstance(header, Read):
@@ -215,8 +229,10 @@ class TaggedBody:
             return Read({}, at) if declared and key not in self._given else "no"
         end = at + len(mark)
         after = _behind_space(text, end)
+        if after - end >= MAX_SPACE:
+            return Read({}, end)
         if after == len(text):
-            return "wait" if after - end < MAX_SPACE else Read({}, end)
+            return "wait"
         if self._closers.match(text, after) or self._followers.match(text, after):
             return Read({}, end)
         header = self._header_at(text, after)
@@ -225,6 +241,20 @@ class TaggedBody:
         if header == "wait" or self._closers.begins(text, after) or self._followers.begins(text, after):
             return "wait"
         return "no"
+
+    def _closed_call(self, text: str, at: int) -> Verdict:
+        """Whether the call's closer at `at` ends the value too, whose own is missing: another call must follow, or
+        nothing but closers up to the end of the text (`wait`)."""
+        end = _behind_space(text, at + len(marks_of(self._call_ends).match(text, at)))
+        follower = self._followers.match(text, end)
+        if follower.startswith(("</", "<|close")):
+            end = _behind_space(text, end + len(follower))
+            follower = self._followers.match(text, end)
+        if end - at >= MAX_SPACE:
+            return "no"
+        if end == len(text) or self._followers.begins(text, end):
+            return "wait"
+        return Read({}, at) if follower else "no"
 
     def _close_value(self, value: Value) -> None:
         value.close()

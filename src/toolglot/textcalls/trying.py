@@ -71,7 +71,9 @@ class Trial:
 
     def _section(self, text: str, at: int, *, last: bool, refused: Sequence[Call], depth: int) -> Outcome:
         """A section counts where a call, or another section, follows."""
-        at = behind_space(text, at)
+        start, at = at, behind_space(text, at)
+        if at - start > MAX_WAIT:
+            return "no"
         calls = self._vocabulary.calls
         if at == len(text) or calls.begins(text, at):
             return "wait"
@@ -94,6 +96,8 @@ class Trial:
             return "no"
         if call.first:
             first = behind_space(text, header.end)
+            if first - at > MAX_WAIT:
+                return "no"
             if first == len(text):
                 return "wait"
             if text[first] not in call.first:

@@ -14,7 +14,7 @@ SPACE: Final = " \t\r\n"
 STRING_TYPES: Final = ("string", "true")
 """What a tag's own attribute says of a string: `type="string"`, `string="true"`."""
 MAX_HELD: Final = 4096
-"""More white space than this at the end of a value so far is content."""
+"""White space at the end of a value so far that is kept back; what stands before it is content."""
 
 
 class Value:
@@ -90,8 +90,7 @@ class Value:
         if self._spacing == "lines":
             return 2 if text.endswith("\r\n") else 1 if text.endswith(("\n", "\r")) else 0
         if self._spacing == "trim":
-            trailing = len(text) - len(text.rstrip(SPACE))
-            return trailing if trailing <= MAX_HELD else 0
+            return min(len(text) - len(text.rstrip(SPACE)), MAX_HELD)
         return 0
 
     def _put(self, text: str) -> None:

@@ -101,7 +101,7 @@ GEMINI_SETTINGS = {
 }
 
 
-def _claude_code(model: str) -> Agent:
+def claude_code(model: str) -> Agent:
     return Agent(
         name=f"claude-code-{model}",
         dialect="anthropic",
@@ -119,7 +119,7 @@ def _claude_code(model: str) -> Agent:
     )
 
 
-def _codex(model: str) -> Agent:
+def codex(model: str) -> Agent:
     return Agent(
         name=f"codex-{model}",
         dialect="openai_responses",
@@ -130,25 +130,30 @@ def _codex(model: str) -> Agent:
     )
 
 
-GEMINI_CLI = Agent(
-    name="gemini-cli",
-    dialect="gemini",
-    script="@google/gemini-cli/bundle/gemini.js",
-    arguments=lambda prompt: ["--approval-mode", "yolo", "-p", prompt],
-    environment=lambda base_url: {
-        "GEMINI_API_KEY": "dummy",
-        "GOOGLE_GEMINI_BASE_URL": base_url,
-        "GEMINI_CLI_NO_RELAUNCH": "true",
-        "GEMINI_CLI_TRUST_WORKSPACE": "true",
-    },
-    files=lambda base_url: {".gemini/settings.json": json.dumps(GEMINI_SETTINGS)},
-)
+def gemini_cli(model: str | None = None) -> Agent:
+    """Without a model it takes its own."""
+    chosen = ["-m", model] if model else []
+    return Agent(
+        name=f"gemini-cli-{model}" if model else "gemini-cli",
+        dialect="gemini",
+        script="@google/gemini-cli/bundle/gemini.js",
+        arguments=lambda prompt: ["--approval-mode", "yolo", *chosen, "-p", prompt],
+        environment=lambda base_url: {
+            "GEMINI_API_KEY": "dummy",
+            "GOOGLE_GEMINI_BASE_URL": base_url,
+            "GEMINI_CLI_NO_RELAUNCH": "true",
+            "GEMINI_CLI_TRUST_WORKSPACE": "true",
+        },
+        files=lambda base_url: {".gemini/settings.json": json.dumps(GEMINI_SETTINGS)},
+    )
+
+
 AGENTS = [
-    _claude_code("claude-sonnet-4-5"),
+    claude_code("claude-sonnet-4-5"),
     # A model that Claude Code does not know gets system messages between the others.
-    _claude_code("gpt-5"),
-    _codex("gpt-5"),
+    claude_code("gpt-5"),
+    codex("gpt-5"),
     # For this one Codex puts its tools into an input item, and the main one takes JavaScript instead of JSON.
-    _codex("gpt-6.1-sol"),
-    GEMINI_CLI,
+    codex("gpt-6.1-sol"),
+    gemini_cli(),
 ]

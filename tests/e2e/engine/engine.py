@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from urllib.request import urlopen
@@ -20,14 +20,18 @@ WANT_OUTPUT_INDEX = ("js-responses_loop", "ai-openai_responses_streamed")
 
 
 @contextmanager
-def running_engine(folder: Path) -> Iterator[str]:
+def running_engine(folder: Path, write: Callable[[Path], None] = write_model, *options: str) -> Iterator[str]:
     """The engine's base URL. The model and the engine's log are written into the folder."""
-    model, log = folder / "bigrams.gguf", folder / "engine.log"
-    write_model(model)
+    model, log = folder / "model.gguf", folder / "engine.log"
+    write(model)
     with (
         log.open("wb") as stderr,
         subprocess.Popen(
-            [sys.executable, SERVE, model], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=stderr, text=True
+            [sys.executable, SERVE, model, *options],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=stderr,
+            text=True,
         ) as process,
     ):
         assert process.stdin is not None

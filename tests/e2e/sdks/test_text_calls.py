@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from functools import cache
-from itertools import cycle
+from itertools import cycle, islice
 
 import pytest
 
@@ -23,8 +23,8 @@ from .clients import Client
 from .script import OUTCOMES, Wish
 
 PROMPT = "What is the weather in Zürich, and what time is it there? Then refresh the data."
-ROUNDS = (["get_weather", "get_time"], ["refresh"], [])
-WITH_ALL = (
+ROUNDS: tuple[list[str], ...] = (["get_weather", "get_time"], ["refresh"], [])
+KINDS = (
     "hermes_json",
     "deepchat",
     "anthropic_xml",
@@ -34,26 +34,35 @@ WITH_ALL = (
     "pythonic",
     "react",
 )
-"""Formats of every kind, which all clients meet. The others meet one client of each dialect."""
-FEW = ("python-chat-streamed", "python-responses-streamed", "python-messages-streamed", "python-chats-streamed")
+"""Formats of every kind."""
+APIS = {f"python-{api}" for api in ("chat", "responses", "messages", "chats")}
+
+
+def formats_of(client: Client, number: int) -> Iterator[str]:
+    """Every format, for one client of each dialect; every kind, for the same clients in one piece; else two kinds."""
+    api, _, manner = client.name.rpartition("-")
+    if api not in APIS:
+        return islice(cycle(KINDS), number % len(KINDS), number % len(KINDS) + 2)
+    return iter(PROMPTS if manner == "streamed" else KINDS)
+
+
 LOOPS = [
     pytest.param(client, text_format, dialect, id=f"{client.name}-{text_format}")
-    for client in CLIENTS
+    for number, client in enumerate(CLIENTS)
     # The dialects of the upstream take turns: to them a call is text like any other.
-    for text_format, dialect in zip(PROMPTS, cycle(WIRES), strict=False)
-    if text_format in WITH_ALL or client.name in FEW
+    for text_format, dialect in zip(formats_of(client, number), cycle(WIRES), strict=False)
 ]
 
 
 @pytest.fixture(scope="module")
-def native(gateways: Gateways) -> Iterator[Callable[[Client], list[Answer]]]:
+def native(gateways: Gateways) -> Callable[[Client], list[Answer]]:
     """What a client gets from the demo with native tools."""
 
     @cache
     def run(client: Client) -> list[Answer]:
         return client.run(gateways.to(client.dialect).base_url, Wish(model="demo", prompt=PROMPT))
 
-    yield run
+    return run
 
 
 @pytest.mark.parametrize(("client", "text_format", "dialect"), LOOPS)

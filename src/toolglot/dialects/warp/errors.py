@@ -34,7 +34,7 @@ def decode_error(status: int, headers: Mapping[str, str], body: bytes) -> ApiErr
         return read_error(json.decode_frame(body), status, names)
     except DecodeError:
         text = body.decode("utf-8", "replace").strip()
-        return _error(text[:1000] or f"The server answered with status {status}", status, names, {})
+        return _error(text[:2000] or f"The server answered with status {status}", status, names, {})
 
 
 def read_error(value: Any, status: int, headers: Mapping[str, str]) -> ApiError:
@@ -44,7 +44,7 @@ def read_error(value: Any, status: int, headers: Mapping[str, str]) -> ApiError:
     nested = inner.get("message") if isinstance(inner, dict) else inner
     told = [fields.get("userDisplayMessage"), nested, fields.get("message")]
     message = next((text for text in told if isinstance(text, str) and text), None)
-    return _error(message or json.encode_text(value)[:1000], status, headers, fields)
+    return _error(message or json.encode_text(value)[:2000], status, headers, fields)
 
 
 def _error(message: str, status: int, headers: Mapping[str, str], fields: Mapping[str, Any]) -> ApiError:

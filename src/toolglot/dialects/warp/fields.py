@@ -91,7 +91,7 @@ def _has_presence(message: Any, name: str) -> bool:
 
 
 def _is_map(field: Any) -> bool:
-    return field.type == _MESSAGE and field.message_type.GetOptions().map_entry
+    return bool(field.type == _MESSAGE and field.message_type.GetOptions().map_entry)
 
 
 def _portable(field: Any, value: Any) -> Any:

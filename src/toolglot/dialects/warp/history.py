@@ -18,7 +18,7 @@ from toolglot.dialects.warp.fields import bytes_of
 from toolglot.dialects.warp.media import encode_media
 from toolglot.dialects.warp.narrate import narrate
 from toolglot.dialects.warp.native import NAME
-from toolglot.dialects.warp.queries import ensure_system, system_text
+from toolglot.dialects.warp.queries import attach_system
 from toolglot.dialects.warp.transcript import SYSTEM_ROLES, Writer, first_input, identity
 from toolglot.errors import DecodeError
 from toolglot.ir import Request, Text, native_of
@@ -47,6 +47,7 @@ def native(request: Request, wire: Any, receipt: Receipt) -> None:
         task = tasks.add(id=identity("task", _beginning(request)))
         writer.task(task, request.messages[:start], 0)
     writer.inputs(request.messages[start:], start)
+    writer.finish()
 
 
 def restore_task(task: Any, data: Any, where: str) -> None:
@@ -70,24 +71,18 @@ def replay(request: Request, wire: Any, receipt: Receipt) -> None:
         del tasks[:]
         native(request, wire, receipt)
         return
-    system = [
-        system_text(message, f"messages[{number}]", receipt)
-        for number, message in enumerate(request.messages)
-        if message.role in SYSTEM_ROLES
-    ]
-    said = [(number, message) for number, message in enumerate(request.messages) if message.role not in SYSTEM_ROLES]
-    rest = [(number, message) for number, message in said if number >= covered]
-    start = max(first_input([message for _, message in rest]), 0)
     writer = Writer(wire, receipt)
-    for number, message in rest[:start]:
-        writer.task(root, (message,), number)
-    for number, message in rest[start:]:
-        writer.inputs((message,), number)
+    for number, message in enumerate(request.messages[:covered]):
+        if message.role in SYSTEM_ROLES:
+            writer.system(message, f"messages[{number}]")
+    rest = request.messages[covered:]
+    start = first_input(rest)
+    writer.task(root, rest[:start], covered)
+    writer.inputs(rest[start:], covered + start)
     inputs = wire.input.user_inputs.inputs
     answer_builtins(root.messages, inputs)
     cancel_unanswered(root, inputs)
-    if system:
-        ensure_system(root.messages, inputs, "\n\n".join(system))
+    writer.finish()
 
 
 def text(request: Request, wire: Any, receipt: Receipt) -> None:
@@ -95,9 +90,9 @@ def text(request: Request, wire: Any, receipt: Receipt) -> None:
     inputs = wire.input.user_inputs.inputs
     inputs.add().user_query.query = story.query
     for block in story.images:
-        encode_media(block, wire.input.context.images.add())
+        encode_media(block, wire.input.context.images.add(), "messages", receipt)
     if story.system:
-        ensure_system((), inputs, story.system)
+        attach_system(inputs, story.system)
 
 
 STRATEGIES: dict[str, Strategy] = {"native": native, "replay": replay, "text": text}

@@ -11,6 +11,7 @@ from typing import Any
 from toolglot.dialects.warp.fields import Taken, kept, noted, restore
 from toolglot.dialects.warp.native import NAME
 from toolglot.ir import Media, MediaKind, Source, native_of
+from toolglot.receipt import Receipt
 
 IMAGE: Taken = {"data": None, "mime_type": None}
 _BASE64 = re.compile(rb"[A-Za-z0-9+/]*={0,2}|[A-Za-z0-9_-]*={0,2}")
@@ -30,8 +31,12 @@ def decode_media(image: Any, kind: MediaKind = "image") -> Media:
     return Media(kind=kind, source=Source("base64", data, image.mime_type or None), native=noted(rest))
 
 
-def encode_media(media: Media, image: Any) -> None:
+def encode_media(media: Media, image: Any, where: str, receipt: Receipt) -> None:
     """Writes base64 media; any other kind of source is the caller's to tell."""
+    if media.detail not in (None, "auto"):
+        receipt.loss(f"{where}.detail", f"detail {media.detail}", "Warp has no resolution of images to ask for")
+    if media.name is not None:
+        receipt.loss(f"{where}.name", "name", "Warp's images have no names")
     own = native_of(media, NAME)
     image.data = _raw(media.source.data) if own.get("$raw") else media.source.data.encode()
     image.mime_type = media.source.media_type or ""

@@ -1,8 +1,8 @@
 """What a user says: `user_query`, in a task or in an input <-> a message of the user's, and the system prompt.
 
-Warp has no place for a system prompt. It rides on a user's query as an attachment with a name of its own, on the first
-query of the conversation: there it stands in every turn, those that only bring results of tools included, and never
-moves, so that a longer history extends the shorter one.
+Warp has no place for a system prompt. It rides as an attachment with a name of its own on what is asked now: on the
+last query of the input, or, where a turn brings nothing but results of tools, on an empty query behind them. So it
+reaches the model in every turn, and a longer history extends the shorter one.
 """
 
 from __future__ import annotations
@@ -12,47 +12,54 @@ from typing import Any
 from toolglot.dialects.warp.fields import Taken, kept, noted, restore
 from toolglot.dialects.warp.media import decode_media, encode_media
 from toolglot.dialects.warp.native import NAME
-from toolglot.ir import Block, Media, Message, Opaque, Refusal, Text, Thinking, ToolCall, ToolResult, native_of
+from toolglot.ir import Block, Media, Message, Opaque, Refusal, Text, Thinking, ToolCall, ToolResult, native_of, replace
 from toolglot.receipt import Receipt
 
 SYSTEM_PROMPT = "SYSTEM_PROMPT"
 """The attachment that holds the system prompt."""
 TASK = "$task"
 """The note on a message that it stood in a task, and not in the input."""
+ATTACHED = "$attached"
+"""The note on a system message that an attachment elsewhere says it, which is kept where it is."""
 _QUERY: Taken = {"query": None}
 _QUERY_IN_TASK: Taken = {"query": None, "context": {"images": None}}
 
 
-def decode_query(outer: Any, *, in_task: bool, said: str | None) -> tuple[Message, str | None]:
-    """A user's message, and the system prompt on it, unless that is what was `said` last."""
+def decode_query(outer: Any, *, in_task: bool) -> Message:
+    """A user's message, its attachments kept on it."""
     query = outer.user_query
     rest = kept(outer, {"user_query": _QUERY_IN_TASK if in_task else _QUERY})
-    system = _system_on(query)
-    if system is not None and system != said:
-        attachments = rest["user_query"]["referenced_attachments"]
-        del attachments[SYSTEM_PROMPT]
-        if not attachments:
-            del rest["user_query"]["referenced_attachments"]
-    else:
-        system = None
-    rest = {key: value for key, value in rest.items() if value != {}}
-    if in_task:
-        rest[TASK] = True
     content: list[Block] = [Text(text=query.query)] if query.query else []
     if in_task:
+        rest[TASK] = True
         content += map(decode_media, query.context.images)
-    return Message(role="user", content=tuple(content), native=noted(rest)), system
+    return Message(role="user", content=tuple(content), native=noted(rest))
 
 
-def _system_on(query: Any) -> str | None:
+def system_on(outer: Any) -> str | None:
     """The system prompt on a query, if it is nothing but text."""
+    query = outer.user_query
     if SYSTEM_PROMPT not in query.referenced_attachments:
         return None
     attachment = query.referenced_attachments[SYSTEM_PROMPT]
-    if attachment.WhichOneof("value") != "plain_text" or len(kept(attachment, {"plain_text": None})):
+    if attachment.WhichOneof("value") != "plain_text" or kept(attachment, {"plain_text": None}):
         return None
     text: str = attachment.plain_text
     return text
+
+
+def without_system(message: Message) -> Message:
+    """The message of a query whose system prompt has been taken."""
+    own = dict(native_of(message, NAME))
+    query = dict(own["user_query"])
+    attachments = {key: value for key, value in query["referenced_attachments"].items() if key != SYSTEM_PROMPT}
+    query["referenced_attachments"] = attachments
+    if not attachments:
+        del query["referenced_attachments"]
+    own["user_query"] = query
+    if not query:
+        del own["user_query"]
+    return replace(message, native=noted(own))
 
 
 def encode_query(message: Message, outer: Any, images: Any, where: str, receipt: Receipt) -> None:
@@ -68,7 +75,7 @@ def encode_query(message: Message, outer: Any, images: Any, where: str, receipt:
                 texts.append(text)
             case Media(source=source) if source.kind == "base64" and block.kind == "image":
                 shown = True
-                encode_media(block, images.add())
+                encode_media(block, images.add(), place, receipt)
             case ToolResult():
                 pass
             case _:
@@ -79,16 +86,13 @@ def encode_query(message: Message, outer: Any, images: Any, where: str, receipt:
     restore(outer, native_of(message, NAME))
 
 
-def attach_system(query: Any, text: str) -> None:
+def attach_system(inputs: Any, text: str) -> None:
+    """Puts the system prompt on the last query of these inputs."""
+    queries = [item.user_query for item in inputs if item.HasField("user_query")]
+    query = queries[-1] if queries else inputs.add().user_query
+    if not queries:
+        query.query = ""
     query.referenced_attachments[SYSTEM_PROMPT].plain_text = text
-
-
-def ensure_system(messages: Any, inputs: Any, text: str) -> None:
-    """Puts the system prompt on the first query of these tasks' messages and inputs, unless one of them has it."""
-    queries = [outer.user_query for outer in (*messages, *inputs) if outer.HasField("user_query")]
-    if any(_system_on(query) == text for query in queries):
-        return
-    attach_system(queries[0] if queries else inputs.add().user_query, text)
 
 
 def system_text(message: Message, where: str, receipt: Receipt) -> str:

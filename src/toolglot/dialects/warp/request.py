@@ -169,6 +169,9 @@ _UNHEARD = (
 def _report(request: Request, receipt: Receipt) -> None:
     for name in _UNHEARD:
         value = getattr(request, name)
-        if value is None or value == () or (name == "tool_choice" and value.mode == "auto" and not value.names):
+        if value is None or value == ():
+            continue
+        if name == "tool_choice" and value.mode == "auto" and not value.names:
+            receipt.note(name, "auto", "Warp has no such parameter; this is what it does anyway")
             continue
         receipt.loss(name, name, "Warp has no such parameter")

@@ -140,9 +140,9 @@ def _encode_item(block: Block, results: Any, where: str, receipt: Receipt) -> No
         case Media(source=source) if source.kind == "base64":
             item = results.add()
             if own.get("$resource") or block.kind != "image":
-                encode_media(block, item.resource.binary)
+                encode_media(block, item.resource.binary, where, receipt)
             else:
-                encode_media(block, item.image)
+                encode_media(block, item.image, where, receipt)
             restore(item, own)
         case Opaque(dialect=dialect, value={"result": str(data)}) if dialect == NAME:
             results.add().CopyFrom(parse("MCPResult", bytes_of(data, where), where))

@@ -149,8 +149,9 @@ TASK = {
 }
 
 TOOLS = {
-    "ToolCall": "1 tool_call_id string, 2 run_shell_command RunShellCommand @tool, 3 search_codebase SearchCodebase @tool,"
-    "4 server ServerTool @tool, 5 read_files ReadFiles @tool, 6 apply_file_diffs ApplyFileDiffs @tool,"
+    "ToolCall": "1 tool_call_id string, 2 run_shell_command RunShellCommand @tool,"
+    "3 search_codebase SearchCodebase @tool, 4 server ServerTool @tool, 5 read_files ReadFiles @tool,"
+    "6 apply_file_diffs ApplyFileDiffs @tool,"
     "7 suggest_plan SuggestPlan @tool, 8 suggest_create_plan Unknown @tool, 9 grep Grep @tool,"
     "10 file_glob FileGlob @tool, 11 read_mcp_resource ReadMCPResource @tool, 12 call_mcp_tool CallMCPTool @tool,"
     "13 write_to_long_running_shell_command WriteToLongRunningShellCommand @tool,"
@@ -159,8 +160,9 @@ TOOLS = {
     "19 subagent Subagent @tool, 20 read_documents Unknown @tool, 21 edit_documents Unknown @tool,"
     "22 create_documents Unknown @tool, 23 read_shell_command_output Unknown @tool, 24 use_computer Unknown @tool,"
     "25 insert_review_comments Unknown @tool, 26 read_skill Unknown @tool, 27 request_computer_use Unknown @tool,"
-    "28 fetch_conversation FetchConversation @tool, 29 start_agent Unknown @tool, 30 send_message_to_agent Unknown @tool,"
-    "31 transfer_shell_command_control_to_user TransferControl @tool, 32 ask_user_question Unknown @tool,"
+    "28 fetch_conversation FetchConversation @tool, 29 start_agent Unknown @tool,"
+    "30 send_message_to_agent Unknown @tool, 31 transfer_shell_command_control_to_user TransferControl @tool,"
+    "32 ask_user_question Unknown @tool,"
     "33 start_agent_v2 Unknown @tool, 34 upload_file_artifact Unknown @tool, 35 run_agents Unknown @tool",
     "RunShellCommand": "1 command string, 2 is_read_only bool, 3 uses_pager bool, 4 citations Citation[],"
     "5 is_risky bool, 6 wait_until_complete bool @wait, 7 risk_category RiskCategory",
@@ -200,8 +202,8 @@ RESULTS = {
     "18 suggest_new_conversation Unknown @result, 19 file_glob_v2 FileGlobV2Result @result,"
     "20 suggest_prompt Unknown @result, 21 open_code_review Unknown @result, 22 init_project Unknown @result,"
     "23 subagent SubagentResult @result, 24 read_documents Unknown @result, 25 edit_documents Unknown @result,"
-    "26 create_documents Unknown @result, 27 read_shell_command_output Unknown @result, 28 use_computer Unknown @result,"
-    "29 insert_review_comments Unknown @result, 30 read_skill Unknown @result,"
+    "26 create_documents Unknown @result, 27 read_shell_command_output Unknown @result,"
+    "28 use_computer Unknown @result, 29 insert_review_comments Unknown @result, 30 read_skill Unknown @result,"
     "31 request_computer_use_result Unknown @result, 32 fetch_conversation Unknown @result,"
     "33 start_agent Unknown @result, 34 send_message_to_agent Unknown @result,"
     "35 transfer_shell_command_control_to_user Unknown @result",

@@ -65,8 +65,8 @@ class WarpStreamDecoder:
         self._aside: list[Aside] = []  # for the next event
         self._aside_bytes = 0
         self._transactions = 0
-        self._transaction = 0  # 0 between transactions
-        self._spoke_in = False  # something was passed on, or an older message changed, within the transaction
+        self._open_transactions: list[int] = []
+        self._seen_in = 0  # the last transaction in which something was passed on, or an older message changed
 
     # The protocol
 
@@ -149,11 +149,10 @@ class WarpStreamDecoder:
             case "append_to_message_content":
                 self._append(action)
             case "begin_transaction":
-                if not self._transaction:
-                    self._transactions += 1
-                    self._transaction, self._spoke_in = self._transactions, False
+                self._transactions += 1
+                self._open_transactions.append(self._transactions)
             case "commit_transaction":
-                self._transaction = 0
+                del self._open_transactions[-1:]
             case "rollback_transaction":
                 self._roll_back()
             case _:
@@ -187,7 +186,7 @@ class WarpStreamDecoder:
         for message in added.messages:
             self._message(message, added.task_id)
 
-    def _message(self, message: Any, task_id: str, *, upsert: bool = False) -> None:
+    def _message(self, message: Any, task_id: str, *, how: str = "") -> None:
         if kind_of(message) == "aside":
             action = new("ClientAction")
             action.add_messages_to_task.task_id = task_id
@@ -196,7 +195,7 @@ class WarpStreamDecoder:
             return
         copy = new("Message")
         copy.CopyFrom(message)
-        entry = Entry(copy, task_id, self._transaction, upsert=upsert)
+        entry = Entry(copy, task_id, self._transaction, how)
         self._queue.append(entry)
         self._count(entry, 1)
         if message.id:
@@ -209,23 +208,30 @@ class WarpStreamDecoder:
     def _entry(self, change: Any) -> Entry | None:
         return None if change.task_id in self._subtasks else self._entries.get(change.message.id)
 
+    @property
+    def _transaction(self) -> int:
+        """The transaction that is open, 0 when none is. Later ones have higher numbers, also those inside."""
+        return self._open_transactions[-1] if self._open_transactions else 0
+
     def _touch(self, entry: Entry) -> None:
-        if self._transaction and entry.transaction != self._transaction:
-            self._spoke_in = True
+        if entry.transaction < self._transaction:
+            self._seen_in = self._transaction
 
     def _append(self, action: Any) -> None:
         change = action.append_to_message_content
         entry = self._entry(change)
         if entry is not None:
             self._touch(entry)
+            self._count(entry, -1)
             for path in change.mask.paths:
                 entry.append(change.message, path)
+            self._count(entry, 1)
             return
         if change.message.id not in self._seen:
             raise DecodeError("append_to_message_content", f"there is no message {change.message.id!r}")
         spoken = [path for path in change.mask.paths if path in SPOKEN.values() and text_at(change.message, path)]
         if spoken and change.task_id not in self._subtasks:
-            self._message(change.message, change.task_id)  # more of a text that others have followed
+            self._message(change.message, change.task_id, how="$more")  # of a text that others have followed
         else:
             self._put_aside(action)
 
@@ -245,21 +251,22 @@ class WarpStreamDecoder:
         if change.task_id in self._subtasks or not (says in masked or (is_new and not masked)) or not is_new:
             self._put_aside(action)
         else:
-            self._message(change.message, change.task_id, upsert=True)
+            self._message(change.message, change.task_id, how="$upsert")
 
     def _roll_back(self) -> None:
         """Takes back what the transaction brought, if nobody has seen it."""
-        transaction, self._transaction = self._transaction, 0
+        transaction = self._transaction
         if not transaction:
             return
-        if self._spoke_in:
+        del self._open_transactions[-1:]
+        if self._seen_in >= transaction:
             message = "The upstream took back a part of the answer that had been passed on"
             self._fault(ApiError(kind="server", status=502, code="upstream_rolled_back", message=message))
             return
-        self._aside = [aside for aside in self._aside if aside.transaction != transaction]
+        self._aside = [aside for aside in self._aside if aside.transaction < transaction]
         kept_items: list[Entry | Aside] = []
         for item in self._queue:
-            if item.transaction != transaction:
+            if item.transaction < transaction:
                 kept_items.append(item)
             elif isinstance(item, Entry):
                 self._count(item, -1)
@@ -308,10 +315,10 @@ class WarpStreamDecoder:
 
     def _emit(self, event: Event) -> None:
         self._events.append(event)
-        self._spoke_in = self._spoke_in or bool(self._transaction)
+        self._seen_in = max(self._seen_in, self._transaction)
 
     def _opened(self, entry: Entry, block: Block) -> None:
-        notes: dict[str, Any] = {"$upsert": True} if entry.upsert else {}
+        notes: dict[str, Any] = {entry.how: True} if entry.how else {}
         if entry.task_id != entry.message.task_id:
             notes["$task_id"] = entry.task_id
         if before := self._before():
@@ -359,7 +366,7 @@ class WarpStreamDecoder:
         return True
 
     def _finish(self, finished: Any) -> None:
-        self._transaction = 0
+        self._open_transactions.clear()
         self._pump(final=True)
         stop = read_stop(finished, said=self._next > 0)
         before = self._before()

@@ -23,7 +23,11 @@ from toolglot.events import Close, Delta, Event, Fault, Finish, Open, Start, clo
 from toolglot.ir import Block, Opaque, Refusal, Request, Text, Thinking, ToolCall, native_of, replace
 from toolglot.receipt import Receipt
 
-_SPOKEN = {Text: "agent_output.text", Refusal: "agent_output.text", Thinking: "agent_reasoning.reasoning"}
+_SPOKEN: dict[type, str] = {
+    Text: "agent_output.text",
+    Refusal: "agent_output.text",
+    Thinking: "agent_reasoning.reasoning",
+}
 
 
 class WarpStreamEncoder:
@@ -73,7 +77,15 @@ class WarpStreamEncoder:
         if "init" not in event.native.get(NAME, {}):
             wire.init.conversation_id = self._conversation()
         restore(wire.init, left)
-        return write_event(wire)
+        own = "init" in event.native.get(NAME, {})
+        return write_event(wire) + (b"" if own or not event.model else self._model_used(event.model))
+
+    def _model_used(self, model: str) -> bytes:
+        """Warp tells the model in a message of its own."""
+        message = new("Message")
+        message.id, message.task_id = identity("model", self._id), self._task_id()
+        message.model_used.model_id = model
+        return self._write(message, None)
 
     def _conversation(self) -> str:
         """The id of the conversation: the client's own, or a new one that this answer's id decides."""
@@ -124,10 +136,11 @@ class WarpStreamEncoder:
         path = _SPOKEN.get(type(self._block), "")
         if self._message is None or not path:
             return b""
-        if not self._wrote:
+        if not self._wrote and not _notes(self._block).get("$more"):
             self._wrote = True
             set_text(self._message, path, text)
             return self._write(self._message, self._block)
+        self._wrote = True
         action = new("ClientAction")
         change = action.append_to_message_content
         change.task_id = self._task_of(self._message, self._block)
@@ -145,7 +158,7 @@ class WarpStreamEncoder:
         """A message for the first time, behind the task that it belongs to."""
         actions: list[Any] = []
         task_id = self._task_of(message, block)
-        if not self._task and not message.HasField("server_message_data") and MESSAGE not in _notes(block):
+        if not self._task and MESSAGE not in _notes(block):
             action = new("ClientAction")
             action.create_task.task.id = task_id
             actions.append(action)

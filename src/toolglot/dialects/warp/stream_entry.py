@@ -32,7 +32,7 @@ SHOWN = frozenset(
 
 
 def kind_of(message: Any) -> str:
-    """`agent_output`, `agent_reasoning`, `call`, `shown`, `placeholder`, or `aside` for what is no part of the answer."""
+    """`agent_output`, `agent_reasoning`, `call`, `shown`, `placeholder`; `aside` for what is no part of the answer."""
     kind = message.WhichOneof("message")
     if kind is None:
         return "placeholder"
@@ -48,6 +48,7 @@ class Entry:
 
     __slots__ = (
         "before",
+        "how",
         "index",
         "kind",
         "message",
@@ -57,14 +58,14 @@ class Entry:
         "sent",
         "task_id",
         "transaction",
-        "upsert",
     )
 
-    def __init__(self, message: Any, task_id: str, transaction: int, *, upsert: bool = False) -> None:
+    def __init__(self, message: Any, task_id: str, transaction: int, how: str) -> None:
         self.message = message
         self.task_id = task_id
         self.transaction = transaction
-        self.upsert = upsert
+        self.how = how
+        """The note on a message that was not added: `$upsert` where an update brought it, `$more` for more text."""
         self.kind = kind_of(message)
         self.pieces: dict[str, list[str]] = {}
         self.sent = 0
@@ -89,12 +90,33 @@ class Entry:
         return self.kind in SPOKEN
 
     def append(self, patch: Any, path: str) -> None:
-        """Raises DecodeError where there is no text to append to."""
+        """More for the text at this path.
+
+        Raises:
+            DecodeError: there is no text.
+        """
         text = text_at(patch, path)
-        if text is None:
+        if text is None or not self._holds(path.partition(".")[0]):
             raise DecodeError(f"mask {path}", "only texts can be appended to")
         if text:
             self.pieces.setdefault(path, []).append(text)
+        if self.kind == "placeholder":
+            self._write_texts()
+            self._settle()
+
+    def _holds(self, name: str) -> bool:
+        """Is this a field that the message may have, given what else it has?"""
+        field = self.message.DESCRIPTOR.fields_by_name[name]
+        said = self.message.WhichOneof("message")
+        return field.containing_oneof is None or said in (None, name)
+
+    def _settle(self) -> None:
+        """Sees what the message has become."""
+        kind = kind_of(self.message)
+        if kind != self.kind and self.index >= 0:
+            raise DecodeError("update_task_message", f"{self.kind} became {kind} after it had been passed on")
+        self.kind = kind
+        self._spoken()
 
     def update(self, patch: Any, paths: list[str]) -> None:
         """Sets the masked fields. What was spoken cannot be unsaid: text that goes on is appended, other replaces."""
@@ -108,8 +130,7 @@ class Entry:
                     set_text(self.message, spoken, "")
             else:
                 update(self.message, patch, path)
-        self.kind = kind_of(self.message)
-        self._spoken()
+        self._settle()
 
     def _replace(self, text: str, path: str) -> None:
         said = "".join(self.pieces[path][: self.sent])

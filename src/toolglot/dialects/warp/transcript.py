@@ -11,7 +11,16 @@ from toolglot.dialects.warp.descriptors import new, parse, serialize
 from toolglot.dialects.warp.fields import bytes_of, text_of
 from toolglot.dialects.warp.media import decode_media
 from toolglot.dialects.warp.native import NAME
-from toolglot.dialects.warp.queries import TASK, attach_system, decode_query, encode_query, system_text
+from toolglot.dialects.warp.queries import (
+    ATTACHED,
+    TASK,
+    attach_system,
+    decode_query,
+    encode_query,
+    system_on,
+    system_text,
+    without_system,
+)
 from toolglot.dialects.warp.results import decode_result, encode_result
 from toolglot.ir import Block, Message, Opaque, Text, ToolResult, native_of, replace
 from toolglot.receipt import Receipt
@@ -35,7 +44,7 @@ class Reader:
 
     def __init__(self) -> None:
         self.messages: list[Message] = []
-        self._system: str | None = None
+        self._attached: str | None = None  # the system prompt that was seen last
 
     def task(self, messages: Sequence[Any]) -> None:
         for message in messages:
@@ -48,17 +57,31 @@ class Reader:
                     self._add("assistant", decode_block(message), {})
 
     def inputs(self, inputs: Sequence[Any], images: Sequence[Any]) -> None:
+        places: list[int] = []  # of the queries
         for item in inputs:
             match item.WhichOneof("input"):
                 case "user_query":
+                    places.append(len(self.messages))
                     self._query(item, in_task=False)
                 case "tool_call_result":
                     self._add("tool", decode_result(item), {})
                 case kind:
                     value = {"type": kind or "input", "input": text_of(serialize(item))}
                     self.messages.append(Message(role="user", content=(Opaque(NAME, value),)))
+        queries = [item for item in inputs if item.WhichOneof("input") == "user_query"]
+        system = system_on(queries[-1]) if queries else None
+        if system is not None:
+            place = places[-1]
+            self.messages[place] = asked = without_system(self.messages[place])
+            if not asked.content and not asked.native and place == len(self.messages) - 1:
+                del self.messages[place]  # it was there to carry the system prompt
         if images:
             self._images([decode_media(image) for image in images], bool(inputs))
+        if system is not None:
+            self.messages.insert(0, Message(role="system", content=(Text(text=system),)))
+        elif self._attached is not None:
+            native = {NAME: {ATTACHED: True}}
+            self.messages.insert(0, Message(role="system", content=(Text(text=self._attached),), native=native))
 
     def _images(self, shown: Sequence[Block], has_inputs: bool) -> None:
         last = self.messages[-1] if self.messages and has_inputs else None
@@ -68,12 +91,9 @@ class Reader:
             self.messages.append(Message(role="user", content=tuple(shown), native={NAME: {IMAGES: True}}))
 
     def _query(self, outer: Any, *, in_task: bool) -> None:
-        message, system = decode_query(outer, in_task=in_task, said=self._system)
-        if system is not None:
-            self._system = system
-            native = {NAME: {TASK: True}} if in_task else {}
-            self.messages.append(Message(role="system", content=(Text(text=system),), native=native))
-        self.messages.append(message)
+        self.messages.append(decode_query(outer, in_task=in_task))
+        system = system_on(outer)
+        self._attached = self._attached if system is None else system
 
     def _add(self, role: str, block: Block, native: dict[str, Any]) -> None:
         last = self.messages[-1] if self.messages else None
@@ -96,12 +116,13 @@ def first_input(messages: Sequence[Message]) -> int:
 
 
 class Writer:
-    """Messages into a task, then into the inputs of one request. System text waits for the next query."""
+    """Messages into a task, then into the inputs of one request, and the system prompt on these."""
 
     def __init__(self, wire: Any, receipt: Receipt) -> None:
         self._wire = wire
         self._receipt = receipt
         self._system: list[str] = []
+        self._said = False
 
     def task(self, task: Any, messages: Sequence[Message], start: int) -> None:
         for number, message in enumerate(messages, start):
@@ -110,13 +131,19 @@ class Writer:
     def inputs(self, messages: Sequence[Message], start: int) -> None:
         for number, message in enumerate(messages, start):
             self._message(message, f"messages[{number}]", None)
+
+    def finish(self) -> None:
         if self._system:
-            self._attach(self._outer(None, kept=False).user_query)
+            attach_system(self._wire.input.user_inputs.inputs, "\n\n".join(self._system))
 
     def _message(self, message: Message, where: str, task: Any) -> None:
+        for index, block in enumerate(message.content):
+            if getattr(block, "cache", None) is not None:
+                self._receipt.loss(f"{where}.content[{index}]", "cache breakpoint", "Warp caches by itself")
         if message.role in SYSTEM_ROLES:
-            self._system.append(system_text(message, where, self._receipt))
+            self.system(message, where)
             return
+        self._said = True
         if message.role == "assistant":
             self._assistant(message, where, task)
             return
@@ -127,6 +154,13 @@ class Writer:
                 encode_result(block, outer, f"{where}.content[{index}]", self._receipt)
         if len(results) < len(message.content) or not results:
             self._user(message, where, task)
+
+    def system(self, message: Message, where: str) -> None:
+        if ATTACHED in native_of(message, NAME):
+            return
+        if self._said:
+            self._receipt.loss(where, f"the place of a {message.role} message", "it is part of the system prompt")
+        self._system.append(system_text(message, where, self._receipt))
 
     def _user(self, message: Message, where: str, task: Any) -> None:
         if message.role != "user":
@@ -140,8 +174,6 @@ class Writer:
         outer = self._outer(task, kept=TASK in own)
         images = outer.user_query.context.images if task is not None else self._wire.input.context.images
         encode_query(message, outer, images, where, self._receipt)
-        if self._system:
-            self._attach(outer.user_query)
 
     def _raw_input(self, message: Message, where: str) -> bool:
         """An input of a kind that only Warp understands, as it came."""
@@ -172,7 +204,3 @@ class Writer:
         if not kept:
             message.id, message.task_id = identity(task.id, len(task.messages)), task.id
         return message
-
-    def _attach(self, query: Any) -> None:
-        attach_system(query, "\n\n".join(self._system))
-        self._system = []

@@ -56,7 +56,8 @@ def _write(value: Any, target: Any, where: str, depth: int) -> bool:
             return _write_object(value, target.struct_value, where, depth + 1)
         case _:
             target.list_value.SetInParent()
-            return all([_write(item, target.list_value.values.add(), where, depth + 1) for item in value])
+            exact = [_write(item, target.list_value.values.add(), where, depth + 1) for item in value]
+            return all(exact)
     return True
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from toolglot.textcalls.formats.tagged import GLM_CALL, QWEN_CODER_CALL
+from toolglot.textcalls.formats.tagged import GLM_CALL, QWEN_CODER_CALL, QWEN_CODER_CLOSED
 from toolglot.textcalls.grammar import Call, Format, Header
 
 HERMES_CALL = Call(header=Header(("<tool_call>",)), body="envelope", closers=("</tool_call>",))
@@ -50,7 +50,7 @@ ENVELOPED: tuple[Format, ...] = (
     Format(
         name="hermes_json",
         title="<tool_call> JSON (Hermes, Qwen 2.5 and 3, QwQ, Granite 4)",
-        calls=(HERMES_CALL, QWEN_CODER_CALL, GLM_CALL),
+        calls=(HERMES_CALL, QWEN_CODER_CLOSED, QWEN_CODER_CALL, GLM_CALL),
         sections=(("<tool_call>", "</tool_call>"),),
         aliases=("hermes", "qwen", "qwen25", "qwen3", "granite4"),
     ),

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from msgspec.structs import replace
+
 from toolglot.textcalls.grammar import Call, Format, Header, Messages, Parameter, Route
 
 ATTRIBUTE = r"""\s+name\s*=\s*(?:"(?P<{group}>[^"]*)"|'(?P<{group}_single>[^']*)'|(?P<{group}_bare>[^\s"'>]+))"""
 KEY = r"(?P<key>[^\s<>\"'=]+)"
 NAME = r"\s*(?P<name>[^\s<>\"'=]+)\s*"
+QUOTED_KEY = r"\s*[\"']?" + KEY + r"[\"']?\s*"
+QUOTED_NAME = r"\s*[\"']?(?P<name>[^\s<>\"'=]+)[\"']?\s*"
 
 
 def _named(group: str, rest: str = "") -> str:
@@ -28,22 +32,38 @@ def _invoke(prefix: str, closer_prefix: str | None = None, *, attributes: str = 
     )
 
 
-def _dsml() -> Call:
-    return _invoke("｜DSML｜", attributes=r"""(?:\s+string\s*=\s*"(?P<type>true|false)")?""")
+def _invokes(prefix: str, *, attributes: str = "") -> tuple[Call, ...]:
+    """The ways to write an invoke: closed at once, with parameters, with the JSON of all arguments."""
+    tagged = _invoke(prefix, attributes=attributes)
+    return (
+        _closed_at_once(tagged),
+        tagged,
+        Call(header=tagged.header, body="json", first="{", closers=tagged.closers),
+    )
+
+
+def _closed_at_once(call: Call) -> Call:
+    """`<invoke name="N"/>`: the same header, but that it ends the call as well."""
+    return Call(header=replace(call.header, ends=("/>",)), body="empty", first="")
+
+
+def _dsml() -> tuple[Call, ...]:
+    return _invokes("｜DSML｜", attributes=r"""(?:\s+string\s*=\s*"(?P<type>true|false)")?""")
 
 
 QWEN_CODER_CALL = Call(
-    header=Header(("<function=",), (">",), NAME, allowed=r"[^<>\n]"),
+    header=Header(("<function=",), (">",), QUOTED_NAME, allowed=r"[^<>\n]"),
     body="tagged",
     first="<",
     closers=("</function>",),
     parameter=Parameter(
-        header=Header(("<parameter=",), (">",), r"\s*" + KEY + r"\s*", allowed=r"[^<>\n]"),
+        header=Header(("<parameter=",), (">",), QUOTED_KEY, allowed=r"[^<>\n]"),
         closers=("</parameter>",),
         spacing="lines",
         implied=True,
     ),
 )
+QWEN_CODER_CLOSED = _closed_at_once(QWEN_CODER_CALL)
 SEED_CALL = Call(
     header=QWEN_CODER_CALL.header,
     body="tagged",
@@ -73,9 +93,23 @@ CLINE_CALL = Call(
     closers=("</{name}>",),
     parameter=Parameter(
         header=Header(("<",), (">",), r"(?P<key>[\w.:-]+)", allowed=r"[\w.:-]"),
-        closers=("</{key}>",),
+        closers=("</{key}>", "</ {key}>", "</{key} >"),
         spacing="cline",
         declared_only=True,
+    ),
+)
+CLINE_CLOSED = Call(
+    header=Header(("<{name}/>", "<{name} />")), body="empty", first="", weak=True, tool_tags=True, line_start=True
+)
+MINICPM_CALL = Call(
+    header=Header(("<function",), (">",), _named("name", r"\s*"), allowed=r"[^<>\n]"),
+    body="tagged",
+    first="<",
+    closers=("</function>",),
+    parameter=Parameter(
+        header=Header(("<param",), (">",), _named("key", r"[^<>]*"), allowed=r"[^<>\n]"),
+        closers=("</param>",),
+        cdata=True,
     ),
 )
 
@@ -83,7 +117,7 @@ TAGGED: tuple[Format, ...] = (
     Format(
         name="anthropic_xml",
         title="<function_calls><invoke> (Claude's own, MagicCode)",
-        calls=(_invoke(""), _invoke("antml:")),
+        calls=(*_invokes(""), *_invokes("antml:")),
         sections=tuple((f"<{prefix}function_calls>", f"</{prefix}function_calls>") for prefix in ("", "antml:")),
         thinking=(("<thinking>", "</thinking>"), ("<think>", "</think>")),
         aliases=("invoke", "magiccode", "claude_xml"),
@@ -115,7 +149,7 @@ TAGGED: tuple[Format, ...] = (
     Format(
         name="cline_xml",
         title="<tool><parameter> (Cline, Roo, Kilo)",
-        calls=(CLINE_CALL,),
+        calls=(CLINE_CALL, CLINE_CLOSED),
         sections=(("<tool_use>", "</tool_use>"),),
         thinking=(("<thinking>", "</thinking>"), ("<think>", "</think>")),
         aliases=("cline", "roo", "kilo"),
@@ -123,14 +157,14 @@ TAGGED: tuple[Format, ...] = (
     Format(
         name="qwen3_coder",
         title="<function=name><parameter=key> (Qwen3-Coder, Nemotron 3, Step 3.5)",
-        calls=(QWEN_CODER_CALL, Call(header=Header(("<tool_call>",)), body="envelope", closers=("</tool_call>",))),
+        calls=(QWEN_CODER_CLOSED, QWEN_CODER_CALL, Call(header=Header(("<tool_call>",)), body="envelope", closers=("</tool_call>",))),
         sections=(("<tool_call>", "</tool_call>"),),
         aliases=("qwen_coder", "openhands", "qwen35"),
     ),
     Format(
         name="seed_oss",
         title="<seed:tool_call> (Seed-OSS)",
-        calls=(SEED_CALL,),
+        calls=(QWEN_CODER_CLOSED, SEED_CALL),
         sections=(("<seed:tool_call>", "</seed:tool_call>"),),
         thinking=(("<seed:think>", "</seed:think>"), ("<think>", "</think>")),
         dropped=("<seed:eos>",),
@@ -139,7 +173,7 @@ TAGGED: tuple[Format, ...] = (
     Format(
         name="minimax_m2",
         title="<minimax:tool_call> (MiniMax M2)",
-        calls=(_invoke(""),),
+        calls=_invokes(""),
         sections=(("<minimax:tool_call>", "</minimax:tool_call>"),),
     ),
     Format(
@@ -178,14 +212,14 @@ TAGGED: tuple[Format, ...] = (
     Format(
         name="deepseek_v32",
         title="<｜DSML｜function_calls> (DeepSeek V3.2)",
-        calls=(_dsml(),),
+        calls=_dsml(),
         sections=(("<｜DSML｜function_calls>", "</｜DSML｜function_calls>"),),
         dropped=("<｜end▁of▁sentence｜>",),
     ),
     Format(
         name="deepseek_v4",
         title="<｜DSML｜tool_calls> (DeepSeek V4)",
-        calls=(_dsml(),),
+        calls=_dsml(),
         sections=(
             ("<｜DSML｜tool_calls>", "</｜DSML｜tool_calls>"),
             ("<｜DSML｜function_calls>", "</｜DSML｜function_calls>"),
@@ -220,26 +254,14 @@ TAGGED: tuple[Format, ...] = (
     Format(
         name="minicpm5",
         title='<function name="N"><param name="P"> (MiniCPM 5)',
-        calls=(
-            Call(
-                header=Header(("<function",), (">",), _named("name", r"\s*"), allowed=r"[^<>\n]"),
-                body="tagged",
-                first="<",
-                closers=("</function>",),
-                parameter=Parameter(
-                    header=Header(("<param",), (">",), _named("key", r"[^<>]*"), allowed=r"[^<>\n]"),
-                    closers=("</param>",),
-                    cdata=True,
-                ),
-            ),
-        ),
+        calls=(_closed_at_once(MINICPM_CALL), MINICPM_CALL),
         sections=(("<functions>", "</functions>"), ("<tool_call>", "</tool_call>")),
         aliases=("minicpm", "concise_xml"),
     ),
     Format(
         name="muse_glimmer",
         title="<atem:function_calls> in messages (Muse)",
-        calls=(_invoke("atem:"),),
+        calls=_invokes("atem:"),
         sections=(("<atem:function_calls>", "</atem:function_calls>"),),
         messages=Messages(
             openers=("<|start|>",),

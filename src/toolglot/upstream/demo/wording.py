@@ -19,7 +19,7 @@ _CUT = re.compile(
     r"|(?P<cut>[.!?;:](?=\s|$)|\n+|,?\s+(?:and|(?P<then>then)|also|as well as)\s+(?!\d)|,(?=\s))",
     re.IGNORECASE,
 )
-_THEN = re.compile(r"[\s,]*(?:and\s+)?then\b", re.IGNORECASE)
+_THEN = re.compile(r"^[\s,]*(?:and\s+)?then\b", re.IGNORECASE)
 _ENCLOSED = re.compile(r",\s+[^\W\d_][\w.]*\s*(?:[.!?]|$)")
 """`, CA?`: a second name that closes a sentence belongs to the first one, as a state or country does."""
 _NEGATED = re.compile(r"\b(?:no|not|never|without|don'?t|doesn'?t)\b", re.IGNORECASE)
@@ -91,9 +91,10 @@ def clauses(wish: str) -> tuple[Clause, ...]:
     parts.append((wish[start:], begins))
     step, found = 0, []
     for part, begins in parts:
-        if part.strip(" ,"):
-            step += _THEN.match(part) is not None
-            found.append(replace(clause(part.strip(" ,"), begins=begins), step=step))
+        text = _THEN.sub("", part)
+        step += text != part
+        if text.strip(" ,"):
+            found.append(replace(clause(text.strip(" ,"), begins=begins and text == part), step=step))
     return tuple(found)
 
 

@@ -1,0 +1,69 @@
+"""What an answer of Warp's needs the request for: which tools the client has, and what their schemas say."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from toolglot.dialects.warp.integers import whole_numbers
+from toolglot.dialects.warp.native import NAME
+from toolglot.events import Close, Delta, Event, Open
+from toolglot.ir import Json, Opaque, Request, Tool, ToolCall, native_of
+from toolglot.receipt import Receipt
+from toolglot.wire import json
+
+BUILTIN = "$builtin"
+
+
+class Declared:
+    """Calls of Warp's own tools reach a client that has declared a tool of that name, and no other.
+
+    Whole numbers are integers where the tool's schema says so.
+    """
+
+    __slots__ = ("_client", "_hidden", "_pieces", "_receipt", "_schemas", "_typed")
+
+    def __init__(self, request: Request | None, client: str, receipt: Receipt) -> None:
+        tools = request.tools if request is not None else ()
+        self._schemas: dict[str, Json] = {tool.name: tool.parameters for tool in tools if isinstance(tool, Tool)}
+        self._client = client
+        self._receipt = receipt
+        self._hidden: set[int] = set()
+        self._typed: dict[int, Json] = {}
+        self._pieces: dict[int, list[str]] = {}
+
+    def feed(self, event: Event) -> Sequence[Event]:
+        match event:
+            case Delta(index=index, text=text):
+                if index in self._typed:
+                    self._pieces[index].append(text)
+                    return ()
+                return () if index in self._hidden else (event,)
+            case Open(block=ToolCall() as call) if self._client != NAME:
+                return (self._open(event.index, call),)
+            case Close(index=index) if index in self._typed:
+                text = _typed("".join(self._pieces.pop(index)), self._typed.pop(index))
+                return (Delta(index, text), event) if text else (event,)
+            case _:
+                return (event,)
+
+    def _open(self, index: int, call: ToolCall) -> Open:
+        own = native_of(call, NAME)
+        if BUILTIN in own and call.name not in self._schemas:
+            why = "the model used a tool of Warp's own, which the client has not declared: nobody runs it"
+            self._receipt.loss(f"content[{index}]", f"call of {call.name}", why)
+            self._hidden.add(index)
+            return Open(index, Opaque(NAME, {"type": call.name, "call": call.id}))
+        if call.name in self._schemas and BUILTIN not in own:
+            self._typed[index] = self._schemas[call.name]
+            self._pieces[index] = []
+        return Open(index, call)
+
+
+def _typed(text: str, schema: Json) -> str:
+    """The arguments with the integers that the schema asks for."""
+    raw = json.object_of(text)
+    if raw is None or not text.strip():
+        return text
+    value = json.decode_frame(bytes(raw))
+    typed = whole_numbers(value, schema)
+    return json.encode_text(typed) if json.encode_text(typed) != json.encode_text(value) else text

@@ -1,0 +1,68 @@
+"""Models. Warp itself tells them through GraphQL, as the choices for each of its features, and has no list to get.
+
+Lists are written as OpenAI writes them, which is what tools around Warp ask a gateway for, and read in both forms.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from toolglot.dialect import Listing
+from toolglot.errors import DecodeError
+from toolglot.models import ModelInfo, whole
+from toolglot.wire import json, openai_models
+
+_FEATURES = ("agentMode", "planning", "coding", "cliAgent", "computerUseAgent")
+
+
+def decode_models(data: bytes) -> list[ModelInfo]:
+    """The models of a list, or those that any feature offers, each once; disabled ones are left out.
+
+    Raises:
+        DecodeError: this is no list of models.
+    """
+    features = _find(json.decode(data), "featureModelChoice")
+    if features is None:
+        return openai_models.decode_models(data)
+    if not isinstance(features, dict):
+        raise DecodeError("featureModelChoice", "an object is expected")
+    found: dict[str, ModelInfo] = {}
+    for feature in _FEATURES:
+        offered = features.get(feature)
+        choices = offered.get("choices") if isinstance(offered, dict) else None
+        for choice in choices if isinstance(choices, list) else ():
+            if isinstance(choice, dict) and isinstance(choice.get("id"), str) and not choice.get("disableReason"):
+                found.setdefault(choice["id"], _decode(choice))
+    return list(found.values())
+
+
+def _find(value: Any, key: str) -> Any:
+    """The first value of this key, at any depth: where it stands differs between versions."""
+    pending = [value]
+    for item in pending:
+        if isinstance(item, dict):
+            if key in item:
+                return item[key]
+            pending.extend(item.values())
+        elif isinstance(item, list):
+            pending.extend(item)
+    return None
+
+
+def _decode(choice: dict[str, Any]) -> ModelInfo:
+    title, owner = choice.get("displayName"), choice.get("provider")
+    return ModelInfo(
+        name=choice["id"],
+        title=title if isinstance(title, str) else None,
+        owner=owner if isinstance(owner, str) else None,
+        context_window=whole(choice.get("contextWindow")),
+        inputs=frozenset({"text", "image"}) if choice.get("visionSupported") is True else frozenset(),
+    )
+
+
+LISTING = Listing(
+    path=openai_models.PATH,
+    encode_models=openai_models.encode_models,
+    encode_model=openai_models.encode_model,
+    decode_models=decode_models,
+)

@@ -1,0 +1,80 @@
+"""What Warp can express, and the models that it is known to offer."""
+
+from __future__ import annotations
+
+from toolglot.dialect import Capabilities
+
+CAPABILITIES = Capabilities(
+    fields=frozenset({"parallel_tool_calls"}),
+    # Ids and names come back as they are sent; no rule is published.
+    name_pattern=r"[A-Za-z0-9_.-]+",
+    id_pattern=r"[!-~]+",
+    id_length=256,
+    tool_choices=frozenset({"auto"}),
+    strict_tools=False,
+    schema="object",
+    arguments="object",
+    system="leading",
+    needs_message=True,
+    prefill=False,
+    media_in_result=frozenset({"image"}),
+    source_kinds=frozenset({"base64"}),
+    result_errors=True,
+    thinking="text",
+    response_formats=frozenset({"text"}),
+    containers=frozenset({"input", "user_query", "tool_call", "tool_call_result", "call_mcp_tool", "mcp_context"}),
+    cosmetic=frozenset(
+        {
+            # What names things, and what only the server reads.
+            "id",
+            "task_id",
+            "request_id",
+            "timestamp",
+            "server_message_data",
+            "server_id",
+            "metadata",
+            "init",
+            "finished",
+            # What the client itself can do.
+            "settings",
+            "intended_agent",
+            "mode",
+            # How a history is to be told.
+            "history",
+            "tasks",
+            "covered",
+        }
+    ),
+)
+
+MODEL_IDS = (
+    "auto",
+    "auto-efficient",
+    "auto-genius",
+    "auto-open",
+    *(
+        f"gpt-{version}-{effort}"
+        for version in ("5-5", "5-4", "5-3-codex", "5-2-codex", "5-2")
+        for effort in ("low", "medium", "high", "xhigh")
+    ),
+    "claude-4-7-opus-high",
+    "claude-4-7-opus-xhigh",
+    "claude-4-7-opus-max",
+    "claude-4-6-opus-high",
+    "claude-4-6-opus-max",
+    "claude-4-6-sonnet-high",
+    "claude-4-6-sonnet-max",
+    "claude-4-5-opus",
+    "claude-4-5-opus-thinking",
+    "claude-4-5-sonnet",
+    "claude-4-5-sonnet-thinking",
+    "claude-4-5-haiku",
+    "gemini-3.1-pro",
+    "glm-5-fireworks",
+    "glm-5.1-fireworks",
+    "kimi-k25-fireworks",
+    "kimi-k26-fireworks",
+    "minimax-2.7-fireworks",
+    "qwen-3.6-plus-fireworks",
+)
+"""The ids that Warp documented in May 2026, for a list that nobody configured. Others are passed on as they are."""
