@@ -21,6 +21,7 @@ FORWARDING = tuple(name for name in NAMES if forwards(name))
 """The dialects whose bytes go through as they are where both sides speak them."""
 PAIRS = tuple(product(NAMES, NAMES))
 """Every ordered pair of client and upstream, same-dialect pairs included."""
+JSON_PAIRS = tuple(product(JSON_NAMES, JSON_NAMES))
 FOREIGN_PAIRS = tuple((client, upstream) for client, upstream in PAIRS if client != upstream)
 
 

@@ -6,8 +6,10 @@ response are `{"events": […]}`, and what a response says is what its events ad
 
 from __future__ import annotations
 
+import base64
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 import msgspec
@@ -87,12 +89,25 @@ def is_json(dialect: str) -> bool:
 
 def forwards(dialect: str) -> bool:
     """Do the bytes go through as they are where both sides speak this dialect?"""
-    return bool(getattr(DIALECTS[dialect], "forwards", True))
+    return DIALECTS[dialect].forwards
 
 
 def text_of(dialect: str, kind: str, raw: bytes) -> str:
     """A text in which everything can be found that the bytes say."""
-    return raw.decode() if is_json(dialect) else _json(form(dialect, kind).read(raw)).decode()
+    if is_json(dialect):
+        return raw.decode()
+    tree = form(dialect, kind).read(raw)
+    return "\n".join([_json(tree).decode(), *_unpacked(tree)])
+
+
+def _unpacked(value: Any) -> Iterator[str]:
+    """The texts that stand as base64 in a tree, because the wire has bytes there."""
+    if isinstance(value, dict | list):
+        for item in value.values() if isinstance(value, dict) else value:
+            yield from _unpacked(item)
+    elif isinstance(value, str):
+        with suppress(ValueError):
+            yield base64.b64decode(value, validate=True).decode()
 
 
 class History(NamedTuple):

@@ -61,6 +61,7 @@ class Alias(Struct, frozen=True, kw_only=True):
     tools: str = AUTO
     bad_calls: BadCalls = "pass"
     rescue: bool | str = False
+    starts_in_reasoning: bool = False
     history: str | None = None
 
 
@@ -95,6 +96,8 @@ class Target(Struct, frozen=True, kw_only=True):
     bad_calls: BadCalls = "pass"
     rescue: bool | str = False
     """Whether text is searched for calls that the upstream should have read; a format's name, or the family's."""
+    starts_in_reasoning: bool = False
+    """Whether the prompt of a text model ends inside its reasoning."""
     history: str | None = None
     """The text format of calls in the conversation's past."""
 
@@ -270,6 +273,7 @@ class Router:
             tools=facts.tools,
             bad_calls=facts.bad_calls,
             rescue=facts.rescue,
+            starts_in_reasoning=facts.starts_in_reasoning,
             history=facts.history,
         )
 

@@ -95,7 +95,7 @@ class Exchange:
         self.verbatim = verbatim and client.name == upstream.name and upstream.forwards
         """The bytes go through as they are: one dialect on both sides, and no pass had anything to change."""
         self.answered: Response | None = None
-        """A whole response as the upstream gave it."""
+        """A whole response as the upstream gave it, with the reason for its end as the client is told it."""
         self.wants_again: Again | None = None
         """The model wrote a call that cannot be run and is to be asked once more: `again` makes the request."""
         self._asked_again: Again | None = None
@@ -232,6 +232,8 @@ class Exchange:
         if self.verbatim:
             return data if self.alias is None else renamed(data, self.client.model_places, self.alias)
         restored = self.restore(response)
+        # Why it stopped is known only now, where calls stand in its text.
+        self.answered = replace(response, stop=restored.stop)
         return b"" if self.wants_again else self.client.encode_response(restored, self.asked, self.receipt)
 
     def restore(self, response: Response) -> Response:

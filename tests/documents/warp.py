@@ -70,8 +70,9 @@ inputs = st.one_of(
     st.just({"cli_agent_user_query": {"#1": [[2, "YQ=="]]}}),
 )
 
+warp_ids = ids.filter(lambda call_id: bool(call_id) and call_id.isascii() and " " not in call_id)
 mcp_calls = record(
-    {"tool_call_id": ids, "call_mcp_tool": record({"name": names}, {"args": objects, "server_id": words})}
+    {"tool_call_id": warp_ids, "call_mcp_tool": record({"name": names}, {"args": objects, "server_id": words})}
 )
 other_calls = st.sampled_from(
     [

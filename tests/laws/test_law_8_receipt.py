@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 from tests.case_files import MODELS, Case, cases_with
 from tests.documents import DOCUMENTS
 from tests.exchanges import FOREIGN_PAIRS, NAMES, through
-from tests.forms import form, forwards, text_of
+from tests.forms import form, forwards, is_json, text_of
 from tests.laws.mutations import Path, at, paths, without
 from tests.strategies import legal_ids, legal_names, tool_requests
 from toolglot.dialects import DIALECTS
-from toolglot.errors import DecodeError
+from toolglot.errors import DecodeError, UpstreamError
 from toolglot.ir import (
     Block,
     Cache,
@@ -195,6 +195,8 @@ DEFAULTS: set[tuple[str, Any]] = {
     ("media_type", "text/plain"),
 }
 """What the other side assumes anyhow."""
+CHOICES_OF_ALL = ({"type": "auto"}, {"mode": "AUTO"}, {"functionCallingConfig": {"mode": "AUTO"}})
+"""So does a wire that has no place for a choice of tools."""
 
 
 def model_in_url(dialect: str) -> str | None:
@@ -212,6 +214,9 @@ def response_to(case: Case, target: str, document: Any) -> tuple[bytes, set[str]
     return exchange.response(form(case.dialect, "response").write(document)), {str(line) for line in exchange.receipt}
 
 
+SPEAKING = ("init", "agent_output", "agent_reasoning", "call_mcp_tool", "finished")
+
+
 class Silence:
     """Which members of a document vanish: without them, neither the bytes nor the receipt are others."""
 
@@ -224,10 +229,18 @@ class Silence:
         self.told: set[Path] = set()
 
     def members(self) -> list[str]:
-        silent = [path for path in paths(self.document) if path and self._vanishes(path)]
+        looked_at = [path for path in paths(self.document) if path and not self._is_bookkeeping(path)]
+        silent = [path for path in looked_at if self._vanishes(path)]
         return [
             f"{self.case.name}: {'.'.join(map(str, path))} = {str(at(self.document, path))[:60]}" for path in silent
         ]
+
+    def _is_bookkeeping(self, path: Path) -> bool:
+        """Does it stand in an event by which Warp's server keeps its tasks, and which says nothing to a client?"""
+        if path[0] != "events" or len(path) == 1:
+            return False
+        event = json.dumps(at(self.document, path[:2]))
+        return not any(f'"{kind}"' in event for kind in SPEAKING)
 
     def _vanishes(self, path: Path) -> bool:
         value, key = at(self.document, path), path[-1]
@@ -236,13 +249,15 @@ class Silence:
             return False
         if path[-2:] == ("functionResponse", "name"):  # the call has told it
             return False
+        if value in CHOICES_OF_ALL or (key == "modelVersion" and not is_json(self.target)):
+            return False
         if not isinstance(value, dict | list) and (key, value) in DEFAULTS:
             return False
         if any(path[:length] in self.told for length in range(1, len(path))) or self._stands_there(value):
             return False
         try:
             encoded, lines = self.translated(self.case, self.target, without(self.document, path))
-        except DecodeError:
+        except (DecodeError, UpstreamError):
             return False  # nothing can be said without it
         if self.lines - lines:
             self.told.add(path)

@@ -17,7 +17,7 @@ from tests.upstream.bad_server import BadServer, Gate, Script, expect, gone, nev
 from toolglot.config.schema import BreakerConfig, Limits, ModelConfig, Retries, UpstreamConfig
 from toolglot.dialects import find
 from toolglot.events import Fold
-from toolglot.ir import Response, Text, ToolCall
+from toolglot.ir import Response, Text, Thinking, ToolCall
 from toolglot.receipt import Receipt
 from toolglot.store import Verdict
 from toolglot.store.sqlite import SqliteStore
@@ -108,6 +108,20 @@ def test_a_model_that_is_configured_for_text_gets_no_native_tools(client: str, s
         assert '"name": "f"' in sent["messages"][0]["content"] or '"name":"f"' in sent["messages"][0]["content"]
 
 
+@BOTH
+def test_an_answer_that_begins_inside_its_reasoning_is_read_so_where_the_model_is_said_to(streams: bool) -> None:
+    text = f"Perhaps {call('g')}? No.</think>{call('f')}"
+    models = one(tools="hermes_json", starts_in_reasoning=True)
+    with (
+        BadServer(says(text, streams=streams)) as server,
+        gateway(at("openai_chat", server.url), models=models) as running,
+    ):
+        response = read("anthropic", running.ask("anthropic", stream=streams), streams=streams)
+        assert calls_of(response) == [("f", {"a": 1})]
+        thoughts = [block.text for block in response.content if isinstance(block, Thinking)]
+        assert thoughts == [f"Perhaps {call('g')}? No."]
+
+
 @EVERY_CLIENT
 @BOTH
 @pytest.mark.parametrize("dialect", CLIENTS)
@@ -125,7 +139,7 @@ def test_the_demo_without_tools_completes_a_loop_for_every_client(client: str, s
         answer = running.ask(client, stream=streams, model="demo-text", body=body)
         response = read(client, answer, streams=streams)
         assert [name for name, _ in calls_of(response)] == ["f", "g"]
-        assert running.record().error is None
+        assert (running.record().error, running.record().stop) == (None, "tool_calls")
         assert "they are told as text, in the format hermes_json" in notes_of(running, answer)
 
 

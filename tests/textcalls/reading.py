@@ -138,7 +138,8 @@ def check_rules(events: Sequence[CallEvent]) -> None:
                 assert text, events
                 assert open_call is None, f"text inside a call: {events}"
             case ("id", index, call_id):
-                assert open_call is None and index == begun and call_id, events
+                assert (open_call, index) == (None, begun), f"an id that is not before its call: {events}"
+                assert call_id
             case ("start", index, name):
                 assert open_call is None, f"a call inside another: {events}"
                 assert index == begun, f"indices do not count up: {events}"
@@ -148,13 +149,15 @@ def check_rules(events: Sequence[CallEvent]) -> None:
                 assert index == open_call, f"arguments outside their call: {events}"
                 arguments += fragment
             case ("repaired", index, _, how):
-                assert index == open_call and how, events
+                assert index == open_call, f"a repair outside its call: {events}"
+                assert how, f"a repair that says nothing: {events}"
             case ("end", index):
                 assert index == open_call, f"an end without its start: {events}"
                 assert isinstance(json.loads(arguments, parse_constant=_no_constant), dict), events
                 open_call = None
             case ("cut", index, why):
-                assert index == open_call and why, events
+                assert index == open_call, f"a cut outside its call: {events}"
+                assert why, f"a cut that says nothing: {events}"
                 open_call = None
     assert open_call is None, f"a call has no end: {events}"
 

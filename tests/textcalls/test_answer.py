@@ -9,7 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.exchanges import NAMES, PAIRS, calls_of, check, folded, meaning, read_events, write_events
+from tests.exchanges import JSON_NAMES as NAMES
+from tests.exchanges import JSON_PAIRS as PAIRS
+from tests.exchanges import calls_of, check, folded, meaning, read_events, write_events
 from tests.strategies import event_streams
 from tests.textcalls.conversations import (
     SEVERAL,

@@ -82,7 +82,9 @@ def parts_of_calls(draw: DrawFn, name: str) -> str:
     call = draw(st.sampled_from(written(name)))
     start, end = sorted((draw(st.integers(0, len(call))), draw(st.integers(0, len(call)))))
     return draw(
-        st.sampled_from((call, call, call[:end], call[start:], call[:start] + draw(st.sampled_from(PROSE)) + call[end:]))
+        st.sampled_from(
+            (call, call, call[:end], call[start:], call[:start] + draw(st.sampled_from(PROSE)) + call[end:])
+        )
     )
 
 

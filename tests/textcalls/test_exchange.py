@@ -9,7 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.exchanges import NAMES, PAIRS, calls_of, folded, meaning, read_events
+from tests.exchanges import JSON_NAMES as NAMES
+from tests.exchanges import JSON_PAIRS as PAIRS
+from tests.exchanges import calls_of, folded, meaning, read_events
 from tests.textcalls.conversations import (
     MODEL,
     SEVERAL,
@@ -24,6 +26,7 @@ from tests.textcalls.conversations import (
     user,
 )
 from toolglot.dialects import DIALECTS
+from toolglot.errors import RefusedError
 from toolglot.ir import Message, Request, Response, Text, Tool, ToolCall, ToolResult
 from toolglot.receipt import Receipt
 from toolglot.textcalls.prompts.render import calls_text
@@ -239,3 +242,16 @@ def test_the_bytes_of_a_client_fold_to_what_it_reads() -> None:
     written = translation.feed(stream_of("anthropic", "Yes.\n" + calls_text("deepchat", FIRST))) + translation.close()
     assert b'"finish_reason":"tool_calls"' in written
     assert len(calls_of(folded(read_events("openai_chat", [written])).content)) == 2
+
+
+@pytest.mark.parametrize("upstream", NAMES)
+def test_a_thread_of_anthropic_is_refused_wherever_the_conversation_has_to_be_told_whole(upstream: str) -> None:
+    """The SDK's tool runner then sends the whole conversation; its later requests hold new results alone otherwise."""
+    body = {
+        "model": MODEL,
+        "max_tokens": 9,
+        "thread": {"type": "create"},
+        "messages": [{"role": "user", "content": "Hi"}],
+    }
+    with pytest.raises(RefusedError, match="keeps no threads"):
+        exchange_of("anthropic", upstream, "hermes_json").request(body)

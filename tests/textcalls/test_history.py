@@ -8,7 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.exchanges import NAMES, PAIRS, calls_of, meaning
+from tests.exchanges import JSON_NAMES as NAMES
+from tests.exchanges import JSON_PAIRS as PAIRS
+from tests.exchanges import calls_of, meaning
 from tests.textcalls.conversations import TOOLS, ask, asking, assistant, call, result, user
 from toolglot.ir import (
     Block,

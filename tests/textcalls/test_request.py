@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.exchanges import NAMES, PAIRS
+from tests.exchanges import JSON_NAMES as NAMES
+from tests.exchanges import JSON_PAIRS as PAIRS
 from tests.strategies import conversations, ids, names, requests, tool_lists
 from tests.textcalls.conversations import (
     MODEL,

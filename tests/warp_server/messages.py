@@ -202,13 +202,20 @@ def _encode_key(slot: Slot | None, key: str, value: Any) -> bytes:
         return b""
     if slot is not None:
         return _encode_slot(slot, value)
-    if key.startswith("#") and isinstance(value, list):
-        return b"".join(_encode_unknown(int(key[1:]), *field) for field in value)
+    if key.startswith("#"):
+        listed = value if isinstance(value, list) else [value]
+        return b"".join(_encode_unknown(int(key[1:]), field) for field in listed)
     return wire.bytes_field(NOVEL.get(key, 6000 + zlib.crc32(key.encode()) % 1000), _json(value))
 
 
-def _encode_unknown(number: int, kind: int, value: int | str) -> bytes:
-    return wire.raw_field(wire.Field(number, kind, value if isinstance(value, int) else base64.b64decode(value)))
+def _encode_unknown(number: int, field: Any) -> bytes:
+    match field:
+        case [0, int(value)]:
+            return wire.number_field(number, value)
+        case [1 | 2 | 3 | 5 as kind, str(value)]:
+            return wire.raw_field(wire.Field(number, kind, _from_base64(value)))
+        case _:
+            return _as_it_is(number, field)
 
 
 def _encode_slot(slot: Slot, value: Any) -> bytes:
@@ -357,15 +364,15 @@ def _varints(data: bytes) -> Iterator[bytes]:
 
 
 def _entry(kind: str, data: bytes) -> tuple[str, Any]:
-    key, values = "", []
+    slot, key, values = Slot(2, "value", kind), "", []
     for field in wire.fields(data):
         if field.number == 1 and isinstance(field.value, bytes):
             key = field.value.decode()
-        elif field.number == 2:
+        elif field.number == 2 and _fits(slot, field):
             values.append(field.value)
     if not values:
         return key, _DEFAULTS.get(kind, {})
-    return key, _decode_slot(Slot(2, "value", kind), values if kind in TABLES else values[-1:])
+    return key, _decode_slot(slot, values if kind in TABLES else values[-1:])
 
 
 _DEFAULTS: dict[str, Any] = {"uint32": 0, "string": "", "Value": None}
@@ -407,17 +414,20 @@ def struct_of(data: bytes) -> dict[str, Any]:
 
 def value_of(data: bytes) -> Any:
     value: Any = None
-    for field in wire.fields(data):
-        if isinstance(field.value, int):
-            value = bool(field.value) if field.number == 4 else None
-        elif field.number == 2:
-            value = struct.unpack("<d", field.value)[0]
-        elif field.number == 3:
-            value = field.value.decode()
-        elif field.number == 5:
-            value = struct_of(field.value)
-        elif field.number == 6:
-            value = [value_of(item.value) for item in wire.fields(field.value) if isinstance(item.value, bytes)]
+    for number, kind, raw in wire.fields(data):
+        match number, kind, raw:
+            case 1, wire.VARINT, _:
+                value = None
+            case 2, wire.I64, bytes():
+                value = struct.unpack("<d", raw)[0]
+            case 3, wire.LEN, bytes():
+                value = raw.decode()
+            case 4, wire.VARINT, _:
+                value = bool(raw)
+            case 5, wire.LEN, bytes():
+                value = struct_of(raw)
+            case 6, wire.LEN, bytes():
+                value = [value_of(item.value) for item in wire.fields(raw) if isinstance(item.value, bytes)]
     return value
 
 

@@ -117,6 +117,9 @@ class ModelConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
     rescue: bool | Name = False
     """Pick calls out of the text that a native model's server failed to read: true in the format of the model's family,
     or the name of a format, or `auto` for any."""
+    starts_in_reasoning: bool = False
+    """With tools as text: the server's template has opened the reasoning before the answer begins, so that only its end
+    stands in the text."""
     history: Name | None = None
     """The text format, or `auto` for any, in which old clients have written calls into the conversation: they become
     native ones."""

@@ -27,6 +27,8 @@ _CHECKS: dict[str, tuple[dict[str, str], _Check]] = {
     "anthropic": (anthropic.RULES, anthropic.check),
     "gemini": (gemini.RULES, gemini.check),
 }
+_COMMON_RULES = {"warp": {name: rule for name, rule in COMMON_RULES.items() if name != "readable"}}
+"""For dialects whose events are not JSON, the common rules that they have."""
 
 _GENERIC_RULES = {
     "grammar": "a stream must be Start, blocks, then Finish or an error",
@@ -34,7 +36,8 @@ _GENERIC_RULES = {
 }
 
 RULES: dict[str, dict[str, str]] = {
-    name: {**COMMON_RULES, **rules, **_GENERIC_RULES} for name, (rules, _) in _CHECKS.items()
+    **{name: {**COMMON_RULES, **rules, **_GENERIC_RULES} for name, (rules, _) in _CHECKS.items()},
+    **{name: {**rules, **_GENERIC_RULES} for name, rules in _COMMON_RULES.items()},
 }
 """For each dialect the rules and their sentences."""
 
@@ -48,7 +51,7 @@ def lint(dialect: Dialect | str, chunks: Iterable[bytes]) -> list[Breach]:
     frames = split(b"".join(chunks))
     rules, check = _CHECKS.get(dialect.name, ({}, lambda frames, report: None))
     report = Report({**COMMON_RULES, **rules, **_GENERIC_RULES}, frames)
-    check_common(frames, report)
+    check_common(frames, report, in_json=dialect.name not in _COMMON_RULES)
     check(frames, report)
     told = {breach.event for breach in report.breaches}
     generic = Report(_GENERIC_RULES, frames)

@@ -84,7 +84,7 @@ class Answer:
         """An answer begins, the first or the second one."""
         self._again = again
         self._asks = again is None and self._settings.bad_calls == "ask" and not self._settings.rescue
-        thinks = again is None and self._context.text_thinks
+        thinks = self._settings.starts_in_reasoning or (again is None and self._context.text_thinks)
         self._engine = Engine(self._format, self._tools, starts_in_reasoning=thinks)
         self._sequencer = Sequencer()
         self._over = False

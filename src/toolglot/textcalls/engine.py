@@ -17,33 +17,20 @@ The states, each a method that reads as far as it can and tells whether there ma
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from toolglot.textcalls.aside import Aside
+from toolglot.textcalls.bodies import BODIES
 from toolglot.textcalls.body import Body, Opened
-from toolglot.textcalls.braces import BracesBody
-from toolglot.textcalls.empty import EmptyBody
-from toolglot.textcalls.envelope import EnvelopeBody
 from toolglot.textcalls.events import CallEvent, Sink, merged
-from toolglot.textcalls.grammar import BodyKind, Call, Format
-from toolglot.textcalls.json_body import JsonBody
+from toolglot.textcalls.grammar import Call, Format
 from toolglot.textcalls.line import Line
 from toolglot.textcalls.marks import marks_of
 from toolglot.textcalls.messages import read_message
-from toolglot.textcalls.python_calls import PythonBody
-from toolglot.textcalls.tagged import TaggedBody
 from toolglot.textcalls.trying import Found, Outcome, Trial, behind_space
 from toolglot.textcalls.vocabulary import vocabulary_of
 
-BODIES: Final[dict[BodyKind, Callable[[Opened], Body]]] = {
-    "envelope": EnvelopeBody,
-    "json": JsonBody,
-    "tagged": TaggedBody,
-    "python": PythonBody,
-    "braces": BracesBody,
-    "empty": EmptyBody,
-}
 MAX_EXTRA: Final = 3
 """So many brackets too many are passed over behind a call."""
 MAX_SPACE: Final = 1000
@@ -90,7 +77,7 @@ class Engine:
         self._refused: tuple[Call, ...] = ()  # what was tried in vain at this offset
         self._refused_at = -1
         self._reread = 0
-        self._closers: frozenset[str] = frozenset()  # what may close the last call, right behind it
+        self._closers: tuple[str, ...] = ()  # what may close the last call, right behind it
         self._unclosed: set[str] = set()
         self._extra = 0
         self._passes_as = self._sink.text
@@ -155,6 +142,11 @@ class Engine:
         end, mark = marks.next(text, at, last=self._last)
         self._say(end)
         return self._meet(mark) if mark else False
+
+    def _answer_afresh(self) -> bool:
+        self._line.fresh()
+        self._state = self._answering
+        return True
 
     def _meet(self, mark: str) -> bool:
         """Go on at a mark."""
@@ -258,9 +250,7 @@ class Engine:
             return False
         if mark in self._vocabulary.section_closers:
             self._at += len(mark)
-        self._line.fresh()
-        self._state = self._answering
-        return True
+        return self._answer_afresh()
 
     # ── reasoning ────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -275,9 +265,7 @@ class Engine:
         if mark in self._vocabulary.thinking_ends:
             self._at += len(mark)
             self._after_thinking = True
-            self._line.fresh()
-            self._state = self._answering
-            return True
+            return self._answer_afresh()
         if self._offset + self._at >= self._no_aside_before:
             outcome = self._outcome(self._at, mark)
             if outcome == "wait":
@@ -347,7 +335,7 @@ class Engine:
         if body.state == "refused":
             return self._refuse()
         closers = self._call.closers if self._call else ()
-        self._closers = frozenset((*closers, *self._vocabulary.section_closers))
+        self._closers = (*closers, *self._vocabulary.section_closers)
         self._unclosed = set(self._closers)
         self._extra = 0 if closers else MAX_EXTRA
         self._state = self._behind
@@ -376,11 +364,11 @@ class Engine:
         at = behind_space(text, self._at)
         if at - self._at >= MAX_SPACE:
             self._at += MAX_SPACE
-            self._line.fresh()
-            self._state = self._answering
-            return True
+            return self._answer_afresh()
         if not self._last and (at == len(text) or vocabulary.marks.begins(text, at)):
             return False
+        if self._last and len(text) - at > 2 and marks_of(self._closers).begins(text, at):
+            at = len(text)  # half a closing mark
         mark = vocabulary.marks.match(text, at)
         if mark and any(meaning.kind in ("call", "section") for meaning in vocabulary.meanings[mark]):
             outcome = self._outcome(at, mark)
@@ -399,6 +387,4 @@ class Engine:
             return True
         if at == len(text):
             self._at = at
-        self._line.fresh()
-        self._state = self._answering
-        return True
+        return self._answer_afresh()

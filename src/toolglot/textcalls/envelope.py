@@ -149,7 +149,7 @@ class EnvelopeBody:
         if text[at] == "}":
             return self._closed(text, at + 1)
         if text[at] == ",":
-            at = self._space(text, at + 1)
+            at = self._space(text, at + 1, at)
         key, end = string_at(text, at)
         end = self._space(text, end, at)
         if text[end] != ":":
@@ -366,6 +366,8 @@ class EnvelopeBody:
             raw = (self._arguments.raw if self._arguments and self._index >= 0 else "".join(self._raw)) + rest
             # The brackets of the envelope itself close behind the arguments.
             whole = is_balanced(raw) or (self._index >= 0 and raw.count("{") + self._level == raw.count("}"))
+            if self._index >= 0 and self._arguments is not None and self._arguments.done:
+                whole = rest.count("}") - rest.count("{") >= self._level
             self._mend(rest, cut=cut or not whole)
             return at if self.is_refused else len(text)
         return self._finish_open(text, at)

@@ -19,9 +19,11 @@ class TextCalls(Struct, frozen=True, kw_only=True):
     """Tool calls as text between toolglot and the model.
 
     `format` is a text format's name. `rescue`: the model has native tool calls and tools are sent to it natively, but
-    calls that it leaks into its text in this format are picked out of it.
+    calls that it leaks into its text in this format are picked out of it. `starts_in_reasoning`: the model's template
+    has opened the reasoning, so that the answer begins inside it.
     """
 
     format: str
     bad_calls: BadCalls = "pass"
     rescue: bool = False
+    starts_in_reasoning: bool = False

@@ -80,13 +80,21 @@ def format_for(target: Target) -> str:
 def text_calls(upstream: Upstream, target: Target, known: Known | None = None) -> TextCalls | None:
     """How calls are written as text between this model and us; None when everything is native."""
     if target.tools not in (AUTO, NATIVE):
-        return TextCalls(format=ALIASES.get(target.tools, target.tools), bad_calls=target.bad_calls)
+        return _as_text(target, target.tools)
     if target.tools == AUTO and (known == "text" or (known is None and lacks_tools(upstream, target.model))):
-        return TextCalls(format=format_for(target), bad_calls=target.bad_calls)
+        return _as_text(target, format_for(target))
     if not target.rescue:
         return None
-    leaked = target.rescue if isinstance(target.rescue, str) else format_for(target)
-    return TextCalls(format=ALIASES.get(leaked, leaked), bad_calls=target.bad_calls, rescue=True)
+    return _as_text(target, target.rescue if isinstance(target.rescue, str) else format_for(target), rescue=True)
+
+
+def _as_text(target: Target, text_format: str, *, rescue: bool = False) -> TextCalls:
+    return TextCalls(
+        format=ALIASES.get(text_format, text_format),
+        bad_calls=target.bad_calls,
+        rescue=rescue,
+        starts_in_reasoning=target.starts_in_reasoning,
+    )
 
 
 def refuses_tools(error: ApiError) -> bool:

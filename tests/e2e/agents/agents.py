@@ -101,12 +101,13 @@ GEMINI_SETTINGS = {
 }
 
 
-def claude_code(model: str) -> Agent:
+def claude_code(model: str, tools: str = "Bash Read") -> Agent:
+    """`tools` are those that it may use without asking."""
     return Agent(
         name=f"claude-code-{model}",
         dialect="anthropic",
         script="@anthropic-ai/claude-code/cli-wrapper.cjs",
-        arguments=lambda prompt: ["-p", prompt, "--allowedTools", "Bash Read", "--output-format", "text"],
+        arguments=lambda prompt: ["-p", prompt, "--allowedTools", tools, "--output-format", "text"],
         environment=lambda base_url: {
             "ANTHROPIC_BASE_URL": base_url,
             "ANTHROPIC_AUTH_TOKEN": "dummy",

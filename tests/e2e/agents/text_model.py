@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
+from zlib import crc32
 
 from tests.e2e.wires import WIRES, Event, Schema, Turn
 
@@ -44,13 +45,19 @@ def _as_text(turn: Turn) -> Turn:
     return Turn("\n".join([turn.text, *(f"<tool_call>\n{call}\n</tool_call>" for call in calls)]))
 
 
+def _identity(turn: Turn) -> Event:
+    """Another one for each answer: Claude Code takes answers of one id for one."""
+    return {"id": f"chatcmpl-{crc32(repr(turn).encode())}"}
+
+
 def _whole(turn: Turn) -> Event:
-    return _CHAT.whole(_as_text(turn))
+    return _CHAT.whole(_as_text(turn)) | _identity(turn)
 
 
 def _events(turn: Turn) -> Iterator[Event]:
     """The text in pieces that cut its marks."""
-    for event in _CHAT.events(_as_text(turn)):
+    for each in _CHAT.events(_as_text(turn)):
+        event = each | _identity(turn)
         deltas = [choice["delta"] for choice in event["choices"]]
         text = "".join(delta.get("content") or "" for delta in deltas)
         for start in range(0, max(len(text), 1), 5):

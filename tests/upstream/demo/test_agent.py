@@ -125,6 +125,34 @@ def test_a_demand_for_calls_is_met_with_each_tool_once_and_then_ends() -> None:
     assert called(answered(request)) == []
 
 
+@pytest.mark.parametrize(
+    ("wish", "rounds"),
+    [
+        (
+            "The weather in Paris and Oslo, then the time in Rome",
+            [[("get_weather", "Paris"), ("get_weather", "Oslo")], [("local_time", "Rome")]],
+        ),
+        (
+            "What time is it in Rome? Then tell me the weather there.",
+            [[("local_time", "Rome")], [("get_weather", "Rome")]],
+        ),
+        (
+            "The weather in Paris and then in Oslo, then in Rome.",
+            [[("get_weather", "Paris")], [("get_weather", "Oslo")], [("get_weather", "Rome")]],
+        ),
+        ("First think, then tell me the weather in Paris, then report.", [[("get_weather", "Paris")]]),
+        ("What was the weather in Paris back then?", [[("get_weather", "Paris")]]),
+    ],
+)
+def test_a_wish_that_says_then_is_fulfilled_step_by_step(wish: str, rounds: list[list[tuple[str, str]]]) -> None:
+    request = asked(wish, WEATHER, TIME)
+    for calls in rounds:
+        assert called(request) == [(name, {"city": city}) for name, city in calls]
+        request = answered(request)
+    assert called(request) == []
+    assert text_of(answer(request)).count("\n- ") == sum(map(len, rounds))
+
+
 def test_deferred_tools_are_not_called() -> None:
     assert called(asked("The weather in Paris", replace(WEATHER, deferred=True))) == []
 

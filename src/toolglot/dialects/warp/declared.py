@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from toolglot.dialects.warp.integers import whole_numbers
 from toolglot.dialects.warp.native import NAME
-from toolglot.events import Close, Delta, Event, Open
-from toolglot.ir import Json, Opaque, Request, Tool, ToolCall, native_of
+from toolglot.events import Close, Delta, Event, Finish, Open
+from toolglot.ir import Json, Opaque, Request, Tool, ToolCall, native_of, replace
 from toolglot.receipt import Receipt
 from toolglot.wire import json
 
@@ -20,13 +20,14 @@ class Declared:
     Whole numbers are integers where the tool's schema says so.
     """
 
-    __slots__ = ("_client", "_hidden", "_pieces", "_receipt", "_schemas", "_typed")
+    __slots__ = ("_calls", "_client", "_hidden", "_pieces", "_receipt", "_schemas", "_typed")
 
     def __init__(self, request: Request | None, client: str, receipt: Receipt) -> None:
         tools = request.tools if request is not None else ()
         self._schemas: dict[str, Json] = {tool.name: tool.parameters for tool in tools if isinstance(tool, Tool)}
         self._client = client
         self._receipt = receipt
+        self._calls = 0  # those that the client gets
         self._hidden: set[int] = set()
         self._typed: dict[int, Json] = {}
         self._pieces: dict[int, list[str]] = {}
@@ -43,6 +44,8 @@ class Declared:
             case Close(index=index) if index in self._typed:
                 text = _typed("".join(self._pieces.pop(index)), self._typed.pop(index))
                 return (Delta(index, text), event) if text else (event,)
+            case Finish(stop=stop) if self._hidden and not self._calls and stop.reason == "tool_calls":
+                return (replace(event, stop=replace(stop, reason="end")),)  # there is nothing to wait for
             case _:
                 return (event,)
 
@@ -53,6 +56,7 @@ class Declared:
             self._receipt.loss(f"content[{index}]", f"call of {call.name}", why)
             self._hidden.add(index)
             return Open(index, Opaque(NAME, {"type": call.name, "call": call.id}))
+        self._calls += 1
         if call.name in self._schemas and BUILTIN not in own:
             self._typed[index] = self._schemas[call.name]
             self._pieces[index] = []

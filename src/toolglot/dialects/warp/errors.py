@@ -72,5 +72,5 @@ def encode_error(error: ApiError) -> HttpError:
     code = OUT_OF_CREDITS if error.kind == "billing" else header_value(error.code)
     if code is not None:
         headers[CODE] = code
-    status = error_status(error) if own and error.status else _STATUSES[error.kind]
+    status = error_status(error) if error.status and error.kind != "billing" else _STATUSES[error.kind]
     return HttpError(status, headers, json.encode(body))

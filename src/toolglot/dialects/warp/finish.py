@@ -119,12 +119,11 @@ def write_stop(stop: Stop, usage: Usage | None, left: Mapping[str, Any] | None) 
     if left is not None:
         restore(finished, left)
     elif usage is not None:
-        finished.token_usage.add(
-            total_input=_count(usage.input_tokens),
-            output=_count(usage.output_tokens),
-            input_cache_read=_count(usage.cached_tokens),
-            input_cache_write=_count(usage.cache_write_tokens),
-        )
+        counts = finished.token_usage.add(total_input=_count(usage.input_tokens), output=_count(usage.output_tokens))
+        if usage.cached_tokens:
+            counts.input_cache_read = _count(usage.cached_tokens)
+        if usage.cache_write_tokens:
+            counts.input_cache_write = _count(usage.cache_write_tokens)
     return event, stop.reason if stop.reason in _UNTOLD else None
 
 

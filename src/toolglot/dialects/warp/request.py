@@ -12,7 +12,7 @@ from toolglot.dialects.warp.descriptors import new, parse, serialize
 from toolglot.dialects.warp.fields import Taken, kept, noted, restore, text_of
 from toolglot.dialects.warp.history import KEPT_TASKS, ROOT, write_history
 from toolglot.dialects.warp.native import NAME
-from toolglot.dialects.warp.tools import decode_tools, encode_tools
+from toolglot.dialects.warp.tools import TOOL_SERVER, address, decode_tools, encode_tools, server_ids
 from toolglot.dialects.warp.transcript import Reader
 from toolglot.errors import DecodeError
 from toolglot.ir import Request, native_of
@@ -112,6 +112,11 @@ def encode_request(request: Request, receipt: Receipt) -> bytes:
     if request.tools or "mcp_context" in own:
         wire.mcp_context.SetInParent()
         encode_tools(request, wire.mcp_context, receipt)
+    if TOOL_SERVER in own:
+        servers = server_ids(request)
+        for task in wire.task_context.tasks:
+            for message in task.messages:
+                address(message, servers)
     _report(request, receipt)
     restore(wire, {key: value for key, value in own.items() if key != "mcp_context"})
     return serialize(wire)

@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections import deque
 from typing import Any
 
+from toolglot.dialects.warp.declared import BUILTIN
 from toolglot.dialects.warp.descriptors import new, serialize
 from toolglot.dialects.warp.errors import read_error
 from toolglot.dialects.warp.fields import kept, text_of
@@ -24,7 +25,7 @@ from toolglot.dialects.warp.native import NAME
 from toolglot.dialects.warp.stream_entry import SPOKEN, Entry, kind_of
 from toolglot.errors import ApiError, DecodeError, truncated, unreadable
 from toolglot.events import Close, Delta, Event, Fault, Finish, Open, Start
-from toolglot.ir import Block, Opaque, Stop, ToolCall, replace, with_native
+from toolglot.ir import Block, Opaque, Stop, ToolCall, native_of, replace, with_native
 from toolglot.receipt import Receipt
 from toolglot.wire import json
 from toolglot.wire.sse import MAX_EVENT_BYTES, SseReader
@@ -54,6 +55,7 @@ class WarpStreamDecoder:
         self._ended = False
         self._started = False
         self._next = 0
+        self._called = False
         self._characters = 0
         self._queue: deque[Entry | Aside] = deque()
         self._waiting = 0  # entries in the queue
@@ -354,6 +356,7 @@ class WarpStreamDecoder:
         """Passes on a call or something shown; whether it still is one."""
         block = entry.block()
         if isinstance(block, ToolCall):
+            self._called = self._called or BUILTIN not in native_of(block, NAME)
             self._opened(entry, replace(block, arguments=""))
             if block.arguments:
                 self._characters += len(block.arguments)
@@ -374,6 +377,8 @@ class WarpStreamDecoder:
             own = {**stop.native[NAME], **({BEFORE: before} if before else {})}
             self._fault(replace(stop, native={NAME: own}))
             return
+        if stop.reason == "end" and self._called:  # Warp has no word for "waits for tools": the calls tell it
+            stop = replace(stop, reason="tool_calls")
         notes: dict[str, Any] = {FINISHED: left_of(finished), **({BEFORE: before} if before else {})}
         self._ended = True
         usage = read_usage(finished, self._characters)

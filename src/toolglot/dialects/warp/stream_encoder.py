@@ -18,6 +18,7 @@ from toolglot.dialects.warp.history import KEPT_TASKS, ROOT, restore_task
 from toolglot.dialects.warp.masks import set_text
 from toolglot.dialects.warp.native import NAME
 from toolglot.dialects.warp.stream_decoder import BEFORE
+from toolglot.dialects.warp.tools import address, server_ids
 from toolglot.dialects.warp.transcript import identity
 from toolglot.events import Close, Delta, Event, Fault, Finish, Open, Start, closed, merge_native
 from toolglot.ir import Block, Opaque, Refusal, Request, Text, Thinking, ToolCall, native_of, replace
@@ -37,6 +38,7 @@ class WarpStreamEncoder:
         self._started = False
         self._id = ""
         self._task = _root_of(request)
+        self._servers = server_ids(request) if request is not None else {}
         self._index = 0
         self._block: Block | None = None
         self._arguments: list[str] = []
@@ -124,6 +126,7 @@ class WarpStreamEncoder:
         if not isinstance(block, Opaque) and MESSAGE not in native_of(block, NAME):
             message.id = identity("message", self._id, self._index)
             message.task_id = self._task_id()
+            address(message, self._servers)
         return message
 
     def _task_id(self) -> str:

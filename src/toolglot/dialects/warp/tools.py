@@ -16,6 +16,9 @@ from toolglot.wire import json
 _TOOL: Taken = {"name": None, "description": None, "input_schema": None}
 SERVER = "$server"
 """The note on a tool that says which of the servers offers it."""
+TOOL_SERVER = "tool_server"
+"""The name and id of a server that is to offer all tools, in the native data of a request: `{"name": …, "id": …}`.
+Without it they stand in the flat list, which Warp calls deprecated and still reads."""
 
 
 def decode_tools(context: Any) -> tuple[tuple[Tool, ...], dict[str, Any]]:
@@ -45,6 +48,12 @@ def encode_tools(request: Request, context: Any, receipt: Receipt) -> None:
     for rest in left.get("servers", ()):
         restore(context.servers.add(), rest)
     restore(context, {key: value for key, value in left.items() if key != "servers"})
+    offering = native_of(request, NAME).get(TOOL_SERVER)
+    flat = context.tools
+    if isinstance(offering, dict):
+        context.servers.add()
+        restore(context.servers[-1], offering)
+        flat = context.servers[-1].tools
     for index, tool in enumerate(request.tools):
         where = f"tools[{index}]"
         if isinstance(tool, Opaque):
@@ -54,7 +63,30 @@ def encode_tools(request: Request, context: Any, receipt: Receipt) -> None:
         if isinstance(server, int) and 0 <= server < len(context.servers):
             _encode_tool(tool, context.servers[server].tools.add(), where, receipt)
         else:
-            _encode_tool(tool, context.tools.add(), where, receipt)
+            _encode_tool(tool, flat.add(), where, receipt)
+
+
+def server_ids(request: Request) -> dict[str, str]:
+    """The id of the server that offers a tool, for the calls of it."""
+    own = native_of(request, NAME)
+    offering, left = own.get(TOOL_SERVER), own.get("mcp_context")
+    servers = left.get("servers", ()) if isinstance(left, dict) else ()
+    usual = offering.get("id", "") if isinstance(offering, dict) else ""
+    ids = {
+        tool.name: servers[place].get("id", "") if isinstance(place, int) and 0 <= place < len(servers) else usual
+        for tool in request.tools
+        if isinstance(tool, Tool)
+        for place in [native_of(tool, NAME).get(SERVER)]
+    }
+    return {name: server for name, server in ids.items() if server}
+
+
+def address(message: Any, servers: dict[str, str]) -> None:
+    """Names the server that a call is for, where it is known and not told."""
+    if message.tool_call.HasField("call_mcp_tool"):
+        call = message.tool_call.call_mcp_tool
+        if call.name in servers and not call.HasField("server_id"):
+            call.server_id = servers[call.name]
 
 
 def _encode_tool(tool: Tool, wire: Any, where: str, receipt: Receipt) -> None:

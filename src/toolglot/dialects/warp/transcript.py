@@ -73,7 +73,8 @@ class Reader:
         if system is not None:
             place = places[-1]
             self.messages[place] = asked = without_system(self.messages[place])
-            if not asked.content and not asked.native and place == len(self.messages) - 1:
+            carries = not asked.content and not asked.native and place == len(self.messages) - 1
+            if carries and len(places) == 1:
                 del self.messages[place]  # it was there to carry the system prompt
         if images:
             self._images([decode_media(image) for image in images], bool(inputs))

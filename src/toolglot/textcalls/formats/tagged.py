@@ -157,7 +157,11 @@ TAGGED: tuple[Format, ...] = (
     Format(
         name="qwen3_coder",
         title="<function=name><parameter=key> (Qwen3-Coder, Nemotron 3, Step 3.5)",
-        calls=(QWEN_CODER_CLOSED, QWEN_CODER_CALL, Call(header=Header(("<tool_call>",)), body="envelope", closers=("</tool_call>",))),
+        calls=(
+            QWEN_CODER_CLOSED,
+            QWEN_CODER_CALL,
+            Call(header=Header(("<tool_call>",)), body="envelope", closers=("</tool_call>",)),
+        ),
         sections=(("<tool_call>", "</tool_call>"),),
         aliases=("qwen_coder", "openhands", "qwen35"),
     ),

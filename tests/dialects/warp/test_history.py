@@ -1,0 +1,234 @@
+"""The three ways to tell Warp what was said before."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Any
+
+import pytest
+
+from tests.dialects.warp.conversations import (
+    TWO_CALLS,
+    WARP,
+    asked,
+    assistant,
+    call,
+    result,
+    system,
+    user,
+    written,
+)
+from tests.dialects.warp.raw import every, numbers, only, texts
+from tests.warp_server import frames, story
+from tests.warp_server.agent import TOKEN, Agent, three_turns
+from tests.warp_server.messages import decode
+from toolglot.dialects.warp.tasks import Tasks
+from toolglot.errors import DecodeError
+from toolglot.ir import Media, Message, Request, Source, Text, Tool, ToolCall, ToolResult, replace, with_native
+from toolglot.receipt import Receipt
+
+INPUTS = (2, 6, 1)
+HISTORY = (1, 1, 5)
+TOOLS = (
+    Tool(name="get_weather", parameters={"type": "object", "properties": {}}),
+    Tool(name="get_time", parameters={"type": "object", "properties": {}}),
+)
+HEADERS = {
+    "content-type": "application/x-protobuf",
+    "accept": "text/event-stream",
+    "authorization": f"Bearer {TOKEN}",
+}
+
+
+def first_turns(request: Request) -> bytes:
+    """A stream in which the server echoes what was asked and calls twice."""
+    return frames.stream(
+        [
+            story.init(),
+            story.create_task(story.ROOT, "", server_data="b3BhcXVl"),
+            story.add(story.asked("u", "How is it?", server_message_data=story.OPAQUE)),
+            story.add(story.called("c1", "call-1", "get_weather", {"city": "Paris"}, server_message_data="eA==")),
+            story.add(story.called("c2", "call-2", "get_weather", {"city": "Rome"}, x_new={"n": 1})),
+            story.finished(),
+        ]
+    )
+
+
+def kept_tasks(request: Request, stream: bytes) -> Tasks:
+    tasks = Tasks(written(request))
+    for at in range(0, len(stream), 11):
+        tasks.feed(stream[at : at + 11])
+    return tasks
+
+
+ASKED = asked(system("Be brief."), user("How is it?"))
+CALLED = (
+    *ASKED.messages,
+    assistant(call("call-1", '{"city":"Paris"}'), call("call-2", '{"city":"Rome"}')),
+    result("call-1", Text(text="12 C")),
+    result("call-2", Text(text="15 C")),
+)
+
+
+def replayed(messages: tuple[Message, ...], tasks: Tasks, covered: int) -> bytes:
+    native = {"history": "replay", "tasks": tasks.tasks(), "covered": covered}
+    return written(with_native(asked(*messages), "warp", **native, metadata={"conversation_id": tasks.conversation_id}))
+
+
+def test_a_replay_sends_the_servers_tasks_as_they_were_and_the_rest_as_inputs() -> None:
+    stream = first_turns(ASKED)
+    tasks = kept_tasks(ASKED, stream)
+    assert tasks.finished
+    data = replayed(CALLED, tasks, 3)
+    sent = decode("Request", data)
+    (task,) = sent["task_context"]["tasks"]
+    assert task["server_data"] == "b3BhcXVl"
+    assert [message["id"] for message in task["messages"]] == ["m-u", "m-c1", "m-c2"]
+    assert task["messages"][0]["server_message_data"] == story.OPAQUE
+    assert task["messages"][2]["x_new"] == {"n": 1}
+    assert texts(data, *INPUTS, 2, 1) == ["call-1", "call-2"]
+    assert texts(data, 4, 1) == [story.CONVERSATION]
+    assert texts(data, *INPUTS, 1, 2, 2, 1) == ["Be brief."]
+
+
+def test_what_the_server_did_not_echo_is_part_of_the_tasks_all_the_same() -> None:
+    first = kept_tasks(ASKED, first_turns(ASKED))
+    sent = with_native(
+        asked(*CALLED), "warp", history="replay", tasks=first.tasks(), covered=3, metadata={"conversation_id": "x"}
+    )
+    answer = frames.stream([story.init(), *story.spoken("Mild.", number="t"), story.finished()])
+    second = kept_tasks(sent, answer)
+    messages = (*CALLED, assistant(Text(text="Mild.")), user("Thanks"))
+    data = replayed(messages, second, 6)
+    kinds = [[number for number in numbers(message) if number in (2, 3, 4, 5)] for message in every(data, *HISTORY)]
+    assert kinds == [[2], [4], [4], [5], [5], [3]]
+    assert texts(data, *HISTORY, 5, 16, 1, 1, 1, 1) == ["12 C", "15 C"]
+    assert b"Be brief." not in only(data, 1)
+    assert texts(data, *INPUTS, 1, 1) == ["Thanks"]
+
+
+def test_calls_that_nobody_answers_are_cancelled() -> None:
+    tasks = kept_tasks(ASKED, first_turns(ASKED))
+    data = replayed((*ASKED.messages, user("Never mind")), tasks, 3)
+    cancelled = [entry for entry in every(data, *HISTORY, 5) if 14 in numbers(entry)]
+    assert [texts(entry, 1) for entry in cancelled] == [["call-1"], ["call-2"]]
+
+
+@pytest.mark.parametrize(
+    ("tool", "body", "answer", "path", "told"),
+    [
+        ("run_shell_command", {"command": "ls"}, "a.txt", (2, 5, 1), b"a.txt"),
+        ("read_files", {"#1": [[2, "CgFh"]]}, "text", (3, 1, 1, 2), b"text"),
+        ("file_glob", {"#1": [[2, "Kg=="]]}, "a.txt", (9, 1, 1), b"a.txt"),
+        ("grep", {"queries": ["x"]}, "nothing found", (8, 2, 1), b"nothing found"),
+        ("grep", {"queries": ["x"]}, '{"success":{"matched_files":[{"file_path":"a"}]}}', (8, 1, 1, 1), b"a"),
+    ],
+)
+def test_a_built_in_tools_call_is_answered_in_its_own_kind(
+    tool: str, body: dict[str, object], answer: str, path: tuple[int, ...], told: bytes
+) -> None:
+    called = story.message("b", "tool_call", {"tool_call_id": "b", tool: body})
+    stream = frames.stream([story.init(), story.create_task(story.ROOT, "", called), story.finished()])
+    messages = (*ASKED.messages, assistant(call("b", "{}", tool)), result("b", Text(text=answer)))
+    data = replayed(messages, kept_tasks(ASKED, stream), 3)
+    assert every(data, *INPUTS, 2, *path) == [told]
+    assert every(data, *INPUTS, 2, 12) == []
+
+
+def test_without_tasks_a_replay_is_native() -> None:
+    assert written(with_native(TWO_CALLS, "warp", history="replay")) == written(TWO_CALLS)
+
+
+def test_a_rolled_back_transaction_is_no_part_of_the_tasks() -> None:
+    stream = frames.stream(
+        [
+            story.init(),
+            story.create_task(),
+            story.begin(),
+            *story.spoken("no", "pe", number="x"),
+            story.rollback(),
+            *story.spoken("y", "es", number="y"),
+            story.finished(),
+        ]
+    )
+    tasks = kept_tasks(ASKED, stream)
+    data = replayed((*ASKED.messages, assistant(Text(text="yes")), user("ok")), tasks, 3)
+    assert texts(data, *HISTORY, 3, 1) == ["yes"]
+
+
+@pytest.mark.parametrize("history", ["native", "replay", "text"])
+def test_three_turns_with_a_server_that_is_strict_about_histories(history: str) -> None:
+    agent = Agent(three_turns, history)  # type: ignore[arg-type]
+    messages: list[Message] = [system("Be brief."), user("Weather and time?")]
+    tasks, covered, conversation = None, 0, ""
+    for turn in range(3):
+        request = replace(asked(*messages), tools=TOOLS)
+        native: dict[str, Any] = {
+            "history": history,
+            **({"metadata": {"conversation_id": conversation}} if conversation else {}),
+        }
+        if history == "replay" and tasks is not None:
+            native |= {"tasks": tasks.tasks(), "covered": covered}
+        request = with_native(request, "warp", **native)
+        sent = written(request)
+        stream = frames.stream(agent.answer(HEADERS, sent))
+        tasks = Tasks(sent)
+        tasks.feed(stream)
+        conversation = tasks.conversation_id if history == "replay" else ""
+        answer = WARP.decode_response(stream)
+        messages.append(Message(role="assistant", content=answer.content))
+        covered = len(messages)
+        if turn == 0:
+            calls = [block for block in answer.content if isinstance(block, ToolCall)]
+            messages += [
+                Message(role="tool", content=(ToolResult(call_id=made.id, content=(Text(text=f"{made.name}!"),)),))
+                for made in calls
+            ]
+        else:
+            messages.append(user("And?"))
+    assert all("Be brief." in "".join(heard.system) for heard in agent.heard)
+    assert agent.heard[1].results == ["get_weather!", "get_time!"]
+
+
+def test_a_text_has_the_layout_that_servers_were_seen_to_take() -> None:
+    receipt = Receipt()
+    data = written(with_native(TWO_CALLS, "warp", history="text"), receipt)
+    assert every(data, 1) == []
+    assert texts(data, *INPUTS, 1, 1) == [
+        "User: How is it in Paris and in Rome?\n\n"
+        "Assistant: Let me see.\n"
+        'Tool calls: Called get_weather (call-1) with args: {"city":"Paris"};'
+        ' Called get_weather (call-2) with args: {"city":"Rome"}\n\n'
+        "Tool result (call-1): 12 C\n\n"
+        "Tool error (call-2): no such city\n\n"
+        "User: Please analyze the tool results above and provide your response."
+    ]
+    assert texts(data, *INPUTS, 1, 2, 2, 1) == ["Be brief."]
+    assert not receipt.losses
+
+
+def test_a_first_question_is_told_in_its_own_words() -> None:
+    data = written(with_native(asked(user("User: hi")), "warp", history="text"))
+    assert texts(data, *INPUTS, 1, 1) == ["User: hi"]
+
+
+def test_a_text_counts_its_images() -> None:
+    image = Media(kind="image", source=Source("base64", "aGk=", "image/png"))
+    data = written(
+        with_native(asked(user("see", image), assistant(Text(text="ok")), user("and", image)), "warp", history="text")
+    )
+    (query,) = texts(data, *INPUTS, 1, 1)
+    assert query.index("[image 1]") < query.index("[image 2]")
+    assert len(every(data, 2, 1, 7)) == 2
+
+
+def test_a_strategy_that_does_not_exist_is_refused() -> None:
+    with pytest.raises(DecodeError, match="there is no strategy 'memory'"):
+        written(with_native(ASKED, "warp", history="memory"))
+
+
+def test_a_longer_history_extends_the_shorter_one() -> None:
+    turns = [ASKED.messages, CALLED, (*CALLED, assistant(Text(text="Mild.")), user("Thanks"))]
+    past = [every(written(asked(*messages)), *HISTORY) for messages in turns]
+    for shorter, longer in pairwise(past):
+        assert longer[: len(shorter)] == shorter

@@ -1,0 +1,127 @@
+"""Reading takes linear time and bounded memory, also where a text is made to cost much."""
+
+from __future__ import annotations
+
+import time
+import tracemalloc
+from collections.abc import Callable
+from typing import Any, Final
+
+import pytest
+
+from toolglot.textcalls import AUTO, Engine, find_format
+
+TOOLS: dict[str, Any] = {
+    "write_file": {"type": "object", "properties": {"path": {"type": "string"}, "content": {"type": "string"}}}
+}
+SIZE: Final = 700
+GROWTH: Final = 4
+ALLOWED: Final = 2.5
+"""Four times the text may take this many times four times the time. Quadratic time would be 4."""
+FLOOR: Final = 0.005
+"""Seconds below which times say nothing."""
+ATTEMPTS: Final = 4
+"""What else the machine does only adds to a time, so that one good measure is enough."""
+
+CALL: Final = '<tool_call>{"name": "write_file", "arguments": {}}</tool_call>'
+INVOKE: Final = '<function_calls>\n<invoke name="write_file">\n<parameter name="path">'
+ATTACKS: Final[dict[str, Callable[[int], str]]] = {
+    "openers": lambda n: "<tool_call>{" * n,
+    "openers of objects with a key": lambda n: '<tool_call>{"a": ' * n,
+    "openers of calls": lambda n: '<tool_call>{"name": "write_file", "arguments": {"path": ' * n,
+    "an unclosed opener": lambda n: '<tool_call>{"name": "x", ' + "a" * 40 * n,
+    "an opener of nothing": lambda n: "<tool_call>" + "a" * 40 * n,
+    "sections": lambda n: "<function_calls>" * n,
+    "headers without an end": lambda n: '<function_calls><invoke name="' * n,
+    "angles": lambda n: "<" * 20 * n,
+    "half marks": lambda n: "<tool_cal" * 2 * n,
+    "backticks": lambda n: "`" * 20 * n,
+    "fences": lambda n: "```\n" * 2 * n,
+    "fences of JSON": lambda n: '```json\n{"name": ' * n,
+    "deep nesting": lambda n: '<tool_call>{"name": "write_file", "arguments": ' + '{"a":' * 4 * n,
+    "deep lists": lambda n: "[" * 10 * n,
+    "deep Python lists": lambda n: "[write_file(path=" + "[" * 10 * n,
+    "bare objects": lambda n: '{"a":\n' * n,
+    "calls in reasoning": lambda n: "<think>" + f"{CALL} x" * (n // 3),
+    "openers in reasoning": lambda n: "<think>" + "<tool_call>{" * n,
+    "thinking marks": lambda n: "<think>" * 2 * n,
+    "thinking marks in turn": lambda n: "<think></think>\n" * n,
+    "space behind an opener": lambda n: "<function_calls>" + " " * 40 * n + "x",
+    "space behind a call": lambda n: CALL[:-12] + "\n" * 40 * n + "x",
+    "closers in a value": lambda n: INVOKE + "</parameter> " * 2 * n,
+    "call closers in a value": lambda n: INVOKE + "</invoke>\n" * 2 * n,
+    "space behind a closer in a value": lambda n: INVOKE + "</parameter>" + " " * 40 * n,
+    "parameters in a value": lambda n: INVOKE + '\n<parameter name="content">' * n,
+    "stray closers": lambda n: "</tool_call>" * 2 * n,
+    "stray closers behind a call": lambda n: CALL + "</tool_call>" * 2 * n,
+    "broken JSON": lambda n: (
+        "<tool_call>{'name': 'write_file', 'arguments': {'path': '" + "a" * 40 * n + "'}}</tool_call>"
+    ),
+    "broken keys": lambda n: '<tool_call>{"name": "write_file", "arguments": {' + "a: 1, " * 4 * n + "}}</tool_call>",
+    "escapes": lambda n: (
+        '<tool_call>{"name": "write_file", "arguments": {"path": "' + '\\"' * 10 * n + '"}}</tool_call>'
+    ),
+    "tags of tools": lambda n: "<write_file><path>" * n,
+    "calls": lambda n: CALL * (n // 3),
+    "plain text": lambda n: "All is well, and 1 < 2. " * 2 * n,
+}
+NAMES = ("hermes_json", "anthropic_xml", "cline_xml", "pythonic", "markdown_json", AUTO)
+
+
+def feed_all(name: str, text: str) -> None:
+    engine = Engine(find_format(name), TOOLS)
+    for at in range(0, len(text), 7):
+        engine.feed(text[at : at + 7])
+    engine.finish()
+
+
+def seconds(name: str, text: str) -> float:
+    start = time.process_time()
+    feed_all(name, text)
+    return time.process_time() - start
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("attack", ATTACKS)
+def test_time_grows_with_the_length_of_the_text(name: str, attack: str) -> None:
+    make = ATTACKS[attack]
+    for attempt in range(1, ATTEMPTS + 1):
+        small = max(seconds(name, make(SIZE)), FLOOR)
+        large = seconds(name, make(SIZE * GROWTH))
+        if large < small * GROWTH * ALLOWED:
+            return
+        assert attempt < ATTEMPTS, f"{small:.3f} s, then {large:.3f} s for {GROWTH} times the text"
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("attack", ["plain text", "angles", "fences", "stray closers", "calls", "half marks"])
+def test_memory_does_not_grow_where_nothing_has_to_be_kept(name: str, attack: str) -> None:
+    text = ATTACKS[attack](SIZE * 8)
+    feed_all(name, text[:2000])
+    tracemalloc.start()
+    try:
+        feed_all(name, text)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < 100_000, f"{peak} bytes for {len(text)} characters"
+
+
+@pytest.mark.parametrize(
+    ("name", "opening"),
+    [
+        ("anthropic_xml", '<function_calls>\n<invoke name="write_file">\n<parameter name="content">'),
+        ("cline_xml", "<write_file>\n<content>"),
+        ("qwen3_coder", "<tool_call>\n<function=write_file>\n<parameter=content>\n"),
+    ],
+)
+def test_a_long_string_is_passed_on_and_not_kept(name: str, opening: str) -> None:
+    text = opening + "if a < b: print('hello')\n" * 20_000
+    feed_all(name, text[:2000])
+    tracemalloc.start()
+    try:
+        feed_all(name, text)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < 100_000, f"{peak} bytes for {len(text)} characters"
