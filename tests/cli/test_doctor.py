@@ -476,6 +476,75 @@ def test_a_model_that_is_configured_for_text_is_probed_with_it_alone(machine: Pa
     assert remembered(machine, upstream.url) is None
 
 
+ROUTE = "route the names that agents ask for to another model"
+IN_SECTION = "in the model's section"
+WITHOUT_NATIVE = "one that refuses tools and writes calls as text when it is asked to"
+JINJA = "start llama-server with --jinja, and with a chat template that knows tools"
+ADVICE_CASES: dict[str, tuple[str, str, dict[str, str | None]]] = {
+    "with auto, text calls that work need nothing": (
+        WITHOUT_NATIVE,
+        "",
+        {"tools": f"nothing has to be done: clients get native calls; for the server's own, {JINJA}", "text": None},
+    ),
+    "with auto, text calls that fail need another format": (
+        "one that refuses tools",
+        "",
+        {
+            "tools": JINJA,
+            "text": f'try another format, such as `tools = "markdown_json"` {IN_SECTION}; if none works, {ROUTE}',
+        },
+    ),
+    "with native, text was not tried": (
+        WITHOUT_NATIVE,
+        'tools = "native"',
+        {"tools": f'{JINJA}; or `tools = "auto"` {IN_SECTION}, which tries calls as text; or {ROUTE}'},
+    ),
+    "with native, calls in the text can be rescued": (
+        "one that writes calls as text",
+        'tools = "native"',
+        {
+            "tools": f'{JINJA}; or `tools = "auto"` {IN_SECTION}, which tries calls as text; or {ROUTE}; '
+            "or `rescue = true` in its section, which picks such calls out of the text"
+        },
+    ),
+    "with a format, the server's flags are no matter": (
+        "one that refuses tools",
+        'tools = "markdown_json"',
+        {"tools": f'try another format, such as `tools = "hermes_json"` {IN_SECTION}; if none works, {ROUTE}'},
+    ),
+}
+
+
+@pytest.mark.parametrize("case", ADVICE_CASES)
+def test_the_advice_about_tools_goes_with_how_the_model_is_given_them(machine: Path, case: str) -> None:
+    behaviour, tools, expected = ADVICE_CASES[case]
+    with scripted(MODEL_CASES[behaviour][0]) as upstream:
+        (machine / "toolglot.toml").write_text(
+            f"""
+            discover = false
+            [upstreams.up]
+            vendor = "llamacpp"
+            base_url = "{upstream.url}/v1"
+            [models.small]
+            upstream = "up"
+            model = "tiny"
+            {tools}
+            """
+        )
+        findings = doctor_with_probe()
+    told = {each["check"]: each for each in findings if each["subject"] == "up/tiny"}
+    assert {check: told[check].get("advice") for check in ("tools", "text") if check in told} == expected
+
+
+def test_a_store_in_memory_is_told_when_a_model_needs_text(machine: Path) -> None:
+    with scripted(MODEL_CASES[WITHOUT_NATIVE][0]) as upstream:
+        (machine / "toolglot.toml").write_text('[store]\npath = ":memory:"\n')
+        findings = doctor_with_probe("--upstream", f"openai_chat={upstream.url}/v1")
+    [told] = [each for each in findings if each["check"] == "store" and "remembered" in each["what"]]
+    assert told["status"] == "warn"
+    assert "`tools = …`" in told["advice"]
+
+
 def test_a_model_is_asked_as_the_gateway_would_ask_it(machine: Path) -> None:
     with scripted(able) as upstream:
         (machine / "toolglot.toml").write_text(

@@ -93,6 +93,22 @@ def test_a_call_that_is_cut_off_is_told_and_exits_with_1(tools: str, events: tup
         assert call["cut"]
 
 
+@pytest.mark.parametrize("events", [(), ("--events",)])
+def test_what_the_model_wrote_of_an_unreadable_call_is_told(tools: str, events: tuple[str, ...]) -> None:
+    result = parse(tools, CALL.replace('"Zürich"', "Zürich or Bern"), *events)
+    told = [json.loads(line) for line in result.stdout.splitlines()]
+    (cut,) = [each for each in told if each["event"] == "cut"] if events else told[0]["calls"]
+    assert (result.exit_code, "Zürich or Bern" in cut["raw"]) == (1, True)
+
+
+@pytest.mark.parametrize("events", [(), ("--events",)])
+def test_a_mark_that_opens_no_call_is_told(tools: str, events: tuple[str, ...]) -> None:
+    result = parse(tools, "The mark <tool_call> opens a call.", *events)
+    told = [json.loads(line) for line in result.stdout.splitlines()]
+    assert result.exit_code == 0
+    assert ({"event": "refused", "mark": "<tool_call>"} in told) if events else (told[0]["refused"] == ["<tool_call>"])
+
+
 def test_a_repair_is_told_with_what_the_model_wrote(tools: str) -> None:
     result = parse(tools, CALL.replace("2}}", "2,}}"))
     (call,) = json.loads(result.stdout)["calls"]

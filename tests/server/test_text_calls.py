@@ -139,7 +139,8 @@ def test_the_demo_without_tools_completes_a_loop_for_every_client(client: str, s
         answer = running.ask(client, stream=streams, model="demo-text", body=body)
         response = read(client, answer, streams=streams)
         assert [name for name, _ in calls_of(response)] == ["f", "g"]
-        assert (running.record().error, running.record().stop) == (None, "tool_calls")
+        record = running.record()
+        assert (record.error, record.stop) == (None, "tool_calls")
         assert "they are told as text, in the format hermes_json" in notes_of(running, answer)
 
 

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+import time
 
 import pytest
 
+from tests.case_files import cases_with
 from tests.exchanges import calls_of, check, folded, read_events, spoken, through
-from tests.warp_server import frames, story
+from tests.warp_server import frames, story, wire
+from tests.warp_server.messages import encode
 from tests.warp_server.scripts import ODD_FIELDS, REFUSALS, SCRIPTS, Script
 from tests.warp_server.state import added_up
 from toolglot.dialects import DIALECTS
@@ -100,3 +103,46 @@ def test_fields_of_a_message_that_nobody_knows_come_back_as_they_were() -> None:
         message for message in added_up(frames.events_of(again)).root["messages"] if "agent_output" in message
     ]
     assert {key: value for key, value in message.items() if key.startswith("#")} == ODD_FIELDS
+
+
+@pytest.mark.parametrize("depth", [20, 100, 5000])
+@pytest.mark.parametrize("target", DIALECTS)
+def test_a_schema_that_is_nested_too_deeply_is_refused(target: str, depth: int) -> None:
+    value = innermost = wire.double_field(2, 1.0)
+    for _ in range(depth):
+        entry = wire.bytes_field(1, b"a") + wire.bytes_field(2, value)
+        value = wire.bytes_field(5, wire.bytes_field(1, entry))
+    struct = wire.bytes_field(1, wire.bytes_field(1, b"a") + wire.bytes_field(2, value))
+    tool = wire.bytes_field(1, b"f") + wire.bytes_field(3, struct)
+    raw = encode("Request", {"input": {"user_query": {"query": "Hi"}}})
+    raw += wire.bytes_field(6, wire.bytes_field(2, tool))
+    assert innermost in raw
+    try:
+        Exchange("warp", target, model="m").request(raw)
+    except DecodeError as error:
+        assert depth > 20
+        assert error.where.startswith("$")
+
+
+@pytest.mark.parametrize("name", ["full", "tool_round_trip"])
+def test_a_request_that_is_cut_anywhere_is_read_or_refused(name: str) -> None:
+    """The beginning of a message may be a message."""
+    (case,) = [case for case in cases_with("request", "warp") if case.name == name]
+    raw = case.read("request")
+    refused = 0
+    for end in range(len(raw)):
+        try:
+            WARP.decode_request(raw[:end])
+        except DecodeError as error:
+            refused += 1
+            assert error.where.startswith("$")
+    assert refused > len(raw) // 2
+
+
+def test_a_hundred_thousand_messages_are_no_trouble() -> None:
+    messages = [story.asked(number, "Hi") for number in range(1000)] * 100
+    raw = encode("Request", {"task_context": {"tasks": [{"id": "t", "messages": messages}]}})
+    raw += encode("Request", {"input": {"user_query": {"query": "Hi"}}})
+    start = time.process_time()
+    assert len(WARP.decode_request(raw).messages) == 100_001
+    assert time.process_time() - start < 10

@@ -31,11 +31,13 @@ _FIELDS = {
     "args": ("index", "fragment"),
     "repaired": ("index", "raw", "how"),
     "end": ("index",),
-    "cut": ("index", "why"),
+    "cut": ("index", "why", "raw"),
+    "refused": ("mark",),
+    "over": ("mark",),
 }
 """The names of an event's values."""
 
-_CALL = ("id", "name", "arguments", "complete", "cut", "repaired")
+_CALL = ("id", "name", "arguments", "complete", "cut", "raw", "repaired")
 """What is told of a call, in this order."""
 
 _HEAD = ("format", "what writes it", "also called")
@@ -126,6 +128,7 @@ class Found:
     def __init__(self) -> None:
         self.pieces: dict[str, list[str]] = {"text": [], "reasoning": []}
         self.calls: dict[int, dict[str, Any]] = {}
+        self.marks: dict[str, list[str]] = {}
         self._ids: dict[int, str] = {}
         self._arguments: dict[int, list[str]] = {}
 
@@ -145,9 +148,13 @@ class Found:
                 self.calls[index]["repaired"] = {"how": how, "raw": raw}
             case ("end", index):
                 self.calls[index].update(complete=True, arguments=Raw(self._text(index).encode()))
-            case ("cut", index, why):
+            case ("cut", index, why, raw):
                 # Text, and no object: nobody shall take half of the arguments for all of them.
                 self.calls[index].update(cut=why, arguments=self._text(index))
+                if raw:
+                    self.calls[index]["raw"] = raw
+            case ("refused" | "over" as kind, mark):
+                self.marks.setdefault(kind, []).append(mark)
 
     def _text(self, index: int) -> str:
         return "".join(self._arguments.pop(index))
@@ -155,4 +162,4 @@ class Found:
     def document(self) -> bytes:
         calls = [{name: call[name] for name in _CALL if name in call} for call in self.calls.values()]
         said = {kind: "".join(pieces) for kind, pieces in self.pieces.items()}
-        return json.encode({**said, "calls": calls})
+        return json.encode({**said, "calls": calls, **self.marks})

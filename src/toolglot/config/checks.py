@@ -109,6 +109,7 @@ def _upstream(name: str, upstream: UpstreamConfig, builder: Builder) -> None:
     if upstream.base_url is not None and (problem := address_problem(upstream.base_url)):
         builder.tell((*path, "base_url"), problem)
     _headers(upstream, path, builder)
+    _refreshing(upstream, path, builder)
     for number, model in enumerate(upstream.models):
         _pattern(model, (*path, "models", number), builder)
     for field in get_type_hints(Timeouts):
@@ -130,6 +131,15 @@ def _headers(upstream: UpstreamConfig, path: Path, builder: Builder) -> None:
     for where, value in values:
         if not _HEADER_VALUE.fullmatch(value):
             builder.tell((*path, *where), "this cannot be sent in a header: it has a line break or the like in it")
+
+
+def _refreshing(upstream: UpstreamConfig, path: Path, builder: Builder) -> None:
+    """A token is refreshed with both, and at an address that is one."""
+    for given, needed in (("refresh_token", "refresh_key"), ("refresh_key", "refresh_token")):
+        if getattr(upstream, given) and not getattr(upstream, needed) and builder.is_right((*path, needed)):
+            builder.tell((*path, given), f"`{needed}` is missing: both are needed")
+    if problem := address_problem(upstream.refresh_url):
+        builder.tell((*path, "refresh_url"), problem)
 
 
 def _whole(name: str, upstream: UpstreamConfig, builder: Builder) -> None:

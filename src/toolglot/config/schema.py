@@ -15,6 +15,9 @@ from toolglot.upstream.transport import Timeouts
 
 YEAR = 366 * 24 * 3600.0
 
+WarpHistory = Literal["replay", "native", "text"]
+"""How a conversation is told to a Warp upstream: `dialects/warp/history.py`."""
+
 Secret: TypeAlias = Annotated[str, Meta(min_length=1, extra={"secret": True})]
 """Text that is never shown, and that may stand in a file of its own (`file:PATH`)."""
 Quirks: TypeAlias = Annotated[dict[str, Any], Meta(extra={"quirks": True})]
@@ -23,6 +26,8 @@ Name: TypeAlias = Annotated[str, Meta(min_length=1, max_length=512)]
 Seconds: TypeAlias = Annotated[float, Meta(gt=0, le=YEAR)]
 Pause: TypeAlias = Annotated[float, Meta(ge=0, le=YEAR)]
 Count: TypeAlias = Annotated[int, Meta(ge=1, le=2**40)]
+CountOrNone: TypeAlias = Annotated[int, Meta(ge=0, le=2**40)]
+"""0: no limit."""
 
 HIDDEN = "(hidden)"
 
@@ -59,7 +64,7 @@ class UpstreamConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     vendor: str | None = None
     """A vendor or a kind of local server; an upstream that has a vendor's name need not say it."""
     dialect: str | None = None
-    """What it speaks: openai_chat, openai_responses, anthropic or gemini. A vendor's row knows it."""
+    """What it speaks: openai_chat, openai_responses, anthropic, gemini or warp. A vendor's row knows it."""
     base_url: str | None = None
     """Where it is, with the version in its path if it has one there. A vendor's row knows it."""
     key: Secret | None = None
@@ -78,6 +83,23 @@ class UpstreamConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     verbatim: bool | None = None
     """Let bytes through as they are to clients of the same dialect; false reads and writes them anew, for servers that
     leave out what the dialect's clients need. Without it the vendor's row decides."""
+    max_history_messages: CountOrNone | None = None
+    """Messages of a conversation that it is sent at most, beside system text: the oldest go, calls with their results.
+    0 is no limit, which is the default but for Warp (50)."""
+    max_tool_results: CountOrNone | None = None
+    """Results of tools that it is sent at most: of the oldest, call and result go. 0 is no limit, which is the default
+    but for Warp (10)."""
+    warp_history: WarpHistory = "replay"
+    """Of Warp: how a conversation is told. `replay` sends back what the server itself sent, which the store keeps;
+    `native` makes tasks of the client's history; `text` writes it all into one query."""
+    disable_warp_tools: bool = True
+    """Of Warp: let the model use the client's tools alone, and not those of Warp's own app."""
+    refresh_token: Secret | None = None
+    """Of Warp: what a new bearer token is got for when the old one is over. Needs `refresh_key`."""
+    refresh_key: Secret | None = None
+    """Of Warp: the key of the service that gives tokens."""
+    refresh_url: str = "https://securetoken.googleapis.com/v1/token"
+    """Of Warp: where that service is."""
     timeouts: Timeouts = Timeouts()
     """How long to wait for what."""
     retries: Retries = Retries()
@@ -86,7 +108,8 @@ class UpstreamConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     """When to leave it alone."""
 
     def __repr__(self) -> str:
-        return _shown(self, {"key": HIDDEN, "headers": dict.fromkeys(self.headers, HIDDEN)})
+        hidden = dict.fromkeys(("key", "refresh_token", "refresh_key"), HIDDEN)
+        return _shown(self, {**hidden, "headers": dict.fromkeys(self.headers, HIDDEN)})
 
 
 class ModelConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -167,6 +190,8 @@ class ServerConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     """Web pages that may call this server, each as scheme://host[:port]."""
     insecure: bool = False
     """Serve beyond loopback without keys."""
+    warp_bridge: bool = False
+    """Also serve `/api/encode`, `/api/decode` and `/api/stream-decode`, which turn Warp's protobuf into JSON and back."""
 
     def __repr__(self) -> str:
         return _shown(self, {"keys": (HIDDEN,) * len(self.keys)})

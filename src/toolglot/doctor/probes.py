@@ -42,6 +42,12 @@ TOOL_ADVICE = {
     "sglang": "start SGLang with the model's --tool-call-parser",
 }
 
+ROUTE_ADVICE = "route the names that agents ask for to another model"
+AUTO_ADVICE = f'`tools = "auto"` in the model\'s section, which tries calls as text; or {ROUTE_ADVICE}'
+RESCUE_ADVICE = "`rescue = true` in its section, which picks such calls out of the text"
+PROMPT_ADVICE = f"the tools were in its prompt alone: look into the server's log, or {ROUTE_ADVICE}"
+NO_ADVICE = "nothing has to be done: clients get native calls"
+
 WEATHER = Tool(
     name="get_weather",
     description="Tells the weather in one city.",
@@ -156,7 +162,7 @@ async def calls_tools(model: Model) -> Finding:
     calls = [call for call in _calls(response) if call.name == WEATHER.name]
     if not calls:
         if WEATHER.name in _text(response):
-            return warn("tools", "it writes its calls into the text", _tool_advice(model), model.title)
+            return _named_in_text(model)
         return warn("tools", "it was offered one and did not call it", _tool_advice(model), model.title)
     if problem := _wrong_arguments(calls[0]):
         return warn("tools", f"its call is wrong: {problem}", _tool_advice(model), model.title)
@@ -178,8 +184,37 @@ def _wrong_arguments(call: ToolCall) -> str | None:
     return None if isinstance(city, str) else "its arguments do not fit the schema"
 
 
-def _tool_advice(model: Model) -> str:
-    return TOOL_ADVICE.get(model.vendor or "", "agents need a model with native tool calls: route their names to one")
+def _named_in_text(model: Model) -> Finding:
+    """The tool's name is in the answer, and no call."""
+    if model.text_calls is not None:
+        return warn("tools", "it names the tool, and not in the form it was told", _tool_advice(model), model.title)
+    ways = [_tool_advice(model), None if model.target.rescue else RESCUE_ADVICE]
+    return warn("tools", "it writes its calls into the text", _either(*ways), model.title)
+
+
+def _tool_advice(model: Model) -> str | None:
+    """What to do when no call comes: about the format where calls are text, else about the server.
+
+    With `auto` a model without native calls is asked for text next, and what is to be done then is told there.
+    """
+    if model.text_calls is not None:
+        return _another_format(model.text_calls.format)
+    own = TOOL_ADVICE.get(model.vendor or "")
+    return _either(own, AUTO_ADVICE) if model.target.tools == NATIVE else own
+
+
+def _failure_advice(model: Model) -> str | None:
+    """What to do when the request with tools fails."""
+    return _tool_advice(model) if model.text_calls is None else PROMPT_ADVICE
+
+
+def _another_format(name: str) -> str:
+    other = "hermes_json" if name == "markdown_json" else "markdown_json"
+    return f'try another format, such as `tools = "{other}"` in the model\'s section; if none works, {ROUTE_ADVICE}'
+
+
+def _either(*ways: str | None) -> str | None:
+    return "; or ".join(way for way in ways if way) or None
 
 
 async def calls_as_text(model: Model) -> Finding:
@@ -189,10 +224,10 @@ async def calls_as_text(model: Model) -> Finding:
     try:
         found = await calls_tools(model)
     except ProbeError as error:
-        return warn("text", f"asked for calls as text ({name}), it fails: {error}", TEXT_ADVICE, model.title)
+        return warn("text", f"asked for calls as text ({name}), it fails: {error}", PROMPT_ADVICE, model.title)
     if found.status == "ok":
         return ok("text", f"asked for calls as text ({name}), it writes them, and takes the result", model.title)
-    return warn("text", f"asked for calls as text ({name}): {found.what}", TEXT_ADVICE, model.title)
+    return warn("text", f"asked for calls as text ({name}): {found.what}", found.advice, model.title)
 
 
 async def calls_in_parallel(model: Model) -> Finding:
@@ -222,8 +257,6 @@ def png(size: int, colour: tuple[int, int, int]) -> bytes:
     return b"\x89PNG\r\n\x1a\n" + part(b"IHDR", head) + part(b"IDAT", rows) + part(b"IEND", b"")
 
 
-TEXT_ADVICE = 'name another format in the model\'s section, such as `tools = "markdown_json"`, and probe it again'
-
 Probe: TypeAlias = Callable[[Model], Awaitable[Finding]]
 
 PROBES: dict[str, tuple[Probe, Callable[..., Finding], str]] = {
@@ -247,7 +280,7 @@ async def probe(model: Model) -> Probed:
             finding = await run(model)
         except ProbeError as error:
             refused = error.refuses_tools
-            finding = failed(check, f"no: {error}", advice or _tool_advice(model), model.title)
+            finding = failed(check, f"no: {error}", advice or _failure_advice(model), model.title)
         if check != "tools" or model.text_calls is not None or model.target.tools == NATIVE:
             findings.append(finding)
         elif finding.status == "ok":
@@ -272,9 +305,14 @@ async def _otherwise(model: Model, finding: Finding, refused: bool) -> tuple[Mod
     as_text = replace(model, text_calls=text_calls(model.upstream, model.target, "text"))
     assert as_text.text_calls is not None
     followed = await calls_as_text(as_text)
-    if followed.status != "ok" and not refused:
-        return model, [finding, followed], None
-    if followed.status == "ok":
-        use = f"no native tools ({finding.what}): `auto` will use text calls in {as_text.text_calls.format}"
-        finding = warn("tools", use, _tool_advice(model), model.title)
-    return as_text, [finding, followed], "text"
+    if followed.status != "ok":
+        return (as_text, [finding, followed], "text") if refused else (model, [finding, followed], None)
+    name = as_text.text_calls.format
+    if model.upstream.native_tools and not refused:
+        # The gateway believes such a vendor's row until a request is refused.
+        named = f'`tools = "{name}"` in the model\'s section: calls as text work'
+        return model, [replace(finding, advice=_either(finding.advice, named)), followed], None
+    use = f"no native tools ({finding.what}): `auto` will use text calls in {name}"
+    own = TOOL_ADVICE.get(model.vendor or "")
+    advice = f"{NO_ADVICE}; for the server's own, {own}" if own else NO_ADVICE
+    return as_text, [warn("tools", use, advice, model.title), followed], "text"

@@ -29,6 +29,9 @@ async def remember(probed: Sequence[Probed], config: StoreConfig, environ: Mappi
         if one.tools is not None and not one.model.upstream.native_tools
     ]
     path = config.path or str(default_path(environ, Path(environ.get("HOME") or "~").expanduser()))
+    if path == MEMORY and any(verdict.tools == "text" for verdict in verdicts):
+        advice = "name the format in their sections: `tools = …`; else they count as native until a request is refused"
+        return [warn("store", "it is in memory alone: that these models need text calls is not remembered", advice)]
     if not verdicts or path == MEMORY:
         return []
     try:

@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING, TypeAlias
 from msgspec import Struct
 
 from toolglot.dialect import Capabilities
-from toolglot.ir import Json, Request, ToolKind
+from toolglot.ir import Json, Message, Request, ToolKind
 from toolglot.receipt import Receipt
 
 if TYPE_CHECKING:
+    from toolglot.textcalls.escapes import Escapes
     from toolglot.textcalls.settings import TextCalls
 
 
@@ -41,7 +42,8 @@ class Context(Struct, kw_only=True):
     `text_calls`: how the model writes calls as text, if it does; `history_format`: how calls stand as text in the
     client's history. `text_tools` are then the tools that text may call, with their schemas (None: the answer's text is
     nothing but text), `text_called` is the number of calls before it, `stops` are stop sequences that nobody asked for.
-    `text_thinks`: the request ends inside reasoning, which the answer goes on with.
+    `text_thinks`: the request ends inside reasoning, which the answer goes on with. `text_past` is the conversation as
+    the client told it, `text_escapes` is what was escaped of it, for the answer to be put back.
     """
 
     source: str
@@ -61,6 +63,8 @@ class Context(Struct, kw_only=True):
     text_tools: dict[str, Json] | None = None
     text_called: int = 0
     text_thinks: bool = False
+    text_past: tuple[Message, ...] = ()
+    text_escapes: Escapes | None = None
     stops: tuple[str, ...] = ()
 
 

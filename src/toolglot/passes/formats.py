@@ -8,7 +8,8 @@ from toolglot.passes.instructions import instruct
 from toolglot.wire import json
 
 
-def fit(request: Request, context: Context) -> Request:
+def fit(request: Request, context: Context, *, may_call: bool = False) -> Request:
+    """`may_call`: the model writes its calls into its answer, so that it must not take them for forbidden."""
     wanted = request.response_format
     if wanted is None:
         return request
@@ -22,11 +23,12 @@ def fit(request: Request, context: Context) -> Request:
     if wanted.kind == "json_schema" and wanted.schema is None:
         wanted = replace(wanted, kind="json")
     context.receipt.loss("response_format", wanted.kind, "approximated: a line of text asks for it")
-    return instruct(request, _asked(wanted), context)
+    return instruct(request, _asked(wanted, may_call=may_call), context)
 
 
-def _asked(wanted: ResponseFormat) -> str:
-    line = "Answer with one JSON object and nothing else: no prose, no code fence."
+def _asked(wanted: ResponseFormat, *, may_call: bool) -> str:
+    start = "Call tools as you need them; when you answer, answer" if may_call else "Answer"
+    line = f"{start} with one JSON object and nothing else: no prose, no code fence."
     if wanted.kind == "json":
         return line
     described = f" ({wanted.description})" if wanted.description else ""

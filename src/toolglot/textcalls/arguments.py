@@ -7,7 +7,9 @@ from typing import Any, Final
 
 from toolglot.textcalls.continuation import continuation
 from toolglot.textcalls.events import Sink
+from toolglot.textcalls.grammar import Call
 from toolglot.textcalls.json_scan import JsonScan
+from toolglot.textcalls.marks import Marks, marks_of
 from toolglot.textcalls.repair import RepairError, repair_described
 
 MAX_SIZE: Final = 16 * 1024 * 1024
@@ -21,12 +23,13 @@ class Arguments:
     by other means and hand what follows to `repair`.
     """
 
-    __slots__ = ("_index", "_kept", "_raw", "_scan", "_schema", "_sent", "_sink", "_size")
+    __slots__ = ("_index", "_raw", "_scan", "_schema", "_sent", "_sink", "_size", "streamed")
 
-    def __init__(self, sink: Sink, schema: Any = None) -> None:
+    def __init__(self, sink: Sink, closers: Marks | None = None) -> None:
         self._sink = sink
-        self._schema = schema
-        self._scan = JsonScan()
+        self._schema: Any = None
+        self._scan = JsonScan(closers)
+        self.streamed = False  # the call had begun before its arguments did
         self._index = -1
         self._raw: list[str] = []
         self._sent: list[str] = []
@@ -44,6 +47,7 @@ class Arguments:
         """The call has begun: what was kept may go."""
         self._index = index
         self._schema = schema
+        self.streamed = not self._raw
         if self._sent:
             self._sink.arguments(index, "".join(self._sent))
 
@@ -67,35 +71,58 @@ class Arguments:
             self._sink.repaired(self._index, "".join(self._raw), "control characters inside strings were escaped")
         self._sink.end(self._index)
 
-    def cut(self, why: str) -> None:
-        self._sink.cut(self._index, why)
+    def cut(self, why: str, rest: str = "") -> None:
+        """The call is not whole; `rest` is what was not read of its arguments."""
+        self._sink.cut(self._index, why, (self.raw + rest).rstrip())
 
     @property
     def raw(self) -> str:
         return "".join(self._raw)
 
-    def repair(self, rest: str) -> None:
-        """End a call whose arguments are broken: exactly repaired, or cut."""
+    @property
+    def is_empty(self) -> bool:
+        return self.done and not "".join(self._sent).strip("{} \t\r\n")
+
+    def take(self, text: str) -> None:
+        """All of the arguments at once, and the end of the call."""
+        end = self.read(text, 0) if text.startswith("{") else 0
+        if self.done and end == len(text):
+            self.end()
+        else:
+            self.repair(text[end:])
+
+    def repair(self, rest: str, *, enveloped: bool = False) -> None:
+        """End a call whose arguments are broken: exactly repaired, or cut. `enveloped`: behind the arguments stand
+        the brackets of what is around them."""
         if self.done:
             self._sink.repaired(self._index, self.raw, "the JSON around the arguments was broken")
             self._sink.end(self._index)
             return
         raw = self.raw + rest
         if self._size + len(rest) > MAX_SIZE:
-            self.cut(f"the arguments have more than {MAX_SIZE} characters")
+            self.cut(f"the arguments have more than {MAX_SIZE} characters", rest)
             return
         try:
             value, how = repair_described(raw, self._schema)
         except RepairError as error:
-            self.cut(f"the arguments are no JSON and could not be repaired: {error}")
+            self.cut(f"the arguments are no JSON and could not be repaired: {error}", rest)
             return
         remainder = continuation("".join(self._sent), value)
         if remainder is None:
-            self.cut("the arguments are no JSON, and what was already passed on does not fit their repair")
+            self.cut("the arguments are no JSON, and what was already passed on does not fit their repair", rest)
             return
+        if enveloped:
+            how = ", ".join(damage for damage in how.split(", ") if damage != "stray brackets") or how
         self._sink.arguments(self._index, remainder)
         self._sink.repaired(self._index, raw, how)
         self._sink.end(self._index)
+
+
+def string_enders(call: Call) -> Marks | None:
+    """The call's closers that, at the beginning or the end of a line, show that a string before them was not closed.
+    Code blocks are no such sign: text is full of them."""
+    closers = tuple(closer for closer in call.closers if not closer.startswith("`"))
+    return marks_of(closers) if closers else None
 
 
 def is_balanced(text: str) -> bool:

@@ -25,6 +25,7 @@ from toolglot.textcalls.quoted import (
     escaped,
     json_escape,
 )
+from toolglot.textcalls.raw import Raw
 
 _SPACE = re.compile(r"\s*")
 _KEY_END = re.compile(r"[:,{}\[\]\"]")
@@ -53,7 +54,20 @@ class _Frame:
 class BracesBody:
     """Reads one call's arguments from the opening brace to its counterpart."""
 
-    __slots__ = ("_index", "_key", "_marks", "_mode", "_opened", "_parts", "_rest", "_stack", "_string", "state")
+    __slots__ = (
+        "_index",
+        "_key",
+        "_marks",
+        "_mode",
+        "_opened",
+        "_parts",
+        "_raw",
+        "_rest",
+        "_stack",
+        "_string",
+        "_why",
+        "state",
+    )
 
     def __init__(self, opened: Opened) -> None:
         self.state: BodyState = "open"
@@ -61,6 +75,8 @@ class BracesBody:
         self._marks = marks_of((*opened.call.quotes, '"'))
         self._index = -1
         self._parts: list[str] = []
+        self._raw = Raw()
+        self._why = ""
         self._rest: Marks | None = None  # what a broken call's end looks like
         self._stack: list[_Frame] = []
         self._string: StringReader | None = None
@@ -68,17 +84,21 @@ class BracesBody:
         self._mode: Callable[[str, int], int] = self._begin
 
     def read(self, text: str, at: int) -> int:
+        start = at
         if self._rest is None:
             try:
                 at = self._advance(text, at)
                 self._flush()
+                self._raw.add(text[start:at])
                 return at
             except LiteralError as error:
                 at = error.at
-                self._cut(error.why)
+                self._why = error.why
                 self._rest = closing_marks(self._opened)
         at, over = skip_to(self._rest, text, at)
+        self._raw.add(text[start:at])
         if over:
+            self._cut(self._why)
             self.state = "done"
         return at
 
@@ -89,8 +109,8 @@ class BracesBody:
         if self._index < 0:
             self.state = "refused"
             return at
-        if self._rest is None:
-            self._cut("the text ends inside the call")
+        self._raw.add(text[at:])
+        self._cut(self._why or "the text ends inside the call")
         self.state = "done"
         return len(text)
 
@@ -119,7 +139,7 @@ class BracesBody:
 
     def _cut(self, why: str) -> None:
         self._flush()
-        self._opened.sink.cut(self._index, f"{self._opened.name}: {why}")
+        self._opened.sink.cut(self._index, f"{self._opened.name}: {why}", self._raw.text.strip())
 
     def _take(self, piece: str) -> None:
         if self._key is None:

@@ -15,7 +15,7 @@ from toolglot.textcalls.problems import argument_problems, fits_type
 from toolglot.textcalls.repair import RepairError, repair_described, repair_document_described
 from toolglot.textcalls.schemas import alternatives, item_schema, parts, types, value_schema
 
-__all__ = ["coerce_value", "is_plain_string", "value_schema"]
+__all__ = ["REPAIRED", "coerce_value", "is_plain_string", "value_schema"]
 
 _INTEGER = re.compile(r"-?(?:0|[1-9][0-9]*)")
 _NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?")
@@ -24,6 +24,8 @@ _LOOSE_NUMBER = re.compile(r"\+?(-?[0-9]*\.?[0-9]*(?:[eE][+-]?[0-9]+)?)")
 _BOOLEANS = {"true": "true", "false": "false", "1": "true", "0": "false"}
 _NULLS = ("null", "None")
 _DEEPEST = 60
+REPAIRED = "repaired"
+"""How the note begins on a value that was no JSON."""
 
 Coerced = tuple[str, str | None]
 
@@ -154,7 +156,7 @@ def _as_container(trimmed: str, schema: Any, kind: type, empty: str) -> Coerced 
             value, how = repair_described(trimmed, schema) if kind is dict else repair_document_described(trimmed)
         except RepairError:
             return None
-        text, note = json.dumps(value, ensure_ascii=False), f"repaired ({how})"
+        text, note = json.dumps(value, ensure_ascii=False), f"{REPAIRED} ({how})"
     else:
         value = json.loads(text)
         if isinstance(value, str) and value.strip()[:1] in ("{", "["):

@@ -12,38 +12,39 @@ The states, each a method that reads as far as it can and tells whether there ma
     _passing     inside a message that is text or reasoning as a whole
     _calling     inside a call: its body reads
     _behind      behind a call: its closing marks, or the next call
+    _dropping    behind a mark that ends the answer
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from toolglot.textcalls.aside import Aside
+from toolglot.textcalls.attempts import Attempts
 from toolglot.textcalls.bodies import BODIES
 from toolglot.textcalls.body import Body, Opened
 from toolglot.textcalls.events import CallEvent, Sink, merged
+from toolglot.textcalls.fences import next_fence
 from toolglot.textcalls.grammar import Call, Format
 from toolglot.textcalls.line import Line
 from toolglot.textcalls.marks import marks_of
 from toolglot.textcalls.messages import read_message
 from toolglot.textcalls.trying import Found, Outcome, Trial, behind_space
-from toolglot.textcalls.vocabulary import vocabulary_of
+from toolglot.textcalls.vocabulary import Meaning, is_word, vocabulary_of
 
 MAX_EXTRA: Final = 3
 """So many brackets too many are passed over behind a call."""
 MAX_SPACE: Final = 1000
 """White space behind a call that is waited for until something follows."""
-MAX_REREAD: Final = 4
-"""Text is read again so many times, all in all, before what is no call is text as a whole."""
-MAX_TICKS: Final = 64
-"""The longest fence, so that an endless run of backticks is not waited for."""
-_TICKS = re.compile(rf"`{{3,{MAX_TICKS}}}")
 
 
 class Engine:
-    """Reads one answer. `tools` maps the names of the declared tools to their schemas (None: any arguments)."""
+    """Reads one answer. `tools` maps the names of the declared tools to their schemas (None: any arguments).
+
+    `ends_at` are marks behind which nothing of the answer is left once a call has begun: those of results, which the
+    model can only have made up.
+    """
 
     def __init__(
         self,
@@ -51,12 +52,13 @@ class Engine:
         tools: Mapping[str, Any],
         *,
         starts_in_reasoning: bool = False,
+        ends_at: tuple[str, ...] = (),
         calls: int = 0,
         offset: int = 0,
     ) -> None:
         self._format = text_format
         self._tools = tools
-        self._vocabulary = vocabulary_of(text_format, tuple(tools))
+        self._vocabulary = vocabulary_of(text_format, tuple(tools), tuple(mark.strip() for mark in ends_at))
         self._trying = Trial(self._vocabulary, tools)
         self._sink = Sink()
         self._sink.calls = calls
@@ -70,13 +72,9 @@ class Engine:
         self._fence = ""
         self._after_thinking = False
         self._body: Body | None = None
-        self._held: list[str] | None = None  # the text since a call was opened, until it has really begun
-        self._held_start = 0
+        self._attempts = Attempts()
         self._calls_before = 0
         self._call: Call | None = None
-        self._refused: tuple[Call, ...] = ()  # what was tried in vain at this offset
-        self._refused_at = -1
-        self._reread = 0
         self._closers: tuple[str, ...] = ()  # what may close the last call, right behind it
         self._unclosed: set[str] = set()
         self._extra = 0
@@ -160,6 +158,8 @@ class Engine:
                 return self._open(outcome)
             if outcome == "wait":
                 return False
+        if "over" in kinds and self._sink.calls and (self._line.blank or not is_word(mark)):
+            return self._end_answer(mark)
         if "message" in kinds:
             return self._message(mark)
         if "fence" in kinds and self._line.blank:
@@ -177,7 +177,25 @@ class Engine:
         if "drop" in kinds:
             self._at += len(mark)
             return True
+        if any(map(self._is_sure, meanings)):
+            self._sink.refused(mark)
         return self._as_text(mark)
+
+    def _is_sure(self, meaning: Meaning) -> bool:
+        """It would have opened a call here, or a section of them, and nothing else."""
+        call = meaning.call
+        if call is None:
+            return meaning.kind == "section"
+        return not call.weak and (self._line.blank or not (call.line_start or is_word(call.header.openers[0].strip())))
+
+    def _end_answer(self, mark: str) -> bool:
+        self._sink.over(mark)
+        self._state = self._dropping
+        return True
+
+    def _dropping(self) -> bool:
+        self._at = len(self._text)
+        return False
 
     def _as_text(self, mark: str) -> bool:
         self._say(self._at + len(mark))
@@ -189,35 +207,30 @@ class Engine:
         if not text:
             return
         self._sink.text(text)
-        if self.strayed is None and not text.isspace():
-            self.strayed = self._offset + self._at + len(text) - len(text.lstrip())
+        if not text.isspace():
+            self._trying.said = True
+            if self.strayed is None:
+                self.strayed = self._offset + self._at + len(text) - len(text.lstrip())
         self._at = end
         self._line.add(text)
 
     # ── code blocks ──────────────────────────────────────────────────────────────────────────────────────────────────
 
     def _open_fence(self) -> bool:
-        ticks = _TICKS.match(self._text, self._at)
-        end = ticks.end() if ticks else self._at
-        if end == len(self._text) and end - self._at < MAX_TICKS and not self._last:
+        _, self._fence = next_fence(self._text, self._at, last=self._last)
+        if not self._fence:
             return False
-        self._fence = self._text[self._at : end]
-        self._say(end)
+        self._say(self._at + len(self._fence))
         self._state = self._fenced
         return True
 
     def _fenced(self) -> bool:
-        text = self._text
-        found = _TICKS.search(text, self._at)
-        if found is None:
-            # One or two backticks at the end of the text may grow.
-            self._say(len(text) if self._last else max(len(text.rstrip("`")), self._at))
+        start, fence = next_fence(self._text, self._at, last=self._last)
+        self._say(start)
+        if not fence:
             return False
-        self._say(found.start())
-        if found.end() == len(text) and len(found.group()) < MAX_TICKS and not self._last:
-            return False
-        closes = self._line.blank and len(found.group()) >= len(self._fence)
-        self._say(found.end())
+        closes = self._line.blank and len(fence) >= len(self._fence)
+        self._say(self._at + len(fence))
         if closes:
             self._line.in_code = False
             self._state = self._answering
@@ -232,12 +245,15 @@ class Engine:
             return False
         self._state = self._answering
         if isinstance(routed, str):
+            if mark:
+                self._sink.refused(mark)
             return self._as_text(mark)
         if routed.to == "call":
             return self._open(Found(self._format.calls[0], routed.name, "", routed.end))
         self._at = routed.end
         self._line.fresh()
         if routed.to != "calls":
+            self._trying.said = self._trying.said or routed.to == "text"
             self._passes_as = self._sink.text if routed.to == "text" else self._sink.reasoning
             self._state = self._passing
         return True
@@ -304,15 +320,14 @@ class Engine:
     # ── calls ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def _outcome(self, at: int, mark: str, *, line_start: bool = True) -> Outcome:
-        refused = self._refused if self._offset + at == self._refused_at else ()
+        refused = self._attempts.refused_at(self._offset + at)
         return self._trying.outcome(self._text, at, mark, line_start=line_start, last=self._last, refused=refused)
 
     def _open(self, found: Found) -> bool:
         call = found.call
         opened = Opened(call, self._sink, self._tools, found.name, found.id, self._vocabulary.followers)
         self._body = BODIES[call.body](opened)
-        self._held = [self._text[self._at : found.at]]
-        self._held_start = self._offset + self._at
+        self._attempts.open(call, self._offset + self._at, self._text[self._at : found.at])
         self._calls_before = self._sink.calls
         self._call = call
         self._at = found.at
@@ -324,16 +339,13 @@ class Engine:
         if body is None:
             raise RuntimeError("no call is open")
         self._at = body.finish(text, at, cut=self._cut) if self._last else body.read(text, at)
-        if self._held is not None:
-            if self._sink.calls > self._calls_before:
-                self._held = None
-            else:
-                self._held.append(text[at : self._at])
+        self._attempts.read(text, at, self._at, begun=self._sink.calls > self._calls_before)
         if body.state == "open":
             return False
         self._body = None
         if body.state == "refused":
             return self._refuse()
+        self._trying.said = True
         closers = self._call.closers if self._call else ()
         self._closers = (*closers, *self._vocabulary.section_closers)
         self._unclosed = set(self._closers)
@@ -343,18 +355,13 @@ class Engine:
 
     def _refuse(self) -> bool:
         """It was no call of this kind: perhaps of another, else its mark is text and what follows is read again."""
-        held = "".join(self._held or ())
+        held, self._offset, gives_up = self._attempts.refuse()
         self._text = held + self._text[self._at :]
         self._at = 0
-        self._offset = self._held_start
-        self._held = None
         self._state = self._answering
-        self._reread += len(held)
-        before = self._refused if self._refused_at == self._offset else ()
-        self._refused = (*before, self._call) if self._call else before
-        self._refused_at = self._offset
-        # Many openers, each read to the end in vain, would take quadratic time.
-        if self._reread > MAX_REREAD * (self._offset + len(held)) + 65536:
+        if gives_up:
+            if self._call and not self._call.weak:
+                self._sink.refused(self._vocabulary.marks.match(held, 0))
             self._say(len(held))
         return True
 
@@ -377,6 +384,9 @@ class Engine:
                 return self._open(outcome)
             if outcome == "wait":
                 return False
+        if mark and self._sink.calls and any(meaning.kind == "over" for meaning in vocabulary.meanings[mark]):
+            self._at = at
+            return self._end_answer(mark)
         if mark in self._closers:
             self._unclosed.discard(mark)
             self._at = at + len(mark)

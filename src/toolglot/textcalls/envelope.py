@@ -13,11 +13,12 @@ import json
 import re
 from typing import Any
 
-from toolglot.textcalls.arguments import MAX_SIZE, Arguments, is_balanced
+from toolglot.textcalls.arguments import MAX_SIZE, Arguments, is_balanced, string_enders
 from toolglot.textcalls.body import BodyState, Opened
 from toolglot.textcalls.json_names import MAX_STRING, Broken, Wait, string_at
 from toolglot.textcalls.json_scan import JsonScan
 from toolglot.textcalls.marks import Until, marks_of
+from toolglot.textcalls.members import Members
 from toolglot.textcalls.mended import mended_calls
 
 _FENCE = re.compile(r"```[a-zA-Z]*[ \t]*\r?\n?")
@@ -29,24 +30,19 @@ class EnvelopeBody:
     """Reads one envelope, a list of them, or several behind one another."""
 
     __slots__ = (
-        "_arguments",
+        "_calls_before",
+        "_enders",
         "_expected",
         "_fenced",
-        "_id",
-        "_index",
         "_key",
         "_level",
         "_listed",
         "_marks",
-        "_name",
-        "_odd",
+        "_members",
         "_opened",
-        "_quoted",
-        "_raw",
         "_rest",
-        "_size",
         "_skipped",
-        "_started",
+        "_value",
         "state",
     )
 
@@ -54,9 +50,10 @@ class EnvelopeBody:
         self.state: BodyState = "open"
         self._opened = opened
         self._marks = marks_of((*opened.call.closers, *opened.call.stops, *opened.followers))
+        self._enders = string_enders(opened.call)
+        self._calls_before = opened.sink.calls
         self._fenced = False
         self._listed = False
-        self._started = False  # some call of this body has begun, so that nothing can be refused any more
         self._expected = self._opening
         self._rest: Until | None = None
         self._reset()
@@ -65,15 +62,14 @@ class EnvelopeBody:
         """Before an envelope."""
         self._level = 0
         self._key = ""
-        self._name = ""
-        self._id = ""
-        self._index = -1
-        self._arguments: Arguments | None = None
-        self._quoted: list[str] | None = None
-        self._odd = False  # the arguments are neither an object nor a string nor null
+        self._members = Members(self._opened)
         self._skipped: JsonScan | None = None
-        self._raw: list[str] = []
-        self._size = 0
+        self._value: list[str] = []  # the text of a value that is read as a whole
+
+    @property
+    def _started(self) -> bool:
+        """Some call of this body has begun, so that nothing can be refused any more."""
+        return self._opened.sink.calls > self._calls_before
 
     @property
     def is_refused(self) -> bool:
@@ -84,28 +80,28 @@ class EnvelopeBody:
     def read(self, text: str, at: int) -> int:
         if self._rest is not None:
             return self._read_rest(text, at, self._rest)
+        step = self._expected
         try:
             while self.state == "open":
-                end = self._expected(text, at)
-                self._note(text, at, end)
+                step = self._expected
+                end = step(text, at)
+                self._note(text, at, end, step)
                 at = end
         except Wait as wait:
             end = wait.args[0] if wait.args else at
-            self._note(text, at, end)
+            self._note(text, at, end, step)
             return int(end)
         except Broken as broken:
             end = broken.args[0] if broken.args else at
-            self._note(text, at, end)
+            self._note(text, at, end, step)
             return self._break(text, end)
         return at
 
-    def _note(self, text: str, at: int, end: int) -> None:
-        """Keep what was read as long as the whole may still have to be repaired."""
-        if end > at and (self._arguments is None or self._index < 0):
-            self._raw.append(text[at:end])
-            self._size += end - at
-            if self._size > MAX_SIZE:
-                self.state = "refused" if not self._started else "done"
+    def _note(self, text: str, at: int, end: int, step: Any) -> None:
+        if end > at and not (self._members.index >= 0 and step == self._read_arguments):
+            self._members.note(text, at, end)
+            if self._members.size > MAX_SIZE and self._members.index < 0:
+                self.state = "done" if self._started else "refused"
 
     def _space(self, text: str, at: int, back: int | None = None) -> int:
         """Behind white space. Where the text ends there, reading goes on at `back` when there is more."""
@@ -119,6 +115,8 @@ class EnvelopeBody:
         at = self._space(text, at)
         if text[at] == "`" and not self._fenced:
             found = _FENCE.match(text, at)
+            if found is None and not "```".startswith(text[at : at + 3]):
+                raise Broken(at)
             if found is None or found.end() == len(text):
                 raise Wait(at)
             self._fenced = True
@@ -161,35 +159,48 @@ class EnvelopeBody:
 
     def _value_of(self, first: str) -> Any:
         """What reads the value of the key, by the key and the value's first character."""
-        call = self._opened.call
-        if self._key in call.refused_keys and not self._started:
+        call, members = self._opened.call, self._members
+        if (self._key in call.refused_keys and not self._started) or members.keyed:
             raise Broken
-        if call.keyed and self._level == 1 and not self._name:
+        if call.keyed and self._level == 1 and not members.name:
             self._named(self._key)
             return self._argument_value(first)
-        if self._key in call.argument_keys and self._arguments is None and self._quoted is None:
+        if self._key in call.argument_keys and members.arguments is None and members.quoted is None:
             return self._argument_value(first)
-        if first == '"' and not self._name and self._key in call.name_keys:
+        if first == '"' and not members.name and self._key in call.name_keys:
             return self._name_value
-        if first == '"' and not self._id and self._key in call.id_keys:
+        if first == '"' and not members.id and self._key in call.id_keys:
             return self._id_value
-        if first == "{" and not self._name and self._arguments is None:
+        if first == "{" and self._names_a_tool():
+            members.keyed = self._key
+            return self._argument_value(first)
+        if first == "{" and not members.name and members.arguments is None:
             self._level += 1
             return self._wrapped
-        self._skipped = JsonScan()
-        return self._skip
+        return self._other_value()
+
+    def _names_a_tool(self) -> bool:
+        """The key is a tool's name, and nothing but its arguments can be behind it."""
+        call, members = self._opened.call, self._members
+        known = self._key in self._opened.tools and self._key not in call.name_keys and not call.weak
+        nothing_else = not (members.name or members.others or members.arguments or members.quoted or members.id)
+        return known and nothing_else and self._level == 1
 
     def _argument_value(self, first: str) -> Any:
+        members = self._members
         if first == "{":
-            self._arguments = Arguments(self._opened.sink)
-            self._begin()
+            members.arguments = Arguments(self._opened.sink, self._enders)
+            members.begin()
             return self._read_arguments
         if first == '"':
-            self._quoted = []
-            self._skipped = JsonScan()
+            members.quoted, members.argument_key = [], self._key
+            self._skipped = JsonScan(self._enders)
             return self._read_quoted
-        self._odd = self._odd or first != "n"
-        self._skipped = JsonScan()
+        return self._other_value()
+
+    def _other_value(self) -> Any:
+        self._value = []
+        self._skipped = JsonScan(self._enders)
         return self._skip
 
     def _wrapped(self, text: str, at: int) -> int:
@@ -199,21 +210,26 @@ class EnvelopeBody:
     def _name_value(self, text: str, at: int) -> int:
         name, end = string_at(text, at)
         self._named(name)
-        self._begin()
+        self._members.begin()
         self._expected = self._member
         return end
 
     def _id_value(self, text: str, at: int) -> int:
-        self._id, end = string_at(text, at)
+        self._members.id, end = string_at(text, at)
+        self._members.id_key = self._key
         self._expected = self._member
         return end
 
     def _skip(self, text: str, at: int) -> int:
-        """A value that means nothing to us."""
+        """A value of some other key."""
         if self._skipped is None:
             raise Broken(at)
         end = self._skipped.read(text, at)
-        self._skipped.out.clear()
+        piece = self._skipped.take()
+        if piece and (self._members.arguments is None or not self._value):
+            self._value.append(piece)  # beside arguments that are there, it counts only whether it is null
+        if self._skipped.done:
+            self._members.add_other(self._key, "".join(self._value).strip())
         return self._passed(self._skipped, end)
 
     def _passed(self, scan: JsonScan, end: int) -> int:
@@ -226,19 +242,20 @@ class EnvelopeBody:
 
     def _read_quoted(self, text: str, at: int) -> int:
         """Arguments that are a string with JSON in it."""
-        if self._skipped is None or self._quoted is None:
+        if self._skipped is None or self._members.quoted is None:
             raise Broken(at)
         end = self._skipped.read(text, at)
-        self._quoted.append(self._skipped.take())
+        self._members.quoted.append(self._skipped.take())
         return self._passed(self._skipped, end)
 
     def _read_arguments(self, text: str, at: int) -> int:
-        if self._arguments is None:
+        arguments = self._members.arguments
+        if arguments is None:
             raise Broken(at)
-        end = self._arguments.read(text, at)
-        if self._arguments.broken:
+        end = arguments.read(text, at)
+        if arguments.broken:
             raise Broken(end)
-        if not self._arguments.done:
+        if not arguments.done:
             raise Wait(end)
         self._expected = self._member
         return end
@@ -249,47 +266,20 @@ class EnvelopeBody:
         known = name in self._opened.tools
         if not name or (self._opened.call.weak and not known and not self._started):
             raise Broken
-        self._name = name
-
-    def _begin(self) -> None:
-        """Begin the call once its name and its arguments have been met."""
-        if self._name and self._index < 0 and self._arguments is not None:
-            self._index = self._start()
-            self._arguments.begin(self._index, self._opened.tools.get(self._name))
-
-    def _start(self) -> int:
-        self._started = True
-        return self._opened.sink.start(self._name, self._id)
+        self._members.name = name
 
     def _closed(self, text: str, end: int) -> int:
         """An object has closed: a wrapper, or the envelope."""
         self._level -= 1
         if self._level:
             return end
-        if not self._name:
+        members = self._members
+        members.name = members.name or members.keyed
+        if not members.name or not members.settle(text[end - 1 : end]):
             raise Broken(end)
-        self._settle()
         self._reset()  # what follows, broken or not, is nothing of this call
         self._expected = self._item if self._listed else self._another
         return end
-
-    def _settle(self) -> None:
-        if self._arguments is not None:
-            self._begin()
-            self._arguments.end()
-            return
-        if self._odd and not self._quoted:
-            self._opened.sink.cut(self._start(), "the arguments are no JSON object")
-            return
-        quoted = json.loads("".join(self._quoted)) if self._quoted else "{}"
-        arguments = Arguments(self._opened.sink)
-        arguments.begin(self._start(), self._opened.tools.get(self._name))
-        quoted = quoted.strip() or "{}"
-        end = arguments.read(quoted, 0) if quoted.startswith("{") else 0
-        if arguments.done and end == len(quoted):
-            arguments.end()
-        else:
-            arguments.repair(quoted[end:])
 
     def _another(self, text: str, at: int) -> int:
         """Behind an envelope that stands in no list: perhaps one more."""
@@ -324,7 +314,7 @@ class EnvelopeBody:
         if not self._started and (refused or (self._opened.call.weak and not self._opened.call.closers)):
             self.state = "refused"
             return at
-        if self._started and self._index < 0 and not self._opened.call.closers:
+        if self._started and self._members.index < 0 and not self._opened.call.closers:
             self.state = "done"
             return at
         self._rest = Until(self._marks)
@@ -339,53 +329,65 @@ class EnvelopeBody:
     def _mend(self, rest: str, *, cut: bool) -> None:
         """The end of a call that is no strict JSON: repaired as a whole, refused, or cut."""
         self.state = "done"
-        if self._index >= 0 and self._arguments is not None:
+        members, sink = self._members, self._opened.sink
+        if members.index >= 0 and members.arguments is not None:
+            arguments = members.arguments
             if cut:
-                self._arguments.cut("the text ended inside the arguments")
+                arguments.cut("the text ended inside the arguments", rest if arguments.broken else "")
+            elif arguments.done and (":" in rest or members.loses_something):
+                sink.cut(members.index, "the JSON around the arguments is broken", f"{members.raw}{rest}".strip())
             else:
-                self._arguments.repair(rest if self._arguments.broken else "")
+                arguments.repair(rest if arguments.broken else "", enveloped=True)
             return
-        raw = ("".join(self._raw) + rest).lstrip()
+        raw = (members.raw + rest).lstrip()
         calls = [] if cut else mended_calls(raw, self._opened)
         if not calls:
+            sink.text(raw if self._started else "")
             self.state = "done" if self._started else "refused"
-            self._opened.sink.text(raw if self._started else "")
         for call in calls:
-            self._started = True
-            index = self._opened.sink.start(call.name, call.id)
-            self._opened.sink.arguments(index, json.dumps(call.arguments, ensure_ascii=False))
-            self._opened.sink.repaired(index, raw, "the call was no JSON")
-            self._opened.sink.end(index)
+            index = sink.start(call.name, call.id)
+            if call.problem:
+                sink.cut(index, call.problem, raw)
+                continue
+            sink.arguments(index, json.dumps(call.arguments, ensure_ascii=False))
+            sink.repaired(index, raw, call.note)
+            sink.end(index)
 
     def finish(self, text: str, at: int, *, cut: bool) -> int:
         at = self.read(text, at)
         if self.state != "open":
             return at
-        if self._rest is not None:
-            rest = self._rest.text + text[at:]
-            raw = (self._arguments.raw if self._arguments and self._index >= 0 else "".join(self._raw)) + rest
-            # The brackets of the envelope itself close behind the arguments.
-            whole = is_balanced(raw) or (self._index >= 0 and raw.count("{") + self._level == raw.count("}"))
-            if self._index >= 0 and self._arguments is not None and self._arguments.done:
-                whole = rest.count("}") - rest.count("{") >= self._level
-            self._mend(rest, cut=cut or not whole)
-            return at if self.is_refused else len(text)
-        return self._finish_open(text, at)
+        if self._rest is None:
+            return self._finish_open(text, at)
+        rest = self._rest.text + text[at:]
+        arguments = self._members.arguments if self._members.index >= 0 else None
+        raw = (arguments.raw if arguments is not None else self._members.raw) + rest
+        # The brackets of the envelope itself close behind the arguments.
+        whole = is_balanced(raw) or (arguments is not None and raw.count("{") + self._level == raw.count("}"))
+        if arguments is not None and arguments.done:
+            whole = rest.count("}") - rest.count("{") >= self._level
+        self._mend(rest, cut=cut or not whole)
+        return at if self.is_refused else len(text)
 
     def _finish_open(self, text: str, at: int) -> int:
         """The text ended where strict JSON was still being read, or between two calls."""
+        members = self._members
         between = self._expected in (self._another, self._fence_end)
         listed_end = self._started and self._listed and self._expected == self._item
         if between or listed_end:
             self.state = "done"
             return at
-        if self._index >= 0 and self._arguments is not None:
+        if members.index >= 0 and members.arguments is not None:
             self.state = "done"
-            self._arguments.cut(f"the text ended inside the {'call' if self._arguments.done else 'arguments'}")
+            if members.arguments.done:
+                members.arguments.cut("the text ended inside the call")
+            else:
+                members.arguments.cut("the text ended inside the arguments", text[at:])
             return len(text)
-        if self._name and not self._opened.call.weak:
+        if members.name and not self._opened.call.weak:
             self.state = "done"
-            self._opened.sink.cut(self._start(), "the text ended before the arguments")
+            raw = (members.raw + text[at:]).strip()
+            self._opened.sink.cut(members.start(), "the text ended before the arguments", raw)
             return len(text)
         self.state = "done" if self._started else "refused"
         return at

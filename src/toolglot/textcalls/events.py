@@ -12,7 +12,10 @@ and the richer ones, which `Engine` yields beside them:
 
     ("id", index, id)              the model gave the call this id; comes before "start"
     ("repaired", index, raw, how)  the arguments were not JSON and were repaired; comes before "end"
-    ("cut", index, why)            instead of "end": the text ended, or broke, inside the call; it must not be run
+    ("cut", index, why, raw)       instead of "end": the text ended, or broke, inside the call; it must not be run.
+                                   `raw` is what the model wrote of its arguments, as far as that is known
+    ("refused", mark)              what follows as text begins with this mark, a sure sign of a call that is none
+    ("over", mark)                 a mark behind which nothing of the answer is left; what follows it is dropped
 
 A call that is cut has no end. Nothing is ever taken back.
 """
@@ -23,16 +26,19 @@ from collections.abc import Sequence
 from itertools import groupby
 from typing import Any, Literal, TypeAlias
 
+from toolglot.textcalls.raw import MAX_RAW
+
 TextEvent: TypeAlias = tuple[Literal["text", "reasoning"], str]
 StartEvent: TypeAlias = tuple[Literal["start"], int, str]
 ArgumentsEvent: TypeAlias = tuple[Literal["args"], int, str]
 EndEvent: TypeAlias = tuple[Literal["end"], int]
 IdEvent: TypeAlias = tuple[Literal["id"], int, str]
 RepairedEvent: TypeAlias = tuple[Literal["repaired"], int, str, str]
-CutEvent: TypeAlias = tuple[Literal["cut"], int, str]
+CutEvent: TypeAlias = tuple[Literal["cut"], int, str, str]
+MarkEvent: TypeAlias = tuple[Literal["refused", "over"], str]
 
 StableEvent: TypeAlias = TextEvent | StartEvent | ArgumentsEvent | EndEvent
-CallEvent: TypeAlias = StableEvent | IdEvent | RepairedEvent | CutEvent
+CallEvent: TypeAlias = StableEvent | IdEvent | RepairedEvent | CutEvent | MarkEvent
 
 
 def merged(events: Sequence[CallEvent]) -> Sequence[CallEvent]:
@@ -93,5 +99,11 @@ class Sink:
     def end(self, index: int) -> None:
         self.events.append(("end", index))
 
-    def cut(self, index: int, why: str) -> None:
-        self.events.append(("cut", index, why))
+    def cut(self, index: int, why: str, raw: str) -> None:
+        self.events.append(("cut", index, why, raw[:MAX_RAW]))
+
+    def refused(self, mark: str) -> None:
+        self.events.append(("refused", mark))
+
+    def over(self, mark: str) -> None:
+        self.events.append(("over", mark))

@@ -78,7 +78,8 @@ class Call(Struct, frozen=True, kw_only=True):
     - `closers` end it; without any it ends where its JSON does. `stops` end what has no end of its own, and are left
       to what follows.
     - `weak`: what opens it is no sure sign, so that it counts only with the name of a declared tool. `line_start`: it
-      counts only at the beginning of a line. `first` are the characters with which the body may begin; empty: any.
+      counts only at the beginning of a line. `whole`: it counts only where nothing but white space and reasoning came
+      before it in the answer. `first` are the characters with which the body may begin; empty: any.
     - `name_keys`, `argument_keys`, `id_keys` are the keys of an envelope; with one of `refused_keys` it is no call;
       `keyed`: it is `{name: arguments}`.
     - `tool_tags`: the tools' names are the tags, and `{name}` stands for them in the openers and closers.
@@ -92,7 +93,8 @@ class Call(Struct, frozen=True, kw_only=True):
     stops: tuple[str, ...] = ()
     weak: bool = False
     line_start: bool = False
-    first: str = "{["
+    whole: bool = False
+    first: str = "{[`"
     name_keys: tuple[str, ...] = ("name", "tool_name", "function", "tool")
     argument_keys: tuple[str, ...] = ("arguments", "parameters", "args", "input", "params")
     id_keys: tuple[str, ...] = ("id", "tool_call_id", "call_id")

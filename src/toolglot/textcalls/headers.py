@@ -33,8 +33,10 @@ def read_header(header: Header, text: str, at: int) -> Verdict:
     if not header.ends:
         return Read({}, at)
     ends = marks_of(header.ends)
-    found = ends.search(text, at)
-    end = found.start() if found else ends.hold(text, at)
+    # Only as far as a header may go: a text full of openers would take quadratic time otherwise.
+    window = at + header.limit + ends.longest + 1
+    found = ends.search(text, at, window)
+    end = found.start() if found else ends.hold(text, at) if len(text) <= window else window
     said = text[at:end]
     if len(said) > header.limit or not _compiled(f"(?:{header.allowed})*+").fullmatch(said):
         return "no"

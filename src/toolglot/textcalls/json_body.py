@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from toolglot.textcalls.arguments import Arguments, is_balanced, takes_nothing
+from toolglot.textcalls.arguments import Arguments, is_balanced, string_enders, takes_nothing
 from toolglot.textcalls.body import BodyState, Opened
 from toolglot.textcalls.marks import Until, marks_of
 
@@ -49,9 +49,9 @@ class JsonBody:
         if self._rest is not None:
             self._settle(self._rest.text + text[at:], cut=cut, at_end=True)
         elif self._arguments is not None:
-            self._arguments.cut("the text ended inside the arguments")
+            self._arguments.cut("the text ended inside the arguments", text[at:])
         elif cut or text[at:].strip() or not takes_nothing(self._opened.tools.get(self._opened.name)):
-            self._opened.sink.cut(self._start(), "the text ended before the arguments")
+            self._opened.sink.cut(self._start(), "the text ended before the arguments", text[at:].strip())
         else:
             self._empty()
         return len(text)
@@ -67,7 +67,7 @@ class JsonBody:
         if at == len(text) or self._marks.begins(text, at):
             return at
         if text[at] == "{":
-            self._arguments = Arguments(self._opened.sink)
+            self._arguments = Arguments(self._opened.sink, string_enders(self._opened.call))
             self._arguments.begin(self._start(), self._opened.tools.get(self._opened.name))
         elif self._marks.match(text, at):
             self._empty()
@@ -95,7 +95,7 @@ class JsonBody:
         sink, schema = self._opened.sink, self._opened.tools.get(self._opened.name)
         if self._arguments is not None:
             if at_end and (cut or not is_balanced(self._arguments.raw + rest)):
-                self._arguments.cut("the text ended inside the arguments")
+                self._arguments.cut("the text ended inside the arguments", rest)
             else:
                 self._arguments.repair(rest)
             return
@@ -108,7 +108,7 @@ class JsonBody:
         arguments = Arguments(sink)
         arguments.begin(self._index, schema)
         if at_end and (cut or not is_balanced(rest)):
-            arguments.cut("the text ended inside the arguments")
+            arguments.cut("the text ended inside the arguments", rest)
         else:
             arguments.repair(rest)
 

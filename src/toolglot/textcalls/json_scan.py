@@ -11,10 +11,14 @@ from __future__ import annotations
 import re
 from typing import Final
 
+from toolglot.textcalls.marks import Marks
+
 MAX_DEPTH: Final = 500
 MAX_SCALAR: Final = 400
 MAX_SPACE: Final = 64
 """More white space than this is not passed on."""
+MAX_BREAK: Final = 1000
+"""White space in a string, from a line break on, behind which a closing mark may stand."""
 
 _SPACE = re.compile(r"[ \t\n\r]*+")
 _RUN = re.compile(r'(?:[^"\\\x00-\x1f]++|\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4}))*+')
@@ -27,12 +31,20 @@ _ESCAPED = {"\n": "\\n", "\r": "\\r", "\t": "\\t", "\b": "\\b", "\f": "\\f"}
 VALUE, FIRST_ITEM, FIRST_KEY, KEY, COLON, NEXT, STRING, KEY_STRING = range(8)
 
 
+def _escape(control: re.Match[str]) -> str:
+    return _ESCAPED.get(control.group()) or f"\\u{ord(control.group()):04x}"
+
+
 class JsonScan:
-    """Reads one value. `out` collects certain text and is emptied by whoever takes it."""
+    """Reads one value. `out` collects certain text and is emptied by whoever takes it.
 
-    __slots__ = ("_expected", "_kept", "_stack", "bad", "done", "escaped", "out")
+    `closers`: one of these beside a raw line break in a string shows that the string was not closed.
+    """
 
-    def __init__(self) -> None:
+    __slots__ = ("_closers", "_expected", "_kept", "_stack", "bad", "done", "escaped", "out")
+
+    def __init__(self, closers: Marks | None = None) -> None:
+        self._closers = closers
         self.out: list[str] = []
         self.done = False
         self.bad = False
@@ -153,10 +165,11 @@ class JsonScan:
         """Read on inside a string: where reading stopped, and whether there is more to read now."""
         run = _RUN.match(text, at)
         end = run.end() if run else at
-        if end > at:
-            self._said(text[at:end])
-        if end == len(text):
-            return end, False
+        stop = end if self._closers is None else self._closer_in(self._closers, text, at, end)
+        if stop > at:
+            self._said(text[at:stop])
+        if stop < end or end == len(text):
+            return stop, False
         character = text[end]
         if character == '"':
             self._kept += '"'
@@ -169,9 +182,36 @@ class JsonScan:
             # Either an escape that is not whole yet, or none that JSON knows.
             self.bad = not _PART_OF_ESCAPE.fullmatch(text, end)
             return end, False
-        self.escaped = True
-        self._said(_ESCAPED.get(character) or f"\\u{ord(character):04x}")
-        return end + 1, True
+        after = end + 1
+        if self._closers is not None and character in "\r\n":
+            after = self._behind_break(self._closers, text, end)
+        if after > end:
+            self.escaped = True
+            self._said(_CONTROLS.sub(_escape, text[end:after]))
+        return after, after > end
+
+    def _closer_in(self, closers: Marks, text: str, at: int, end: int) -> int:
+        """Where a closer stands, or may stand, that a line break follows; `end` if nowhere up to there."""
+        found = closers.search(text, at, end)
+        while found is not None:
+            if found.end() == len(text):
+                return found.start()
+            if text[found.end()] in "\r\n":
+                self.bad = True
+                return found.start()
+            found = closers.search(text, found.start() + 1, end)
+        return min(closers.hold(text, at), end) if end == len(text) else end
+
+    def _behind_break(self, closers: Marks, text: str, at: int) -> int:
+        """Behind the line break at `at` and the white space that follows, if there is no closer; else `at`."""
+        space = _SPACE.match(text, at, at + MAX_BREAK)
+        end = space.end() if space else at
+        if end - at == MAX_BREAK:
+            return end
+        if end == len(text) or closers.begins(text, end):
+            return at
+        self.bad = bool(closers.match(text, end))
+        return at if self.bad else end
 
     def _said(self, text: str) -> None:
         if self._expected == STRING:

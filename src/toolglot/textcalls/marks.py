@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Iterable
 from functools import lru_cache
 from re import Match
@@ -22,8 +23,13 @@ class Marks:
         firsts = "".join(sorted({mark[0] for mark in self.literals}))
         self._firsts = re.compile(f"[{re.escape(firsts)}]" if firsts else r"(?!)")
 
-    def search(self, text: str, at: int) -> Match[str] | None:
-        return self._pattern.search(text, at)
+    def search(self, text: str, at: int, end: int = sys.maxsize) -> Match[str] | None:
+        return self._pattern.search(text, at, end)
+
+    @property
+    def longest(self) -> int:
+        """The characters of the longest mark."""
+        return self._longest + 1
 
     def next(self, text: str, at: int, *, last: bool = False) -> tuple[int, str]:
         """Where the next mark stands, and the mark. Where more text may make a mark of what stands there, or a longer

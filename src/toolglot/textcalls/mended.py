@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import Any, Final
 
 from msgspec import Struct
+from msgspec.structs import replace
 
+from toolglot.textcalls.beside import sort_out
 from toolglot.textcalls.body import Opened
 from toolglot.textcalls.repair import RepairError, repair_document
 
@@ -13,9 +15,13 @@ MAX_WRAPPERS: Final = 3
 
 
 class Mended(Struct, frozen=True):
+    """A call, or with a `problem` what cannot be one that is run. `note` says what was repaired."""
+
     name: str
     id: str
     arguments: dict[str, Any]
+    problem: str = ""
+    note: str = "the call was no JSON"
 
 
 def mended_calls(raw: str, opened: Opened) -> list[Mended]:
@@ -34,17 +40,38 @@ def _call_of(item: Any, opened: Opened, level: int, *, whole_only: bool) -> Mend
     call = opened.call
     if not isinstance(item, dict) or level > MAX_WRAPPERS or any(key in item for key in call.refused_keys):
         return None
-    if call.keyed and len(item) == 1:
+    name_key = next((key for key in call.name_keys if isinstance(item.get(key), str) and item[key]), "")
+    if len(item) == 1 and not name_key:
         ((name, arguments),) = item.items()
-        return _checked(name, "", arguments, opened)
-    name = next((item[key] for key in call.name_keys if isinstance(item.get(key), str) and item[key]), "")
-    if not name:
+        if call.keyed or (name in opened.tools and not call.weak and level == 0):
+            return _checked(name, "", arguments, opened)
+    if not name_key:
         inner = [value for value in item.values() if isinstance(value, dict)]
         return _call_of(inner[0], opened, level + 1, whole_only=whole_only) if len(inner) == 1 else None
     if whole_only and not any(key in item for key in call.argument_keys):
         return None
-    call_id = next((item[key] for key in call.id_keys if isinstance(item.get(key), str)), "")
-    return _checked(name, call_id, next((item[key] for key in call.argument_keys if key in item), {}), opened)
+    return _enveloped(item, name_key, opened)
+
+
+def _enveloped(item: dict[str, Any], name_key: str, opened: Opened) -> Mended | None:
+    call, name = opened.call, item[name_key]
+    arguments_key = next((key for key in call.argument_keys if item.get(key) is not None), "")
+    id_key = next((key for key in call.id_keys if isinstance(item.get(key), str)), "")
+    taken = {name_key, arguments_key, *([id_key] if arguments_key else [])}
+    others = [key for key, value in item.items() if key not in taken and value is not None]
+    arguments = item.get(arguments_key)
+    beside = sort_out(
+        others,
+        opened.tools.get(name),
+        call.argument_keys,
+        given=bool(arguments_key),
+        empty=arguments in ({}, "", "{}"),
+    )
+    call_id = "" if id_key in beside.flat else item.get(id_key, "")
+    if beside.problem:
+        return None if call.weak else Mended(name, call_id, {}, beside.problem)
+    found = _checked(name, call_id, {key: item[key] for key in beside.flat} if beside.flat else arguments, opened)
+    return replace(found, note=f"{found.note}, {beside.note}") if found and beside.note else found
 
 
 def _checked(name: str, call_id: str, arguments: Any, opened: Opened) -> Mended | None:

@@ -13,23 +13,25 @@ MAX_DEPTH: Final = 50
 ITEM: Final = "item"
 
 
-def nested_value(raw: str, schema: Any, prefix: str, depth: int = 0) -> str:
-    """The JSON text of a value whose tags all begin with `prefix`."""
+def nested_value(raw: str, schema: Any, prefix: str, notes: list[str], depth: int = 0) -> str:
+    """The JSON text of a value whose tags all begin with `prefix`. What was repaired is added to `notes`."""
     # Where the schema allows a string before anything else, elements are text.
     is_text = types(schema)[:1] == ("string",)
     children = _children(raw, prefix) if depth < MAX_DEPTH and not is_text else None
     if children is None:
-        return coerce_value(raw, schema)[0]
+        written, note = coerce_value(raw, schema)
+        notes += [note] if note else []
+        return written
     keys = [key for key, _ in children]
     if set(keys) == {ITEM} or (len(keys) > 1 and len(set(keys)) == 1):
-        written = (
-            nested_value(inner, item_schema(schema, index), prefix, depth + 1)
+        items = (
+            nested_value(inner, item_schema(schema, index), prefix, notes, depth + 1)
             for index, (_, inner) in enumerate(children)
         )
-        return f"[{', '.join(written)}]"
+        return f"[{', '.join(items)}]"
     members: dict[str, list[str]] = {}
     for key, inner in children:
-        members.setdefault(key, []).append(nested_value(inner, value_schema(schema, key), prefix, depth + 1))
+        members.setdefault(key, []).append(nested_value(inner, value_schema(schema, key), prefix, notes, depth + 1))
     pairs = (
         f"{json.dumps(key, ensure_ascii=False)}: {values[0] if len(values) == 1 else '[' + ', '.join(values) + ']'}"
         for key, values in members.items()

@@ -14,6 +14,7 @@ from toolglot.textcalls.broken import closing_marks, skip_to
 from toolglot.textcalls.marks import Marks
 from toolglot.textcalls.python_values import CONSTANTS, Frame, Gap, ValueReader, shown
 from toolglot.textcalls.quoted import LiteralError, escaped
+from toolglot.textcalls.raw import Raw
 
 MAX_NAME = 300
 """Characters of a tool's name with the white space around it: so much is held back where a call may begin."""
@@ -45,9 +46,12 @@ class PythonBody:
         "_opened",
         "_parts",
         "_positions",
+        "_raw",
+        "_raw_from",
         "_rest",
         "_started",
         "_value",
+        "_why",
         "state",
     )
 
@@ -64,21 +68,28 @@ class PythonBody:
         self._positions: list[str] = []
         self._keyed = False
         self._rest: Marks | None = None  # what a broken call's end looks like
+        self._why = ""
+        self._raw = Raw()  # what the model wrote of the call's arguments
+        self._raw_from = 0
         self._value: ValueReader | None = None
         self._mode: Callable[[str, int], int] = self._bracket
 
     def read(self, text: str, at: int) -> int:
+        self._raw_from = at
         if self._rest is None:
             try:
                 at = self._advance(text, at)
                 self._flush()
+                self._raw.add(text[self._raw_from : at])
                 return at
             except LiteralError as error:
                 at = error.at
-                self._cut(error.why)
+                self._why = error.why
                 self._rest = closing_marks(self._opened)
         at, over = skip_to(self._rest, text, at)
+        self._raw.add(text[self._raw_from : at])
         if over:
+            self._cut(self._why)
             self.state = "done"
         return at
 
@@ -88,7 +99,8 @@ class PythonBody:
         if self.state != "open":
             return at
         if self._index >= 0:
-            self._cut("the text ends inside the call")
+            self._raw.add(text[at:])
+            self._cut(self._why or "the text ends inside the call")
             at = len(text)
         self.state = "done" if self._started else "refused"
         return len(text) if self._rest else at
@@ -116,7 +128,7 @@ class PythonBody:
 
     def _cut(self, why: str) -> None:
         self._flush()
-        self._opened.sink.cut(self._index, f"{self._name}: {why}")
+        self._opened.sink.cut(self._index, f"{self._name}: {why}", self._raw.text.strip())
         self._index = -1
 
     def _bracket(self, text: str, at: int) -> int:
@@ -155,6 +167,8 @@ class PythonBody:
             if not sure:
                 return self._no_call(at)
         self._start(name)
+        self._raw.clear()
+        self._raw_from = parenthesis + 1
         return parenthesis + 1
 
     def _no_call(self, at: int) -> int:

@@ -9,6 +9,7 @@ from toolglot.ir import Tool
 from toolglot.textcalls.engine import Engine
 from toolglot.textcalls.events import CallEvent, StableEvent
 from toolglot.textcalls.formats import find_format
+from toolglot.textcalls.grammar import Format
 
 
 def schemas_of(tools: Iterable[Tool | Mapping[str, Any]]) -> dict[str, Any]:
@@ -48,18 +49,30 @@ class Parser:
 
 
 def _stable(events: Iterable[CallEvent]) -> Iterator[StableEvent]:
+    """Only what is named here: readers from outside see no event that was added later."""
     for event in events:
-        if event[0] != "id" and event[0] != "repaired" and event[0] != "cut":
+        if (
+            event[0] == "args"
+            or event[0] == "text"
+            or event[0] == "reasoning"
+            or event[0] == "start"
+            or event[0] == "end"
+        ):
             yield event
 
 
 def parser(
-    format: str,  # noqa: A002 - the name that callers use
+    format: str | Format,  # noqa: A002 - the name that callers use
     tools: Iterable[Tool | Mapping[str, Any]] = (),
     starts_in_reasoning: bool = False,
 ) -> Parser:
-    """A reader of text calls in a format (or `auto`), for the declared tools.
+    """A reader of text calls for the declared tools.
 
-    `starts_in_reasoning`: the prompt has opened the thinking block already.
+    `format` is a format's name, `auto`, or a `Format` of your own. `starts_in_reasoning`: the prompt has opened the
+    thinking block already.
+
+    Raises:
+        ValueError: there is no format of that name.
     """
-    return Parser(Engine(find_format(format), schemas_of(tools), starts_in_reasoning=starts_in_reasoning))
+    text_format = format if isinstance(format, Format) else find_format(format)
+    return Parser(Engine(text_format, schemas_of(tools), starts_in_reasoning=starts_in_reasoning))

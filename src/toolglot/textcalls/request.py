@@ -22,6 +22,7 @@ from toolglot.passes.choice import ANY_TOOL, NO_TOOLS
 from toolglot.passes.foreign import missed
 from toolglot.passes.instructions import instruct
 from toolglot.textcalls import find_format
+from toolglot.textcalls.escapes import Escapes
 from toolglot.textcalls.prompts.render import instructions, stop_strings
 from toolglot.textcalls.turns import Turns
 
@@ -59,12 +60,13 @@ def render(request: Request, context: Context) -> Request:
     settings = context.text_calls
     if settings is None:
         return request
+    context.text_past = request.messages
     if settings.rescue:
         if request.tools:
             context.text_tools = {tool.name: tool.parameters for tool in _functions(request)}
         return request
     if not _in_play(request):
-        return request
+        return _without_empty_tools(request)
     apart = _apart(context)
     if context.source == context.target:
         for earlier in _BEFORE:
@@ -75,14 +77,16 @@ def render(request: Request, context: Context) -> Request:
     context.text_called = sum(isinstance(block, ToolCall) for block, _ in blocks(request))
     if context.text_tools:
         # A server that is bound to a format of the answer could not let the model write a call.
-        request = formats.fit(request, replace(apart, can=replace(apart.can, format_with_tools=False)))
+        unbound = replace(apart, can=replace(apart.can, format_with_tools=False))
+        request = _in_one_text(formats.fit(request, unbound, may_call=True), request)
     past, begun = _split(request.messages)
     context.text_thinks = _thinks(begun, settings.format)
-    turns = Turns(settings.format, context.receipt, tools)
+    context.text_escapes = Escapes()
+    turns = Turns(settings.format, context.receipt, tools, context.text_escapes)
     request = replace(request, messages=(*turns.rendered(past), *begun))
     if tools:
         request = _with_choice(_with_tools(request, tools, context), choice, apart)
-    request = replace(request, tools=(), tool_choice=None, parallel_tool_calls=None)
+    request = _without_empty_tools(replace(request, tools=(), tool_choice=None, parallel_tool_calls=None))
     return _with_stops(request, context) if context.text_tools else request
 
 
@@ -90,6 +94,35 @@ def _in_play(request: Request) -> bool:
     return any(isinstance(tool, Tool) for tool in request.tools) or any(
         isinstance(block, ToolCall | ToolResult) for block, _ in blocks(request)
     )
+
+
+def _without_empty_tools(request: Request) -> Request:
+    """The request without the note that its tools were an empty list: a server that takes none may refuse that too."""
+    native = {
+        owner: {key: kept for key, value in fields.items() if (kept := _without_tools(key, value)) is not None}
+        for owner, fields in request.native.items()
+    }
+    return request if native == request.native else replace(request, native=native)
+
+
+def _without_tools(key: str, value: object) -> object:
+    """A note on a request; None when it says nothing but that there are no tools."""
+    if key == "$empty" and isinstance(value, dict):
+        return {name: empty for name, empty in value.items() if name != "tools"} or None
+    return None if key == "$no_tools" or (key == "$groups" and value == []) else value
+
+
+def _in_one_text(told: Request, before: Request) -> Request:
+    """The request with a line for this turn as a part of the text before it: many servers take nothing but a string."""
+    if len(told.messages) != len(before.messages):
+        return told
+    for number, (new, old) in enumerate(zip(told.messages, before.messages, strict=True)):
+        if new is not old and len(new.content) == len(old.content) + 1:
+            *rest, said, line = new.content
+            if isinstance(said, Text) and isinstance(line, Text) and said.cache is None and not said.citations:
+                joined = replace(new, content=(*rest, replace(said, text=f"{said.text}\n\n{line.text}")))
+                return replace(told, messages=(*told.messages[:number], joined, *told.messages[number + 1 :]))
+    return told
 
 
 def _split(messages: tuple[Message, ...]) -> tuple[tuple[Message, ...], tuple[Message, ...]]:
@@ -175,7 +208,7 @@ def _with_choice(request: Request, choice: ToolChoice | None, apart: Context) ->
     if choice is None or not line:
         return request
     apart.receipt.loss("tool_choice", _LOST[choice.mode], ENFORCED_BY_NOBODY)
-    return instruct(request, line, apart)
+    return _in_one_text(instruct(request, line, apart), request)
 
 
 _LOST = {"none": "no tool", "required": "a forced call", "auto": "a choice among fewer tools", "opaque": ""}

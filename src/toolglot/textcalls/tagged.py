@@ -16,6 +16,7 @@ from toolglot.textcalls.body import BodyState, Opened
 from toolglot.textcalls.grammar import Parameter
 from toolglot.textcalls.headers import Read, Verdict, header_at
 from toolglot.textcalls.marks import Marks, marks_of
+from toolglot.textcalls.raw import Raw
 from toolglot.textcalls.schemas import known_keys, value_schema
 from toolglot.textcalls.values import Value
 
@@ -42,6 +43,7 @@ class TaggedBody:
         "_index",
         "_opened",
         "_parameter",
+        "_raw",
         "_schema",
         "_value",
         "_value_ends",
@@ -66,11 +68,14 @@ class TaggedBody:
         self._value: Value | None = None
         self._value_ends: tuple[str, ...] = ()
         self._ends: Marks = marks_of(())
+        self._raw = Raw()
 
     def read(self, text: str, at: int) -> int:
+        start = at
         while self.state == "open":
             end = self._between(text, at) if self._value is None else self._inside(text, at, self._value)
             if end < 0:
+                self._raw.add(text[start:~end])
                 return ~end
             at = end
         return at
@@ -80,6 +85,7 @@ class TaggedBody:
         if self.state != "open":
             return at
         self.state = "done"
+        self._raw.add(text[at:])
         if self._value is not None:
             return self._finish_value(text, at, self._value, cut=cut)
         rest = text[at:].strip()
@@ -97,7 +103,7 @@ class TaggedBody:
 
     def _finish_call(self, *, cut: bool, whole: bool) -> None:
         if cut or not whole:
-            self._opened.sink.cut(self._index, "the text ended inside the call")
+            self._cut("the text ended inside the call")
         else:
             self._end()
 
@@ -116,8 +122,11 @@ class TaggedBody:
                 self._close_value(value)
                 self._finish_call(cut=cut, whole=self._lacks_nothing())
                 return len(text)
-        self._opened.sink.cut(self._index, "the text ended inside a parameter")
+        self._cut("the text ended inside a parameter")
         return len(text)
+
+    def _cut(self, why: str) -> None:
+        self._opened.sink.cut(self._index, why, self._raw.text.strip())
 
     # ── between parameters ───────────────────────────────────────────────────────────────────────────────────────────
 
@@ -192,7 +201,7 @@ class TaggedBody:
 
     def _inside(self, text: str, at: int, value: Value) -> int:
         """Read on inside a value; ~at when more text is needed."""
-        if self._parameter.cdata and value.empty:
+        if self._parameter.cdata and value.empty and not self._value_ends[0].startswith("]]>"):
             if CDATA.startswith(text[at : at + len(CDATA)]) and len(text) - at < len(CDATA):
                 return ~at
             if text.startswith(CDATA, at):

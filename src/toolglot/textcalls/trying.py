@@ -38,11 +38,12 @@ def behind_space(text: str, at: int) -> int:
 class Trial:
     """Tries marks against one vocabulary and one request's tools."""
 
-    __slots__ = ("_tools", "_vocabulary")
+    __slots__ = ("_tools", "_vocabulary", "said")
 
     def __init__(self, vocabulary: Vocabulary, tools: Mapping[str, Any]) -> None:
         self._vocabulary = vocabulary
         self._tools = tools
+        self.said = False  # some of the answer came before: text other than white space, or a call
 
     def outcome(
         self,
@@ -84,7 +85,7 @@ class Trial:
 
     def _call(self, meaning: Meaning, text: str, at: int, mark: str, *, line_start: bool) -> Outcome:
         call = meaning.call
-        if call is None or (call.line_start and not line_start):
+        if call is None or (call.line_start and not line_start) or (call.whole and self.said):
             return "no"
         header = read_header(call.header, text, at if call.header.keeps_opener else at + len(mark))
         if isinstance(header, str):

@@ -1,6 +1,7 @@
 """A conversation's calls and results as text: calls in the assistant's turn, the results of a turn in one user message.
 
-Media stand in that user message too, behind the results, and each result says which of them are its own.
+Media stand in that user message too, behind the results, and each result says which of them are its own. A call that
+cannot be read is told in words: written as a call, it would be an example to follow.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from toolglot.ir import (
     Message,
     Refusal,
     Text,
+    Thinking,
     Tool,
     ToolCall,
     ToolResult,
@@ -22,8 +24,10 @@ from toolglot.ir import (
 )
 from toolglot.passes.blocks import Place
 from toolglot.receipt import Receipt
+from toolglot.textcalls.escapes import Escapes
 from toolglot.textcalls.prompts.records import Result
 from toolglot.textcalls.prompts.render import calls_described, escaped, results_text
+from toolglot.wire import json
 
 ESCAPED = "what reads as a mark of the text format is escaped"
 
@@ -31,13 +35,17 @@ ESCAPED = "what reads as a mark of the text format is escaped"
 class Turns:
     """The messages of one request, from the first to the last: formats that number calls count them all.
 
-    `tools` are those that may be called: in some formats it is their names that make a call.
+    `tools` are those that may be called: in some formats it is their names that make a call. `escapes` learns what was
+    escaped.
     """
 
-    def __init__(self, format_name: str, receipt: Receipt, tools: Sequence[Tool] = ()) -> None:
+    def __init__(
+        self, format_name: str, receipt: Receipt, tools: Sequence[Tool] = (), escapes: Escapes | None = None
+    ) -> None:
         self._format = format_name
         self._receipt = receipt
         self._tools = tools
+        self._escapes = escapes
         self._numbers: dict[str, int] = {}  # of the calls by their ids
         self._called = 0
 
@@ -49,26 +57,44 @@ class Turns:
         return tuple(rendered)
 
     def _assistant(self, run: list[tuple[int, Message]]) -> list[Message]:
-        """The messages as they are, but for marks; or one message where calls stand in them."""
+        """The messages as they are, but for marks; or one message where calls stand in them.
+
+        What was said in pieces is one text again: clients keep the pieces of a stream as parts.
+        """
         safe = [self._safe(message, number) for number, message in run]
         whole = [block for message in safe for block in message.content]
         if not any(isinstance(block, ToolCall) for block in whole):
-            return safe
-        content: list[Block] = []
-        for called, group in groupby(whole, key=lambda block: isinstance(block, ToolCall)):
+            return [_in_one(message) for message in safe]
+        content: list[tuple[str, Block]] = []
+        for kind, group in groupby(whole, key=_kind_of_call):
             blocks = list(group)
-            content += [self._calls(blocks, run[0][0])] if called else blocks
-        return [replace(safe[0], content=_joined(content, "\n"))]
+            calls = [block for block in blocks if isinstance(block, ToolCall)]
+            if kind == "no":
+                content += zip(("\n", *[""] * (len(blocks) - 1)), blocks, strict=True)
+            elif kind == "readable":
+                content.append(("\n", self._calls(calls, run[0][0])))
+            else:
+                content.append(("\n", self._unreadable(calls, run[0][0])))
+        return [replace(safe[0], content=_joined(content))]
 
-    def _calls(self, group: Iterable[Block], number: int) -> Text:
-        calls = [block for block in group if isinstance(block, ToolCall)]
+    def _calls(self, calls: Sequence[ToolCall], number: int) -> Text:
         text, notes = calls_described(self._format, calls, self._called)
         for note in notes:
             self._receipt.loss(str(Place(number)), "a call", f"as text it is not exact: {note}")
+        self._count(calls)
+        return Text(text=text, cache=_last_cache(calls))
+
+    def _unreadable(self, calls: Sequence[ToolCall], number: int) -> Text:
+        for call in calls:
+            self._receipt.note(str(Place(number)), f"call of {call.name}", "it cannot be read and is told in words")
+        self._count(calls)
+        text = "\n".join(f"[a call of {call.name} that could not be read: {call.arguments}]" for call in calls)
+        return Text(text=self._escaped(text), cache=_last_cache(calls))
+
+    def _count(self, calls: Iterable[ToolCall]) -> None:
         for call in calls:
             self._numbers[call.id] = self._called
             self._called += 1
-        return Text(text=text, cache=_last_cache(calls))
 
     def _others(self, run: list[tuple[int, Message]]) -> list[Message]:
         """Results first, in one user message with what the user says right behind them."""
@@ -91,9 +117,10 @@ class Turns:
                 rest.append(self._safe(whole, number))
         if not results:
             return rest
-        text = Text(text=results_text(self._format, results, tools=self._tools), cache=_last_cache(caches))
+        told = results_text(self._format, results, self._tools, self._escapes)
+        text = Text(text=told, cache=_last_cache(caches))
         said = rest.pop(0).content if rest and rest[0].role == "user" else ()
-        return [Message(role="user", content=_joined([text, *media, *said], "\n\n")), *rest]
+        return [Message(role="user", content=_joined(("\n\n", block) for block in (text, *media, *said))), *rest]
 
     def _result(self, result: ToolResult, place: Place, media: list[Block]) -> Result:
         """The result as text alone; its media are put behind all results."""
@@ -122,8 +149,8 @@ class Turns:
             index=self._numbers.get(result.call_id, self._called),
         )
 
-    def _escaped(self, text: str) -> str:
-        return escaped(self._format, text, self._tools)
+    def _escaped(self, text: str, *, again: bool = False) -> str:
+        return escaped(self._format, text, self._tools, self._escapes, again=again)
 
     def _safe(self, message: Message, number: int) -> Message:
         """The message with every mark of the format escaped, also one that lies across two neighbouring texts."""
@@ -142,7 +169,7 @@ class Turns:
         texts = [block for block in group if isinstance(block, Text)]
         safe = [_with_text(text, self._escaped(text.text)) for text in texts]
         joined = "".join(text.text for text in safe)
-        whole = self._escaped(joined) if len(safe) > 1 else joined
+        whole = self._escaped(joined, again=True) if len(safe) > 1 else joined
         return list(safe) if whole == joined else [replace(safe[0], text=whole, cache=_last_cache(safe))]
 
     def _safe_block(self, block: Block) -> Block:
@@ -164,22 +191,52 @@ def _last_cache(nodes: Sequence[ToolCall | ToolResult | Text]) -> Cache | None:
     return next((node.cache for node in reversed(nodes) if node.cache is not None), None)
 
 
-def _joined(content: Iterable[Block], space: str) -> tuple[Block, ...]:
-    """Neighbouring texts as one where nothing hangs on their border: plain servers take one text best."""
+def _kind_of_call(block: Block) -> str:
+    """Whether a block is no call, or one that can be read."""
+    if not isinstance(block, ToolCall):
+        return "no"
+    given = block.kind != "function" or not block.arguments.strip() or json.object_of(block.arguments) is not None
+    return "readable" if block.complete and given else "unreadable"
+
+
+def _in_one(message: Message) -> Message:
+    content = _joined(("", block) for block in message.content)
+    return message if len(content) >= len(message.content) else replace(message, content=content)
+
+
+def _joined(content: Iterable[tuple[str, Block]]) -> tuple[Block, ...]:
+    """Neighbouring texts as one where nothing hangs on their border: plain servers take one text best. Before each
+    block stands what goes between it and the text before it. Pieces of reasoning are one too, with nothing between.
+    """
     joined: list[Block] = []
-    for block in content:
+    pieces: list[str] = []  # of the last block
+    for gap, block in content:
         before = joined[-1] if joined else None
-        if isinstance(block, Text) and isinstance(before, Text) and _is_plain(block) and _is_open(before):
-            gap = "" if not before.text or before.text.endswith("\n") else space
-            joined[-1] = replace(before, text=f"{before.text}{gap}{block.text}", cache=block.cache)
-        elif not isinstance(block, Text) or block.text:
+        if isinstance(block, Text | Thinking) and isinstance(before, Text | Thinking) and _belong(before, block):
+            if block.text:
+                ended = isinstance(block, Thinking) or pieces[-1].endswith("\n")
+                pieces += [block.text] if ended else [gap, block.text]
+            joined[-1] = replace(before, cache=block.cache)
+        elif not isinstance(block, Text) or block.text or not _is_plain(block):
+            _settle(joined, pieces)
             joined.append(block)
+            pieces = [block.text] if isinstance(block, Text | Thinking) else []
+    _settle(joined, pieces)
     return tuple(joined)
 
 
-def _is_open(text: Text) -> bool:
-    return text.cache is None and _is_plain(text)
+def _settle(joined: list[Block], pieces: Sequence[str]) -> None:
+    """The last block, with all of its pieces."""
+    if len(pieces) > 1 and isinstance(last := joined[-1], Text | Thinking):
+        joined[-1] = replace(last, text="".join(pieces))
 
 
-def _is_plain(text: Text) -> bool:
-    return not text.citations and all(key.startswith("$") for fields in text.native.values() for key in fields)
+def _belong(before: Text | Thinking, block: Text | Thinking) -> bool:
+    return type(before) is type(block) and before.cache is None and _is_plain(before) and _is_plain(block)
+
+
+def _is_plain(block: Text | Thinking) -> bool:
+    """Nothing but its text. Reasoning may be bound to a signature, whatever the note on it says."""
+    if isinstance(block, Thinking):
+        return bool(block.text) and not any(fields.keys() - {"$field"} for fields in block.native.values())
+    return not block.citations and all(key.startswith("$") for fields in block.native.values() for key in fields)

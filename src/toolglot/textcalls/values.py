@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any, Final
 
-from toolglot.textcalls.coerce import coerce_value, is_plain_string
+from toolglot.textcalls.coerce import REPAIRED, coerce_value, is_plain_string
 from toolglot.textcalls.events import Sink
 from toolglot.textcalls.grammar import Parameter, Spacing
 from toolglot.textcalls.nested import nested_value
@@ -23,6 +23,7 @@ class Value:
     __slots__ = (
         "_begun",
         "_index",
+        "_key",
         "_parameter",
         "_parts",
         "_schema",
@@ -39,6 +40,7 @@ class Value:
         self._sink = sink
         self._index = index
         self._parameter = parameter
+        self._key = key
         self._schema = schema
         self._typed = typed
         self._spacing = _spacing(parameter.spacing, key)
@@ -113,18 +115,25 @@ class Value:
             self._sink.arguments(self._index, '"' if self._begun else '""')
             return
         raw = "".join(self._parts)
-        self._sink.arguments(self._index, self._coerced(raw))
+        notes: list[str] = []
+        self._sink.arguments(self._index, self._coerced(raw, notes))
+        for note in notes:
+            if note.startswith(REPAIRED):
+                self._sink.repaired(self._index, raw, f"{self._key}: {note}")
 
-    def _coerced(self, raw: str) -> str:
+    def _coerced(self, raw: str, notes: list[str]) -> str:
+        """The JSON text of the value. What is to be said about that is added to `notes`."""
         if self._parameter.nested and self._parameter.nested in raw:
-            return nested_value(raw, self._schema, self._parameter.nested)
+            return nested_value(raw, self._schema, self._parameter.nested, notes)
         if self._typed is not None:
             return coerce_value(raw, None, untyped="json")[0]
         if self._parameter.json_values:
             written, note = coerce_value(raw, None, untyped="json")
             if note is None or not written.startswith('"'):
                 return written
-        return coerce_value(raw, self._schema, untyped=self._parameter.untyped)[0]
+        written, note = coerce_value(raw, self._schema, untyped=self._parameter.untyped)
+        notes += [note] if note else []
+        return written
 
 
 def _spacing(spacing: Spacing, key: str) -> Spacing:

@@ -17,7 +17,7 @@ FENCE = "```"
 class Meaning(Struct, frozen=True):
     """One thing that a mark may mean. `name` is the tool's, where the mark itself names it."""
 
-    kind: Literal["call", "section", "think", "unthink", "drop", "message", "fence", "closer"]
+    kind: Literal["call", "section", "think", "unthink", "drop", "message", "fence", "closer", "over"]
     call: Call | None = None
     name: str = ""
 
@@ -37,7 +37,7 @@ class Vocabulary:
         "thinking_ends",
     )
 
-    def __init__(self, text_format: Format, names: tuple[str, ...]) -> None:
+    def __init__(self, text_format: Format, names: tuple[str, ...], ends_at: tuple[str, ...]) -> None:
         self.format = text_format
         self.meanings: dict[str, list[Meaning]] = {}
         calls = [made for call in text_format.calls for made in _for_tools(call, names)]
@@ -61,11 +61,14 @@ class Vocabulary:
         closers = {closer for _, call in calls for closer in call.closers} | set(self.section_closers)
         for closer in sorted(closers):
             self._add(closer, Meaning("closer"))
+        for mark in ends_at:
+            self._add(mark, Meaning("over"))
         self.marks = Marks(self.meanings)
         openers = [opener for _, call in calls if not call.weak for opener in call.header.openers]
         sections = [mark for pair in text_format.sections for mark in pair]
         messages = [*text_format.messages.openers, *text_format.messages.closers] if text_format.messages else []
         self.followers = tuple(mark for mark in (*openers, *sections, *messages) if mark)
+        self.followers += tuple(mark for mark in ends_at if not is_word(mark))
         self.calls = Marks(
             mark
             for mark, means in self.meanings.items()
@@ -100,10 +103,15 @@ def _for_tools(call: Call, names: tuple[str, ...]) -> list[tuple[str, Call]]:
 
 
 @lru_cache(maxsize=64)
-def _cached(text_format: Format, names: tuple[str, ...]) -> Vocabulary:
-    return Vocabulary(text_format, names)
+def _cached(text_format: Format, names: tuple[str, ...], ends_at: tuple[str, ...]) -> Vocabulary:
+    return Vocabulary(text_format, names, ends_at)
 
 
-def vocabulary_of(text_format: Format, names: tuple[str, ...]) -> Vocabulary:
+def vocabulary_of(text_format: Format, names: tuple[str, ...], ends_at: tuple[str, ...] = ()) -> Vocabulary:
     """The vocabulary, made once for each format, and for each set of tools where their names are marks."""
-    return _cached(text_format, names if any(call.tool_tags for call in text_format.calls) else ())
+    return _cached(text_format, names if any(call.tool_tags for call in text_format.calls) else (), ends_at)
+
+
+def is_word(mark: str) -> bool:
+    """A mark that is an ordinary word, so that it counts only at the beginning of a line."""
+    return mark[:1].isalnum()

@@ -42,13 +42,19 @@ def discover(environ: Mapping[str, str], *, own_port: int | None = None, configu
     upstreams: dict[str, UpstreamConfig] = {}
     found: list[str] = []
     for vendor in VENDORS.values():
-        if not vendor.is_local and vendor.name not in configured:
+        if vendor.only_configured and vendor.name not in configured:
+            found += [_not_asked_for(vendor, key) for key in vendor.keys if environ.get(key.name)]
+        elif not vendor.is_local and vendor.name not in configured:
             upstream, lines = _from_environment(vendor, environ, own_port)
             found += lines
             if upstream is not None:
                 upstreams[vendor.name] = upstream
     found += [f"{name}: not used: {why}" for name, why in UNUSED.items() if environ.get(name)]
     return Discovery(upstreams, tuple(found))
+
+
+def _not_asked_for(vendor: Vendor, key: KeyVariable) -> str:
+    return f"{key.name}: not used: {vendor.title} is used only where the configuration has an upstream `{vendor.name}`"
 
 
 def _from_environment(

@@ -11,6 +11,8 @@ from typing import Any
 
 from msgspec import Struct
 
+from toolglot.dialects.warp.models import MODEL_IDS
+
 
 class KeyVariable(Struct, frozen=True):
     """An environment variable that holds a credential."""
@@ -51,6 +53,11 @@ class Vendor(Struct, frozen=True, kw_only=True):
     them, instead of letting the bytes through."""
     keeps_state: bool = False
     """It remembers responses by their ids, as the Responses API promises."""
+
+    only_configured: bool = False
+    """A key in the environment is not enough: the user has to name it as an upstream."""
+    listed: tuple[str, ...] = ()
+    """The models of a vendor that has no list to ask for. It takes other names, too."""
 
     native_tools: bool | None = None
     """Its models take tools natively. None: not all of them do, or not however the server was started; a model is taken
@@ -249,6 +256,16 @@ _REMOTE = (
         keys=_keys("HF_TOKEN"),
         models=("*/*",),
     ),
+    Vendor(
+        name="warp",
+        title="Warp",
+        dialect="warp",
+        base_url="https://app.warp.dev",
+        keys=_keys("WARP_API_KEY"),
+        only_configured=True,  # what other programs may do at this endpoint nobody has written down
+        listed=MODEL_IDS,
+        native_tools=True,
+    ),
 )
 
 LOCAL_SERVERS = (
@@ -284,7 +301,6 @@ DEMO = Vendor(name="demo", title="the demo", base_url="demo:", native_tools=True
 VENDORS: dict[str, Vendor] = {vendor.name: vendor for vendor in (*_REMOTE, *LOCAL_SERVERS, DEMO)}
 
 UNUSED = {
-    "WARP_API_KEY": "the Warp dialect is not there yet",
     "AWS_BEARER_TOKEN_BEDROCK": "Bedrock is not among the vendors",
 }
 """Credentials that people expect to be used, and why they are not."""

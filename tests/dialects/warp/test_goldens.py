@@ -18,8 +18,11 @@ from tests.dialects.warp.conversations import (
     written,
 )
 from tests.dialects.warp.raw import every, fields, numbers, only, texts
-from toolglot.events import Close, Delta, Event, Finish, Open, Start
-from toolglot.ir import Media, Request, Response, Source, Stop, Text, Thinking, ToolCall, Usage
+from tests.warp_server import story
+from tests.warp_server.messages import encode
+from toolglot.errors import ApiError
+from toolglot.events import Close, Delta, Event, Fault, Finish, Open, Start
+from toolglot.ir import Media, Request, Response, Source, Stop, StopReason, Text, Thinking, ToolCall, Usage, replace
 from toolglot.receipt import Receipt
 
 TASK_CONTEXT, INPUT, SETTINGS, MCP_CONTEXT = 1, 2, 3, 6
@@ -149,3 +152,51 @@ def test_fields_come_in_the_order_of_their_numbers_and_the_same_in_every_run() -
     data = written(TWO_CALLS)
     assert [field.number for field in fields(data)] == sorted(field.number for field in fields(data))
     assert all(written(TWO_CALLS) == data for _ in range(3))
+
+
+def test_a_client_that_has_a_task_is_answered_in_it_and_in_its_conversation() -> None:
+    asking = encode(
+        "Request",
+        {
+            "task_context": {"tasks": [{"id": "task-7", "messages": [story.asked(1, "a"), story.said(2, "b")]}]},
+            "input": {"user_inputs": {"inputs": [{"user_query": {"query": "c"}}]}},
+            "metadata": {"conversation_id": "conversation-7"},
+        },
+    )
+    stream = payloads(WARP.encode_response(ANSWER, WARP.decode_request(asking), Receipt()))
+    assert texts(stream[0], 1, 1) == ["conversation-7"]
+    assert [texts(event, 2, 1, 3, 1) for event in stream[1:-1]] == [["task-7"], ["task-7"]]
+
+
+@pytest.mark.parametrize(
+    ("error", "reason"),
+    [
+        (ApiError(kind="billing", message="m"), 4),
+        (ApiError(kind="bad_request", code="context_length_exceeded", message="m"), 5),
+        (ApiError(kind="overloaded", message="m"), 6),
+        (ApiError(kind="rate_limit", message="m"), 6),
+        (ApiError(kind="authentication", message="m"), 12),
+        (ApiError(kind="server", message="m"), 7),
+    ],
+)
+def test_an_error_in_a_stream_is_a_reason_to_finish(error: ApiError, reason: int) -> None:
+    encoder = WARP.stream_encoder(None, Receipt())
+    init, finished = payloads(encoder.feed(Fault(error)))
+    assert numbers(init) == [1]
+    assert numbers(only(finished, 3)) == [reason]
+    assert texts(finished, 3, 7, 1) == (["m"] if reason == 7 else [])
+
+
+@pytest.mark.parametrize(("reason", "number"), [("end", 2), ("tool_calls", 2), ("length", 3), ("context_full", 5)])
+def test_a_stop_is_a_reason_to_finish(reason: StopReason, number: int) -> None:
+    *_, finished = payloads(WARP.encode_response(replace(ANSWER, stop=Stop(reason), usage=None), None, Receipt()))
+    assert numbers(only(finished, 3)) == [number]
+
+
+def test_a_call_that_was_cut_is_no_call() -> None:
+    cut = replace(ANSWER, content=(ToolCall(id="c", name="f", arguments='{"a":', complete=False),), stop=Stop("length"))
+    receipt = Receipt()
+    stream = payloads(WARP.encode_response(cut, None, receipt))
+    assert [found for event in stream for found in every(event, 2, 1, 3, 2, 4)] == []
+    assert [text for event in stream for text in texts(event, 2, 1, 3, 2, 3, 1)] == ['[tool call f was cut off: {"a":]']
+    assert len(receipt.losses) == 1

@@ -14,15 +14,17 @@ from tests.dialects.warp.conversations import WARP, asked, user, written
 from tests.dialects.warp.raw import only, texts
 from tests.strategies import json_values
 from tests.warp_server.scripts import REFUSALS
+from toolglot.dialects.warp.blocks import decode_block, encode_block
 from toolglot.dialects.warp.descriptors import Struct, new, parse
 from toolglot.dialects.warp.frames import payload
 from toolglot.dialects.warp.integers import whole_numbers
 from toolglot.dialects.warp.masks import update
 from toolglot.dialects.warp.models import MODEL_IDS
+from toolglot.dialects.warp.results import dictionary
 from toolglot.dialects.warp.schema import ENUMS, MESSAGES, WELL_KNOWN
 from toolglot.dialects.warp.values import read_struct, write_struct
 from toolglot.errors import ApiError, DecodeError
-from toolglot.ir import Tool, replace, with_native
+from toolglot.ir import Tool, ToolCall, replace, with_native
 from toolglot.receipt import Receipt
 from toolglot.translate import Exchange
 from toolglot.wire.json import encode_text
@@ -203,6 +205,28 @@ def test_every_type_in_the_tables_is_known_and_every_number_is_there_once() -> N
         for _, _, kind in entries:
             plain = kind.strip("{}").removesuffix("[]")
             assert plain in scalars or plain in MESSAGES or plain in ENUMS or plain in WELL_KNOWN, (name, kind)
+
+
+def test_values_of_enums_have_their_plain_names() -> None:
+    assert dictionary(parse("RunShellCommand", bytes.fromhex("0a026c733801"))) == {
+        "command": "ls",
+        "risk_category": "READ_ONLY",
+    }
+
+
+def test_a_call_that_json_cannot_say_has_no_arguments_and_goes_back_as_it_came() -> None:
+    """Warp's own calls may hold a Struct, and a Struct may hold what is no number."""
+    call = new("Message")
+    call.id = "1"
+    task = call.tool_call.suggest_plan.proposed_tasks.add(id="t")
+    args = task.messages.add().tool_call.call_mcp_tool.args
+    args.fields["x"].number_value = float("nan")
+    block = decode_block(call)
+    assert isinstance(block, ToolCall)
+    assert (block.name, block.arguments) == ("suggest_plan", "{}")
+    again = new("Message")
+    encode_block(block, again, "content[0]", Receipt())
+    assert again.SerializeToString(deterministic=True) == call.SerializeToString(deterministic=True)
 
 
 def test_an_enum_value_of_tomorrow_is_kept() -> None:

@@ -6,7 +6,7 @@ text, token by token.
 
 from __future__ import annotations
 
-from itertools import cycle
+from itertools import cycle, pairwise
 
 import pytest
 
@@ -52,6 +52,8 @@ def test_a_loop_of_three_turns(gateways_to_text_engine: Urls, client: Client, up
         if client.usage or not expected:
             assert answer.input_tokens > 0
             assert answer.output_tokens > 0
+    for before, answer in pairwise(answers) if client.usage else ():
+        assert answer.cached_tokens >= before.input_tokens  # a prompt begins with the whole of the one before it
     ids = [call.id for answer in answers for call in answer.calls]
     assert all(ids)
     assert len(set(ids)) == len(ids)

@@ -12,6 +12,7 @@ import pytest
 from tests.upstream.demo.conversations import TIME, WEATHER, answered, asked
 from toolglot.dialect import Dialect
 from toolglot.dialects import DIALECTS
+from toolglot.errors import DecodeError
 from toolglot.events import Fault, Fold, Open
 from toolglot.ir import Reasoning, Request, Response, Text, Thinking, Tool, ToolCall, replace
 from toolglot.lint import lint
@@ -113,6 +114,9 @@ def test_thinking_has_the_state_of_its_dialect(dialect: Dialect, stream: bool) -
     reasoning = Reasoning(mode="on", budget_tokens=1024, effort="high", show=True)
     request = asked("The weather in Paris", WEATHER, stream=stream, reasoning=reasoning)
     thinking = [block for block in response_to(dialect, request).content if isinstance(block, Thinking)]
+    if "reasoning" not in dialect.can.fields:  # nobody can ask for it
+        assert not thinking
+        return
     assert "get_weather" in thinking[0].text
     if dialect.state_slot:
         assert thinking[0].native[dialect.name][dialect.state_slot]
@@ -151,7 +155,12 @@ def test_a_schema_of_any_depth_is_answered_or_refused(dialect: Dialect) -> None:
     schema: dict[str, Any] = {}
     for _ in range(300):
         schema = {"type": "object", "properties": {"a": schema}, "required": ["a"]}
-    status, _ = run(whole(dialect, call_of(dialect, asked("Use it", Tool(name="tool", parameters=schema)))))
+    try:
+        call = call_of(dialect, asked("Use it", Tool(name="tool", parameters=schema)))
+    except DecodeError as error:  # protobuf's readers have a limit of their own
+        assert "nested" in str(error)
+        return
+    status, _ = run(whole(dialect, call))
     assert status in (200, 400)
 
 
@@ -239,7 +248,8 @@ def test_it_reports_an_error_in_the_middle_of_an_answer(dialect: Dialect, stream
     decoder = dialect.stream_decoder(Receipt())
     last = [*decoder.feed(body), *decoder.close()][-1]
     assert isinstance(last, Fault)
-    assert "demo:fault" in last.error.message
+    # The end of Warp's streams has a reason and no words.
+    assert "demo:fault" in last.error.message or (dialect.name, last.error.kind) == ("warp", "overloaded")
 
 
 def test_the_words_for_misbehaviour_are_not_part_of_the_wish() -> None:

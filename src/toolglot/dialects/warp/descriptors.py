@@ -29,7 +29,7 @@ def _set_type(field: Any, kind: str) -> None:
     if kind in _SCALARS:
         field.type = _SCALARS[kind]
     elif kind in ENUMS:
-        field.type, field.type_name = _Field.TYPE_ENUM, f".{PACKAGE}.{kind}"
+        field.type, field.type_name = _Field.TYPE_ENUM, f".{PACKAGE}.{kind}.Value"
     elif kind in WELL_KNOWN:
         field.type, field.type_name = _Field.TYPE_MESSAGE, f".{WELL_KNOWN[kind]}"
     else:
@@ -71,10 +71,10 @@ def _file() -> Any:
     file.edition = descriptor_pb2.EDITION_2023
     file.dependency.extend(module.DESCRIPTOR.name for module in _DEPENDENCIES)
     for name, values in ENUMS.items():
-        enum = file.enum_type.add(name=name)
+        # The values of an enum are names in the scope around it; each has one of its own, so that none needs a prefix.
+        enum = file.message_type.add(name=name).enum_type.add(name="Value")
         for number, value in enumerate(values):
-            # Values of all enums share one scope; the prefix is taken off again where they are shown.
-            enum.value.add(name=f"{name}_{value}", number=number)
+            enum.value.add(name=value, number=number)
     for name, table in MESSAGES.items():
         message = file.message_type.add(name=name)
         oneofs: dict[str, int] = {}

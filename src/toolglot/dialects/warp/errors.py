@@ -63,7 +63,7 @@ def _error(message: str, status: int, headers: Mapping[str, str], fields: Mappin
 
 def encode_error(error: ApiError) -> HttpError:
     own = error.native.get(NAME, {})
-    body = {key: value for key, value in own.items() if not key.startswith("$") and key != "finished"}
+    body = {} if "finished" in own else dict(own)
     if not body:
         body = {"error": error.message}
         if error.kind == "billing":

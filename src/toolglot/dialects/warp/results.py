@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from google.protobuf.json_format import MessageToDict
+from google.protobuf.json_format import MessageToDict, SerializeToJsonError
 
 from toolglot.dialects.warp.descriptors import parse, serialize
 from toolglot.dialects.warp.fields import Taken, bytes_of, kept, noted, restore, text_of
@@ -22,8 +22,11 @@ _MCP: Taken = {"success": {"results": None}, "error": {"message": None}}
 
 
 def dictionary(message: Any) -> dict[str, Any]:
-    """A message as JSON, for readers who know no protobuf."""
-    value: dict[str, Any] = MessageToDict(message, preserving_proto_field_name=True)
+    """A message as JSON, for readers who know no protobuf; empty where JSON cannot say it (a number that is none)."""
+    try:
+        value: dict[str, Any] = MessageToDict(message, preserving_proto_field_name=True)
+    except (SerializeToJsonError, ValueError):
+        return {}
     return value
 
 

@@ -12,36 +12,24 @@ on the next event as the action that it came as, for clients of Warp's.
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable
 from typing import Any
 
 from toolglot.dialects.warp.declared import BUILTIN
-from toolglot.dialects.warp.descriptors import new, serialize
+from toolglot.dialects.warp.descriptors import new
 from toolglot.dialects.warp.errors import read_error
 from toolglot.dialects.warp.fields import kept, text_of
 from toolglot.dialects.warp.finish import FINISHED, left_of, read_stop, read_usage
 from toolglot.dialects.warp.frames import read_event
 from toolglot.dialects.warp.masks import text_at
 from toolglot.dialects.warp.native import NAME
-from toolglot.dialects.warp.stream_entry import SPOKEN, Entry, kind_of
+from toolglot.dialects.warp.stream_entry import BEFORE, SPOKEN, Aside, Entry, changed, kind_of
 from toolglot.errors import ApiError, DecodeError, truncated, unreadable
 from toolglot.events import Close, Delta, Event, Fault, Finish, Open, Start
 from toolglot.ir import Block, Opaque, Stop, ToolCall, native_of, replace, with_native
 from toolglot.receipt import Receipt
 from toolglot.wire import json
 from toolglot.wire.sse import MAX_EVENT_BYTES, SseReader
-
-BEFORE = "$before"
-"""The actions that rode along in front of an event."""
-
-
-class Aside:
-    """An action that is no part of the answer."""
-
-    __slots__ = ("data", "transaction")
-
-    def __init__(self, action: Any, transaction: int) -> None:
-        self.data = serialize(action)
-        self.transaction = transaction
 
 
 class WarpStreamDecoder:
@@ -60,7 +48,6 @@ class WarpStreamDecoder:
         self._queue: deque[Entry | Aside] = deque()
         self._waiting = 0  # entries in the queue
         self._speakers = 0  # of these, the ones that are text
-        self._open: Entry | None = None
         self._entries: dict[str, Entry] = {}  # by the id of their message, while they may change
         self._seen: set[str] = set()
         self._subtasks: set[str] = set()
@@ -68,7 +55,8 @@ class WarpStreamDecoder:
         self._aside_bytes = 0
         self._transactions = 0
         self._open_transactions: list[int] = []
-        self._seen_in = 0  # the last transaction in which something was passed on, or an older message changed
+        self._seen_in = 0  # the last transaction in which something was passed on
+        self._undo: list[tuple[int, Entry, Callable[[], None]]] = []  # changes to older messages, by transaction
 
     # The protocol
 
@@ -155,6 +143,7 @@ class WarpStreamDecoder:
                 self._open_transactions.append(self._transactions)
             case "commit_transaction":
                 del self._open_transactions[-1:]
+                self._undo = self._undo if self._open_transactions else []
             case "rollback_transaction":
                 self._roll_back()
             case _:
@@ -216,8 +205,9 @@ class WarpStreamDecoder:
         return self._open_transactions[-1] if self._open_transactions else 0
 
     def _touch(self, entry: Entry) -> None:
-        if entry.transaction < self._transaction:
-            self._seen_in = self._transaction
+        if max(entry.transaction, entry.saved_in) < self._transaction:
+            self._undo.append((self._transaction, entry, entry.saved()))
+            entry.saved_in = self._transaction
 
     def _append(self, action: Any) -> None:
         change = action.append_to_message_content
@@ -265,6 +255,11 @@ class WarpStreamDecoder:
             message = "The upstream took back a part of the answer that had been passed on"
             self._fault(ApiError(kind="server", status=502, code="upstream_rolled_back", message=message))
             return
+        while self._undo and self._undo[-1][0] >= transaction:
+            _, entry, undo = self._undo.pop()
+            self._count(entry, -1)
+            undo()
+            self._count(entry, 1)
         self._aside = [aside for aside in self._aside if aside.transaction < transaction]
         kept_items: list[Entry | Aside] = []
         for item in self._queue:
@@ -309,11 +304,14 @@ class WarpStreamDecoder:
         action.add_messages_to_task.messages.add().CopyFrom(entry.message)
         self._aside.append(Aside(action, entry.transaction))
 
-    def _before(self) -> list[str]:
-        before = [text_of(aside.data) for aside in self._aside]
-        self._aside_bytes -= sum(len(aside.data) for aside in self._aside)
-        self._aside = []
-        return before
+    def _before(self) -> dict[str, Any]:
+        """The notes on the event behind which nothing has been put aside any more."""
+        if not self._aside:
+            return {}
+        asides, self._aside = self._aside, []
+        self._aside_bytes -= sum(len(aside.data) for aside in asides)
+        told = {aside.told: True for aside in asides if aside.told}
+        return {**told, BEFORE: [text_of(aside.data) for aside in asides]}
 
     def _emit(self, event: Event) -> None:
         self._events.append(event)
@@ -323,8 +321,7 @@ class WarpStreamDecoder:
         notes: dict[str, Any] = {entry.how: True} if entry.how else {}
         if entry.task_id != entry.message.task_id:
             notes["$task_id"] = entry.task_id
-        if before := self._before():
-            notes[BEFORE] = before
+        notes |= self._before()
         if isinstance(block, Opaque):
             block = Opaque(NAME, {**block.value, **notes})
         elif notes:
@@ -374,26 +371,11 @@ class WarpStreamDecoder:
         stop = read_stop(finished, said=self._next > 0)
         before = self._before()
         if not isinstance(stop, Stop):
-            own = {**stop.native[NAME], **({BEFORE: before} if before else {})}
-            self._fault(replace(stop, native={NAME: own}))
+            self._fault(replace(stop, native={NAME: {**stop.native[NAME], **before}}))
             return
         if stop.reason == "end" and self._called:  # Warp has no word for "waits for tools": the calls tell it
             stop = replace(stop, reason="tool_calls")
-        notes: dict[str, Any] = {FINISHED: left_of(finished), **({BEFORE: before} if before else {})}
+        notes: dict[str, Any] = {FINISHED: left_of(finished), **before}
         self._ended = True
         usage = read_usage(finished, self._characters)
         self._events.append(Finish(stop=stop, usage=usage, native={NAME: notes}))
-
-
-def changed(before: dict[str, Any], after: dict[str, Any], path: str = "") -> list[str]:
-    """The paths of the fields that differ, as a mask names them."""
-    paths: list[str] = []
-    for name in sorted(before.keys() | after.keys()):
-        first, second = before.get(name), after.get(name)
-        if first == second or name.startswith("$") or name == "unknown":
-            continue
-        if isinstance(first or second, dict) and isinstance(second or first, dict):
-            paths += changed(first or {}, second or {}, f"{path}{name}.")
-        else:
-            paths.append(f"{path}{name}")
-    return paths

@@ -17,7 +17,7 @@ from toolglot.dialects.warp.frames import write_actions, write_event
 from toolglot.dialects.warp.history import KEPT_TASKS, ROOT, restore_task
 from toolglot.dialects.warp.masks import set_text
 from toolglot.dialects.warp.native import NAME
-from toolglot.dialects.warp.stream_decoder import BEFORE
+from toolglot.dialects.warp.stream_entry import BEFORE
 from toolglot.dialects.warp.tools import address, server_ids
 from toolglot.dialects.warp.transcript import identity
 from toolglot.events import Close, Delta, Event, Fault, Finish, Open, Start, closed, merge_native

@@ -1,11 +1,13 @@
-"""A message of the server's that is part of the answer, while it is still growing."""
+"""Messages of the server's that are part of the answer, while they are still growing, and actions that are not."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from toolglot.dialects.warp.blocks import REASONING, TEXT, decode_block, is_call
-from toolglot.dialects.warp.fields import Taken, kept
+from toolglot.dialects.warp.descriptors import serialize
+from toolglot.dialects.warp.fields import Taken, kept, unknown_of
 from toolglot.dialects.warp.masks import set_text, text_at, update
 from toolglot.errors import DecodeError
 from toolglot.ir import Block
@@ -31,6 +33,31 @@ SHOWN = frozenset(
 """Messages that a client of Warp's shows, and that have no counterpart elsewhere."""
 
 
+BEFORE = "$before"
+"""The actions that rode along in front of an event."""
+
+
+class Aside:
+    """An action that is no part of the answer."""
+
+    __slots__ = ("data", "told", "transaction")
+
+    def __init__(self, action: Any, transaction: int) -> None:
+        self.data = serialize(action)
+        self.transaction = transaction
+        self.told = _unknown(action)
+        """The name of what nobody knows in it: a client of another API is told that there was such a thing."""
+
+
+def _unknown(action: Any) -> str:
+    kind = action.WhichOneof("action")
+    if kind is None:
+        return "unknown_action" if unknown_of(action) else ""
+    messages = action.add_messages_to_task.messages if kind == "add_messages_to_task" else ()
+    strange = any(kind_of(message) == "placeholder" and unknown_of(message) for message in messages)
+    return "unknown_message" if strange else ""
+
+
 def kind_of(message: Any) -> str:
     """`agent_output`, `agent_reasoning`, `call`, `shown`, `placeholder`; `aside` for what is no part of the answer."""
     kind = message.WhichOneof("message")
@@ -47,7 +74,6 @@ class Entry:
     """`pieces` are what the message's texts have grown by: a text is not written anew for each piece."""
 
     __slots__ = (
-        "before",
         "how",
         "index",
         "kind",
@@ -55,6 +81,7 @@ class Entry:
         "opened",
         "pieces",
         "replaced",
+        "saved_in",
         "sent",
         "task_id",
         "transaction",
@@ -68,12 +95,12 @@ class Entry:
         """The note on a message that was not added: `$upsert` where an update brought it, `$more` for more text."""
         self.kind = kind_of(message)
         self.pieces: dict[str, list[str]] = {}
+        self.saved_in = 0  # the transaction in which it was saved last
         self.sent = 0
         """How many pieces of the spoken text have been passed on."""
         self.index = -1
         self.opened: dict[str, Any] = {}
         self.replaced: str | None = None
-        self.before: list[str] = []
         self._spoken()
 
     def _spoken(self) -> None:
@@ -84,6 +111,19 @@ class Entry:
             self.pieces[path] = [text] if text else []
             if text:
                 set_text(self.message, path, "")
+
+    def saved(self) -> Callable[[], None]:
+        """What makes this entry again what it is now."""
+        message = type(self.message)()
+        message.CopyFrom(self.message)
+        kind, sent, replaced, saved_in = self.kind, self.sent, self.replaced, self.saved_in
+        pieces = {path: list(texts) for path, texts in self.pieces.items()}
+
+        def undo() -> None:
+            self.message, self.kind, self.pieces = message, kind, pieces
+            self.sent, self.replaced, self.saved_in = sent, replaced, saved_in
+
+        return undo
 
     @property
     def speaks(self) -> bool:
@@ -123,6 +163,8 @@ class Entry:
         spoken = SPOKEN.get(self.kind, "")
         self._write_texts(spoken)
         for path in paths:
+            if path == "id":
+                continue  # by which the message was found
             if spoken and (path == spoken or path == self.kind):
                 self._replace(text_at(patch, spoken) or "", spoken)
                 if path == self.kind:
@@ -160,3 +202,17 @@ class Entry:
         """The block, without the text that is spoken."""
         self._write_texts(SPOKEN.get(self.kind, ""))
         return decode_block(self.message)
+
+
+def changed(before: dict[str, Any], after: dict[str, Any], path: str = "") -> list[str]:
+    """The paths of the fields that differ, as a mask names them."""
+    paths: list[str] = []
+    for name in sorted(before.keys() | after.keys()):
+        first, second = before.get(name), after.get(name)
+        if first == second or name.startswith("$") or name == "unknown":
+            continue
+        if isinstance(first or second, dict) and isinstance(second or first, dict):
+            paths += changed(first or {}, second or {}, f"{path}{name}.")
+        else:
+            paths.append(f"{path}{name}")
+    return paths

@@ -17,8 +17,6 @@ from toolglot.wire import json
 
 MAX_DEPTH = 28
 """Readers of protobuf refuse messages nested deeper than 100, and a level of JSON takes three."""
-EXACT = 1 << 53
-"""Whole numbers beyond this are rounded: a Struct holds doubles."""
 
 
 def write_struct(value: Mapping[str, Any], struct: Any, where: str) -> bool:

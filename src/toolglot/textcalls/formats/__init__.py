@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from difflib import get_close_matches
 
-from toolglot.textcalls.formats.enveloped import ENVELOPED
-from toolglot.textcalls.formats.literal import LITERAL
+from msgspec.structs import replace
+
+from toolglot.textcalls.formats.enveloped import BARE_LIST, BARE_OBJECT, ENVELOPED, FENCED
+from toolglot.textcalls.formats.literal import LITERAL, PYTHON_LIST
 from toolglot.textcalls.formats.named import NAMED
 from toolglot.textcalls.formats.tagged import TAGGED
 from toolglot.textcalls.grammar import Format
@@ -14,6 +16,8 @@ ALL = (*ENVELOPED, *NAMED, *TAGGED, *LITERAL)
 FORMATS: dict[str, Format] = {text_format.name: text_format for text_format in ALL}
 """Every format by its name."""
 ALIASES: dict[str, str] = {alias: text_format.name for text_format in ALL for alias in text_format.aliases}
+WHOLE_ANSWER = tuple(replace(call, whole=True) for call in (BARE_OBJECT, BARE_LIST, FENCED, PYTHON_LIST))
+"""Calls without the marks that the model was told to use: they count only if the answer begins with them."""
 AUTO = "auto"
 """The name of the reader that knows every format at once."""
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from toolglot.textcalls.formats.tagged import GLM_CALL, QWEN_CODER_CALL, QWEN_CODER_CLOSED
+from toolglot.textcalls.formats.tagged import CALLED_IN_TAG, GLM_CALL, QWEN_CODER_CALL, QWEN_CODER_CLOSED
 from toolglot.textcalls.grammar import Call, Format, Header
 
 HERMES_CALL = Call(header=Header(("<tool_call>",)), body="envelope", closers=("</tool_call>",))
@@ -15,10 +15,11 @@ FENCED = Call(
     body="envelope",
     weak=True,
     line_start=True,
+    first="{[",
     closers=("```",),
 )
 MISTRAL_CALL = Call(header=Header(("[TOOL_CALLS]",)), body="envelope")
-COHERE_CALL = Call(header=Header(("<|START_ACTION|>",)), body="envelope", closers=("<|END_ACTION|>",), first="[{")
+COHERE_CALL = Call(header=Header(("<|START_ACTION|>",)), body="envelope", closers=("<|END_ACTION|>",))
 COHERE_DROPPED = (
     "<|START_RESPONSE|>",
     "<|END_RESPONSE|>",
@@ -40,7 +41,6 @@ ENVELOPED: tuple[Format, ...] = (
                 header=Header(("<function_call>",)),
                 body="envelope",
                 closers=("</function_call>",),
-                first="{[`",
                 # A record of a call that was run already, which models echo.
                 refused_keys=("function_call_record",),
             ),
@@ -50,7 +50,7 @@ ENVELOPED: tuple[Format, ...] = (
     Format(
         name="hermes_json",
         title="<tool_call> JSON (Hermes, Qwen 2.5 and 3, QwQ, Granite 4)",
-        calls=(HERMES_CALL, QWEN_CODER_CLOSED, QWEN_CODER_CALL, GLM_CALL),
+        calls=(HERMES_CALL, QWEN_CODER_CLOSED, QWEN_CODER_CALL, CALLED_IN_TAG, GLM_CALL),
         sections=(("<tool_call>", "</tool_call>"),),
         aliases=("hermes", "qwen", "qwen25", "qwen3", "granite4"),
     ),
@@ -170,6 +170,7 @@ ENVELOPED: tuple[Format, ...] = (
                 header=Header(("Action:",), ("```json", "```"), r"\s*", allowed=r"\s"),
                 body="envelope",
                 closers=("```",),
+                first="{[",
                 line_start=True,
             ),
         ),

@@ -84,6 +84,8 @@ GLM_CALL = Call(
         untyped="json",
     ),
 )
+# <tool_call>f(a=1)</tool_call>, as models write it that were told of the tag but not of its content.
+CALLED_IN_TAG = Call(header=Header(("<tool_call>",)), body="python", weak=True, first="", closers=("</tool_call>",))
 CLINE_CALL = Call(
     header=Header(("<{name}>",)),
     body="tagged",
@@ -161,6 +163,7 @@ TAGGED: tuple[Format, ...] = (
             QWEN_CODER_CLOSED,
             QWEN_CODER_CALL,
             Call(header=Header(("<tool_call>",)), body="envelope", closers=("</tool_call>",)),
+            CALLED_IN_TAG,
         ),
         sections=(("<tool_call>", "</tool_call>"),),
         aliases=("qwen_coder", "openhands", "qwen35"),

@@ -7,7 +7,8 @@ back. It is not a blank or a backslash, because lenient readers take `< tool_cal
 And it is not a character without width, because what looks like a mark would still look like one.
 
 Since something is only ever put in, and at every place where a mark begins, no mark is left afterwards: also not one
-that overlaps another.
+that overlaps another. What looks broken already gets one dot more, so that nothing but our own dots is taken out again:
+a model that copies such a text into its answer means the text, and `Escapes` remembers what has to be put back there.
 
 A mark that is but a word (`Observation:`) counts only at the beginning of a line, because people use the word too.
 
@@ -19,15 +20,16 @@ need the `tools`; without any, no such call can be.
 from __future__ import annotations
 
 import re
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from typing import Final, TypeAlias
 
+from toolglot.textcalls.escapes import DOT, Escapes
 from toolglot.textcalls.formats import find_format
 from toolglot.textcalls.grammar import Call, Format
 from toolglot.textcalls.prompts.records import Prompt
 
-DOT: Final = "·"
 QUOTES: Final = "\"'“”"
 """Marks around a name in JSON, or in what lenient readers take for JSON."""
 
@@ -39,15 +41,36 @@ Shape: TypeAlias = tuple[str, str]
 """How a mark begins, as one of some characters, and a regular expression for its rest."""
 
 
-def without_marks(prompt: Prompt, text: str, tool_names: Sequence[str]) -> str:
-    """The text with every mark broken."""
+def without_marks(
+    prompt: Prompt, text: str, tool_names: Sequence[str], escapes: Escapes | None = None, *, again: bool = False
+) -> str:
+    """The text with every mark broken; `escapes` learns which. `again`: what is broken in it was broken by us."""
+    dots: list[tuple[int, int]] = []
     for pattern in _patterns(prompt, tuple(tool_names) if _needs_names(find_format(prompt.name)) else ()):
-        text = pattern.sub(_broken, text)
+        text, dots = _broken(pattern, text, dots, again=again)
+    if escapes is not None:
+        for dot, end in dots:
+            escapes.add(text[dot - 1], text[dot:end].lstrip(DOT))
     return text
 
 
-def _broken(found: re.Match[str]) -> str:
-    return found.group() + DOT
+def _broken(
+    pattern: re.Pattern[str], text: str, dots: list[tuple[int, int]], *, again: bool
+) -> tuple[str, list[tuple[int, int]]]:
+    """The text with a dot in all that the pattern finds; and where each dot stands, and where its mark ends."""
+    ours = {dot for dot, _ in dots}  # a mark of two kinds gets one dot
+    found = [
+        (place, one.end(one.lastindex or 0))
+        for one in pattern.finditer(text)
+        if (place := one.end()) not in ours and not (again and text.startswith(DOT, place))
+    ]
+    if not found:
+        return text, dots
+    places = [place for place, _ in found]
+    parts = [text[start:end] for start, end in zip((0, *places), (*places, len(text)), strict=True)]
+    moved = [(dot + bisect_right(places, dot), end + bisect_left(places, end)) for dot, end in dots]
+    new = [(place + before, end + bisect_left(places, end)) for before, (place, end) in enumerate(found)]
+    return DOT.join(parts), [*moved, *new]
 
 
 def _needs_names(text_format: Format) -> bool:
@@ -80,7 +103,7 @@ def _choices(shapes: Iterable[Shape]) -> str:
     by_first: dict[str, list[str]] = {}
     for first, rest in dict.fromkeys(shapes):
         by_first.setdefault(first, []).append(rest)
-    return "|".join(f"[{re.escape(first)}](?={'|'.join(rests)})" for first, rests in by_first.items())
+    return "|".join(f"[{re.escape(first)}](?={DOT}*({'|'.join(rests)}))" for first, rests in by_first.items())
 
 
 def _literal(mark: str) -> Shape:

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from msgspec.structs import replace
 
 from toolglot.ir import Tool, ToolCall, ToolChoice
+from toolglot.textcalls.escapes import Escapes
 from toolglot.textcalls.formats import find_format
 from toolglot.textcalls.prompts.calls import written_calls, written_results
 from toolglot.textcalls.prompts.escaping import without_marks
@@ -135,21 +136,26 @@ def calls_described(format_name: str, calls: Sequence[ToolCall], first_index: in
     return written_calls(find_prompt(format_name), calls, first_index)
 
 
-def results_text(format_name: str, results: Sequence[Result], tools: Sequence[Tool] = ()) -> str:
+def results_text(
+    format_name: str, results: Sequence[Result], tools: Sequence[Tool] = (), escapes: Escapes | None = None
+) -> str:
     """The results of one turn, in a form that the model can tell apart. Their texts are `escaped`."""
     prompt = find_prompt(format_name)
     names = tuple(tool.name for tool in tools)
-    safe = [replace(result, text=without_marks(prompt, result.text, names)) for result in results]
+    safe = [replace(result, text=without_marks(prompt, result.text, names, escapes)) for result in results]
     return written_results(prompt.results, prompt.calls.ids, safe)
 
 
-def escaped(format_name: str, text: str, tools: Sequence[Tool] = ()) -> str:
+def escaped(
+    format_name: str, text: str, tools: Sequence[Tool] = (), escapes: Escapes | None = None, *, again: bool = False
+) -> str:
     """The text of a user or a tool with every mark of the format broken, so that it cannot pass for a call or a result.
 
-    A text without marks comes back as it is, and what was escaped once stays as it is. See `escaping.py` for how and
-    why. Give the `tools`: in some formats it is their names that make a call.
+    A text without marks comes back as it is. See `escaping.py` for how and why. Give the `tools`: in some formats it is
+    their names that make a call. `escapes` learns what was broken, so that it can be put back into an answer. `again`:
+    the text consists of escaped ones, and only marks that came about between them are broken.
     """
-    return without_marks(find_prompt(format_name), text, tuple(tool.name for tool in tools))
+    return without_marks(find_prompt(format_name), text, tuple(tool.name for tool in tools), escapes, again=again)
 
 
 def stop_strings(format_name: str) -> tuple[str, ...]:
