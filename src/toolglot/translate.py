@@ -238,7 +238,7 @@ class Exchange:
 
     def restore(self, response: Response) -> Response:
         """The upstream's response in the client's words: the event passes, run over the whole of it."""
-        reader = self.reader()
+        reader = self.reader(whole=True)
         accumulator = Fold()
         for event in through(self.event_passes(reader, whole=True), tuple(unfold(response))):
             accumulator.add(event)
@@ -261,9 +261,9 @@ class Exchange:
         """The client's form of an error that this exchange raised, or that its caller met (no connection, say)."""
         return self.client.encode_error(error if isinstance(error, ApiError) else api_error(error))
 
-    def reader(self) -> Answer | None:
+    def reader(self, *, whole: bool = False) -> Answer | None:
         """The event pass that reads calls out of an answer's text, new for each answer; None where none may be."""
-        return textual.reader(self._context, self._asked_again)
+        return textual.reader(self._context, self._asked_again, whole=whole)
 
     def event_passes(self, reader: EventPass | None = None, *, whole: bool = False) -> tuple[EventPass, ...]:
         """The passes that an answer goes through, in order, new for each answer; `whole`: it does not stream.

@@ -76,7 +76,7 @@ def test_without_a_file_what_was_found_is_told(monkeypatch: pytest.MonkeyPatch) 
     assert run("config", "check").stdout.splitlines() == [
         "no configuration file: everything has a default: 1 upstream, 0 model names: fine",
         "  OPENAI_API_KEY: upstream openai (openai_responses at https://api.openai.com/v1)",
-        "  WARP_API_KEY: not used: the Warp dialect is not there yet",
+        "  WARP_API_KEY: not used: Warp is used only where the configuration has an upstream `warp`",
     ]
 
 

@@ -41,7 +41,7 @@ def test_no_word_of_the_table_is_cut(table: list[str]) -> None:
     shown = "\n".join(table)
     assert "…" not in shown
     for dialect in DIALECTS.values():
-        assert f"up to {dialect.can.name_length} of" in shown
+        assert f"up to {dialect.can.name_length}" in shown
         assert dialect.can.name_pattern.strip("[]+") in shown
 
 

@@ -305,13 +305,29 @@ def test_the_format_of_an_answer_need_not_be_told(tools: str, form: str, kind: s
     assert (result.exit_code, result.stdout) == (0, f"{HERMES}\n")
 
 
-def test_what_was_never_whole_is_cut_in_the_target_too(tools: str) -> None:
+def test_what_was_never_whole_is_text_in_the_target(tools: str) -> None:
     result = translate("text:hermes_json", "openai_chat", "response", HERMES[:-30], "--tools", tools)
     (choice,) = json.loads(result.stdout)["choices"]
-    assert choice["finish_reason"] != "tool_calls"
-    arguments = choice["message"]["tool_calls"][0]["function"]["arguments"]
-    assert HERMES.find(arguments) > 0, "half a call looks like a whole one"
-    assert not arguments.endswith("}")
+    assert choice["finish_reason"] == "stop"
+    assert "tool_calls" not in choice["message"]
+    shown = choice["message"]["content"]
+    assert "cannot be read" in shown
+    assert shown.partition("The model wrote: ")[2].removesuffix("]") in HERMES
+
+
+def test_an_answer_whose_calls_are_told_as_text_has_content_and_does_not_wait_for_results() -> None:
+    function = {"name": "weather", "arguments": '{"city": "Rome"}'}
+    message = {
+        "role": "assistant",
+        "content": None,
+        "tool_calls": [{"id": "1", "type": "function", "function": function}],
+    }
+    choice = {"index": 0, "finish_reason": "tool_calls", "message": message}
+    given = json.dumps({"id": "x", "object": "chat.completion", "model": "m", "created": 1, "choices": [choice]})
+    result = translate("openai_chat", "openai_chat+text:cline_xml", "response", given)
+    (told,) = json.loads(result.stdout)["choices"]
+    assert told["finish_reason"] == "stop"
+    assert told["message"] == {"role": "assistant", "content": "<weather>\n<city>Rome</city>\n</weather>"}
 
 
 # ── what is refused ──────────────────────────────────────────────────────────────────────────────────────────────────

@@ -42,6 +42,15 @@ WRONG = [
         ],
     ),
     Wrong(
+        "a rescue beside a text format",
+        "a.toml",
+        _MODEL + 'tools = "hermes_json"\nrescue = true\n',
+        [
+            "a.toml:4:1: models.m.rescue: it has no effect beside `tools = hermes_json`: all of that model's calls are "
+            "text; it is for models with native calls"
+        ],
+    ),
+    Wrong(
         "a history that is native",
         "a.toml",
         _MODEL + 'history = "anthropic-xmls"\nrescue = 1\nbad_calls = "retry"\n',

@@ -346,11 +346,76 @@ def test_a_bad_call_may_be_an_error_that_is_no_fault_of_the_server(client: str, 
         ) as running,
     ):
         answer = running.ask(client, stream=streams)
-        # Of a stream that comes at once nothing has been told when the call turns out to be bad.
-        told = fault_told(client, answer) if answer.status == 200 else error_told(client, answer)
+        assert answer.status == (200 if streams else 502)
+        told = fault_told(client, answer) if streams else error_told(client, answer)
         assert "a call of h that cannot be run" in told.message
         assert len(server.requests) == 1
         assert calls_of(read(client, running.ask(client, stream=streams), streams=streams)) == [("f", {"a": 1})]
+
+
+UNREADABLE = '<tool_call>\n{"name": "f", "arguments": {"a": one and}}\n</tool_call>'
+
+
+@EVERY_CLIENT
+@BOTH
+@pytest.mark.parametrize("before", ["", "Let me see.\n"], ids=["at once", "behind text"])
+def test_a_call_that_cannot_be_read_is_no_reason_to_ask_anybody_again(client: str, streams: bool, before: str) -> None:
+    retries = Retries(attempts=3, first_wait=0)
+    text = before + UNREADABLE
+    first = [expect(), stream(b"".join(chunks(text)))] if streams else whole(text)
+    with (
+        BadServer(first) as server,
+        BadServer(whole("Hello")) as other,
+        gateway(
+            {"up": at("openai_chat", server.url, retries=retries), "other": at("openai_chat", other.url)},
+            models=one(tools="hermes_json", fallbacks=("other/m",)),
+        ) as running,
+    ):
+        answer = running.ask(client, stream=streams)
+        assert answer.status == 200
+        if streams:
+            told = fault_told(client, answer).message
+        else:
+            response = read(client, answer, streams=False)
+            told, reason = text_of(response), response.stop.reason
+            assert (calls_of(response), reason) == ([], "end")
+        assert "call of f" in told
+        assert "cannot be read" in told
+        assert "one and" in told
+        assert (len(server.requests), len(other.requests)) == (1, 0)
+        assert running.record().attempts == 1
+
+
+@BOTH
+def test_a_bad_call_that_fails_does_not_go_to_the_fallback(streams: bool) -> None:
+    with (
+        BadServer(says(call("h"), streams=streams)) as server,
+        BadServer(whole("Hello")) as other,
+        gateway(
+            {"up": at("openai_chat", server.url), "other": at("openai_chat", other.url)},
+            models=one(tools="hermes_json", bad_calls="fail", fallbacks=("other/m",)),
+        ) as running,
+    ):
+        answer = running.ask("openai_chat", stream=streams)
+        assert answer.status == (200 if streams else 502)
+        assert (len(server.requests), len(other.requests)) == (1, 0)
+
+
+def test_tokens_are_counted_of_what_the_model_gets() -> None:
+    body = {
+        "model": "m",
+        "messages": [{"role": "user", "content": "Hi"}],
+        "tools": [{"name": "f", "input_schema": {"type": "object", "properties": {"a": {"type": "integer"}}}}],
+    }
+    counted: list[int] = []
+    with BadServer(whole("Hi")) as server:
+        for tools in ("native", "hermes_json"):
+            with gateway(at("openai_chat", server.url), models=one(tools=tools)) as running:
+                answer = running.call("POST", "/v1/messages/count_tokens", json.dumps(body).encode())
+                assert answer.headers["x-toolglot-count"] == "estimate"
+                counted.append(answer.json()["input_tokens"])
+    native, text = counted
+    assert text > native + 50
 
 
 @BOTH

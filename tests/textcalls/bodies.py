@@ -48,7 +48,7 @@ class Reading(msgspec.Struct, frozen=True):
                     texts[index] += fragment
                 case ("end", index):
                     found.append((names.pop(index), json.loads(texts[index])))
-                case ("cut", index, why):
+                case ("cut", index, why, _):
                     found.append((names.pop(index), why))
         assert not names, "a call has neither an end nor a cut"
         return found

@@ -122,7 +122,7 @@ def reading_of(events: Iterable[CallEvent]) -> Reading:
                 reading.repaired.append(how)
             case ("end", index):
                 reading.calls.append((names[index], json.loads(arguments[index])))
-            case ("cut", index, _):
+            case ("cut", index, _, _):
                 reading.cut.append(names[index])
     return msgspec.structs.replace(reading, text="".join(text), reasoning="".join(reasoning))
 
@@ -155,7 +155,7 @@ def check_rules(events: Sequence[CallEvent]) -> None:
                 assert index == open_call, f"an end without its start: {events}"
                 assert isinstance(json.loads(arguments, parse_constant=_no_constant), dict), events
                 open_call = None
-            case ("cut", index, why):
+            case ("cut", index, why, _):
                 assert index == open_call, f"a cut outside its call: {events}"
                 assert why, f"a cut that says nothing: {events}"
                 open_call = None

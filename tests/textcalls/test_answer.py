@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Sequence
 
 import pytest
@@ -70,8 +71,8 @@ def context(format_name: str = "hermes_json", *, bad_calls: BadCalls = "pass", r
     )
 
 
-def passed(events: Iterable[Event], shared: Context | None = None) -> list[Event]:
-    answer = Answer(shared if shared is not None else context())
+def passed(events: Iterable[Event], shared: Context | None = None, *, whole: bool = False) -> list[Event]:
+    answer = Answer(shared if shared is not None else context(), whole=whole)
     out = [one for event in events for one in answer.feed(event)]
     check(out, sequential=True)
     return out
@@ -187,9 +188,14 @@ def test_any_cutting_of_the_text_gives_the_same_blocks(format_name: str, data: s
     text = f"Well.\n{calls_text(format_name, (PARIS, NOW))}"
     text = text[: data.draw(st.integers(0, len(text)))]
     reason: StopReason = data.draw(st.sampled_from(["end", "length"]))
-    whole = passed(events_of(text, reason, pieces=max(len(text), 1)), context(format_name))
-    cut = passed(events_of(text, reason, pieces=data.draw(st.integers(1, 9))), context(format_name))
-    assert folded(cut) == folded(whole)
+    is_whole = data.draw(st.booleans())
+    whole = passed(events_of(text, reason, pieces=max(len(text), 1)), context(format_name), whole=is_whole)
+    cut = passed(events_of(text, reason, pieces=data.draw(st.integers(1, 9))), context(format_name), whole=is_whole)
+    if isinstance(whole[-1], Fault):
+        assert not is_whole
+        assert cut[-1] == whole[-1]
+    else:
+        assert folded(cut) == folded(whole)
 
 
 @given(events=event_streams(), data=st.data())
@@ -272,9 +278,31 @@ def test_a_fault_makes_nothing_whole() -> None:
 # Ids
 
 
-def test_the_model_s_own_id_is_the_call_s() -> None:
-    out = passed(events_of(calls_text("mistral_args", (PARIS,))), context("mistral_args"))
-    assert [call.id for call in calls_of(folded(out).content)] == ["abc123DEF"]
+@pytest.mark.parametrize("format_name", SEVERAL)
+def test_an_id_is_ours_whatever_the_model_wrote(format_name: str) -> None:
+    out = passed(events_of(calls_text(format_name, (PARIS, NOW))), context(format_name))
+    ids = [call.id for call in calls_of(folded(out).content)]
+    assert len(set(ids)) == 2
+    assert all(re.fullmatch("call_[0-9a-f]{24}", call_id) for call_id in ids)
+
+
+def ids_of(answer_id: str, *messages: Message) -> list[str]:
+    shared = replace(context(), text_past=messages)
+    events = [Start(id=answer_id), *events_of(calls_text("hermes_json", (PARIS, PARIS)))[1:]]
+    return [call.id for call in calls_of(folded(passed(events, shared)).content)]
+
+
+def test_ids_differ_between_answers_and_between_conversations() -> None:
+    told = [
+        *ids_of("a", user("Hello")),
+        *ids_of("b", user("Hello")),
+        *ids_of("", user("Hello")),
+        *ids_of("", user("Bye")),
+        *ids_of("", user("Hello"), user("Bye")),
+        *ids_of("", Message(role="user", content=(ToolResult(call_id="1", content=(Text(text="x"),)),))),
+    ]
+    assert len(told) == len(set(told))
+    assert ids_of("a", user("Hello")) == told[:2]
 
 
 @pytest.mark.parametrize("client", NAMES)

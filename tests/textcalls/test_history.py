@@ -380,3 +380,13 @@ def test_a_history_in_one_format_is_told_in_another() -> None:
     told = json.loads(ask(exchange, request))["messages"]
     assert told[2]["content"] == calls_text("hermes_json", (NOW,))
     assert told[3]["content"] == "<tool_response>\nnoon\n</tool_response>"
+
+
+@pytest.mark.parametrize(("text", "noted"), [("12:00", False), ("12:00\n\nThank you. And now?", True)])
+def test_words_that_may_be_the_user_s_own_are_told(text: str, noted: bool) -> None:
+    receipt = Receipt()
+    called = calls_text("react", (ToolCall(id="1", name="get_time", arguments="{}"),))
+    messages = (user("Hi"), assistant(Text(text=called)), user(f"Observation: {text}"))
+    native = native_history(asking(*messages), "react", receipt)
+    assert any(isinstance(block, ToolResult) for message in native.messages for block in message.content)
+    assert [note.what for note in receipt.notes] == (["the last result"] if noted else [])

@@ -421,3 +421,73 @@ def test_a_longer_history_extends_the_same_prefix(
 def test_the_model_s_name_is_the_only_one_that_is_needed() -> None:
     exchange = exchange_of("anthropic", "openai_chat", "hermes_json")
     assert json.loads(ask(exchange, asking(user("Hello"))))["model"] == MODEL
+
+
+# What simple servers take
+
+
+def sent_by(client: str, body: dict[str, object], format_name: str = "hermes_json") -> dict[str, object]:
+    exchange = exchange_of(client, client, format_name)
+    sent: dict[str, object] = json.loads(exchange.request(body, model=MODEL, stream=False))
+    return sent
+
+
+FUNCTION = {"type": "function", "function": {"name": "f", "parameters": {"type": "object"}}}
+
+
+@pytest.mark.parametrize(
+    "wish",
+    [
+        {"tool_choice": "required"},
+        {"tool_choice": "none"},
+        {"response_format": {"type": "json_object"}},
+        {"tool_choice": "required", "response_format": {"type": "json_object"}},
+    ],
+    ids=["required", "none", "format", "both"],
+)
+def test_a_wish_for_one_turn_leaves_a_string_a_string(wish: dict[str, object]) -> None:
+    said = {"role": "user", "content": "Hi"}
+    sent = sent_by("openai_chat", {"model": "m", "messages": [said], "tools": [FUNCTION], **wish})
+    messages = sent["messages"]
+    assert isinstance(messages, list)
+    assert all(isinstance(message["content"], str) for message in messages)
+    if "response_format" not in wish:
+        assert messages[-1]["content"].startswith("Hi\n\n<system-reminder>")
+
+
+def test_a_format_of_the_answer_is_asked_of_answers_and_not_of_calls() -> None:
+    wish = {"response_format": {"type": "json_object"}}
+    sent = sent_by(
+        "openai_chat", {"model": "m", "messages": [{"role": "user", "content": "Hi"}], "tools": [FUNCTION], **wish}
+    )
+    told = json.dumps(sent)
+    assert "response_format" not in sent
+    assert "Call tools as you need them; when you answer, answer with one JSON object" in told
+
+
+EMPTY = {
+    "openai_chat": {"model": "m", "messages": [{"role": "user", "content": "Hi"}], "tools": []},
+    "openai_responses": {"model": "m", "input": "Hi", "tools": []},
+    "anthropic": {"model": "m", "max_tokens": 5, "messages": [{"role": "user", "content": "Hi"}], "tools": []},
+    "gemini": {"contents": [{"role": "user", "parts": [{"text": "Hi"}]}], "tools": []},
+}
+
+
+@pytest.mark.parametrize("client", EMPTY)
+def test_an_empty_list_of_tools_is_not_sent(client: str) -> None:
+    assert "tools" not in sent_by(client, EMPTY[client])
+
+
+def test_what_was_said_in_pieces_is_told_in_one() -> None:
+    pieces = [Text(text=text) for text in ("I", " look", ".")]
+    answer = Message(role="user", content=(result("1", "get_time", "12:00"),))
+    thoughts = (Thinking(text="So"), Thinking(text=" it is"))
+    exchange = exchange_of("gemini", "openai_chat", "hermes_json")
+    turn = Message(role="assistant", content=(*thoughts, *pieces, call("1", "get_time")))
+    sent = exchange.rewrite(
+        asking(user("Hi"), turn, answer, Message(role="assistant", content=tuple(pieces)), user("?"))
+    )
+    told = [[block.text for block in message.content if isinstance(block, Text)] for message in sent.messages]
+    assert told[2] == [f"I look.\n{calls_text('hermes_json', (call('1', 'get_time'),))}"]
+    assert told[4] == ["I look."]
+    assert [block.text for block in sent.messages[2].content if isinstance(block, Thinking)] in ([], ["So it is"])

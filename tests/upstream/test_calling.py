@@ -80,6 +80,12 @@ REFUSALS = [
     (404, "Unrecognized request argument supplied: tools"),
     (503, "No connected provider supports tool calling for this model."),
     (400, "tools are not supported by this model"),
+    # https://docs.pydantic.dev/latest/errors/validation_errors/#extra_forbidden
+    (422, "Extra inputs are not permitted: tools"),
+    (400, "body -> tools: Extra inputs are not permitted"),
+    (400, "unknown field tools"),
+    (400, 'json: unknown field "tools"'),
+    (422, "unknown field `tools`, expected one of `model`, `messages`"),
 ]
 OTHERS = [
     (400, "tool_choice is not supported"),
@@ -87,6 +93,10 @@ OTHERS = [
     (400, "Thinking mode does not support this tool_choice"),
     (400, "tools are not supported with response_format"),
     (400, "tools[0].function.strict: extra inputs are not permitted"),
+    (400, "tools.0.custom.strict: Extra inputs are not permitted"),
+    (400, "Extra inputs are not permitted: tools[0].function.strict"),
+    (400, "unknown field tools[0].function.strict"),
+    (400, "unknown field toolset"),
     (400, "Invalid schema for function 'f'"),
     (400, "tools: 200 of at most 128"),
     (401, "the key does not support tools"),

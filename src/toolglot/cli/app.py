@@ -16,6 +16,7 @@ COMMANDS = {
     "parse": "toolglot.cli.parse",
     "lint-stream": "toolglot.cli.lint_stream",
     "dialects": "toolglot.cli.dialects",
+    "warp": "toolglot.cli.warp",
 }
 """Where each command lives; the function has the command's name."""
 

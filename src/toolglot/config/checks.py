@@ -185,6 +185,9 @@ def _formats(model: ModelConfig, path: Path, builder: Builder) -> None:
         if isinstance(name, str) and name not in {*words, *FORMATS, *ALIASES}:
             near = one_of(name.replace("-", "_"), (*words, *FORMATS))
             builder.tell((*path, field), f"there is no text format `{name[:40]}`", near)
+    if model.rescue and model.tools in {*FORMATS, *ALIASES}:
+        told = f"it has no effect beside `tools = {model.tools}`: all of that model's calls are text"
+        builder.tell((*path, "rescue"), told, "it is for models with native calls")
 
 
 def _known_upstreams(config: Config, builder: Builder) -> set[str]:

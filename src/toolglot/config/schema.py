@@ -191,7 +191,7 @@ class ServerConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     insecure: bool = False
     """Serve beyond loopback without keys."""
     warp_bridge: bool = False
-    """Also serve `/api/encode`, `/api/decode` and `/api/stream-decode`, which turn Warp's protobuf into JSON and back."""
+    """Also serve `/api/encode`, `/api/decode` and `/api/stream-decode`: Warp's protobuf as JSON, and back."""
 
     def __repr__(self) -> str:
         return _shown(self, {"keys": (HIDDEN,) * len(self.keys)})

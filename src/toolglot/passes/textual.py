@@ -44,10 +44,11 @@ def render(request: Request, context: Context) -> Request:
     return text_request.render(request, context)
 
 
-def reader(context: Context, again: Again | None) -> Answer | None:
-    """The event pass that reads calls out of an answer's text; None where none may stand there."""
+def reader(context: Context, again: Again | None, *, whole: bool = False) -> Answer | None:
+    """The event pass that reads calls out of an answer's text, which may be there as a `whole`; None where none may
+    stand there."""
     if context.text_tools is None:
         return None
     from toolglot.textcalls.answer import Answer
 
-    return Answer(context, again)
+    return Answer(context, again, whole=whole)

@@ -98,9 +98,7 @@ def _fewer_messages(request: Request, limit: int, context: Context) -> Request:
     for number in sorted(gone):
         what = f"message of the {messages[number].role}"
         context.receipt.loss(f"messages[{number}]", what, _limited(limit, "messages"))
-    return (
-        replace(request, messages=tuple(m for n, m in enumerate(messages) if n not in gone)) if gone else request
-    )
+    return replace(request, messages=tuple(m for n, m in enumerate(messages) if n not in gone)) if gone else request
 
 
 def _limited(limit: int, what: str) -> str:

@@ -10,7 +10,7 @@ from typing import Any
 from toolglot import __version__
 from toolglot.dialects import find
 from toolglot.errors import ApiError, RefusedError
-from toolglot.server import kept_elsewhere, responses_routes
+from toolglot.server import bridge, kept_elsewhere, responses_routes
 from toolglot.server.attempts import FailedError
 from toolglot.server.counting import count
 from toolglot.server.generate import generate
@@ -20,6 +20,7 @@ from toolglot.server.metrics import CONTENT_TYPE
 from toolglot.server.responses_routes import Ask
 from toolglot.server.routes import ROUTES, Match
 from toolglot.server.service import Service
+from toolglot.upstream.aside import aside
 from toolglot.wire import json
 
 JSON = {"content-type": "application/json"}
@@ -110,6 +111,15 @@ async def metrics(service: Service, incoming: Incoming, match: Match) -> None:
     await incoming.reply(200, {"content-type": CONTENT_TYPE}, service.metrics.text(service.in_flight, resting))
 
 
+async def warp_bridge(service: Service, incoming: Incoming, match: Match) -> None:
+    """Warp's protobuf as JSON, and back, where the configuration allows it."""
+    if not incoming.gateway.config.server.warp_bridge:
+        message = f"There is nothing at {match.route.path}, unless the configuration has `warp_bridge` under `server`"
+        raise FailedError(ApiError(kind="not_found", code="unknown_path", message=message))
+    body = await read_body(incoming.scope, incoming.receive, incoming.gateway.config.limits)
+    await incoming.reply(200, JSON, await aside(len(body), bridge.ANSWERS[match.route.path], body))
+
+
 ACTIONS: Mapping[str, Callable[[Service, Incoming, Match], Awaitable[None]]] = {
     "generate": generate,
     "count": count,
@@ -118,6 +128,7 @@ ACTIONS: Mapping[str, Callable[[Service, Incoming, Match], Awaitable[None]]] = {
     "stored": stored,
     "receipts": receipts,
     "receipt": receipt,
+    "warp_bridge": warp_bridge,
     "metrics": metrics,
     "health": health,
     "ready": ready,

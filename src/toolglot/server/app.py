@@ -7,7 +7,7 @@ from contextlib import suppress
 from secrets import token_hex
 
 from toolglot import __version__
-from toolglot.dialects import find
+from toolglot.dialects import DIALECTS
 from toolglot.errors import ApiError, LossError, error_status
 from toolglot.ir import replace
 from toolglot.receipt import Receipt
@@ -17,8 +17,10 @@ from toolglot.server.incoming import ClientLeftError, Incoming, Receive, Scope, 
 from toolglot.server.record import Record
 from toolglot.server.service import Service
 
-OWN_STATUS = frozenset({"body_timeout", "circle", "method_not_allowed", "unknown_host", "unsupported_encoding"})
-"""Errors of ours that no dialect has a word for, but HTTP has: 408, 508, 405, 421, 415."""
+OWN_STATUS = frozenset(
+    {"body_timeout", "circle", "method_not_allowed", "missing_extra", "unknown_host", "unsupported_encoding"}
+)
+"""Errors of ours that no dialect has a word for, but HTTP has: 408, 508, 405, 501, 421, 415."""
 
 
 class App:
@@ -113,7 +115,7 @@ class App:
         incoming.record.error, incoming.record.message = error.kind, error.message
         if incoming.begun:
             return
-        dialect = find(dialect_of(incoming, match))
+        dialect = DIALECTS[dialect_of(incoming, match)]  # an error needs no extra
         told = dialect.encode_error(
             error if error.request_id is not None else replace(error, request_id=incoming.record.id)
         )

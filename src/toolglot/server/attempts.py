@@ -25,12 +25,13 @@ from toolglot.server.gateway import Gateway
 from toolglot.server.logs import printable
 from toolglot.server.outcomes import RESTING, refused, resting, said, told
 from toolglot.server.record import Record
+from toolglot.server.replays import Replays
 from toolglot.streaming import StreamTranslation
-from toolglot.textcalls.settings import TextCalls
+from toolglot.textcalls.settings import BAD_TOOL_CALL, TextCalls
 from toolglot.translate import Exchange
 from toolglot.upstream.aside import aside
 from toolglot.upstream.breaker import Ticket
-from toolglot.upstream.exchange import exchange_for
+from toolglot.upstream.exchange import Told, exchange_for
 from toolglot.upstream.mend import mend
 from toolglot.upstream.retry import falls_back, next_wait
 from toolglot.upstream.transport import Reply, TransportError
@@ -75,8 +76,16 @@ class FailedError(Exception):
 class Attempts:
     """The attempts to answer one request. `record.calls` counts them."""
 
-    def __init__(self, gateway: Gateway, asked: Asked, record: Record, calling: Calling | None = None) -> None:
+    def __init__(
+        self,
+        gateway: Gateway,
+        asked: Asked,
+        record: Record,
+        calling: Calling | None = None,
+        replays: Replays | None = None,
+    ) -> None:
         self._gateway = gateway
+        self._replays = replays if replays is not None else Replays()
         self._calling = calling if calling is not None else Calling()
         self._asked = asked
         self._record = record
@@ -141,9 +150,12 @@ class Attempts:
         self, upstream: Upstream, target: Target, text_calls: TextCalls | None
     ) -> tuple[Exchange, bytes]:
         """A new exchange, and the upstream's request. Raises what `Exchange.request` does."""
-        exchange, asked = self._exchange(upstream, target, text_calls), self._asked
+        asked = self._asked
+        size = len(asked.body)
+        told = await self._replays.told(asked.client, upstream, target, asked.request, text_calls, size)
+        exchange = self._exchange(upstream, target, text_calls, told)
         try:
-            body = await aside(len(asked.body), exchange.request_of, asked.request, asked.body)
+            body = await aside(size, exchange.request_of, asked.request, asked.body)
         except ToolglotError:
             self.exchange = exchange
             raise
@@ -227,7 +239,7 @@ class Attempts:
                 self.over(outcome)
                 raise FailedError(told(upstream, outcome), exchange.receipt)
 
-    def _exchange(self, upstream: Upstream, target: Target, text_calls: TextCalls | None) -> Exchange:
+    def _exchange(self, upstream: Upstream, target: Target, text_calls: TextCalls | None, told: Told) -> Exchange:
         return exchange_for(
             self._asked.client,
             upstream,
@@ -236,6 +248,7 @@ class Attempts:
             strict=self._asked.strict,
             created=int(time()),
             answer_id=self._record.id.replace("req_", "resp_"),
+            told=told,
         )
 
     def _note(self, upstream: Upstream, exchange: Exchange) -> None:
@@ -291,7 +304,7 @@ class Attempts:
         finally:
             if not is_answer:
                 reply.close()
-        return error or reply
+        return error or self._replays.watched(exchange, reply, body)
 
     async def _begin(self, exchange: Exchange, reply: Reply) -> Answer | ApiError:
         if exchange.sent is not None and exchange.sent.stream:
@@ -325,7 +338,8 @@ class Bounded:
 
 
 async def _begin_stream(exchange: Exchange, reply: Reply, limit: int) -> Answer | ApiError:
-    """Read on until there is something to tell the client. An error that comes first is an error of the request."""
+    """Read on until there is something to tell the client. An error that comes first is an error of the request; not so
+    a call that cannot be run: that is how this answer ends, however much of it came at once."""
     translation = exchange.stream()
     chunks = Bounded(aiter(reply.chunks()), limit)
     first = b""
@@ -335,6 +349,6 @@ async def _begin_stream(exchange: Exchange, reply: Reply, limit: int) -> Answer 
             first = translation.close()
             break
         first = translation.feed(chunk)
-    if translation.fault is not None:
+    if translation.fault is not None and translation.fault.code != BAD_TOOL_CALL:
         return translation.fault
     return Answer(exchange=exchange, reply=reply, first=first, translation=translation, chunks=chunks)

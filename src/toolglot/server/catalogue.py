@@ -79,6 +79,8 @@ class Catalogue:
         return model if leads_there else f"{upstream.name}/{model}"
 
     async def _list(self, upstream: Upstream) -> list[ModelInfo]:
+        if upstream.listed:
+            return [ModelInfo(name=name) for name in upstream.listed]
         async with self._locks[upstream.name]:
             now = asyncio.get_running_loop().time()
             until, models = self._lists.get(upstream.name, (now, []))

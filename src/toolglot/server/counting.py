@@ -57,6 +57,9 @@ async def count(service: Service, incoming: Incoming, match: Match) -> None:
     tokens = await _asked(upstream, exchange, request, len(whole), incoming)
     told = {"x-toolglot-count": "upstream" if tokens is not None else "estimate"}
     if tokens is None:
+        if calls is not None and not calls.rescue:
+            # What a text model gets is the prompt that the tools are told in.
+            request = await aside(len(whole), exchange.rewrite, request)
         tokens = await _estimated(upstream, request, len(whole))
     answer = client.counting.encode_count(tokens)
     await incoming.reply(200, {"content-type": "application/json", **told}, answer)

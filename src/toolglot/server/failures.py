@@ -5,7 +5,15 @@ from __future__ import annotations
 import asyncio
 import logging
 
-from toolglot.errors import ApiError, DecodeError, LossError, RefusedError, UpstreamError, api_error
+from toolglot.errors import (
+    ApiError,
+    DecodeError,
+    LossError,
+    MissingExtraError,
+    RefusedError,
+    UpstreamError,
+    api_error,
+)
 from toolglot.routing import UnknownModelError
 from toolglot.server.attempts import FailedError
 from toolglot.server.incoming import ClientLeftError
@@ -35,6 +43,8 @@ def told(failure: BaseException, record: Record) -> ApiError | None:
             return ApiError(kind="not_found", code="model_not_found", message=str(failure), param="model")
         case DecodeError() | LossError() | RefusedError() | UpstreamError():
             return api_error(failure)
+        case MissingExtraError():
+            return ApiError(kind="server", status=501, code="missing_extra", message=str(failure))
         case asyncio.CancelledError():
             return None if record.cancelled else DRAINING
         case ClientLeftError():

@@ -31,7 +31,8 @@ class Gateway:
     @property
     def secrets(self) -> tuple[str, ...]:
         """What no log may say."""
-        of_upstreams = ((upstream.key or "", *upstream.headers.values()) for upstream in self.upstreams.values())
+        of_upstreams = [(upstream.key or "", *upstream.headers.values()) for upstream in self.upstreams.values()]
+        of_upstreams += [upstream.tokens.secrets for upstream in self.upstreams.values() if upstream.tokens is not None]
         return (*self.config.server.keys, *(secret for each in of_upstreams for secret in each if secret))
 
 

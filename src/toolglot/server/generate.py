@@ -21,6 +21,7 @@ from toolglot.server.incoming import Incoming
 from toolglot.server.ingress import read_body
 from toolglot.server.outcomes import transport_error
 from toolglot.server.record import Record
+from toolglot.server.replays import Replays
 from toolglot.server.routes import Match
 from toolglot.server.service import Service
 from toolglot.server.turn import Turn
@@ -46,7 +47,8 @@ async def generate(service: Service, incoming: Incoming, match: Match) -> None:
     record.model, record.stream = asked.request.model[:MAX_NAME], asked.request.stream
     targets = incoming.gateway.router.resolve(asked.request.model)
     turn, asked = await _with_history(service, incoming, asked, targets[0])
-    attempts = Attempts(incoming.gateway, asked, record, Calling(service.verdicts, service.store))
+    replays = Replays(service.store, record.owner)
+    attempts = Attempts(incoming.gateway, asked, record, Calling(service.verdicts, service.store), replays)
     async with watching(incoming):
         try:
             if asked.request.stream:

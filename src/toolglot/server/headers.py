@@ -36,7 +36,9 @@ def hops(headers: Mapping[str, str]) -> int:
 
 def to_upstream(client: Dialect, upstream: Dialect, headers: Mapping[str, str], *, stream: bool) -> dict[str, str]:
     """A client's headers that an upstream should see."""
-    passed = {"accept": "text/event-stream" if stream else "application/json", HOPS: str(hops(headers) + 1)}
+    passed = {HOPS: str(hops(headers) + 1)}
+    if "accept" not in upstream.headers:
+        passed["accept"] = "text/event-stream" if stream else "application/json"
     if client.name == upstream.name:
         passed |= {name: headers[name] for name in upstream.request_headers if header_value(headers.get(name))}
     if (trace := header_value(headers.get("traceparent"))) is not None:

@@ -15,13 +15,18 @@ from toolglot.config.load import load
 from toolglot.config.problems import ConfigError, Problem
 from toolglot.config.schema import Config, UpstreamConfig
 from toolglot.dialects import find
+from toolglot.errors import MissingExtraError
 from toolglot.server.gateway import Gateway
 from toolglot.upstream.demo.stream import AT_ONCE, HUMAN, Pace
 from toolglot.upstream.demo.transport import DemoTransport
 from toolglot.upstream.discovery import Discovery, probe_local
+from toolglot.upstream.tokens import tokens_of, with_tokens
 from toolglot.upstream.transport import Transport
 from toolglot.upstream.upstream import Upstream
 from toolglot.upstream.vendors import VENDORS
+
+LIMITS = {"warp": (50, 10)}
+"""Messages and results of tools that an upstream of a dialect is sent at most, unless it is configured."""
 
 _PACES: dict[str, Pace] = {"human": HUMAN, "none": AT_ONCE}
 
@@ -89,7 +94,10 @@ async def start(
     local = await probe_local(environ, own_port=own_port) if config.discover else Discovery()
     assembled = assemble(config, environ, local, own_port=own_port)
     _refuse_circles(assembled.config, own_port, file)
-    gateway = build(assembled.config, transport, _PACES[wishes.demo_pace], before)
+    try:
+        gateway = build(assembled.config, transport, _PACES[wishes.demo_pace], before)
+    except MissingExtraError as error:
+        raise ConfigError([Problem(file=_origin(file), message=str(error))]) from None
     return Start(gateway, file, (*notes, *assembled.told))
 
 
@@ -97,9 +105,12 @@ def _refuse_circles(config: Config, own_port: int, file: Path | None) -> None:
     """A gateway that is its own upstream would ask itself until nothing is left."""
     for name, upstream in config.upstreams.items():
         if upstream.base_url is not None and leads_to(upstream.base_url, own_port):
-            where = str(file) if file is not None else "--upstream"
             message = f"the upstream {name} leads to this gateway itself: {upstream.base_url}"
-            raise ConfigError([Problem(file=where, message=message)])
+            raise ConfigError([Problem(file=_origin(file), message=message)])
+
+
+def _origin(file: Path | None) -> str:
+    return str(file) if file is not None else "--upstream"
 
 
 def build(config: Config, transport: Transport, pace: Pace = AT_ONCE, before: Gateway | None = None) -> Gateway:
@@ -117,11 +128,13 @@ def _upstream(name: str, config: UpstreamConfig, transport: Transport, pace: Pac
     assert config.base_url is not None
     vendor = VENDORS.get(config.vendor or "")
     at_home = vendor is not None and vendor.base_url in (None, config.base_url)
+    tokens = tokens_of(config, transport)
+    max_messages, max_results = LIMITS.get(dialect.name, (0, 0))
     return Upstream(
         name=name,
         dialect=dialect,
         base_url=config.base_url,
-        transport=DemoTransport(dialect, pace=pace) if config.base_url == "demo:" else transport,
+        transport=DemoTransport(dialect, pace=pace) if config.base_url == "demo:" else with_tokens(transport, tokens),
         key=config.key,
         key_header=config.key_header,
         headers=config.headers,
@@ -132,6 +145,12 @@ def _upstream(name: str, config: UpstreamConfig, transport: Transport, pace: Pac
         # Who merely imitates the vendor, at another address, may do less.
         native_tools=vendor.native_tools if vendor is not None and at_home else None,
         without_tools=vendor.without_tools if vendor is not None else (),
+        listed=vendor.listed if vendor is not None and at_home else (),
+        max_messages=max_messages if config.max_history_messages is None else config.max_history_messages,
+        max_results=max_results if config.max_tool_results is None else config.max_tool_results,
+        warp_history=config.warp_history,
+        disable_warp_tools=config.disable_warp_tools,
+        tokens=tokens,
         timeouts=config.timeouts,
         retries=config.retries,
         breaker=config.breaker,

@@ -48,6 +48,7 @@ OPERATIONS = {
     "/v1/chat/completions": "chat",
     "/v1/responses": "chat",
     "/v1/messages": "chat",
+    "/ai/multi-agent": "chat",
     "/v1beta/models/{model}:generateContent": "generate_content",
     "/v1beta/models/{model}:streamGenerateContent": "generate_content",
 }

@@ -21,6 +21,7 @@ __all__ = [
     "History",
     "Item",
     "Page",
+    "Replay",
     "Size",
     "Store",
     "StoreError",
@@ -113,6 +114,19 @@ class Verdict(Struct, frozen=True, kw_only=True):
     """From then on nothing is known: servers are started anew with other flags."""
 
 
+class Replay(Struct, frozen=True, kw_only=True):
+    """What an upstream keeps of a conversation and wants back with its next turn, as of one answer."""
+
+    owner: str
+    upstream: str
+    """Its address."""
+    hash: str
+    """Of the conversation, that answer included, as the client tells it: `upstream/transcript.py`."""
+    conversation: str
+    """The upstream's own id of it."""
+    value: bytes
+
+
 class Size(Struct, frozen=True):
     bytes: int
     threads: int
@@ -174,6 +188,14 @@ class Store(Protocol):
 
     async def verdict(self, upstream: str, model: str) -> Verdict | None:
         """What is known of a model, unless it is too old."""
+        ...
+
+    async def keep_replay(self, replay: Replay) -> None:
+        """Keep it as the newest of its conversation, of which the oldest go beyond some."""
+        ...
+
+    async def replay(self, owner: str, upstream: str, hashes: Sequence[str]) -> Replay | None:
+        """The first of these that is there."""
         ...
 
     async def size(self) -> Size: ...

@@ -81,6 +81,19 @@ CREATE TABLE verdicts (
 ) WITHOUT ROWID
 """
 
+# What an upstream wants back of a conversation: the newest few of each.
+_REPLAYS = """
+CREATE TABLE replays (
+    owner TEXT NOT NULL,
+    upstream TEXT NOT NULL,
+    hash TEXT NOT NULL,
+    conversation TEXT NOT NULL,
+    thread TEXT NOT NULL,
+    value BLOB NOT NULL,
+    bytes INTEGER NOT NULL
+)
+"""
+
 # table -> the column that names its thread
 _COUNTED = {"responses": "thread", "conversations": "id", "conversation_items": "conversation"}
 
@@ -131,6 +144,12 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
         """,
     ),
     (_VERDICTS,),
+    (
+        _REPLAYS,
+        "CREATE UNIQUE INDEX replays_hash ON replays (hash, owner, upstream)",
+        "CREATE INDEX replays_thread ON replays (thread)",
+        *_counting("replays", "thread"),
+    ),
 )
 
 

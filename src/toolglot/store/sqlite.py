@@ -21,7 +21,7 @@ from pathlib import Path
 from threading import Lock
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
-from toolglot.store import Conversation, Failure, History, Item, Page, Size, StoreError, Turn, Verdict, tables
+from toolglot.store import Conversation, Failure, History, Item, Page, Replay, Size, StoreError, Turn, Verdict, tables
 from toolglot.store.schema import prepare
 
 MEMORY = ":memory:"
@@ -209,6 +209,12 @@ class SqliteStore:
 
     async def verdict(self, upstream: str, model: str) -> Verdict | None:
         return await self._read(tables.verdict, self._now(), upstream, model)
+
+    async def keep_replay(self, replay: Replay) -> None:
+        await self._grow(tables.keep_replay, self._now(), self._max_bytes, replay)
+
+    async def replay(self, owner: str, upstream: str, hashes: Sequence[str]) -> Replay | None:
+        return await self._read(tables.replay, self._now() - self._max_age, owner, upstream, hashes)
 
     async def size(self) -> Size:
         return await self._read(tables.size)

@@ -9,13 +9,16 @@ import sqlite3
 from collections.abc import Iterable, Sequence
 from hashlib import sha256
 
-from toolglot.store import Conversation, History, Item, Page, Size, StoreError, Turn, Verdict
+from toolglot.store import Conversation, History, Item, Page, Replay, Size, StoreError, Turn, Verdict
 
 ROW_BYTES = 256
 """What a row weighs beside its JSON: ids, numbers, indexes."""
 
 MAX_VERDICTS = 1000
 """Models about which something is known; beyond them the oldest goes."""
+
+MAX_REPLAYS = 8
+"""Answers of one conversation from which a client can go on, the newest: each holds all that went before it."""
 
 _VERDICT = "upstream, model, tools, found, until"
 _TURN = "id, owner, created, model, previous, conversation, before, request_input, response"
@@ -267,6 +270,37 @@ def verdict(connection: sqlite3.Connection, now: float, upstream: str, model: st
     return Verdict(**dict(zip(Verdict.__struct_fields__, row, strict=True))) if row is not None else None
 
 
+def keep_replay(connection: sqlite3.Connection, now: float, max_bytes: int, kept: Replay) -> None:
+    thread = f"replay_{sha256(f'{kept.owner} {kept.upstream} {kept.conversation}'.encode()).hexdigest()}"
+    where = (kept.hash, kept.owner, kept.upstream)
+    weight = ROW_BYTES + len(kept.value)
+    connection.execute("DELETE FROM replays WHERE hash = ? AND owner = ? AND upstream = ?", where)
+    _use(connection, thread, now, max_bytes, weight)
+    connection.execute(
+        "INSERT INTO replays (hash, owner, upstream, conversation, thread, value, bytes) VALUES (?, ?, ?, ?, ?, ?, ?)",
+        (*where, kept.conversation, thread, kept.value, weight),
+    )
+    connection.execute(
+        "DELETE FROM replays WHERE rowid IN "
+        "(SELECT rowid FROM replays WHERE thread = ? ORDER BY rowid DESC LIMIT -1 OFFSET ?)",
+        (thread, MAX_REPLAYS),
+    )
+
+
+def replay(
+    connection: sqlite3.Connection, oldest: float, owner: str, upstream: str, hashes: Sequence[str]
+) -> Replay | None:
+    for wanted in hashes:
+        row = connection.execute(
+            "SELECT conversation, value FROM replays JOIN threads ON threads.id = thread "
+            "WHERE hash = ? AND owner = ? AND upstream = ? AND used >= ?",
+            (wanted, owner, upstream, oldest),
+        ).fetchone()
+        if row is not None:
+            return Replay(owner=owner, upstream=upstream, hash=wanted, conversation=row[0], value=row[1])
+    return None
+
+
 def size(connection: sqlite3.Connection) -> Size:
     return Size(*connection.execute("SELECT totals.bytes, (SELECT count(*) FROM threads) FROM totals").fetchone())
 
@@ -280,6 +314,7 @@ def prune(connection: sqlite3.Connection, oldest: float, max_bytes: int, rows: i
     # Items first and the conversation itself last: while a part is left, so is the thread, and the next call goes on.
     for statement in (
         "DELETE FROM responses WHERE rowid IN (SELECT rowid FROM responses WHERE thread = ? LIMIT ?)",
+        "DELETE FROM replays WHERE rowid IN (SELECT rowid FROM replays WHERE thread = ? LIMIT ?)",
         "DELETE FROM conversation_items WHERE rowid IN "
         "(SELECT rowid FROM conversation_items WHERE conversation = ? LIMIT ?)",
         "DELETE FROM conversations WHERE rowid IN (SELECT rowid FROM conversations WHERE id = ? LIMIT ?)",

@@ -6,74 +6,53 @@ Deltas leave at once. What an upstream gives natively passes as it is, in its pl
 A call that cannot be run is bad: its tool is unknown, its arguments do not fit or cannot be read. What becomes of it is
 the exchange's setting. Where the model is to be asked again, everything from the first call on waits for the end of the
 answer, since nobody may see a call that will be taken back.
+
+A call that cannot be read can be handed to nobody, whatever the setting. In a stream its beginning has been seen, and
+the only end that no client misreads is an error. A whole answer shows it as text, with what the model wrote. A call
+that a limit has cut is another matter: the reason for the end of the answer tells.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from msgspec import Struct
-
-from toolglot.errors import ApiError
 from toolglot.events import Close, Delta, Event, Fault, Finish, Open, Start
 from toolglot.ir import Block, Native, Stop, Text, Thinking, ToolCall, Usage, replace
 from toolglot.passes import Context
 from toolglot.passes.sequence import Sequencer
 from toolglot.passes.settle import CUTS
-from toolglot.textcalls import Engine, find_format
+from toolglot.textcalls import Engine
 from toolglot.textcalls.again import Again, Written, both
+from toolglot.textcalls.answer_format import answer_format
+from toolglot.textcalls.bad import BadCall, BadKind, failed, short, shown
+from toolglot.textcalls.call_ids import CallIds
+from toolglot.textcalls.escapes import Undoing
 from toolglot.textcalls.events import CallEvent
-from toolglot.textcalls.grammar import Format, Messages
+from toolglot.textcalls.notes import without_notes
 from toolglot.textcalls.problems import argument_problems
-from toolglot.textcalls.settings import TextCalls
+from toolglot.textcalls.prompts.render import result_marks
 from toolglot.wire import json
 
-SHOWN = 120
-"""How much of a model's raw text a receipt shows: it ends up in headers and logs."""
-
 RAW = "$raw"
-"""The note, under the name `toolglot`, on a call whose arguments were repaired: what the model had written."""
-
-
-def answer_format(settings: TextCalls, *, callable_: bool) -> Format:
-    """The format that the answer is read by.
-
-    Where nothing may be called, only reasoning is told apart. A leaked call counts only with a declared tool's name.
-    """
-    known = find_format(settings.format)
-    if not callable_:
-        return replace(known, calls=(), sections=(), messages=_without_calls(known.messages))
-    if settings.rescue:
-        return replace(known, calls=tuple(replace(call, weak=True) for call in known.calls))
-    return known
-
-
-def _without_calls(messages: Messages | None) -> Messages | None:
-    if messages is None:
-        return None
-    routes = (replace(route, to="text") if route.to.startswith("call") else route for route in messages.routes)
-    return replace(messages, routes=tuple(routes))
-
-
-class _Bad(Struct, frozen=True):
-    """A call that cannot be run, where it stands, and whether it could at least be read."""
-
-    index: int
-    name: str
-    why: str
-    complete: bool
+"""The note, under the name `toolglot`, on a call whose arguments were repaired or cannot be read: what the model had
+written."""
 
 
 class Answer:
-    """`again`: this is a second answer, and a first one went before it."""
+    """`again`: this is a second answer, and a first one went before it. `whole`: it does not stream, so that nobody
+    sees the beginning of a call before its end."""
 
-    def __init__(self, context: Context, again: Again | None = None) -> None:
+    def __init__(self, context: Context, again: Again | None = None, *, whole: bool = False) -> None:
         assert context.text_calls is not None
         self._context = context
         self._receipt = context.receipt
         self._settings = context.text_calls
         self._tools = context.text_tools or {}
         self._format = answer_format(self._settings, callable_=bool(self._tools))
+        self._results = result_marks(self._settings.format, tuple(self._tools))
+        self._whole = whole
+        self._ids = CallIds(context.text_past)
+        self._escapes = context.text_escapes or None  # zero cost where nothing was escaped
         self._next = 0  # the index of the next block
         self._started = False
         self.wants_again: Again | None = None
@@ -84,10 +63,11 @@ class Answer:
         """An answer begins, the first or the second one."""
         self._again = again
         self._asks = again is None and self._settings.bad_calls == "ask" and not self._settings.rescue
-        thinks = self._settings.starts_in_reasoning or (again is None and self._context.text_thinks)
-        self._engine = Engine(self._format, self._tools, starts_in_reasoning=thinks)
+        self._thinks = self._settings.starts_in_reasoning or (again is None and self._context.text_thinks)
+        self._engine = self._new_engine()
         self._sequencer = Sequencer()
         self._over = False
+        self._dropping = False  # behind a result that the model made up nothing counts
         self._limited = False  # a limit has ended the answer, which its stop reason tells
         self._first = self._next
         self._reading = -1  # the upstream's index of the open text block
@@ -97,13 +77,19 @@ class Answer:
         self._open: Block | None = None  # our open block, made of text
         self._index = -1  # its index
         self._space = ""  # white space that counts only if text follows
-        self._id = ""
+        self._undoing: Undoing | None = None  # of the open block
+        self._id = ""  # the model's own
         self._arguments: list[str] = []  # of the open call
         self._raw: str | None = None
+        self._waiting: list[Event] | None = None  # an open call that nobody may see before its end
         self._held: list[Event] | None = None  # what waits for the end of the answer
-        self._bad: list[_Bad] = []
+        self._bad: list[BadCall] = []
         self._heard: list[str] = []
         self._written: list[Written] = []
+
+    def _new_engine(self) -> Engine:
+        thinks, self._thinks = self._thinks, False
+        return Engine(self._format, self._tools, starts_in_reasoning=thinks, ends_at=self._results)
 
     def go_on(self) -> None:
         """The second answer begins, in the same stream behind what has been sent."""
@@ -126,11 +112,15 @@ class Answer:
         return out
 
     def _read(self, text: str) -> Sequence[Event]:
+        if self._dropping:
+            return ()
         if self._asks:
             self._heard.append(text)
         found = self._engine.feed(text)
         if len(found) == 1 and found[0][0] == "text" and type(self._open) is Text and self._held is None:
-            return (Delta(self._index, found[0][1]),)
+            if self._undoing is None:
+                return (Delta(self._index, found[0][1]),)
+            return self._said(found[0][1])
         return self._converted(found) if found else ()
 
     def _take(self, event: Event) -> Sequence[Event]:
@@ -154,6 +144,7 @@ class Answer:
             case Finish():
                 return self._finish(event)
             case Start():
+                self._ids.answer(event.id)
                 first, self._started = not self._started, True
                 return (event,) if first else ()
             case Fault():
@@ -161,11 +152,19 @@ class Answer:
                 return (event,)
 
     def _kept(self, *events: Event) -> Sequence[Event]:
-        """These events, unless they have to wait for the end of the answer."""
-        if self._held is None:
+        """These events, unless they have to wait for the end of the call or of the answer."""
+        waiting = self._held if self._waiting is None else self._waiting
+        if waiting is None:
             return events
-        self._held += events
+        waiting += events
         return ()
+
+    def _said(self, text: str) -> Sequence[Event]:
+        """More of the open block, with the marks in it that were escaped in the request."""
+        text = text if self._undoing is None else self._undoing.feed(text)
+        if text and isinstance(self._open, ToolCall):
+            self._arguments.append(text)
+        return self._kept(Delta(self._index, text)) if text else ()
 
     def _converted(self, found: Iterable[CallEvent]) -> list[Event]:
         events: list[Event] = []
@@ -176,29 +175,37 @@ class Answer:
 
     def _convert(self, item: CallEvent) -> Sequence[Event]:
         if item[0] == "args":
-            self._arguments.append(item[2])
-            return self._kept(Delta(self._index, item[2]))
+            return self._said(item[2])
         if item[0] == "text":
             return self._text(item[1])
         if item[0] == "reasoning":
             opened = () if isinstance(self._open, Thinking) else self._opened(Thinking())
-            return [*opened, *self._kept(Delta(self._index, item[1]))]
+            return [*opened, *self._said(item[1])]
         if item[0] == "start":
             return self._start(item[2])
         if item[0] == "end":
-            return self._end()
+            return [*self._held_back(), *self._end()]
         if item[0] == "cut":
-            return self._end_badly(item[2], complete=False)
-        if item[0] == "id":
-            self._id = item[2]
-        else:
-            self._repaired(item[2], item[3])
+            self._raw = item[3] or "".join(self._arguments)
+            return [*self._held_back(), *self._end_badly(item[2], complete=False)]
+        self._notice(item)
         return ()
 
-    def _repaired(self, raw: str, how: str) -> None:
-        self._raw = raw
-        told = f"repaired ({how}); the model wrote {_short(raw)}"
-        self._receipt.note(f"content[{self._index}]", f"arguments of {self._name}", told)
+    def _notice(self, item: CallEvent) -> None:
+        """What tells something about the answer and is no part of it."""
+        where = f"content[{self._index if isinstance(self._open, ToolCall) else self._next}]"
+        if item[0] == "id":
+            self._id = item[2]
+        elif item[0] == "repaired":
+            self._raw = item[2]
+            told = f"repaired ({item[3]}); the model wrote {short(item[2])}"
+            self._receipt.note(where, f"arguments of {self._name}", told)
+        elif item[0] == "refused":
+            self._receipt.note(where, item[1], "it opens a call, and none could be read behind it; it is text")
+        elif item[0] == "over":
+            self._dropping = True
+            why = "the model wrote a result itself; that and all behind it is left out"
+            self._receipt.loss(where, short(item[1]), why)
 
     def _text(self, text: str) -> Sequence[Event]:
         if not isinstance(self._open, Text):
@@ -207,23 +214,33 @@ class Answer:
                 self._space = text
                 return ()
             opened = self._opened(self._template)
-            return [*opened, *self._kept(Delta(self._index, text))]
-        return self._kept(Delta(self._index, text))
+            return [*opened, *self._said(text)]
+        return self._said(text)
 
     def _opened(self, block: Block) -> Sequence[Event]:
         closed = self._closed()
         self._open, self._index = block, self._next
         self._next += 1
+        if self._escapes is not None:
+            self._undoing = Undoing(self._escapes, is_json=isinstance(block, ToolCall))
         if block is self._template:  # what the upstream says of its block counts for the first of ours
             self._template = Text(text="")
         return [*closed, *self._kept(Open(self._index, block))]
 
     def _closed(self, close: Close | None = None) -> Sequence[Event]:
         """The end of our open block. White space between blocks belongs to none of them."""
-        block, self._open, self._space = self._open, None, ""
-        if block is None:
+        if self._open is None:
+            self._space = ""
             return ()
-        return self._kept(Close(index=self._index) if close is None else replace(close, index=self._index))
+        rest = self._held_back()
+        self._open, self._undoing, self._space = None, None, ""
+        return [*rest, *self._kept(Close(index=self._index) if close is None else replace(close, index=self._index))]
+
+    def _held_back(self) -> Sequence[Event]:
+        """What was held back of the open block because a mark could still follow."""
+        undoing, self._undoing = self._undoing, None
+        rest = undoing.finish() if undoing is not None else ""
+        return self._said(rest) if rest else ()
 
     @property
     def _name(self) -> str:
@@ -236,52 +253,76 @@ class Answer:
             self._held, self._first = [], self._next
         if self._settings.rescue:
             self._receipt.note(f"content[{self._next}]", f"call of {name}", "it stood in the text")
-        opened = self._opened(ToolCall(id=self._id, name=name))
-        self._id, self._arguments, self._raw = "", [], None
+        self._waiting = [] if self._whole else None
+        opened = self._opened(ToolCall(id=self._ids.new(name), name=name))
+        self._arguments, self._raw = [], None
         return [*closed, *opened]
 
     def _end(self) -> Sequence[Event]:
-        problems = self._problems("".join(self._arguments))
+        arguments = "".join(self._arguments)
+        members = json.object_of(arguments)
+        if members is None:
+            self._raw = self._raw or arguments
+            return self._end_badly("the arguments are not a JSON object", complete=False)
+        problems = self._problems(bytes(members))
         if problems:
             return self._end_badly("; ".join(problems), complete=True)
         self._write_down("")
         return self._close_call(complete=True)
 
-    def _problems(self, arguments: str) -> Sequence[str]:
+    def _problems(self, arguments: bytes) -> Sequence[str]:
         if self._name not in self._tools:
             return (f"there is no tool {self._name!r}, only {', '.join(self._tools)}",)
-        members = json.object_of(arguments)
-        if members is None:
-            return ("the arguments are not a JSON object",)
-        return argument_problems(json.decode_frame(bytes(members)), self._tools[self._name])
+        return argument_problems(json.decode_frame(arguments), self._tools[self._name])
 
     def _end_badly(self, why: str, *, complete: bool) -> Sequence[Event]:
         self._write_down(why)
-        bad = _Bad(self._index, self._name, why, complete)
+        kind: BadKind = "wrong" if complete else "cut" if self._limited else "unreadable"
+        bad = BadCall(self._index, self._name, why, kind, self._raw or "")
+        fails = self._settings.bad_calls == "fail" and kind != "cut"
         if self._held is not None:
             self._bad.append(bad)
-        elif self._settings.bad_calls == "fail" and not self._limited:
-            self._over = True
-            return (Fault(_failed(bad)),)
         else:
             self._tell(bad)
-        return self._close_call(complete=complete)
+            if fails or (kind == "unreadable" and not self._whole):
+                self._over = True
+                return (Fault(failed(bad)),)
+        return self._show(bad) if kind == "unreadable" and self._whole else self._close_call(complete=complete)
+
+    def _show(self, bad: BadCall) -> Sequence[Event]:
+        """A text in place of the open call, of which nobody has seen anything."""
+        native = self._raw_note()
+        self._waiting, self._open, self._undoing, self._next = None, None, None, self._index
+        text = Text(text="", native=native)
+        opened = [*self._opened(text), *self._kept(Delta(self._index, shown(bad)))]
+        self._undoing = None
+        return [*opened, *self._closed()]
 
     def _write_down(self, problem: str) -> None:
         if self._asks and isinstance(self._open, ToolCall):
-            call = replace(self._open, arguments="".join(self._arguments))
+            call = replace(self._open, id=self._id, arguments="".join(self._arguments))
             self._written.append(Written(call, problem))
+        self._id = ""
+
+    def _raw_note(self) -> Native:
+        return {} if self._raw is None else {"toolglot": {RAW: self._raw}}
 
     def _close_call(self, *, complete: bool) -> Sequence[Event]:
-        native: Native = {} if self._raw is None else {"toolglot": {RAW: self._raw}}
-        return self._closed(Close(index=self._index, complete=complete, native=native))
+        closed = self._closed(Close(index=self._index, complete=complete, native=self._raw_note()))
+        waited, self._waiting = self._waiting, None
+        return closed if waited is None else self._kept(*waited)
 
-    def _tell(self, bad: _Bad) -> None:
+    def _tell(self, bad: BadCall) -> None:
         where, what = f"content[{bad.index}]", f"call of {bad.name}"
-        if bad.complete:
-            self._receipt.note(where, what, f"it is wrong and goes to the client as it is: {bad.why}")
+        wrote = f"; the model wrote {short(bad.raw)}" if bad.raw else ""
+        if bad.kind == "wrong":
+            goes = "and the answer fails" if self._settings.bad_calls == "fail" else "and goes to the client as it is"
+            self._receipt.note(where, what, f"it is wrong {goes}: {bad.why}")
+        elif bad.kind == "cut":
+            self._receipt.loss(where, what, f"it is not whole: {bad.why}{wrote}")
         else:
-            self._receipt.loss(where, what, f"it is not whole: {bad.why}")
+            ends = "it is shown as text" if self._whole and self._settings.bad_calls != "fail" else "the answer fails"
+            self._receipt.loss(where, what, f"it cannot be read, and {ends}: {bad.why}{wrote}")
 
     def _end_text(self) -> Sequence[Event]:
         """The end of the upstream's text block, where one has come: what only that tells goes with our text."""
@@ -302,9 +343,9 @@ class Answer:
             return events
         if self._space and self._next == self._first:
             space = self._space
-            events += [*self._opened(self._template), *self._kept(Delta(self._index, space))]
+            events += [*self._opened(self._template), *self._said(space)]
         events += [*self._end_text(), *self._closed()]
-        self._engine = Engine(self._format, self._tools)
+        self._engine = self._new_engine()
         return events
 
     def _finish(self, event: Finish) -> Sequence[Event]:
@@ -318,7 +359,10 @@ class Answer:
             return self._ask(before, self._second_try(usage))
         for bad in self._bad:
             self._tell(bad)
-        finish = replace(event, stop=self._stop(event.stop), usage=usage, native=_without_notes(event.native))
+        unreadable = next((bad for bad in self._bad if bad.kind == "unreadable"), None)
+        if unreadable is not None and not self._whole:
+            return [*before, Fault(failed(unreadable))]
+        finish = replace(event, stop=self._stop(event.stop), usage=usage, native=without_notes(event.native))
         return [*before, *(self._held or ()), finish]
 
     def _second_try(self, usage: Usage | None) -> Again:
@@ -344,20 +388,3 @@ class Answer:
 
 def _says_something(native: Native) -> bool:
     return any(not key.startswith("$") for fields in native.values() for key in fields)
-
-
-def _without_notes(native: Native) -> Native:
-    """Without the notes on the shape of an answer that has another shape now."""
-    return {
-        owner: {key: value for key, value in fields.items() if not key.startswith("$")}
-        for owner, fields in native.items()
-    }
-
-
-def _short(text: str) -> str:
-    return repr(text if len(text) <= SHOWN else f"{text[:SHOWN]}…")
-
-
-def _failed(bad: _Bad) -> ApiError:
-    message = f"The model wrote a call of {bad.name or 'a tool'} that cannot be run: {bad.why}"
-    return ApiError(kind="server", status=502, code="bad_tool_call", message=message)

@@ -23,11 +23,12 @@ class Arguments:
     by other means and hand what follows to `repair`.
     """
 
-    __slots__ = ("_index", "_raw", "_scan", "_schema", "_sent", "_sink", "_size", "streamed")
+    __slots__ = ("_closers", "_index", "_raw", "_scan", "_schema", "_sent", "_sink", "_size", "streamed")
 
     def __init__(self, sink: Sink, closers: Marks | None = None) -> None:
         self._sink = sink
         self._schema: Any = None
+        self._closers = closers
         self._scan = JsonScan(closers)
         self.streamed = False  # the call had begun before its arguments did
         self._index = -1
@@ -72,7 +73,9 @@ class Arguments:
         self._sink.end(self._index)
 
     def cut(self, why: str, rest: str = "") -> None:
-        """The call is not whole; `rest` is what was not read of its arguments."""
+        """The call is not whole; `rest` is what was not read of its arguments, and perhaps what closes the call."""
+        if self._closers is not None and self._closers.match(rest, 0) == rest:
+            rest = ""
         self._sink.cut(self._index, why, (self.raw + rest).rstrip())
 
     @property

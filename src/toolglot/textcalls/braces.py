@@ -89,14 +89,14 @@ class BracesBody:
             try:
                 at = self._advance(text, at)
                 self._flush()
-                self._raw.add(text[start:at])
+                self._raw.add(text, start, at)
                 return at
             except LiteralError as error:
                 at = error.at
                 self._why = error.why
                 self._rest = closing_marks(self._opened)
         at, over = skip_to(self._rest, text, at)
-        self._raw.add(text[start:at])
+        self._raw.add(text, start, at)
         if over:
             self._cut(self._why)
             self.state = "done"
@@ -109,7 +109,7 @@ class BracesBody:
         if self._index < 0:
             self.state = "refused"
             return at
-        self._raw.add(text[at:])
+        self._raw.add(text, at, len(text))
         self._cut(self._why or "the text ends inside the call")
         self.state = "done"
         return len(text)

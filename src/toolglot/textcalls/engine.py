@@ -58,7 +58,8 @@ class Engine:
     ) -> None:
         self._format = text_format
         self._tools = tools
-        self._vocabulary = vocabulary_of(text_format, tuple(tools), tuple(mark.strip() for mark in ends_at))
+        self._ends_at = tuple(mark.strip() for mark in ends_at)
+        self._vocabulary = vocabulary_of(text_format, tuple(tools), self._ends_at)
         self._trying = Trial(self._vocabulary, tools)
         self._sink = Sink()
         self._sink.calls = calls
@@ -158,13 +159,13 @@ class Engine:
                 return self._open(outcome)
             if outcome == "wait":
                 return False
-        if "over" in kinds and self._sink.calls and (self._line.blank or not is_word(mark)):
+        if mark in self._ends_at and self._sink.calls and (self._line.blank or not is_word(mark)):
             return self._end_answer(mark)
         if "message" in kinds:
             return self._message(mark)
         if "fence" in kinds and self._line.blank:
             return self._open_fence()
-        if "closer" in kinds and mark in self._unclosed:
+        if "drop" in kinds or mark in self._unclosed:
             self._unclosed.discard(mark)
             self._at += len(mark)
             return True
@@ -173,9 +174,6 @@ class Engine:
             self.strayed = self._offset + self._at if self.strayed is None else self.strayed
             self._at += len(mark)
             self._state = self._reasoning if thinks else self._answering
-            return True
-        if "drop" in kinds:
-            self._at += len(mark)
             return True
         if any(map(self._is_sure, meanings)):
             self._sink.refused(mark)
@@ -384,7 +382,7 @@ class Engine:
                 return self._open(outcome)
             if outcome == "wait":
                 return False
-        if mark and self._sink.calls and any(meaning.kind == "over" for meaning in vocabulary.meanings[mark]):
+        if mark in self._ends_at and self._sink.calls:
             self._at = at
             return self._end_answer(mark)
         if mark in self._closers:

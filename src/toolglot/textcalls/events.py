@@ -26,8 +26,6 @@ from collections.abc import Sequence
 from itertools import groupby
 from typing import Any, Literal, TypeAlias
 
-from toolglot.textcalls.raw import MAX_RAW
-
 TextEvent: TypeAlias = tuple[Literal["text", "reasoning"], str]
 StartEvent: TypeAlias = tuple[Literal["start"], int, str]
 ArgumentsEvent: TypeAlias = tuple[Literal["args"], int, str]
@@ -100,7 +98,7 @@ class Sink:
         self.events.append(("end", index))
 
     def cut(self, index: int, why: str, raw: str) -> None:
-        self.events.append(("cut", index, why, raw[:MAX_RAW]))
+        self.events.append(("cut", index, why, raw))
 
     def refused(self, mark: str) -> None:
         self.events.append(("refused", mark))

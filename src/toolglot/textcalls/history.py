@@ -25,6 +25,8 @@ from toolglot.textcalls import Engine, find_format
 from toolglot.textcalls.call_records import CallRecord, split_records
 from toolglot.textcalls.result_forms import Read, read_results
 
+ENDLESS = "the format has no mark for its end: if the user said something behind it, that is a part of it now"
+
 
 def native_history(request: Request, format_name: str, receipt: Receipt | None = None) -> Request:
     """The request with the calls and results of its history as blocks."""
@@ -78,6 +80,8 @@ class _Past:
             rest = answers.read(self._messages[start + 1 : end])
             if answers.results:
                 self._called += len(calls)
+                if answers.endless:
+                    self._receipt.note(str(Place(start + 1)), "the last result", ENDLESS)
                 content = tuple(piece for piece in pieces if not isinstance(piece, _Recorded))
                 results = Message(role="user", content=answers.in_order())
                 return _Turn([replace(message, content=content), results, *rest], end)
@@ -151,6 +155,7 @@ class _Past:
         for event in events:
             if event[0] == "text":
                 said.append(event[1])
+            if event[0] in ("text", "refused"):
                 continue
             blocks += _spoken(said)
             said = []
@@ -212,6 +217,8 @@ class _Answers:
             for key in (("id", call.id), ("index", str(number)), ("name", call.name), ("any", "")):
                 self._waiting.setdefault(key, deque()).append(call)
         self.results: dict[str, ToolResult] = {}
+        self.endless = False
+        """The last result has paragraphs, and nothing tells which of them are still its own."""
 
     def in_order(self) -> tuple[Block, ...]:
         """A result for each call, in call order."""
@@ -262,6 +269,7 @@ class _Answers:
             if call is None:
                 return last, text[read.start :]
             self.results[call.id] = _result(call, read)
+            self.endless = read.endless and "\n\n" in read.text
             last = call
         return last, left
 

@@ -9,6 +9,7 @@ Line breaks and other control characters inside strings are escaped on the way; 
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from typing import Final
 
 from toolglot.textcalls.marks import Marks
@@ -31,6 +32,12 @@ _ESCAPED = {"\n": "\\n", "\r": "\\r", "\t": "\\t", "\b": "\\b", "\f": "\\f"}
 VALUE, FIRST_ITEM, FIRST_KEY, KEY, COLON, NEXT, STRING, KEY_STRING = range(8)
 
 
+@lru_cache(maxsize=256)
+def _glimpse_of(closers: Marks) -> re.Pattern[str]:
+    """What a closer begins with: a quick look whether there may be one at all."""
+    return re.compile("|".join(rf"{re.escape(mark[0])}(?:{re.escape(mark[1:2])}|\Z)" for mark in closers.literals))
+
+
 def _escape(control: re.Match[str]) -> str:
     return _ESCAPED.get(control.group()) or f"\\u{ord(control.group()):04x}"
 
@@ -41,10 +48,11 @@ class JsonScan:
     `closers`: one of these beside a raw line break in a string shows that the string was not closed.
     """
 
-    __slots__ = ("_closers", "_expected", "_kept", "_stack", "bad", "done", "escaped", "out")
+    __slots__ = ("_closers", "_expected", "_glimpse", "_kept", "_stack", "bad", "done", "escaped", "out")
 
     def __init__(self, closers: Marks | None = None) -> None:
         self._closers = closers
+        self._glimpse = _glimpse_of(closers).search if closers is not None else _CONTROLS.search
         self.out: list[str] = []
         self.done = False
         self.bad = False
@@ -165,7 +173,9 @@ class JsonScan:
         """Read on inside a string: where reading stopped, and whether there is more to read now."""
         run = _RUN.match(text, at)
         end = run.end() if run else at
-        stop = end if self._closers is None else self._closer_in(self._closers, text, at, end)
+        stop = end
+        if self._closers is not None and self._glimpse(text, at, end):
+            stop = self._closer_in(self._closers, text, at, end)
         if stop > at:
             self._said(text[at:stop])
         if stop < end or end == len(text):

@@ -56,7 +56,7 @@ class Members:
     def note(self, text: str, at: int, end: int) -> None:
         """Keep what was read as long as the whole may still have to be repaired, or told."""
         if self.index >= 0 and self.arguments is not None and self.arguments.done:
-            self.after.add(text[at:end])
+            self.after.add(text, at, end)
         else:
             self.before.append(text[at:end])
             self.size += end - at

@@ -80,14 +80,14 @@ class PythonBody:
             try:
                 at = self._advance(text, at)
                 self._flush()
-                self._raw.add(text[self._raw_from : at])
+                self._raw.add(text, self._raw_from, at)
                 return at
             except LiteralError as error:
                 at = error.at
                 self._why = error.why
                 self._rest = closing_marks(self._opened)
         at, over = skip_to(self._rest, text, at)
-        self._raw.add(text[self._raw_from : at])
+        self._raw.add(text, self._raw_from, at)
         if over:
             self._cut(self._why)
             self.state = "done"
@@ -99,7 +99,7 @@ class PythonBody:
         if self.state != "open":
             return at
         if self._index >= 0:
-            self._raw.add(text[at:])
+            self._raw.add(text, at, len(text))
             self._cut(self._why or "the text ends inside the call")
             at = len(text)
         self.state = "done" if self._started else "refused"

@@ -4,28 +4,34 @@ from __future__ import annotations
 
 from typing import Final
 
-MAX_RAW: Final = 256 * 1024
-"""Of more than this, the beginning is told."""
+MAX_RAW: Final = 16 * 1024
+"""Of more than this, the beginning is told: a long value is passed on and not kept."""
+MAX_PIECES: Final = 64
+"""So many small pieces are joined: each of them takes more room than its text."""
 
 
 class Raw:
     """Collects text that comes in pieces."""
 
-    __slots__ = ("_parts", "_size")
+    __slots__ = ("_parts", "_room")
 
     def __init__(self) -> None:
         self._parts: list[str] = []
-        self._size = 0
-
-    def add(self, text: str) -> None:
-        room = MAX_RAW - self._size
-        if text and room > 0:
-            self._parts.append(text[:room])
-            self._size += min(len(text), room)
+        self._room = MAX_RAW
 
     def clear(self) -> None:
         self._parts.clear()
-        self._size = 0
+        self._room = MAX_RAW
+
+    def add(self, text: str, at: int, end: int) -> None:
+        """Keep the text from `at` to `end`, as far as there is room."""
+        if self._room <= 0 or end <= at:
+            return
+        end = min(end, at + self._room)
+        self._room -= end - at
+        self._parts.append(text[at:end])
+        if len(self._parts) > MAX_PIECES:
+            self._parts = ["".join(self._parts)]
 
     @property
     def text(self) -> str:

@@ -117,7 +117,7 @@ def _in_one_text(told: Request, before: Request) -> Request:
     if len(told.messages) != len(before.messages):
         return told
     for number, (new, old) in enumerate(zip(told.messages, before.messages, strict=True)):
-        if new is not old and len(new.content) == len(old.content) + 1:
+        if new is not old and old.content and len(new.content) == len(old.content) + 1:
             *rest, said, line = new.content
             if isinstance(said, Text) and isinstance(line, Text) and said.cache is None and not said.citations:
                 joined = replace(new, content=(*rest, replace(said, text=f"{said.text}\n\n{line.text}")))

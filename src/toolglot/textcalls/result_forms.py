@@ -55,7 +55,8 @@ class Reading(Struct, frozen=True):
 
 class Read(Struct, frozen=True):
     """A result as it was read. `index` counts calls over the conversation, -1 where nothing tells it; `start` is the
-    place in the text where the result begins.
+    place in the text where the result begins. `endless`: it goes up to the end of the text because its form has no mark
+    for its own end, so that a user's words may stand in it.
     """
 
     text: str
@@ -64,6 +65,7 @@ class Read(Struct, frozen=True):
     index: int = -1
     is_error: bool = False
     start: int = 0
+    endless: bool = False
 
 
 def _form(head: str, mark: str = "", tail: str = "", *, is_error: bool = False) -> Form:
@@ -162,6 +164,7 @@ def read_results(format_name: str, text: str) -> tuple[list[Read], str]:
                 index=int(groups["index"]) if groups.get("index") else -1,
                 is_error=is_error,
                 start=head.start(),
+                endless=not form.mark and not form.quoted and at == len(text),
             )
         )
         end = at

@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Final, Literal
 
 from msgspec import Struct
+
+BAD_TOOL_CALL: Final = "bad_tool_call"
+"""The code of an error that says what is wrong with a call: the model's mistake, and no server's. Nobody asks again or
+elsewhere because of it, unless the configuration says so."""
 
 BadCalls = Literal["pass", "ask", "fail"]
 """What becomes of a call that cannot be run (unknown tool, missing or wrong arguments, unreadable JSON):
 
-- `pass`: it goes to the client as it is, which answers it with an error as it would answer any bad call;
-- `ask`: the model is told what is wrong and asked once more; the client sees only the second try;
+- `pass`: it goes to the client as it is, which answers it with an error as it would answer any bad call. One that
+  cannot be read is no call that anybody could answer: a stream ends in an error that quotes what is wrong, a whole
+  answer shows it as text;
+- `ask`: the model is told what is wrong and asked once more; of the first try the client sees only what came before its
+  first call. A second try is passed;
 - `fail`: the answer ends in an error.
 """
 

@@ -75,7 +75,7 @@ class TaggedBody:
         while self.state == "open":
             end = self._between(text, at) if self._value is None else self._inside(text, at, self._value)
             if end < 0:
-                self._raw.add(text[start:~end])
+                self._raw.add(text, start, ~end)
                 return ~end
             at = end
         return at
@@ -85,7 +85,7 @@ class TaggedBody:
         if self.state != "open":
             return at
         self.state = "done"
-        self._raw.add(text[at:])
+        self._raw.add(text, at, len(text))
         if self._value is not None:
             return self._finish_value(text, at, self._value, cut=cut)
         rest = text[at:].strip()
@@ -253,7 +253,9 @@ class TaggedBody:
 
     def _closed_call(self, text: str, at: int) -> Verdict:
         """Whether the call's closer at `at` ends the value too, whose own is missing: another call must follow, or
-        nothing but closers up to the end of the text (`wait`)."""
+        nothing but closers up to the end of the text (`wait`), where the value is text."""
+        if self._value is not None and self._value.is_scalar:
+            return Read({}, at)
         end = _behind_space(text, at + len(marks_of(self._call_ends).match(text, at)))
         follower = self._followers.match(text, end)
         if follower.startswith(("</", "<|close")):

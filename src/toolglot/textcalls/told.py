@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from toolglot.ir import Block, Message, Refusal, Response, Text, Thinking, ToolCall, replace
+from toolglot.ir import Block, Message, Native, Refusal, Response, Text, Thinking, ToolCall, replace
 from toolglot.receipt import Receipt
 from toolglot.textcalls import find_format
+from toolglot.textcalls.notes import without_notes
 from toolglot.textcalls.turns import Turns
 
 
@@ -15,7 +16,21 @@ def told_as_text(response: Response, format_name: str, receipt: Receipt) -> Resp
     thinking = _Thinking(format_name, receipt)
     told = (thinking.told(block) if isinstance(block, Thinking) else block for block in message.content)
     stop = replace(response.stop, reason="end", raw=None) if response.stop.reason == "tool_calls" else response.stop
-    return replace(response, content=tuple(block for block in told if block is not None), stop=stop)
+    content = tuple(block for block in told if block is not None)
+    # The notes on the shape of the answer (no content, a reason to stop) are those of an answer with calls.
+    return replace(response, content=content, stop=stop, native=_reshaped(response.native))
+
+
+def _reshaped(native: Native) -> Native:
+    """Also without an explicit null in place of the content, as Chat has it beside calls."""
+    return {
+        owner: {
+            key: {name: kept for name, kept in value.items() if name != "content"} if key == "message" else value
+            for key, value in fields.items()
+            if key != "message" or isinstance(value, dict)
+        }
+        for owner, fields in without_notes(native).items()
+    }
 
 
 def text_of(response: Response) -> str:

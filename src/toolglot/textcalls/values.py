@@ -9,8 +9,10 @@ from toolglot.textcalls.coerce import REPAIRED, coerce_value, is_plain_string
 from toolglot.textcalls.events import Sink
 from toolglot.textcalls.grammar import Parameter, Spacing
 from toolglot.textcalls.nested import nested_value
+from toolglot.textcalls.schemas import types
 
 SPACE: Final = " \t\r\n"
+SCALARS: Final = frozenset(("integer", "number", "boolean", "null"))
 STRING_TYPES: Final = ("string", "true")
 """What a tag's own attribute says of a string: `type="string"`, `string="true"`."""
 MAX_HELD: Final = 4096
@@ -48,6 +50,11 @@ class Value:
         self._parts: list[str] = []
         self._tail = ""  # white space that may be the markup's
         self._begun = False
+
+    @property
+    def is_scalar(self) -> bool:
+        """It can be no text, so that no mark is a part of it."""
+        return self._typed is None and bool(types(self._schema)) and SCALARS.issuperset(types(self._schema))
 
     @property
     def empty(self) -> bool:

@@ -14,6 +14,7 @@ from __future__ import annotations
 from msgspec import Struct
 
 from toolglot.errors import ApiError, ErrorKind
+from toolglot.textcalls.settings import BAD_TOOL_CALL
 from toolglot.upstream.transport import TransportError, TransportFailure
 
 UNWELL_TRANSPORT: frozenset[TransportFailure] = frozenset({"connect", "tls", "timeout", "reset"})
@@ -26,7 +27,7 @@ def is_unwell(error: ApiError | TransportError) -> bool:
     """Does this error speak of the upstream's health?"""
     if isinstance(error, TransportError):
         return error.failure in UNWELL_TRANSPORT
-    return error.kind in UNWELL_API and error.code != "bad_tool_call"  # a model's mistake, and no server's
+    return error.kind in UNWELL_API and error.code != BAD_TOOL_CALL  # a model's mistake, and no server's
 
 
 class Ticket(Struct, frozen=True, eq=False):

@@ -54,6 +54,11 @@ _REFUSALS = re.compile(
             r"no connected provider supports tool",
             # Azure, for its older deployments
             r"unrecognized request arguments? supplied: (?:\w+, )?tools\b",
+            # servers that check the fields of a request: Pydantic's words (`Extra inputs are not permitted: tools`,
+            # `body -> tools: Extra inputs are not permitted`), and those of decoders in Go and Rust
+            r"extra inputs are not permitted\W{1,4}(?:body\W{1,6})?tools\b(?![.\[])",
+            r"\btools\W{1,6}extra inputs are not permitted",
+            r"unknown (?:field|argument|parameter|name)s?:?\s{0,2}\W{0,2}tools\b(?![.\[])",
         )
     ),
     re.IGNORECASE,

@@ -18,6 +18,7 @@ from msgspec import Struct
 
 from toolglot.config.schema import Retries
 from toolglot.errors import ApiError, ErrorKind
+from toolglot.textcalls.settings import BAD_TOOL_CALL
 from toolglot.upstream.transport import TransportError, TransportFailure
 
 
@@ -53,9 +54,10 @@ API: dict[ErrorKind, Policy] = {
 LASTING = frozenset({*range(300, 400), 501, 505})
 """Statuses that say the same next time, whatever kind of error they count as: redirects, what is not implemented."""
 
-FINAL_CODES = frozenset({"upstream_redirect", "bad_tool_call"})
+FINAL_CODES = frozenset({"upstream_redirect", BAD_TOOL_CALL})
 """Errors of our own after which the same upstream is not asked again: whether a model is, once it wrote a call that
-cannot be run, the configuration says."""
+cannot be run, the configuration says. Such a call is no reason to ask another one either: it is an answer, and has been
+paid for."""
 
 
 def next_wait(
@@ -83,7 +85,7 @@ def next_wait(
 
 def falls_back(error: ApiError | TransportError) -> bool:
     """Is another upstream worth asking, once this one is not asked again?"""
-    return _policy(error).elsewhere
+    return _policy(error).elsewhere and not (isinstance(error, ApiError) and error.code == BAD_TOOL_CALL)
 
 
 def _policy(error: ApiError | TransportError) -> Policy:

@@ -7,10 +7,11 @@ from collections.abc import Mapping
 
 from msgspec import Struct
 
-from toolglot.config.schema import BreakerConfig, Retries
+from toolglot.config.schema import BreakerConfig, Retries, WarpHistory
 from toolglot.dialect import Dialect
 from toolglot.errors import ApiError
 from toolglot.ir import replace
+from toolglot.upstream.tokens import Tokens
 from toolglot.upstream.transport import Call, Timeouts, Transport
 
 SHORTEST_SECRET = 8
@@ -37,6 +38,15 @@ class Upstream(Struct, frozen=True, kw_only=True):
     """Its models take tools natively; None: as far as is known."""
     without_tools: tuple[str, ...] = ()
     """Patterns of models that do not."""
+    listed: tuple[str, ...] = ()
+    """Its models, where it has no list to ask for."""
+    max_messages: int = 0
+    max_results: int = 0
+    """How much of a conversation it is sent; 0: all of it."""
+    warp_history: WarpHistory = "replay"
+    disable_warp_tools: bool = True
+    tokens: Tokens | None = None
+    """Where its credential comes from, when it is one that has to be renewed."""
     timeouts: Timeouts = Timeouts()
     retries: Retries = Retries()
     breaker: BreakerConfig = BreakerConfig()
@@ -64,7 +74,7 @@ class Upstream(Struct, frozen=True, kw_only=True):
     @property
     def secrets(self) -> list[bytes]:
         """The credential and the configured headers, whole and without a scheme (`Bearer`) before them."""
-        said = [self.key or "", *self.headers.values()]
+        said = [self.key or "", *self.headers.values(), *(self.tokens.secrets if self.tokens is not None else ())]
         said += [value.partition(" ")[2] for value in self.headers.values()]
         return [secret.encode() for secret in said if len(secret) >= SHORTEST_SECRET]
 

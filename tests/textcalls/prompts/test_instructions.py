@@ -62,6 +62,15 @@ Write the call exactly in this form (example_tool and its arguments are only an 
 
 The arguments are one valid JSON object.
 
+You may make several calls in one answer when they do not depend on each other, one after the other:
+
+<tool_call>
+{"name": "example_tool", "arguments": {"first": "some text", "second": 2}}
+</tool_call>
+<tool_call>
+{"name": "example_tool", "arguments": {"first": "some text", "second": 2}}
+</tool_call>
+
 Then stop. The results come in the next message, in this form:
 
 <tool_response>
@@ -70,7 +79,6 @@ what the tool returned
 
 Never write a result yourself.
 
-You may make several calls in one answer, one after the other, when they do not depend on each other. \
 When no tool is needed, answer in words."""
     )
 
@@ -105,7 +113,30 @@ def test_the_example_is_what_a_call_looks_like(name: str) -> None:
     call = ToolCall(id="example01", name="example_tool", arguments='{"first": "some text", "second": 2}')
     text = instructions(name, TOOLS, None, None)
     assert calls_text(name, [call]) in text or calls_text(name, [call]).strip("\n") in text
-    assert results_text(name, [Result(name="example_tool", text="what the tool returned")]).strip("\n") in text
+    result = Result(name="example_tool", text="what the tool returned", id="example01")
+    assert results_text(name, [result]).strip("\n") in text
+
+
+@pytest.mark.parametrize("name", PROMPTS)
+def test_two_calls_are_shown_where_several_may_be_made(name: str) -> None:
+    arguments = '{"first": "some text", "second": 2}'
+    calls = [ToolCall(id=f"example0{number}", name="example_tool", arguments=arguments) for number in (1, 2)]
+    shown = calls_text(name, calls).strip("\n")
+    assert (shown in instructions(name, TOOLS, None, None)) == PROMPTS[name].several
+    assert shown not in instructions(name, TOOLS, None, False)
+
+
+@pytest.mark.parametrize(
+    ("name", "how"),
+    [
+        ("pythonic", "all of them in one list"),
+        ("mistral", "all of them in one list"),
+        ("anthropic_xml", "all of them between <function_calls> and </function_calls>"),
+        ("hermes_json", "one after the other"),
+    ],
+)
+def test_where_several_calls_stand_is_said(name: str, how: str) -> None:
+    assert f"when they do not depend on each other, {how}:" in instructions(name, TOOLS, None, True)
 
 
 def test_the_example_has_no_declared_name() -> None:

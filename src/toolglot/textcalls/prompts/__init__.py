@@ -8,6 +8,7 @@ from toolglot.textcalls.prompts.render import (
     escaped,
     find_prompt,
     instructions,
+    result_marks,
     results_text,
     stop_strings,
 )
@@ -21,6 +22,7 @@ __all__ = [
     "escaped",
     "find_prompt",
     "instructions",
+    "result_marks",
     "results_text",
     "stop_strings",
 ]

@@ -6,7 +6,8 @@ tool is written alone, so that a longer conversation only adds to the text of th
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Iterator, Sequence
 
 from msgspec.structs import replace
 
@@ -28,6 +29,7 @@ __all__ = [
     "escaped",
     "find_prompt",
     "instructions",
+    "result_marks",
     "results_text",
     "stop_strings",
 ]
@@ -70,7 +72,7 @@ def instructions(
     prompt = find_prompt(format_name)
     name = _example_name(tools)
     example, _ = written_calls(prompt, (_example_call(name),), 0)
-    result = written_results(prompt.results, prompt.calls.ids, (Result(name=name, text=_EXAMPLE_RESULT),))
+    result = written_results(prompt.results, prompt.calls.ids, (_example_result(name),))
     hints = " ".join(hint for hint in (_HINTS[prompt.calls.body], prompt.hint) if hint)
     return "\n\n".join(
         part
@@ -82,10 +84,11 @@ def instructions(
             f"Write the call exactly in this form ({name} and its arguments are only an example):",
             example.strip("\n"),
             hints,
+            *_several(prompt, name, parallel),
             "Then stop. The results come in the next message, in this form:",
             result.strip("\n"),
             "Never write a result yourself.",
-            f"{_count(prompt, parallel)} {_choice(choice)}",
+            " ".join(part for part in (_count(prompt, parallel), _choice(choice)) if part),
         )
         if part
     )
@@ -100,14 +103,34 @@ def _example_name(tools: Sequence[Tool]) -> str:
     return name
 
 
-def _example_call(name: str) -> ToolCall:
-    return ToolCall(id="example01", name=name, arguments=_EXAMPLE_ARGUMENTS)
+def _example_call(name: str, number: int = 1) -> ToolCall:
+    return ToolCall(id=f"example0{number}", name=name, arguments=_EXAMPLE_ARGUMENTS)
+
+
+def _example_result(name: str) -> Result:
+    return Result(name=name, text=_EXAMPLE_RESULT, id=_example_call(name).id)
+
+
+def _is_several(prompt: Prompt, parallel: bool | None) -> bool:
+    return parallel is not False and prompt.several
+
+
+def _several(prompt: Prompt, name: str, parallel: bool | None) -> tuple[str, ...]:
+    """Two calls in one answer, which in many formats are more than one behind the other."""
+    if not _is_several(prompt, parallel):
+        return ()
+    before, after = prompt.calls.before.strip(), prompt.calls.after.strip()
+    if before.endswith("["):
+        how = "all of them in one list"
+    else:
+        how = f"all of them between {before} and {after}" if before and after else "one after the other"
+    example, _ = written_calls(prompt, (_example_call(name), _example_call(name, 2)), 0)
+    may = f"You may make several calls in one answer when they do not depend on each other, {how}:"
+    return may, example.strip("\n")
 
 
 def _count(prompt: Prompt, parallel: bool | None) -> str:
-    if parallel is False or not prompt.several:
-        return "Make at most one call in an answer."
-    return "You may make several calls in one answer, one after the other, when they do not depend on each other."
+    return "" if _is_several(prompt, parallel) else "Make at most one call in an answer."
 
 
 def _choice(choice: ToolChoice | None) -> str:
@@ -165,3 +188,29 @@ def stop_strings(format_name: str) -> tuple[str, ...]:
     so they never cut a call. A value that stands between tags as it is may contain anything.
     """
     return find_prompt(format_name).stops
+
+
+def result_marks(format_name: str, tool_names: Sequence[str] = ()) -> tuple[str, ...]:
+    """How results begin: behind a call of its own, a model that writes one has made it up.
+
+    What is no sure sign (a bracket) is none without the name of a tool behind it. `auto` knows no results.
+    """
+    prompt = PROMPTS.get(find_format(format_name).name)
+    if prompt is None:
+        return ()
+    results = prompt.results
+    templates = (results.before,) if len(results.before.strip()) > 1 else (results.result, results.error)
+    return tuple(dict.fromkeys(mark for template in templates for mark in _openers(prompt, template, tool_names)))
+
+
+def _openers(prompt: Prompt, template: str, tool_names: Sequence[str]) -> Iterator[str]:
+    head, _, rest = template.strip().partition("$")
+    calls = f"{prompt.calls.before}{prompt.calls.call}{prompt.calls.after}"
+    marks = [mark for mark in prompt.results.marks if head.startswith(mark) and mark not in calls]
+    if marks:
+        yield from marks
+    elif len(head.strip()) > 2:
+        yield head.strip()
+    elif rest.startswith("name"):
+        behind = re.split(r"[$\n]", rest.removeprefix("name"))[0].rstrip()
+        yield from (f"{head}{name}{behind}" for name in tool_names)

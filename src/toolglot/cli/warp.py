@@ -1,0 +1,134 @@
+"""`toolglot warp`: Warp's protobuf as JSON, and JSON as Warp's protobuf."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+import msgspec
+
+from toolglot.cli.layout import laid_out
+from toolglot.cli.parameters import chunks, input_file, refuse
+from toolglot.dialects import find
+from toolglot.errors import DecodeError, MissingExtraError
+from toolglot.wire import json
+
+WRAPPINGS = ("protobuf", "base64", "sse")
+T = TypeVar("T")
+
+message_option = click.option(
+    "--message",
+    metavar="NAME",
+    help="The message: Request, ResponseEvent, Task … Without it, Request or ResponseEvent, whichever fits.",
+)
+
+
+@click.group(short_help="Warp's protobuf as JSON, and back.")
+def warp() -> None:
+    """Turn what Warp's API sends and takes into JSON, and back."""
+
+
+@warp.command(short_help="Protobuf, base64 or a stream to JSON.")
+@click.option("--from", "wrapping", type=click.Choice(WRAPPINGS), help="What the input is; without it, what it looks.")
+@message_option
+@click.option("--pretty/--no-pretty", default=None, help="Indent the output; the default on a terminal.")
+@input_file
+def decode(file: Path, wrapping: str | None, message: str | None, pretty: bool | None) -> None:
+    """Print FILE, or standard input, as JSON: a document for each message.
+
+    Fields that nobody knows are kept under `$unknown`. Exit status: 0 done, 2 the input is not what it should be.
+    """
+    data = _read(file)
+    bridge = _bridge()
+
+    def documents() -> list[bytes]:
+        kind = wrapping or bridge.wrapping_of(data)
+        named = message or (bridge.EVENT if kind == "sse" else None)
+        found = bridge.unwrapped(data, kind)
+        places = [f"events[{number}]" for number in range(len(found))] if kind == "sse" else ["$"]
+        return [json.encode(bridge.decode(each, named, where).value) for each, where in zip(found, places, strict=True)]
+
+    lays_out = sys.stdout.isatty() if pretty is None else pretty
+    for document in _told(file, documents):
+        click.echo(laid_out(document).encode() if lays_out else document)
+
+
+@warp.command(short_help="JSON to protobuf, base64 or a stream.")
+@click.option("--to", "wrapping", type=click.Choice(WRAPPINGS), help="What to write; without it, protobuf.")
+@message_option
+@input_file
+def encode(file: Path, wrapping: str | None, message: str | None) -> None:
+    """Write the JSON in FILE, or standard input, as Warp's API sends it. A stream may have several documents.
+
+    Exit status: 0 done, 2 the input is not what it should be.
+    """
+    data = _read(file)
+    bridge = _bridge()
+    kind = wrapping or ("base64" if sys.stdout.isatty() else "protobuf")
+
+    def written() -> bytes:
+        named = message or (bridge.EVENT if kind == "sse" else None)
+        out: bytes = bridge.wrapped(
+            [_numbered(bridge, n, each, named) for n, each in enumerate(_documents(data))], kind
+        )
+        return out
+
+    click.echo(_told(file, written), nl=False)
+
+
+def _numbered(bridge: Any, number: int, value: Any, message: str | None) -> tuple[str, bytes]:
+    try:
+        made: tuple[str, bytes] = bridge.encode(value, message)
+    except DecodeError as error:
+        if not number:
+            raise
+        raise DecodeError(f"document {number + 1}: {error.where}", error.what) from None
+    return made
+
+
+def _documents(data: bytes) -> list[Any]:
+    """One JSON document, or one on each line."""
+    try:
+        return [json.decode(data)]
+    except DecodeError:
+        lines = [line for line in data.splitlines() if line.strip()]
+        if len(lines) < 2 or not _is_json(lines[0]):
+            raise
+        return [json.decode(line) for line in lines]
+
+
+def _is_json(line: bytes) -> bool:
+    try:
+        msgspec.json.decode(line)
+    except msgspec.DecodeError:
+        return False
+    return True
+
+
+def _read(file: Path) -> bytes:
+    data = b"".join(chunks(file))
+    if not data.strip():
+        refuse(file, "there is nothing in it")
+    return data
+
+
+def _bridge() -> Any:
+    try:
+        find("warp")
+    except MissingExtraError as error:
+        raise click.UsageError(str(error)) from None
+    from toolglot.dialects.warp import bridge  # needs an extra
+
+    return bridge
+
+
+def _told(file: Path, work: Callable[[], T]) -> T:
+    try:
+        return work()
+    except DecodeError as error:
+        refuse(file, str(error))
+    except RecursionError:
+        refuse(file, json.TOO_DEEP)

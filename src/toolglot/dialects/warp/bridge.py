@@ -1,0 +1,139 @@
+"""Bytes of Warp's API in whatever wrapping -> JSON, and back: for people, and for programs that know no protobuf."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from typing import Any, Literal, NamedTuple
+
+from google.protobuf.unknown_fields import UnknownFieldSet
+
+from toolglot.dialects.warp.descriptors import parse, serialize
+from toolglot.dialects.warp.fields import text_of, unknown_of
+from toolglot.dialects.warp.frames import payload, write_event
+from toolglot.dialects.warp.json_form import from_json, known_message, to_json
+from toolglot.errors import DecodeError
+from toolglot.wire.sse import SseReader
+
+Wrapping = Literal["protobuf", "base64", "sse"]
+WRAPPINGS: tuple[Wrapping, ...] = ("protobuf", "base64", "sse")
+EVENT = "ResponseEvent"
+SNIFFED = ("Request", EVENT)
+"""The messages that travel alone: one of them is meant where nobody says which."""
+
+_EVENTS = re.compile(rb"\s*(?:data|event|id|retry)?:")
+_BASE64 = re.compile(rb"[\sA-Za-z0-9+/_=\"-]+")
+
+
+class Decoded(NamedTuple):
+    message: str
+    """Its name."""
+    value: Any
+    size: int
+
+
+def wrapping_of(data: bytes) -> Wrapping:
+    """What these bytes are wrapped in, by how they look."""
+    if _EVENTS.match(data):
+        return "sse"
+    return "base64" if data.strip() and _BASE64.fullmatch(data) else "protobuf"
+
+
+def unwrapped(data: bytes, wrapping: Wrapping) -> list[bytes]:
+    """The messages in these bytes; several only in a stream.
+
+    Raises:
+        DecodeError: they are not wrapped like that.
+    """
+    if wrapping == "protobuf":
+        return [data]
+    if wrapping == "base64":
+        return [payload(data)]
+    reader = SseReader()
+    frames = [frame for _, frame in (*reader.feed(data), *reader.close())]
+    if not frames:
+        raise DecodeError("$", "a stream of events is expected, and there is none")
+    return [_numbered(index, frame) for index, frame in enumerate(frames)]
+
+
+def _numbered(index: int, frame: bytes) -> bytes:
+    try:
+        return payload(frame)
+    except DecodeError as error:
+        raise DecodeError(f"events[{index}]", error.what) from None
+
+
+def decode(data: bytes, message: str | None = None, where: str = "$") -> Decoded:
+    """One message as JSON. Without a name it is the one of those that travel alone of which the bytes leave least
+    unknown.
+
+    Raises:
+        DecodeError: the bytes are no such message.
+    """
+    name = sniff(data, where) if message is None else known_message(message)
+    return Decoded(name, to_json(parse(name, data, where)), len(data))
+
+
+def sniff(data: bytes, where: str = "$") -> str:
+    found: list[tuple[int, str]] = []
+    for name in SNIFFED:
+        try:
+            found.append((_unknown(parse(name, data)), name))
+        except DecodeError:
+            continue
+    if not found:
+        raise DecodeError(where, f"this is neither {' nor '.join(SNIFFED)} in protobuf")
+    return min(found, key=lambda entry: entry[0])[1]
+
+
+def _unknown(message: Any) -> int:
+    """The bytes of unknown fields, at any depth."""
+    total, waiting = 0, [message]
+    while waiting:
+        current = waiting.pop()
+        total += len(unknown_of(current)) if len(UnknownFieldSet(current)) else 0
+        for field, value in current.ListFields():
+            if field.message_type is None:
+                continue
+            if field.message_type.GetOptions().map_entry:
+                inner = field.message_type.fields_by_name["value"]
+                waiting.extend(value.values() if inner.message_type is not None else ())
+            else:
+                waiting.extend(value if field.is_repeated else (value,))
+    return total
+
+
+def encode(value: Any, message: str | None = None) -> tuple[str, bytes]:
+    """The name and the bytes of the message that says this; without a name the one whose fields it has.
+
+    Raises:
+        DecodeError: no message says this.
+    """
+    name = _named_by(value) if message is None else known_message(message)
+    return name, serialize(from_json(name, value))
+
+
+def _named_by(value: Any) -> str:
+    events = {"init", "client_actions", "finished"}
+    return EVENT if isinstance(value, dict) and value and events >= value.keys() - {"$unknown"} else SNIFFED[0]
+
+
+def wrapped(messages: Sequence[tuple[str, bytes]], wrapping: Wrapping) -> bytes:
+    """Messages as they are sent.
+
+    Raises:
+        DecodeError: they cannot be sent like that.
+    """
+    if wrapping == "sse":
+        return b"".join(_events(messages))
+    if len(messages) != 1:
+        raise DecodeError("$", f"{len(messages)} documents: only a stream has room for several")
+    data = messages[0][1]
+    return data if wrapping == "protobuf" else text_of(data).encode() + b"\n"
+
+
+def _events(messages: Iterable[tuple[str, bytes]]) -> Iterable[bytes]:
+    for index, (name, data) in enumerate(messages):
+        if name != EVENT:
+            raise DecodeError(f"$[{index}]", f"a stream has messages {EVENT}, and no {name}")
+        yield write_event(parse(EVENT, data))

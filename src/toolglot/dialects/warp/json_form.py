@@ -1,0 +1,183 @@
+"""Messages of Warp's API <-> JSON that people can read and write.
+
+Fields have their names, messages are objects, a `Struct` is the JSON that it holds, bytes are base64, and enums the
+names of their values, or numbers that have none. Fields that no table knows are the base64 of their bytes, under
+`$unknown`: nothing is lost on the way there and back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from toolglot.dialects.warp.descriptors import Struct, new
+from toolglot.dialects.warp.fields import bytes_of, text_of, unknown_of
+from toolglot.dialects.warp.integers import whole_numbers
+from toolglot.dialects.warp.schema import MESSAGES
+from toolglot.dialects.warp.values import read_struct, write_struct
+from toolglot.errors import DecodeError
+
+UNKNOWN = "$unknown"
+_MESSAGE, _BYTES, _ENUM, _STRING, _BOOL, _FLOATS = 11, 12, 14, 9, 8, (1, 2)  # of descriptor.FieldDescriptor
+_STRUCT, _VALUE = "google.protobuf.Struct", "google.protobuf.Value"
+
+
+def known_message(name: str) -> str:
+    """The message of this name, which may have a package before it.
+
+    Raises:
+        DecodeError: there is none.
+    """
+    plain = name.rpartition(".")[2]
+    if plain not in MESSAGES:
+        raise DecodeError("message", f"there is no message {name[:100]!r}, such as Request and ResponseEvent")
+    return plain
+
+
+# To JSON
+
+
+def to_json(message: Any) -> Any:
+    """What a message says."""
+    kind = message.DESCRIPTOR.full_name
+    if kind == _STRUCT:
+        return whole_numbers(read_struct(message))
+    if kind == _VALUE:
+        holder = Struct()
+        holder.fields["value"].CopyFrom(message)
+        return whole_numbers(read_struct(holder))["value"]
+    told = {field.name: _values(field, value) for field, value in message.ListFields()}
+    if unknown := unknown_of(message):
+        told[UNKNOWN] = text_of(unknown)
+    return told
+
+
+def _is_map(field: Any) -> bool:
+    return bool(field.type == _MESSAGE and field.message_type.GetOptions().map_entry)
+
+
+def _values(field: Any, value: Any) -> Any:
+    if _is_map(field):
+        inner = field.message_type.fields_by_name["value"]
+        return {key: _value(inner, value[key]) for key in sorted(value)}
+    return [_value(field, item) for item in value] if field.is_repeated else _value(field, value)
+
+
+def _value(field: Any, value: Any) -> Any:
+    if field.type == _MESSAGE:
+        return to_json(value)
+    if field.type == _BYTES:
+        return text_of(value)
+    if field.type == _ENUM:
+        named = field.enum_type.values_by_number.get(value)
+        return value if named is None else named.name
+    return value
+
+
+# From JSON
+
+
+def from_json(name: str, value: Any) -> Any:
+    """The message of this name that says this.
+
+    Raises:
+        DecodeError: it cannot.
+    """
+    message = new(name)
+    _fill(message, value, "$")
+    return message
+
+
+def _fill(message: Any, value: Any, where: str) -> None:
+    kind = message.DESCRIPTOR.full_name
+    if kind == _VALUE:
+        holder = Struct()
+        write_struct({"value": value}, holder, where)
+        message.CopyFrom(holder.fields["value"])
+        return
+    if not isinstance(value, Mapping):
+        raise DecodeError(where, f"an object is expected, for {message.DESCRIPTOR.name}")
+    if kind == _STRUCT:
+        write_struct(value, message, where)
+        return
+    fields, said = message.DESCRIPTOR.fields_by_name, dict[str, str]()
+    for name, item in value.items():
+        if name == UNKNOWN:
+            continue
+        if name not in fields:
+            raise DecodeError(f"{where}.{name}", f"{message.DESCRIPTOR.name} has no such field")
+        _refuse_second(fields[name], said, where)
+        _put(message, fields[name], item, f"{where}.{name}")
+    if UNKNOWN in value:
+        _merge(message, bytes_of(value[UNKNOWN], f"{where}.{UNKNOWN}"), f"{where}.{UNKNOWN}")
+
+
+def _merge(message: Any, data: bytes, where: str) -> None:
+    from google.protobuf.message import DecodeError as ProtobufDecodeError
+
+    try:
+        message.MergeFromString(data)
+    except ProtobufDecodeError:
+        raise DecodeError(where, "these are no fields in protobuf") from None
+
+
+def _refuse_second(field: Any, said: dict[str, str], where: str) -> None:
+    if field.containing_oneof is None:
+        return
+    other = said.setdefault(field.containing_oneof.name, field.name)
+    if other != field.name:
+        raise DecodeError(f"{where}.{field.name}", f"there is {other} already, and only one of them can be")
+
+
+def _put(message: Any, field: Any, value: Any, where: str) -> None:
+    if _is_map(field):
+        inner, entries = field.message_type.fields_by_name["value"], getattr(message, field.name)
+        for key, item in _expected(value, Mapping, where, "an object").items():
+            if inner.type == _MESSAGE:
+                _fill(entries[key], item, f"{where}.{key}")
+            else:
+                entries[key] = _scalar(inner, item, f"{where}.{key}")
+    elif field.is_repeated:
+        items = getattr(message, field.name)
+        for index, item in enumerate(_expected(value, list, where, "an array")):
+            if field.type == _MESSAGE:
+                _fill(items.add(), item, f"{where}[{index}]")
+            else:
+                _checked(items.append, _scalar(field, item, f"{where}[{index}]"), f"{where}[{index}]")
+    elif field.type == _MESSAGE:
+        inner_message = getattr(message, field.name)
+        inner_message.SetInParent()
+        _fill(inner_message, value, where)
+    else:
+        _checked(lambda scalar: setattr(message, field.name, scalar), _scalar(field, value, where), where)
+
+
+def _checked(put: Any, value: Any, where: str) -> None:
+    try:
+        put(value)
+    except (TypeError, ValueError) as error:
+        raise DecodeError(where, str(error)) from None
+
+
+def _expected(value: Any, kind: Any, where: str, noun: str) -> Any:
+    if not isinstance(value, kind):
+        raise DecodeError(where, f"{noun} is expected")
+    return value
+
+
+def _scalar(field: Any, value: Any, where: str) -> Any:
+    if field.type == _BYTES:
+        return bytes_of(value, where)
+    if field.type == _STRING:
+        return _expected(value, str, where, "text")
+    if field.type == _BOOL:
+        return _expected(value, bool, where, "true or false")
+    if field.type == _ENUM and isinstance(value, str):
+        if value not in field.enum_type.values_by_name:
+            raise DecodeError(where, f"there is no value {value[:100]!r} in {field.enum_type.containing_type.name}")
+        return field.enum_type.values_by_name[value].number
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise DecodeError(where, "a number is expected")
+    if field.type not in _FLOATS and isinstance(value, float):
+        raise DecodeError(where, "a whole number is expected")
+    return value

@@ -1,0 +1,219 @@
+"""What an upstream has sent of a conversation and wants back with the next turn: kept, found, and sent again.
+
+Only Warp's servers work like that. Their client keeps the tasks of a conversation, opaque data and all, and sends them
+with every turn. Clients of other APIs cannot; so they are kept here, under a hash of what the conversation says once
+the answer is part of it. The next request that goes on from there gets them. They are stored before the client sees
+the end of the answer, so that it can go on at once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Mapping
+from typing import Any
+
+from msgspec import Struct
+
+from toolglot.dialect import Dialect
+from toolglot.dialects.warp.native import NAME as WARP
+from toolglot.errors import DecodeError, ToolglotError, UpstreamError
+from toolglot.events import Fold, unfold
+from toolglot.ir import Block, Message, Request
+from toolglot.receipt import Receipt
+from toolglot.routing import Target
+from toolglot.store import Replay, Store, StoreError
+from toolglot.streaming import through
+from toolglot.textcalls.settings import TextCalls
+from toolglot.translate import Exchange
+from toolglot.upstream.aside import aside
+from toolglot.upstream.exchange import Told, exchange_for
+from toolglot.upstream.transcript import Beginning, answered, beginnings
+from toolglot.upstream.transport import Reply
+from toolglot.upstream.upstream import Upstream
+from toolglot.wire import json
+
+log = logging.getLogger("toolglot.server")
+
+PATIENCE = 1.5
+"""Seconds that a request or an answer waits for the store."""
+LARGEST = 16 * 1024 * 1024
+"""Bytes of an answer, or of what is kept of a conversation."""
+TRIED = 32
+"""Answers of a conversation, the last ones, from which it may have gone on."""
+
+
+class _Conversation(Struct, frozen=True):
+    """The conversation that the current attempt is about, as the upstream gets it."""
+
+    upstream: str
+    messages: tuple[Message, ...]
+
+
+class Replays:
+    """What concerns one request. Without a store nothing is kept."""
+
+    def __init__(self, store: Store | None = None, owner: str = "") -> None:
+        self._store = store
+        self._owner = owner
+        self._conversation: _Conversation | None = None
+
+    async def told(
+        self,
+        client: Dialect,
+        upstream: Upstream,
+        target: Target,
+        request: Request,
+        text_calls: TextCalls | None,
+        size: int,
+    ) -> Told:
+        """What is known of the conversation that this request, of so many bytes, goes on with."""
+        self._conversation = None
+        if upstream.dialect.name != WARP or client.name == WARP or upstream.warp_history != "replay":
+            return Told()
+        found = await aside(size, _as_sent, client, upstream, target, request, text_calls)
+        if found is None:
+            return Told(unknown=True)
+        self._conversation, known = found
+        kept = await self._find(upstream, known[:TRIED]) if known else None
+        if kept is None:
+            return Told(unknown=bool(known))
+        covered = next(beginning.covered for beginning in known if beginning.hash == kept.hash)
+        return Told(replay=_read(kept), covered=covered)
+
+    async def _find(self, upstream: Upstream, known: list[Beginning]) -> Replay | None:
+        if self._store is None:
+            return None
+        try:
+            async with asyncio.timeout(PATIENCE):
+                hashes = [beginning.hash for beginning in known]
+                return await self._store.replay(self._owner, upstream.base_url, hashes)
+        except (StoreError, TimeoutError) as error:
+            log.warning("what %s said could not be read: %s", upstream.name, error or "no answer in time")
+            return None
+
+    def watched(self, exchange: Exchange, reply: Reply, sent: bytes) -> Reply:
+        """The reply, with an eye on what is to be kept of it."""
+        if self._conversation is None or self._store is None:
+            return reply
+        return _Watched(reply, _Keeper(self._store, self._owner, self._conversation, exchange, sent))
+
+
+def _as_sent(
+    client: Dialect, upstream: Upstream, target: Target, request: Request, text_calls: TextCalls | None
+) -> tuple[_Conversation, list[Beginning]] | None:
+    """The conversation with nothing left out, and its beginnings; None where it cannot be read that far."""
+    exchange = exchange_for(client, upstream, target, text_calls=text_calls, told=Told(whole=True))
+    try:
+        messages = exchange.rewrite(request).messages
+        return _Conversation(upstream.base_url, messages), beginnings(messages)
+    except (ToolglotError, RecursionError):
+        return None  # whoever sends it will say why
+
+
+def _read(kept: Replay) -> Mapping[str, Any]:
+    value: dict[str, Any] = json.decode(kept.value, LARGEST)
+    return {"tasks": value["tasks"], "metadata": {"conversation_id": kept.conversation}}
+
+
+class _Keeper:
+    """Follows an answer, and keeps what it adds up to once the upstream has said that it is done."""
+
+    def __init__(self, store: Store, owner: str, conversation: _Conversation, exchange: Exchange, sent: bytes) -> None:
+        from toolglot.dialects.warp.tasks import Tasks  # needs an extra
+
+        self._store = store
+        self._owner = owner
+        self._conversation = conversation
+        self._exchange = exchange
+        self._tasks = Tasks(sent)
+        self._pieces: list[bytes] = []
+        self._left = LARGEST
+        self._over = False
+
+    async def feed(self, data: bytes) -> None:
+        if self._over:
+            return
+        self._left -= len(data)
+        self._over = self._left < 0
+        self._pieces.append(data)
+        self._tasks.feed(data)
+        if self._tasks.finished and not self._over:
+            self._over = True
+            await self._keep(b"".join(self._pieces))
+        if self._over:
+            self._pieces.clear()
+
+    async def _keep(self, body: bytes) -> None:
+        made = await aside(len(body), self._made, body)
+        if made is None:
+            return
+        try:
+            async with asyncio.timeout(PATIENCE):
+                await self._store.keep_replay(made)
+        except (StoreError, TimeoutError) as error:
+            log.warning("what the upstream said could not be stored: %s", error or "no answer in time")
+
+    def _made(self, body: bytes) -> Replay | None:
+        try:
+            answer = _as_returned(self._exchange, body)
+            beginning = answered(self._conversation.messages, answer)
+        except (DecodeError, UpstreamError, RecursionError):
+            return None  # there is no answer from which anybody could go on
+        value = json.encode({"tasks": self._tasks.tasks()})
+        conversation = self._tasks.conversation_id
+        if not conversation or len(value) > LARGEST:
+            return None
+        return Replay(
+            owner=self._owner,
+            upstream=self._conversation.upstream,
+            hash=beginning.hash,
+            conversation=conversation,
+            value=value,
+        )
+
+
+def _as_returned(exchange: Exchange, body: bytes) -> tuple[Block, ...]:
+    """An answer without what the client does not see of it, and so cannot send back."""
+    events = tuple(unfold(exchange.upstream.decode_response(body)))
+    made = exchange.upstream.answer_pass
+    passes = () if made is None else (made(exchange.sent, exchange.client.name, Receipt()),)
+    fold = Fold()
+    for event in through(passes, events):
+        fold.add(event)
+    return fold.response().content
+
+
+class _Watched:
+    """A reply of which a keeper sees every byte before anybody else does."""
+
+    def __init__(self, reply: Reply, keeper: _Keeper) -> None:
+        self._reply = reply
+        self._keeper = keeper
+        self.status = reply.status
+        self.headers = reply.headers
+
+    async def read(self, limit: int) -> bytes:
+        body = await self._reply.read(limit)
+        await self._keeper.feed(body)
+        return body
+
+    def chunks(self) -> AsyncIterator[bytes]:
+        return _Chunks(self._reply.chunks(), self._keeper)
+
+    def close(self) -> None:
+        self._reply.close()
+
+
+class _Chunks:
+    def __init__(self, chunks: AsyncIterator[bytes], keeper: _Keeper) -> None:
+        self._chunks = chunks
+        self._keeper = keeper
+
+    def __aiter__(self) -> AsyncIterator[bytes]:
+        return self
+
+    async def __anext__(self) -> bytes:
+        chunk = await anext(self._chunks)
+        await self._keeper.feed(chunk)
+        return chunk

@@ -1,0 +1,28 @@
+"""The format that an answer is read by, which may be less than the format that the request was written in."""
+
+from __future__ import annotations
+
+from toolglot.ir import replace
+from toolglot.textcalls import find_format
+from toolglot.textcalls.grammar import Format, Messages
+from toolglot.textcalls.settings import TextCalls
+
+
+def answer_format(settings: TextCalls, *, callable_: bool) -> Format:
+    """The format that the answer is read by.
+
+    Where nothing may be called, only reasoning is told apart. A leaked call counts only with a declared tool's name.
+    """
+    known = find_format(settings.format)
+    if not callable_:
+        return replace(known, calls=(), sections=(), messages=_without_calls(known.messages))
+    if settings.rescue:
+        return replace(known, calls=tuple(replace(call, weak=True) for call in known.calls))
+    return known
+
+
+def _without_calls(messages: Messages | None) -> Messages | None:
+    if messages is None:
+        return None
+    routes = (replace(route, to="text") if route.to.startswith("call") else route for route in messages.routes)
+    return replace(messages, routes=tuple(routes))

@@ -1,0 +1,59 @@
+"""Ids for calls that stand in text: always `call_` and hex digits, made of the answer's own id and of all that was said
+before it. The same answer to the same conversation has the same ids; any other has others, so that a client may keep
+what it knows of a call under its id alone.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Sequence
+
+from toolglot.ir import Block, Media, Message, Refusal, Text, Thinking, ToolCall, ToolResult
+from toolglot.passes.digest import digest
+
+DIGITS = 24
+
+
+class CallIds:
+    """The ids of one answer's calls. `past` is the conversation before it, read when the first id is needed."""
+
+    __slots__ = ("_answer", "_given", "_past", "_said")
+
+    def __init__(self, past: Sequence[Message]) -> None:
+        self._past = past
+        self._said: str | None = None
+        self._answer = ""
+        self._given = 0
+
+    def answer(self, answer_id: str) -> None:
+        """The upstream's id of the answer, or of the second one where the model was asked again."""
+        self._answer = answer_id
+
+    def new(self, name: str) -> str:
+        if self._said is None:
+            self._said = _digest_of(self._past)
+        self._given += 1
+        return f"call_{digest(self._answer, self._said, self._given, name)[:DIGITS]}"
+
+
+def _digest_of(messages: Sequence[Message]) -> str:
+    whole = hashlib.sha256()
+    for message in messages:
+        for part in (message.role, *(text for block in message.content for text in _texts(block))):
+            whole.update(b"%d:" % len(part))
+            whole.update(part.encode("utf-8", "surrogatepass"))
+    return whole.hexdigest()
+
+
+def _texts(block: Block) -> Iterator[str]:
+    match block:
+        case Text(text=text) | Thinking(text=text) | Refusal(text=text):
+            yield text
+        case ToolCall():
+            yield from (block.id, block.name, block.arguments)
+        case ToolResult():
+            yield block.call_id
+            for part in block.content:
+                yield from _texts(part)
+        case Media(source=source):
+            yield source.data
