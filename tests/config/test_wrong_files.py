@@ -171,6 +171,16 @@ WRONG = [
         ["a.toml: more than 1048576 bytes: this is no configuration"],
     ),
     Wrong(
+        "half of what renews a token",
+        "a.toml",
+        "[upstreams.warp]\nkey = 'k'\nrefresh_token = 'r'\nrefresh_url = 'tokens'\nwarp_history = 'none'\n",
+        [
+            "a.toml:3:1: upstreams.warp.refresh_token: `refresh_key` is missing: both are needed",
+            "a.toml:4:1: upstreams.warp.refresh_url: a base URL begins with http:// or https://",
+            "a.toml:5:1: upstreams.warp.warp_history: `none` is not a choice; there are replay, native, text",
+        ],
+    ),
+    Wrong(
         "unknown fields, near and far",
         "a.toml",
         "[upstream.x]\n[server]\nprot = 1\n[upstreams.openai]\napi_key = 'x'\nbaseURL = 'y'\nzzz = 1\n",
@@ -180,7 +190,8 @@ WRONG = [
             "a.toml:5:1: upstreams.openai.api_key: there is no such field; did you mean `key`?",
             "a.toml:6:1: upstreams.openai.baseURL: there is no such field; did you mean `base_url`?",
             "a.toml:7:1: upstreams.openai.zzz: there is no such field; there are vendor, dialect, base_url, key, "
-            "key_header, headers, models, default_model, quirks, verbatim, timeouts, retries, breaker",
+            "key_header, headers, models, default_model, quirks, verbatim, max_history_messages, max_tool_results, "
+            "warp_history, disable_warp_tools, refresh_token, refresh_key, refresh_url, timeouts, retries, breaker",
         ],
     ),
     Wrong(

@@ -11,7 +11,6 @@ import pytest
 
 from tests.store.turns import Clock, turn, using
 from toolglot.store import StoreError, Verdict
-from toolglot.store.schema import MIGRATIONS
 from toolglot.store.sqlite import SqliteStore
 from toolglot.store.tables import MAX_VERDICTS
 
@@ -90,8 +89,9 @@ def test_verdicts_are_no_conversations_and_weigh_nothing(path: Path) -> None:
 def test_a_file_of_the_version_before_gets_the_table_and_keeps_what_it_has(path: Path) -> None:
     using(path, lambda store: store.save(turn("resp_1")))
     with sqlite3.connect(path) as other:
-        other.execute("DROP TABLE verdicts")
-        other.execute(f"PRAGMA user_version = {len(MIGRATIONS) - 1}")
+        for table in ("verdicts", "replays"):
+            other.execute(f"DROP TABLE {table}")
+        other.execute("PRAGMA user_version = 1")
     other.close()
 
     async def work(store: SqliteStore) -> None:

@@ -11,13 +11,17 @@ import msgspec
 
 from toolglot.textcalls import Engine, find_format
 from toolglot.textcalls.events import CallEvent
+from toolglot.textcalls.grammar import Format
 
 
 class Reading(msgspec.Struct, frozen=True):
-    """What was read: whole calls, calls that were cut (their names), text and reasoning."""
+    """What was read: whole calls, calls that were cut (their names, and what the model wrote), text and reasoning."""
 
     calls: list[tuple[str, Any]]
     cut: list[str]
+    raw: list[str]
+    refused: list[str]
+    over: str
     text: str
     reasoning: str
     ids: dict[int, str]
@@ -30,38 +34,49 @@ class Reading(msgspec.Struct, frozen=True):
 
 
 def engine_events(
-    name: str,
+    name: str | Format,
     tools: Mapping[str, Any],
     pieces: Iterable[str],
     *,
     cut: bool = False,
     starts_in_reasoning: bool = False,
+    ends_at: tuple[str, ...] = (),
 ) -> Iterator[CallEvent]:
-    engine = Engine(find_format(name), tools, starts_in_reasoning=starts_in_reasoning)
+    text_format = find_format(name) if isinstance(name, str) else name
+    engine = Engine(text_format, tools, starts_in_reasoning=starts_in_reasoning, ends_at=ends_at)
     for piece in pieces:
         yield from engine.feed(piece)
     yield from engine.finish(cut=cut)
 
 
 def read(
-    name: str,
+    name: str | Format,
     tools: Mapping[str, Any],
     pieces: str | Iterable[str],
     *,
     cut: bool = False,
     starts_in_reasoning: bool = False,
+    ends_at: tuple[str, ...] = (),
 ) -> Reading:
     parts = [pieces] if isinstance(pieces, str) else pieces
-    return reading_of(engine_events(name, tools, parts, cut=cut, starts_in_reasoning=starts_in_reasoning))
+    return reading_of(
+        engine_events(name, tools, parts, cut=cut, starts_in_reasoning=starts_in_reasoning, ends_at=ends_at)
+    )
 
 
 def read_every_way(
-    name: str, tools: Mapping[str, Any], text: str, *, cut: bool = False, starts_in_reasoning: bool = False
+    name: str | Format,
+    tools: Mapping[str, Any],
+    text: str,
+    *,
+    cut: bool = False,
+    starts_in_reasoning: bool = False,
+    ends_at: tuple[str, ...] = (),
 ) -> Reading:
     """Read the text as a whole; cut in other ways it must read the same."""
-    whole = read(name, tools, text, cut=cut, starts_in_reasoning=starts_in_reasoning)
+    whole = read(name, tools, text, cut=cut, starts_in_reasoning=starts_in_reasoning, ends_at=ends_at)
     for pieces in chunkings(text):
-        other = read(name, tools, pieces, cut=cut, starts_in_reasoning=starts_in_reasoning)
+        other = read(name, tools, pieces, cut=cut, starts_in_reasoning=starts_in_reasoning, ends_at=ends_at)
         assert other.events == whole.events, f"{name} reads {text!r} differently in {pieces[:40]!r}"
     return whole
 
@@ -103,7 +118,8 @@ def reading_of(events: Iterable[CallEvent]) -> Reading:
     check_rules(whole)
     names: list[str] = []
     arguments: dict[int, str] = {}
-    reading = Reading([], [], "", "", {}, [], whole)
+    reading = Reading([], [], [], [], "", "", "", {}, [], whole)
+    over = ""
     text: list[str] = []
     reasoning: list[str] = []
     for event in whole:
@@ -122,18 +138,30 @@ def reading_of(events: Iterable[CallEvent]) -> Reading:
                 reading.repaired.append(how)
             case ("end", index):
                 reading.calls.append((names[index], json.loads(arguments[index])))
-            case ("cut", index, _, _):
+            case ("cut", index, _, raw):
                 reading.cut.append(names[index])
-    return msgspec.structs.replace(reading, text="".join(text), reasoning="".join(reasoning))
+                reading.raw.append(raw)
+            case ("refused", mark):
+                reading.refused.append(mark)
+            case ("over", mark):
+                over = mark
+    return msgspec.structs.replace(reading, text="".join(text), reasoning="".join(reasoning), over=over)
 
 
 def check_rules(events: Sequence[CallEvent]) -> None:
     """Calls come one after the other, counted from 0, each with a name, arguments that are an object, and one end."""
     open_call: int | None = None
+    over = False
     begun = 0
     arguments = ""
     for event in events:
+        assert not over, f"something follows the end: {events}"
         match event:
+            case ("refused" | "over" as kind, mark):
+                assert mark, f"no mark: {events}"
+                assert open_call is None, f"a mark inside a call: {events}"
+                assert begun or kind == "refused", f"the end of an answer without calls: {events}"
+                over = kind == "over"
             case ("text" | "reasoning", text):
                 assert text, events
                 assert open_call is None, f"text inside a call: {events}"

@@ -24,6 +24,7 @@ ATTEMPTS: Final = 4
 """What else the machine does only adds to a time, so that one good measure is enough."""
 
 CALL: Final = '<tool_call>{"name": "write_file", "arguments": {}}</tool_call>'
+OPEN_STRING: Final = '<tool_call>{"name": "write_file", "arguments": {"path": "'
 INVOKE: Final = '<function_calls>\n<invoke name="write_file">\n<parameter name="path">'
 ATTACKS: Final[dict[str, Callable[[int], str]]] = {
     "openers": lambda n: "<tool_call>{" * n,
@@ -39,6 +40,11 @@ ATTACKS: Final[dict[str, Callable[[int], str]]] = {
     "fences": lambda n: "```\n" * 2 * n,
     "fences of JSON": lambda n: '```json\n{"name": ' * n,
     "deep nesting": lambda n: '<tool_call>{"name": "write_file", "arguments": ' + '{"a":' * 4 * n,
+    "line breaks in a string": lambda n: OPEN_STRING + "\n" * 20 * n,
+    "closers in a string": lambda n: OPEN_STRING + "</tool_call> \n x" * n,
+    "half closers in a string": lambda n: OPEN_STRING + "</tool_cal" * 2 * n,
+    "strings": lambda n: OPEN_STRING + '", "' * 5 * n,
+    "keys beside the name": lambda n: '<tool_call>{"name": "write_file", ' + '"path": "x", ' * n,
     "deep lists": lambda n: "[" * 10 * n,
     "deep Python lists": lambda n: "[write_file(path=" + "[" * 10 * n,
     "bare objects": lambda n: '{"a":\n' * n,

@@ -12,10 +12,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn, SearchStrategy
+from msgspec.structs import replace
 
 from tests.textcalls.reading import Reading, read
 from toolglot.ir import ToolCall
 from toolglot.textcalls import AUTO, FORMATS, find_format
+from toolglot.textcalls.formats import WHOLE_ANSWER
+from toolglot.textcalls.grammar import Call
 from toolglot.textcalls.prompts import calls_text
 from toolglot.textcalls.vocabulary import Vocabulary, vocabulary_of
 
@@ -42,6 +45,7 @@ PROSE = (
     *("`", "```", "```json\n", "```\n", "<", ">", "</", "|>", "{", "}", "[", "]", '"', "'", ",", ":", "\\"),
     *("get_weather", "f(", "(city='x')", '{"name": "get_weather"', '"arguments": {', '{"city": "x"}'),
     *('name="get_weather">', "=get_weather>", "<city>", "</city>", "<parameter", "</parameter>"),
+    *("<tool_response>", "\nObservation:", "\n  \n", '", ', "', '", '{"path": "x"}', '"days": 3'),
     *("<think>", "</think>", " to=functions.get_weather", "assistant", "commentary", "analysis"),
 )
 NAMES = (*FORMATS, AUTO)
@@ -100,14 +104,28 @@ def cut_up(text: str, cuts: list[int]) -> list[str]:
 
 
 @pytest.mark.parametrize("name", NAMES)
-@given(st.data(), st.lists(st.integers(0, 10**6), max_size=8), st.booleans(), st.booleans())
+@given(
+    st.data(),
+    st.lists(st.integers(0, 10**6), max_size=8),
+    st.booleans(),
+    st.booleans(),
+    st.sampled_from(((), ("<tool_response>", "Observation:"))),
+    st.sampled_from(((), WHOLE_ANSWER)),
+)
 def test_the_way_a_text_is_cut_changes_nothing(
-    name: str, data: st.DataObject, cuts: list[int], cut: bool, starts_in_reasoning: bool
+    name: str,
+    data: st.DataObject,
+    cuts: list[int],
+    cut: bool,
+    starts_in_reasoning: bool,
+    ends_at: tuple[str, ...],
+    further: tuple[Call, ...],
 ) -> None:
     text = data.draw(texts(name))
+    text_format = replace(find_format(name), calls=(*find_format(name).calls, *further))
 
     def reading(pieces: list[str]) -> Reading:
-        return read(name, TOOLS, pieces, cut=cut, starts_in_reasoning=starts_in_reasoning)
+        return read(text_format, TOOLS, pieces, cut=cut, starts_in_reasoning=starts_in_reasoning, ends_at=ends_at)
 
     whole = reading([text])
     assert reading(list(text)).events == whole.events

@@ -110,6 +110,15 @@ def test_text_is_held_back_only_behind_a_dot_that_may_be_ours() -> None:
     assert undoing.finish() == ""
 
 
+def test_a_run_of_dots_without_end_is_not_held_back() -> None:
+    escapes, _ = escapes_of("hermes_json", "<tool_call>")
+    undoing = Undoing(escapes)
+    passed = [undoing.feed(piece) for piece in ("<", *DOT * (MAX_LENGTH + 2), "tool_call>")]
+    assert passed[MAX_LENGTH] == ""
+    assert passed[MAX_LENGTH + 2] == DOT
+    assert "".join(passed) == f"<{DOT * (MAX_LENGTH + 2)}tool_call>"
+
+
 def test_what_is_remembered_is_bounded() -> None:
     escapes = Escapes()
     assert not escapes

@@ -8,6 +8,7 @@ import pytest
 
 from toolglot.config.schema import Retries
 from toolglot.errors import ApiError, ErrorKind
+from toolglot.textcalls.settings import BAD_TOOL_CALL
 from toolglot.upstream.retry import API, TRANSPORT, falls_back, next_wait
 from toolglot.upstream.transport import TransportError, TransportFailure
 
@@ -64,6 +65,11 @@ def test_what_follows_a_failure_of_the_connection(failure: TransportFailure, aga
 def test_what_follows_an_error_of_the_api(kind: ErrorKind, status: int, again: bool, elsewhere: bool) -> None:
     error = ApiError(kind=kind, message="no", status=status)
     assert (wait(error) is not None, falls_back(error)) == (again, elsewhere)
+
+
+def test_a_call_that_a_model_wrote_badly_is_no_reason_to_ask_anybody_again() -> None:
+    error = ApiError(kind="server", message="no", status=502, code=BAD_TOOL_CALL)
+    assert (wait(error), falls_back(error)) == (None, False)
 
 
 def test_waits_double_up_to_the_longest() -> None:

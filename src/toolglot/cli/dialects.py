@@ -34,8 +34,8 @@ def _ids(can: Capabilities) -> str:
 
 
 def _characters(pattern: str) -> str:
-    """`[A-Za-z0-9_-]+` without what is not a character."""
-    return pattern.removeprefix("[").removesuffix("]+")
+    """`[A-Za-z0-9_-]+` in words, which fit into any column."""
+    return pattern.removeprefix("[").removesuffix("]+").replace("A-Za-z0-9", "letters, digits, ")
 
 
 def _parameter(name: str) -> Callable[[Capabilities], str]:

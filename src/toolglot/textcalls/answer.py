@@ -278,7 +278,9 @@ class Answer:
     def _end_badly(self, why: str, *, complete: bool) -> Sequence[Event]:
         self._write_down(why)
         kind: BadKind = "wrong" if complete else "cut" if self._limited else "unreadable"
-        bad = BadCall(self._index, self._name, why, kind, self._raw or "")
+        original = self._context.tools.get(self._name)
+        name = self._name if original is None else original.name  # as the client knows it
+        bad = BadCall(self._index, name, why, kind, self._raw or "")
         fails = self._settings.bad_calls == "fail" and kind != "cut"
         if self._held is not None:
             self._bad.append(bad)

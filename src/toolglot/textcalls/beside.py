@@ -6,11 +6,12 @@ arguments. What may be a part of the arguments is never left out in silence: the
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable
+from collections.abc import Iterable
 from typing import Any, Final
 
 from msgspec import Struct
 
+from toolglot.textcalls.grammar import Call
 from toolglot.textcalls.schemas import known_keys
 
 HARMLESS: Final = frozenset(
@@ -38,22 +39,22 @@ class Beside(Struct, frozen=True):
         return f"without what stands beside the arguments: {', '.join(self.left_out)}" if self.left_out else ""
 
 
-def sort_out(
-    keys: Iterable[str], schema: Any, argument_keys: Container[str], *, given: bool, empty: bool = False
-) -> Beside:
+def sort_out(keys: Iterable[str], schema: Any, call: Call, *, given: bool, empty: bool = False) -> Beside:
     """What these keys are, of which the values are not null. `given`: there are arguments; `empty`: without any key."""
     declared = known_keys(schema) or frozenset()
     if given:
         others = [key for key in keys if key not in HARMLESS]
-        if any(key in argument_keys for key in others):
+        if any(key in call.argument_keys for key in others):
             return Beside(problem="the arguments are given twice")
+        if any(key in call.name_keys for key in others):
+            return Beside(problem="two tools are named")
         lost = [key for key in others if key in declared or empty or not declared]
         if lost:
             return Beside(problem=f"{', '.join(lost)} stands beside the arguments")
         return Beside(left_out=tuple(others))
     flat = tuple(key for key in keys if key in declared)
     strange = [key for key in keys if key not in declared and key not in HARMLESS]
-    if any(key in argument_keys for key in strange):
+    if any(key in call.argument_keys for key in strange):
         return Beside(problem="the arguments are no JSON object")
     if strange:
         return Beside(problem=f"there are no arguments, only {', '.join(strange)}")

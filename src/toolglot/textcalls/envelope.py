@@ -2,6 +2,7 @@
 
     {"name": "f", "arguments": {...}}      {"arguments": "{...}", "name": "f"}      [{"tool_name": "f", ...}, {...}]
     {"function_call": {"name": ...}}       {"type": "function", "function": {"name": ...}}       {"f": {...}}
+    {"name": "f", "city": "Rome"}          (`beside.py` says when)
 
 The arguments are passed on as they come, as soon as the name is known. Whatever is no strict JSON is collected up to
 the end of the call and repaired as a whole.
@@ -18,7 +19,7 @@ from toolglot.textcalls.body import BodyState, Opened
 from toolglot.textcalls.json_names import MAX_STRING, Broken, Wait, string_at
 from toolglot.textcalls.json_scan import JsonScan
 from toolglot.textcalls.marks import Until, marks_of
-from toolglot.textcalls.members import Members
+from toolglot.textcalls.members import Members, Other
 from toolglot.textcalls.mended import mended_calls
 
 _FENCE = re.compile(r"```[a-zA-Z]*[ \t]*\r?\n?")
@@ -64,7 +65,7 @@ class EnvelopeBody:
         self._key = ""
         self._members = Members(self._opened)
         self._skipped: JsonScan | None = None
-        self._value: list[str] = []  # the text of a value that is read as a whole
+        self._value = Other()
 
     @property
     def _started(self) -> bool:
@@ -143,9 +144,9 @@ class EnvelopeBody:
 
     def _member(self, text: str, at: int) -> int:
         """A key and its colon, or the end of the object."""
-        at = self._space(text, at)
+        start, at = at, self._space(text, at)
         if text[at] == "}":
-            return self._closed(text, at + 1)
+            return self._closed(text, start, at + 1)
         if text[at] == ",":
             at = self._space(text, at + 1, at)
         key, end = string_at(text, at)
@@ -199,7 +200,7 @@ class EnvelopeBody:
         return self._other_value()
 
     def _other_value(self) -> Any:
-        self._value = []
+        self._value = Other()
         self._skipped = JsonScan(self._enders)
         return self._skip
 
@@ -225,11 +226,9 @@ class EnvelopeBody:
         if self._skipped is None:
             raise Broken(at)
         end = self._skipped.read(text, at)
-        piece = self._skipped.take()
-        if piece and (self._members.arguments is None or not self._value):
-            self._value.append(piece)  # beside arguments that are there, it counts only whether it is null
+        self._value.add(self._skipped.take(), kept=self._members.arguments is None)
         if self._skipped.done:
-            self._members.add_other(self._key, "".join(self._value).strip())
+            self._members.add_other(self._key, self._value.text)
         return self._passed(self._skipped, end)
 
     def _passed(self, scan: JsonScan, end: int) -> int:
@@ -268,14 +267,14 @@ class EnvelopeBody:
             raise Broken
         self._members.name = name
 
-    def _closed(self, text: str, end: int) -> int:
+    def _closed(self, text: str, start: int, end: int) -> int:
         """An object has closed: a wrapper, or the envelope."""
         self._level -= 1
         if self._level:
             return end
         members = self._members
         members.name = members.name or members.keyed
-        if not members.name or not members.settle(text[end - 1 : end]):
+        if not members.name or not members.settle(text[start:end]):
             raise Broken(end)
         self._reset()  # what follows, broken or not, is nothing of this call
         self._expected = self._item if self._listed else self._another

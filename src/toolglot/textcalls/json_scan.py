@@ -18,6 +18,7 @@ MAX_DEPTH: Final = 500
 MAX_SCALAR: Final = 400
 MAX_SPACE: Final = 64
 """More white space than this is not passed on."""
+GLIMPSE: Final = 4
 MAX_BREAK: Final = 1000
 """White space in a string, from a line break on, behind which a closing mark may stand."""
 
@@ -35,7 +36,11 @@ VALUE, FIRST_ITEM, FIRST_KEY, KEY, COLON, NEXT, STRING, KEY_STRING = range(8)
 @lru_cache(maxsize=256)
 def _glimpse_of(closers: Marks) -> re.Pattern[str]:
     """What a closer begins with: a quick look whether there may be one at all."""
-    return re.compile("|".join(rf"{re.escape(mark[0])}(?:{re.escape(mark[1:2])}|\Z)" for mark in closers.literals))
+    patterns = []
+    for mark in closers.literals:
+        first, *others = map(re.escape, mark[:GLIMPSE])
+        patterns.append(first + "".join(f"(?:{other}" for other in others) + r"|\Z)" * len(others))
+    return re.compile("|".join(dict.fromkeys(patterns)))
 
 
 def _escape(control: re.Match[str]) -> str:

@@ -8,10 +8,33 @@ from typing import Final
 from toolglot.textcalls.arguments import Arguments
 from toolglot.textcalls.beside import Beside, sort_out
 from toolglot.textcalls.body import Opened
+from toolglot.textcalls.json_names import MAX_STRING
 from toolglot.textcalls.raw import Raw
 
+TOO_LONG: Final = "…"
 CALL_TYPES: Final = ('"function"', '"tool"', '"tool_call"', '"tool_use"', '"function_call"')
 """Values of `type` that say that this is a call, whatever the tool declares."""
+
+
+class Other:
+    """The JSON text of a value of some other key. Beside arguments, only a short one tells anything."""
+
+    __slots__ = ("_parts", "_size")
+
+    def __init__(self) -> None:
+        self._parts: list[str] = []
+        self._size = 0
+
+    def add(self, text: str, *, kept: bool) -> None:
+        self._size += len(text)
+        if kept or self._size <= MAX_STRING:
+            self._parts.append(text)
+        else:
+            self._parts = [TOO_LONG]
+
+    @property
+    def text(self) -> str:
+        return "".join(self._parts).strip()
 
 
 class Members:
@@ -94,7 +117,7 @@ class Members:
         if not given and self.id_key and _declares(schema, self.id_key):
             others[self.id_key], self.id = json.dumps(self.id, ensure_ascii=False), ""
         empty = quoted == "{}" or (self.arguments is not None and self.arguments.is_empty)
-        beside = sort_out(others, schema, self._opened.call.argument_keys, given=given, empty=empty)
+        beside = sort_out(others, schema, self._opened.call, given=given, empty=empty)
         if self.twice and beside.flat:
             beside = Beside(problem="an argument is given twice")
         if beside.problem and self.index < 0 and self._opened.call.weak:
@@ -121,16 +144,15 @@ class Members:
     @property
     def loses_something(self) -> bool:
         """Something stands beside the arguments that may be a part of them."""
-        schema, keys = self._opened.tools.get(self.name), self._opened.call.argument_keys
+        schema, call = self._opened.tools.get(self.name), self._opened.call
         empty = self.arguments is not None and self.arguments.is_empty
-        return bool(sort_out(self._others(), schema, keys, given=True, empty=empty).problem)
+        return bool(sort_out(self._others(), schema, call, given=True, empty=empty).problem)
 
     def _others(self) -> dict[str, str]:
-        return {
-            key: value
-            for key, value in self.others.items()
-            if value != "null" and not (key == "type" and value in CALL_TYPES)
-        }
+        """Without what says nothing, or nothing new."""
+        names = [json.dumps(self.name, ensure_ascii=ascii_only) for ascii_only in (True, False)]
+        idle = {"type": CALL_TYPES} | dict.fromkeys(self._opened.call.name_keys, names)
+        return {key: value for key, value in self.others.items() if value != "null" and value not in idle.get(key, ())}
 
 
 def _declares(schema: object, key: str) -> bool:

@@ -58,12 +58,13 @@ def _enveloped(item: dict[str, Any], name_key: str, opened: Opened) -> Mended | 
     arguments_key = next((key for key in call.argument_keys if item.get(key) is not None), "")
     id_key = next((key for key in call.id_keys if isinstance(item.get(key), str)), "")
     taken = {name_key, arguments_key, *([id_key] if arguments_key else [])}
+    taken |= {key for key in call.name_keys if item.get(key) == name}
     others = [key for key, value in item.items() if key not in taken and value is not None]
     arguments = item.get(arguments_key)
     beside = sort_out(
         others,
         opened.tools.get(name),
-        call.argument_keys,
+        call,
         given=bool(arguments_key),
         empty=arguments in ({}, "", "{}"),
     )

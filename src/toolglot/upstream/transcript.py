@@ -58,8 +58,8 @@ class Transcript:
     def _settled(self) -> bytes:
         if not self._turn:
             return self._hash
-        said = json.encode_text([self._role, self._said(self._turn)])
-        return sha256(self._hash + said.encode("utf-8", "surrogatepass")).digest()
+        said = ascii([self._role, self._said(self._turn)])  # text of any kind, spelt alike everywhere
+        return sha256(self._hash + said.encode("ascii")).digest()
 
     def _said(self, content: Iterable[Block]) -> list[Any]:
         """Text in one piece, then media, calls and results in their order."""

@@ -97,6 +97,7 @@ _CODES = frozenset(
         "unsupported_parameter",
         "unsupported_value",
         # this translator's own
+        "bad_tool_call",
         "malformed_tool_call",
         "would_lose",
         # its gateway's, which would else become the kind's: not everything that is not there is a model

@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 
 from toolglot.ir import Tool, ToolCall
 from toolglot.textcalls import parser
+from toolglot.textcalls.escapes import DOT
 from toolglot.textcalls.prompts import PROMPTS, Result, calls_text, escaped, results_text
-from toolglot.textcalls.prompts.escaping import DOT, is_word, marks_of_prompt
+from toolglot.textcalls.prompts.escaping import is_word, marks_of_prompt
 
 TOOLS = (
     Tool(name="write_file", parameters={"type": "object", "properties": {"path": {"type": "string"}}}),

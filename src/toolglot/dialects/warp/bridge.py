@@ -64,8 +64,7 @@ def _numbered(index: int, frame: bytes) -> bytes:
 
 
 def decode(data: bytes, message: str | None = None, where: str = "$") -> Decoded:
-    """One message as JSON. Without a name it is the one of those that travel alone of which the bytes leave least
-    unknown.
+    """One message as JSON; without a name it is what it looks like.
 
     Raises:
         DecodeError: the bytes are no such message.
@@ -75,15 +74,18 @@ def decode(data: bytes, message: str | None = None, where: str = "$") -> Decoded
 
 
 def sniff(data: bytes, where: str = "$") -> str:
-    found: list[tuple[int, str]] = []
+    """Which of the messages that travel alone this is. An event has one field, and a request seldom."""
+    found: dict[str, Any] = {}
     for name in SNIFFED:
         try:
-            found.append((_unknown(parse(name, data)), name))
+            found[name] = parse(name, data)
         except DecodeError:
             continue
     if not found:
         raise DecodeError(where, f"this is neither {' nor '.join(SNIFFED)} in protobuf")
-    return min(found, key=lambda entry: entry[0])[1]
+    if "Request" in found and len(found["Request"].ListFields()) > 1:
+        return "Request"
+    return min(reversed(found), key=lambda name: _unknown(found[name]))
 
 
 def _unknown(message: Any) -> int:

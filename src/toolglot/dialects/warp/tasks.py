@@ -110,7 +110,23 @@ class Tasks:
     def _create(self, action: Any) -> None:
         task = new("Task")
         task.CopyFrom(action.task)
+        if not task.dependencies.parent_task_id and (old := self._root()) is not None and old.id != task.id:
+            self._replace_root(old, task)
         self._tasks[task.id] = task
+
+    def _replace_root(self, old: Any, task: Any) -> None:
+        """The server's root takes the place of the client's own, as in Warp's client, behind what was said before."""
+        self._settle()
+        own = [serialize(message) for message in task.messages]
+        del task.messages[:]
+        task.messages.extend(old.messages)
+        for message in task.messages:
+            message.task_id = task.id
+        task.messages.extend(parse("Message", data) for data in own)
+        del self._tasks[old.id]
+        for other in self._tasks.values():
+            if other.dependencies.parent_task_id == old.id:
+                other.dependencies.parent_task_id = task.id
 
     def _add(self, action: Any) -> None:
         self._task(action.task_id).messages.extend(action.messages)

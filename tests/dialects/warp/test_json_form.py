@@ -1,0 +1,115 @@
+"""Messages as JSON and back: nothing is lost, and what cannot be one is refused with its place."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.case_files import cases_with
+from tests.warp_server import frames, wire
+from tests.warp_server.messages import encode as encode_tree
+from tests.warp_server.scripts import SCRIPTS
+from toolglot.dialects.warp import bridge
+from toolglot.dialects.warp.descriptors import parse, serialize
+from toolglot.dialects.warp.json_form import from_json, known_message, to_json
+from toolglot.errors import DecodeError
+
+REQUESTS = {case.name: case.read("request") for case in cases_with("request", "warp")}
+WHOLE = [name for name, script in SCRIPTS.items() if script.error is None]
+
+
+@pytest.mark.parametrize("name", REQUESTS)
+def test_a_request_comes_back_as_it_was(name: str) -> None:
+    value = to_json(parse("Request", REQUESTS[name]))
+    assert serialize(from_json("Request", value)) == serialize(parse("Request", REQUESTS[name]))
+
+
+@pytest.mark.parametrize("name", WHOLE)
+def test_every_event_comes_back_as_it_was(name: str) -> None:
+    for payload in frames.payloads(SCRIPTS[name].body):
+        message, value, size = bridge.decode(payload, "ResponseEvent")
+        assert (message, size) == ("ResponseEvent", len(payload))
+        again = bridge.encode(value)
+        assert again == ("ResponseEvent", serialize(parse("ResponseEvent", payload)))
+
+
+@pytest.mark.parametrize("name", [name for name in WHOLE if "nobody knows" not in name])
+def test_an_event_is_told_from_a_request(name: str) -> None:
+    assert {bridge.sniff(payload) for payload in frames.payloads(SCRIPTS[name].body)} == {"ResponseEvent"}
+
+
+def test_unknown_fields_are_kept_at_every_depth() -> None:
+    raw = encode_tree("Request", {"settings": {"model_config": {"base": "auto", "#99": [[2, "AP8="]]}}})
+    raw += wire.bytes_field(2000, b"new")
+    value = to_json(parse("Request", raw))
+    assert "$unknown" in value
+    assert "$unknown" in value["settings"]["model_config"]
+    assert serialize(from_json("Request", value)) == serialize(parse("Request", raw))
+
+
+def test_it_reads_like_json() -> None:
+    value = {
+        "input": {"context": {"images": [{"data": "AP8=", "mime_type": "image/png"}]}, "resume_conversation": {}},
+        "settings": {"supported_tools": ["CALL_MCP_TOOL", 77], "rules_enabled": False},
+        "metadata": {"logging": {"entrypoint": "USER_INITIATED", "n": 5, "half": 0.5, "none": None, "list": [1, {}]}},
+        "mcp_context": {"tools": [{"name": "f", "input_schema": {"type": "object", "properties": {}}}]},
+    }
+    assert to_json(from_json("Request", value)) == value
+
+
+@pytest.mark.parametrize(
+    ("value", "where", "what"),
+    [
+        ([], "$", "an object is expected, for Request"),
+        ({"inputs": {}}, "$.inputs", "Request has no such field"),
+        ({"input": 1}, "$.input", "an object is expected, for Input"),
+        ({"input": {"user_inputs": {"inputs": {}}}}, "$.input.user_inputs.inputs", "an array is expected"),
+        ({"input": {"user_inputs": {"inputs": [{"user_query": {"query": 1}}]}}}, ".query", "text is expected"),
+        ({"input": {"user_inputs": {}, "resume_conversation": {}}}, "$.input.resume_conversation", "already"),
+        ({"settings": {"rules_enabled": 1}}, "$.settings.rules_enabled", "true or false is expected"),
+        ({"settings": {"supported_tools": ["FLY"]}}, "$.settings.supported_tools[0]", "there is no value 'FLY'"),
+        ({"settings": {"supported_tools": [True]}}, "$.settings.supported_tools[0]", "a number is expected"),
+        ({"settings": {"supported_tools": [1.5]}}, "$.settings.supported_tools[0]", "a whole number"),
+        ({"settings": {"supported_tools": [2**40]}}, "$.settings.supported_tools[0]", ""),
+        ({"metadata": {"logging": []}}, "$.metadata.logging", "an object is expected"),
+        ({"input": {"context": {"images": [{"data": "?"}]}}}, "$.input.context.images[0].data", "base64"),
+        ({"$unknown": "?"}, "$.$unknown", "base64 is expected"),
+        ({"$unknown": "/////w=="}, "$.$unknown", "these are no fields in protobuf"),
+    ],
+)
+def test_what_is_no_message_is_refused_with_its_place(value: Any, where: str, what: str) -> None:
+    with pytest.raises(DecodeError) as raised:
+        from_json("Request", value)
+    assert raised.value.where.endswith(where)
+    assert what in raised.value.what
+
+
+def test_a_schema_that_is_nested_too_deeply_is_refused() -> None:
+    schema: dict[str, Any] = {}
+    for _ in range(200):
+        schema = {"properties": schema}
+    with pytest.raises(DecodeError, match="nested deeper"):
+        from_json("Request", {"mcp_context": {"tools": [{"input_schema": schema}]}})
+
+
+@pytest.mark.parametrize("name", REQUESTS)
+def test_a_request_is_told_from_an_event(name: str) -> None:
+    assert bridge.sniff(REQUESTS[name]) == "Request"
+
+
+def test_wrappings_are_told_apart() -> None:
+    body = SCRIPTS["one call"].body
+    first = frames.payloads(body)[0]
+    assert bridge.wrapping_of(body) == "sse"
+    assert bridge.wrapping_of(first) == "protobuf"
+    for writing in frames.WRITINGS:
+        text = writing(first).encode()
+        assert bridge.wrapping_of(text + b"\n") == "base64"
+        assert bridge.unwrapped(text, "base64") == [first]
+
+
+def test_names_may_have_a_package_before_them() -> None:
+    assert known_message("warp.multi_agent.v1.Request") == "Request"
+    with pytest.raises(DecodeError, match="there is no message 'Nothing'"):
+        known_message("Nothing")

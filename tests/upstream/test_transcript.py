@@ -1,0 +1,85 @@
+"""A conversation is the same for whoever tells it in the same words, and for nobody else."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.passes.targets import answered as results
+from tests.passes.targets import result, said, user
+from toolglot.ir import Block, Media, Message, Source, Text, Thinking, ToolCall
+from toolglot.upstream.transcript import answered, beginnings
+
+
+def call(arguments: str = '{"a":1,"b":[2,{"c":3}]}', call_id: str = "x", name: str = "look") -> ToolCall:
+    return ToolCall(id=call_id, name=name, arguments=arguments)
+
+
+def assistant(*content: Block) -> Message:
+    return Message(role="assistant", content=content)
+
+
+def test_an_answer_that_comes_back_is_known() -> None:
+    asked = [user("Hi")]
+    known = answered(asked, (Text(text="Let me see."), call()))
+    again = [*asked, assistant(Text(text="Let me see."), call()), results(result("x"))]
+    assert beginnings(again) == [known]
+    assert known.covered == 2
+
+
+@pytest.mark.parametrize(
+    "back",
+    [
+        (assistant(call(), Text(text="Let me see.")),),
+        (assistant(Text(text="Let me see.")), assistant(call())),
+        (assistant(Text(text="Let me "), Text(text="see.\n"), call(call_id="call_1")),),
+        (assistant(Thinking(text="Hm."), Text(text="Let me see."), call('{ "b": [2.0, {"c": 3}], "a": 1.0 }')),),
+    ],
+    ids=["another order", "two messages", "another id and other pieces", "other numbers and keys, and reasoning"],
+)
+def test_how_a_client_writes_it_makes_no_difference(back: tuple[Message, ...]) -> None:
+    known = answered([user("Hi")], (Text(text="Let me see."), call()))
+    (found,) = beginnings([user("Hi"), *back, user("Well?")])
+    assert found.hash == known.hash
+    assert found.covered == 1 + len(back)
+
+
+@pytest.mark.parametrize(
+    "told",
+    [
+        [user("Ho"), assistant(Text(text="Let me see."), call())],
+        [user("Hi"), assistant(Text(text="Let me be."), call())],
+        [user("Hi"), assistant(Text(text="Let me see."), call('{"a":2}'))],
+        [user("Hi"), assistant(Text(text="Let me see."), call(name="listen"))],
+        [user("Hi"), assistant(Text(text="Let me see."), call("not JSON"))],
+        [user("Hi"), assistant(Text(text="Let me see."))],
+        [Message(role="system", content=(Text(text="Hi"),)), assistant(Text(text="Let me see."), call())],
+        [
+            Message(role="user", content=(Text(text="Hi"), Media(kind="image", source=Source("base64", "AA")))),
+            assistant(Text(text="Let me see."), call()),
+        ],
+    ],
+)
+def test_what_is_said_makes_one(told: list[Message]) -> None:
+    known = answered([user("Hi")], (Text(text="Let me see."), call()))
+    assert known.hash not in [found.hash for found in beginnings([*told, user("Well?")])]
+
+
+def test_results_belong_to_their_calls() -> None:
+    def conversation(*ids: str) -> list[Message]:
+        batch = assistant(call(call_id="x"), call(call_id="y"))
+        return [user("Hi"), batch, results(*(result(name, name) for name in ids)), said("So."), user("Well?")]
+
+    one, other = beginnings(conversation("x", "y")), beginnings(conversation("y", "x"))
+    assert one[1] == other[1]
+    assert one[0] != other[0]
+
+
+def test_the_longest_beginning_comes_first() -> None:
+    talk = [message for number in range(4) for message in (user(f"{number}?"), said(f"{number}."))]
+    assert [found.covered for found in beginnings([*talk, user("And?")])] == [8, 6, 4, 2]
+    assert [found.covered for found in beginnings(talk)] == [6, 4, 2]
+    assert beginnings([]) == []
+
+
+def test_any_text_has_a_hash() -> None:
+    assert answered([user("\ud800")], (Text(text="\x00"), call('{"a":"\ud800"}'))).hash
