@@ -28,6 +28,7 @@ from contextlib import contextmanager, suppress
 from typing import Any
 
 from tests.upstream.bad_server import FAILSAFE
+from tests.warp_server.messages import encode
 from toolglot.config.assemble import assemble
 from toolglot.config.schema import Config, Limits, ModelConfig, Retries, ServerConfig, UpstreamConfig
 from toolglot.server.metrics import Metrics
@@ -79,11 +80,24 @@ _REQUESTS: dict[str, tuple[str, Body]] = {
 }
 
 CLIENTS = tuple(_REQUESTS)
+"""Those that send JSON."""
+
+
+def _warp_request(model: str) -> bytes:
+    """The same for a client of Warp's, which knows nothing but streams."""
+    tree = {
+        "input": {"user_inputs": {"inputs": [{"user_query": {"query": "Hi"}}]}},
+        "settings": {"model_config": {"base": model}},
+        "mcp_context": {"tools": [{"name": name, "input_schema": _SCHEMA} for name in _NAMES]},
+    }
+    return encode("Request", tree)
 
 
 def request(client: str, *, stream: bool = False, model: str = "m", body: Body | None = None) -> tuple[str, bytes]:
     """The path and the body of a request in a client's dialect. `body` takes the place of the usual one; its model and
     whether it streams stand where the dialect wants them."""
+    if client == "warp":
+        return "/ai/multi-agent", _warp_request(model)
     path, usual = _REQUESTS[client]
     document = dict(usual if body is None else body)
     if client == "gemini":

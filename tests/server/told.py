@@ -7,6 +7,8 @@ from typing import Any, NamedTuple
 
 from tests.lint.streams import SOUND
 from tests.server.gateway import Answer
+from tests.warp_server import frames as warp_frames
+from tests.warp_server import story
 from toolglot.lint import lint
 
 
@@ -34,6 +36,7 @@ _GOOD_ENDS: dict[str, tuple[bytes, ...]] = {
     "openai_responses": (b"response.completed", b"response.incomplete"),
     "anthropic": (b"message_stop", b'"stop_reason":"'),
     "gemini": (b"finishReason",),
+    "warp": (),  # it is base64; the lint knows
 }
 """What a client takes for the end of a good answer. None of it may stand in a stream that was cut."""
 
@@ -42,6 +45,7 @@ _CUTS = {
     "openai_responses": b'"type":"response.function_call_arguments.delta"',
     "anthropic": b'"partial_json":"{\\"a\\":"',
     "gemini": b'"text":"Hello"',  # a call comes whole or not at all
+    "warp": warp_frames.frame(story.append({"id": "m-3", "agent_output": {"text": "lo"}}, "agent_output.text")).strip(),
 }
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Container
+from functools import lru_cache
 from typing import Any, Final
 
 from toolglot.textcalls.continuation import continuation
@@ -124,8 +125,13 @@ class Arguments:
 def string_enders(call: Call) -> Marks | None:
     """The call's closers that, at the beginning or the end of a line, show that a string before them was not closed.
     Code blocks are no such sign: text is full of them."""
-    closers = tuple(closer for closer in call.closers if not closer.startswith("`"))
-    return marks_of(closers) if closers else None
+    return _enders_of(call.closers)
+
+
+@lru_cache(maxsize=256)
+def _enders_of(closers: tuple[str, ...]) -> Marks | None:
+    enders = tuple(closer for closer in closers if not closer.startswith("`"))
+    return marks_of(enders) if enders else None
 
 
 def is_balanced(text: str) -> bool:

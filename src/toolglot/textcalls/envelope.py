@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Callable
 from typing import Any
 
 from toolglot.textcalls.arguments import MAX_SIZE, Arguments, is_balanced, string_enders
@@ -25,6 +26,10 @@ from toolglot.textcalls.mended import mended_calls
 _FENCE = re.compile(r"```[a-zA-Z]*[ \t]*\r?\n?")
 _SPACE = re.compile(r"[ \t\r\n]*+")
 _BETWEEN = re.compile(r"[ \t\r\n;,]*+")
+
+
+def _nothing(_: str, at: int) -> int:
+    return at
 
 
 class EnvelopeBody:
@@ -55,7 +60,7 @@ class EnvelopeBody:
         self._calls_before = opened.sink.calls
         self._fenced = False
         self._listed = False
-        self._expected = self._opening
+        self._expected: Callable[[str, int], int] = self._opening
         self._rest: Until | None = None
         self._reset()
 
@@ -96,6 +101,7 @@ class EnvelopeBody:
             end = broken.args[0] if broken.args else at
             self._note(text, at, end, step)
             return self._break(text, end)
+        self._expected = _nothing  # else the body would hold itself
         return at
 
     def _note(self, text: str, at: int, end: int, step: Any) -> None:

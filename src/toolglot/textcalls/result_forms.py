@@ -45,12 +45,17 @@ class Form(Struct, frozen=True):
 
 
 class Reading(Struct, frozen=True):
-    """How a format's results are read: the forms of one, and the wrapping around all of them, which ends with `end`."""
+    """How a format's results are read: the forms of one, and the wrapping around all of them, which ends with `end`.
+
+    `wrapped`: a form is nothing but a JSON string, which anybody may begin a text with, so that only the wrapping
+    tells that it is a result.
+    """
 
     forms: tuple[Form, ...]
     before: re.Pattern[str]
     after: re.Pattern[str]
     end: str = ""
+    wrapped: bool = False
 
 
 class Read(Struct, frozen=True):
@@ -107,6 +112,7 @@ def reading_of(format_name: str) -> Reading:
         before=re.compile(rf"\s*{_loose(results.before)}"),
         after=re.compile(rf"\s*{_loose(results.after)}"),
         end=results.after.strip(),
+        wrapped=results.result.startswith("$"),
     )
 
 
@@ -148,6 +154,8 @@ def read_results(format_name: str, text: str) -> tuple[list[Read], str]:
     """The results with which a text begins, and the rest of it."""
     reading = reading_of(format_name)
     begun = reading.before.match(text)
+    if begun is None and reading.wrapped:
+        return [], text
     at = begun.end() if begun else 0
     found: list[Read] = []
     end = 0
@@ -196,7 +204,10 @@ def _quoted(form: Form, text: str, at: int) -> tuple[str, int] | None:
     tail = form.tail.match(text, string.end()) if string and form.tail else None
     if string is None or (form.tail is not None and tail is None):
         return None
-    value = json.decode_frame(string[0].encode("utf-8", "surrogatepass"))
+    try:
+        value = json.decode_frame(string[0].encode("utf-8", "surrogatepass"))
+    except DecodeError:  # a line break or an escape that JSON has not: it is a text that begins with a quote
+        return None
     return str(value), tail.end() if tail else string.end()
 
 
