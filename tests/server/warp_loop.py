@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.exchanges import calls_of, folded, read_events, spoken
-from tests.server.gateway import Answer, Asking, Running, at, gateway
+from tests.server.gateway import Answer, Running, at, gateway
 from tests.upstream.bad_server import BadServer
 from tests.warp_server.agent import BOTH, TOKEN, Agent, History, three_turns
 from tests.warp_server.server import warp_server
@@ -60,7 +60,7 @@ class Client:
     """Keeps a conversation as clients of its dialect do."""
 
     def __init__(
-        self, dialect: str, running: Asking, *, stream: bool = False, headers: Mapping[str, str] | None = None
+        self, dialect: str, running: Running, *, stream: bool = False, headers: Mapping[str, str] | None = None
     ) -> None:
         self.dialect = DIALECTS[dialect]
         self.running = running
@@ -118,5 +118,8 @@ class Client:
 
     def receipt(self) -> list[str]:
         """The receipt of the last answer, line by line."""
-        told = self.running.call("GET", f"/debug/receipts/{self.answers[-1].headers['x-request-id']}").json()
+        request_id = self.answers[-1].headers["x-request-id"]
+        while self.running.record().id != request_id:  # it is kept once the answer is over
+            pass
+        told = self.running.call("GET", f"/debug/receipts/{request_id}").json()
         return [f"{line['severity']} {line['where']}: {line['why']}" for line in told["lines"]]

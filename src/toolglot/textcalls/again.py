@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from toolglot.ir import Block, Message, Request, Text, ToolCall, Usage, replace
+from toolglot.ir import Block, Message, Request, Text, Tool, ToolCall, Usage, replace
 from toolglot.textcalls.prompts.records import Result
 from toolglot.textcalls.prompts.render import results_text
 
@@ -21,13 +21,14 @@ class Written(Struct, frozen=True):
 class Again(Struct, frozen=True, kw_only=True):
     """A model is to be asked once more: what it wrote so far, its calls among that, and what it cost.
 
-    `before` is the number of calls in the conversation before, for formats that count them.
+    `before` is the number of calls in the conversation before, for formats that count them. `tools` may be called.
     """
 
     text: str
     written: tuple[Written, ...]
     usage: Usage | None = None
     before: int = 0
+    tools: tuple[Tool, ...] = ()
 
     @property
     def problems(self) -> tuple[str, ...]:
@@ -45,7 +46,7 @@ class Again(Struct, frozen=True, kw_only=True):
             )
             for index, one in enumerate(self.written, self.before)
         ]
-        answered = results_text(format_name, results)
+        answered = results_text(format_name, results, self.tools)
         return (
             Message(role="assistant", content=(Text(text=self.text),)),
             Message(role="user", content=(Text(text=answered),)),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from toolglot.ir import replace
-from toolglot.textcalls import find_format
+from toolglot.textcalls.formats import WHOLE_ANSWER, find_format
 from toolglot.textcalls.grammar import Format, Messages
 from toolglot.textcalls.settings import TextCalls
 
@@ -18,7 +18,8 @@ def answer_format(settings: TextCalls, *, callable_: bool) -> Format:
         return replace(known, calls=(), sections=(), messages=_without_calls(known.messages))
     if settings.rescue:
         return replace(known, calls=tuple(replace(call, weak=True) for call in known.calls))
-    return known
+    # A model that forgets its marks mostly writes a call as its whole answer, as JSON.
+    return replace(known, calls=(*known.calls, *WHOLE_ANSWER))
 
 
 def _without_calls(messages: Messages | None) -> Messages | None:

@@ -7,7 +7,8 @@ Where each part stands is chosen for prompt caches, which live on a prefix that 
 - calls and results stand where they stood, and depend on nothing behind them.
 
 Whatever the user, a tool or the assistant is said to have written is escaped, so that none of it reads as a call or as
-a result. The system's text is the client's own and stays as it is.
+a result; so is what strangers may have written: names of files, descriptions of tools. The system's text is the
+client's own and stays as it is.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from toolglot.passes.foreign import missed
 from toolglot.passes.instructions import instruct
 from toolglot.textcalls import find_format
 from toolglot.textcalls.escapes import Escapes
-from toolglot.textcalls.prompts.render import instructions, stop_strings
+from toolglot.textcalls.prompts.render import escaped, instructions, stop_strings
 from toolglot.textcalls.turns import Turns
 
 ENFORCED_BY_NOBODY = "nothing enforces it where calls are text; a line of text asks for it"
@@ -85,7 +86,7 @@ def render(request: Request, context: Context) -> Request:
     turns = Turns(settings.format, context.receipt, tools, context.text_escapes)
     request = replace(request, messages=(*turns.rendered(past), *begun))
     if tools:
-        request = _with_choice(_with_tools(request, tools, context), choice, apart)
+        request = _with_choice(_with_tools(request, tools, context), choice, apart, tools)
     request = _without_empty_tools(replace(request, tools=(), tool_choice=None, parallel_tool_calls=None))
     return _with_stops(request, context) if context.text_tools else request
 
@@ -185,7 +186,9 @@ def _with_tools(request: Request, tools: Sequence[Tool], context: Context) -> Re
     if not parallel:
         context.receipt.loss("parallel_tool_calls", "one call at a time", ENFORCED_BY_NOBODY)
     context.receipt.note("tools", f"{len(tools)} tools", f"they are told as text, in the format {format_name}")
-    return _with_system(request, instructions(format_name, tools, None, parallel), _breakpoint(tools))
+    return _with_system(
+        request, instructions(format_name, tools, None, parallel, context.text_escapes), _breakpoint(tools)
+    )
 
 
 def _with_system(request: Request, told: str, cache: Cache | None) -> Request:
@@ -203,10 +206,14 @@ def _with_system(request: Request, told: str, cache: Cache | None) -> Request:
     return replace(request, messages=(*messages[: first - 1], replace(last, content=content), *messages[first:]))
 
 
-def _with_choice(request: Request, choice: ToolChoice | None, apart: Context) -> Request:
+def _with_choice(
+    request: Request, choice: ToolChoice | None, apart: Context, tools: Sequence[Tool]
+) -> Request:
     line = _line(choice, apart)
     if choice is None or not line:
         return request
+    if apart.text_calls is not None:  # names that nobody declares are whatever the client wrote
+        line = escaped(apart.text_calls.format, line, tools, apart.text_escapes)
     apart.receipt.loss("tool_choice", _LOST[choice.mode], ENFORCED_BY_NOBODY)
     return _in_one_text(instruct(request, line, apart), request)
 

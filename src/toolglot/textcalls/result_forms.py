@@ -14,6 +14,7 @@ from typing import Final
 
 from msgspec import Struct
 
+from toolglot.errors import DecodeError
 from toolglot.textcalls.prompts.render import find_prompt
 from toolglot.wire import json
 
@@ -179,6 +180,8 @@ def read_results(format_name: str, text: str) -> tuple[list[Read], str]:
     if not found:
         return [], text
     closed = reading.after.match(text, end)
+    if closed is None and reading.wrapped:
+        return [], text
     return found, text[closed.end() if closed else end :]
 
 

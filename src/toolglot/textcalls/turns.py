@@ -8,12 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from itertools import groupby
+from typing import Any
 
 from toolglot.ir import (
     Block,
     Cache,
     Media,
     Message,
+    Opaque,
     Refusal,
     Text,
     Thinking,
@@ -22,14 +24,16 @@ from toolglot.ir import (
     ToolResult,
     replace,
 )
-from toolglot.passes.blocks import Place
+from toolglot.passes.blocks import INSTRUCTION_ROLES, Place
 from toolglot.receipt import Receipt
-from toolglot.textcalls.escapes import Escapes
+from toolglot.textcalls.escapes import DOT, MAX_LENGTH, Escapes
 from toolglot.textcalls.prompts.records import Result
 from toolglot.textcalls.prompts.render import calls_described, escaped, results_text
 from toolglot.wire import json
 
 ESCAPED = "what reads as a mark of the text format is escaped"
+_MAX_DEPTH = 200
+"""What a dialect's own block holds more deeply has no meaning to anybody."""
 
 
 class Turns:
@@ -61,7 +65,7 @@ class Turns:
 
         What was said in pieces is one text again: clients keep the pieces of a stream as parts.
         """
-        safe = [self._safe(message, number) for number, message in run]
+        safe = self._apart([self._safe(message, number) for number, message in run])
         whole = [block for message in safe for block in message.content]
         if not any(isinstance(block, ToolCall) for block in whole):
             return [_in_one(message) for message in safe]
@@ -115,6 +119,7 @@ class Turns:
                 same = len(others) == len(message.content) and role == message.role
                 whole = message if same else replace(message, role=role, content=tuple(others))
                 rest.append(self._safe(whole, number))
+        rest = self._apart(rest)
         if not results:
             return rest
         told = results_text(self._format, results, self._tools, self._escapes)
@@ -137,7 +142,8 @@ class Turns:
                     shown += 1
                     label = f"{part.kind} {shown}"
                     parts.append(f"[{label} of this result follows the results]")
-                    media += [Text(text=self._escaped(f"[{label} of the result of {name} {result.call_id}:]")), part]
+                    heading = self._escaped(f"[{label} of the result of {name} {result.call_id}:]")
+                    media += [Text(text=heading), self._safe_block(part)]
                 case _:
                     where = str(Place(place.message, place.block, inner))
                     self._receipt.loss(where, "a part of a result", "it has no form as text")
@@ -154,12 +160,13 @@ class Turns:
 
     def _safe(self, message: Message, number: int) -> Message:
         """The message with every mark of the format escaped, also one that lies across two neighbouring texts."""
-        if message.role not in ("user", "assistant"):
-            return message
         content: list[Block] = []
         for plain, group in groupby(message.content, key=lambda block: isinstance(block, Text)):
             blocks = list(group)
-            content += self._safe_texts(blocks) if plain else map(self._safe_block, blocks)
+            if plain:  # the system's own text is the client's
+                content += blocks if message.role in INSTRUCTION_ROLES else self._safe_texts(blocks)
+            else:
+                content += map(self._safe_block, blocks)
         if all(new is old for new, old in zip(content, message.content, strict=False)):
             return message
         self._receipt.note(str(Place(number)), f"{message.role} text", ESCAPED)
@@ -177,10 +184,46 @@ class Turns:
             case Refusal(text=text):
                 safe = self._escaped(text)
                 return block if safe == text else replace(block, text=safe)
-            case Media(source=source) if source.kind == "text":
-                data = self._escaped(source.data)
-                return block if data == source.data else replace(block, source=replace(source, data=data))
+            case Media(source=source):
+                source = replace(
+                    source,
+                    data=self._escaped(source.data) if source.kind == "text" else source.data,
+                    media_type=source.media_type and self._escaped(source.media_type),
+                )
+                name, native = block.name and self._escaped(block.name), self._safe_value(block.native)
+                safe_media = replace(block, source=source, name=name, native=native)
+                return block if safe_media == block else safe_media
+            case Opaque(value=value):
+                told = self._safe_value(value)
+                return block if told == value else Opaque(block.dialect, told)
         return block
+
+    def _safe_value(self, value: Any, depth: int = 0) -> Any:
+        """What only one dialect understands, with every text in it escaped."""
+        match value:
+            case str():
+                return self._escaped(value)
+            case dict() if depth <= _MAX_DEPTH:
+                return {key: self._safe_value(item, depth + 1) for key, item in value.items()}
+            case list() if depth <= _MAX_DEPTH:
+                return [self._safe_value(item, depth + 1) for item in value]
+            case dict() | list():
+                return None
+        return value
+
+    def _apart(self, messages: list[Message]) -> list[Message]:
+        """The messages of one side, which may be joined into one turn: no mark may come about between two of them."""
+        apart: list[Message] = []
+        for message in messages:
+            before = apart[-1].content[-1] if apart and apart[-1].content else None
+            first = message.content[0] if message.content else None
+            if isinstance(before, Text) and isinstance(first, Text) and message.role not in INSTRUCTION_ROLES:
+                joined = f"{before.text[-MAX_LENGTH:]}{first.text[:MAX_LENGTH]}"
+                if self._escaped(joined, again=True) != joined:
+                    first = replace(first, text=f"{DOT}{first.text}")
+                    message = replace(message, content=(first, *message.content[1:]))
+            apart.append(message)
+        return apart
 
 
 def _with_text(text: Text, safe: str) -> Text:

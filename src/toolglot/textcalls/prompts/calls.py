@@ -58,22 +58,26 @@ def _call(prompt: Prompt, call: ToolCall, index: int, number: int, notes: list[s
     )
 
 
-def written_results(results: Results, ids: Ids, turn: Sequence[Result]) -> str:
-    """The results of one turn. `$number` counts from the first of the turn's calls."""
+def written_results(
+    results: Results, ids: Ids, turn: Sequence[Result], safe: Callable[[str], str] = lambda text: text
+) -> str:
+    """The results of one turn, all that clients and tools give to them made `safe`. `$number` counts from the first of
+    the turn's calls."""
     if not turn:
         return ""
     first = min(result.index for result in turn)
-    parts = [_result(results, ids, result, result.index - first + 1) for result in turn]
+    parts = [_result(results, ids, result, result.index - first + 1, safe) for result in turn]
     return f"{results.before}{results.between.join(parts)}{results.after}"
 
 
-def _result(results: Results, ids: Ids, result: Result, number: int) -> str:
-    call_id = _IDS[ids](result.name, result.id, result.index)
+def _result(results: Results, ids: Ids, result: Result, number: int, safe: Callable[[str], str]) -> str:
+    name, call_id = safe(result.name), safe(_IDS[ids](result.name, result.id, result.index))
     own_error = result.is_error and bool(results.error)
-    text = f"Error: {result.text}" if result.is_error and not own_error else result.text
+    told = safe(result.text)
+    text = f"Error: {told}" if result.is_error and not own_error else told
     return Template(results.error if own_error else results.result).substitute(
-        name=result.name,
-        json_name=json_text(result.name),
+        name=name,
+        json_name=json_text(name),
         id=call_id,
         json_id=json_text(call_id),
         index=result.index,

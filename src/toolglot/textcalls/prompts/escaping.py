@@ -42,11 +42,19 @@ Shape: TypeAlias = tuple[str, str]
 
 
 def without_marks(
-    prompt: Prompt, text: str, tool_names: Sequence[str], escapes: Escapes | None = None, *, again: bool = False
+    prompt: Prompt,
+    text: str,
+    tool_names: Sequence[str],
+    escapes: Escapes | None = None,
+    *,
+    again: bool = False,
+    inside: bool = False,
 ) -> str:
-    """The text with every mark broken; `escapes` learns which. `again`: what is broken in it was broken by us."""
+    """The text with every mark broken; `escapes` learns which. `again`: what is broken in it was broken by us.
+    `inside`: it will stand inside another text, so that no text begins with it."""
     dots: list[tuple[int, int]] = []
-    for pattern in _patterns(prompt, tuple(tool_names) if _needs_names(find_format(prompt.name)) else ()):
+    names = tuple(tool_names) if needs_names(find_format(prompt.name)) else ()
+    for pattern in _patterns(prompt, names, inside):
         text, dots = _broken(pattern, text, dots, again=again)
     if escapes is not None:
         for dot, end in dots:
@@ -73,12 +81,13 @@ def _broken(
     return DOT.join(parts), [*moved, *new]
 
 
-def _needs_names(text_format: Format) -> bool:
+def needs_names(text_format: Format) -> bool:
+    """Are there calls that only the name of a declared tool gives away?"""
     return any(call.weak for call in text_format.calls)
 
 
 @lru_cache(maxsize=256)
-def _patterns(prompt: Prompt, tool_names: tuple[str, ...]) -> tuple[re.Pattern[str], ...]:
+def _patterns(prompt: Prompt, tool_names: tuple[str, ...], inside: bool) -> tuple[re.Pattern[str], ...]:
     """Patterns for what stands anywhere, at the beginning of a line, and at the beginning of the text.
 
     They match up to the first character of a mark and look ahead for the rest, so that marks may overlap. What is
@@ -90,7 +99,7 @@ def _patterns(prompt: Prompt, tool_names: tuple[str, ...]) -> tuple[re.Pattern[s
     for call in text_format.calls:
         shapes += _weak_shapes(call, tool_names) if call.weak else _word_shapes(call)
     words = [_literal(mark) for mark in marks if is_word(mark)]
-    starts = _starts(text_format, tool_names)
+    starts = [] if inside else _starts(text_format, tool_names)
     flags = re.IGNORECASE if prompt.any_case else re.NOFLAG
     return tuple(
         re.compile(f"{before}(?:{_choices(found)})", flags)

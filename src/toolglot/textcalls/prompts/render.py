@@ -9,8 +9,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
-from msgspec.structs import replace
-
 from toolglot.ir import Tool, ToolCall, ToolChoice
 from toolglot.textcalls.escapes import Escapes
 from toolglot.textcalls.formats import find_format
@@ -19,6 +17,7 @@ from toolglot.textcalls.prompts.escaping import without_marks
 from toolglot.textcalls.prompts.json_formats import JSON_PROMPTS
 from toolglot.textcalls.prompts.other_formats import OTHER_PROMPTS
 from toolglot.textcalls.prompts.records import Body, Prompt, Result
+from toolglot.textcalls.prompts.safe_tools import safe_tools
 from toolglot.textcalls.prompts.tagged_formats import TAGGED_PROMPTS
 from toolglot.textcalls.prompts.tool_lists import listed
 
@@ -60,12 +59,16 @@ def find_prompt(format_name: str) -> Prompt:
 
 
 def instructions(
-    format_name: str, tools: Sequence[Tool], choice: ToolChoice | None = None, parallel: bool | None = None
+    format_name: str,
+    tools: Sequence[Tool],
+    choice: ToolChoice | None = None,
+    parallel: bool | None = None,
+    escapes: Escapes | None = None,
 ) -> str:
     """What is added to the system prompt: the tools, how to call them, what results look like, and what is wanted.
 
     What changes from one request to the next (the choice) comes last, so that the text before it stays the same.
-    Without tools there is nothing to tell.
+    Without tools there is nothing to tell. Whoever describes a tool may be a stranger: its texts are `escaped`.
     """
     if not tools:
         return ""
@@ -79,7 +82,7 @@ def instructions(
         for part in (
             "# Tools",
             "You can call these tools:",
-            listed(prompt.tools, tools, prompt.calls),
+            listed(prompt.tools, safe_tools(prompt, tools, escapes), prompt.calls),
             "## How to call a tool",
             f"Write the call exactly in this form ({name} and its arguments are only an example):",
             example.strip("\n"),
@@ -162,11 +165,14 @@ def calls_described(format_name: str, calls: Sequence[ToolCall], first_index: in
 def results_text(
     format_name: str, results: Sequence[Result], tools: Sequence[Tool] = (), escapes: Escapes | None = None
 ) -> str:
-    """The results of one turn, in a form that the model can tell apart. Their texts are `escaped`."""
+    """The results of one turn, in a form that the model can tell apart. Texts, names and ids are `escaped`."""
     prompt = find_prompt(format_name)
     names = tuple(tool.name for tool in tools)
-    safe = [replace(result, text=without_marks(prompt, result.text, names, escapes)) for result in results]
-    return written_results(prompt.results, prompt.calls.ids, safe)
+
+    def safe(text: str) -> str:
+        return without_marks(prompt, text, names, escapes)
+
+    return written_results(prompt.results, prompt.calls.ids, results, safe)
 
 
 def escaped(
