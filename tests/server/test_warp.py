@@ -3,26 +3,30 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.exchanges import read_events, spoken
+from tests.exchanges import calls_of, read_events, spoken
 from tests.server.gateway import LIMITS, at, gateway
 from tests.server.warp_loop import CLIENTS, SYSTEM, Client, agent, before, kept, user
 from tests.upstream.bad_server import BadServer, expect, reply
 from tests.warp_server import frames, story
-from tests.warp_server.agent import TOKEN, History, Turn, hear
-from tests.warp_server.messages import decode, encode
+from tests.warp_server.agent import TOKEN, History, Turn, hear, ordered
+from tests.warp_server.messages import Tree, decode, encode
 from tests.warp_server.scripts import REFUSALS, SCRIPTS, Refused, Script
 from tests.warp_server.server import PATH, answering, warp_server
+from tests.warp_server.state import added_up
 from toolglot.config.assemble import assemble
 from toolglot.config.schema import Config, Limits, Retries, ServerConfig, UpstreamConfig
 from toolglot.dialects import DIALECTS
 from toolglot.dialects.warp.models import MODEL_IDS
+from toolglot.doctor.upstreams import ask
+from toolglot.errors import MissingExtraError
 from toolglot.events import Fault
-from toolglot.ir import Message, Request, Text
+from toolglot.ir import Message, Request, Text, ToolResult
 from toolglot.receipt import Receipt
 from toolglot.server.starting import build
 from toolglot.upstream.demo.transport import DemoTransport
@@ -140,6 +144,38 @@ def test_a_turn_may_be_asked_again_from_the_answer_before_it() -> None:
     assert [heard.conversation for heard in warp.heard] == ["", "conversation-1", "conversation-1"]
 
 
+SOUND = [
+    name
+    for name, script in SCRIPTS.items()
+    # Whoever streams has passed on what is rolled back; an update of a field that nobody knows changes nothing here.
+    if script.error is None and "rolled back" not in name and name != "an update of a field that nobody knows"
+]
+
+
+@pytest.mark.parametrize("stream", [False, True], ids=["whole", "streamed"])
+@pytest.mark.parametrize("dialect", CLIENTS)
+@pytest.mark.parametrize("name", SOUND)
+def test_whatever_was_answered_is_known_when_it_comes_back(name: str, dialect: str, stream: bool) -> None:
+    with (
+        kept() as store,
+        warp_server(SCRIPTS[name]) as server,
+        gateway(at("warp", server.url, key=TOKEN), store=store) as running,
+    ):
+        client = Client(dialect, running, stream=stream)
+        calls = calls_of(client.say(user("Hi")).content)
+        results = tuple(ToolResult(call_id=call.id, name=call.name, content=(Text(text="Done."),)) for call in calls)
+        client.say(Message(role="tool", content=results) if results else user("Thanks"))
+        heard = hear(server.requests[1].headers, server.requests[1].body)
+        assert heard.conversation == story.CONVERSATION
+        assert len(heard.fresh) == len(calls)
+        sent = list(added_up(frames.events_of(SCRIPTS[name].body)).tasks.values())
+        assert set(messages_of(sent)) <= set(messages_of(heard.tasks))
+
+
+def messages_of(tasks: Sequence[Tree]) -> list[bytes]:
+    return [encode("Message", ordered(message)) for task in tasks for message in task.get("messages", ())]
+
+
 # What the configuration says
 
 
@@ -172,6 +208,7 @@ def test_its_models_are_listed_without_asking_it() -> None:
     built = build(config, DemoTransport(DIALECTS["openai_chat"]))
     names = [model.name for model in asyncio.run(built.catalogue.models())]
     assert [name for name in names if name in MODEL_IDS] == list(MODEL_IDS)
+    assert asyncio.run(ask(built.upstreams["warp"])).models == MODEL_IDS
     assert built.router.resolve("warp/some-model-of-tomorrow")[0].model == "some-model-of-tomorrow"
 
 
@@ -218,6 +255,15 @@ def test_no_credits_is_final_and_too_much_to_do_is_not(name: str, calls: int, di
     client, asked = failing(REFUSALS[name], dialect, stream=False, retries=AGAIN)
     assert asked == calls
     assert client.answers[0].status in (401, 402, 403, 429, 502)
+
+
+@pytest.mark.parametrize(
+    ("name", "calls"), [("the quota is used up", 1), ("no model can be reached", 2), ("an end inside a frame", 2)]
+)
+@pytest.mark.parametrize("stream", [False, True], ids=["whole", "streamed"])
+def test_an_error_at_the_end_of_a_stream_is_final_or_not_as_well(name: str, calls: int, stream: bool) -> None:
+    client, asked = failing(SCRIPTS[name], "anthropic", stream=stream, retries=AGAIN)
+    assert asked == (calls if client.answers[0].status != 200 else 1)
 
 
 def test_a_refused_credential_is_not_repeated_to_the_client() -> None:
@@ -339,6 +385,17 @@ def test_errors_for_a_client_of_warps_have_their_form() -> None:
         ):
             answer = running.call("POST", PATH, body, headers)
             assert (answer.status, list(answer.json())) == (status, ["error"])
+
+
+def test_without_protobuf_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    def missing(module: str) -> None:
+        raise MissingExtraError("the dialect warp", "protobuf", "warp")
+
+    with gateway() as running:
+        monkeypatch.setattr("toolglot.dialects.warp._load", missing)
+        answer = running.call("POST", PATH, b"", PROTOBUF)
+        assert answer.status == 501
+        assert "toolglot[warp]" in answer.json()["error"]
 
 
 def test_a_client_of_warps_is_told_of_credits_as_warp_tells_it() -> None:

@@ -50,8 +50,9 @@ from toolglot.ir import (
 from toolglot.passes import Context
 from toolglot.receipt import Receipt
 from toolglot.streaming import StreamTranslation, through
+from toolglot.textcalls import find_format
 from toolglot.textcalls.answer import RAW, Answer
-from toolglot.textcalls.prompts.render import calls_text
+from toolglot.textcalls.prompts.render import PROMPTS, calls_text
 from toolglot.textcalls.settings import BadCalls, TextCalls
 from toolglot.translate import Exchange
 
@@ -565,6 +566,67 @@ def test_native_calls_pass_beside_a_leaked_one() -> None:
     written = exchange.response(DIALECTS["openai_chat"].encode_response(whole, None, Receipt()))
     calls = calls_of(DIALECTS["anthropic"].decode_response(written).content)
     assert [call.name for call in calls] == ["get_weather", "get_time"]
+
+
+BROKEN_LEAKS = {
+    "cut": '<tool_call>{"name": "get_weather", "arguments": {"city": "Par',
+    "no JSON": '<tool_call>{"name": "get_weather", "arguments": {"city": Paris rains</tool_call> and more',
+    "a second one": '<tool_call>{"name": "get_weather", "arguments": {"city": x y</tool_call><tool_call>{"na',
+}
+
+
+@pytest.mark.parametrize("leak", BROKEN_LEAKS.values(), ids=BROKEN_LEAKS)
+@pytest.mark.parametrize("bad_calls", ["pass", "ask", "fail"])
+@pytest.mark.parametrize("reason", ["tool_calls", "length"])
+@pytest.mark.parametrize("pieces", [1, 7, 1000])
+def test_a_broken_leak_beside_a_native_call_stays_the_text_that_it_was(
+    leak: str, bad_calls: BadCalls, reason: StopReason, pieces: int
+) -> None:
+    settings = TextCalls(format="hermes_json", rescue=True, bad_calls=bad_calls)
+    exchange = Exchange("anthropic", "openai_chat", text_calls=settings)
+    ask(exchange, asking(user("Hello")))
+    *said, finish = events_of(f"I look.\n{leak}", reason, pieces)
+    native: list[Event] = [Open(1, replace(NOW, arguments="")), Delta(1, "{}"), Close(index=1), finish]
+    response = answered(exchange, [write_events("openai_chat", [*said, *native])])
+    assert [call.name for call in calls_of(response.content)] == ["get_time"]
+    assert "".join(block.text for block in response.content if isinstance(block, Text)) == f"I look.\n{leak}"
+    assert [line.why for line in exchange.receipt.notes if "stays text" in line.why]
+
+
+def test_of_a_list_of_leaked_calls_only_the_broken_one_is_text() -> None:
+    exchange = Exchange("anthropic", "openai_chat", text_calls=TextCalls(format="mistral", rescue=True))
+    ask(exchange, asking(user("Hello")))
+    leak = '[TOOL_CALLS][{"name": "get_time", "arguments": {}}, {"name": "get_weather", "arguments": {"city": "Par'
+    called, text = answered(exchange, [stream_of("openai_chat", leak)]).content
+    assert isinstance(called, ToolCall)
+    assert isinstance(text, Text)
+    assert called.name == "get_time"
+    assert text.text.endswith('{"city": "Par')
+
+
+def test_a_whole_answer_keeps_a_broken_leak_as_text_too() -> None:
+    exchange = rescuing("anthropic", "openai_chat")
+    leak = BROKEN_LEAKS["cut"]
+    written = exchange.response(document_of("openai_chat", leak))
+    assert DIALECTS["anthropic"].decode_response(written).content == (Text(text=leak),)
+
+
+@pytest.mark.parametrize("format_name", PROMPTS)
+@given(data=st.data())
+def test_a_leak_is_a_call_or_its_own_text_wherever_it_ends(format_name: str, data: st.DataObject) -> None:
+    exchange = Exchange("openai_chat", "openai_chat", text_calls=TextCalls(format=format_name, rescue=True))
+    ask(exchange, asking(user("Hello")))
+    leak = calls_text(format_name, (PARIS,))
+    text = f"Well:\n{leak[: data.draw(st.integers(0, len(leak)))]}"
+    response = answered(exchange, [stream_of("openai_chat", text, pieces=data.draw(st.integers(1, 9)))])
+    calls = calls_of(response.content)
+    said = "".join(block.text for block in response.content if isinstance(block, Text))
+    if calls:
+        assert [(call.name, meaning(call.arguments)) for call in calls] == [("get_weather", {"city": "Paris"})]
+    else:
+        for mark in find_format(format_name).dropped:
+            said, text = said.replace(mark, ""), text.replace(mark, "")
+        assert said.strip() == text.strip()
 
 
 # The short way of a delta

@@ -279,6 +279,25 @@ def test_half_a_result_is_none(text: str) -> None:
     assert read("hermes_json", *history) == list(history)
 
 
+QUOTED = [
+    '"he said\nhi" ok',
+    '"a\\x" and more',
+    '"all of it"',
+    '["half a list", ',
+    '["a\\x"]',
+    '<TOOL_RESPONSE>["a\nb"]</TOOL_RESPONSE>',
+    '[TOOL_RESULTS]{"content": "a\\x", "call_id": "abcDEF123"}[/TOOL_RESULTS]',
+    '{"tool_call_id": "0", "results": {"0": "\\q"}, "is_error": null}',
+]
+
+
+@pytest.mark.parametrize("text", QUOTED)
+@pytest.mark.parametrize("format_name", PROMPTS)
+def test_a_text_in_quotes_that_is_no_result_stays_the_user_s(format_name: str, text: str) -> None:
+    history = (user("Hello"), assistant(Text(text=calls_text(format_name, (NOW,)))), user(text))
+    assert read(format_name, *history)[-1].content == (Text(text=text),)
+
+
 @pytest.mark.parametrize(
     "text",
     ["<function_call>{", "<function_call>" * 50 + "{", '<function_call>{"function_call_record": 1}</function_call>'],

@@ -50,7 +50,10 @@ def test_a_token_for_anthropic_is_a_bearer() -> None:
     ("environ", "lines"),
     [
         ({}, []),
-        ({"WARP_API_KEY": KEY}, ["WARP_API_KEY: not used: Warp is used only where the configuration has an upstream `warp`"]),
+        (
+            {"WARP_API_KEY": KEY},
+            ["WARP_API_KEY: not used: Warp is used only where the configuration has an upstream `warp`"],
+        ),
         ({"OPENAI_API_KEY": ""}, ["OPENAI_API_KEY: not used: it is empty"]),
         (
             {"OPENAI_BASE_URL": f"{KEY}"},

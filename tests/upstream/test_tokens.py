@@ -162,3 +162,11 @@ def test_nothing_secret_is_printed() -> None:
     shown = repr(UpstreamConfig(refresh_token="the-token", refresh_key="the-key"))
     assert "the-token" not in shown
     assert "the-key" not in shown
+
+
+def test_what_was_renewed_survives_a_reload_of_the_same_configuration() -> None:
+    both = Both(numbered)
+    config = UpstreamConfig(refresh_token="r", refresh_key="k")
+    before = tokens_of(config, both)
+    assert tokens_of(config, both, before) is before
+    assert tokens_of(UpstreamConfig(refresh_token="other", refresh_key="k"), both, before) is not before

@@ -96,7 +96,8 @@ def _inputs(given: Tree) -> list[Tree]:
 
 
 def _has_result(message: Tree) -> bool:
-    return "server" not in message.get("tool_call_result", {"server": {}})
+    """Of the client's tools: not of the server's own, nor of a call that nobody could run."""
+    return not {"server", "cancel"} & message.get("tool_call_result", {"server": {}}).keys()
 
 
 def _check_pairs(past: Sequence[Tree], fresh: Sequence[Tree]) -> None:
@@ -125,7 +126,10 @@ def _system(inputs: Sequence[Tree]) -> list[str]:
     ]
 
 
-_TOLD = re.compile(r"^Tool result \(([^)\n]*)\): (.*?)(?=\n\n(?:User|Assistant|System|Tool result)\b|\Z)", re.M | re.S)
+_TOLD = re.compile(
+    r"^Tool (?:result|error) \(([^)\n]*)\): (.*?)(?=\n\n(?:User|Assistant|System|Tool (?:result|error))\b|\Z)",
+    re.M | re.S,
+)
 
 
 def results_in(query: str) -> list[tuple[str, str]]:
@@ -170,8 +174,8 @@ class Agent:
         elif self.history == "replay" and self.heard:
             assert now.conversation in self._tasks, f"{now.conversation!r} is no conversation of ours"
             sent = self._tasks[now.conversation]
-            assert [encode("Task", task) for task in map(_ordered, now.tasks)] == [
-                encode("Task", task) for task in map(_ordered, sent)
+            assert [encode("Task", task) for task in map(ordered, now.tasks)] == [
+                encode("Task", task) for task in map(ordered, sent)
             ], "the tasks came back changed"
 
     def _events(self, now: Heard, request: Tree) -> list[Tree]:
@@ -220,11 +224,11 @@ class Agent:
         return events
 
 
-def _ordered(value: Any) -> Any:
+def ordered(value: Any) -> Any:
     """The same with the keys in order, for trees that were written in another order."""
     if isinstance(value, dict):
-        return {key: _ordered(value[key]) for key in sorted(value)}
-    return [_ordered(item) for item in value] if isinstance(value, list) else value
+        return {key: ordered(value[key]) for key in sorted(value)}
+    return [ordered(item) for item in value] if isinstance(value, list) else value
 
 
 # An agent of three turns.

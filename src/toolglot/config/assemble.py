@@ -115,7 +115,9 @@ def _key_variable(vendor: Vendor, environ: Mapping[str, str]) -> KeyVariable | N
 
 def _missing_key(name: str, upstream: UpstreamConfig) -> str | None:
     vendor, headers = VENDORS.get(upstream.vendor or ""), upstream.headers
-    if vendor is None or not vendor.keys or upstream.key or any("auth" in name or "key" in name for name in headers):
+    if vendor is None or not vendor.keys or upstream.key or upstream.refresh_token:
+        return None
+    if any("auth" in name or "key" in name for name in headers):
         return None
     if upstream.base_url == vendor.base_url:
         return f"upstreams.{name}: no key: set {vendor.keys[0].name}, or `key`"

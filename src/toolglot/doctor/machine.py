@@ -101,6 +101,8 @@ def key(name: str, upstream: UpstreamConfig) -> Finding:
     vendor = VENDORS.get(upstream.vendor or "")
     variables = " or ".join(variable.name for variable in vendor.keys) if vendor is not None else ""
     text = upstream.key
+    if text is None and upstream.refresh_token is not None:
+        return ok("key", "got with a refresh token", name)
     if text is None:
         if vendor is not None and variables and upstream.base_url == vendor.base_url:
             return fail("key", "there is none", f"set {variables}, or `upstreams.{name}.key`", name)

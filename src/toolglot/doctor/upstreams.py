@@ -53,6 +53,10 @@ async def ask(upstream: Upstream) -> Asked:
     name = upstream.name
     if upstream.base_url == DEMO_URL:
         return Asked((ok("upstream", "inside toolglot: always there", name),), ("demo",))
+    if upstream.listed:
+        place = f"{upstream.dialect.name} at {upstream.base_url}"
+        told = f"{place}: not asked, as it has no list of models; {counted(len(upstream.listed), 'model')} known"
+        return Asked((ok("upstream", told, upstream.name),), upstream.listed)
     call = replace(upstream.call(upstream.dialect.listing.path, method="GET"), timeouts=PATIENCE)
     try:
         answer = await fetch(upstream.transport, call, MAX_LIST)

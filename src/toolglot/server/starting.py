@@ -116,19 +116,22 @@ def _origin(file: Path | None) -> str:
 def build(config: Config, transport: Transport, pace: Pace = AT_ONCE, before: Gateway | None = None) -> Gateway:
     """The gateway of an assembled configuration."""
     upstreams = {
-        name: _upstream(name, upstream, transport, pace, many_keys=len(config.server.keys) > 1)
+        name: _upstream(name, upstream, transport, pace, before, many_keys=len(config.server.keys) > 1)
         for name, upstream in config.upstreams.items()
         if upstream.base_url is not None
     }
     return Gateway(config, upstreams, router(config), before)
 
 
-def _upstream(name: str, config: UpstreamConfig, transport: Transport, pace: Pace, *, many_keys: bool) -> Upstream:
+def _upstream(
+    name: str, config: UpstreamConfig, transport: Transport, pace: Pace, before: Gateway | None, *, many_keys: bool
+) -> Upstream:
     dialect = find(config.dialect or "openai_chat")
     assert config.base_url is not None
     vendor = VENDORS.get(config.vendor or "")
     at_home = vendor is not None and vendor.base_url in (None, config.base_url)
-    tokens = tokens_of(config, transport)
+    known = before.upstreams.get(name) if before is not None else None
+    tokens = tokens_of(config, transport, None if known is None else known.tokens)
     max_messages, max_results = LIMITS.get(dialect.name, (0, 0))
     return Upstream(
         name=name,

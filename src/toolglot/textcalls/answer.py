@@ -9,7 +9,8 @@ answer, since nobody may see a call that will be taken back.
 
 A call that cannot be read can be handed to nobody, whatever the setting. In a stream its beginning has been seen, and
 the only end that no client misreads is an error. A whole answer shows it as text, with what the model wrote. A call
-that a limit has cut is another matter: the reason for the end of the answer tells.
+that a limit has cut is another matter: the reason for the end of the answer tells. A leaked call waits for its end,
+and one that is not whole stays the text that it was.
 """
 
 from __future__ import annotations
@@ -17,17 +18,18 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from toolglot.events import Close, Delta, Event, Fault, Finish, Open, Start
-from toolglot.ir import Block, Native, Stop, Text, Thinking, ToolCall, Usage, replace
+from toolglot.ir import Block, Native, Stop, Text, Thinking, Tool, ToolCall, Usage, replace
 from toolglot.passes import Context
 from toolglot.passes.sequence import Sequencer
 from toolglot.passes.settle import CUTS
 from toolglot.textcalls import Engine
 from toolglot.textcalls.again import Again, Written, both
 from toolglot.textcalls.answer_format import answer_format
-from toolglot.textcalls.bad import BadCall, BadKind, failed, short, shown
+from toolglot.textcalls.bad import BadCall, BadKind, failed, short, shown, tell
 from toolglot.textcalls.call_ids import CallIds
 from toolglot.textcalls.escapes import Undoing
 from toolglot.textcalls.events import CallEvent
+from toolglot.textcalls.leaks import LeakReader
 from toolglot.textcalls.notes import without_notes
 from toolglot.textcalls.problems import argument_problems
 from toolglot.textcalls.prompts.render import result_marks
@@ -55,13 +57,13 @@ class Answer:
         self._escapes = context.text_escapes or None  # zero cost where nothing was escaped
         self._next = 0  # the index of the next block
         self._started = False
-        self.wants_again: Again | None = None
+        self.wants_again: Again | None
         """The model is to be asked once more. The answer goes on with `go_on`."""
         self._begin(again)
 
     def _begin(self, again: Again | None) -> None:
         """An answer begins, the first or the second one."""
-        self._again = again
+        self._again, self.wants_again = again, None
         self._asks = again is None and self._settings.bad_calls == "ask" and not self._settings.rescue
         self._thinks = self._settings.starts_in_reasoning or (again is None and self._context.text_thinks)
         self._engine = self._new_engine()
@@ -78,6 +80,7 @@ class Answer:
         self._index = -1  # its index
         self._space = ""  # white space that counts only if text follows
         self._undoing: Undoing | None = None  # of the open block
+        self._number = 0  # of the open call in the text
         self._id = ""  # the model's own
         self._arguments: list[str] = []  # of the open call
         self._raw: str | None = None
@@ -89,12 +92,13 @@ class Answer:
 
     def _new_engine(self) -> Engine:
         thinks, self._thinks = self._thinks, False
-        return Engine(self._format, self._tools, starts_in_reasoning=thinks, ends_at=self._results)
+        self._reads = True
+        engine = LeakReader if self._settings.rescue else Engine
+        return engine(self._format, self._tools, starts_in_reasoning=thinks, ends_at=self._results)
 
     def go_on(self) -> None:
         """The second answer begins, in the same stream behind what has been sent."""
-        again, self.wants_again = self.wants_again, None
-        self._begin(again)
+        self._begin(self.wants_again)
 
     @property
     def text_index(self) -> int:
@@ -114,6 +118,8 @@ class Answer:
     def _read(self, text: str) -> Sequence[Event]:
         if self._dropping:
             return ()
+        if not self._reads:
+            return self._text(text)
         if self._asks:
             self._heard.append(text)
         found = self._engine.feed(text)
@@ -167,11 +173,7 @@ class Answer:
         return self._kept(Delta(self._index, text)) if text else ()
 
     def _converted(self, found: Iterable[CallEvent]) -> list[Event]:
-        events: list[Event] = []
-        for item in found:
-            if not self._over:
-                events += self._convert(item)
-        return events
+        return [event for item in found if not self._over and self._reads for event in self._convert(item)]
 
     def _convert(self, item: CallEvent) -> Sequence[Event]:
         if item[0] == "args":
@@ -182,6 +184,7 @@ class Answer:
             opened = () if isinstance(self._open, Thinking) else self._opened(Thinking())
             return [*opened, *self._said(item[1])]
         if item[0] == "start":
+            self._number = item[1]
             return self._start(item[2])
         if item[0] == "end":
             return [*self._held_back(), *self._end()]
@@ -253,7 +256,7 @@ class Answer:
             self._held, self._first = [], self._next
         if self._settings.rescue:
             self._receipt.note(f"content[{self._next}]", f"call of {name}", "it stood in the text")
-        self._waiting = [] if self._whole else None
+        self._waiting = [] if self._whole or self._settings.rescue else None
         opened = self._opened(ToolCall(id=self._ids.new(name), name=name))
         self._arguments, self._raw = [], None
         return [*closed, *opened]
@@ -277,6 +280,8 @@ class Answer:
 
     def _end_badly(self, why: str, *, complete: bool) -> Sequence[Event]:
         self._write_down(why)
+        if not complete and isinstance(self._engine, LeakReader):
+            return self._give_back(self._engine, why)
         kind: BadKind = "wrong" if complete else "cut" if self._limited else "unreadable"
         original = self._context.tools.get(self._name)
         name = self._name if original is None else original.name  # as the client knows it
@@ -285,16 +290,27 @@ class Answer:
         if self._held is not None:
             self._bad.append(bad)
         else:
-            self._tell(bad)
+            tell(self._receipt, bad, fails=self._settings.bad_calls == "fail", whole=self._whole)
             if fails or (kind == "unreadable" and not self._whole):
                 self._over = True
                 return (Fault(failed(bad)),)
         return self._show(bad) if kind == "unreadable" and self._whole else self._close_call(complete=complete)
 
-    def _show(self, bad: BadCall) -> Sequence[Event]:
-        """A text in place of the open call, of which nobody has seen anything."""
-        native = self._raw_note()
+    def _give_back(self, engine: LeakReader, why: str) -> Sequence[Event]:
+        """The text that a leaked call was. What follows is text too: half a string may hold anything."""
+        self._receipt.note(f"content[{self._index}]", f"call of {self._name}", f"it is not whole and stays text: {why}")
+        self._forget_call()
+        self._reads = False
+        return self._text(engine.given_back(self._number, self._raw or ""))
+
+    def _forget_call(self) -> None:
+        """The open call has never been: nobody has seen anything of it."""
         self._waiting, self._open, self._undoing, self._next = None, None, None, self._index
+
+    def _show(self, bad: BadCall) -> Sequence[Event]:
+        """A text in place of the open call."""
+        native = self._raw_note()
+        self._forget_call()
         text = Text(text="", native=native)
         opened = [*self._opened(text), *self._kept(Delta(self._index, shown(bad)))]
         self._undoing = None
@@ -313,18 +329,6 @@ class Answer:
         closed = self._closed(Close(index=self._index, complete=complete, native=self._raw_note()))
         waited, self._waiting = self._waiting, None
         return closed if waited is None else self._kept(*waited)
-
-    def _tell(self, bad: BadCall) -> None:
-        where, what = f"content[{bad.index}]", f"call of {bad.name}"
-        wrote = f"; the model wrote {short(bad.raw)}" if bad.raw else ""
-        if bad.kind == "wrong":
-            goes = "and the answer fails" if self._settings.bad_calls == "fail" else "and goes to the client as it is"
-            self._receipt.note(where, what, f"it is wrong {goes}: {bad.why}")
-        elif bad.kind == "cut":
-            self._receipt.loss(where, what, f"it is not whole: {bad.why}{wrote}")
-        else:
-            ends = "it is shown as text" if self._whole and self._settings.bad_calls != "fail" else "the answer fails"
-            self._receipt.loss(where, what, f"it cannot be read, and {ends}: {bad.why}{wrote}")
 
     def _end_text(self) -> Sequence[Event]:
         """The end of the upstream's text block, where one has come: what only that tells goes with our text."""
@@ -360,7 +364,7 @@ class Answer:
         if self._bad and not cut:
             return self._ask(before, self._second_try(usage))
         for bad in self._bad:
-            self._tell(bad)
+            tell(self._receipt, bad, fails=self._settings.bad_calls == "fail", whole=self._whole)
         unreadable = next((bad for bad in self._bad if bad.kind == "unreadable"), None)
         if unreadable is not None and not self._whole:
             return [*before, Fault(failed(unreadable))]
@@ -369,7 +373,11 @@ class Answer:
 
     def _second_try(self, usage: Usage | None) -> Again:
         return Again(
-            text="".join(self._heard), written=tuple(self._written), usage=usage, before=self._context.text_called
+            text="".join(self._heard),
+            written=tuple(self._written),
+            usage=usage,
+            before=self._context.text_called,
+            tools=tuple(Tool(name=name) for name in self._tools),
         )
 
     def _ask(self, before: Sequence[Event], again: Again) -> Sequence[Event]:
@@ -383,9 +391,8 @@ class Answer:
     def _stop(self, stop: Stop) -> Stop:
         """A stop sequence of ours is how an answer ends, and nobody's business."""
         stops = self._context.stops
-        if stop.reason != "stop_sequence" or not stops or (stop.sequence is not None and stop.sequence not in stops):
-            return stop
-        return Stop("end", detail=stop.detail)
+        ours = stop.reason == "stop_sequence" and stops and (stop.sequence is None or stop.sequence in stops)
+        return Stop("end", detail=stop.detail) if ours else stop
 
 
 def _says_something(native: Native) -> bool:

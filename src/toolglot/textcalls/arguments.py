@@ -95,9 +95,9 @@ class Arguments:
         else:
             self.repair(text[end:])
 
-    def repair(self, rest: str, *, enveloped: bool = False) -> None:
+    def repair(self, rest: str, *, enveloped: bool = False, at_end: bool = False) -> None:
         """End a call whose arguments are broken: exactly repaired, or cut. `enveloped`: behind the arguments stand
-        the brackets of what is around them."""
+        the brackets of what is around them. `at_end`: nothing follows them, so that what is missing was cut off."""
         if self.done:
             self._sink.repaired(self._index, self.raw, "the JSON around the arguments was broken")
             self._sink.end(self._index)
@@ -110,6 +110,9 @@ class Arguments:
             value, how = repair_described(raw, self._schema)
         except RepairError as error:
             self.cut(f"the arguments are no JSON and could not be repaired: {error}", rest)
+            return
+        if at_end and is_cut_off(how):
+            self.cut("the text ended inside the arguments", rest)
             return
         remainder = continuation("".join(self._sent), value)
         if remainder is None:
@@ -137,6 +140,11 @@ def _enders_of(closers: tuple[str, ...]) -> Marks | None:
 def is_balanced(text: str) -> bool:
     """As many brackets close as open: a text that was not cut, as far as broken JSON can tell."""
     return text.count("{") == text.count("}") and text.count("[") == text.count("]")
+
+
+def is_cut_off(how: str) -> bool:
+    """The repair of a text added what may never have been written: nobody knows what else is missing."""
+    return any(damage in how for damage in ("missing end quote", "missing brackets"))
 
 
 def takes_nothing(schema: Any) -> bool:

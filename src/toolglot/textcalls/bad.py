@@ -7,6 +7,7 @@ from typing import Final, Literal
 from msgspec import Struct
 
 from toolglot.errors import ApiError
+from toolglot.receipt import Receipt
 from toolglot.textcalls.settings import BAD_TOOL_CALL
 
 SHOWN: Final = 120
@@ -38,6 +39,20 @@ def shown(bad: BadCall) -> str:
     """What a whole answer has in place of a call that cannot be read: the same words for every client."""
     wrote = f" The model wrote: {bad.raw}" if bad.raw else ""
     return f"[The call of {bad.name} cannot be read: {bad.why}.{wrote}]"
+
+
+def tell(receipt: Receipt, bad: BadCall, *, fails: bool, whole: bool) -> None:
+    """What becomes of it, in the receipt. `fails`: it ends the answer; `whole`: the answer does not stream."""
+    where, what = f"content[{bad.index}]", f"call of {bad.name}"
+    wrote = f"; the model wrote {short(bad.raw)}" if bad.raw else ""
+    if bad.kind == "wrong":
+        goes = "and the answer fails" if fails else "and goes to the client as it is"
+        receipt.note(where, what, f"it is wrong {goes}: {bad.why}")
+    elif bad.kind == "cut":
+        receipt.loss(where, what, f"it is not whole: {bad.why}{wrote}")
+    else:
+        ends = "it is shown as text" if whole and not fails else "the answer fails"
+        receipt.loss(where, what, f"it cannot be read, and {ends}: {bad.why}{wrote}")
 
 
 def failed(bad: BadCall) -> ApiError:

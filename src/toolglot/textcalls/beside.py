@@ -21,6 +21,8 @@ HARMLESS: Final = frozenset(
     )
 )
 """Keys that say something about the call and nothing to the tool."""
+WRAPPERS: Final = ("function", "function_call", "tool_call")
+SCHEMA_KEYS: Final = frozenset(("type", "properties", "$schema"))
 FLAT: Final = "flat arguments"
 """How a repair is told that takes the keys beside the name as the arguments."""
 
@@ -39,6 +41,16 @@ class Beside(Struct, frozen=True):
         return f"without what stands beside the arguments: {', '.join(self.left_out)}" if self.left_out else ""
 
 
+def is_schema_key(key: str, schema: Any) -> bool:
+    """What begins with this key is the declaration of a tool's parameters, and none of its calls."""
+    return key in SCHEMA_KEYS and isinstance(schema, dict) and key not in (known_keys(schema) or ())
+
+
+def may_wrap(key: str, call: Call) -> bool:
+    """A call may stand behind this key. Where nothing else says that it is one, the key must."""
+    return key in WRAPPERS if call.weak else key not in call.argument_keys
+
+
 def sort_out(keys: Iterable[str], schema: Any, call: Call, *, given: bool, empty: bool = False) -> Beside:
     """What these keys are, of which the values are not null. `given`: there are arguments; `empty`: without any key."""
     declared = known_keys(schema) or frozenset()
@@ -46,7 +58,7 @@ def sort_out(keys: Iterable[str], schema: Any, call: Call, *, given: bool, empty
         others = [key for key in keys if key not in HARMLESS]
         if any(key in call.argument_keys for key in others):
             return Beside(problem="the arguments are given twice")
-        if any(key in call.name_keys for key in others):
+        if any(key in call.name_keys for key in others) or (call.keyed and others):
             return Beside(problem="two tools are named")
         lost = [key for key in others if key in declared or empty or not declared]
         if lost:
@@ -56,6 +68,9 @@ def sort_out(keys: Iterable[str], schema: Any, call: Call, *, given: bool, empty
     strange = [key for key in keys if key not in declared and key not in HARMLESS]
     if any(key in call.argument_keys for key in strange):
         return Beside(problem="the arguments are no JSON object")
+    # Without arguments and without any mark, it may be an answer that speaks of the tool.
+    if call.weak:
+        strange = [key for key in keys if key not in declared and key not in ("type", *call.id_keys)]
     if strange:
         return Beside(problem=f"there are no arguments, only {', '.join(strange)}")
     return Beside(flat)

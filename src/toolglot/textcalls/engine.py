@@ -18,25 +18,22 @@ The states, each a method that reads as far as it can and tells whether there ma
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import Any
 
-from toolglot.textcalls.aside import Aside
+from toolglot.textcalls.aside import Aside, Asides
 from toolglot.textcalls.attempts import Attempts
 from toolglot.textcalls.bodies import BODIES
 from toolglot.textcalls.body import Body, Opened
+from toolglot.textcalls.closing import MAX_SPACE, Closing
+from toolglot.textcalls.dropped import is_dropped
 from toolglot.textcalls.events import CallEvent, Sink, merged
-from toolglot.textcalls.fences import next_fence
+from toolglot.textcalls.fences import FENCES, Fence, next_fence
 from toolglot.textcalls.grammar import Call, Format
 from toolglot.textcalls.line import Line
 from toolglot.textcalls.marks import marks_of
-from toolglot.textcalls.messages import read_message
+from toolglot.textcalls.messages import begins_with_message, read_message
 from toolglot.textcalls.trying import Found, Outcome, Trial, behind_space
-from toolglot.textcalls.vocabulary import Meaning, is_word, vocabulary_of
-
-MAX_EXTRA: Final = 3
-"""So many brackets too many are passed over behind a call."""
-MAX_SPACE: Final = 1000
-"""White space behind a call that is waited for until something follows."""
+from toolglot.textcalls.vocabulary import is_sure, is_word, vocabulary_of
 
 
 class Engine:
@@ -61,8 +58,7 @@ class Engine:
         self._ends_at = tuple(mark.strip() for mark in ends_at)
         self._vocabulary = vocabulary_of(text_format, tuple(tools), self._ends_at)
         self._trying = Trial(self._vocabulary, tools)
-        self._sink = Sink()
-        self._sink.calls = calls
+        self._sink = Sink(calls)
         self._state = self._reasoning if starts_in_reasoning else self._beginning
         self._text = ""
         self._at = 0
@@ -70,18 +66,16 @@ class Engine:
         self._last = False  # nothing follows
         self._cut = False
         self._line = Line()
-        self._fence = ""
+        self._fence = Fence()
         self._after_thinking = False
         self._body: Body | None = None
         self._attempts = Attempts()
         self._calls_before = 0
         self._call: Call | None = None
-        self._closers: tuple[str, ...] = ()  # what may close the last call, right behind it
-        self._unclosed: set[str] = set()
-        self._extra = 0
+        self._closing = Closing()
         self._passes_as = self._sink.text
-        self._aside: Aside | None = None
-        self._no_aside_before = 0
+        self._asides = Asides(self._vocabulary.thinking_ends)
+        self._thinks_as = self._sink.reasoning
         self.strayed: int | None = None  # where something other than calls was met first
 
     def feed(self, text: str) -> Sequence[CallEvent]:
@@ -91,45 +85,34 @@ class Engine:
         self._offset += self._at
         self._text = self._text[self._at :] + text if self._at < len(self._text) else text
         self._at = 0
-        return self._run()
+        while self._state():
+            pass
+        return merged(self._sink.take())
 
     def finish(self, *, cut: bool = False) -> Sequence[CallEvent]:
         """The events for the end of the text. `cut`: a limit ended it, so that nothing without an end is whole."""
         self._last = True
         self._cut = cut
-        events = list(self._run())
-        if self._aside is not None:
-            self._end_aside(self._aside)
+        while self._state():
+            pass
+        if self._asides.open is not None:
+            self._end_aside(self._asides.open)
         elif self._state == self._reasoning:
             self._think(len(self._text))
         else:
             self._say(len(self._text))
-        events += self._sink.events
-        self._sink.events = []
-        return merged(events)
-
-    def _run(self) -> Sequence[CallEvent]:
-        while self._state():
-            pass
-        events = self._sink.events
-        self._sink.events = []
-        return merged(events)
+        return merged(self._sink.take())
 
     # ── the answer ───────────────────────────────────────────────────────────────────────────────────────────────────
 
     def _beginning(self) -> bool:
         """The first characters: where an answer consists of messages, the first header may have no opener."""
-        messages = self._format.messages
-        if messages is None or not messages.at_start:
-            self._state = self._answering
-            return True
-        starts = marks_of(tuple(start for start in messages.at_start if start))
-        if self._at == len(self._text) or (not self._last and starts.begins(self._text, self._at)):
-            return False
-        if starts.match(self._text, self._at) or "" in messages.at_start:
+        begins = begins_with_message(self._format.messages, self._text, self._at, last=self._last)
+        if begins:
             return self._message("")
-        self._state = self._answering
-        return True
+        if begins is not None:
+            self._state = self._answering
+        return begins is not None
 
     def _answering(self) -> bool:
         text, at, marks = self._text, self._at, self._vocabulary.marks
@@ -151,7 +134,9 @@ class Engine:
         """Go on at a mark."""
         meanings = self._vocabulary.meanings[mark]
         kinds = {meaning.kind for meaning in meanings}
-        if self._line.in_code and mark != "```":
+        if mark not in FENCES and self._line.in_code:
+            if "call" in kinds or "section" in kinds:
+                self._line.met_mark()
             return self._as_text(mark)
         if "call" in kinds or "section" in kinds:
             outcome = self._outcome(self._at, mark, line_start=self._line.blank)
@@ -163,28 +148,38 @@ class Engine:
             return self._end_answer(mark)
         if "message" in kinds:
             return self._message(mark)
-        if "fence" in kinds and self._line.blank:
+        if "fence" in kinds and self._line.bare:
             return self._open_fence()
-        if "drop" in kinds or mark in self._unclosed:
-            self._unclosed.discard(mark)
-            self._at += len(mark)
-            return True
-        thinks = "think" in kinds and (self._line.blank or mark.startswith("<|"))
-        if thinks or "unthink" in kinds:
-            self.strayed = self._offset + self._at if self.strayed is None else self.strayed
-            self._at += len(mark)
-            self._state = self._reasoning if thinks else self._answering
-            return True
-        if any(map(self._is_sure, meanings)):
+        if "drop" in kinds or self._closing.is_missed(mark):
+            return self._drop(mark)
+        if "think" in kinds or "unthink" in kinds:
+            return self._meet_thinking(mark, opens="think" in kinds)
+        if any(is_sure(meaning, line_start=self._line.blank) for meaning in meanings):
             self._sink.refused(mark)
         return self._as_text(mark)
 
-    def _is_sure(self, meaning: Meaning) -> bool:
-        """It would have opened a call here, or a section of them, and nothing else."""
-        call = meaning.call
-        if call is None:
-            return meaning.kind == "section"
-        return not call.weak and (self._line.blank or not (call.line_start or is_word(call.header.openers[0].strip())))
+    def _drop(self, mark: str) -> bool:
+        said = self._trying.said and not self._closing.is_missed(mark)
+        dropped = is_dropped(self._format, mark, self._text, self._at, said=said, last=self._last)
+        if dropped:
+            self._closing.met(mark)
+            self._at += len(mark)
+            return True
+        return False if dropped is None else self._as_text(mark)
+
+    def _meet_thinking(self, mark: str, *, opens: bool) -> bool:
+        """Within a line, the mark may be one that the answer speaks of: it and what follows stay text, in which calls
+        count as little as in reasoning."""
+        if is_word(mark) and self._trying.said:
+            return self._as_text(mark)
+        self.strayed = self._offset + self._at if self.strayed is None else self.strayed
+        if opens:
+            self._state = self._reasoning
+            if not (self._line.blank or mark.startswith("<|")):
+                self._thinks_as = self._sink.text
+                return self._as_text(mark)
+        self._at += len(mark)
+        return True
 
     def _end_answer(self, mark: str) -> bool:
         self._sink.over(mark)
@@ -215,22 +210,24 @@ class Engine:
     # ── code blocks ──────────────────────────────────────────────────────────────────────────────────────────────────
 
     def _open_fence(self) -> bool:
-        _, self._fence = next_fence(self._text, self._at, last=self._last)
-        if not self._fence:
+        _, fence = next_fence(self._text, self._at, self._text[self._at], last=self._last)
+        if not fence:
             return False
-        self._say(self._at + len(self._fence))
+        self._fence = Fence(fence)
+        self._say(self._at + len(fence))
         self._state = self._fenced
         return True
 
     def _fenced(self) -> bool:
-        start, fence = next_fence(self._text, self._at, last=self._last)
+        start, fence = next_fence(self._text, self._at, self._fence.mark[0], last=self._last)
+        self._fence.passed(self._text[self._at : start])
         self._say(start)
         if not fence:
             return False
-        closes = self._line.blank and len(fence) >= len(self._fence)
+        closes = self._fence.closed_by(fence, line_start=self._line.bare)
         self._say(self._at + len(fence))
         if closes:
-            self._line.in_code = False
+            self._line.leave_code()
             self._state = self._answering
         return True
 
@@ -269,51 +266,60 @@ class Engine:
     # ── reasoning ────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def _reasoning(self) -> bool:
-        if self._aside is not None:
-            return self._read_aside(self._aside)
-        text, marks = self._text, self._vocabulary.in_reasoning
-        end, mark = marks.next(text, self._at, last=self._last)
+        if self._asides.open is not None:
+            return self._read_aside(self._asides.open)
+        end, mark = self._vocabulary.in_reasoning.next(self._text, self._at, last=self._last)
         self._think(end)
         if not mark:
             return False
         if mark in self._vocabulary.thinking_ends:
-            self._at += len(mark)
-            self._after_thinking = True
-            return self._answer_afresh()
-        if self._offset + self._at >= self._no_aside_before:
+            return self._end_thinking(mark)
+        if self._asides.may_open(self._offset + self._at):
             outcome = self._outcome(self._at, mark)
             if outcome == "wait":
                 return False
             if isinstance(outcome, Found):
                 start = self._offset + self._at
-                reader = Engine(self._format, self._tools, calls=self._sink.calls, offset=start)
-                self._aside = Aside(reader, start)
+                self._asides.begin(Engine(self._format, self._tools, calls=self._sink.calls, offset=start), start)
                 return True
         self._think(self._at + len(mark))
         return True
 
+    def _end_thinking(self, mark: str) -> bool:
+        if self._thinks_as == self._sink.text:
+            self._think(self._at + len(mark))
+            self._thinks_as = self._sink.reasoning
+        else:
+            self._at += len(mark)
+            self._after_thinking = True
+        return self._answer_afresh()
+
     def _think(self, end: int) -> None:
-        self._sink.reasoning(self._text[self._at : end])
+        self._thinks_as(self._text[self._at : end])
         self._at = end
 
     def _read_aside(self, aside: Aside) -> bool:
-        strayed = aside.feed(self._text[self._at :])
-        self._at = len(self._text)
+        self._at, strayed = aside.feed(self._text, self._at, last=self._last)
         if strayed is None:
             return False
         # Read it again as reasoning, and what it holds without trying it once more.
-        # Its opener itself may turn out to be none.
-        self._no_aside_before = max(strayed, aside.start + 1)
-        self._text, self._at, self._offset = aside.text, 0, aside.start
-        self._aside = None
+        self._asides.close(strayed)
+        self._go_back(aside.start, aside.text)
         return True
 
     def _end_aside(self, aside: Aside) -> None:
         events = aside.finish(cut=self._cut)
         if events is None:
-            self._sink.reasoning(aside.text)
+            self._thinks_as(aside.text)
         else:
             self._sink.events += events
+
+    def _go_back(self, start: int, read: str) -> None:
+        """Read again from the offset `start` on, where `read` begins, which ends where reading has come to."""
+        if start >= self._offset:
+            self._at = start - self._offset
+        else:
+            self._text, self._at, self._offset = read + self._text[self._at :], 0, start
 
     # ── calls ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -344,23 +350,19 @@ class Engine:
         if body.state == "refused":
             return self._refuse()
         self._trying.said = True
-        closers = self._call.closers if self._call else ()
-        self._closers = (*closers, *self._vocabulary.section_closers)
-        self._unclosed = set(self._closers)
-        self._extra = 0 if closers else MAX_EXTRA
+        self._closing.begin(self._call, self._vocabulary.section_closers)
         self._state = self._behind
         return True
 
     def _refuse(self) -> bool:
         """It was no call of this kind: perhaps of another, else its mark is text and what follows is read again."""
-        held, self._offset, gives_up = self._attempts.refuse()
-        self._text = held + self._text[self._at :]
-        self._at = 0
+        held, start, gives_up = self._attempts.refuse()
+        self._go_back(start, held)
         self._state = self._answering
         if gives_up:
             if self._call and not self._call.weak:
                 self._sink.refused(self._vocabulary.marks.match(held, 0))
-            self._say(len(held))
+            self._say(self._at + len(held))
         return True
 
     def _behind(self) -> bool:
@@ -372,7 +374,7 @@ class Engine:
             return self._answer_afresh()
         if not self._last and (at == len(text) or vocabulary.marks.begins(text, at)):
             return False
-        if self._last and len(text) - at > 2 and marks_of(self._closers).begins(text, at):
+        if self._last and len(text) - at > 2 and marks_of(self._closing.marks).begins(text, at):
             at = len(text)  # half a closing mark
         mark = vocabulary.marks.match(text, at)
         if mark and any(meaning.kind in ("call", "section") for meaning in vocabulary.meanings[mark]):
@@ -385,12 +387,11 @@ class Engine:
         if mark in self._ends_at and self._sink.calls:
             self._at = at
             return self._end_answer(mark)
-        if mark in self._closers:
-            self._unclosed.discard(mark)
+        if mark in self._closing.marks:
+            self._closing.met(mark)
             self._at = at + len(mark)
             return True
-        if at < len(text) and text[at] in "}]" and self._extra < MAX_EXTRA:
-            self._extra += 1
+        if self._closing.takes_bracket(text[at : at + 1]):
             self._at = at + 1
             return True
         if at == len(text):

@@ -10,21 +10,19 @@ the end of the call and repaired as a whole.
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Callable
 from typing import Any
 
 from toolglot.textcalls.arguments import MAX_SIZE, Arguments, is_balanced, string_enders
+from toolglot.textcalls.beside import is_schema_key, may_wrap
 from toolglot.textcalls.body import BodyState, Opened
-from toolglot.textcalls.json_names import MAX_STRING, Broken, Wait, string_at
+from toolglot.textcalls.json_names import MAX_STRING, Broken, Wait, behind_fence, behind_space, string_at
 from toolglot.textcalls.json_scan import JsonScan
 from toolglot.textcalls.marks import Until, marks_of
 from toolglot.textcalls.members import Members, Other
-from toolglot.textcalls.mended import mended_calls
+from toolglot.textcalls.mended import mend_into
 
-_FENCE = re.compile(r"```[a-zA-Z]*[ \t]*\r?\n?")
-_SPACE = re.compile(r"[ \t\r\n]*+")
 _BETWEEN = re.compile(r"[ \t\r\n;,]*+")
 
 
@@ -110,24 +108,12 @@ class EnvelopeBody:
             if self._members.size > MAX_SIZE and self._members.index < 0:
                 self.state = "done" if self._started else "refused"
 
-    def _space(self, text: str, at: int, back: int | None = None) -> int:
-        """Behind white space. Where the text ends there, reading goes on at `back` when there is more."""
-        found = _SPACE.match(text, at)
-        end = found.end() if found else at
-        if end == len(text):
-            raise Wait(end if back is None else back)
-        return end
-
     def _opening(self, text: str, at: int) -> int:
-        at = self._space(text, at)
+        at = behind_space(text, at)
         if text[at] == "`" and not self._fenced:
-            found = _FENCE.match(text, at)
-            if found is None and not "```".startswith(text[at : at + 3]):
-                raise Broken(at)
-            if found is None or found.end() == len(text):
-                raise Wait(at)
+            at = behind_fence(text, at)
             self._fenced = True
-            return found.end()
+            return at
         if text[at] == "[":
             self._listed = True
             self._expected = self._item
@@ -136,7 +122,7 @@ class EnvelopeBody:
 
     def _item(self, text: str, at: int) -> int:
         """An envelope, or the end of the list."""
-        at = self._space(text, at)
+        at = behind_space(text, at)
         if text[at] == "{":
             self._reset()
             self._level = 1
@@ -149,20 +135,32 @@ class EnvelopeBody:
         raise Broken(at)
 
     def _member(self, text: str, at: int) -> int:
-        """A key and its colon, or the end of the object."""
-        start, at = at, self._space(text, at)
+        """A key, or the end of the object."""
+        start, at = at, behind_space(text, at)
         if text[at] == "}":
             return self._closed(text, start, at + 1)
         if text[at] == ",":
-            at = self._space(text, at + 1, at)
-        key, end = string_at(text, at)
-        end = self._space(text, end, at)
-        if text[end] != ":":
-            raise Broken(at)
-        end = self._space(text, end + 1, at)
-        self._key = key
-        self._expected = self._value_of(text[end])
+            self._expected = self._next_key
+            return at + 1
+        return self._next_key(text, at)
+
+    def _next_key(self, text: str, at: int) -> int:
+        at = behind_space(text, at)
+        self._key, end = string_at(text, at)
+        self._expected = self._colon
         return end
+
+    def _colon(self, text: str, at: int) -> int:
+        at = behind_space(text, at)
+        if text[at] != ":":
+            raise Broken(at)
+        self._expected = self._any_value
+        return at + 1
+
+    def _any_value(self, text: str, at: int) -> int:
+        at = behind_space(text, at)
+        self._expected = self._value_of(text[at])
+        return at
 
     def _value_of(self, first: str) -> Any:
         """What reads the value of the key, by the key and the value's first character."""
@@ -181,7 +179,7 @@ class EnvelopeBody:
         if first == "{" and self._names_a_tool():
             members.keyed = self._key
             return self._argument_value(first)
-        if first == "{" and not members.name and members.arguments is None:
+        if first == "{" and not members.name and members.arguments is None and may_wrap(self._key, call):
             self._level += 1
             return self._wrapped
         return self._other_value()
@@ -197,6 +195,8 @@ class EnvelopeBody:
         members = self._members
         if first == "{":
             members.arguments = Arguments(self._opened.sink, self._enders)
+            if members.name and members.index < 0 and self._opened.call.weak and not self._started:
+                return self._first_key
             members.begin()
             return self._read_arguments
         if first == '"':
@@ -204,6 +204,16 @@ class EnvelopeBody:
             self._skipped = JsonScan(self._enders)
             return self._read_quoted
         return self._other_value()
+
+    def _first_key(self, text: str, at: int) -> int:
+        """A look at the first key, before an object that may be a tool's declaration begins a call."""
+        end = behind_space(text, at + 1, back=at)
+        schema = self._opened.tools.get(self._members.name)
+        if text[end] == '"' and is_schema_key(string_at(text, end, back=at)[0], schema):
+            raise Broken(at)
+        self._members.begin()
+        self._expected = self._read_arguments
+        return at
 
     def _other_value(self) -> Any:
         self._value = Other()
@@ -216,7 +226,7 @@ class EnvelopeBody:
 
     def _name_value(self, text: str, at: int) -> int:
         name, end = string_at(text, at)
-        self._named(name)
+        self._named(name.strip())
         self._members.begin()
         self._expected = self._member
         return end
@@ -306,7 +316,7 @@ class EnvelopeBody:
         return at
 
     def _fence_end(self, text: str, at: int) -> int:
-        at = self._space(text, at)
+        at = behind_space(text, at)
         if "```".startswith(text[at : at + 3]) and len(text) - at < 3:
             raise Wait(at)
         self.state = "done" if self._started else "refused"
@@ -331,7 +341,7 @@ class EnvelopeBody:
             self._mend(rest.text, cut=not mark)
         return at
 
-    def _mend(self, rest: str, *, cut: bool) -> None:
+    def _mend(self, rest: str, *, cut: bool, at_end: bool = False) -> None:
         """The end of a call that is no strict JSON: repaired as a whole, refused, or cut."""
         self.state = "done"
         members, sink = self._members, self._opened.sink
@@ -342,21 +352,12 @@ class EnvelopeBody:
             elif arguments.done and (":" in rest or members.loses_something):
                 sink.cut(members.index, "the JSON around the arguments is broken", f"{members.raw}{rest}".strip())
             else:
-                arguments.repair(rest if arguments.broken else "", enveloped=True)
+                arguments.repair(rest if arguments.broken else "", enveloped=True, at_end=at_end)
             return
         raw = (members.raw + rest).lstrip()
-        calls = [] if cut else mended_calls(raw, self._opened)
-        if not calls:
+        if cut or not mend_into(sink, raw, self._opened, at_end=at_end):
             sink.text(raw if self._started else "")
             self.state = "done" if self._started else "refused"
-        for call in calls:
-            index = sink.start(call.name, call.id)
-            if call.problem:
-                sink.cut(index, call.problem, raw)
-                continue
-            sink.arguments(index, json.dumps(call.arguments, ensure_ascii=False))
-            sink.repaired(index, raw, call.note)
-            sink.end(index)
 
     def finish(self, text: str, at: int, *, cut: bool) -> int:
         at = self.read(text, at)
@@ -371,7 +372,7 @@ class EnvelopeBody:
         whole = is_balanced(raw) or (arguments is not None and raw.count("{") + self._level == raw.count("}"))
         if arguments is not None and arguments.done:
             whole = rest.count("}") - rest.count("{") >= self._level
-        self._mend(rest, cut=cut or not whole)
+        self._mend(rest, cut=cut or not whole, at_end=True)
         return at if self.is_refused else len(text)
 
     def _finish_open(self, text: str, at: int) -> int:

@@ -66,9 +66,14 @@ class Sink:
 
     __slots__ = ("calls", "events")
 
-    def __init__(self) -> None:
+    def __init__(self, calls: int = 0) -> None:
         self.events: list[CallEvent] = []
-        self.calls = 0
+        self.calls = calls
+
+    def take(self) -> list[CallEvent]:
+        """The events since the last time."""
+        events, self.events = self.events, []
+        return events
 
     def text(self, text: str) -> None:
         if text:

@@ -96,7 +96,7 @@ class Call(Struct, frozen=True, kw_only=True):
     whole: bool = False
     first: str = "{[`"
     name_keys: tuple[str, ...] = ("name", "tool_name", "function", "tool")
-    argument_keys: tuple[str, ...] = ("arguments", "parameters", "args", "input", "params")
+    argument_keys: tuple[str, ...] = ("arguments", "parameters", "args", "input", "params", "kwargs")
     id_keys: tuple[str, ...] = ("id", "tool_call_id", "call_id")
     refused_keys: tuple[str, ...] = ()
     keyed: bool = False

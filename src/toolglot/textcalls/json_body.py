@@ -97,7 +97,7 @@ class JsonBody:
             if at_end and (cut or not is_balanced(self._arguments.raw + rest)):
                 self._arguments.cut("the text ended inside the arguments", rest)
             else:
-                self._arguments.repair(rest)
+                self._arguments.repair(rest, at_end=at_end)
             return
         key = only_string_parameter(schema) if self._opened.call.bare_string else None
         if key is not None and not cut:
@@ -110,7 +110,7 @@ class JsonBody:
         if at_end and (cut or not is_balanced(rest)):
             arguments.cut("the text ended inside the arguments", rest)
         else:
-            arguments.repair(rest)
+            arguments.repair(rest, at_end=at_end)
 
 
 def only_string_parameter(schema: Any) -> str | None:

@@ -6,32 +6,55 @@ about calls. Nothing is broken then but the text, which is shown as it is.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import deque
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from toolglot.textcalls.engine import Engine
 from toolglot.textcalls.events import CallEvent
+from toolglot.textcalls.grammar import Format
 from toolglot.textcalls.trying import Found
 
 
 class LeakReader(Engine):
-    """An engine that keeps the text from the beginning of a call on until the call is over."""
+    """An engine that keeps the text of a call until the call is over."""
 
-    _heard = ""
-    _start = 0  # the offset of what is kept
-    _passed = 0  # up to here nothing can be given back any more
-    _opened: dict[int, int]
+    def __init__(
+        self,
+        text_format: Format,
+        tools: Mapping[str, Any],
+        *,
+        starts_in_reasoning: bool = False,
+        ends_at: tuple[str, ...] = (),
+    ) -> None:
+        super().__init__(text_format, tools, starts_in_reasoning=starts_in_reasoning, ends_at=ends_at)
+        self._heard: deque[str] = deque()
+        self._start = 0  # the offset in the answer of the first piece that is kept
+        self._passed = 0  # the offset up to which nothing has to be given back
+        self._opened: dict[int, int] = {}  # the offsets of the calls by their indices
 
     def feed(self, text: str) -> Sequence[CallEvent]:
-        if self._passed > self._start:
-            self._heard, self._start = self._heard[self._passed - self._start :], self._passed
-        self._heard += text
+        while self._heard and self._start + len(self._heard[0]) <= self._passed:
+            self._start += len(self._heard.popleft())
+        self._opened = {index: place for index, place in self._opened.items() if place >= self._start}
+        self._heard.append(text)
         return super().feed(text)
 
     def given_back(self, index: int, raw: str) -> str:
-        """All text from the beginning of a call on, as far as it has come. Where that is not known, from what was read
-        of its arguments on."""
-        place = self._opened.get(index)
-        if place is not None:
-            return self._heard[place - self._start :]
-        found = self._heard.rfind(raw) if raw else -1
-        return self._heard[found:] if found >= 0 else raw
+        """All text from the beginning of a call on, as far as it has come. Of a list of calls only the first has its
+        own beginning: for the others it is what was read of their arguments, or else the whole list."""
+        heard = "".join(self._heard)
+        if index not in self._opened and raw and raw in heard:
+            return heard[heard.rfind(raw) :]
+        place = self._opened.get(index, max(self._opened.values(), default=self._start))
+        return heard[place - self._start :]
+
+    def _open(self, found: Found) -> bool:
+        place = self._offset + self._at
+        self._opened[self._sink.calls] = place
+        self._passed = max(self._passed, place)
+        return super()._open(found)
+
+    def _say(self, end: int) -> None:
+        super()._say(end)
+        self._passed = max(self._passed, self._offset + self._at)

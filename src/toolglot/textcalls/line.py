@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import re
+
+_RUNS = re.compile(r"`+|[^`]+")
+
 
 class Line:
-    """The current line of the answer: `blank` while it has only white space, `in_code` inside single backticks."""
+    """The current line of the answer: `blank` while it has only white space, `bare` while it has only that and the
+    marks of a quotation, `in_code` inside backticks, which as many of them close as opened."""
 
-    __slots__ = ("blank", "in_code")
+    __slots__ = ("_in_mark", "_opened", "_run", "bare", "blank")
 
     def __init__(self) -> None:
         self.fresh()
@@ -14,14 +19,57 @@ class Line:
     def fresh(self) -> None:
         """A new line, or what is as good as one: behind a call, or behind the reasoning."""
         self.blank = True
-        self.in_code = False
+        self.bare = True
+        self.leave_code()
+
+    def leave_code(self) -> None:
+        self._opened = 0
+        self._run = 0  # backticks at the end of the text so far
+        self._in_mark = False
+
+    @property
+    def in_code(self) -> bool:
+        self._end_run()
+        return self._opened > 0
+
+    def met_mark(self) -> None:
+        """A mark that opens calls stands inside backticks: so does what follows, up to their end or to an empty line,
+        while a lone backtick means nothing behind the end of its line."""
+        self._in_mark = True
 
     def add(self, text: str) -> None:
-        start = text.rfind("\n") + 1
-        if start:
+        """More text of the answer."""
+        if "\n" in text:
+            *before, text = text.split("\n")
+            for line in before if self._in_mark else ():
+                self._more(line)
+                self._end_line()
+            if not self._in_mark:
+                self.fresh()
+        self._more(text)
+
+    def _end_line(self) -> None:
+        self._end_run()
+        if self.blank or not self._opened:
             self.fresh()
-            text = text[start:]
-        if self.blank and text and not text.isspace():
-            self.blank = False
-        if "`" in text:
-            self.in_code ^= text.count("`") % 2 == 1
+        self.blank = self.bare = True
+
+    def _more(self, text: str) -> None:
+        if self.bare and text:
+            self.blank = self.blank and text.isspace()
+            self.bare = not text.strip(" \t\r>")
+        if self._run or "`" in text:
+            for run in _RUNS.findall(text):
+                if run[0] == "`":
+                    self._run += len(run)
+                else:
+                    self._end_run()
+
+    def _end_run(self) -> None:
+        if self._run:
+            if not self._opened:
+                self._opened = self._run
+            elif self._opened == self._run:
+                self._opened = 0
+                self._in_mark = False
+            self._run = 0

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any, Final
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from toolglot.textcalls.beside import sort_out
+from toolglot.textcalls.arguments import is_cut_off
+from toolglot.textcalls.beside import is_schema_key, may_wrap, sort_out
 from toolglot.textcalls.body import Opened
-from toolglot.textcalls.repair import RepairError, repair_document
+from toolglot.textcalls.events import Sink
+from toolglot.textcalls.repair import RepairError, repair_document, repair_document_described
 
 MAX_WRAPPERS: Final = 3
 
@@ -24,11 +27,28 @@ class Mended(Struct, frozen=True):
     note: str = "the call was no JSON"
 
 
-def mended_calls(raw: str, opened: Opened) -> list[Mended]:
+def mend_into(sink: Sink, raw: str, opened: Opened, *, at_end: bool) -> bool:
+    """Pass on the calls that the text of an envelope, or of a list of them, was meant to hold; False if none.
+    `at_end`: nothing follows it."""
+    calls = mended_calls(raw, opened, at_end=at_end)
+    for call in calls:
+        index = sink.start(call.name, call.id)
+        if call.problem:
+            sink.cut(index, call.problem, raw)
+            continue
+        sink.arguments(index, json.dumps(call.arguments, ensure_ascii=False))
+        sink.repaired(index, raw, call.note)
+        sink.end(index)
+    return bool(calls)
+
+
+def mended_calls(raw: str, opened: Opened, *, at_end: bool = False) -> list[Mended]:
     """The calls that the text of an envelope, or of a list of them, was meant to hold."""
     try:
-        document = repair_document(raw.strip().removesuffix("```"))
+        document, how = repair_document_described(raw.strip().removesuffix("```"))
     except RepairError:
+        return []
+    if at_end and is_cut_off(how):
         return []
     items = document if isinstance(document, list) else [document]
     # A call that broke off before its arguments is none without arguments.
@@ -40,13 +60,13 @@ def _call_of(item: Any, opened: Opened, level: int, *, whole_only: bool) -> Mend
     call = opened.call
     if not isinstance(item, dict) or level > MAX_WRAPPERS or any(key in item for key in call.refused_keys):
         return None
-    name_key = next((key for key in call.name_keys if isinstance(item.get(key), str) and item[key]), "")
+    name_key = next((key for key in call.name_keys if isinstance(item.get(key), str) and item[key].strip()), "")
     if len(item) == 1 and not name_key:
         ((name, arguments),) = item.items()
         if call.keyed or (name in opened.tools and not call.weak and level == 0):
             return _checked(name, "", arguments, opened)
     if not name_key:
-        inner = [value for value in item.values() if isinstance(value, dict)]
+        inner = [value for key, value in item.items() if isinstance(value, dict) and may_wrap(key, call)]
         return _call_of(inner[0], opened, level + 1, whole_only=whole_only) if len(inner) == 1 else None
     if whole_only and not any(key in item for key in call.argument_keys):
         return None
@@ -54,11 +74,11 @@ def _call_of(item: Any, opened: Opened, level: int, *, whole_only: bool) -> Mend
 
 
 def _enveloped(item: dict[str, Any], name_key: str, opened: Opened) -> Mended | None:
-    call, name = opened.call, item[name_key]
+    call, name = opened.call, item[name_key].strip()
     arguments_key = next((key for key in call.argument_keys if item.get(key) is not None), "")
     id_key = next((key for key in call.id_keys if isinstance(item.get(key), str)), "")
     taken = {name_key, arguments_key, *([id_key] if arguments_key else [])}
-    taken |= {key for key in call.name_keys if item.get(key) == name}
+    taken |= {key for key in call.name_keys if item.get(key) in (name, item[name_key])}
     others = [key for key, value in item.items() if key not in taken and value is not None]
     arguments = item.get(arguments_key)
     beside = sort_out(
@@ -84,4 +104,8 @@ def _checked(name: str, call_id: str, arguments: Any, opened: Opened) -> Mended 
         except RepairError:
             return None
     arguments = {} if arguments is None else arguments
-    return Mended(name, call_id, arguments) if isinstance(arguments, dict) else None
+    if not isinstance(arguments, dict):
+        return None
+    if opened.call.weak and any(is_schema_key(key, opened.tools.get(name)) for key in list(arguments)[:1]):
+        return None
+    return Mended(name, call_id, arguments)

@@ -8,8 +8,9 @@ from typing import Any, Literal, TypeAlias
 
 from msgspec import Struct
 
-from toolglot.textcalls.grammar import Format, Header
+from toolglot.textcalls.grammar import Format, Header, Messages
 from toolglot.textcalls.headers import read_header
+from toolglot.textcalls.marks import marks_of
 
 
 class Routed(Struct, frozen=True):
@@ -21,6 +22,16 @@ class Routed(Struct, frozen=True):
 
 
 Routing: TypeAlias = Routed | Literal["no", "wait"]
+
+
+def begins_with_message(messages: Messages | None, text: str, at: int, *, last: bool) -> bool | None:
+    """Whether the answer begins with the header of a message that has no opener. None: more text decides."""
+    if messages is None or not messages.at_start:
+        return False
+    starts = marks_of(tuple(start for start in messages.at_start if start))
+    if at == len(text) or (not last and starts.begins(text, at)):
+        return None
+    return bool(starts.match(text, at)) or "" in messages.at_start
 
 
 def read_message(text_format: Format, tools: Mapping[str, Any], text: str, at: int) -> Routing:

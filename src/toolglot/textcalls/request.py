@@ -206,14 +206,12 @@ def _with_system(request: Request, told: str, cache: Cache | None) -> Request:
     return replace(request, messages=(*messages[: first - 1], replace(last, content=content), *messages[first:]))
 
 
-def _with_choice(
-    request: Request, choice: ToolChoice | None, apart: Context, tools: Sequence[Tool]
-) -> Request:
+def _with_choice(request: Request, choice: ToolChoice | None, apart: Context, tools: Sequence[Tool]) -> Request:
     line = _line(choice, apart)
     if choice is None or not line:
         return request
     if apart.text_calls is not None:  # names that nobody declares are whatever the client wrote
-        line = escaped(apart.text_calls.format, line, tools, apart.text_escapes)
+        line = escaped(apart.text_calls.format, line, tools)
     apart.receipt.loss("tool_choice", _LOST[choice.mode], ENFORCED_BY_NOBODY)
     return _in_one_text(instruct(request, line, apart), request)
 

@@ -22,6 +22,9 @@ from toolglot.textcalls.values import Value
 
 MAX_SPACE: Final = 1000
 """White space behind a closing tag that is waited for until something follows."""
+MAX_BETWEEN: Final = 1000
+"""Text behind a closing tag in which the next parameter may still begin."""
+MAX_OPENERS: Final = 20
 CDATA: Final = "<![CDATA["
 _SPACE = re.compile(r"[ \t\r\n]*+")
 
@@ -45,6 +48,7 @@ class TaggedBody:
         "_parameter",
         "_raw",
         "_schema",
+        "_twice",
         "_value",
         "_value_ends",
         "state",
@@ -69,6 +73,7 @@ class TaggedBody:
         self._value_ends: tuple[str, ...] = ()
         self._ends: Marks = marks_of(())
         self._raw = Raw()
+        self._twice = ""  # a parameter that was given more than once
 
     def read(self, text: str, at: int) -> int:
         start = at
@@ -78,6 +83,9 @@ class TaggedBody:
                 self._raw.add(text, start, ~end)
                 return ~end
             at = end
+            if self._twice:
+                self._raw.add(text, start, at)
+                start = at
         return at
 
     def finish(self, text: str, at: int, *, cut: bool) -> int:
@@ -181,6 +189,7 @@ class TaggedBody:
         key = header.groups["key"]
         schema = value_schema(self._schema, key)
         first = not self._given
+        self._twice = self._twice or (key if key in self._given else "")
         self._given.add(key)
         self._opened.sink.arguments(self._index, f"{'{' if first else ', '}{json.dumps(key, ensure_ascii=False)}: ")
         self._value = Value(self._opened.sink, self._index, self._parameter, key, schema, header.groups.get("type"))
@@ -193,9 +202,12 @@ class TaggedBody:
             self._index = self._opened.sink.start(self._opened.name, self._opened.id)
 
     def _end(self) -> None:
+        self.state = "done"
+        if self._twice:
+            self._cut(f"{self._twice} is given twice")
+            return
         self._opened.sink.arguments(self._index, "}" if self._given else "{}")
         self._opened.sink.end(self._index)
-        self.state = "done"
 
     # ── inside a value ───────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -233,9 +245,7 @@ class TaggedBody:
             header = self._header_at(text, at + 1)
             if not isinstance(header, Read):
                 return header
-            key = header.groups["key"]
-            declared = key in (known_keys(self._schema) or ())
-            return Read({}, at) if declared and key not in self._given else "no"
+            return Read({}, at) if self._is_due(header.groups["key"]) else "no"
         end = at + len(mark)
         after = _behind_space(text, end)
         if after - end >= MAX_SPACE:
@@ -249,7 +259,27 @@ class TaggedBody:
             return Read({}, end)
         if header == "wait" or self._closers.begins(text, after) or self._followers.begins(text, after):
             return "wait"
-        return "no"
+        return self._before_another(text, end)
+
+    def _before_another(self, text: str, end: int) -> Verdict:
+        """Whether the closing tag that ends at `end` counts although there is something behind it: a parameter must
+        follow that is declared and not given yet, before the next closing tag."""
+        limit = end + MAX_BETWEEN
+        openers = marks_of((*self._value_ends, *self._closers.literals, *self._parameter.header.openers))
+        found = openers.search(text, end, limit)
+        for _ in range(MAX_OPENERS):
+            if found is None or found.group() not in self._parameter.header.openers:
+                break
+            header = self._header_at(text, found.start())
+            if header == "wait":
+                return "wait"
+            if isinstance(header, Read) and self._is_due(header.groups["key"]):
+                return Read({}, end)
+            found = openers.search(text, found.end(), limit)
+        return "wait" if found is None and len(text) < limit else "no"
+
+    def _is_due(self, key: str) -> bool:
+        return key in (known_keys(self._schema) or ()) and key not in self._given
 
     def _closed_call(self, text: str, at: int) -> Verdict:
         """Whether the call's closer at `at` ends the value too, whose own is missing: another call must follow, or

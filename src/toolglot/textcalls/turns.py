@@ -1,14 +1,15 @@
 """A conversation's calls and results as text: calls in the assistant's turn, the results of a turn in one user message.
 
 Media stand in that user message too, behind the results, and each result says which of them are its own. A call that
-cannot be read is told in words: written as a call, it would be an example to follow.
+cannot be read is told in words: written as a call, it would be an example to follow. So is one that the format cannot
+hold, because it would read as another call than was made.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from itertools import groupby
-from typing import Any
+from operator import is_
 
 from toolglot.ir import (
     Block,
@@ -28,12 +29,12 @@ from toolglot.passes.blocks import INSTRUCTION_ROLES, Place
 from toolglot.receipt import Receipt
 from toolglot.textcalls.escapes import DOT, MAX_LENGTH, Escapes
 from toolglot.textcalls.prompts.records import Result
-from toolglot.textcalls.prompts.render import calls_described, escaped, results_text
+from toolglot.textcalls.prompts.render import calls_described, escaped, results_text, unwritable
+from toolglot.textcalls.prompts.safe_tools import rewritten
 from toolglot.wire import json
 
+UNREADABLE = "it cannot be read"
 ESCAPED = "what reads as a mark of the text format is escaped"
-_MAX_DEPTH = 200
-"""What a dialect's own block holds more deeply has no meaning to anybody."""
 
 
 class Turns:
@@ -70,15 +71,15 @@ class Turns:
         if not any(isinstance(block, ToolCall) for block in whole):
             return [_in_one(message) for message in safe]
         content: list[tuple[str, Block]] = []
-        for kind, group in groupby(whole, key=_kind_of_call):
+        for why, group in groupby(whole, key=self._why_in_words):
             blocks = list(group)
             calls = [block for block in blocks if isinstance(block, ToolCall)]
-            if kind == "no":
+            if why is None:
                 content += zip(("\n", *[""] * (len(blocks) - 1)), blocks, strict=True)
-            elif kind == "readable":
+            elif not why:
                 content.append(("\n", self._calls(calls, run[0][0])))
             else:
-                content.append(("\n", self._unreadable(calls, run[0][0])))
+                content.append(("\n", self._in_words(calls, why, run[0][0])))
         return [replace(safe[0], content=_joined(content))]
 
     def _calls(self, calls: Sequence[ToolCall], number: int) -> Text:
@@ -88,11 +89,25 @@ class Turns:
         self._count(calls)
         return Text(text=text, cache=_last_cache(calls))
 
-    def _unreadable(self, calls: Sequence[ToolCall], number: int) -> Text:
+    def _why_in_words(self, block: Block) -> str | None:
+        """Why a call has to be told in words; empty where it can be written, None for what is no call."""
+        if not isinstance(block, ToolCall):
+            return None
+        given = block.kind != "function" or not block.arguments.strip() or json.object_of(block.arguments) is not None
+        if not block.complete or not given:
+            return UNREADABLE
+        return unwritable(self._format, block, self._tools)
+
+    def _in_words(self, calls: Sequence[ToolCall], why: str, number: int) -> Text:
         for call in calls:
-            self._receipt.note(str(Place(number)), f"call of {call.name}", "it cannot be read and is told in words")
+            if why == UNREADABLE:
+                self._receipt.note(str(Place(number)), f"call of {call.name}", "it cannot be read and is told in words")
+            else:
+                told = f"the format cannot hold it, and it is told in words: {why}"
+                self._receipt.loss(str(Place(number)), f"call of {call.name}", told)
         self._count(calls)
-        text = "\n".join(f"[a call of {call.name} that could not be read: {call.arguments}]" for call in calls)
+        how = "that could not be read" if why == UNREADABLE else "with these arguments"
+        text = "\n".join(f"[a call of {call.name} {how}: {call.arguments}]" for call in calls)
         return Text(text=self._escaped(text), cache=_last_cache(calls))
 
     def _count(self, calls: Iterable[ToolCall]) -> None:
@@ -167,10 +182,12 @@ class Turns:
                 content += blocks if message.role in INSTRUCTION_ROLES else self._safe_texts(blocks)
             else:
                 content += map(self._safe_block, blocks)
-        if all(new is old for new, old in zip(content, message.content, strict=False)):
+        native = rewritten(message.native, self._escaped)
+        same = len(content) == len(message.content) and all(map(is_, content, message.content))
+        if same and native == message.native:
             return message
         self._receipt.note(str(Place(number)), f"{message.role} text", ESCAPED)
-        return replace(message, content=tuple(content))
+        return replace(message, content=tuple(content), native=native)
 
     def _safe_texts(self, group: Sequence[Block]) -> list[Block]:
         texts = [block for block in group if isinstance(block, Text)]
@@ -190,26 +207,13 @@ class Turns:
                     data=self._escaped(source.data) if source.kind == "text" else source.data,
                     media_type=source.media_type and self._escaped(source.media_type),
                 )
-                name, native = block.name and self._escaped(block.name), self._safe_value(block.native)
+                name, native = block.name and self._escaped(block.name), rewritten(block.native, self._escaped)
                 safe_media = replace(block, source=source, name=name, native=native)
                 return block if safe_media == block else safe_media
             case Opaque(value=value):
-                told = self._safe_value(value)
+                told = rewritten(value, self._escaped)
                 return block if told == value else Opaque(block.dialect, told)
         return block
-
-    def _safe_value(self, value: Any, depth: int = 0) -> Any:
-        """What only one dialect understands, with every text in it escaped."""
-        match value:
-            case str():
-                return self._escaped(value)
-            case dict() if depth <= _MAX_DEPTH:
-                return {key: self._safe_value(item, depth + 1) for key, item in value.items()}
-            case list() if depth <= _MAX_DEPTH:
-                return [self._safe_value(item, depth + 1) for item in value]
-            case dict() | list():
-                return None
-        return value
 
     def _apart(self, messages: list[Message]) -> list[Message]:
         """The messages of one side, which may be joined into one turn: no mark may come about between two of them."""
@@ -232,14 +236,6 @@ def _with_text(text: Text, safe: str) -> Text:
 
 def _last_cache(nodes: Sequence[ToolCall | ToolResult | Text]) -> Cache | None:
     return next((node.cache for node in reversed(nodes) if node.cache is not None), None)
-
-
-def _kind_of_call(block: Block) -> str:
-    """Whether a block is no call, or one that can be read."""
-    if not isinstance(block, ToolCall):
-        return "no"
-    given = block.kind != "function" or not block.arguments.strip() or json.object_of(block.arguments) is not None
-    return "readable" if block.complete and given else "unreadable"
 
 
 def _in_one(message: Message) -> Message:

@@ -8,10 +8,9 @@ from typing import Literal
 from msgspec import Struct
 from msgspec.structs import replace
 
+from toolglot.textcalls.fences import FENCES
 from toolglot.textcalls.grammar import Call, Format
 from toolglot.textcalls.marks import Marks
-
-FENCE = "```"
 
 
 class Meaning(Struct, frozen=True):
@@ -53,7 +52,8 @@ class Vocabulary:
             self._add(dropped, Meaning("drop"))
         for opener in text_format.messages.openers if text_format.messages else ():
             self._add(opener, Meaning("message"))
-        self._add(FENCE, Meaning("fence"))
+        for fence in FENCES:
+            self._add(fence, Meaning("fence"))
         self.section_closers = tuple(closer for _, closer in text_format.sections)
         if text_format.messages:
             self.section_closers += text_format.messages.closers
@@ -115,3 +115,11 @@ def vocabulary_of(text_format: Format, names: tuple[str, ...], ends_at: tuple[st
 def is_word(mark: str) -> bool:
     """A mark that is an ordinary word, so that it counts only at the beginning of a line."""
     return mark[:1].isalnum()
+
+
+def is_sure(meaning: Meaning, *, line_start: bool) -> bool:
+    """It would have opened a call here, or a section of them, and nothing else."""
+    call = meaning.call
+    if call is None:
+        return meaning.kind == "section"
+    return not call.weak and (line_start or not (call.line_start or is_word(call.header.openers[0].strip())))

@@ -55,6 +55,8 @@ class Tokens:
         self._until: float | None = None if token else 0.0
         self._rest_until: float | None = None
         self.token = token
+        self.origin = (url, key, refresh_token, token)
+        """What the configuration said."""
 
     @property
     def secrets(self) -> tuple[str, ...]:
@@ -146,10 +148,18 @@ def _with(call: Call, token: str | None) -> Call:
     return call if token is None else replace(call, headers={**call.headers, _HEADER: f"Bearer {token}"})
 
 
-def tokens_of(config: UpstreamConfig, transport: Transport) -> Tokens | None:
-    """What the configuration says of an upstream's tokens; None where its key is one that lasts."""
+def tokens_of(config: UpstreamConfig, transport: Transport, before: Tokens | None = None) -> Tokens | None:
+    """What the configuration says of an upstream's tokens; None where its key is one that lasts. Those from `before` a
+    reload stay, unless it says something else now: what they were renewed with may be known to nobody else."""
     if config.refresh_token is None or config.refresh_key is None:
         return None
+    if before is not None and before.origin == (
+        config.refresh_url,
+        config.refresh_key,
+        config.refresh_token,
+        config.key,
+    ):
+        return before
     return Tokens(
         transport,
         url=config.refresh_url,

@@ -6,6 +6,7 @@ from difflib import get_close_matches
 
 from msgspec.structs import replace
 
+from toolglot.textcalls.dropped import is_tag
 from toolglot.textcalls.formats.enveloped import BARE_LIST, BARE_OBJECT, ENVELOPED, FENCED
 from toolglot.textcalls.formats.literal import LITERAL, PYTHON_LIST
 from toolglot.textcalls.formats.named import NAMED
@@ -29,8 +30,13 @@ def _union(formats: tuple[Format, ...]) -> Format:
         title="whatever the model writes",
         calls=tuple(dict.fromkeys(call for text_format in formats for call in text_format.calls)),
         sections=tuple(dict.fromkeys(section for text_format in formats for section in text_format.sections)),
-        thinking=tuple(dict.fromkeys(pair for text_format in formats for pair in text_format.thinking)),
-        dropped=tuple(dict.fromkeys(mark for text_format in formats for mark in text_format.dropped)),
+        # What is ordinary text, or a tag of any markup, means something only to the models that were taught it.
+        thinking=tuple(
+            dict.fromkeys(pair for text_format in formats for pair in text_format.thinking if not pair[0][:1].isalnum())
+        ),
+        dropped=tuple(
+            dict.fromkeys(mark for text_format in formats for mark in text_format.dropped if not is_tag(mark))
+        ),
         messages=FORMATS["harmony"].messages,
     )
 

@@ -103,12 +103,14 @@ NAMED: tuple[Format, ...] = (
     Format(
         name="functionary_v32",
         title=">>>name (Functionary 3.2)",
-        calls=(Call(header=Header((">>>",), ("\n",), NAME), body="json", first="{", weak=True, line_start=True),),
+        calls=(
+            Call(header=Header((">>>",), ("\n",), NAME + r"\r?"), body="json", first="{", weak=True, line_start=True),
+        ),
         messages=Messages(
             openers=(">>>",),
             ends=("\n",),
             closers=(),
-            routes=(Route(r"^all$", "calls"), Route(r"^(?P<name>[\w.-]+)$", "call")),
+            routes=(Route(r"^all\r?$", "calls"), Route(r"^(?P<name>[\w.-]+)\r?$", "call")),
             at_start=("",),
         ),
     ),

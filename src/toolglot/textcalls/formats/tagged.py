@@ -284,14 +284,18 @@ TAGGED: tuple[Format, ...] = (
         title="a `tool` code block with BEGIN_ARG (Continue)",
         calls=(
             Call(
-                header=Header(("```tool\nTOOL_NAME:", "TOOL_NAME:"), ("\n",), r"[ \t]*(?P<name>\S+)[ \t]*"),
+                header=Header(
+                    ("```tool\nTOOL_NAME:", "```tool\r\nTOOL_NAME:", "TOOL_NAME:"),
+                    ("\n",),
+                    r"[ \t]*(?P<name>\S+)[ \t\r]*",
+                ),
                 body="tagged",
                 first="",
                 line_start=True,
                 closers=("```",),
                 parameter=Parameter(
-                    header=Header(("BEGIN_ARG:",), ("\n",), r"[ \t]*(?P<key>\S+)[ \t]*"),
-                    closers=("\nEND_ARG",),
+                    header=Header(("BEGIN_ARG:",), ("\n",), r"[ \t]*(?P<key>\S+)[ \t\r]*"),
+                    closers=("\nEND_ARG", "\r\nEND_ARG"),
                     json_values=True,
                 ),
             ),

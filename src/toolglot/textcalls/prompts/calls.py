@@ -16,6 +16,7 @@ from toolglot.textcalls.prompts.values import (
     braces_value,
     elements,
     is_json,
+    is_tag,
     json_text,
     keyword,
     members,
@@ -139,6 +140,8 @@ def _misread(prompt: Prompt, call: ToolCall, member: Member) -> Iterator[str]:
     key, _, value = member
     if calls.body == "tagged":
         yield from misread(prompt.name, call.name, key, value, _parameter(calls, call, member))
+    elif calls.body == "elements" and not is_tag(key):
+        yield "has a name that cannot be written there"
     elif calls.unquotable and any(calls.unquotable in text for text in strings_in([key, value])):
         yield f"contains {calls.unquotable}, which is markup there"
 

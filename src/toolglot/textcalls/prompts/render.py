@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 from toolglot.ir import Tool, ToolCall, ToolChoice
 from toolglot.textcalls.escapes import Escapes
 from toolglot.textcalls.formats import find_format
+from toolglot.textcalls.prompts import reading_back
 from toolglot.textcalls.prompts.calls import written_calls, written_results
 from toolglot.textcalls.prompts.escaping import without_marks
 from toolglot.textcalls.prompts.json_formats import JSON_PROMPTS
@@ -31,6 +32,7 @@ __all__ = [
     "result_marks",
     "results_text",
     "stop_strings",
+    "unwritable",
 ]
 
 PROMPTS: dict[str, Prompt] = {**JSON_PROMPTS, **TAGGED_PROMPTS, **OTHER_PROMPTS}
@@ -160,6 +162,11 @@ def calls_text(format_name: str, calls: Sequence[ToolCall], first_index: int = 0
 def calls_described(format_name: str, calls: Sequence[ToolCall], first_index: int = 0) -> tuple[str, list[str]]:
     """The same, with a note for everything that the format cannot hold or that may be misread in it."""
     return written_calls(find_prompt(format_name), calls, first_index)
+
+
+def unwritable(format_name: str, call: ToolCall, tools: Sequence[Tool] = ()) -> str:
+    """Why a call cannot be written in the format without being read as another one; empty if it can."""
+    return reading_back.unwritable(find_prompt(format_name), call, {tool.name: tool.parameters for tool in tools})
 
 
 def results_text(

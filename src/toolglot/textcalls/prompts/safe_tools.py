@@ -8,16 +8,14 @@ taken out of the arguments that the model writes with it.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final
+from functools import cache
+from typing import Any
 
 from toolglot.ir import Tool, replace
 from toolglot.textcalls.escapes import DOT, Escapes
 from toolglot.textcalls.formats import find_format
 from toolglot.textcalls.prompts.escaping import needs_names, without_marks
 from toolglot.textcalls.prompts.records import Prompt
-
-MAX_DEPTH: Final = 200
-"""What is nested more deeply is told as anything: nobody reads it."""
 
 
 def safe_tools(prompt: Prompt, tools: Sequence[Tool], escapes: Escapes | None = None) -> tuple[Tool, ...]:
@@ -26,38 +24,48 @@ def safe_tools(prompt: Prompt, tools: Sequence[Tool], escapes: Escapes | None = 
     names = tuple(tool.name for tool in tools)
     keys = {key for call in text_format.calls for key in call.name_keys} if needs_names(text_format) else set()
 
+    @cache  # the words of schemas are few
     def safe(text: str) -> str:
         broken = without_marks(prompt, text, names, escapes, inside=True)
         flat = " ".join(broken.split())  # some lists tell it in one line, and a mark may come about so
         told = broken if flat == broken else without_marks(prompt, flat, names, escapes, again=True, inside=True)
         return broken if told in (broken, flat) else told
 
-    def named(key: str, value: Any) -> Any:
-        """A tool's name where a call would have it, in an example or a default value."""
+    def member(key: str, value: Any) -> tuple[str, Any]:
+        """A tool's name is broken where a call would have it, in an example or a default value."""
         if key not in keys or not isinstance(value, str) or value.strip() not in names:
-            return value
+            return safe(key), value
         if escapes is not None:
             escapes.add('"', f'{value}"')
-        return f"{DOT}{value}"
+        return safe(key), f"{DOT}{value}"
 
-    return tuple(_safe_tool(tool, safe, named) for tool in tools)
+    return tuple(_safe_tool(tool, safe, member) for tool in tools)
 
 
-def _safe_tool(tool: Tool, safe: Callable[[str], str], named: Callable[[str, Any], Any]) -> Tool:
+def _safe_tool(tool: Tool, safe: Callable[[str], str], member: Callable[[str, Any], tuple[str, Any]]) -> Tool:
     name, description = safe(tool.name), None if tool.description is None else safe(tool.description)
-    return replace(tool, name=name, description=description, parameters=_safe_value(tool.parameters, safe, named))
+    return replace(tool, name=name, description=description, parameters=rewritten(tool.parameters, safe, member))
 
 
-def _safe_value(value: Any, safe: Callable[[str], str], named: Callable[[str, Any], Any], depth: int = 0) -> Any:
-    if depth > MAX_DEPTH:
-        return {}
-    match value:
-        case str():
-            return safe(value)
-        case Mapping():
-            return {
-                safe(key): _safe_value(named(key, item), safe, named, depth + 1) for key, item in value.items()
-            }
-        case list() | tuple():
-            return [_safe_value(item, safe, named, depth + 1) for item in value]
-    return value
+def rewritten(
+    value: Any,
+    text: Callable[[str], str],
+    member: Callable[[str, Any], tuple[str, Any]] = lambda key, item: (key, item),
+) -> Any:
+    """A JSON value with all of its texts, and the members of its objects, as the functions have them. It may be nested
+    as deeply as it wants to."""
+    root: list[Any] = [value]
+    waiting: list[Any] = [root]
+    while waiting:
+        holder = waiting.pop()
+        for place, item in list(holder.items() if isinstance(holder, dict) else enumerate(holder)):
+            match item:
+                case str():
+                    holder[place] = text(item)
+                case Mapping():
+                    holder[place] = dict(member(key, inner) for key, inner in item.items())
+                    waiting.append(holder[place])
+                case list() | tuple():
+                    holder[place] = list(item)
+                    waiting.append(holder[place])
+    return root[0]

@@ -119,6 +119,11 @@ _TAG = re.compile(r"[^<>/\s]+")
 """A key that can be the name of an element."""
 
 
+def is_tag(key: str) -> bool:
+    """Can the key be the name of an element?"""
+    return _TAG.fullmatch(key) is not None
+
+
 def braces_value(value: Any, quote: str) -> str:
     """A value with bare keys and `quote` around strings; inside a string nothing is escaped."""
     match value:
@@ -146,7 +151,7 @@ def elements(value: Any, prefix: str) -> str:
             return value
         case [_, *_]:
             return "".join(f"{prefix}<item>{elements(item, prefix)}{prefix}</item>" for item in value)
-        case dict() if value and all(map(_TAG.fullmatch, value)):
+        case dict() if value and all(map(is_tag, value)):
             return "".join(f"{prefix}<{key}>{elements(item, prefix)}{prefix}</{key}>" for key, item in value.items())
     return _as_json(value)
 
