@@ -37,7 +37,7 @@ WARP = "toolglot.dialects.warp"
 
 
 def needs_protobuf(name: str) -> bool:
-    """Is this a module that imports protobuf, an extra? Only Warp's dialect has such, and loads them when it is used."""
+    """Is this a module that imports protobuf, an extra? Only Warp's dialect has such, loaded when it is used."""
     return name.startswith(f"{WARP}.") and name.removeprefix(f"{WARP}.") not in LIGHT
 
 
