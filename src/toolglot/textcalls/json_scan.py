@@ -16,6 +16,7 @@ from toolglot.textcalls.marks import Marks
 
 MAX_DEPTH: Final = 500
 MAX_SCALAR: Final = 400
+MAX_KEY: Final = 65536
 MAX_SPACE: Final = 64
 """More white space than this is not passed on."""
 GLIMPSE: Final = 4
@@ -231,7 +232,7 @@ class JsonScan:
     def _said(self, text: str) -> None:
         if self._expected == STRING:
             self.out.append(text)
-        elif len(self._kept) > 65536:
+        elif len(self._kept) + len(text) > MAX_KEY:
             self.bad = True
         else:
             self._kept += text
