@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import time
 import tracemalloc
 from collections.abc import Callable
@@ -50,6 +51,20 @@ ATTACKS: Final[dict[str, Callable[[int], str]]] = {
     "bare objects": lambda n: '{"a":\n' * n,
     "calls in reasoning": lambda n: "<think>" + f"{CALL} x" * (n // 3),
     "openers in reasoning": lambda n: "<think>" + "<tool_call>{" * n,
+    "calls in reasoning, each with text behind it": lambda n: "<think>" + f"{CALL} x " * (n // 3),
+    "calls in reasoning within a line": lambda n: "So: <think>" + f"{CALL} x " * (n // 3),
+    "braces": lambda n: "{x\n" * 4 * n,
+    "space behind a key": lambda n: '<tool_call>{"name"' + " " * 20 * n,
+    "space behind a colon": lambda n: '<tool_call>{"name":' + " " * 20 * n,
+    "space in arguments": lambda n: '{"name": "write_file", "parameters": {' + " " * 20 * n,
+    "an endless language of a code block": lambda n: "<tool_call>```" + "a" * 20 * n,
+    "text behind a closer in a value": lambda n: INVOKE + "</parameter> " + "a < b " * 4 * n,
+    "half parameters behind closers": lambda n: INVOKE + "</parameter> <parameter " * n,
+    "angles behind a closer": lambda n: "<write_file><path>x</path> " + "<" * 10 * n,
+    "messages": lambda n: "<|start|>" * 2 * n,
+    "end tags": lambda n: "</s></response>" * n,
+    "tildes": lambda n: "~" * 20 * n,
+    "code in a line": lambda n: "```a``` ``b`` " * n,
     "thinking marks": lambda n: "<think>" * 2 * n,
     "thinking marks in turn": lambda n: "<think></think>\n" * n,
     "space behind an opener": lambda n: "<function_calls>" + " " * 40 * n + "x",
@@ -71,29 +86,40 @@ ATTACKS: Final[dict[str, Callable[[int], str]]] = {
     "calls": lambda n: CALL * (n // 3),
     "plain text": lambda n: "All is well, and 1 < 2. " * 2 * n,
 }
+WHOLE = ("hermes_json", "generic_json", AUTO)
 NAMES = ("hermes_json", "anthropic_xml", "cline_xml", "pythonic", "markdown_json", AUTO)
 
 
-def feed_all(name: str, text: str) -> None:
+def feed_all(name: str, text: str, size: int = 7) -> None:
     engine = Engine(find_format(name), TOOLS)
-    for at in range(0, len(text), 7):
-        engine.feed(text[at : at + 7])
+    for at in range(0, len(text), size):
+        engine.feed(text[at : at + size])
     engine.finish()
 
 
-def seconds(name: str, text: str) -> float:
+def seconds(name: str, text: str, size: int) -> float:
     start = time.process_time()
-    feed_all(name, text)
+    feed_all(name, text, size)
     return time.process_time() - start
 
 
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("attack", ATTACKS)
 def test_time_grows_with_the_length_of_the_text(name: str, attack: str) -> None:
+    check_growth(name, attack, 7)
+
+
+@pytest.mark.parametrize("name", WHOLE)
+@pytest.mark.parametrize("attack", ATTACKS)
+def test_time_grows_with_the_length_of_a_text_that_comes_at_once(name: str, attack: str) -> None:
+    check_growth(name, attack, sys.maxsize)
+
+
+def check_growth(name: str, attack: str, size: int) -> None:
     make = ATTACKS[attack]
     for attempt in range(1, ATTEMPTS + 1):
-        small = max(seconds(name, make(SIZE)), FLOOR)
-        large = seconds(name, make(SIZE * GROWTH))
+        small = max(seconds(name, make(SIZE), size), FLOOR)
+        large = seconds(name, make(SIZE * GROWTH), size)
         if large < small * GROWTH * ALLOWED:
             return
         assert attempt < ATTEMPTS, f"{small:.3f} s, then {large:.3f} s for {GROWTH} times the text"
@@ -131,3 +157,22 @@ def test_a_long_string_is_passed_on_and_not_kept(name: str, opening: str) -> Non
     finally:
         tracemalloc.stop()
     assert peak < 100_000, f"{peak} bytes for {len(text)} characters"
+
+
+@pytest.mark.parametrize("name", ["cline_xml", AUTO])
+def test_many_tools_whose_names_are_tags_cost_no_more_than_few(name: str) -> None:
+    text = "If a < b and <b>x</b>, then all is well. " * 500
+
+    def spent(count: int) -> float:
+        tools = {f"tool_{number * 7919 % 1000}": TOOLS["write_file"] for number in range(count)}
+        engine = Engine(find_format(name), tools)
+        start = time.process_time()
+        for at in range(0, len(text), 16):
+            engine.feed(text[at : at + 16])
+        return time.process_time() - start
+
+    for attempt in range(1, ATTEMPTS + 1):
+        few, many = max(spent(2), FLOOR), spent(500)
+        if many < few * 3:
+            return
+        assert attempt < ATTEMPTS, f"{few:.3f} s with 2 tools, {many:.3f} s with 500"

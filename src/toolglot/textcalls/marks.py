@@ -4,31 +4,37 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from re import Match
-from typing import TypeAlias
+from typing import Final
 
-Tree: TypeAlias = dict[str, "Tree"]
+MAX_NESTED: Final = 20
+"""Names that are made to have ever more in common are written out behind so many branches."""
 
 
-def _pattern_of(literals: Iterable[str]) -> str:
-    """A regular expression for the longest of the literals. What they have in common stands there once, so that it
-    takes no more time with the tags of hundreds of tools."""
-    root: Tree = {}
+def _shared(first: str, last: str) -> str:
+    """What both begin with."""
+    same = (at for at, (one, other) in enumerate(zip(first, last, strict=False)) if one != other)
+    return first[: next(same, min(len(first), len(last)))]
+
+
+def _pattern_of(literals: Sequence[str], depth: int = 0) -> str:
+    """A regular expression for the longest of the literals, which come longest first. What they have in common stands
+    there once, so that it takes no more time with the tags of hundreds of tools."""
+    if depth > MAX_NESTED:
+        return f"(?:{'|'.join(map(re.escape, literals))})"
+    groups: dict[str, list[str]] = {}
     for literal in literals:
-        node = root
-        for character in literal:
-            node = node.setdefault(character, {})
-        node[""] = {}
-    return _written(root)
-
-
-def _written(node: Tree) -> str:
-    ways = [re.escape(character) + _written(node[character]) for character in sorted(node) if character]
+        if literal:
+            groups.setdefault(literal[0], []).append(literal)
+    ways = []
+    for group in groups.values():
+        common = _shared(min(group), max(group))
+        ways.append(re.escape(common) + _pattern_of([literal[len(common) :] for literal in group], depth + 1))
     if not ways:
         return ""
-    if "" in node:
+    if "" in literals:
         return f"(?:{'|'.join(ways)})?"
     return ways[0] if len(ways) == 1 else f"(?:{'|'.join(ways)})"
 

@@ -1,0 +1,179 @@
+"""What looks like a call and is none, and what looks whole and is not: one behaviour a test."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.textcalls.reading import read_every_way
+from toolglot.textcalls import AUTO
+
+
+def object_of(*required: str, **properties: Any) -> dict[str, Any]:
+    return {"type": "object", "properties": properties, "required": list(required)}
+
+
+STRING = {"type": "string"}
+TOOLS: dict[str, Any] = {
+    "weather": object_of(city=STRING, days={"type": "integer"}),
+    "now": object_of(),
+}
+ROME = ("weather", {"city": "Rome"})
+CALL = '<tool_call>{"name": "weather", "arguments": {"city": "Rome"}}</tool_call>'
+INVOKE = '<invoke name="weather"><parameter name="city">Rome</parameter></invoke>'
+SECTION = f"<function_calls>\n{INVOKE}</function_calls>"
+SCHEMA = '{"type": "object", "properties": {"city": {"type": "string"}}}'
+
+# ── calls that the answer only speaks of ─────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("hermes_json", f"Hm. <think>maybe {CALL}</think>No."),
+        ("hermes_json", f"``{CALL}``"),
+        ("hermes_json", f"``a ` b {CALL}``"),
+        ("hermes_json", f"~~~\n{CALL}\n~~~"),
+        ("hermes_json", f"~~~\n```\n{CALL}\n~~~"),
+        ("hermes_json", f"> ```\n> {CALL}\n> ```"),
+        ("anthropic_xml", f"`{SECTION}`"),
+        ("generic_json", '{"tool": "weather", "reason": "it fits best"}'),
+        ("llama3_json", '{"project": {"name": "weather", "stars": 5}}'),
+        ("markdown_json", '```json\n{"name": "weather", "version": "1.0.0", "private": true}\n```'),
+        ("markdown_json", f'```json\n{{"name": "weather", "parameters": {SCHEMA}}}\n```'),
+        ("llama3_json", f'{{"name": "weather", "parameters": {SCHEMA}}}'),
+        ("llama3_json", '{"name": "now", "parameters": {"type": "object", "properties": {}}}'),
+        (AUTO, f'{{"name": "weather", "description": "d", "parameters": {SCHEMA}}}'),
+        ("hermes_json", '<tool_call>{"arguments": {"name": "weather"}}</tool_call>'),
+    ],
+)
+def test_calls_that_the_answer_speaks_of_are_text(name: str, text: str) -> None:
+    reading = read_every_way(name, TOOLS, text)
+    assert (reading.calls, reading.cut) == ([], [])
+    assert reading.text == text
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (f"So: <think>maybe {CALL}", "So: <think>maybe "),
+        (f"```code```\n{CALL}", "```code```\n"),
+        (f"````code````\n{CALL}", "````code````\n"),
+        (f"~~~\nx\n~~~\n{CALL}", "~~~\nx\n~~~\n"),
+        (f"Press `\n{CALL}", "Press `\n"),
+        (f"The `<tool_call>` tag:\n{CALL}", "The `<tool_call>` tag:\n"),
+        (f"A `<tool_call>\ntag`:\n{CALL}", "A `<tool_call>\ntag`:\n"),
+        (f"A `<tool_call> tag\n\n{CALL}", "A `<tool_call> tag\n\n"),
+    ],
+)
+def test_code_and_marks_before_a_call_leave_it_one(text: str, said: str) -> None:
+    reading = read_every_way("hermes_json", TOOLS, text)
+    assert (reading.calls, reading.text) == ([ROME], said)
+
+
+@pytest.mark.parametrize(
+    ("behind", "calls", "text"),
+    [("The answer is 42.", [], "The answer is 42."), (f"Go: {CALL}", [ROME], "Go: ")],
+)
+def test_the_end_of_the_reasoning_ends_a_call_that_it_breaks_off(
+    behind: str, calls: list[tuple[str, Any]], text: str
+) -> None:
+    thought = 'I could write <tool_call>{"name": "weather'
+    reading = read_every_way("hermes_json", TOOLS, f"<think>{thought}</think>{behind}")
+    assert (reading.reasoning, reading.calls, reading.text) == (thought, calls, text)
+
+
+# ── calls that are not whole ─────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("functionary_v31", "<function=weather>{'city': 'it is }"),
+        ("hermes_json", '<tool_call>{"name": "weather", "arguments": {\'city\': \'l1\nl2 }'),
+        ("hermes_json", "<tool_call>{'name': 'weather', 'arguments': {'city': 'l1 }}"),
+        ("mistral", "[TOOL_CALLS][{'name': 'weather', 'arguments': {'city': 'l1 }}]"),
+        ("deepseek_v31", "<｜tool▁call▁begin｜>weather<｜tool▁sep｜>{city: \"it's }"),
+        ("anthropic_xml", '<invoke name="weather">\n<'),
+        ("cline_xml", "<weather>\n<"),
+        ("minimax_m3", ']<]minimax[>[<invoke name="weather">]'),
+        ("kimi_k3", '<|open|>call tool="weather"<|sep|><|'),
+        ("react", "Action: weather\nAction Input:"),
+        ("cherry_tool_use", "<tool_use><name>weather</name><arguments>"),
+        ("qwen_flower", "✿FUNCTION✿: weather\n✿ARGS✿:"),
+        ("functionary_v32", ">>>weather\n"),
+        ("continue_codeblock", "TOOL_NAME: weather\n"),
+        ("apertus", '<|tools_prefix|>[{"weather": [1]}]<|tools_suffix|>'),
+        ("apertus", '<|tools_prefix|>[{"weather": {"city": "Rome"}, "now": {}}]<|tools_suffix|>'),
+        ("anthropic_xml", f'{INVOKE[:-9]}<parameter name="city">Oslo</parameter></invoke>'),
+        ("cline_xml", "<weather><city>Rome</city><city>Oslo</city></weather>"),
+    ],
+)
+def test_what_is_cut_off_or_given_twice_is_no_call(name: str, text: str) -> None:
+    assert read_every_way(name, TOOLS, text).calls == []
+
+
+def test_a_parameter_that_is_given_twice_cuts_the_call_and_is_told() -> None:
+    reading = read_every_way("cline_xml", TOOLS, "<weather><city>Rome</city><city>Oslo</city></weather> Done.")
+    assert (reading.cut, reading.text.strip()) == (["weather"], "Done.")
+    assert [event[2] for event in reading.events if event[0] == "cut"] == ["city is given twice"]
+
+
+# ── calls that are whole ─────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("hermes_json", CALL.replace('"weather"', '" weather\\n"')),
+        ("hermes_json", CALL.replace('"weather"', "'weather '")),
+        ("hermes_json", CALL.replace("arguments", "kwargs")),
+        ("functionary_v32", '>>>weather\r\n{"city": "Rome"}'),
+        ("continue_codeblock", '```tool\r\nTOOL_NAME: weather\r\nBEGIN_ARG: city\r\n"Rome"\r\nEND_ARG\r\n```'),
+    ],
+)
+def test_a_call_is_read_whatever_stands_around_its_name(name: str, text: str) -> None:
+    assert read_every_way(name, TOOLS, text).calls == [ROME]
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        (
+            "anthropic_xml",
+            '<invoke name="weather"><parameter name="city">Rome</parameter> (then the days) '
+            '<parameter name="days">3</parameter></invoke>',
+        ),
+        ("cline_xml", "<weather><city>Rome</city> and <b>then</b> <days>3</days></weather>"),
+    ],
+)
+def test_text_between_two_parameters_is_none_of_theirs(name: str, text: str) -> None:
+    assert read_every_way(name, TOOLS, text).calls == [("weather", {"city": "Rome", "days": 3})]
+
+
+# ── marks that are text ──────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "said"),
+    [
+        (AUTO, "Here are my reasoning steps:\n1. add\nIt is 42.", "Here are my reasoning steps:\n1. add\nIt is 42."),
+        (AUTO, "a <response>x</response>", "a <response>x</response>"),
+        ("tool_calls_json_array", "Well.\nHere are my reasoning steps:\n1.", "Well.\nHere are my reasoning steps:\n1."),
+        ("mistral", "<s>old</s> new", "<s>old</s> new"),
+        ("mistral", "old</s>", "old"),
+        ("mistral", f"old</s>{' ' * 1100}", f"old</s>{' ' * 1100}"),
+        ("granite3", "a <response>x</response> y", "a <response>x</response> y"),
+        ("granite3", "<response>x</response><|end_of_text|>", "x"),
+        ("granite3", "<response>x</response><|end_of", "x</response><|end_of"),
+    ],
+)
+def test_marks_that_look_like_text_are_dropped_only_around_the_answer(name: str, text: str, said: str) -> None:
+    reading = read_every_way(name, TOOLS, text)
+    assert (reading.text, reading.reasoning) == (said, "")
+
+
+def test_a_key_of_any_length_is_read_the_same_however_it_is_cut() -> None:
+    call = f'<tool_call>{{"name": "now", "arguments": {{"{"k" * 66_000}": 1}}}}</tool_call>'
+    assert [len(arguments) for _, arguments in read_every_way("hermes_json", TOOLS, call).calls] == [1]
