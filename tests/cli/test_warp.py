@@ -54,6 +54,12 @@ def test_a_file_may_be_named_and_the_output_indented(tmp_path: Path) -> None:
         (["decode", "--from", "base64"], RAW, "$: the data of an event is not base64"),
         (["decode"], b"data: CgA=\n\ndata: ???\n\n", "events[1]: the data of an event is not base64"),
         (["decode"], b"data: CgA=\n\ndata: ////\n\n", "events[1]: this is no ResponseEvent in protobuf"),
+        (["decode"], b"data: CgA=\n\nev", "events[1]: the stream ends in the middle of it"),
+        (
+            ["encode", "--message", "RequestCost"],
+            b'{"exact": 1e300}',
+            "$.exact: the number is too large for this field",
+        ),
         (["encode"], b"{", "<stdin>: $"),
         (["encode"], b'{"inputs": {}}', "<stdin>: $.inputs: Request has no such field"),
         (["encode"], b'{}\n{"input": 1}', "document 2: $.input: an object is expected, for Input"),

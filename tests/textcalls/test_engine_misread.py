@@ -137,19 +137,32 @@ def test_a_call_is_read_whatever_stands_around_its_name(name: str, text: str) ->
     assert read_every_way(name, TOOLS, text).calls == [ROME]
 
 
+def test_a_value_that_speaks_of_parameters_stays_one_value() -> None:
+    value = 'Write <parameter name="x">v</parameter> and then <parameter name="days">3</parameter> in it.\nEnd.'
+    text = f'<invoke name="weather"><parameter name="city">{value}</parameter></invoke>'
+    assert read_every_way("anthropic_xml", TOOLS, text).calls == [("weather", {"city": value})]
+
+
 @pytest.mark.parametrize(
     ("name", "text"),
     [
-        (
-            "anthropic_xml",
-            '<invoke name="weather"><parameter name="city">Rome</parameter> (then the days) '
-            '<parameter name="days">3</parameter></invoke>',
-        ),
-        ("cline_xml", "<weather><city>Rome</city> and <b>then</b> <days>3</days></weather>"),
+        (AUTO, "Regex: `[a-z\n{call}"),
+        (AUTO, "Don`t use [1] here\n{call}"),
+        ("hermes_json", "I`ll emit <tool_call> now:\n{call}"),
+        ("hermes_json", "- ```\n  x\n  ```\n{call}"),
+        ("hermes_json", "1) ```sh\nls\n```\n\nNow:\n{call}"),
     ],
 )
-def test_text_between_two_parameters_is_none_of_theirs(name: str, text: str) -> None:
-    assert read_every_way(name, TOOLS, text).calls == [("weather", {"city": "Rome", "days": 3})]
+def test_a_lone_backtick_or_a_code_block_in_a_list_hides_no_call_of_later_lines(name: str, text: str) -> None:
+    call = '<tool_call>{"name": "weather", "arguments": {"city": "Rome"}}</tool_call>'
+    assert read_every_way(name, TOOLS, text.replace("{call}", call)).calls == [("weather", {"city": "Rome"})]
+
+
+def test_a_code_block_behind_a_call_is_no_end_of_it() -> None:
+    call = '```json\n{"name": "weather", "arguments": {"city": "Rome"}}\n```'
+    read = read_every_way("markdown_json", TOOLS, f"{call}\n```py\n3\n```\n{call}")
+    assert read.calls == [("weather", {"city": "Rome"})] * 2
+    assert read.text.strip() == "```py\n3\n```"
 
 
 # ── marks that are text ──────────────────────────────────────────────────────────────────────────────────────────────

@@ -91,6 +91,19 @@ def test_a_token_is_renewed_shortly_before_it_is_over() -> None:
     asyncio.run(main())
 
 
+@pytest.mark.parametrize("seconds", [1, 60, 299, 300, 301])
+def test_a_token_with_a_short_life_is_used_for_half_of_it(seconds: int) -> None:
+    async def main() -> None:
+        both, clock = Both(lambda number: {**numbered(number), "expires_in": str(seconds)}), Clock()
+        transport, _ = having(both, clock, None)
+        for later in (0, 0, seconds * 0.49, seconds * 0.02):
+            clock.now += later
+            await transport.send(CALL)
+        assert both.used == ["token-1", "token-1", "token-1", "token-2"]
+
+    asyncio.run(main())
+
+
 def test_many_calls_at_once_renew_once() -> None:
     async def main() -> None:
         both = Both(numbered, lambda token: token != "first")

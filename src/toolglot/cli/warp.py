@@ -57,7 +57,12 @@ def decode(file: Path, wrapping: str | None, message: str | None, pretty: bool |
 
 
 @warp.command(short_help="JSON to protobuf, base64 or a stream.")
-@click.option("--to", "wrapping", type=click.Choice(WRAPPINGS), help="What to write; without it, protobuf.")
+@click.option(
+    "--to",
+    "wrapping",
+    type=click.Choice(WRAPPINGS),
+    help="What to write; without it, protobuf, and base64 on a terminal.",
+)
 @message_option
 @input_file
 def encode(file: Path, wrapping: str | None, message: str | None) -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Any
 
 from msgspec import Struct
@@ -79,7 +79,8 @@ class Replays:
         if kept is None:
             return Told(unknown=bool(known))
         covered = next(beginning.covered for beginning in known if beginning.hash == kept.hash)
-        return Told(replay=_read(kept), covered=covered)
+        replay = await aside(len(kept.value), _read, kept, self._conversation.messages, covered)
+        return Told(unknown=True) if replay is None else Told(replay=replay, covered=covered)
 
     async def _find(self, upstream: Upstream, known: list[Beginning]) -> Replay | None:
         if self._store is None:
@@ -111,9 +112,19 @@ def _as_sent(
         return None  # whoever sends it will say why
 
 
-def _read(kept: Replay) -> Mapping[str, Any]:
-    value: dict[str, Any] = json.decode(kept.value, LARGEST)
-    return {"tasks": value["tasks"], "metadata": {"conversation_id": kept.conversation}}
+def _read(kept: Replay, messages: Sequence[Message], covered: int) -> Mapping[str, Any] | None:
+    """What is kept, if it can be read, and this conversation can go on from it."""
+    from toolglot.dialects.warp.history import goes_on  # needs an extra
+
+    try:
+        value = json.decode(kept.value, LARGEST)
+        tasks = value.get("tasks") if isinstance(value, dict) else None
+        if not isinstance(tasks, list) or not goes_on(tasks, messages, covered):
+            return None
+    except (DecodeError, RecursionError) as error:
+        log.warning("what was kept of a conversation cannot be read: %s", error)
+        return None
+    return {"tasks": tasks, "metadata": {"conversation_id": kept.conversation}}
 
 
 class _Keeper:

@@ -91,8 +91,7 @@ class Engine:
 
     def finish(self, *, cut: bool = False) -> Sequence[CallEvent]:
         """The events for the end of the text. `cut`: a limit ended it, so that nothing without an end is whole."""
-        self._last = True
-        self._cut = cut
+        self._last, self._cut = True, cut
         while self._state():
             pass
         if self._asides.open is not None:
@@ -135,7 +134,7 @@ class Engine:
         meanings = self._vocabulary.meanings[mark]
         kinds = {meaning.kind for meaning in meanings}
         if mark not in FENCES and self._line.in_code:
-            if "call" in kinds or "section" in kinds:
+            if any(is_sure(meaning, line_start=True) for meaning in meanings):
                 self._line.met_mark()
             return self._as_text(mark)
         if "call" in kinds or "section" in kinds:
@@ -377,7 +376,7 @@ class Engine:
         if self._last and len(text) - at > 2 and marks_of(self._closing.marks).begins(text, at):
             at = len(text)  # half a closing mark
         mark = vocabulary.marks.match(text, at)
-        if mark and any(meaning.kind in ("call", "section") for meaning in vocabulary.meanings[mark]):
+        if mark and vocabulary.calls.match(text, at) == mark:
             outcome = self._outcome(at, mark)
             if isinstance(outcome, Found):
                 self._at = at
@@ -387,13 +386,15 @@ class Engine:
         if mark in self._ends_at and self._sink.calls:
             self._at = at
             return self._end_answer(mark)
-        if mark in self._closing.marks:
+        end = at + len(mark)
+        if mark in FENCES and end == len(text) and not self._last:
+            return False  # a word may follow: then it opens a code block
+        if mark in self._closing.marks and not (mark in FENCES and text[end : end + 1].isalnum()):
             self._closing.met(mark)
-            self._at = at + len(mark)
+            self._at = end
             return True
         if self._closing.takes_bracket(text[at : at + 1]):
             self._at = at + 1
             return True
-        if at == len(text):
-            self._at = at
+        self._at = at if at == len(text) else self._at
         return self._answer_afresh()

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import re
 
+PREFIXES = " \t\r>-*+0123456789.)"
+"""What may stand before a code block on its line: white space, and the marks of quotations and lists."""
 _RUNS = re.compile(r"`+|[^`]+")
 
 
 class Line:
     """The current line of the answer: `blank` while it has only white space, `bare` while it has only that and the
-    marks of a quotation, `in_code` inside backticks, which as many of them close as opened."""
+    marks of quotations and lists, `in_code` inside backticks, which as many of them close as opened."""
 
-    __slots__ = ("_in_mark", "_opened", "_run", "bare", "blank")
+    __slots__ = ("_in_mark", "_opened", "_run", "_ticked", "bare", "blank")
 
     def __init__(self) -> None:
         self.fresh()
@@ -20,6 +22,7 @@ class Line:
         """A new line, or what is as good as one: behind a call, or behind the reasoning."""
         self.blank = True
         self.bare = True
+        self._ticked = False
         self.leave_code()
 
     def leave_code(self) -> None:
@@ -33,9 +36,9 @@ class Line:
         return self._opened > 0
 
     def met_mark(self) -> None:
-        """A mark that opens calls stands inside backticks: so does what follows, up to their end or to an empty line,
-        while a lone backtick means nothing behind the end of its line."""
-        self._in_mark = True
+        """A mark that opens calls stands inside backticks: right behind them, so does what follows it, up to their end
+        or to an empty line. A backtick elsewhere means nothing behind the end of its line."""
+        self._in_mark = self._in_mark or self._ticked
 
     def add(self, text: str) -> None:
         """More text of the answer."""
@@ -55,9 +58,11 @@ class Line:
         self.blank = self.bare = True
 
     def _more(self, text: str) -> None:
+        if text:
+            self._ticked = text[-1] == "`"
         if self.bare and text:
             self.blank = self.blank and text.isspace()
-            self.bare = not text.strip(" \t\r>")
+            self.bare = not text.strip(PREFIXES)
         if self._run or "`" in text:
             for run in _RUNS.findall(text):
                 if run[0] == "`":

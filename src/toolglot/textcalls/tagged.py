@@ -22,9 +22,6 @@ from toolglot.textcalls.values import Value
 
 MAX_SPACE: Final = 1000
 """White space behind a closing tag that is waited for until something follows."""
-MAX_BETWEEN: Final = 1000
-"""Text behind a closing tag in which the next parameter may still begin."""
-MAX_OPENERS: Final = 20
 CDATA: Final = "<![CDATA["
 _SPACE = re.compile(r"[ \t\r\n]*+")
 
@@ -259,24 +256,7 @@ class TaggedBody:
             return Read({}, end)
         if header == "wait" or self._closers.begins(text, after) or self._followers.begins(text, after):
             return "wait"
-        return self._before_another(text, end)
-
-    def _before_another(self, text: str, end: int) -> Verdict:
-        """Whether the closing tag that ends at `end` counts although there is something behind it: a parameter must
-        follow that is declared and not given yet, before the next closing tag."""
-        limit = end + MAX_BETWEEN
-        openers = marks_of((*self._value_ends, *self._closers.literals, *self._parameter.header.openers))
-        found = openers.search(text, end, limit)
-        for _ in range(MAX_OPENERS):
-            if found is None or found.group() not in self._parameter.header.openers:
-                break
-            header = self._header_at(text, found.start())
-            if header == "wait":
-                return "wait"
-            if isinstance(header, Read) and self._is_due(header.groups["key"]):
-                return Read({}, end)
-            found = openers.search(text, found.end(), limit)
-        return "wait" if found is None and len(text) < limit else "no"
+        return "no"
 
     def _is_due(self, key: str) -> bool:
         return key in (known_keys(self._schema) or ()) and key not in self._given

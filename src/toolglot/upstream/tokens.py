@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
+from math import inf
 from time import monotonic
 from urllib.parse import quote, urlencode
 
@@ -25,7 +26,7 @@ from toolglot.wire import json
 log = logging.getLogger("toolglot.upstream")
 
 EARLY = 300.0
-"""Seconds before its end at which a token is renewed."""
+"""Seconds before its end at which a token is renewed; or half its life, if that is less: it is there to be used."""
 REST = 30.0
 """Seconds after a refusal in which nobody asks again."""
 PATIENCE = 10.0
@@ -52,7 +53,7 @@ class Tokens:
         self._refresh_token = refresh_token
         self._now = now
         self._lock = asyncio.Lock()
-        self._until: float | None = None if token else 0.0
+        self._until: float | None = None if token else -inf  # when it is to be renewed
         self._rest_until: float | None = None
         self.token = token
         self.origin = (url, key, refresh_token, token)
@@ -65,7 +66,7 @@ class Tokens:
     @property
     def is_over(self) -> bool:
         """There is no token, or none that is good for much longer."""
-        return self._until is not None and self._now() >= self._until - EARLY
+        return self._until is not None and self._now() >= self._until
 
     async def renew(self, old: str | None) -> bool:
         """Get a token in the place of this one, unless somebody has got one meanwhile; whether there is another."""
@@ -81,7 +82,8 @@ class Tokens:
                 log.warning("no new token: %s", error or f"no answer within {PATIENCE:g} seconds")
                 self._rest_until = self._now() + REST
                 return False
-            self.token, self._until = given.token, self._now() + given.seconds
+            self.token = given.token
+            self._until = self._now() + given.seconds - min(EARLY, given.seconds / 2)
             self._refresh_token = given.refresh_token or self._refresh_token
             return True
 

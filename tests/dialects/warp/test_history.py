@@ -21,11 +21,12 @@ from tests.dialects.warp.conversations import (
 from tests.dialects.warp.raw import every, numbers, only, texts
 from tests.warp_server import frames, story
 from tests.warp_server.agent import TOKEN, Agent, three_turns
-from tests.warp_server.messages import decode
+from tests.warp_server.messages import decode, encode
 from toolglot.dialects.warp.tasks import Tasks
 from toolglot.errors import DecodeError
 from toolglot.ir import Media, Message, Request, Source, Text, Tool, ToolCall, ToolResult, replace, with_native
 from toolglot.receipt import Receipt
+from toolglot.translate import Exchange
 
 INPUTS = (2, 6, 1)
 HISTORY = (1, 1, 5)
@@ -70,9 +71,10 @@ CALLED = (
 )
 
 
-def replayed(messages: tuple[Message, ...], tasks: Tasks, covered: int) -> bytes:
+def replayed(messages: tuple[Message, ...], tasks: Tasks, covered: int, receipt: Receipt | None = None) -> bytes:
     native = {"history": "replay", "tasks": tasks.tasks(), "covered": covered}
-    return written(with_native(asked(*messages), "warp", **native, metadata={"conversation_id": tasks.conversation_id}))
+    metadata = {"conversation_id": tasks.conversation_id}
+    return written(with_native(asked(*messages), "warp", **native, metadata=metadata), receipt)
 
 
 def test_a_replay_sends_the_servers_tasks_as_they_were_and_the_rest_as_inputs() -> None:
@@ -114,6 +116,71 @@ def test_calls_that_nobody_answers_are_cancelled() -> None:
     assert [texts(entry, 1) for entry in cancelled] == [["call-1"], ["call-2"]]
 
 
+def answers_to(*ids: str) -> tuple[Message, ...]:
+    """The conversation of a client that has other ids for the same calls."""
+    first, second = ids
+    return (
+        *ASKED.messages,
+        assistant(call(first, '{"city":"Paris"}'), call(second, '{"city":"Rome"}')),
+        result(second, Text(text="15 C")),
+        result(first, Text(text="12 C")),
+    )
+
+
+@pytest.mark.parametrize("ids", [("toolu_1", "toolu_2"), ("call-2", "call-1"), ("", "x")])
+def test_results_bear_the_ids_that_their_calls_have_in_the_task(ids: tuple[str, str]) -> None:
+    receipt = Receipt()
+    data = replayed(answers_to(*ids), kept_tasks(ASKED, first_turns(ASKED)), 3, receipt)
+    assert texts(data, *INPUTS, 2, 1) == ["call-2", "call-1"]
+    assert texts(data, *INPUTS, 2, 12, 1, 1, 1, 1) == ["15 C", "12 C"]
+    assert every(data, *HISTORY, 5) == []  # nothing is cancelled
+    assert not receipt.losses
+
+
+def test_a_call_that_the_client_never_saw_takes_nobodys_result() -> None:
+    hidden = story.message("h", "tool_call", {"tool_call_id": "h", "grep": {"queries": ["x"]}})
+    seen = story.called("c", "call-1", "get_weather", {"city": "Paris"})
+    for calls in ([hidden, seen], [seen, hidden]):
+        stream = frames.stream([story.init(), story.create_task(story.ROOT, "", *calls), story.finished()])
+        messages = (*ASKED.messages, assistant(call("toolu_1")), result("toolu_1", Text(text="12 C")))
+        data = replayed(messages, kept_tasks(ASKED, stream), 3)
+        assert texts(data, *INPUTS, 2, 1) == ["call-1"]
+        assert texts(data, *HISTORY, 5, 1) == ["h"]  # which is cancelled
+
+
+def test_a_later_call_may_have_the_id_of_an_earlier_one() -> None:
+    """As those do that are made from what is called."""
+    tasks = kept_tasks(ASKED, first_turns(ASKED))
+    again = (assistant(call("x", '{"city":"Rome"}')), result("x", Text(text="16 C")))
+    data = replayed((*answers_to("x", "y"), *again), tasks, 3)
+    assert texts(data, *HISTORY, 5, 1) == ["call-2", "call-1"]
+    assert texts(data, *INPUTS, 2, 1) == ["x"]
+
+
+@pytest.mark.parametrize(
+    ("calls", "messages"),
+    [
+        ([story.called("a", "", "get_weather"), story.called("b", "", "get_weather")], answers_to("x", "y")),
+        ([story.called("a", "1", "get_weather"), story.called("b", "1", "get_weather")], answers_to("x", "y")),
+        ([story.called("b", "call-2", "get_weather")], answers_to("x", "y")),
+        ([story.called("a", "call-1", "get_time"), story.called("b", "call-2", "get_time")], answers_to("x", "y")),
+        (
+            [story.called("a", "call-1", "get_weather"), story.called("b", "call-2", "get_weather")],
+            (*answers_to("x", "y"), assistant(call("call-1")), result("call-1", Text(text="?"))),
+        ),
+    ],
+    ids=["no ids", "one id for two", "a call that is not there", "other calls", "an id that is taken"],
+)
+def test_where_it_cannot_be_told_whose_a_result_is_the_conversation_is_told_anew(
+    calls: list[Any], messages: tuple[Message, ...]
+) -> None:
+    stream = frames.stream([story.init(), story.create_task(story.ROOT, "", *calls), story.finished()])
+    receipt = Receipt()
+    data = replayed(messages, kept_tasks(ASKED, stream), 3, receipt)
+    assert data == written(asked(*messages))  # as another conversation: the server's id is not there either
+    assert "it is told anew" in str(receipt)
+
+
 @pytest.mark.parametrize(
     ("tool", "body", "answer", "path", "told"),
     [
@@ -130,8 +197,10 @@ def test_a_built_in_tools_call_is_answered_in_its_own_kind(
     called = story.message("b", "tool_call", {"tool_call_id": "b", tool: body})
     stream = frames.stream([story.init(), story.create_task(story.ROOT, "", called), story.finished()])
     messages = (*ASKED.messages, assistant(call("b", "{}", tool)), result("b", Text(text=answer)))
-    data = replayed(messages, kept_tasks(ASKED, stream), 3)
+    receipt = Receipt()
+    data = replayed(messages, kept_tasks(ASKED, stream), 3, receipt)
     assert every(data, *INPUTS, 2, *path) == [told]
+    assert [line.what for line in receipt.losses] == (["result of grep"] if path[:2] == (8, 2) else [])
     assert every(data, *INPUTS, 2, 12) == []
 
 
@@ -232,3 +301,18 @@ def test_a_longer_history_extends_the_shorter_one() -> None:
     past = [every(written(asked(*messages)), *HISTORY) for messages in turns]
     for shorter, longer in pairwise(past):
         assert longer[: len(shorter)] == shorter
+
+
+def test_a_second_conversation_in_a_request_is_told_where_there_is_room_for_one() -> None:
+    def task(number: int, **more: Any) -> dict[str, Any]:
+        return {"id": f"t-{number}", "messages": [story.asked(number, f"{number}?")], **more}
+
+    query = {"user_inputs": {"inputs": [{"user_query": {"query": "Hi"}}]}}
+    inner = task(3, dependencies={"parent_task_id": "t-1"})
+    for tasks, told in (([task(1), task(2), inner], 1), ([task(1), {"id": "t-2"}, inner], 0)):
+        data = encode("Request", {"task_context": {"tasks": tasks}, "input": query})
+        assert decode("Request", written(WARP.decode_request(data))) == decode("Request", data)
+        exchange = Exchange("warp", "openai_chat", model="m")
+        exchange.request(data)
+        lines = [line for line in exchange.receipt.losses if line.where == "other_conversations"]
+        assert len(lines) == told

@@ -93,6 +93,35 @@ def test_a_schema_that_is_nested_too_deeply_is_refused() -> None:
         from_json("Request", {"mcp_context": {"tools": [{"input_schema": schema}]}})
 
 
+@pytest.mark.parametrize("number", [1e300, -1e300, 10**400, 3.5e38])
+def test_a_number_that_a_field_cannot_hold_is_refused(number: float) -> None:
+    with pytest.raises(DecodeError, match="too large for this field") as raised:
+        from_json("RequestCost", {"exact": number})
+    assert raised.value.where == "$.exact"
+
+
+@pytest.mark.parametrize("said", [0.5, 3.4028234663852886e38, "Infinity", "-Infinity", "NaN"])
+def test_numbers_that_json_does_not_have_are_written_as_text(said: Any) -> None:
+    message = from_json("RequestCost", {"exact": said})
+    assert to_json(message) == {"exact": said}
+    with pytest.raises(DecodeError, match="a number is expected"):
+        from_json("RequestCost", {"exact": "many"})
+
+
+@pytest.mark.parametrize("tail", [b"ev", b"event:data", b"event:data\n", b"data", b"data:", b"event:data\r\ndata:"])
+def test_a_stream_that_ends_in_the_middle_of_an_event_is_refused(tail: bytes) -> None:
+    with pytest.raises(DecodeError, match="ends in the middle of it") as raised:
+        bridge.unwrapped(b"data:CgA=\n\n" + tail, "sse")
+    assert raised.value.where == "events[1]"
+
+
+@pytest.mark.parametrize("end", ["", "\n", "\n\n", "\n\n\n", "\n\n: still there", "\n\nid: 5\n", "\n\nretry: 10"])
+@pytest.mark.parametrize("line", ["\n", "\r\n", "\r"])
+def test_how_a_stream_ends_otherwise_makes_no_difference(end: str, line: str) -> None:
+    body = f"event:data\ndata:CgA=\n\ndata:CgA={end}".replace("\n", line).encode()
+    assert bridge.unwrapped(body, "sse") == [b"\n\0", b"\n\0"]
+
+
 @pytest.mark.parametrize("name", REQUESTS)
 def test_a_request_is_told_from_an_event(name: str) -> None:
     assert bridge.sniff(REQUESTS[name]) == "Request"

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 
-from tests.dialects.warp.conversations import WARP, asked, user, written
+from tests.dialects.warp.conversations import WARP, asked, assistant, call, result, user, written
 from tests.dialects.warp.raw import only, texts
 from tests.strategies import json_values
 from tests.warp_server.scripts import REFUSALS
@@ -24,7 +24,7 @@ from toolglot.dialects.warp.results import dictionary
 from toolglot.dialects.warp.schema import ENUMS, MESSAGES, WELL_KNOWN
 from toolglot.dialects.warp.values import read_struct, write_struct
 from toolglot.errors import ApiError, DecodeError
-from toolglot.ir import Tool, ToolCall, replace, with_native
+from toolglot.ir import Text, Tool, ToolCall, replace, with_native
 from toolglot.receipt import Receipt
 from toolglot.translate import Exchange
 from toolglot.wire.json import encode_text
@@ -69,13 +69,36 @@ def test_json_comes_back_from_a_struct_as_it_was(value: Any) -> None:
     assert again == value or not exact
 
 
-def test_json_that_is_nested_too_deeply_for_protobuf_is_refused() -> None:
+def nested(levels: int) -> Any:
     value: Any = {}
-    for _ in range(40):
+    for _ in range(levels):
         value = {"a": value}
-    request = replace(asked(user("hi")), tools=(Tool(name="f", parameters=value),))
-    with pytest.raises(DecodeError, match="nested deeper"):
-        written(request)
+    return value
+
+
+@pytest.mark.parametrize("levels", [30, 40, 200])
+def test_a_schema_that_is_nested_too_deeply_for_protobuf_is_left_out_and_told(levels: int) -> None:
+    receipt = Receipt()
+    data = written(replace(asked(user("hi")), tools=(Tool(name="f", parameters=nested(levels)),)), receipt)
+    (tool,) = WARP.decode_request(data).tools
+    assert isinstance(tool, Tool)
+    assert tool.parameters == {"type": "object", "properties": {}}
+    (line,) = receipt.losses
+    assert (line.where, line.what) == ("tools[0]", "parameters")
+    assert "nested deeper than 28 levels" in line.why
+
+
+@pytest.mark.parametrize(("levels", "raw"), [(29, False), (30, True), (200, True)])
+def test_arguments_that_are_nested_too_deeply_for_protobuf_are_sent_as_text_and_told(levels: int, raw: bool) -> None:
+    receipt = Receipt()
+    arguments = encode_text(nested(levels))
+    messages = (user("hi"), assistant(call("x", arguments)), result("x", Text(text="ok")))
+    made = WARP.decode_request(written(asked(*messages), receipt)).messages[1].content[0]
+    assert isinstance(made, ToolCall)
+    assert made.arguments == (encode_text({"_raw": arguments}) if raw else arguments)
+    assert [(line.where, line.what) for line in receipt.losses] == (
+        [("messages[1].content[0]", "arguments")] if raw else []
+    )
 
 
 def test_a_number_that_a_double_cannot_hold_is_told() -> None:

@@ -14,6 +14,7 @@ from google.protobuf.json_format import ParseDict, ParseError
 
 from toolglot.dialects.warp.blocks import INTERNAL, parsed
 from toolglot.dialects.warp.transcript import identity
+from toolglot.receipt import Receipt
 
 
 def _shell(body: Any, text: str, failed: bool) -> None:
@@ -41,23 +42,23 @@ _PLAIN: dict[str, Callable[[Any, str, bool], None]] = {
 }
 
 
-def answer_builtins(messages: Any, inputs: Any) -> None:
+def answer_builtins(messages: Any, inputs: Any, receipt: Receipt) -> None:
     """Results of `call_mcp_tool` for calls of built-in tools, turned into those tools' own."""
     tools = {
         message.tool_call.tool_call_id: message.tool_call.WhichOneof("tool")
         for message in messages
         if message.HasField("tool_call")
     }
-    for item in inputs:
+    for index, item in enumerate(inputs):
         result = item.tool_call_result
         tool = tools.get(result.tool_call_id) if item.HasField("tool_call_result") else None
         if tool is None or tool == "call_mcp_tool" or result.WhichOneof("result") != "call_mcp_tool":
             continue
         if tool in result.DESCRIPTOR.fields_by_name:
-            _answer(result, tool)
+            _answer(result, tool, f"inputs[{index}]", receipt)
 
 
-def _answer(result: Any, tool: str) -> None:
+def _answer(result: Any, tool: str, where: str, receipt: Receipt) -> None:
     given = result.call_mcp_tool
     failed = given.WhichOneof("result") == "error"
     text = given.error.message if failed else "\n".join(item.text.text for item in given.success.results)
@@ -74,6 +75,9 @@ def _answer(result: Any, tool: str) -> None:
         _PLAIN[tool](body, text, failed)
     elif "error" in body.DESCRIPTOR.fields_by_name:
         body.error.message = text
+        if not failed:
+            why = f"a result of Warp's own {tool} is JSON in its form, and text of any other kind an error's message"
+            receipt.loss(where, f"result of {tool}", why)
     # A tool of whose results nothing is known gets the plain answer: the server sees at least what was said.
 
 

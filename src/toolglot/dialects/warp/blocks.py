@@ -9,6 +9,7 @@ from toolglot.dialects.warp.fields import Taken, bytes_of, kept, noted, restore,
 from toolglot.dialects.warp.native import NAME
 from toolglot.dialects.warp.results import BUILTIN, dictionary
 from toolglot.dialects.warp.values import arguments_of, is_exact, write_struct
+from toolglot.errors import DecodeError
 from toolglot.ir import Block, Opaque, Refusal, Text, Thinking, ToolCall, native_of
 from toolglot.receipt import Receipt
 from toolglot.wire import json
@@ -120,10 +121,20 @@ def encode_call(call: ToolCall, message: Any, where: str, receipt: Receipt) -> N
         return
     value = parsed(call.arguments)
     if value is None:
-        receipt.loss(where, "arguments", "Warp wants an object, and these are not one: kept in _raw")
-        value = {"_raw": call.arguments}
-    if not write_struct(value, mcp.args, where):
-        receipt.loss(where, "a large whole number", "the numbers of a Struct are doubles: it is rounded")
+        _write_raw(call, mcp.args, "Warp wants an object, and these are not one", where, receipt)
+        return
+    try:
+        if not write_struct(value, mcp.args, where):
+            receipt.loss(where, "a large whole number", "the numbers of a Struct are doubles: it is rounded")
+    except DecodeError as error:
+        _write_raw(call, mcp.args, error.what, where, receipt)
+
+
+def _write_raw(call: ToolCall, struct: Any, why: str, where: str, receipt: Receipt) -> None:
+    """Arguments that a Struct cannot hold, as the text that they are."""
+    receipt.loss(where, "arguments", f"{why}: kept in _raw")
+    struct.Clear()
+    write_struct({"_raw": call.arguments}, struct, where)
 
 
 def parsed(arguments: str) -> dict[str, Any] | None:

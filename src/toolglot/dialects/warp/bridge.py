@@ -22,6 +22,8 @@ SNIFFED = ("Request", EVENT)
 """The messages that travel alone: one of them is meant where nobody says which."""
 
 _EVENTS = re.compile(rb"\s*(?:data|event|id|retry)?:")
+_BEGUN = re.compile(rb"^(?!id:|retry:)[^:\s]", re.MULTILINE)
+"""A line of an event, or the beginning of one."""
 _BASE64 = re.compile(rb"[\sA-Za-z0-9+/_=\"-]+")
 
 
@@ -50,9 +52,13 @@ def unwrapped(data: bytes, wrapping: Wrapping) -> list[bytes]:
     if wrapping == "base64":
         return [payload(data)]
     reader = SseReader()
-    frames = [frame for _, frame in (*reader.feed(data), *reader.close())]
-    if not frames:
+    frames = [frame for _, frame in reader.feed(data)]
+    last = [frame for _, frame in reader.close()]
+    if not frames and not last:
         raise DecodeError("$", "a stream of events is expected, and there is none")
+    if not any(last) and _BEGUN.search(data.replace(b"\r\n", b"\n").replace(b"\r", b"\n").rpartition(b"\n\n")[2]):
+        raise DecodeError(f"events[{len(frames)}]", "the stream ends in the middle of it")
+    frames += last
     return [_numbered(index, frame) for index, frame in enumerate(frames)]
 
 

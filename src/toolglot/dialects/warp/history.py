@@ -3,25 +3,27 @@ the request, under `history`; whoever keeps state sets it.
 
 - `native`: a task made from the client's own history. Nothing has to be kept anywhere.
 - `replay`: the tasks that Warp's server sent, opaque data included, which `tasks` holds (base64) and which cover the
-  first `covered` messages; what comes after them is said as it would be in `native`.
+  first `covered` messages; what comes after them is said as it would be in `native`, under the ids of their calls
+  (`matching.py`).
 - `text`: one query that tells the whole conversation in words (`narrate.py`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from toolglot.dialects.warp.answers import answer_builtins, cancel_unanswered
-from toolglot.dialects.warp.descriptors import parse
+from toolglot.dialects.warp.descriptors import new, parse
 from toolglot.dialects.warp.fields import bytes_of
+from toolglot.dialects.warp.matching import adopt
 from toolglot.dialects.warp.media import encode_media
 from toolglot.dialects.warp.narrate import narrate
 from toolglot.dialects.warp.native import NAME
 from toolglot.dialects.warp.queries import attach_system
 from toolglot.dialects.warp.transcript import SYSTEM_ROLES, Writer, first_input, identity
 from toolglot.errors import DecodeError
-from toolglot.ir import Request, Text, native_of
+from toolglot.ir import Message, Request, Text, native_of, replace
 from toolglot.receipt import Receipt
 
 HISTORY = "history"
@@ -62,27 +64,63 @@ def _beginning(request: Request) -> str:
 
 def replay(request: Request, wire: Any, receipt: Receipt) -> None:
     own = native_of(request, NAME)
-    tasks = wire.task_context.tasks
-    for index, data in enumerate(own.get(TASKS, ())):
-        restore_task(tasks.add(), data, f"{TASKS}[{index}]")
     covered = own.get(COVERED, 0)
-    root = next((task for task in tasks if not task.dependencies.parent_task_id), None)
-    if root is None or not isinstance(covered, int) or not 0 <= covered <= len(request.messages):
-        del tasks[:]
-        native(request, wire, receipt)
-        return
+    root, behind = _going_on(own.get(TASKS, ()), request.messages, covered, wire.task_context.tasks)
     writer = Writer(wire, receipt)
     for number, message in enumerate(request.messages[:covered]):
         if message.role in SYSTEM_ROLES:
             writer.system(message, f"messages[{number}]")
-    rest = request.messages[covered:]
-    start = first_input(rest)
-    writer.task(root, rest[:start], covered)
-    writer.inputs(rest[start:], covered + start)
+    start = first_input(behind)
+    writer.task(root, behind[:start], covered)
+    writer.inputs(behind[start:], covered + start)
     inputs = wire.input.user_inputs.inputs
-    answer_builtins(root.messages, inputs)
+    answer_builtins(root.messages, inputs, receipt)
     cancel_unanswered(root, inputs)
     writer.finish()
+
+
+class _UnfitError(Exception):
+    """These tasks do not tell the beginning of this conversation."""
+
+
+def _going_on(given: Any, messages: Sequence[Message], covered: Any, tasks: Any) -> tuple[Any, Sequence[Message]]:
+    """Puts these tasks where tasks are sent, and returns the one that is the conversation, and what comes behind it."""
+    for index, data in enumerate(given):
+        restore_task(tasks.add(), data, f"{TASKS}[{index}]")
+    root = next((task for task in tasks if not task.dependencies.parent_task_id), None)
+    if root is None or not isinstance(covered, int) or not 0 <= covered <= len(messages):
+        raise _UnfitError
+    behind = adopt(messages, covered, root)
+    if behind is None or (covered and not root.messages):
+        raise _UnfitError
+    return root, behind
+
+
+def goes_on(given: Any, messages: Sequence[Message], covered: int) -> bool:
+    """Can a conversation whose first `covered` messages these tasks tell be gone on with by sending them back?
+
+    Raises:
+        DecodeError: one of them is no task.
+    """
+    try:
+        _going_on(given, messages, covered, new("TaskContext").tasks)
+    except _UnfitError:
+        return False
+    return True
+
+
+def _anew(request: Request, receipt: Receipt) -> Request:
+    """The request without the tasks, which are not those of its conversation: for the server it is another one."""
+    own = native_of(request, NAME)
+    if own.get(TASKS):
+        receipt.note("messages", "history", "what is kept is not what this conversation goes on from: it is told anew")
+    rest = {key: value for key, value in own.items() if key not in (TASKS, COVERED, "metadata")}
+    metadata = own.get("metadata")
+    if isinstance(metadata, Mapping):
+        metadata = {key: value for key, value in metadata.items() if key != "conversation_id"}
+    if metadata:
+        rest["metadata"] = metadata
+    return replace(request, native={**request.native, NAME: rest})
 
 
 def text(request: Request, wire: Any, receipt: Receipt) -> None:
@@ -98,8 +136,9 @@ def text(request: Request, wire: Any, receipt: Receipt) -> None:
 STRATEGIES: dict[str, Strategy] = {"native": native, "replay": replay, "text": text}
 
 
-def write_history(request: Request, wire: Any, receipt: Receipt) -> None:
-    """Writes tasks and input as the request's native data says.
+def write_history(request: Request, wire: Any, receipt: Receipt) -> Request:
+    """Writes tasks and input as the request's native data says, and returns the request as far as it was not meant for
+    tasks that could not be sent.
 
     Raises:
         DecodeError: there is no such strategy.
@@ -107,4 +146,10 @@ def write_history(request: Request, wire: Any, receipt: Receipt) -> None:
     name = native_of(request, NAME).get(HISTORY, "native")
     if name not in STRATEGIES:
         raise DecodeError(HISTORY, f"there is no strategy {name!r}; there are {', '.join(STRATEGIES)}")
-    STRATEGIES[name](request, wire, receipt)
+    try:
+        STRATEGIES[name](request, wire, receipt)
+    except _UnfitError:
+        del wire.task_context.tasks[:]
+        request = _anew(request, receipt)
+        native(request, wire, receipt)
+    return request

@@ -55,7 +55,8 @@ def _types(schema: Any, depth: int) -> frozenset[str]:
             types |= _types(branch, depth + 1)
             continue
         said = branch.get("type")
-        types |= {said} if isinstance(said, str) else {item for item in said or () if isinstance(item, str)}
+        several = said if isinstance(said, list) else [said]
+        types |= {item for item in several if isinstance(item, str)}
     return types
 
 

@@ -8,6 +8,9 @@ names of their values, or numbers that have none. Fields that no table knows are
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
+from math import inf, isfinite, nan
+from operator import setitem
 from typing import Any
 
 from toolglot.dialects.warp.descriptors import Struct, new
@@ -19,6 +22,9 @@ from toolglot.errors import DecodeError
 
 UNKNOWN = "$unknown"
 _MESSAGE, _BYTES, _ENUM, _STRING, _BOOL, _FLOATS = 11, 12, 14, 9, 8, (1, 2)  # of descriptor.FieldDescriptor
+_LARGEST = {1: 1.7976931348623157e308, 2: 3.4028234663852886e38}
+_NO_NUMBERS = {"Infinity": inf, "-Infinity": -inf, "NaN": nan}
+"""What JSON has no numbers for, as protobuf's own JSON writes it."""
 _STRUCT, _VALUE = "google.protobuf.Struct", "google.protobuf.Value"
 
 
@@ -71,6 +77,8 @@ def _value(field: Any, value: Any) -> Any:
     if field.type == _ENUM:
         named = field.enum_type.values_by_number.get(value)
         return value if named is None else named.name
+    if field.type in _FLOATS and not isfinite(value):
+        return next((name for name, number in _NO_NUMBERS.items() if number == value), "NaN")
     return value
 
 
@@ -136,7 +144,8 @@ def _put(message: Any, field: Any, value: Any, where: str) -> None:
             if inner.type == _MESSAGE:
                 _fill(entries[key], item, f"{where}.{key}")
             else:
-                entries[key] = _scalar(inner, item, f"{where}.{key}")
+                place = f"{where}.{key}"
+                _checked(partial(setitem, entries, key), _scalar(inner, item, place), place)
     elif field.is_repeated:
         items = getattr(message, field.name)
         for index, item in enumerate(_expected(value, list, where, "an array")):
@@ -176,8 +185,12 @@ def _scalar(field: Any, value: Any, where: str) -> Any:
         if value not in field.enum_type.values_by_name:
             raise DecodeError(where, f"there is no value {value[:100]!r} in {field.enum_type.containing_type.name}")
         return field.enum_type.values_by_name[value].number
+    if field.type in _FLOATS and isinstance(value, str) and value in _NO_NUMBERS:
+        return _NO_NUMBERS[value]
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise DecodeError(where, "a number is expected")
+    if field.type in _FLOATS and not abs(value) <= _LARGEST[field.type]:
+        raise DecodeError(where, "the number is too large for this field")
     if field.type not in _FLOATS and isinstance(value, float):
         raise DecodeError(where, "a whole number is expected")
     return value

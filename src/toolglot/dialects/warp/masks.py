@@ -78,3 +78,18 @@ def set_text(message: Any, path: str, text: str) -> None:
     for name in way:
         message = getattr(message, name)
     setattr(message, last, text)
+
+
+def holds(message: Any, path: str) -> bool:
+    """May there be something at this path, given what else the message has? Of a oneof, one member is set at most."""
+    for name in path.split("."):
+        field = message.DESCRIPTOR.fields_by_name.get(name)
+        if field is None:
+            return False
+        oneof = field.containing_oneof
+        if oneof is not None and message.WhichOneof(oneof.name) not in (None, name):
+            return False
+        if field.type != _MESSAGE or field.is_repeated:
+            break
+        message = getattr(message, name)
+    return True

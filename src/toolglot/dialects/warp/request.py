@@ -22,6 +22,7 @@ from toolglot.wire.json import MAX_DOCUMENT_BYTES
 PATH = "/ai/multi-agent"
 WIRE = "$wire"
 """The note that a request came over this wire: no defaults are filled in."""
+OTHERS = "other_conversations"
 CALL_MCP_TOOL = 9
 """The one kind of tool that a client of another API can run. With an empty list the server may use any."""
 _SETTINGS: Taken = {"model_config": {"base": None}, "supports_parallel_tool_calls": None}
@@ -53,6 +54,8 @@ def decode_request(data: bytes) -> Request:
     )
     tools, left = decode_tools(wire.mcp_context)
     notes: dict[str, Any] = {WIRE: True, **({KEPT_TASKS: tasks} if tasks else {}), **({ROOT: root} if tasks else {})}
+    if others := _other_conversations(wire, root):
+        notes[OTHERS] = others
     if wire.HasField("mcp_context"):
         notes["mcp_context"] = left
     if (kind := wire.input.WhichOneof("type")) in _DEPRECATED:
@@ -86,6 +89,15 @@ def _read_tasks(wire: Any, reader: Reader) -> tuple[list[str], int]:
     return tasks, root
 
 
+def _other_conversations(wire: Any, root: int) -> list[str]:
+    """The ids of further tasks without a parent that say something: who knows one conversation misses them."""
+    return [
+        task.id
+        for index, task in enumerate(wire.task_context.tasks)
+        if index != root and task.messages and not task.dependencies.parent_task_id
+    ]
+
+
 def _read_input(wire: Any, reader: Reader) -> Taken:
     """Reads what is asked now, and returns what has been taken of it."""
     kind = wire.input.WhichOneof("type")
@@ -104,8 +116,8 @@ def _read_input(wire: Any, reader: Reader) -> Taken:
 
 def encode_request(request: Request, receipt: Receipt) -> bytes:
     wire = new("Request")
+    request = write_history(request, wire, receipt)
     own = native_of(request, NAME)
-    write_history(request, wire, receipt)
     if "$input" in own:
         _deprecate(wire, own["$input"])
     _encode_settings(request, wire.settings)

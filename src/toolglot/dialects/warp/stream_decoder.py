@@ -4,29 +4,31 @@ The server sends actions on tasks; the answer is what the task without a parent 
 also inside a transaction: whoever reads wants to see it at once. If a rollback takes back what was passed on, the only
 honest end is an error; if nothing of it was, nobody ever sees it.
 
-Calls, and messages that only a client of Warp's can show, wait until something is said behind them or the answer ends,
-because updates may still change them. What is no part of the answer (echoes, server events, other tasks) rides along
-on the next event as the action that it came as, for clients of Warp's.
+Calls, and messages that say nothing yet, wait until the answer ends, or their transaction is over and something is
+said behind them, because updates may still change them; what only a client of Warp's can show waits for the next text.
+What is no part of the answer (echoes, server events, other tasks) rides along on the next event as the action that it
+came as, for clients of Warp's.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
-from toolglot.dialects.warp.declared import BUILTIN
 from toolglot.dialects.warp.descriptors import new
 from toolglot.dialects.warp.errors import read_error
-from toolglot.dialects.warp.fields import kept, text_of
+from toolglot.dialects.warp.fields import kept
 from toolglot.dialects.warp.finish import FINISHED, left_of, read_stop, read_usage
 from toolglot.dialects.warp.frames import read_event
-from toolglot.dialects.warp.masks import text_at
 from toolglot.dialects.warp.native import NAME
-from toolglot.dialects.warp.stream_entry import BEFORE, SPOKEN, Aside, Entry, changed, kind_of
+from toolglot.dialects.warp.passed import Late, appended, updated
+from toolglot.dialects.warp.stream_entry import Aside, Entry, kind_of
+from toolglot.dialects.warp.stream_out import Output
+from toolglot.dialects.warp.undo import UndoLog
 from toolglot.errors import ApiError, DecodeError, truncated, unreadable
-from toolglot.events import Close, Delta, Event, Fault, Finish, Open, Start
-from toolglot.ir import Block, Opaque, Stop, ToolCall, native_of, replace, with_native
+from toolglot.events import Event, Fault, Finish, Start
+from toolglot.ir import Stop, replace
 from toolglot.receipt import Receipt
 from toolglot.wire import json
 from toolglot.wire.sse import MAX_EVENT_BYTES, SseReader
@@ -39,24 +41,16 @@ class WarpStreamDecoder:
         self._receipt = receipt
         self._whole = whole
         self._sse = SseReader()
-        self._events: list[Event] = []
+        self._out = Output(receipt)
         self._ended = False
         self._started = False
-        self._next = 0
-        self._called = False
-        self._characters = 0
         self._queue: deque[Entry | Aside] = deque()
-        self._waiting = 0  # entries in the queue
-        self._speakers = 0  # of these, the ones that are text
-        self._entries: dict[str, Entry] = {}  # by the id of their message, while they may change
+        self._speakers = 0  # entries in the queue that are text
+        self._entries: dict[str, Entry] = {}  # by the id of their message
         self._seen: set[str] = set()
+        self._roots: set[str] = set()
         self._subtasks: set[str] = set()
-        self._aside: list[Aside] = []  # for the next event
-        self._aside_bytes = 0
-        self._transactions = 0
-        self._open_transactions: list[int] = []
-        self._seen_in = 0  # the last transaction in which something was passed on
-        self._undo: list[tuple[int, Entry, Callable[[], None]]] = []  # changes to older messages, by transaction
+        self._undo = UndoLog()
 
     # The protocol
 
@@ -68,7 +62,7 @@ class WarpStreamDecoder:
                 self._frame(event, frame)
         except DecodeError as error:
             self._fault(unreadable(error))
-        return self._drain()
+        return self._out.drain()
 
     def close(self) -> list[Event]:
         if not self._ended:
@@ -78,20 +72,20 @@ class WarpStreamDecoder:
             except DecodeError as error:
                 self._fault(truncated(str(error)))
             self._fault(truncated("there was no `finished`"))
-        return self._drain()
+        return self._out.drain()
 
     @property
     def settled(self) -> bool:
         return self._ended
 
-    def _drain(self) -> list[Event]:
-        events, self._events = self._events, []
-        return events
-
     def _fault(self, error: ApiError) -> None:
         if not self._ended:
             self._ended = True
-            self._events.append(Fault(error))
+            self._out.events.append(Fault(error))
+
+    def _taken_back(self, what: str) -> None:
+        message = f"The upstream {what} that had been passed on"
+        self._fault(ApiError(kind="server", status=502, code="upstream_rolled_back", message=message))
 
     # Frames
 
@@ -115,7 +109,7 @@ class WarpStreamDecoder:
             case "finished":
                 self._start(None)
                 self._finish(message.finished)
-        if self._aside_bytes > MAX_EVENT_BYTES:
+        if self._out.aside_bytes > MAX_EVENT_BYTES:
             raise DecodeError("$", f"more than {MAX_EVENT_BYTES} bytes are no part of the answer")
 
     def _start(self, init: Any) -> None:
@@ -124,43 +118,33 @@ class WarpStreamDecoder:
         self._started = True
         left = kept(init, {"request_id": None}) if init is not None else {"$init": "absent"}
         native = {NAME: {"init": left}} if left else {}
-        self._events.append(Start(id=init.request_id if init is not None else "", native=native))
+        self._out.events.append(Start(id=init.request_id if init is not None else "", native=native))
 
     # Actions
 
     def _act(self, action: Any) -> None:
-        match action.WhichOneof("action"):
-            case "create_task":
-                self._create(action)
-            case "add_messages_to_task":
-                self._add(action)
-            case "update_task_message":
-                self._update(action)
-            case "append_to_message_content":
-                self._append(action)
-            case "begin_transaction":
-                self._transactions += 1
-                self._open_transactions.append(self._transactions)
-            case "commit_transaction":
-                del self._open_transactions[-1:]
-                self._undo = self._undo if self._open_transactions else []
-            case "rollback_transaction":
-                self._roll_back()
-            case _:
-                self._put_aside(action)
+        kind = action.WhichOneof("action")
+        _ACTIONS.get(kind, WarpStreamDecoder._put_aside)(self, action)
 
     def _put_aside(self, action: Any) -> None:
-        aside = Aside(action, self._transaction)
-        self._aside_bytes += len(aside.data)
+        aside = Aside(action, self._undo.transaction)
+        self._out.aside_bytes += len(aside.data)
         self._queue.append(aside)
+
+    def _learn(self, known: set[str], ids: Iterable[str]) -> None:
+        fresh = set(ids) - known
+        known |= fresh
+        if fresh:
+            self._undo.note(lambda: known.difference_update(fresh))
 
     def _create(self, action: Any) -> None:
         task = action.create_task.task
-        self._seen.update(message.id for message in task.messages)
+        self._learn(self._seen, (message.id for message in task.messages))
         if task.dependencies.parent_task_id:
-            self._subtasks.add(task.id)
+            self._learn(self._subtasks, (task.id,))
             self._put_aside(action)
             return
+        self._learn(self._roots, (task.id,))
         shell = new("ClientAction")
         shell.CopyFrom(action)
         del shell.create_task.task.messages[:]
@@ -168,9 +152,16 @@ class WarpStreamDecoder:
         for message in task.messages:
             self._message(message, task.id)
 
+    def _move(self, action: Any) -> None:
+        """What has been said stays said; the task it goes to is not the conversation."""
+        moved = action.move_messages_to_new_task
+        self._learn(self._subtasks, (moved.new_task.id,))
+        self._learn(self._seen, (message.id for message in (*moved.new_task.messages, *moved.replacement_messages)))
+        self._put_aside(action)
+
     def _add(self, action: Any) -> None:
         added = action.add_messages_to_task
-        self._seen.update(message.id for message in added.messages)
+        self._learn(self._seen, (message.id for message in added.messages))
         if added.task_id in self._subtasks:
             self._put_aside(action)
             return
@@ -184,91 +175,120 @@ class WarpStreamDecoder:
             action.add_messages_to_task.messages.add().CopyFrom(message)
             self._put_aside(action)
             return
+        entry = self._entered(message, task_id, how)
+        self._queue.append(entry)
+        self._speakers += entry.speaks
+
+    def _entered(self, message: Any, task_id: str, how: str) -> Entry:
+        """An entry for a copy of this message, which changes to the message will find."""
         copy = new("Message")
         copy.CopyFrom(message)
-        entry = Entry(copy, task_id, self._transaction, how)
-        self._queue.append(entry)
-        self._count(entry, 1)
-        if message.id:
-            self._entries[message.id] = entry
+        entry, number = Entry(copy, task_id, self._undo.transaction, how), message.id
+        if number:
+            older = self._entries.get(number)
+            entry.older = older if how == "$more" else None
+            self._entries[number] = entry
+            self._undo.note(lambda: _put_back(self._entries, number, older))
+        return entry
 
-    def _count(self, entry: Entry, change: int) -> None:
-        self._waiting += change
-        self._speakers += change * entry.speaks
+    def _changing(self, entry: Entry, change: Callable[[], None], *, growing: bool = False) -> None:
+        """Changes an entry that waits, so that a rollback can undo it. `growing`: its spoken text only goes on."""
+        now = self._undo.transaction
+        if (entry.changed_in if growing else max(entry.transaction, entry.saved_in)) < now:
+            undo = entry.length() if growing else entry.saved(now)
+            self._undo.note(lambda: self._changed_back(entry, undo), 0 if growing else entry.message.ByteSize())
+        entry.changed_in = max(entry.changed_in, now)
+        self._speakers -= entry.speaks
+        change()
+        self._speakers += entry.speaks
 
-    def _entry(self, change: Any) -> Entry | None:
-        return None if change.task_id in self._subtasks else self._entries.get(change.message.id)
-
-    @property
-    def _transaction(self) -> int:
-        """The transaction that is open, 0 when none is. Later ones have higher numbers, also those inside."""
-        return self._open_transactions[-1] if self._open_transactions else 0
-
-    def _touch(self, entry: Entry) -> None:
-        if max(entry.transaction, entry.saved_in) < self._transaction:
-            self._undo.append((self._transaction, entry, entry.saved()))
-            entry.saved_in = self._transaction
+    def _changed_back(self, entry: Entry, undo: Callable[[], None]) -> None:
+        waits = not entry.done
+        self._speakers -= waits * entry.speaks
+        undo()
+        self._speakers += waits * entry.speaks
 
     def _append(self, action: Any) -> None:
         change = action.append_to_message_content
-        entry = self._entry(change)
-        if entry is not None:
-            self._touch(entry)
-            self._count(entry, -1)
-            for path in change.mask.paths:
-                entry.append(change.message, path)
-            self._count(entry, 1)
+        paths = list(change.mask.paths)
+        inside = change.task_id in self._subtasks
+        entry = None if inside else self._entries.get(change.message.id)
+        if entry is not None and not entry.done:
+            growing = all(path == entry.spoken for path in paths)
+            self._changing(entry, lambda: entry.append(change.message, paths), growing=growing)
             return
         if change.message.id not in self._seen:
             raise DecodeError("append_to_message_content", f"there is no message {change.message.id!r}")
-        spoken = [path for path in change.mask.paths if path in SPOKEN.values() and text_at(change.message, path)]
-        if spoken and change.task_id not in self._subtasks:
-            self._message(change.message, change.task_id, how="$more")  # of a text that others have followed
-        else:
+        if inside:
             self._put_aside(action)
+        else:
+            self._late(appended(entry, change), action, entry)
 
     def _update(self, action: Any) -> None:
         change = action.update_task_message
-        entry = self._entry(change)
-        if entry is not None:
-            self._touch(entry)
-            self._count(entry, -1)
-            entry.update(change.message, list(change.mask.paths))
-            self._count(entry, 1)
+        inside = change.task_id in self._subtasks
+        entry = None if inside else self._entries.get(change.message.id)
+        if entry is not None and not entry.done:
+            paths = list(change.mask.paths)
+            self._changing(entry, lambda: entry.update(change.message, paths))
             return
-        says = change.message.WhichOneof("message")
-        masked = {path.partition(".")[0] for path in change.mask.paths}
+        if entry is not None:
+            self._late(updated(entry, change), action, entry)
+            return
         is_new = change.message.id not in self._seen
-        self._seen.add(change.message.id)
-        if change.task_id in self._subtasks or not (says in masked or (is_new and not masked)) or not is_new:
+        self._learn(self._seen, (change.message.id,))
+        kind = kind_of(change.message)
+        if inside or not is_new or kind in ("aside", "placeholder"):
             self._put_aside(action)
+            if not inside and is_new and kind == "placeholder":
+                self._entered(change.message, change.task_id, "").done = True
         else:
             self._message(change.message, change.task_id, how="$upsert")
 
-    def _roll_back(self) -> None:
+    def _late(self, late: Late, action: Any, entry: Entry | None) -> None:
+        """A change to what has been passed on."""
+        if late.fault:
+            self._taken_back(late.fault)
+            return
+        if late.loss and entry is not None:
+            self._receipt.loss(f"content[{entry.index}]", "text", late.loss)
+        if late.message is None:
+            self._put_aside(action)
+        elif late.how:
+            task_id = getattr(action, action.WhichOneof("action")).task_id
+            self._message(late.message, task_id, how=late.how)
+            if late.rest:
+                action.update_task_message.mask.paths[:] = late.rest
+                self._put_aside(action)
+        elif entry is not None:
+            before, entry.message = entry.message, late.message
+            self._undo.note(lambda: setattr(entry, "message", before), before.ByteSize())
+            self._put_aside(action)
+
+    # Transactions
+
+    def _begin(self, action: Any) -> None:
+        self._undo.begin()
+
+    def _commit(self, action: Any) -> None:
+        self._undo.commit()
+
+    def _roll_back(self, action: Any) -> None:
         """Takes back what the transaction brought, if nobody has seen it."""
-        transaction = self._transaction
+        transaction = self._undo.transaction
         if not transaction:
             return
-        del self._open_transactions[-1:]
-        if self._seen_in >= transaction:
-            message = "The upstream took back a part of the answer that had been passed on"
-            self._fault(ApiError(kind="server", status=502, code="upstream_rolled_back", message=message))
+        if self._out.seen_in >= transaction:
+            self._taken_back("took back a part of the answer")
             return
-        while self._undo and self._undo[-1][0] >= transaction:
-            _, entry, undo = self._undo.pop()
-            self._count(entry, -1)
-            undo()
-            self._count(entry, 1)
-        self._aside = [aside for aside in self._aside if aside.transaction < transaction]
-        kept_items: list[Entry | Aside] = []
-        for item in self._queue:
-            if item.transaction < transaction:
-                kept_items.append(item)
-            elif isinstance(item, Entry):
-                self._count(item, -1)
-                self._entries.pop(item.message.id, None)
-        self._queue = deque(kept_items)
+        self._undo.roll_back()
+        self._out.drop(transaction)
+        while self._queue and _brought(self._queue[-1], transaction):
+            item = self._queue.pop()
+            if isinstance(item, Entry):
+                self._speakers -= item.speaks
+            else:
+                self._out.aside_bytes -= len(item.data)
 
     # The way out
 
@@ -277,105 +297,70 @@ class WarpStreamDecoder:
         while self._queue:
             item = self._queue[0]
             if isinstance(item, Aside):
-                self._aside.append(item)
+                self._out.put(item)
             elif not self._pass_on(item, final):
                 return
             else:
-                self._count(item, -1)
+                item.done = True
+                self._speakers -= item.speaks
             self._queue.popleft()
 
     def _pass_on(self, entry: Entry, final: bool) -> bool:
         """Passes on what there is of an entry; whether it is over."""
-        if entry.speaks:
-            self._speak(entry)
-            if not final and self._waiting < 2:
+        out = self._out
+        if entry.index < 0 and entry.task_id in self._subtasks:
+            out.release(entry)  # it was added to before it was known to be one
+        elif not final and self._roots and entry.task_id not in self._roots:
+            return False  # nobody knows yet whose task it is
+        elif entry.speaks:
+            out.speak(entry)
+            if not final and self._speakers < 2:
                 return False
-            self._close(entry)
-        elif not final and not (self._speakers or (entry.kind == "placeholder" and self._waiting > 1)):
+            out.close(entry)
+        elif not final and not (self._speakers and self._is_settled(entry)):
             return False
-        elif entry.kind == "placeholder" or not self._whole_block(entry):
-            self._release(entry)
-        self._entries.pop(entry.message.id, None)
+        elif entry.kind == "placeholder" or not out.whole_block(entry):
+            out.release(entry)
         return True
 
-    def _release(self, entry: Entry) -> None:
-        action = new("ClientAction")
-        action.add_messages_to_task.task_id = entry.task_id
-        action.add_messages_to_task.messages.add().CopyFrom(entry.message)
-        self._aside.append(Aside(action, entry.transaction))
-
-    def _before(self) -> dict[str, Any]:
-        """The notes on the event behind which nothing has been put aside any more."""
-        if not self._aside:
-            return {}
-        asides, self._aside = self._aside, []
-        self._aside_bytes -= sum(len(aside.data) for aside in asides)
-        told = {aside.told: True for aside in asides if aside.told}
-        return {**told, BEFORE: [text_of(aside.data) for aside in asides]}
-
-    def _emit(self, event: Event) -> None:
-        self._events.append(event)
-        self._seen_in = max(self._seen_in, self._transaction)
-
-    def _opened(self, entry: Entry, block: Block) -> None:
-        notes: dict[str, Any] = {entry.how: True} if entry.how else {}
-        if entry.task_id != entry.message.task_id:
-            notes["$task_id"] = entry.task_id
-        notes |= self._before()
-        if isinstance(block, Opaque):
-            block = Opaque(NAME, {**block.value, **notes})
-        elif notes:
-            block = with_native(block, NAME, **notes)
-        entry.index, self._next = self._next, self._next + 1
-        self._emit(Open(entry.index, block))
-
-    def _speak(self, entry: Entry) -> None:
-        if entry.index < 0:
-            entry.opened = entry.rest()
-            self._opened(entry, entry.block())
-        text = "".join(entry.unsent())
-        if text:
-            self._characters += len(text)
-            self._emit(Delta(entry.index, text))
-
-    def _close(self, entry: Entry) -> None:
-        notes: dict[str, Any] = {}
-        rest = entry.rest()
-        if rest != entry.opened:
-            notes = {**rest, "$changed": changed(entry.opened, rest)}
-        if entry.replaced is not None:
-            notes["$text"] = "".join(entry.pieces[SPOKEN[entry.kind]])
-            why = "the server wrote it anew after it had been passed on; what was passed on stays"
-            self._receipt.loss(f"content[{entry.index}]", "text", why)
-        self._emit(Close(index=entry.index, native={NAME: notes} if notes else {}))
-
-    def _whole_block(self, entry: Entry) -> bool:
-        """Passes on a call or something shown; whether it still is one."""
-        block = entry.block()
-        if isinstance(block, ToolCall):
-            self._called = self._called or BUILTIN not in native_of(block, NAME)
-            self._opened(entry, replace(block, arguments=""))
-            if block.arguments:
-                self._characters += len(block.arguments)
-                self._emit(Delta(entry.index, block.arguments))
-        elif isinstance(block, Opaque) and entry.kind == "shown":
-            self._opened(entry, block)
-        else:
-            return False
-        self._emit(Close(index=entry.index))
-        return True
+    def _is_settled(self, entry: Entry) -> bool:
+        """May this be passed on before the end?"""
+        return not entry.unsettled or (entry.transaction > 0 and not self._undo.transaction)
 
     def _finish(self, finished: Any) -> None:
-        self._open_transactions.clear()
+        self._undo.end()
         self._pump(final=True)
-        stop = read_stop(finished, said=self._next > 0)
-        before = self._before()
+        stop = read_stop(finished, said=self._out.blocks > 0)
+        before = self._out.before()
         if not isinstance(stop, Stop):
             self._fault(replace(stop, native={NAME: {**stop.native[NAME], **before}}))
             return
-        if stop.reason == "end" and self._called:  # Warp has no word for "waits for tools": the calls tell it
+        if stop.reason == "end" and self._out.called:  # Warp has no word for "waits for tools": the calls tell it
             stop = replace(stop, reason="tool_calls")
         notes: dict[str, Any] = {FINISHED: left_of(finished), **before}
         self._ended = True
-        usage = read_usage(finished, self._characters)
-        self._events.append(Finish(stop=stop, usage=usage, native={NAME: notes}))
+        usage = read_usage(finished, self._out.characters)
+        self._out.events.append(Finish(stop=stop, usage=usage, native={NAME: notes}))
+
+
+def _brought(item: Entry | Aside, transaction: int) -> bool:
+    return item.transaction >= transaction
+
+
+def _put_back(entries: dict[str, Entry], number: str, older: Entry | None) -> None:
+    if older is None:
+        entries.pop(number, None)
+    else:
+        entries[number] = older
+
+
+_ACTIONS: dict[str | None, Callable[[WarpStreamDecoder, Any], None]] = {
+    "create_task": WarpStreamDecoder._create,
+    "add_messages_to_task": WarpStreamDecoder._add,
+    "update_task_message": WarpStreamDecoder._update,
+    "append_to_message_content": WarpStreamDecoder._append,
+    "move_messages_to_new_task": WarpStreamDecoder._move,
+    "begin_transaction": WarpStreamDecoder._begin,
+    "commit_transaction": WarpStreamDecoder._commit,
+    "rollback_transaction": WarpStreamDecoder._roll_back,
+}

@@ -8,7 +8,7 @@ from typing import Any
 from toolglot.dialects.warp.blocks import REASONING, TEXT, decode_block, is_call
 from toolglot.dialects.warp.descriptors import serialize
 from toolglot.dialects.warp.fields import Taken, kept, unknown_of
-from toolglot.dialects.warp.masks import set_text, text_at, update
+from toolglot.dialects.warp.masks import holds, set_text, text_at, update
 from toolglot.errors import DecodeError
 from toolglot.ir import Block
 
@@ -74,10 +74,13 @@ class Entry:
     """`pieces` are what the message's texts have grown by: a text is not written anew for each piece."""
 
     __slots__ = (
+        "changed_in",
+        "done",
         "how",
         "index",
         "kind",
         "message",
+        "older",
         "opened",
         "pieces",
         "replaced",
@@ -95,7 +98,14 @@ class Entry:
         """The note on a message that was not added: `$upsert` where an update brought it, `$more` for more text."""
         self.kind = kind_of(message)
         self.pieces: dict[str, list[str]] = {}
-        self.saved_in = 0  # the transaction in which it was saved last
+        self.changed_in = transaction
+        """The last transaction that brought something of it."""
+        self.saved_in = 0
+        """The last transaction in which all of it was saved."""
+        self.done = False
+        """It waits no longer: all of it has been passed on, or put aside."""
+        self.older: Entry | None = None
+        """What was said of the same text before others followed it."""
         self.sent = 0
         """How many pieces of the spoken text have been passed on."""
         self.index = -1
@@ -112,16 +122,32 @@ class Entry:
             if text:
                 set_text(self.message, path, "")
 
-    def saved(self) -> Callable[[], None]:
-        """What makes this entry again what it is now."""
+    def saved(self, transaction: int) -> Callable[[], None]:
+        """What makes this entry again what it is now. Pieces are only ever added to a list, or the list is left."""
         message = type(self.message)()
         message.CopyFrom(self.message)
-        kind, sent, replaced, saved_in = self.kind, self.sent, self.replaced, self.saved_in
-        pieces = {path: list(texts) for path, texts in self.pieces.items()}
+        kind, sent, replaced = self.kind, self.sent, self.replaced
+        changed_in, saved_in, self.saved_in = self.changed_in, self.saved_in, transaction
+        pieces = {path: (texts, len(texts)) for path, texts in self.pieces.items()}
 
         def undo() -> None:
-            self.message, self.kind, self.pieces = message, kind, pieces
-            self.sent, self.replaced, self.saved_in = sent, replaced, saved_in
+            self.message, self.kind = message, kind
+            self.sent, self.replaced = sent, replaced
+            self.changed_in, self.saved_in = changed_in, saved_in
+            self.pieces = {path: texts for path, (texts, _) in pieces.items()}
+            for texts, length in pieces.values():
+                del texts[length:]
+
+        return undo
+
+    def length(self) -> Callable[[], None]:
+        """What takes back the text that is spoken from now on."""
+        texts, changed_in = self.pieces[self.spoken], self.changed_in
+        length = len(texts)
+
+        def undo() -> None:
+            del texts[length:]
+            self.changed_in = changed_in
 
         return undo
 
@@ -129,14 +155,37 @@ class Entry:
     def speaks(self) -> bool:
         return self.kind in SPOKEN
 
-    def append(self, patch: Any, path: str) -> None:
-        """More for the text at this path.
+    @property
+    def spoken(self) -> str:
+        """Where the spoken text stands; empty when nothing is spoken."""
+        return SPOKEN.get(self.kind, "")
+
+    @property
+    def unsettled(self) -> bool:
+        """May it still become another call, or a call at all? What is unknown says something already."""
+        return self.kind == "call" or (self.kind == "placeholder" and not unknown_of(self.message))
+
+    def text(self) -> str:
+        """All that was ever spoken of this message."""
+        texts: list[str] = []
+        entry: Entry | None = self
+        while entry is not None:
+            texts.append("".join(entry.pieces.get(entry.spoken, ())))
+            entry = entry.older if entry.replaced is None else None
+        return "".join(reversed(texts))
+
+    def append(self, patch: Any, paths: list[str]) -> None:
+        """More for the texts at these paths.
 
         Raises:
             DecodeError: there is no text.
         """
+        for path in paths:
+            self._append(patch, path)
+
+    def _append(self, patch: Any, path: str) -> None:
         text = text_at(patch, path)
-        if text is None or not self._holds(path.partition(".")[0]):
+        if text is None or not holds(self.message, path):
             raise DecodeError(f"mask {path}", "only texts can be appended to")
         if text:
             self.pieces.setdefault(path, []).append(text)
@@ -144,23 +193,18 @@ class Entry:
             self._write_texts()
             self._settle()
 
-    def _holds(self, name: str) -> bool:
-        """Is this a field that the message may have, given what else it has?"""
-        field = self.message.DESCRIPTOR.fields_by_name[name]
-        said = self.message.WhichOneof("message")
-        return field.containing_oneof is None or said in (None, name)
-
     def _settle(self) -> None:
         """Sees what the message has become."""
         kind = kind_of(self.message)
         if kind != self.kind and self.index >= 0:
             raise DecodeError("update_task_message", f"{self.kind} became {kind} after it had been passed on")
         self.kind = kind
+        self.pieces = {path: texts for path, texts in self.pieces.items() if holds(self.message, path)}
         self._spoken()
 
     def update(self, patch: Any, paths: list[str]) -> None:
         """Sets the masked fields. What was spoken cannot be unsaid: text that goes on is appended, other replaces."""
-        spoken = SPOKEN.get(self.kind, "")
+        spoken = self.spoken
         self._write_texts(spoken)
         for path in paths:
             if path == "id":
@@ -175,12 +219,13 @@ class Entry:
         self._settle()
 
     def _replace(self, text: str, path: str) -> None:
+        older = self.older.text() if self.older is not None and self.replaced is None else ""
         said = "".join(self.pieces[path][: self.sent])
-        if not text.startswith(said):
+        if not text.startswith(older + said):
             self.replaced = text
             self.pieces[path], self.sent = [text], 1
             return
-        rest = text[len(said) :]
+        rest = text[len(older) + len(said) :]
         self.pieces[path] = [*([said] if said else []), *([rest] if rest else [])]
         self.sent = 1 if said else 0
 
@@ -195,13 +240,18 @@ class Entry:
 
     def rest(self) -> dict[str, Any]:
         """What the message says besides the spoken text."""
-        self._write_texts(SPOKEN.get(self.kind, ""))
+        self._write_texts(self.spoken)
         return kept(self.message, _TAKEN[self.kind])
 
     def block(self) -> Block:
         """The block, without the text that is spoken."""
-        self._write_texts(SPOKEN.get(self.kind, ""))
+        self._write_texts(self.spoken)
         return decode_block(self.message)
+
+    def whole(self) -> Any:
+        """The message, spoken text included."""
+        self._write_texts()
+        return self.message
 
 
 def changed(before: dict[str, Any], after: dict[str, Any], path: str = "") -> list[str]:

@@ -9,10 +9,12 @@ from toolglot.dialects.warp.fields import Taken, bytes_of, kept, noted, restore,
 from toolglot.dialects.warp.integers import whole_numbers
 from toolglot.dialects.warp.native import NAME
 from toolglot.dialects.warp.values import is_exact, read_struct, write_struct
+from toolglot.errors import DecodeError
 from toolglot.ir import Opaque, Request, Tool, native_of
 from toolglot.receipt import Receipt
 from toolglot.wire import json
 
+_ANYTHING: dict[str, Any] = {"type": "object", "properties": {}}
 _TOOL: Taken = {"name": None, "description": None, "input_schema": None}
 SERVER = "$server"
 """The note on a tool that says which of the servers offers it."""
@@ -99,12 +101,21 @@ def _encode_tool(tool: Tool, wire: Any, where: str, receipt: Receipt) -> None:
     if data is not None and isinstance(tool.parameters, dict) and json.encode_text(tool.parameters) == text:
         wire.input_schema.CopyFrom(Struct.FromString(bytes_of(data, where)))
     elif isinstance(tool.parameters, dict):
-        if not write_struct(tool.parameters, wire.input_schema, where):
-            receipt.loss(where, "a large whole number", "the numbers of a Struct are doubles: it is rounded")
+        _encode_schema(tool.parameters, wire.input_schema, where, receipt)
     elif tool.parameters is not None or "$tool" not in own:
         # A client of Warp's leaves out tools whose schema is no object, and so may its server.
-        write_struct({"type": "object", "properties": {}}, wire.input_schema, where)
+        write_struct(_ANYTHING, wire.input_schema, where)
     restore(wire, own)
+
+
+def _encode_schema(schema: dict[str, Any], struct: Any, where: str, receipt: Receipt) -> None:
+    try:
+        if not write_struct(schema, struct, where):
+            receipt.loss(where, "a large whole number", "the numbers of a Struct are doubles: it is rounded")
+    except DecodeError as error:
+        receipt.loss(where, "parameters", f"{error.what}: the tool takes any object")
+        struct.Clear()
+        write_struct(_ANYTHING, struct, where)
 
 
 def _report(tool: Tool, where: str, receipt: Receipt) -> None:

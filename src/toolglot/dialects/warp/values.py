@@ -23,7 +23,7 @@ def write_struct(value: Mapping[str, Any], struct: Any, where: str) -> bool:
     """Writes a JSON object into an empty Struct; whether every number in it stayed exact.
 
     Raises:
-        DecodeError: it is nested too deeply.
+        DecodeError: it is nested too deeply, or has a number that no double comes near.
     """
     struct.SetInParent()
     return _write_object(value, struct, where, 0)
@@ -45,7 +45,7 @@ def _write(value: Any, target: Any, where: str, depth: int) -> bool:
         case bool():
             target.bool_value = value
         case int() | float():
-            target.number_value = value
+            target.number_value = _double(value, where)
             return isinstance(value, float) or int(target.number_value) == value
         case str():
             target.string_value = value
@@ -57,6 +57,13 @@ def _write(value: Any, target: Any, where: str, depth: int) -> bool:
             exact = [_write(item, target.list_value.values.add(), where, depth + 1) for item in value]
             return all(exact)
     return True
+
+
+def _double(value: int | float, where: str) -> float:
+    try:
+        return float(value)
+    except OverflowError:
+        raise DecodeError(where, "a whole number is too large for a Struct, whose numbers are doubles") from None
 
 
 def read_struct(struct: Any) -> dict[str, Any]:
