@@ -132,7 +132,7 @@ TABLES = {
         | 5 append_to_message_content ChangeMessage | 6 show_suggestions Suggestions
         | 7 update_task_summary TaskSummary | 8 update_task_description TaskDescription | 9 begin_transaction Empty
         | 10 commit_transaction Empty | 11 rollback_transaction Empty | 12 start_new_conversation NewConversation
-        | 13 update_task_server_data TaskServerData | 14 move_messages_to_new_task Unread""",
+        | 13 update_task_server_data TaskServerData | 14 move_messages_to_new_task MoveMessages""",
     "CreateTask": "1 task Task",
     "AddMessages": "1 task_id string; 2 messages Message[]",
     "ChangeMessage": "1 message Message; 2 mask FieldMask; 3 task_id string",
@@ -140,6 +140,8 @@ TABLES = {
     "TaskDescription": "1 task_id string; 2 description string",
     "NewConversation": "1 start_from_message_id string",
     "TaskServerData": "1 task_id string; 2 server_data string",
+    "MoveMessages": """1 source_task_id string; 2 new_task Task; 3 first_message_id string; 4 last_message_id string;
+        5 expected_message_count uint32; 6 replacement_messages Message[]""",
     "StreamFinished": """reason: 1 other Empty | 2 done Empty | 3 max_token_limit Empty | 4 quota_limit Empty
         | 5 context_window_exceeded Empty | 6 llm_unavailable Empty | 7 internal_error ErrorMessage
         | 12 invalid_api_key InvalidKey; 8 token_usage TokenUsage[]; 9 should_refresh_model_config bool;

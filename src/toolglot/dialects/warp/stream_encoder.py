@@ -192,7 +192,7 @@ class WarpStreamEncoder:
         if event.citations:
             self._receipt.loss(f"content[{self._index}]", "citations", "Warp cites its own documents only")
         own = event.native.get(NAME, {})
-        if not self._wrote:
+        if not self._wrote and not _notes(block).get("$more"):  # which has been written before
             if isinstance(block, Thinking) and not native_of(block, NAME) and not own:
                 self._receipt.loss(f"content[{self._index}]", "reasoning without text", "only its owner can read it")
                 return b""

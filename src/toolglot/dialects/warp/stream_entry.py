@@ -110,8 +110,11 @@ class Entry:
         """How many pieces of the spoken text have been passed on."""
         self.index = -1
         self.opened: dict[str, Any] = {}
+        """What it said besides the spoken text when it was opened; of more text for a message, when that came."""
         self.replaced: str | None = None
         self._spoken()
+        if how == "$more" and self.speaks:
+            self.opened = self.rest()
 
     def _spoken(self) -> None:
         """Moves the spoken text out of the message, so that it can grow in pieces."""

@@ -81,7 +81,7 @@ class Output:
 
     def speak(self, entry: Entry) -> None:
         if entry.index < 0:
-            entry.opened = entry.rest()
+            entry.opened = entry.rest() if entry.how != "$more" else entry.opened
             self._open(entry, entry.block())
         text = "".join(entry.unsent())
         if text:

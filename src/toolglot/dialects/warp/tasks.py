@@ -99,7 +99,8 @@ class Tasks:
             return
         try:
             for _, frame in self._sse.feed(data):
-                self._event(read_event(frame))
+                if frame.strip() not in (b"", b"[DONE]"):
+                    self._event(read_event(frame))
         except DecodeError:
             self._broken = True
 
@@ -240,7 +241,8 @@ class Tasks:
             update(message, action.message, path)
 
     def _append(self, action: Any) -> None:
-        held = self._task(action.task_id).numbered.get(action.message.id)
+        task = self._tasks.get(action.task_id)
+        held = task.numbered.get(action.message.id) if task is not None else None
         if held is None:
             return
         for path in action.mask.paths:

@@ -1,0 +1,235 @@
+"""Changes to what a stream has already said: what is passed on is true, or the stream says that it was not."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import pytest
+
+from tests.dialects.warp.conversations import WARP, events_of, fault_of, folded
+from tests.dialects.warp.test_stream import said, stream_of
+from tests.warp_server import frames, story
+from tests.warp_server.messages import decode
+from tests.warp_server.state import added_up
+from toolglot.dialects.warp.fields import bytes_of
+from toolglot.dialects.warp.tasks import Tasks
+from toolglot.dialects.warp.undo import MAX_NESTED
+from toolglot.events import Delta
+from toolglot.receipt import Receipt
+
+TEXT = "agent_output.text"
+Said = tuple[str, list[tuple[str, str, Any]]]
+
+
+def heard(body: bytes, receipt: Receipt | None = None) -> Said:
+    text, _, calls = said(folded(events_of(body, receipt)))
+    return text, calls
+
+
+def whole(body: bytes) -> Said:
+    text, _, calls = said(WARP.decode_response(body))
+    return text, calls
+
+
+def written_again(body: bytes) -> Any:
+    encoder = WARP.stream_encoder(None, Receipt())
+    return added_up(frames.events_of(b"".join(map(encoder.feed, events_of(body))))).tasks
+
+
+def test_a_rollback_of_what_nobody_has_seen_does_not_end_the_stream() -> None:
+    body = stream_of(
+        story.begin(),
+        *story.spoken("Let me see."),
+        story.commit(),
+        story.begin(),
+        story.add(story.called(8, "a", "f", {})),
+        story.rollback(),
+        story.begin(),
+        story.add(story.called(9, "b", "f", {})),
+        story.commit(),
+        story.finished(),
+    )
+    assert heard(body) == whole(body) == ("Let me see.", [("b", "f", {})])
+
+
+def test_text_may_go_on_when_a_call_behind_it_was_taken_back() -> None:
+    body = stream_of(
+        *story.spoken("one"),
+        story.begin(),
+        story.add(story.called(8, "a", "f", {})),
+        story.rollback(),
+        story.append({"id": "m-3", "agent_output": {"text": " two"}}, TEXT),
+        story.finished(),
+    )
+    assert heard(body) == whole(body) == ("one two", [])
+    assert len(folded(events_of(body)).content) == 1
+
+
+LATE = {
+    "a call gets its arguments behind a text": (
+        story.add(story.called(8, "c", "get_weather", {})),
+        *story.spoken("Hi", number=9),
+        story.update(story.called(8, "c", "get_weather", {"city": "Paris"}), "tool_call"),
+    ),
+    "a message without content becomes a call behind a text": (
+        story.add({"id": "m-8"}),
+        *story.spoken("Hi", number=9),
+        story.update(story.called(8, "c", "get_weather", {"city": "Paris"}), "tool_call"),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", LATE)
+def test_a_call_that_changes_late_is_passed_on_as_it_became(name: str) -> None:
+    body = stream_of(*LATE[name], story.finished())
+    assert heard(body) == whole(body) == ("Hi", [("c", "get_weather", {"city": "Paris"})])
+
+
+def test_a_message_without_content_may_become_text_behind_another() -> None:
+    body = stream_of(
+        story.add({"id": "m-8"}),
+        *story.spoken("two", number=9),
+        story.update(story.said(8, "one"), "agent_output"),
+        story.finished(),
+    )
+    assert heard(body) == whole(body) == ("onetwo", [])
+
+
+@pytest.mark.parametrize(
+    "late",
+    [
+        story.update(story.said(8, "two"), "agent_output"),
+        story.append({"id": "m-8", "agent_output": {"text": "two"}}, TEXT),
+    ],
+)
+def test_content_that_comes_after_the_transaction_is_not_lost(late: Any) -> None:
+    body = stream_of(
+        story.begin(), story.add({"id": "m-8"}), story.commit(), *story.spoken("one"), late, story.finished()
+    )
+    assert heard(body) == ("onetwo", [])
+
+
+def test_a_call_that_changes_after_it_was_passed_on_ends_the_stream() -> None:
+    first = (story.begin(), story.add(story.called(8, "c", "f", {})), story.commit(), *story.spoken("Hi"))
+    body = stream_of(*first, story.update(story.called(8, "c", "f", {"a": 1}), "tool_call"), story.finished())
+    assert fault_of(events_of(body)).code == "upstream_rolled_back"
+    data = story.update({"id": "m-8", "server_message_data": "x"}, "server_message_data")
+    assert heard(stream_of(*first, data, story.finished())) == ("Hi", [("c", "f", {})])
+
+
+@pytest.mark.parametrize("mask", [TEXT, "agent_output"])
+def test_text_that_an_update_continues_behind_others_is_passed_on(mask: str) -> None:
+    body = stream_of(
+        *story.spoken("A", number=3),
+        *story.spoken("B", number=4),
+        story.update(story.said(3, "A, more"), mask),
+        story.append({"id": "m-3", "agent_output": {"text": "!"}}, TEXT),
+        story.update(story.said(3, "A, more!?"), mask),
+        story.finished(),
+    )
+    receipt = Receipt()
+    assert heard(body, receipt) == ("AB, more!?", [])
+    assert not receipt
+    assert written_again(body) == added_up(frames.events_of(body)).tasks
+
+
+def test_text_behind_others_that_is_written_anew_is_told() -> None:
+    body = stream_of(
+        *story.spoken("A", number=3),
+        *story.spoken("B", number=4),
+        story.update(story.said(3, "C"), TEXT),
+        story.finished(),
+    )
+    receipt = Receipt()
+    assert heard(body, receipt) == ("AB", [])
+    assert len(receipt.losses) == 1
+    assert whole(body) == ("CB", [])
+    assert written_again(body) == added_up(frames.events_of(body)).tasks
+
+
+def test_opaque_data_for_more_text_that_waits_behind_a_call_is_not_lost() -> None:
+    body = stream_of(
+        *story.spoken("A", number=3),
+        story.add(story.called(8, "c", "f", {})),
+        *story.spoken("B", number=4),
+        story.append({"id": "m-3", "agent_output": {"text": "!"}}, TEXT),
+        story.update({"id": "m-3", "server_message_data": "x"}, "server_message_data"),
+        story.finished(),
+    )
+    assert written_again(body) == added_up(frames.events_of(body)).tasks
+
+
+def test_an_update_of_a_message_that_is_not_there_adds_it_whatever_the_mask_names() -> None:
+    body = stream_of(story.update(story.said(8, "Hi"), "server_message_data"), story.finished())
+    assert heard(body) == whole(body) == ("Hi", [])
+
+
+def test_a_message_that_was_taken_back_may_come_again() -> None:
+    again = story.update(story.called(8, "c", "f", {}), "tool_call")
+    body = stream_of(story.begin(), story.add(story.called(8, "c", "f", {})), story.rollback(), again, story.finished())
+    assert heard(body) == whole(body) == ("", [("c", "f", {})])
+
+
+def test_text_that_an_update_makes_a_call_is_the_call() -> None:
+    body = stream_of(
+        *story.spoken("one", " two"), story.update(story.called(3, "c", "f", {}), "tool_call"), story.finished()
+    )
+    assert whole(body) == ("", [("c", "f", {})])
+
+
+def test_an_append_does_not_make_a_call_another() -> None:
+    path = "tool_call.grep.path"
+    append = story.append({"id": "m-8", "tool_call": {"grep": {"path": "x"}}}, path)
+    added = story.add(story.called(8, "c", "f", {}))
+    assert fault_of(events_of(stream_of(added, append, story.finished()))).code == "upstream_unreadable"
+    tasks = Tasks(b"")
+    tasks.feed(stream_of(added, append, story.finished()))
+    (task,) = [decode("Task", bytes_of(data, "tasks")) for data in tasks.tasks()]
+    assert task["messages"][-1] == story.called(8, "c", "f", {})
+
+
+def test_text_that_is_appended_in_a_transaction_may_be_taken_back_in_the_whole() -> None:
+    more = story.append({"id": "m-3", "agent_output": {"text": " two"}}, TEXT)
+    data = story.update({"id": "m-3", "server_message_data": "x"}, "server_message_data")
+    body = stream_of(*story.spoken("one"), story.begin(), more, data, more, story.rollback(), more, story.finished())
+    assert whole(body) == ("one two", [])
+
+
+# Time and memory
+
+
+def test_transactions_do_not_nest_without_end() -> None:
+    body = stream_of(*[story.begin()] * (MAX_NESTED + 1), *story.spoken("Hi"), story.finished())
+    assert fault_of(events_of(body)).code == "upstream_unreadable"
+    tasks = Tasks(b"")
+    tasks.feed(body)
+    assert not tasks.finished
+
+
+def test_what_is_kept_for_rollbacks_is_bounded() -> None:
+    call = story.called(8, "c", "f", {"text": "x" * 2_000_000})
+    change = story.update({"id": "m-8", "server_message_data": "x"}, "server_message_data")
+    nested = [event for _ in range(40) for event in (story.begin(), change)]
+    assert fault_of(events_of(stream_of(story.add(call), *nested, story.finished()))).code == "upstream_unreadable"
+    body = stream_of(story.add(call), story.begin(), *[change] * 100, story.commit(), story.finished())
+    assert len(heard(body)[1]) == 1
+
+
+def test_many_messages_and_transactions_take_time_in_proportion() -> None:
+    """Four thousand calls, each updated, and as many transactions: seconds when every one looks at all the others."""
+    count = 4_000
+    calls = [story.add(story.called(number + 8, f"c{number}", "f", {})) for number in range(count)]
+    data = [
+        story.update({"id": f"m-{number + 8}", "server_message_data": "x"}, "server_message_data")
+        for number in range(count)
+    ]
+    body = stream_of(*calls, *data, *[story.begin(), story.rollback()] * count, story.finished())
+    started = time.process_time()
+    tasks = Tasks(b"")
+    tasks.feed(body)
+    assert tasks.finished
+    assert len(tasks.tasks()) == 1
+    deltas = [event for event in events_of(body) if isinstance(event, Delta)]
+    assert len(deltas) == count
+    assert time.process_time() - started < 5
