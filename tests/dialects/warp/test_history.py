@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from base64 import b64decode
 from itertools import pairwise
 from typing import Any
 
@@ -107,6 +108,16 @@ def test_what_the_server_did_not_echo_is_part_of_the_tasks_all_the_same() -> Non
     assert texts(data, *HISTORY, 5, 16, 1, 1, 1, 1) == ["12 C", "15 C"]
     assert b"Be brief." not in only(data, 1)
     assert texts(data, *INPUTS, 1, 1) == ["Thanks"]
+
+
+def test_a_picture_of_a_question_that_the_server_did_not_echo_stays_with_it() -> None:
+    image = {"data": "aGk=", "mime_type": "image/png"}
+    inputs = {"inputs": [{"user_query": {"query": "see"}}]}
+    sent = encode("Request", {"input": {"context": {"images": [image]}, "user_inputs": inputs}})
+    tasks = Tasks(sent)
+    tasks.feed(frames.stream([story.init(), story.create_task(story.ROOT), *story.spoken("Hi"), story.finished()]))
+    (root,) = (decode("Task", b64decode(task)) for task in tasks.tasks())
+    assert root["messages"][0]["user_query"] == {"query": "see", "context": {"images": [image]}}
 
 
 def test_calls_that_nobody_answers_are_cancelled() -> None:

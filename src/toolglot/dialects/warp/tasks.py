@@ -86,6 +86,7 @@ class Tasks:
         request = parse("Request", sent)
         self.conversation_id: str = request.metadata.conversation_id
         self._inputs = request.input.user_inputs.inputs
+        self._images = request.input.context.images
         self._tasks = {task.id: _Task(task) for task in request.task_context.tasks}
         self._known = {message.id for task in request.task_context.tasks for message in task.messages}
         self._sse = SseReader()
@@ -130,6 +131,9 @@ class Tasks:
             if (message := self._message_of(item, number, root.id)) is not None
             and not (asks if _is(message, "user_query") else message.tool_call_result.tool_call_id in echoed)
         ]
+        # Pictures stand beside the inputs; in a task they stand with the words that they belong to.
+        for query in [message for message in missing if _is(message, "user_query")][-1:]:
+            query.user_query.context.images.extend(self._images)
         later = [new("Message") for _ in root.messages[place:]]
         for copy, message in zip(later, root.messages[place:], strict=True):
             copy.CopyFrom(message)
