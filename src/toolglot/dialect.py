@@ -19,6 +19,7 @@ from toolglot.ir import Request, Response, replace
 from toolglot.models import ModelInfo
 from toolglot.receipt import Receipt
 from toolglot.tokens.media import ImageTokens, by_area
+from toolglot.tools.served import ServedForms
 
 
 class StreamDecoder(Protocol):
@@ -248,6 +249,8 @@ class Dialect(Struct, frozen=True, kw_only=True):
     """Loads what the dialect needs. Raises `MissingExtraError` where that is not installed."""
     answer_pass: Callable[[Request | None, str, Receipt], AnswerPass] | None = None
     """Makes the pass that an upstream's answer goes through first: the request as sent, the client's dialect."""
+    served: ServedForms | None = None
+    """Its words for tools that are run on the way; None where it has none."""
 
 
 def capabilities(dialect: Dialect, model: str) -> Capabilities:

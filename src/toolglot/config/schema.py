@@ -146,6 +146,68 @@ class ModelConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
     history: Name | None = None
     """The text format, or `auto` for any, in which old clients have written calls into the conversation: they become
     native ones."""
+    mcp: tuple[Name, ...] = ()
+    """MCP servers, by their names under `mcp.servers`, whose tools the model is given beside the client's: the gateway
+    runs them itself."""
+
+
+Policy = Literal["auto", "ask", "never"]
+"""Whether a tool is run: without a word, after somebody has agreed, or not at all."""
+
+
+class McpServerConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One MCP server: a `command` that is started here, or the `url` of one that runs elsewhere."""
+
+    command: Annotated[str, Meta(min_length=1)] | None = None
+    """The program to start, which speaks MCP on its standard input and output."""
+    args: tuple[str, ...] = ()
+    """Its arguments."""
+    env: dict[str, Secret] = {}
+    """Its environment, beside the few variables that every program needs."""
+    cwd: str | None = None
+    """The folder that it is started in."""
+    url: str | None = None
+    """Where a server of the Streamable HTTP transport is."""
+    headers: dict[str, Secret] = {}
+    """Sent with every request to it."""
+    protocol: Literal["auto", "stateless", "handshake"] = "auto"
+    """The generation of the protocol: `stateless` since 2026-07-28, `handshake` before; `auto` finds out."""
+    policy: Policy = "ask"
+    """What becomes of calls to its tools. `ask` runs those that say they only read; the others need somebody's yes, and
+    where nobody can be asked the model is not offered them."""
+    tools: dict[str, Policy] = {}
+    """Policies of single tools, by name or pattern (`read_*`); the most specific one counts."""
+    timeout: Seconds = 60.0
+    """How long one call may take."""
+    start_timeout: Seconds = 30.0
+    """How long it may take to start, or to answer for the first time."""
+    by_header: bool = True
+    """Clients may have its tools run for any model, with the header `x-toolglot-mcp`."""
+
+    def __repr__(self) -> str:
+        hidden = {name: dict.fromkeys(getattr(self, name), HIDDEN) for name in ("env", "headers")}
+        return _shown(self, {**hidden, "args": (HIDDEN,) * len(self.args)})
+
+
+class McpConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """MCP servers, and how far their tools may go for one request."""
+
+    servers: dict[str, McpServerConfig] = {}
+    """The servers, by names of your own."""
+    files: tuple[str, ...] = ()
+    """Files with `mcpServers` in them, as other programs have them: their servers are used as well."""
+    rounds: Count = 20
+    """How often the model may be asked for one request; the last time it is given no tools."""
+    calls: Count = 100
+    """Calls that are run for one request."""
+    parallel: Count = 8
+    """Calls that run at the same time for one request."""
+    seconds: Seconds = 600.0
+    """How long all the rounds of one request may take."""
+    result_bytes: Count = 100_000
+    """How much of one result the model is given; the rest is cut off, and it is told so."""
+    show: bool = True
+    """Tell clients of the calls that were run, in the words of their API; false tells them the answer alone."""
 
 
 class Limits(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -228,6 +290,8 @@ class Config(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What names of models stand for: exact names first, then patterns from the most to the least specific."""
     default_upstream: str | None = None
     """Where a model goes that nothing else claims."""
+    mcp: McpConfig = McpConfig()
+    """MCP servers, whose tools the gateway runs."""
     limits: Limits = Limits()
     """How much, how long, how many."""
     store: StoreConfig = StoreConfig()
