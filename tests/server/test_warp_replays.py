@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 import pytest
@@ -37,7 +37,7 @@ def cancelled(heard: Heard) -> int:
 
 @pytest.mark.parametrize("dialect", CLIENTS)
 def test_two_runs_of_the_same_question_are_answered_under_the_ids_of_their_calls(dialect: str) -> None:
-    """The words are the same and the ids are not: what was kept last is what both go on from."""
+    """The words are the same and the ids are not: these tell one from the other."""
     asked: list[Heard] = []
 
     def script(now: Heard) -> Turn:
@@ -55,7 +55,7 @@ def test_two_runs_of_the_same_question_are_answered_under_the_ids_of_their_calls
         assert UNKNOWN not in one.receipt()
         other.say(answers(others))
         one.say(user("Thanks"))
-    assert [heard.fresh for heard in warp.heard[2:]] == [["w-2", "t-2"], ["w-2", "t-2"], []]
+    assert [heard.fresh for heard in warp.heard[2:]] == [["w-1", "t-1"], ["w-2", "t-2"], []]
     assert [cancelled(heard) for heard in warp.heard] == [0] * 5
 
 
@@ -82,8 +82,10 @@ class Spoilt(SqliteStore):
 
     value = b""
 
-    async def replay(self, owner: str, upstream: str, hashes: Sequence[str]) -> Replay | None:
-        found = await super().replay(owner, upstream, hashes)
+    async def replay(
+        self, owner: str, upstream: str, hashes: Sequence[str], calls: Collection[str] = ()
+    ) -> Replay | None:
+        found = await super().replay(owner, upstream, hashes, calls)
         return found and replace(found, value=self.value)
 
 

@@ -7,7 +7,7 @@ import pytest
 from tests.passes.targets import answered as results
 from tests.passes.targets import result, said, user
 from toolglot.ir import Block, Media, Message, Source, Text, Thinking, ToolCall
-from toolglot.upstream.transcript import answered, beginnings
+from toolglot.upstream.transcript import answered, beginnings, marks
 
 
 def call(arguments: str = '{"a":1,"b":[2,{"c":3}]}', call_id: str = "x", name: str = "look") -> ToolCall:
@@ -83,3 +83,19 @@ def test_the_longest_beginning_comes_first() -> None:
 
 def test_any_text_has_a_hash() -> None:
     assert answered([user("\ud800")], (Text(text="\x00"), call('{"a":"\ud800"}'))).hash
+
+
+def test_what_is_said_twice_is_told_apart_by_its_calls() -> None:
+    def conversation(*ids: str) -> list[Message]:
+        return [user("Hi"), *(assistant(Text(text="So."), call(call_id=name)) for name in ids), results(result("x"))]
+
+    one, other = marks(conversation("a", "b", "a")), marks(conversation("a", "c"))
+    assert (len(one), len(other), one[0] == other[0], one[1] == other[1]) == (2, 2, True, False)
+    assert marks(conversation("")) == []
+
+
+@pytest.mark.parametrize("name", ["a b", "\x00", "\ud800", "x" * 100_000])
+def test_a_mark_of_any_id_is_short_and_one_word(name: str) -> None:
+    (mark,) = marks([assistant(call(call_id=name))])
+    assert len(mark) == 16
+    assert mark.isalnum()

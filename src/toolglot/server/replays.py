@@ -3,7 +3,8 @@
 Only Warp's servers work like that. Their client keeps the tasks of a conversation, opaque data and all, and sends them
 with every turn. Clients of other APIs cannot; so they are kept here, under a hash of what the conversation says once
 the answer is part of it. The next request that goes on from there gets them. They are stored before the client sees
-the end of the answer, so that it can go on at once.
+the end of the answer, so that it can go on at once. Conversations that say the same are told apart by the ids of their
+calls, as the client has them.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from toolglot.dialect import Dialect
 from toolglot.dialects.warp.native import NAME as WARP
 from toolglot.errors import DecodeError, ToolglotError, UpstreamError
 from toolglot.events import Fold, unfold
-from toolglot.ir import Block, Message, Request
+from toolglot.ir import Block, Message, Request, Response
 from toolglot.receipt import Receipt
 from toolglot.routing import Target
 from toolglot.store import Replay, Store, StoreError
@@ -28,7 +29,7 @@ from toolglot.textcalls.settings import TextCalls
 from toolglot.translate import Exchange
 from toolglot.upstream.aside import aside
 from toolglot.upstream.exchange import Told, exchange_for
-from toolglot.upstream.transcript import Beginning, answered, beginnings
+from toolglot.upstream.transcript import MARKED, Beginning, answered, beginnings, marks
 from toolglot.upstream.transport import Reply
 from toolglot.upstream.upstream import Upstream
 from toolglot.wire import json
@@ -48,6 +49,10 @@ class _Conversation(Struct, frozen=True):
 
     upstream: str
     messages: tuple[Message, ...]
+    exchange: Exchange
+    """One like that of the attempt, with nothing left out; its receipt is nobody's."""
+    calls: list[str]
+    """The marks of its calls, under the ids that the client sends."""
 
 
 class Replays:
@@ -75,20 +80,20 @@ class Replays:
         if found is None:
             return Told(unknown=True)
         self._conversation, known = found
-        kept = await self._find(upstream, known[:TRIED]) if known else None
+        kept = await self._find(upstream, known[:TRIED], self._conversation.calls) if known else None
         if kept is None:
             return Told(unknown=bool(known))
         covered = next(beginning.covered for beginning in known if beginning.hash == kept.hash)
         replay = await aside(len(kept.value), _read, kept, self._conversation.messages, covered)
         return Told(unknown=True) if replay is None else Told(replay=replay, covered=covered)
 
-    async def _find(self, upstream: Upstream, known: list[Beginning]) -> Replay | None:
+    async def _find(self, upstream: Upstream, known: list[Beginning], calls: list[str]) -> Replay | None:
         if self._store is None:
             return None
         try:
             async with asyncio.timeout(PATIENCE):
                 hashes = [beginning.hash for beginning in known]
-                return await self._store.replay(self._owner, upstream.base_url, hashes)
+                return await self._store.replay(self._owner, upstream.base_url, hashes, frozenset(calls))
         except (StoreError, TimeoutError) as error:
             log.warning("what %s said could not be read: %s", upstream.name, error or "no answer in time")
             return None
@@ -107,7 +112,8 @@ def _as_sent(
     exchange = exchange_for(client, upstream, target, text_calls=text_calls, told=Told(whole=True))
     try:
         messages = exchange.rewrite(request).messages
-        return _Conversation(upstream.base_url, messages), beginnings(messages)
+        conversation = _Conversation(upstream.base_url, messages, exchange, marks(request.messages))
+        return conversation, beginnings(messages)
     except (ToolglotError, RecursionError):
         return None  # whoever sends it will say why
 
@@ -167,8 +173,9 @@ class _Keeper:
 
     def _made(self, body: bytes) -> Replay | None:
         try:
-            answer = _as_returned(self._exchange, body)
-            beginning = answered(self._conversation.messages, answer)
+            response = self._exchange.upstream.decode_response(body)
+            beginning = answered(self._conversation.messages, _as_returned(self._exchange, response))
+            calls = [*self._conversation.calls, *_given(self._conversation.exchange, response)]
         except (DecodeError, UpstreamError, RecursionError):
             return None  # there is no answer from which anybody could go on
         value = json.encode({"tasks": self._tasks.tasks()})
@@ -181,12 +188,22 @@ class _Keeper:
             hash=beginning.hash,
             conversation=conversation,
             value=value,
+            calls=tuple(calls[-MARKED:]),
         )
 
 
-def _as_returned(exchange: Exchange, body: bytes) -> tuple[Block, ...]:
+def _given(exchange: Exchange, response: Response) -> list[str]:
+    """The marks of an answer's calls, under the ids that the client is given for them: its API may not allow others."""
+    try:
+        content = exchange.restore(response).content
+    except UpstreamError:
+        return []  # a call that the client is not given
+    return marks((Message(role="assistant", content=content),))
+
+
+def _as_returned(exchange: Exchange, response: Response) -> tuple[Block, ...]:
     """An answer without what the client does not see of it, and so cannot send back."""
-    events = tuple(unfold(exchange.upstream.decode_response(body)))
+    events = tuple(unfold(response))
     made = exchange.upstream.answer_pass
     passes = () if made is None else (made(exchange.sent, exchange.client.name, Receipt()),)
     fold = Fold()

@@ -8,7 +8,7 @@ are too old, so that no conversation loses its beginning. Only what models can d
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Literal, Protocol
 
 from msgspec import Struct
@@ -125,6 +125,8 @@ class Replay(Struct, frozen=True, kw_only=True):
     conversation: str
     """The upstream's own id of it."""
     value: bytes
+    calls: tuple[str, ...] = ()
+    """What tells it from another conversation that says the same: marks of the last calls, `upstream/transcript.py`."""
 
 
 class Size(Struct, frozen=True):
@@ -191,11 +193,14 @@ class Store(Protocol):
         ...
 
     async def keep_replay(self, replay: Replay) -> None:
-        """Keep it as the newest of its conversation, of which the oldest go beyond some."""
+        """Keep it as the newest of its conversation, and of those that say the same; of both the oldest go beyond some.
+        It takes the place of one with the same calls."""
         ...
 
-    async def replay(self, owner: str, upstream: str, hashes: Sequence[str]) -> Replay | None:
-        """The first of these that is there."""
+    async def replay(
+        self, owner: str, upstream: str, hashes: Sequence[str], calls: Collection[str] = ()
+    ) -> Replay | None:
+        """The first of these that is there; of several, the newest of those that share the most calls with these."""
         ...
 
     async def size(self) -> Size: ...

@@ -150,6 +150,13 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
         "CREATE INDEX replays_thread ON replays (thread)",
         *_counting("replays", "thread"),
     ),
+    # Several may be kept of conversations that say the same. Which one is wanted is told by their calls: all that is
+    # needed to choose stands in the index, so that no value, which may be large, has to be read past.
+    (
+        "ALTER TABLE replays ADD COLUMN calls TEXT NOT NULL DEFAULT ''",
+        "DROP INDEX replays_hash",
+        "CREATE INDEX replays_hash ON replays (hash, owner, upstream, thread, calls)",
+    ),
 )
 
 

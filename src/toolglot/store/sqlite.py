@@ -13,7 +13,7 @@ import asyncio
 import os
 import sqlite3
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from math import inf
@@ -213,8 +213,10 @@ class SqliteStore:
     async def keep_replay(self, replay: Replay) -> None:
         await self._grow(tables.keep_replay, self._now(), self._max_bytes, replay)
 
-    async def replay(self, owner: str, upstream: str, hashes: Sequence[str]) -> Replay | None:
-        return await self._read(tables.replay, self._now() - self._max_age, owner, upstream, hashes)
+    async def replay(
+        self, owner: str, upstream: str, hashes: Sequence[str], calls: Collection[str] = ()
+    ) -> Replay | None:
+        return await self._read(tables.replay, self._now() - self._max_age, owner, upstream, hashes, calls)
 
     async def size(self) -> Size:
         return await self._read(tables.size)

@@ -6,7 +6,7 @@ All of them run inside a transaction which their caller begins.
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from hashlib import sha256
 
 from toolglot.store import Conversation, History, Item, Page, Replay, Size, StoreError, Turn, Verdict
@@ -20,6 +20,10 @@ MAX_VERDICTS = 1000
 MAX_REPLAYS = 8
 """Answers of one conversation from which a client can go on, the newest: each holds all that went before it."""
 
+MAX_ALIKE = 8
+"""Conversations of one owner that say the same and are told apart by their calls, the newest."""
+
+_ALIKE = "hash = ? AND owner = ? AND upstream = ?"
 _VERDICT = "upstream, model, tools, found, until"
 _TURN = "id, owner, created, model, previous, conversation, before, request_input, response"
 
@@ -272,33 +276,58 @@ def verdict(connection: sqlite3.Connection, now: float, upstream: str, model: st
 
 def keep_replay(connection: sqlite3.Connection, now: float, max_bytes: int, kept: Replay) -> None:
     thread = f"replay_{sha256(f'{kept.owner} {kept.upstream} {kept.conversation}'.encode()).hexdigest()}"
-    where = (kept.hash, kept.owner, kept.upstream)
-    weight = ROW_BYTES + len(kept.value)
-    connection.execute("DELETE FROM replays WHERE hash = ? AND owner = ? AND upstream = ?", where)
+    where, calls = (kept.hash, kept.owner, kept.upstream), " ".join(kept.calls)
+    weight = ROW_BYTES + len(kept.value) + 2 * len(calls)  # which are in an index, too
+    connection.execute(f"DELETE FROM replays WHERE {_ALIKE} AND calls = ?", (*where, calls))
     _use(connection, thread, now, max_bytes, weight)
     connection.execute(
-        "INSERT INTO replays (hash, owner, upstream, conversation, thread, value, bytes) VALUES (?, ?, ?, ?, ?, ?, ?)",
-        (*where, kept.conversation, thread, kept.value, weight),
+        "INSERT INTO replays (hash, owner, upstream, conversation, thread, value, bytes, calls) "
+        "VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+        (*where, kept.conversation, thread, kept.value, weight, calls),
     )
-    connection.execute(
-        "DELETE FROM replays WHERE rowid IN "
-        "(SELECT rowid FROM replays WHERE thread = ? ORDER BY rowid DESC LIMIT -1 OFFSET ?)",
-        (thread, MAX_REPLAYS),
-    )
+    for alike, values, limit in (("thread = ?", (thread,), MAX_REPLAYS), (_ALIKE, where, MAX_ALIKE)):
+        connection.execute(
+            "DELETE FROM replays WHERE rowid IN "
+            f"(SELECT rowid FROM replays WHERE {alike} ORDER BY rowid DESC LIMIT -1 OFFSET ?)",
+            (*values, limit),
+        )
 
 
 def replay(
-    connection: sqlite3.Connection, oldest: float, owner: str, upstream: str, hashes: Sequence[str]
+    connection: sqlite3.Connection,
+    oldest: float,
+    owner: str,
+    upstream: str,
+    hashes: Sequence[str],
+    calls: Collection[str],
 ) -> Replay | None:
     for wanted in hashes:
-        row = connection.execute(
-            "SELECT conversation, value FROM replays JOIN threads ON threads.id = thread "
-            "WHERE hash = ? AND owner = ? AND upstream = ? AND used >= ?",
+        alike = connection.execute(
+            "SELECT replays.rowid, calls FROM replays JOIN threads ON threads.id = thread "
+            f"WHERE {_ALIKE} AND used >= ? ORDER BY replays.rowid DESC",
             (wanted, owner, upstream, oldest),
-        ).fetchone()
-        if row is not None:
-            return Replay(owner=owner, upstream=upstream, hash=wanted, conversation=row[0], value=row[1])
+        ).fetchall()
+        if alike:
+            # Of those that share as many calls the first, which is the newest. So it is where none shares any, because
+            # the client sends no ids, and where there are no calls yet: then nothing tells one from another, and the
+            # newest is the likeliest to be gone on with.
+            shared = [len(set(row[1].split()).intersection(calls)) for row in alike]
+            return _replay(connection, owner, upstream, wanted, alike[shared.index(max(shared))][0])
     return None
+
+
+def _replay(connection: sqlite3.Connection, owner: str, upstream: str, wanted: str, row: int) -> Replay:
+    conversation, value, calls = connection.execute(
+        "SELECT conversation, value, calls FROM replays WHERE rowid = ?", (row,)
+    ).fetchone()
+    return Replay(
+        owner=owner,
+        upstream=upstream,
+        hash=wanted,
+        conversation=conversation,
+        value=value,
+        calls=tuple(calls.split()),
+    )
 
 
 def size(connection: sqlite3.Connection) -> Size:

@@ -17,6 +17,10 @@ from toolglot.wire import json
 
 _NUMBER_LIMIT = 2**53
 
+MARKED = 64
+"""Calls, the last ones, that are kept in mind of a conversation: two that say the same differ from some call on."""
+_DIGITS = 16
+
 
 class Beginning(Struct, frozen=True):
     """The first `covered` messages of a conversation, the last of which is an answer."""
@@ -105,6 +109,13 @@ def beginnings(messages: Sequence[Message]) -> list[Beginning]:
             found.append(transcript.beginning)
         transcript.add(message)
     return found[::-1]
+
+
+def marks(messages: Iterable[Message]) -> list[str]:
+    """What tells a conversation from another one that says the same: its calls' ids, oldest first, each as a hash. They
+    are to be the client's own ids on both sides: those that it sends, and those that it was given."""
+    ids = [block.id for message in messages for block in message.content if isinstance(block, ToolCall) and block.id]
+    return [sha256(name.encode("utf-8", "surrogatepass")).hexdigest()[:_DIGITS] for name in dict.fromkeys(ids)]
 
 
 def answered(messages: Sequence[Message], answer: Sequence[Block]) -> Beginning:
