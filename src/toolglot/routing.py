@@ -63,6 +63,7 @@ class Alias(Struct, frozen=True, kw_only=True):
     rescue: bool | str = False
     starts_in_reasoning: bool = False
     history: str | None = None
+    mcp: tuple[str, ...] = ()
 
 
 class Place(Struct, frozen=True, kw_only=True):
@@ -100,6 +101,8 @@ class Target(Struct, frozen=True, kw_only=True):
     """Whether the prompt of a text model ends inside its reasoning."""
     history: str | None = None
     """The text format of calls in the conversation's past."""
+    mcp: tuple[str, ...] = ()
+    """MCP servers whose tools the model is given."""
 
 
 class UnknownModelError(ToolglotError, LookupError):

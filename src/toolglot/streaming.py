@@ -23,6 +23,7 @@ from toolglot.wire import json
 from toolglot.wire.sse import MAX_EVENT_BYTES
 
 if TYPE_CHECKING:
+    from toolglot.dialect import StreamEncoder
     from toolglot.textcalls.again import Again
     from toolglot.textcalls.answer import Answer
     from toolglot.translate import Exchange
@@ -68,11 +69,11 @@ class Labeller:
 class StreamTranslation:
     """Upstream bytes in, client bytes out; both may be cut anywhere. `usage` is known once the stream has ended."""
 
-    def __init__(self, exchange: Exchange) -> None:
+    def __init__(self, exchange: Exchange, encoder: StreamEncoder | None = None) -> None:
         self._exchange = exchange
         # Where bytes are forwarded nothing is lost, whatever the decoder beside them makes of them.
         self._decoder = exchange.upstream.stream_decoder(Receipt() if exchange.verbatim else exchange.receipt)
-        self._encoder = exchange.client.stream_encoder(exchange.asked, exchange.receipt)
+        self._encoder = encoder or exchange.client.stream_encoder(exchange.asked, exchange.receipt)
         self._reader = exchange.reader()
         self._passes = exchange.event_passes(self._reader)
         self._forwarder = Forwarder(exchange) if exchange.verbatim else None

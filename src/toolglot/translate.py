@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from toolglot.dialect import Capabilities, Dialect, capabilities
+from toolglot.dialect import Capabilities, Dialect, StreamEncoder, capabilities
 from toolglot.dialects import find
 from toolglot.errors import (
     ApiError,
@@ -96,6 +96,8 @@ class Exchange:
         """The bytes go through as they are: one dialect on both sides, and no pass had anything to change."""
         self.answered: Response | None = None
         """A whole response as the upstream gave it, with the reason for its end as the client is told it."""
+        self.restored: Response | None = None
+        """The same as the client gets it, in its own words."""
         self.wants_again: Again | None = None
         """The model wrote a call that cannot be run and is to be asked once more: `again` makes the request."""
         self._asked_again: Again | None = None
@@ -231,7 +233,7 @@ class Exchange:
         response = self.answered = self.upstream.decode_response(data)
         if self.verbatim:
             return data if self.alias is None else renamed(data, self.client.model_places, self.alias)
-        restored = self.restore(response)
+        self.restored = restored = self.restore(response)
         # Why it stopped is known only now, where calls stand in its text.
         self.answered = replace(response, stop=restored.stop)
         return b"" if self.wants_again else self.client.encode_response(restored, self.asked, self.receipt)
@@ -249,9 +251,10 @@ class Exchange:
             raise UpstreamError(accumulator.fault)
         return accumulator.response()
 
-    def stream(self) -> StreamTranslation:
-        """A translator for the upstream's stream of bytes."""
-        return StreamTranslation(self)
+    def stream(self, encoder: StreamEncoder | None = None) -> StreamTranslation:
+        """A translator for the upstream's stream of bytes. `encoder` takes the place of the client's own, for whoever
+        wants the events themselves; an exchange that forwards bytes has none."""
+        return StreamTranslation(self, encoder)
 
     def error(self, status: int, headers: Mapping[str, str], body: Document) -> HttpError:
         """The client's form of an error that the upstream answered with."""

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from random import random
 from time import time
 
 from msgspec import Struct
 
-from toolglot.dialect import Dialect
+from toolglot.dialect import Dialect, StreamEncoder
 from toolglot.errors import ApiError, ToolglotError, UpstreamDecodeError, UpstreamError, unreadable
 from toolglot.ir import Request, Usage
 from toolglot.receipt import Receipt
@@ -49,6 +49,8 @@ class Asked(Struct, frozen=True, kw_only=True):
     headers: Mapping[str, str] = {}
     query: Mapping[str, str] = {}
     strict: bool = False
+    encoder: Callable[[], StreamEncoder] | None = None
+    """Takes the place of the client's encoder where the events of an answer are wanted; no bytes are forwarded then."""
 
 
 class Answer(Struct, kw_only=True):
@@ -249,6 +251,7 @@ class Attempts:
             created=int(time()),
             answer_id=self._record.id.replace("req_", "resp_"),
             told=told,
+            forward=self._asked.encoder is None,
         )
 
     def _note(self, upstream: Upstream, exchange: Exchange) -> None:
@@ -308,7 +311,8 @@ class Attempts:
 
     async def _begin(self, exchange: Exchange, reply: Reply) -> Answer | ApiError:
         if exchange.sent is not None and exchange.sent.stream:
-            return await _begin_stream(exchange, reply, self._gateway.config.limits.response)
+            encoder = None if self._asked.encoder is None else self._asked.encoder()
+            return await _begin_stream(exchange, reply, self._gateway.config.limits.response, encoder)
         try:
             body = await reply.read(self._gateway.config.limits.response)
             whole = await aside(len(body), exchange.response, body)
@@ -337,10 +341,12 @@ class Bounded:
         return chunk
 
 
-async def _begin_stream(exchange: Exchange, reply: Reply, limit: int) -> Answer | ApiError:
+async def _begin_stream(
+    exchange: Exchange, reply: Reply, limit: int, encoder: StreamEncoder | None
+) -> Answer | ApiError:
     """Read on until there is something to tell the client. An error that comes first is an error of the request; not so
     a call that cannot be run: that is how this answer ends, however much of it came at once."""
-    translation = exchange.stream()
+    translation = exchange.stream(encoder)
     chunks = Bounded(aiter(reply.chunks()), limit)
     first = b""
     while not first and not translation.ended and translation.wants_again is None:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import AsyncIterator
-from contextlib import suppress
+from contextlib import aclosing
 
 from toolglot.dialects import find
 from toolglot.errors import ApiError
@@ -19,7 +17,7 @@ from toolglot.server.failures import told
 from toolglot.server.heartbeat import keeping_alive, watching
 from toolglot.server.incoming import Incoming
 from toolglot.server.ingress import read_body
-from toolglot.server.outcomes import transport_error
+from toolglot.server.pieces import drain, pieces
 from toolglot.server.record import Record
 from toolglot.server.replays import Replays
 from toolglot.server.routes import Match
@@ -28,14 +26,6 @@ from toolglot.server.turn import Turn
 from toolglot.streaming import StreamTranslation
 from toolglot.textcalls.again import both
 from toolglot.upstream.aside import aside
-from toolglot.upstream.transport import TransportError
-
-DRAIN_SECONDS = 1.0
-"""How long the rest of an upstream's stream is waited for once the answer is whole, so that its connection lives on."""
-
-TRAILING_SECONDS = 5.0
-"""How long an upstream that has said why it stops may be silent. Usage may follow, and does so at once; a mark of the
-end need not come, and Gemini has none."""
 
 _NO = ("", "0", "false", "no", "off")
 
@@ -146,42 +136,14 @@ def _note(record: Record, translation: StreamTranslation) -> None:
 
 async def _pump(incoming: Incoming, answer: Answer, turn: Turn, attempts: Attempts) -> None:
     """The rest of a stream: each piece translated and written as it comes, no faster than the client reads."""
-    translation = answer.translation
-    assert translation is not None
-    assert answer.chunks is not None
     if not incoming.begun:
         told = headers.of_exchange(answer.exchange, answer.headers, incoming.record)
         await incoming.begin({**headers.STREAM_HEADERS, **told})
-    await _tell(incoming, turn, answer.first)
-    try:
-        while not translation.ended:
-            if translation.wants_again is not None:
-                await attempts.go_on(answer)
-            chunk = await (_trailing(answer.chunks) if translation.settled else anext(answer.chunks, None))
-            if out := translation.close() if chunk is None else translation.feed(chunk):
-                await _tell(incoming, turn, out)
-            if chunk is None and translation.wants_again is None:
-                break
-    except TransportError as failure:
-        await _tell(incoming, turn, translation.break_off(transport_error(incoming.record.upstream or "", failure)))
-        attempts.over(failure if translation.fault is not None else None)
-    else:
-        attempts.over(None)
-    if (fault := translation.fault) is not None:
-        incoming.record.error, incoming.record.message = fault.kind, fault.message
+    async with aclosing(pieces(answer, attempts, incoming.record)) as parts:
+        async for data in parts:
+            await _tell(incoming, turn, data)
     await _end(incoming, turn)
-    with suppress(TransportError, TimeoutError):
-        async with asyncio.timeout(DRAIN_SECONDS):
-            while translation.fault is None and await anext(answer.chunks, None) is not None:
-                pass
-
-
-async def _trailing(chunks: AsyncIterator[bytes]) -> bytes | None:
-    """The next piece of a stream whose end has been told; None when there is none."""
-    with suppress(TimeoutError):
-        async with asyncio.timeout(TRAILING_SECONDS):
-            return await anext(chunks, None)
-    return None
+    await drain(answer)
 
 
 async def _tell(incoming: Incoming, turn: Turn, data: bytes) -> None:

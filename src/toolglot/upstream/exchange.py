@@ -67,10 +67,11 @@ def exchange_for(
     created: int | None = None,
     answer_id: str = "",
     told: Told | None = None,
+    forward: bool = True,
 ) -> Exchange:
     """The exchange with the target's model at its upstream, as the configuration describes both. `text_calls`: how its
     tool calls are written as text, if they are; `told`: what is known of the conversation at an upstream that is to be
-    told what it said itself."""
+    told what it said itself; `forward`: bytes may go through as they are."""
     can = replace(capabilities(upstream.dialect, target.model), **target.quirks) if target.quirks else None
     return Exchange(
         client,
@@ -80,7 +81,7 @@ def exchange_for(
         can=can,
         created=created,
         answer_id=answer_id,
-        verbatim=upstream.verbatim,
+        verbatim=forward and upstream.verbatim,
         hide=upstream.hide,
         text_calls=text_calls,
         history_format=target.history,
