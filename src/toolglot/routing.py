@@ -278,6 +278,7 @@ class Router:
             rescue=facts.rescue,
             starts_in_reasoning=facts.starts_in_reasoning,
             history=facts.history,
+            mcp=facts.mcp,
         )
 
     def _alias(self, name: str) -> Target | None:

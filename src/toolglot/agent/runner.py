@@ -1,0 +1,158 @@
+"""Running the calls of one round: side by side, within their limits, each to a result."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from typing import Any, Protocol, TypeAlias
+
+from msgspec import Struct
+
+from toolglot.agent.results import failed, result_of
+from toolglot.agent.toolbox import Offered
+from toolglot.agent.tools import ToolFailedError
+from toolglot.config.schema import McpConfig
+from toolglot.ir import ToolCall, ToolResult
+from toolglot.tools.served import ServedCall
+from toolglot.wire import json
+
+log = logging.getLogger("toolglot.agent")
+
+OnProgress: TypeAlias = Callable[[float, float | None, str | None], None]
+
+
+class Servers(Protocol):
+    """The part of a host that runs calls."""
+
+    async def call(
+        self, server: str, name: str, arguments: dict[str, Any], *, on_progress: OnProgress | None = None
+    ) -> dict[str, Any]: ...
+
+
+class Served(Struct, frozen=True):
+    """A call of the model to a tool that is served."""
+
+    call: ToolCall
+    offered: Offered
+
+    @property
+    def told(self) -> ServedCall:
+        """As its reader is told of it."""
+        tool = self.offered.tool.name
+        return ServedCall(id=self.call.id, server=self.offered.label, name=tool, arguments=self.call.arguments)
+
+
+class Progress(Struct, frozen=True):
+    """What a tool says while it runs."""
+
+    served: Served
+    message: str
+
+
+class Outcome(Struct, frozen=True, kw_only=True):
+    """How a call has ended. `ran`: its tool was really called."""
+
+    position: int
+    served: Served
+    result: ToolResult
+    ran: bool
+    seconds: float
+
+
+Approve: TypeAlias = Callable[[Served], Awaitable[bool]]
+
+
+class NotRunError(Exception):
+    """The call is not run; the model is told why."""
+
+
+class Runner:
+    """Runs the calls of one request, up to `limits.calls` in all. `approve` asks somebody about a call that needs it;
+    one question at a time."""
+
+    def __init__(self, servers: Servers, limits: McpConfig, approve: Approve | None = None) -> None:
+        self._servers = servers
+        self._limits = limits
+        self._approve = approve
+        self._left = limits.calls
+        self._places = asyncio.Semaphore(limits.parallel)
+        self._asking = asyncio.Lock()
+
+    async def run(self, calls: Sequence[Served], deadline: float) -> AsyncGenerator[Progress | Outcome, None]:
+        """What the calls say while they run, and their outcomes in the order of the calls."""
+        heard: asyncio.Queue[Progress | Outcome] = asyncio.Queue()
+        tasks = [asyncio.create_task(self._one(number, call, deadline, heard)) for number, call in enumerate(calls)]
+        ended: dict[int, Outcome] = {}
+        following = 0
+        try:
+            while following < len(calls):
+                told = await heard.get()
+                if isinstance(told, Progress):
+                    yield told
+                    continue
+                ended[told.position] = told
+                while following in ended:
+                    yield ended.pop(following)
+                    following += 1
+        finally:
+            for task in tasks:
+                task.cancel()
+            if tasks:
+                await asyncio.wait(tasks)
+
+    async def _one(
+        self, position: int, served: Served, deadline: float, heard: asyncio.Queue[Progress | Outcome]
+    ) -> None:
+        loop = asyncio.get_running_loop()
+        began, ran = loop.time(), False
+
+        def on_progress(done: float, total: float | None, message: str | None) -> None:
+            share = f"{done:g}" if total is None else f"{done:g}/{total:g}"
+            heard.put_nowait(Progress(served, f"{share} {message}" if message else share))
+
+        try:
+            arguments = await self._allowed(served)
+            tool = served.offered.tool
+            async with self._places, asyncio.timeout_at(deadline):
+                ran = True
+                value = await self._servers.call(tool.server, tool.name, arguments, on_progress=on_progress)
+            result = result_of(value, served.call, self._limits.result_bytes)
+        except (NotRunError, ToolFailedError) as error:
+            result = failed(served.call, str(error))
+        except TimeoutError:
+            result = failed(served.call, f"All calls together may take {self._limits.seconds:g} seconds, which are over.")
+        except Exception:
+            # Whatever it is, the loop must go on, and the model must not wait for a result that never comes.
+            log.exception("a call to %s of %s failed", served.offered.tool.name, served.offered.tool.server)
+            result = failed(served.call, "The tool could not be run.")
+        seconds = loop.time() - began
+        heard.put_nowait(Outcome(position=position, served=served, result=result, ran=ran, seconds=seconds))
+
+    async def _allowed(self, served: Served) -> dict[str, Any]:
+        """The arguments of a call that may be run. Raises `NotRunError`."""
+        call = served.call
+        if not call.complete:
+            raise NotRunError("The call was cut off before its arguments were whole, and was not run.")
+        arguments = _arguments(call.arguments)
+        self._left -= 1
+        if self._left < 0:
+            raise NotRunError(f"{self._limits.calls} calls may be run for one request: this one was not run.")
+        if served.offered.policy == "ask":
+            if self._approve is None:
+                raise NotRunError("This tool needs somebody's yes, and nobody could be asked: it was not run.")
+            async with self._asking:
+                if not await self._approve(served):
+                    raise NotRunError("The user did not allow this call: it was not run.")
+        return arguments
+
+
+def _arguments(text: str) -> dict[str, Any]:
+    """What a model wrote as arguments; nothing at all is none. Raises `NotRunError`."""
+    if not text.strip():
+        return {}
+    raw = json.object_of(text)
+    if raw is None:
+        raise NotRunError("The arguments are not a JSON object: the call was not run.")
+    arguments: dict[str, Any] = json.decode_frame(bytes(raw))
+    return arguments

@@ -1,0 +1,91 @@
+"""The tools that are served for one request: which servers' they are, under which names the model knows them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from typing import Literal
+
+from msgspec import Struct
+
+from toolglot.agent.names import offered_names
+from toolglot.agent.policy import is_chosen, policy_of
+from toolglot.agent.tools import ServerTool
+from toolglot.config.schema import McpServerConfig
+from toolglot.ir import Tool, replace
+from toolglot.receipt import Receipt
+from toolglot.tools.served import AskedServer
+
+
+class Attached(Struct, frozen=True, kw_only=True):
+    """A server that is at hand for a request: by the model's alias, by a header, or because the request names it.
+    `label` is what the client calls it."""
+
+    label: str
+    server: str
+    config: McpServerConfig
+    tools: tuple[ServerTool, ...]
+    asked: AskedServer | None = None
+
+
+class Offered(Struct, frozen=True, kw_only=True):
+    """A tool that the model is given. `name` is the model's name of it."""
+
+    name: str
+    label: str
+    tool: ServerTool
+    policy: Literal["auto", "ask"]
+
+
+class Toolbox:
+    """What the model is offered beside the client's own tools."""
+
+    def __init__(self, offered: Sequence[Offered] = ()) -> None:
+        self.offered = tuple(offered)
+        self._by_name = {each.name: each for each in offered}
+        self._names = {(each.label, each.tool.name): each.name for each in offered}
+
+    @property
+    def tools(self) -> tuple[Tool, ...]:
+        return tuple(replace(each.tool.tool, name=each.name) for each in self.offered)
+
+    def find(self, name: str) -> Offered | None:
+        return self._by_name.get(name)
+
+    def name_of(self, label: str, tool: str) -> str:
+        """The model's name of a server's tool, also of one that is not offered any more."""
+        known = self._names.get((label, tool))
+        return known if known is not None else offered_names([(label, tool)])[label, tool]
+
+
+def pack(
+    attached: Sequence[Attached],
+    taken: Collection[str],
+    receipt: Receipt,
+    *,
+    can_ask: Callable[[Attached], bool],
+) -> Toolbox:
+    """The toolbox of these servers. `taken` are names of the client's own tools, which keep theirs; `can_ask` knows
+    whether somebody can be asked about a call to a server's tool. What is left out is told in the receipt."""
+    chosen = [
+        (each, tool, policy)
+        for each in attached
+        for tool in each.tools
+        if _is_wanted(each, tool) and (policy := policy_of(each.config, tool, each.asked)) != "never"
+    ]
+    names = offered_names([(each.label, tool.name) for each, tool, _ in chosen])
+    offered: list[Offered] = []
+    for each, tool, policy in chosen:
+        name = names[each.label, tool.name]
+        if policy == "ask" and not can_ask(each):
+            why = "a call needs somebody's yes, and nobody can be asked: a `policy` of `auto` in the configuration gives it"
+            receipt.note(f"mcp.{each.label}", f"tool {tool.name} not offered", why)
+            continue
+        while name in taken:
+            name = f"{name[:63]}_"
+        offered.append(Offered(name=name, label=each.label, tool=tool, policy=policy))
+    return Toolbox(offered)
+
+
+def _is_wanted(attached: Attached, tool: ServerTool) -> bool:
+    asked = attached.asked
+    return asked is None or (is_chosen(asked.allowed, tool) and tool.name not in asked.refused)

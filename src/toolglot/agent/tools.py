@@ -1,0 +1,82 @@
+"""What the host tells of MCP servers and their tools, and how long it waits for what."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from msgspec import Struct
+
+from toolglot.errors import ToolglotError
+from toolglot.ir import Tool
+from toolglot.tools import mcp
+
+
+class ToolFailedError(ToolglotError):
+    """A call has no result: its server is dead, did not answer in time, or answered with an error. The message is fit
+    for a model to read: printable, short, and without the secrets of the server's configuration."""
+
+
+class ServerTool(Struct, frozen=True, kw_only=True):
+    """A tool of one server. `destructive` is meant for tools that do not only read."""
+
+    server: str
+    """The server's name in the configuration."""
+    name: str
+    """The tool's own name."""
+    tool: Tool
+    """As `tools.mcp` reads it: annotations, output schema and the like are in `native["mcp"]`."""
+    read_only: bool = False
+    destructive: bool = True
+
+
+State = Literal["starting", "ready", "waiting", "closed"]
+
+
+class ServerState(Struct, frozen=True, kw_only=True):
+    """How a server is. `why` tells what ended it the last time, `log` is the end of what it wrote to its standard
+    error; both are printable and have no secrets in them."""
+
+    name: str
+    state: State
+    why: str | None = None
+    tools: int = 0
+    protocol: str | None = None
+    restarts: int = 0
+    log: str = ""
+
+
+class Pace(Struct, frozen=True, kw_only=True):
+    """How long the host waits for what, in seconds."""
+
+    first: float = 0.5
+    """Before a dead server is started again; doubled each time it dies, up to `longest`."""
+    longest: float = 30.0
+    steady: float = 60.0
+    """A server that has lived this long begins with `first` again."""
+    grace: float = 2.0
+    """What a server is given to end by itself after its input was closed, and again after SIGTERM."""
+    settle: float = 0.2
+    """How long changes of the list are gathered before it is read again."""
+    closing: float = 8.0
+    """When what still is not closed is left to itself."""
+
+
+def server_tools(server: str, listed: list[dict[str, Any]]) -> tuple[ServerTool, ...]:
+    """The tools of a list, which is used up. Where a name comes twice, the first one counts.
+
+    Raises:
+        DecodeError: one of them is no tool.
+    """
+    hints = [_hints(tool) for tool in listed]
+    found: dict[str, ServerTool] = {}
+    for tool, annotations in zip(mcp.read_tools(listed), hints, strict=True):
+        read_only = annotations.get("readOnlyHint") is True
+        destructive = not read_only and annotations.get("destructiveHint") is not False
+        known = ServerTool(server=server, name=tool.name, tool=tool, read_only=read_only, destructive=destructive)
+        found.setdefault(tool.name, known)
+    return tuple(found.values())
+
+
+def _hints(tool: dict[str, Any]) -> dict[str, Any]:
+    annotations = tool.get("annotations")
+    return annotations if isinstance(annotations, dict) else {}

@@ -1,0 +1,69 @@
+"""What servers say, fit for logs, terminals and models: printable, short, without the secrets of the configuration."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from urllib.parse import parse_qsl, urlsplit
+
+from toolglot.config.schema import McpServerConfig
+from toolglot.server.security import redact
+
+LONGEST = 500
+_KEPT = 8_192
+_SHOWN = 2_000
+_ESCAPES = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[@-Z\\-_])")
+"""Sequences that colour text, move the cursor or set the title of a terminal."""
+
+
+def secrets_of(config: McpServerConfig) -> tuple[str, ...]:
+    """What must not be told of a server's configuration."""
+    return tuple(_secrets(config))
+
+
+def _secrets(config: McpServerConfig) -> Iterator[str]:
+    yield from config.env.values()
+    for value in config.headers.values():
+        yield value
+        yield value.rpartition(" ")[2]  # `Bearer KEY`: the key alone as well
+    try:
+        parts = urlsplit(config.url or "")
+        yield from (part for part in (parts.username, parts.password) if part)
+        yield from (value for _, value in parse_qsl(parts.query))
+    except ValueError:
+        return
+
+
+def printable(text: str) -> str:
+    """The text in one line that can neither move a cursor nor colour anything."""
+    bare = _ESCAPES.sub("", text)
+    return "".join(char if char.isprintable() else " " for char in bare)
+
+
+def clean(text: str, secrets: tuple[str, ...], longest: int = LONGEST) -> str:
+    """The text in one printable, short line without these secrets."""
+    # What is cut off first could be the half of a secret that tells it from other text: hide, and then cut.
+    told = redact(printable(text[: longest + _KEPT]), secrets)
+    return told if len(told) <= longest else told[: longest - 1] + "…"
+
+
+class Tail:
+    """The end of what a server wrote to its standard error."""
+
+    def __init__(self) -> None:
+        self._kept = bytearray()
+        self._cut = False
+
+    def add(self, data: bytes) -> None:
+        self._kept += data[-_KEPT:]
+        if len(self._kept) > _KEPT:
+            del self._kept[:-_KEPT]
+            self._cut = True
+
+    def text(self, secrets: tuple[str, ...]) -> str:
+        """Its last lines, printable and without secrets."""
+        whole = self._kept.decode("utf-8", "replace")
+        told = redact("\n".join(printable(line).rstrip() for line in whole.splitlines()), secrets).strip()
+        # The beginning may be the rest of a secret that was cut off.
+        longest = min(_SHOWN, len(told) * 3 // 4) if self._cut else _SHOWN
+        return told[-longest:] if longest else ""
