@@ -217,7 +217,7 @@ class ResponsesStreamDecoder:
         item.done = True
         for piece in item.pieces.values():
             if piece.open:
-                whole = not cut and (item.kind != "function_call" or json.object_of("".join(piece.texts)) is not None)
+                whole = not cut and (item.kind != "function_call" or json.object_of(piece.said.text()) is not None)
                 self._blocks.abandon(piece, complete=whole or item.kind not in CALL_FIELDS)
 
     def _emerge(self, item: Item) -> None:

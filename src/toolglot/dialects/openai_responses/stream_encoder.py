@@ -26,7 +26,7 @@ from toolglot.dialects.openai_responses.response import (
 )
 from toolglot.errors import ApiError
 from toolglot.events import Close, Delta, Event, Fault, Finish, Open, Start, closed, merge_native
-from toolglot.ir import Block, Refusal, Request, Response, Text, Thinking, ToolCall, native_of
+from toolglot.ir import Block, Opaque, Refusal, Request, Response, Text, Thinking, ToolCall, native_of
 from toolglot.receipt import Receipt
 from toolglot.wire import json, sse
 
@@ -56,6 +56,13 @@ _SUMMARY = _Row(
 _REASONING = _Row("response.reasoning_text", "text", "content_index", "response.content_part", "reasoning_text")
 _FUNCTION = _Row("response.function_call_arguments", "arguments")
 _CUSTOM = _Row("response.custom_tool_call_input", "input")
+
+
+# Items whose making has events of its own: how these begin, and what the item has not got yet when it is announced.
+_MADE: dict[str, tuple[str, dict[str, Any]]] = {
+    "mcp_call": ("response.mcp_call", {"status": "in_progress", "arguments": "", "output": None, "error": None}),
+    "mcp_list_tools": ("response.mcp_list_tools", {"tools": []}),
+}
 
 
 def _row_of(block: Block) -> _Row | None:
@@ -195,14 +202,29 @@ class ResponsesStreamEncoder:
         writing = self._writing = _Writing(block, _row_of(block), item_id, place)
         if writing.row is None:
             writing.item = encode_output_item([(block, where)], item_id, self._receipt)
-            if writing.item is None:
-                return b""
-            return self._event("response.output_item.added", output_index=place, item=writing.item)
+            return b"" if writing.item is None else self._announce(writing, writing.item)
         self._refused = self._refused or isinstance(block, Refusal)
         added = self._event("response.output_item.added", output_index=place, item=_announced(block, item_id))
         # Reasoning may stay without words, and a message without parts: their part begins with the first word.
         lazy = isinstance(block, Thinking) or native_of(block, NAME).get("$empty")
         return added if lazy else added + self._begin_part(writing)
+
+    def _announce(self, writing: _Writing, item: dict[str, Any]) -> bytes:
+        """The beginning of an item without deltas. Its arguments are known, and still come as clients read them."""
+        event, before = _MADE.get(str(item.get("type")), ("", {}))
+        announced = {**item, **{key: value for key, value in before.items() if key in item}}
+        added = self._event("response.output_item.added", output_index=writing.place, item=announced)
+        if not event:
+            return added
+        if isinstance(item.get("id"), str):
+            writing.item_id = item["id"]
+        pieces = [added, self._event(f"{event}.in_progress", **self._at(writing))]
+        arguments = item.get("arguments")
+        if isinstance(arguments, str):
+            if arguments:
+                pieces.append(self._event(f"{event}_arguments.delta", **self._at(writing), delta=arguments))
+            pieces.append(self._event(f"{event}_arguments.done", **self._at(writing), arguments=arguments))
+        return b"".join(pieces)
 
     def _begin_part(self, writing: _Writing) -> bytes:
         row = writing.row
@@ -242,19 +264,29 @@ class ResponsesStreamEncoder:
 
     def _end_item(self, writing: _Writing, close: Close, *, cut: bool = False) -> bytes:
         item, before = writing.item, b""
+        said = "".join(writing.texts)
+        block = closed(writing.block, said, close)
         if writing.row is not None:
-            said = "".join(writing.texts)
-            block = closed(writing.block, said, close)
             group = [(block, f"content[{close.index}]")]
             item = encode_output_item(group, writing.item_id, self._receipt, cut=cut)
             if item is not None:
                 item["id"] = writing.item_id
                 before = self._end_text(writing, writing.row, block, said, item)
+        elif item is not None and isinstance(block, Opaque):
+            item = block.value
+            before = self._end_made(writing, item)
         if item is None:
             return b""
         encoded = Raw(json.encode(item))
         self._output.append(encoded)
         return before + self._event("response.output_item.done", output_index=writing.place, item=encoded)
+
+    def _end_made(self, writing: _Writing, item: dict[str, Any]) -> bytes:
+        """How the making of an item ended, where that has an event."""
+        event, _ = _MADE.get(str(item.get("type")), ("", {}))
+        is_failed = item.get("error") is not None or item.get("status") == "failed"
+        ended = f"{event}.failed" if is_failed else f"{event}.completed"
+        return self._event(ended, **self._at(writing)) if event else b""
 
     def _end_text(self, writing: _Writing, row: _Row, block: Block, said: str, item: dict[str, Any]) -> bytes:
         """The events between the last delta and `output_item.done`."""

@@ -60,17 +60,36 @@ SILENT = (
 )
 
 
+class Said:
+    """Text that has come in many small deltas: kept in few large strings, each of which costs fifty bytes itself."""
+
+    __slots__ = ("_few", "_many")
+
+    def __init__(self) -> None:
+        self._few: list[str] = []
+        self._many: list[str] = []
+
+    def add(self, text: str) -> None:
+        self._many.append(text)
+        if len(self._many) == 1024:
+            self._few.append("".join(self._many))
+            self._many.clear()
+
+    def text(self) -> str:
+        return "".join((*self._few, *self._many))
+
+
 class Piece:
     """A block that is open, or was."""
 
-    __slots__ = ("annotations", "call", "index", "open", "sound", "texts", "whole")
+    __slots__ = ("annotations", "call", "index", "open", "said", "sound", "whole")
 
     def __init__(self, index: int, call: str | None) -> None:
         self.index = index
         self.call = call  # of a call, its kind
         self.sound = True  # what was said is what the end tells
         self.whole: str | None = None  # the text as the end has told it
-        self.texts: list[str] = []
+        self.said = Said()
         self.annotations: list[Reader] = []
         self.open = True
 
@@ -186,14 +205,14 @@ class Blocks:
 
     def say(self, piece: Piece, text: str) -> None:
         self.budget.hold(len(text))
-        piece.texts.append(text)
+        piece.said.add(text)
         self.events.append(Delta(piece.index, text))
 
     def settle(self, piece: Piece, text: Any) -> None:
         """The whole text is known: say what the deltas left out."""
         if not piece.open or not isinstance(text, str) or not text or text == piece.whole:
             return
-        said = "".join(piece.texts)
+        said = piece.said.text()
         if piece.whole is None and text.startswith(said):
             if len(text) > len(said):
                 self.say(piece, text[len(said) :])
@@ -223,8 +242,8 @@ class Blocks:
 
     def _closed(self, piece: Piece, close: Close) -> None:
         self.events.append(close if piece.sound else replace(close, complete=False))
-        self.budget.release(sum(map(len, piece.texts)))
-        piece.texts.clear()
+        self.budget.release(len(piece.said.text()))
+        piece.said = Said()
 
 
 def _same_json(first: str, second: str) -> bool:
