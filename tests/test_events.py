@@ -6,7 +6,21 @@ import pytest
 
 from toolglot.errors import ApiError, StreamError
 from toolglot.events import Checker, Close, Delta, Event, Fault, Finish, Fold, Open, Start, fold, unfold
-from toolglot.ir import Block, Citation, Media, Opaque, Refusal, Response, Source, Stop, Text, Thinking, ToolCall, Usage
+from toolglot.ir import (
+    Block,
+    Citation,
+    Json,
+    Media,
+    Opaque,
+    Refusal,
+    Response,
+    Source,
+    Stop,
+    Text,
+    Thinking,
+    ToolCall,
+    Usage,
+)
 
 TEXT = Open(0, Text(text=""))
 END = Finish(stop=Stop("end"))
@@ -51,6 +65,18 @@ def test_what_the_end_of_a_block_tells_is_added_to_what_its_beginning_told() -> 
     ]
     (block,) = fold(events).content
     assert block == Thinking(text="x", native={"anthropic": {"a": 1, "signature": "s"}, "gemini": {"t": 2}})
+
+
+@pytest.mark.parametrize(
+    ("owner", "expected"),
+    [("gemini", {"x": 1, "state": "done", "y": 2}), ("anthropic", {"x": 1, "state": "open"})],
+)
+def test_the_end_of_an_opaque_block_tells_members_of_it_in_its_own_dialect(owner: str, expected: Json) -> None:
+    begun = Opaque("gemini", {"x": 1, "state": "open"})
+    end = Close(index=0, native={owner: {"state": "done", "y": 2}})
+    (block,) = fold([Start(), Open(0, begun), end, Finish(stop=Stop("end"))]).content
+    assert block == Opaque("gemini", expected)
+    assert begun.value == {"x": 1, "state": "open"}
 
 
 def test_usage_of_the_start_counts_until_the_finish_tells_more() -> None:

@@ -18,7 +18,19 @@ import pytest
 import toolglot
 
 ROOT = Path(toolglot.__file__).parent
-SHELLS = ("cli", "config", "demo", "doctor", "server", "store", "upstream", "__main__")
+SHELLS = (
+    "agent",
+    "chat",
+    "cli",
+    "config",
+    "demo",
+    "doctor",
+    "server",
+    "store",
+    "tool_server",
+    "upstream",
+    "__main__",
+)
 """What may use more than the standard library and msgspec; the core never imports these."""
 MAX_LINES = 400
 LONG_MODULES: frozenset[str] = frozenset()
@@ -125,7 +137,7 @@ FOLDERS = sorted(path.parent.name for path in (ROOT / "dialects").glob("*/__init
 @pytest.mark.parametrize("dialect", FOLDERS)
 def test_a_dialect_imports_no_other_dialect_and_nothing_above_it(dialect: str) -> None:
     own = f"toolglot.dialects.{dialect}"
-    below = ("dialect", "errors", "events", "ir", "models", "receipt", "tokens", "wire", "schema")
+    below = ("dialect", "errors", "events", "ir", "models", "receipt", "tokens", "tools", "wire", "schema")
     for path in sorted((ROOT / "dialects" / dialect).rglob("*.py")):
         for name in imports_of(path):
             if name.startswith("toolglot") and not f"{name}.".startswith(f"{own}."):

@@ -36,7 +36,7 @@ from toolglot.errors import (
     UpstreamError,
 )
 from toolglot.events import fold, unfold
-from toolglot.fragments import translate_messages, translate_tools
+from toolglot.fragments import translate_messages, translate_result, translate_tools
 from toolglot.receipt import Loss, Receipt
 from toolglot.streaming import StreamTranslation
 from toolglot.translate import Exchange
@@ -70,6 +70,7 @@ __all__ = [
     "translate_messages",
     "translate_request",
     "translate_response",
+    "translate_result",
     "translate_stream",
     "translate_stream_async",
     "translate_tools",

@@ -22,6 +22,7 @@ from toolglot.ir import (
     Block,
     Citation,
     Native,
+    Opaque,
     Refusal,
     Response,
     Stop,
@@ -59,7 +60,8 @@ class Start(Struct, frozen=True, kw_only=True):
 class Open(Struct, frozen=True):
     """A block begins. Its text (or arguments) is empty and comes in deltas; whatever else is known stands in `block`.
 
-    Media, tool results and opaque blocks have no deltas: they stand here whole.
+    Media, tool results and opaque blocks have no deltas: they stand here whole, but for the members of an opaque one
+    that only its end can tell.
     """
 
     index: int
@@ -74,7 +76,8 @@ class Delta(Struct, frozen=True, gc=False):
 
 
 class Close(Struct, frozen=True, kw_only=True):
-    """A block is whole; here stands what only its end could tell. `complete` is False for a call that was cut."""
+    """A block is whole; here stands what only its end could tell. `complete` is False for a call that was cut. Of an
+    opaque block `native` has members that it gets or changes, under its own dialect."""
 
     index: int
     citations: tuple[Citation, ...] = ()
@@ -126,6 +129,8 @@ def closed(block: Block, text: str, close: Close) -> Block:
             complete=block.complete and close.complete,
             native=merge_native(block.native, close.native),
         )
+    if isinstance(block, Opaque) and isinstance(block.value, dict) and block.dialect in close.native:
+        return Opaque(block.dialect, {**block.value, **close.native[block.dialect]})
     return block
 
 

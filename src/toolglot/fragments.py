@@ -1,9 +1,10 @@
-"""Parts of a request on their own: tool definitions without a conversation, a history without a request.
+"""Parts of a request on their own: tool definitions without a conversation, a history without a request, the result of
+one call without either.
 
 A fragment is wrapped into the smallest request that holds it, goes the way of every request (decode, passes, encode),
 and is taken out again. What else the encoder had to write around it (a default limit, say) is not part of the answer.
 
-Tool definitions may also be MCP's: `mcp` is a source and a target here, though it is no dialect.
+Tool definitions and results may also be MCP's: `mcp` is a source and a target here, though it is no dialect.
 """
 
 from __future__ import annotations
@@ -11,30 +12,35 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import msgspec
 from msgspec import Raw
 
 from toolglot.api import Translated
 from toolglot.dialect import Capabilities, Dialect, capabilities
 from toolglot.dialects import DIALECTS, find
 from toolglot.errors import DecodeError, LossError, UnknownDialectError
-from toolglot.ir import Message, Opaque, Request, Text, Tool, replace
+from toolglot.fragment_forms import around, elements, form_of, inside, members
+from toolglot.ir import Media, Message, Opaque, Request, Text, Tool, ToolCall, ToolResult, replace
 from toolglot.passes import Context, textual
+from toolglot.passes.blocks import Place
+from toolglot.passes.moved import bring_back
 from toolglot.passes.pipeline import prepare
-from toolglot.receipt import Receipt
+from toolglot.receipt import Loss, Receipt
 from toolglot.textcalls.settings import TextCalls
 from toolglot.tools import mcp
 from toolglot.wire import json
 from toolglot.wire.reader import expected
 
-__all__ = ["read_tools", "translate_messages", "translate_tools"]
+__all__ = ["read_result", "read_tools", "translate_messages", "translate_result", "translate_tools"]
 
 Fragment = bytes | str | Sequence[Any] | Mapping[str, Any]
 
 SOMEBODY_ASKS = Message(role="user", content=(Text(text="?"),))
 """The conversation around tools that come without one: some wires want it to begin with the user."""
-
-_members = msgspec.json.Decoder(dict[str, Raw])
+CALL, RESULT = str(Place(1, 0)), str(Place(2, 0))
+"""Where a call and its result stand behind that."""
+NOTHING = Text(text="")
+NAMES_RESULTS = "gemini"
+"""The dialect whose results name their tool."""
 
 
 def translate_tools(
@@ -61,12 +67,61 @@ def translate_tools(
     if source == target == mcp.NAME:  # no model, so nothing to fit
         return _translated(json.encode(mcp.encode_tools(tools, receipt)), receipt, strict)
     mcp.note_cosmetic(tools, receipt)
-    tools = _offered(tools, context)
+    tools = _offered(mcp.carry_output_schemas(tools, context.target), context)
     sent = prepare(Request(model=model, messages=(SOMEBODY_ASKS,), tools=tools), context)
     if target == mcp.NAME:
-        written = json.encode(mcp.encode_tools(sent.tools, receipt))
-    else:
-        written = bytes(_encode(sent, find(target), receipt).get("tools", Raw(b"[]")))
+        return _translated(json.encode(mcp.encode_tools(sent.tools, receipt)), receipt, strict)
+    target = find(target)
+    written = inside(_encode(sent, target, receipt), form_of(target).tools)
+    return _translated(written or b"[]", receipt, strict)
+
+
+def translate_result(
+    data: Fragment,
+    source: Dialect | str,
+    target: Dialect | str,
+    *,
+    call_id: str | None = None,
+    name: str | None = None,
+    model: str = "",
+    strict: bool = False,
+) -> Translated:
+    """What one call of a tool has returned, in the words of the target.
+
+    Args:
+        data: of MCP, a `tools/call` result or the JSON-RPC message around it. Of a dialect, the message (item, content,
+            input) that holds the result, alone or in an array; or the result alone, where it is a part of one.
+        source: a dialect, or `mcp`.
+        target: a dialect, or `mcp`.
+        call_id: the call that it answers. MCP does not say it, nor does every result of Gemini's. Of several results it
+            says which one is meant.
+        name: the tool's name, which Gemini wants and others do not say.
+        model: the target's model, where models of one dialect differ.
+        strict: refuse instead of losing anything.
+
+    Returns:
+        For MCP an object. For a dialect an array of messages, to be put behind the call: mostly one, and a second one
+        with the images for an API whose results hold none.
+
+    Raises:
+        UnknownDialectError: there is no dialect of that name.
+        DecodeError: the data is not what the source allows, or it does not say what the target needs.
+        LossError: strict, and something would be lost.
+    """
+    receipt, own = Receipt(), Receipt()
+    context = _context(source, target, model, own)
+    context.source = ""  # also within one dialect: media have been put back into the result
+    result = read_result(_bytes(data), source, call_id=call_id, name=name, receipt=receipt)
+    if source == target == mcp.NAME:
+        return _translated(json.encode(mcp.encode_result(result, receipt)), receipt, strict)
+    if context.target != mcp.NAME:
+        _need_to_know(result, find(target))
+    mcp.note_meta(result, receipt)
+    call = ToolCall(id=result.call_id, name=result.name or "tool", arguments="{}", kind=result.kind)
+    answered = (Message(role="assistant", content=(call,)), Message(role=context.can.results_role, content=(result,)))
+    sent = prepare(Request(model=model, messages=(SOMEBODY_ASKS, *answered)), context)
+    written = _written_result(sent, target, own)
+    receipt.add(replace(line, where=_place(line.where)) for line in own if _is_of_result(line))
     return _translated(written, receipt, strict)
 
 
@@ -111,17 +166,18 @@ def translate_messages(
     sent = prepare(asked, context)
     if sent.tools and not tools:
         receipt.loss("tools", "tools that the history brings", "a history alone has no place for their definitions")
-    encoded = _encode(sent, target, receipt)
-    history = encoded.get(target.history_key, Raw(b"[]"))
-    system = encoded.get(target.system_key) if target.system_key else None
-    if system is None:
-        return _translated(bytes(history), receipt, strict)
-    return _translated(json.encode({target.system_key: system, target.history_key: history}), receipt, strict)
+    encoded, form = _encode(sent, target, receipt), form_of(target)
+    found = {name: encoded[name] for name in reversed(form.history) if name in encoded}
+    history = form.history[0]
+    if form.tools == ("tools",) and not found.keys() - {history}:
+        return _translated(bytes(found.get(history, Raw(b"[]"))), receipt, strict)
+    return _translated(json.encode(found), receipt, strict)
 
 
 def _encode(sent: Request, target: Dialect, receipt: Receipt) -> dict[str, Raw]:
     """The members of the request that holds the fragment. A limit is set so that no encoder speaks of a default."""
-    return json.typed(target.encode_request(replace(sent, max_output_tokens=4096), receipt), _members)
+    limit = 4096 if "max_output_tokens" in target.can.fields else None
+    return form_of(target).read(target.encode_request(replace(sent, max_output_tokens=limit), receipt))
 
 
 def _bytes(data: Fragment) -> bytes:
@@ -142,7 +198,14 @@ def _context(source: Dialect | str, target: Dialect | str, model: str, receipt: 
         target_can = _generous(find(target), target_can)
     # Nobody answers a fragment: a history may end with the assistant's turn, and no limit of output is needed.
     can = replace(target_can, prefill=True, default_output_tokens=None)
-    return Context(source=source_name, target=target_name, can=can, receipt=receipt, cosmetic=source_can.cosmetic)
+    return Context(
+        source=source_name,
+        target=target_name,
+        can=can,
+        receipt=receipt,
+        cosmetic=source_can.cosmetic,
+        containers=source_can.containers,
+    )
 
 
 def _generous(dialect: Dialect, can: Capabilities) -> Capabilities:
@@ -184,24 +247,111 @@ def read_tools(data: bytes, source: Dialect | str, receipt: Receipt) -> tuple[To
     if source == mcp.NAME:
         return mcp.decode_tools(data, receipt)
     source = find(source)
+    path = form_of(source).tools
     value = json.decode(data)
-    if isinstance(value, dict) and "tools" not in value:
-        raise DecodeError("$.tools", "this array of tools is required")
-    tools = Raw(data) if isinstance(value, list) else _member(data, value, "tools")
-    return _decode(source, {"tools": tools, source.history_key: []}, "tools", value).tools
+    if isinstance(value, list):
+        return _decode(source, around(Raw(data), path), path).tools
+    if isinstance(value, dict) and path[0] not in value:
+        if not path[1:] or not value.keys() & {path[-1], "servers"}:
+            raise DecodeError(f"$.{path[0]}", "this array of tools is required")
+        return _decode(source, around(Raw(data), path[:-1]), path[:-1]).tools
+    return _decode(source, {path[0]: _member(data, value, path[0])}).tools
+
+
+def read_result(
+    data: bytes,
+    source: Dialect | str,
+    *,
+    call_id: str | None = None,
+    name: str | None = None,
+    receipt: Receipt,
+) -> ToolResult:
+    """A result of the source (a dialect, or `mcp`), in nobody's dialect; the rest is as for `translate_result`.
+
+    Raises:
+        UnknownDialectError: there is no dialect of that name.
+        DecodeError: the data is not what the source allows.
+    """
+    if source == mcp.NAME:
+        return mcp.decode_result(data, call_id or "", name)
+    messages, is_whole = _read_answer(data, find(source))
+    blocks = [block for message in messages for block in message.content]
+    results = [block for block in blocks if isinstance(block, ToolResult)]
+    meant = [result for result in results if call_id is None or result.call_id in (call_id, "")]
+    if len(meant) != 1:
+        raise DecodeError("$", _which(results, call_id))
+    result, left = bring_back(meant[0], [block for block in blocks if not isinstance(block, ToolResult)])
+    for block in left if not is_whole else ():
+        what = block.kind if isinstance(block, Media) else type(block).__name__.lower()
+        receipt.loss("messages", what, "it stands beside the result, and is no part of it")
+    said = tuple(block for block in result.content if block != NOTHING)  # Gemini has no other word for no text
+    return replace(result, call_id=result.call_id or call_id or "", name=result.name or name, content=said)
+
+
+def _which(results: Sequence[ToolResult], call_id: str | None) -> str:
+    """Why it cannot be told which result is meant."""
+    if not results:
+        return "there is no result of a tool in it"
+    ids = ", ".join(result.call_id or "one without an id" for result in results[:20])
+    if call_id is None:
+        return f"there are results of {ids}: which is meant?"
+    return f"there is no result of {call_id}, but of {ids}"
+
+
+def _read_answer(data: bytes, source: Dialect) -> tuple[tuple[Message, ...], bool]:
+    """The messages that hold a result, and whether they are a whole request's."""
+    form, value = form_of(source), json.decode(data)
+    if isinstance(value, dict) and form.results[0] in value:
+        return _decode(source, {form.results[0]: _member(data, value, form.results[0])}).messages, True
+    items = [Raw(data)] if isinstance(value, dict) else json.typed(data, elements) if isinstance(value, list) else None
+    if items is None:
+        raise expected("$", "a message with a result, or an array of them", value)
+    values = value if isinstance(value, list) else [value]
+    wrapped = [form.bare(one, item) for one, item in zip(values, items, strict=True)]
+    return _decode(source, around(wrapped, form.results), form.results, single=isinstance(value, dict)).messages, False
+
+
+def _need_to_know(result: ToolResult, target: Dialect) -> None:
+    """An API pairs results with calls: it needs to be told which call this one answers."""
+    if not result.call_id:
+        raise DecodeError("call_id", "the result does not say which call it answers; give the id of the call")
+    if not result.name and target.name == NAMES_RESULTS:
+        raise DecodeError("name", f"results of {target.title} name their tool, and this one does not; give its name")
+
+
+def _written_result(sent: Request, target: Dialect | str, receipt: Receipt) -> bytes:
+    if target == mcp.NAME:
+        (result,) = (block for message in sent.messages for block in message.content if isinstance(block, ToolResult))
+        return json.encode(mcp.encode_result(result, receipt))
+    target = find(target)
+    form = form_of(target)
+    listed = inside(_encode(sent, target, receipt), form.results) or b"[]"
+    return json.encode(json.typed(listed, elements)[form.before :])
+
+
+def _is_of_result(line: Loss) -> bool:
+    """Whether a line is about the result, and not about the call that was made up for it."""
+    return not line.where.startswith(CALL) or line.what.startswith(("call id", "tool name"))
+
+
+def _place(where: str) -> str:
+    """A place in the request around a result, as one in the result."""
+    if where.startswith(CALL):
+        return f"call{where.removeprefix(CALL)}"
+    return where.removeprefix(RESULT).removeprefix(".") or "result"
 
 
 def _read_messages(data: bytes, source: Dialect) -> Request:
     value = json.decode(data)
-    key = source.history_key
-    if isinstance(value, list):
-        return _decode(source, {key: Raw(data)}, key, value)
-    wanted = {_plain(name): name for name in (key, source.system_key) if name}
-    members = json.typed(data, _members) if isinstance(value, dict) else {}
-    found = {wanted[_plain(name)]: raw for name, raw in members.items() if _plain(name) in wanted}
-    if key not in found:
-        _member(data, value, key)
-    return _decode(source, found, key, value)
+    needed, *others = form_of(source).history
+    if isinstance(value, list) and needed == source.history_key:
+        return _decode(source, {needed: Raw(data)}, (needed,))
+    wanted = {_plain(name): name for name in (needed, *others)}
+    given = json.typed(data, members) if isinstance(value, dict) else {}
+    found = {wanted[_plain(name)]: raw for name, raw in given.items() if _plain(name) in wanted}
+    if needed not in found and not (found and needed != source.history_key):
+        _member(data, value, needed)
+    return _decode(source, found)
 
 
 def _plain(name: str) -> str:
@@ -214,14 +364,20 @@ def _member(data: bytes, value: Any, key: str) -> Raw:
         raise expected("$", f"an array, or an object that has one as `{key}`", value)
     if key not in value:
         raise DecodeError(f"$.{key}", "this array is required")
-    return json.typed(data, _members)[key]
+    return json.typed(data, members)[key]
 
 
-def _decode(source: Dialect, body: Mapping[str, Any], key: str, value: Any) -> Request:
-    """The wrapped fragment, decoded; paths of errors are those of what the caller gave."""
+def _decode(source: Dialect, body: Mapping[str, Any], path: Sequence[str] = (), *, single: bool = False) -> Request:
+    """The wrapped fragment, decoded. Paths of errors are those of what the caller gave, which stands at this path, or
+    is the single element of the list there.
+    """
+    form = form_of(source)
+    if form.history[0] == source.history_key:
+        body = {source.history_key: [], **body}
     try:
-        return source.decode_request(json.encode(body))
+        return source.decode_request(form.write(body))
     except DecodeError as error:
-        if not isinstance(value, list):
+        prefix = ".".join(("$", *path)) + ("[0]" if single else "")
+        if not path or not error.where.startswith(prefix):
             raise
-        raise DecodeError(error.where.replace(f"$.{key}", "$", 1), error.what) from None
+        raise DecodeError("$" + error.where.removeprefix(prefix), error.what) from None

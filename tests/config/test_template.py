@@ -12,7 +12,7 @@ from msgspec.structs import asdict, fields
 from toolglot.config import documents
 from toolglot.config.json_schema import docstrings
 from toolglot.config.load import read
-from toolglot.config.schema import Config
+from toolglot.config.schema import Config, McpConfig, McpServerConfig
 from toolglot.config.template import SECTIONS, template
 from toolglot.upstream.transport import Timeouts
 
@@ -47,11 +47,15 @@ def test_every_setting_is_in_it_and_all_of_them_together_are_right() -> None:
         ("log", said["log"], config.log),
     ):
         assert list(table) == list(record.__struct_fields__), name
+    assert said["mcp"].keys() == set(McpConfig.__struct_fields__)
+    of_servers = {field for server in said["mcp"]["servers"].values() for field in server}
+    assert of_servers == set(McpServerConfig.__struct_fields__)
 
 
 def test_what_is_no_example_is_the_default() -> None:
     shown = tomllib.loads("\n".join(SET.sub("", line) for line in template().splitlines() if "an example" not in line))
-    without = {name: shown[name] for name in ("limits", "log", "server", "store", "discover", "strict")}
+    without = {name: shown[name] for name in ("limits", "log", "mcp", "server", "store", "discover", "strict")}
+    without["mcp"].pop("servers")
     loaded = read(documents.parse(b"", "a.toml"), {}).config
     for name, value in without.items():
         default = plain(getattr(loaded, name))

@@ -132,6 +132,15 @@ WRONG = [
         [f"config.yaml: this is a configuration of LiteLLM; {ELSEWHERE}"],
     ),
     Wrong(
+        "MCP servers alone",
+        ".mcp.json",
+        '{"mcpServers": {}}',
+        [
+            ".mcp.json: these are MCP servers and no configuration; `--mcp-config FILE`, or `files` under `mcp`, takes "
+            "them"
+        ],
+    ),
+    Wrong(
         "a claude-code-router configuration",
         "config.json",
         '{"LOG": true, // mine\n "Providers": [], "Router": {}}',
@@ -333,6 +342,66 @@ WRONG = [
             "a.toml:3:26: models.a.quirks.max_tools: expected a whole number or nothing, got text",
             "a.toml:3:46: models.a.quirks.system: `top` is not a choice; there are anywhere, leading, after_user",
             "a.toml:3:62: models.a.quirks.efforts: expected text, got a whole number",
+        ],
+    ),
+    Wrong(
+        "MCP servers",
+        "a.toml",
+        "[mcp.servers.none]\npolicy = 'yes'\n[mcp.servers.both]\ncommand = 's'\nurl = 'https://h'\n"
+        f"[mcp.servers.far]\nurl = 'https://me:{SECRET}@h/mcp'\nargs = ['{SECRET}']\nenv = {{ A = 'b' }}\ncwd = '/'\n"
+        "[mcp.servers.near]\ncommand = 'npx -y server'\nheaders = { a = 'b' }\n[mcp.servers.odd]\nurl = 'ws://h'\n"
+        f"headers = {{ 'a b' = 'c', x = \"{SECRET}\\n\" }}\n[mcp.servers.'a__b']\ncommand = 's'\n"
+        f"env = {{ 'a=b' = '{SECRET}' }}\n"
+        "tools = { 'a b' = 'auto', '**' = 'auto', '*a*b*c*d*e' = 'ask', c = 'sometimes' }\n"
+        "[mcp.servers.'my.server']\ncommand = ''\n",
+        [
+            "a.toml:1:14: mcp.servers.none: `command` or `url` is missing; a program to start, or the address of a "
+            "server that runs",
+            "a.toml:2:1: mcp.servers.none.policy: `yes` is not a choice; there are auto, ask, never",
+            "a.toml:5:1: mcp.servers.both.url: a server is started by its `command` or reached by its `url`: one of "
+            "them",
+            "a.toml:7:1: mcp.servers.far.url: no credentials in a URL; `headers` are their place",
+            "a.toml:8:1: mcp.servers.far.args: `args` is for a `command`, which is started here; this server has a "
+            "`url`",
+            "a.toml:9:1: mcp.servers.far.env: `env` is for a `command`, which is started here; this server has a `url`",
+            "a.toml:10:1: mcp.servers.far.cwd: `cwd` is for a `command`, which is started here; this server has a "
+            "`url`",
+            "a.toml:12:1: mcp.servers.near.command: this is a program and its arguments; no shell reads it; put the "
+            "arguments into `args`, each by itself",
+            "a.toml:13:1: mcp.servers.near.headers: `headers` goes to a `url`; a program that is started gets `env`",
+            "a.toml:15:1: mcp.servers.odd.url: the address of an MCP server begins with http:// or https://",
+            'a.toml:16:13: mcp.servers.odd.headers."a b": this is not the name of a header',
+            "a.toml:16:26: mcp.servers.odd.headers.x: this cannot be sent in a header: it has a line break or the like "
+            "in it",
+            "a.toml:17:14: mcp.servers.a__b: an MCP server's name has at most 32 letters, digits, `-` and `_`, and no "
+            "`__`; such as `a_b`",
+            'a.toml:19:9: mcp.servers.a__b.env."a=b": this is not the name of a variable',
+            'a.toml:20:11: mcp.servers.a__b.tools."a b": a tool\'s name has no blanks and is not empty',
+            'a.toml:20:27: mcp.servers.a__b.tools."**": one `*` stands for any text already',
+            'a.toml:20:42: mcp.servers.a__b.tools."*a*b*c*d*e": a pattern has at most 4 `*`',
+            "a.toml:20:64: mcp.servers.a__b.tools.c: `sometimes` is not a choice; there are auto, ask, never",
+            'a.toml:21:14: mcp.servers."my.server": an MCP server\'s name has at most 32 letters, digits, `-` and `_`, '
+            "and no `__`; such as `my_server`",
+            'a.toml:22:1: mcp.servers."my.server".command: this is empty; leave it out instead',
+        ],
+    ),
+    Wrong(
+        "MCP in other words",
+        "a.yaml",
+        "mcp_server: {}\nmcp:\n  server: {}\n  servers:\n    a: {command: s, environment: {}, arguments: [], "
+        "autoApprove: []}\nmodels:\n  m: {upstream: demo, mcp: [b, filesystem]}\n  n: {upstream: demo, mcp: a}\n"
+        "mcpServers: {filesystems: {command: s}, wrong: {type: sse, url: 'http://h'}}\n",
+        [
+            "a.yaml:1:1: mcp_server: there is no such field; did you mean `mcp`?",
+            "a.yaml:3:3: mcp.server: there is no such field; did you mean `servers`?",
+            "a.yaml:5:21: mcp.servers.a.environment: there is no such field; did you mean `env`?",
+            "a.yaml:5:38: mcp.servers.a.arguments: there is no such field; did you mean `args`?",
+            "a.yaml:5:53: mcp.servers.a.autoApprove: there is no such field; did you mean `tools`?",
+            "a.yaml:7:29: models.m.mcp[0]: there is no MCP server `b`; there are a, filesystems, wrong",
+            "a.yaml:7:32: models.m.mcp[1]: there is no MCP server `filesystem`; did you mean `filesystems`?",
+            "a.yaml:8:23: models.n.mcp: expected a list, got text",
+            "a.yaml:9:49: mcpServers.wrong.type: the transport `sse` was replaced in 2025 and is not spoken here; most "
+            "of these servers have an address for Streamable HTTP: `type: http`",
         ],
     ),
     Wrong(

@@ -29,8 +29,9 @@ from typing import Any
 
 from tests.upstream.bad_server import FAILSAFE
 from tests.warp_server.messages import encode
+from toolglot.agent.host import Host
 from toolglot.config.assemble import assemble
-from toolglot.config.schema import Config, Limits, ModelConfig, Retries, ServerConfig, UpstreamConfig
+from toolglot.config.schema import Config, Limits, McpConfig, ModelConfig, Retries, ServerConfig, UpstreamConfig
 from toolglot.server.metrics import Metrics
 from toolglot.server.record import Record
 from toolglot.server.run import Server
@@ -256,6 +257,7 @@ def gateway(
     strict: bool = False,
     store: Store | None = None,
     observers: tuple[Callable[[Record], None], ...] = (),
+    mcp: McpConfig | None = None,
 ) -> Iterator[Running]:
     """Serve until the block is left. One upstream alone is named `up`."""
     named = {"up": upstreams} if isinstance(upstreams, UpstreamConfig) else dict(upstreams or {})
@@ -267,6 +269,7 @@ def gateway(
         server=server,
         strict=strict,
         discover=False,
+        mcp=mcp or McpConfig(),
     )
     listener = socket.create_server(("127.0.0.1", 0), backlog=256)
     thread = _Thread(assemble(config, {}).config, listener, store, observers)
@@ -342,13 +345,16 @@ class _Thread(threading.Thread):
     async def _serve(self) -> None:
         transport = HttpTransport(environment={})
         metrics = Metrics()
+        host = Host(self._config.mcp.servers)
         service = Service(
-            gateway=build(self._config, transport), receipts=Receipts(), metrics=metrics, store=self._store
+            gateway=build(self._config, transport), receipts=Receipts(), metrics=metrics, store=self._store, host=host
         )
+        await host.start()
         running = Running(self._listener.getsockname()[1], service)
         service.observers = (metrics.observe, *self._observers, running.observe)
         self._server = _Server(service, lambda: self._ready.put(running))
         try:
             await self._server.serve([self._listener])
         finally:
+            await host.close()
             await transport.close()

@@ -49,6 +49,18 @@ def test_44_a_good_change_is_used(tmp_path: Path, by_signal: bool) -> None:
         assert "first" not in models(running)
 
 
+def test_44_a_file_of_mcp_servers_counts_as_well(tmp_path: Path) -> None:
+    servers = tmp_path / "mcp.json"
+    servers.write_text('{"mcpServers": {}}')
+    with serving(tmp_path, f"[mcp]\nfiles = ['mcp.json']\n{config('first')}") as running:
+        servers.write_text('{"mcpServers": {"a": {"type": "sse", "url": "https://mcp.example"}}}')
+        running.until_logged(KEPT)
+        assert "mcp.json:1:23: mcpServers.a.type: the transport `sse`" in running.log
+        servers.write_text('{"mcpServers": {"a": {"command": "none", "disabled": true}}}')
+        running.until_logged(LOADED)
+        assert "first" in models(running)
+
+
 def test_44_a_bad_change_is_told_and_the_last_good_one_stays(tmp_path: Path) -> None:
     file = tmp_path / "toolglot.toml"
     with serving(tmp_path, config("first")) as running:

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from toolglot.errors import DecodeError
-from toolglot.ir import Media, Opaque, Source, Text, Tool, ToolCall, ToolResult
+from toolglot.ir import Media, Opaque, Source, Text, Tool, ToolCall, ToolResult, replace
 from toolglot.receipt import Receipt
 from toolglot.tools import mcp
 
@@ -111,6 +111,37 @@ def test_reading_and_writing_tools_is_lossless(listed: list[dict[str, Any]]) -> 
     assert not receipt
 
 
+@pytest.mark.parametrize(
+    ("annotations", "read_only", "destructive"),
+    [
+        (None, False, True),
+        ({}, False, True),
+        ({"readOnlyHint": True}, True, False),
+        ({"readOnlyHint": True, "destructiveHint": True}, True, False),
+        ({"readOnlyHint": False, "destructiveHint": False}, False, False),
+        ({"destructiveHint": False}, False, False),
+        ({"readOnlyHint": "yes", "destructiveHint": "no"}, False, True),
+        ("nonsense", False, True),
+    ],
+)
+def test_hints_count_when_they_are_plain_and_the_worst_is_assumed(
+    annotations: Any, read_only: bool, destructive: bool
+) -> None:
+    (tool,) = mcp.read_tools([{"name": "t", "inputSchema": {}, "annotations": annotations}])
+    assert (mcp.is_read_only(tool), mcp.is_destructive(tool)) == (read_only, destructive)
+
+
+def test_a_tool_has_the_first_of_its_names_for_people() -> None:
+    named: list[dict[str, Any]] = [
+        {"name": "t", "title": "T", "annotations": {"title": "A"}},
+        {"name": "t", "title": "", "annotations": {"title": "A"}},
+        {"name": "t", "annotations": {"title": 3}},
+    ]
+    assert [mcp.title_of(tool) for tool in mcp.read_tools(named)] == ["T", "A", "t"]
+    (full,) = mcp.read_tools([json.loads(json.dumps(FULL))])
+    assert mcp.output_schema_of(full) == FULL["outputSchema"]
+
+
 def test_a_tool_of_another_api_gets_the_schema_that_mcp_requires() -> None:
     assert mcp.encode_tools([Tool(name="now")], Receipt()) == [{"name": "now", "inputSchema": {"type": "object"}}]
 
@@ -205,6 +236,17 @@ def test_structured_content_beside_a_text_that_says_the_same_is_no_loss_elsewher
     assert set(other.native["mcp"]) == {"structuredContent"}
 
 
+def test_structured_content_that_no_longer_stands_for_the_content_is_left_out() -> None:
+    result = read({"content": [], "structuredContent": {"degrees": 12}})
+    cut = replace(result, content=(Text(text="[cut]"),))
+    assert mcp.encode_result(cut, Receipt()) == {"content": [{"type": "text", "text": "[cut]"}]}
+
+
+def test_a_server_that_asks_for_something_has_not_answered() -> None:
+    with pytest.raises(DecodeError, match=r"\$\.result\.resultType: the server asks for something first"):
+        read({"jsonrpc": "2.0", "id": 1, "result": {"resultType": "input_required", "inputRequests": {}}})
+
+
 def test_a_json_rpc_error_is_an_error_that_the_model_sees() -> None:
     result = read({"jsonrpc": "2.0", "id": 1, "error": {"code": -32602, "message": "Unknown tool: weather"}})
     assert result.is_error is True
@@ -234,6 +276,9 @@ def test_results_of_other_apis_are_written_with_what_mcp_has() -> None:
             Media(kind="image", source=Source("url", "https://example.org/i.png")),
             Media(kind="document", source=Source("base64", "QQ==", "application/pdf"), name="d.pdf"),
             Media(kind="document", source=Source("text", "hi", "text/plain")),
+            Media(kind="audio", source=Source("base64", "QUJD")),
+            Media(kind="document", source=Source("text", "hi"), name="my notes.txt"),
+            Media(kind="document", source=Source("text", "hi"), name="https://example.org/n"),
         ),
         is_error=True,
     )
@@ -247,6 +292,9 @@ def test_results_of_other_apis_are_written_with_what_mcp_has() -> None:
                 "resource": {"uri": "attachment:///d.pdf", "mimeType": "application/pdf", "blob": "QQ=="},
             },
             {"type": "resource", "resource": {"uri": "attachment:///4", "mimeType": "text/plain", "text": "hi"}},
+            {"type": "audio", "data": "QUJD", "mimeType": "application/octet-stream"},
+            {"type": "resource", "resource": {"uri": "attachment:///my%20notes.txt", "text": "hi"}},
+            {"type": "resource", "resource": {"uri": "https://example.org/n", "text": "hi"}},
         ],
         "isError": True,
     }

@@ -16,6 +16,7 @@ from typing import Protocol, TypeGuard
 from msgspec import Struct
 
 from toolglot.agent.merge import Merge
+from toolglot.agent.results import failed
 from toolglot.agent.runner import Outcome, Runner, Served
 from toolglot.agent.toolbox import Toolbox
 from toolglot.config.schema import McpConfig
@@ -94,10 +95,11 @@ class Loop:
             served, waiting, is_over = self._sorted(content, finish, is_last)
             self._keep(content, served, waiting)
             async with aclosing(self._serve(served)) as told:
-                async for seen in told:
-                    yield seen
+                async for news in told:
+                    yield news
             if self._words.approval is not None and waiting:
-                yield self._merge.insert(whole(map(self._words.approval, waiting)), self._merge.next)
+                asking = [replace(call, joins=bool(served or number)) for number, call in enumerate(waiting)]
+                yield self._merge.insert(whole(map(self._words.approval, asking)), self._merge.next)
             if is_over:
                 yield self._merge.end(self._finish(finish, content, waiting))
                 return
@@ -131,7 +133,7 @@ class Loop:
 
     def _keep(self, content: Sequence[Block], served: Sequence[Served], waiting: Sequence[ServedCall]) -> None:
         """The model's own words of this round. What waits for a yes stands in the reader's history."""
-        left_out = {call.id for call in (*self.left_out, *waiting)}
+        left_out = {call.id for call in self.left_out} | {call.id for call in waiting}
         said = [block for block in content if not (isinstance(block, ToolCall) and block.id in left_out)]
         if said and (served or self.rounds):
             self.rounds.append(Message(role="assistant", content=tuple(said)))
@@ -161,16 +163,19 @@ class Loop:
     async def _approved(self, request: Request, approved: Sequence[ServedCall]) -> Request:
         """The request with the results of calls that its history ends with. What is told of them opens the answer."""
         known = {block.id: block for message in request.messages for block in message.content if is_call(block)}
+        calls = [(known[each.id], each) for each in approved if each.id in known]
         served = [
-            Served(known[each.id], replace(offered, policy="auto"))
-            for each in approved
-            if each.id in known and (offered := self._toolbox.find(known[each.id].name)) is not None
+            Served(call, replace(offered, policy="auto"), each.approval)
+            for call, each in calls
+            if (offered := self._toolbox.find(call.name)) is not None
         ]
         async with aclosing(self._serve(served)) as told:
             async for _ in told:
                 pass  # kept by the merge until the answer has begun
+        gone = [failed(call, "The tool is not there any more.") for call, _ in calls if not self._is_served(call)]
         results, self.rounds = self.rounds, []
-        return replace(request, messages=(*request.messages, *results))
+        messages = (*request.messages, *results, *([Message(role="tool", content=tuple(gone))] if gone else ()))
+        return replace(request, messages=messages)
 
     def _finish(self, finish: Finish, content: Sequence[Block], waiting: Sequence[ServedCall]) -> Finish:
         """Why the whole answer stops, as the reader can understand it: calls that it does not see are no reason."""

@@ -24,6 +24,8 @@ def policy_of(config: McpServerConfig, tool: ServerTool, asked: AskedServer | No
         return "ask"
     if asked is not None and asked.never_asks is not None and is_chosen(asked.never_asks, tool):
         return "auto"
+    if asked is not None and asked.others_ask:
+        return "ask"
     return "auto" if policy == "ask" and tool.read_only and named is None else policy
 
 

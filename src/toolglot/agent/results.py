@@ -21,7 +21,12 @@ def result_of(value: Json, call: ToolCall, limit: int) -> ToolResult:
         result = read_result(value, call.id, call.name)
     except DecodeError as error:
         return failed(call, f"The tool's server answered with something that is no result: {error}")
-    return bounded(result, limit)
+    return bounded(replace(result, content=tuple(map(_plain, result.content)), native={}), limit)
+
+
+def _plain(block: Block) -> Block:
+    """A block without what a server says of it to hosts, and to no model."""
+    return replace(block, native={}) if isinstance(block, Text | Media) else block
 
 
 def bounded(result: ToolResult, limit: int) -> ToolResult:
@@ -34,13 +39,12 @@ def bounded(result: ToolResult, limit: int) -> ToolResult:
             content.append(block if size <= left else Text(text=cut(text, left, size)))
             left = max(left - size, 0)
         elif isinstance(block, Media) and len(block.source.data) > MEDIA_BYTES:
-            content.append(Text(text=f"[{block.kind} of {len(block.source.data)} characters left out: it is too large]"))
+            content.append(
+                Text(text=f"[{block.kind} of {len(block.source.data)} characters left out: it is too large]")
+            )
         else:
             content.append(block)
-    if content == list(result.content):
-        return result
-    # What stands beside the content for programs says the same once more, and as much.
-    return replace(result, content=tuple(content), native={})
+    return replace(result, content=tuple(content))
 
 
 def cut(text: str, limit: int, size: int) -> str:

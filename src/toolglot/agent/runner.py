@@ -35,12 +35,19 @@ class Served(Struct, frozen=True):
 
     call: ToolCall
     offered: Offered
+    approval: str | None = None
+    """What the reader's yes to it answered, if it was asked."""
 
     @property
     def told(self) -> ServedCall:
         """As its reader is told of it."""
-        tool = self.offered.tool.name
-        return ServedCall(id=self.call.id, server=self.offered.label, name=tool, arguments=self.call.arguments)
+        return ServedCall(
+            id=self.call.id,
+            server=self.offered.label,
+            name=self.offered.tool.name,
+            arguments=self.call.arguments,
+            approval=self.approval,
+        )
 
 
 class Progress(Struct, frozen=True):
@@ -121,7 +128,7 @@ class Runner:
         except (NotRunError, ToolFailedError) as error:
             result = failed(served.call, str(error))
         except TimeoutError:
-            result = failed(served.call, f"All calls together may take {self._limits.seconds:g} seconds, which are over.")
+            result = failed(served.call, f"The {self._limits.seconds:g} seconds for all calls together are over.")
         except Exception:
             # Whatever it is, the loop must go on, and the model must not wait for a result that never comes.
             log.exception("a call to %s of %s failed", served.offered.tool.name, served.offered.tool.server)

@@ -123,9 +123,12 @@ class CountedWriting:
         self._requests = requests
 
     async def send(self, item: SessionMessage, /) -> None:
-        if isinstance(item.message, JSONRPCResponse | JSONRPCError):
-            self._requests.open -= 1
-        await self._stream.send(item)
+        try:
+            await self._stream.send(item)
+        finally:
+            # Only now: a server that does not read lets its answers pile up.
+            if isinstance(item.message, JSONRPCResponse | JSONRPCError):
+                self._requests.open -= 1
 
     async def aclose(self) -> None:
         await self._stream.aclose()

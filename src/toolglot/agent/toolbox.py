@@ -46,7 +46,8 @@ class Toolbox:
 
     @property
     def tools(self) -> tuple[Tool, ...]:
-        return tuple(replace(each.tool.tool, name=each.name) for each in self.offered)
+        """As the model is given them. What else a server says of its tools is for hosts: nothing of it is lost here."""
+        return tuple(replace(each.tool.tool, name=each.name, native={}) for each in self.offered)
 
     def find(self, name: str) -> Offered | None:
         return self._by_name.get(name)
@@ -77,7 +78,7 @@ def pack(
     for each, tool, policy in chosen:
         name = names[each.label, tool.name]
         if policy == "ask" and not can_ask(each):
-            why = "a call needs somebody's yes, and nobody can be asked: a `policy` of `auto` in the configuration gives it"
+            why = "a call needs somebody's yes and nobody can be asked: a `policy` of `auto` would run it"
             receipt.note(f"mcp.{each.label}", f"tool {tool.name} not offered", why)
             continue
         while name in taken:

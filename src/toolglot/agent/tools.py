@@ -57,6 +57,10 @@ class Pace(Struct, frozen=True, kw_only=True):
     """What a server is given to end by itself after its input was closed, and again after SIGTERM."""
     settle: float = 0.2
     """How long changes of the list are gathered before it is read again."""
+    relisten: float = 5.0
+    """Before a server whose stream of changes has ended is listened to again."""
+    relist: float = 300.0
+    """How often a server is asked that tells nobody when its tools change, although its generation could."""
     closing: float = 8.0
     """When what still is not closed is left to itself."""
 
@@ -67,16 +71,14 @@ def server_tools(server: str, listed: list[dict[str, Any]]) -> tuple[ServerTool,
     Raises:
         DecodeError: one of them is no tool.
     """
-    hints = [_hints(tool) for tool in listed]
     found: dict[str, ServerTool] = {}
-    for tool, annotations in zip(mcp.read_tools(listed), hints, strict=True):
-        read_only = annotations.get("readOnlyHint") is True
-        destructive = not read_only and annotations.get("destructiveHint") is not False
-        known = ServerTool(server=server, name=tool.name, tool=tool, read_only=read_only, destructive=destructive)
+    for tool in mcp.read_tools(listed):
+        known = ServerTool(
+            server=server,
+            name=tool.name,
+            tool=tool,
+            read_only=mcp.is_read_only(tool),
+            destructive=mcp.is_destructive(tool),
+        )
         found.setdefault(tool.name, known)
     return tuple(found.values())
-
-
-def _hints(tool: dict[str, Any]) -> dict[str, Any]:
-    annotations = tool.get("annotations")
-    return annotations if isinstance(annotations, dict) else {}

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
 from toolglot.config.schema import McpServerConfig
-from toolglot.server.security import redact
+from toolglot.ir import Json
+from toolglot.server.security import REDACTED, redact
 
 LONGEST = 500
 _KEPT = 8_192
 _SHOWN = 2_000
+_CREDENTIAL = re.compile(r"key|token|secret|passw|pwd|auth|credential|cookie", re.IGNORECASE)
+_SHORTEST_CREDENTIAL = 8
 _ESCAPES = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[@-Z\\-_])")
 """Sequences that colour text, move the cursor or set the title of a terminal."""
 
@@ -32,6 +36,27 @@ def _secrets(config: McpServerConfig) -> Iterator[str]:
         yield from (value for _, value in parse_qsl(parts.query))
     except ValueError:
         return
+
+
+def credentials_of(config: McpServerConfig) -> tuple[str, ...]:
+    """What no model may see, and what is surely no ordinary text: a folder or a number in the environment may well be
+    part of a result."""
+    env = [value for name, value in config.env.items() if _CREDENTIAL.search(name)]
+    headers = [value.rpartition(" ")[2] for name, value in config.headers.items() if _CREDENTIAL.search(name)]
+    return tuple(value for value in (*env, *headers) if len(value) >= _SHORTEST_CREDENTIAL)
+
+
+def without(value: Json, credentials: tuple[str, ...]) -> Any:
+    """The value with these taken out of all its texts."""
+    if isinstance(value, str):
+        for credential in credentials:
+            value = value.replace(credential, REDACTED)
+        return value
+    if isinstance(value, list):
+        return [without(item, credentials) for item in value]
+    if isinstance(value, dict):
+        return {without(name, credentials): without(item, credentials) for name, item in value.items()}
+    return value
 
 
 def printable(text: str) -> str:

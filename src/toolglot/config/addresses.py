@@ -12,6 +12,14 @@ def address_problem(url: str) -> str | None:
     """Why this cannot be a base URL; the URL itself is not repeated, for what is in it may be secret."""
     if url == DEMO_URL:
         return None
+    if problem := url_problem(url, "a base URL", "`key` is their place"):
+        return problem
+    parts = urlsplit(url)
+    return "a base URL has no query and no fragment" if parts.query or parts.fragment else None
+
+
+def url_problem(url: str, what: str, place: str) -> str | None:
+    """The same for any address of a server; `place` says where credentials belong."""
     if any(character.isspace() or not character.isprintable() for character in url):
         return "a URL has no spaces"
     try:
@@ -20,13 +28,11 @@ def address_problem(url: str) -> str | None:
     except ValueError:
         return "this is not a URL"
     if parts.scheme not in ("http", "https"):
-        return "a base URL begins with http:// or https://"
+        return f"{what} begins with http:// or https://"
     if not parts.hostname:
         return "this URL names no host"
     if parts.username is not None or parts.password is not None:
-        return "no credentials in a URL; `key` is their place"
-    if parts.query or parts.fragment:
-        return "a base URL has no query and no fragment"
+        return f"no credentials in a URL; {place}"
     return "port 0 is nowhere" if port == 0 else None
 
 

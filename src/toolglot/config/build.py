@@ -56,6 +56,15 @@ OTHER_NAMES = {
     "logging": "log",
     "gateway": "server",
     "api_keys": "keys",
+    "mcp_server": "mcp",
+    "environment": "env",
+    "arguments": "args",
+    "working_directory": "cwd",
+    "workdir": "cwd",
+    "http_url": "url",
+    "server_url": "url",
+    "auto_approve": "tools",
+    "always_allow": "tools",
 }
 """What other programs call these fields."""
 
@@ -78,11 +87,12 @@ _QUOTED = re.compile(r"`([^`]+)`")
 class Builder:
     """Makes records from one document. `problems` has what was wrong."""
 
-    def __init__(self, document: Document, environ: Mapping[str, str]) -> None:
+    def __init__(self, document: Document, environ: Mapping[str, str], *, reads_files: bool = True) -> None:
         self.document = document
         self.environ = environ
         self.folder = FilePath(document.file).parent
         self.problems: list[Problem] = []
+        self._reads_files = reads_files  # `file:PATH`; to other programs that is text like any other
         self._wrong: set[Path] = set()
 
     def is_right(self, path: Path) -> bool:
@@ -156,7 +166,7 @@ class Builder:
         try:
             if referred:
                 value = expand(value, self.environ)
-            if is_secret and isinstance(value, str):
+            if is_secret and self._reads_files and isinstance(value, str):
                 value = secret(value, self.folder)
             return msgspec.convert(value, kind, strict=not referred)
         except MissingReferenceError as problem:

@@ -10,6 +10,7 @@ from urllib.parse import urlsplit
 from toolglot.config.addresses import DEMO_URL, address_problem, leads_to
 from toolglot.config.assemble import assemble, complete, router, vendor_of
 from toolglot.config.build import Builder
+from toolglot.config.mcp_checks import check_servers
 from toolglot.config.problems import Path, Problem, did_you_mean, one_of
 from toolglot.config.schema import YEAR, Config, ModelConfig, ServerConfig, UpstreamConfig
 from toolglot.dialects import DIALECTS
@@ -47,6 +48,7 @@ def check(config: Config, builder: Builder) -> list[str]:
         _formats(model, path, builder)
     if config.default_upstream is not None:
         _reference(config.default_upstream, ("default_upstream",), known, config.discover, builder)
+    check_servers(config, builder)
     _circles(config, builder)
     return _fallbacks(config, known, builder)
 

@@ -64,14 +64,7 @@ def parse(data: bytes, file: str) -> Document:
     if parser is None:
         message = recognised_text(data) or f"the file's name must end in {', '.join(PARSERS)}"
         raise ConfigError([Problem(file=file, message=message)])
-    if len(data) > MAX_BYTES:
-        raise ConfigError([Problem(file=file, message=f"more than {MAX_BYTES} bytes: this is no configuration")])
-    try:
-        text = data.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        line = data.count(b"\n", 0, error.start) + 1
-        raise ConfigError([Problem(file=file, line=line, message="not UTF-8")]) from None
-    value, places = parser(text, file)
+    value, places = parser(decoded(data, file), file)
     if value is None:  # an empty YAML file
         value = {}
     if not isinstance(value, dict):
@@ -79,6 +72,21 @@ def parse(data: bytes, file: str) -> Document:
     if (told := recognised(value)) is not None:
         raise ConfigError([Problem(file=file, message=told)])
     return Document(file, value, places)
+
+
+def decoded(data: bytes, file: str) -> str:
+    """The text of a file.
+
+    Raises:
+        ConfigError: it is too long, or no text.
+    """
+    if len(data) > MAX_BYTES:
+        raise ConfigError([Problem(file=file, message=f"more than {MAX_BYTES} bytes: this is no configuration")])
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        raise ConfigError([Problem(file=file, line=line, message="not UTF-8")]) from None
 
 
 _AT = re.compile(r" \(at (?:line (\d+), column (\d+)|end of document)\)$")

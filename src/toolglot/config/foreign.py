@@ -35,6 +35,8 @@ def recognised(value: Mapping[str, Any]) -> str | None:
 
 def recognised_text(data: bytes) -> str | None:
     """The same of a file in a format that is not read here; it may be JSON with comments."""
+    if b'"mcpServers"' in data:
+        return "these are MCP servers and no configuration; `--mcp-config FILE`, or `files` under `mcp`, takes them"
     for gateway in GATEWAYS:
         if any(f'"{name}"'.encode() in data for name in gateway.names):
             return f"this is a configuration of {gateway.title}; {_ADVICE}"

@@ -16,6 +16,7 @@ from msgspec import Struct
 
 from toolglot.config import schema
 from toolglot.config.load import SCHEMA_KEY
+from toolglot.config.mcp_import import OWN_ROOTS
 from toolglot.dialect import Capabilities
 from toolglot.dialects import DIALECTS
 from toolglot.routing import AUTO, NATIVE
@@ -25,6 +26,7 @@ from toolglot.upstream.vendors import VENDORS
 
 DRAFT = "https://json-schema.org/draft/2020-12/schema"
 REFERENCE = {"type": "string", "pattern": r"\$\{"}
+_FOREIGN = "MCP servers as other programs write them down; they are understood as those under `mcp.servers`."
 _SCALARS = ("integer", "number", "boolean")
 
 _RECORDS: dict[str, type[Struct]] = {
@@ -43,9 +45,9 @@ def json_schema() -> dict[str, Any]:
         _described(definition, _RECORDS[name])
     _as_quirks(definitions["Capabilities"])
     for name in ("UpstreamConfig", "ModelConfig"):
-        properties = definitions[name]["properties"]
-        quirks = properties["quirks"]
-        properties["quirks"] = {"$ref": "#/$defs/Capabilities", "description": quirks["description"], "default": {}}
+        of_record = definitions[name]["properties"]
+        quirks = of_record["quirks"]
+        of_record["quirks"] = {"$ref": "#/$defs/Capabilities", "description": quirks["description"], "default": {}}
     definitions = _with_references(definitions)
     upstream = definitions["UpstreamConfig"]["properties"]
     _choices(upstream["vendor"], sorted(VENDORS))
@@ -56,7 +58,10 @@ def json_schema() -> dict[str, Any]:
     _instead(model["tools"], {"enum": [AUTO, NATIVE]}, text_format, REFERENCE)
     _instead(model["rescue"], {"type": "boolean"}, {"const": AUTO}, text_format, REFERENCE)
     _instead(model["history"], {"const": AUTO}, text_format, REFERENCE, {"type": "null"})
-    definitions["Config"]["properties"][SCHEMA_KEY] = {"type": "string"}
+    properties = definitions["Config"]["properties"]
+    properties[SCHEMA_KEY] = {"type": "string"}
+    for name in OWN_ROOTS:
+        properties[name] = {"type": "object", "description": _FOREIGN, "additionalProperties": {"type": "object"}}
     return {"$schema": DRAFT, "title": "toolglot", **root, "$defs": definitions}
 
 

@@ -7,16 +7,20 @@ A file that is wrong anywhere is refused as a whole, with everything that is wro
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from toolglot.config import documents
 from toolglot.config.build import Builder
 from toolglot.config.checks import check, check_serving
 from toolglot.config.documents import Document
+from toolglot.config.mcp_checks import own_servers
+from toolglot.config.mcp_import import OWN_ROOTS, Importer, placed
 from toolglot.config.problems import ConfigError, Problem
+from toolglot.config.problems import Path as Place
 from toolglot.config.schema import Config
 
 NAMES = ("toolglot.toml", "toolglot.yaml", "toolglot.yml")
@@ -52,28 +56,72 @@ def find(environ: Mapping[str, str], folder: Path) -> Path | None:
     return None
 
 
-def load(path: Path | None, environ: Mapping[str, str], folder: Path | None = None) -> Loaded:
+def load(
+    path: Path | None, environ: Mapping[str, str], folder: Path | None = None, mcp_files: Sequence[Path] = ()
+) -> Loaded:
     """The configuration in this file; without a path, in the one that is found; without any, the usual one.
+
+    The servers of `mcp_files` are among those of `mcp`, as if the configuration had named the files.
 
     Raises:
         ConfigError: the file cannot be used.
     """
     path = path or find(environ, folder or Path())
     if path is None:
-        return Loaded(Config())
-    return read(documents.read(path), environ, path)
+        return read(Document("--mcp-config", {}, {}), environ, None, mcp_files) if mcp_files else Loaded(Config())
+    return read(documents.read(path), environ, path, mcp_files)
 
 
-def read(document: Document, environ: Mapping[str, str], path: Path | None = None) -> Loaded:
+def read(
+    document: Document, environ: Mapping[str, str], path: Path | None = None, mcp_files: Sequence[Path] = ()
+) -> Loaded:
     """The configuration in this document, and what is to be said about it.
 
     Raises:
         ConfigError: it is wrong.
     """
-    value = {name: inner for name, inner in document.value.items() if name != SCHEMA_KEY}
     builder = Builder(document, environ)
+    value = {name: inner for name, inner in document.value.items() if name not in (SCHEMA_KEY, *OWN_ROOTS)}
     config = builder.record(Config, value, ())
-    notes = check(config, builder) if isinstance(config, Config) else []
+    notes: list[str] = []
+    if isinstance(config, Config):
+        config = _with_mcp(config, builder, mcp_files, notes)
+        notes += check(config, builder)
     if builder.problems or not isinstance(config, Config):
-        raise ConfigError(sorted(builder.problems, key=lambda problem: (problem.line or 0, problem.column or 0)))
+        raise ConfigError(sorted(builder.problems, key=lambda problem: _order(problem, document.file)))
     return Loaded(config, path, tuple(notes), tuple(check_serving(config, builder)))
+
+
+def _order(problem: Problem, own: str) -> tuple[bool, str, int, int]:
+    """By place, those of other files last."""
+    return problem.file != own, problem.file, problem.line or 0, problem.column or 0
+
+
+def _with_mcp(config: Config, builder: Builder, files: Sequence[Path], notes: list[str]) -> Config:
+    """The configuration with the MCP servers that stand elsewhere; its own count before those."""
+    document, folder = builder.document, builder.folder
+    importer = Importer(builder.environ, own_servers(document.value))
+    for root in OWN_ROOTS:
+        if document.value.get(root) is not None:
+            importer.entries(document, (root,), document.value[root], folder)
+    for number, name in enumerate(config.mcp.files):
+        _import(importer, folder / Path(name).expanduser(), builder, ("mcp", "files", number))
+    for file in files:
+        _import(importer, file, builder, ())
+    found = importer.found()
+    builder.problems += found.problems
+    notes += found.notes
+    servers = {name: placed(server, folder) for name, server in config.mcp.servers.items()}
+    return replace(config, mcp=replace(config.mcp, servers={**found.servers, **servers}, files=found.files))
+
+
+def _import(importer: Importer, file: Path, builder: Builder, named: Place) -> None:
+    """The servers of a file; what is wrong with it is told where it is named, if it cannot be read at all."""
+    try:
+        importer.file(file)
+    except ConfigError as error:
+        for problem in error.problems:
+            if problem.line is None and named:
+                builder.tell(named, f"{problem.file}: {problem.message}", problem.suggestion)
+            else:
+                builder.problems.append(problem)

@@ -1,6 +1,7 @@
 """References to what stands elsewhere: `${NAME}`, `${NAME:-default}` and, for secrets, `file:PATH`.
 
-`$${` is a plain `${`. A name that is not set is an error, not an empty value.
+`${env:NAME}`, as editors write it, is `${NAME}`; `$${` is a plain `${`. A name that is not set is an
+error, not an empty value.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from pathlib import Path
 from toolglot.config.problems import did_you_mean
 
 MAX_SECRET_BYTES = 64 * 1024
-_REFERENCE = re.compile(r"\$\$\{|\$\{(?:([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\})?")
+_REFERENCE = re.compile(r"\$\$\{|\$\{(?:(?:env:)?([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\})?")
 _FILE = "file:"
 
 

@@ -20,6 +20,8 @@ WarpHistory = Literal["replay", "native", "text"]
 
 Secret: TypeAlias = Annotated[str, Meta(min_length=1, extra={"secret": True})]
 """Text that is never shown, and that may stand in a file of its own (`file:PATH`)."""
+Value: TypeAlias = Annotated[str, Meta(extra={"secret": True})]
+"""The same, where empty text says something too."""
 Quirks: TypeAlias = Annotated[dict[str, Any], Meta(extra={"quirks": True})]
 """Capabilities that differ, by the names of `toolglot.dialect.Capabilities`; the loader converts their values."""
 Name: TypeAlias = Annotated[str, Meta(min_length=1, max_length=512)]
@@ -162,10 +164,10 @@ class McpServerConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     """The program to start, which speaks MCP on its standard input and output."""
     args: tuple[str, ...] = ()
     """Its arguments."""
-    env: dict[str, Secret] = {}
+    env: dict[str, Value] = {}
     """Its environment, beside the few variables that every program needs."""
-    cwd: str | None = None
-    """The folder that it is started in."""
+    cwd: Annotated[str, Meta(min_length=1)] | None = None
+    """The folder that it is started in; relative to that of the configuration."""
     url: str | None = None
     """Where a server of the Streamable HTTP transport is."""
     headers: dict[str, Secret] = {}
@@ -186,7 +188,10 @@ class McpServerConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 
     def __repr__(self) -> str:
         hidden = {name: dict.fromkeys(getattr(self, name), HIDDEN) for name in ("env", "headers")}
-        return _shown(self, {**hidden, "args": (HIDDEN,) * len(self.args)})
+        # An address may have a key in its query.
+        address, question, _ = (self.url or "").partition("?")
+        url = f"{address}?{HIDDEN}" if question else self.url
+        return _shown(self, {**hidden, "args": (HIDDEN,) * len(self.args), "url": url})
 
 
 class McpConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -195,7 +200,7 @@ class McpConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     servers: dict[str, McpServerConfig] = {}
     """The servers, by names of your own."""
     files: tuple[str, ...] = ()
-    """Files with `mcpServers` in them, as other programs have them: their servers are used as well."""
+    """JSON files with `mcpServers`, as other programs have them: their servers are used as well."""
     rounds: Count = 20
     """How often the model may be asked for one request; the last time it is given no tools."""
     calls: Count = 100

@@ -19,6 +19,8 @@ from toolglot.config.schema import (
     Config,
     Limits,
     LogConfig,
+    McpConfig,
+    McpServerConfig,
     ModelConfig,
     Retries,
     ServerConfig,
@@ -46,7 +48,9 @@ class Section(Struct, frozen=True):
     examples: Mapping[str, str] = {}
     prose: str = ""
     only: tuple[str, ...] = ()
-    """The fields that are shown, where a later section has them all."""
+    """The fields that are shown, where another section has the others."""
+    without: tuple[str, ...] = ()
+    """Those that are not."""
 
 
 SECTIONS = (
@@ -98,8 +102,30 @@ SECTIONS = (
             "max_output_tokens": "32768",
             "quirks": "{ max_tools = 128 }",
             "history": '"cline_xml"',
+            "mcp": '["notes"]',
         },
         "What a name stands for: here, whatever Claude Code asks for goes to a local model, then to OpenRouter.",
+    ),
+    Section("mcp", McpConfig),
+    Section(
+        "mcp.servers.notes",
+        McpServerConfig,
+        {
+            "command": '"npx"',
+            "args": '["-y", "@modelcontextprotocol/server-filesystem", "/srv/notes"]',
+            "env": '{ LOG_LEVEL = "error" }',
+            "cwd": '"/srv/notes"',
+            "tools": '{ read_file = "auto", "delete_*" = "never" }',
+        },
+        "An MCP server that is started here.",
+        without=("url", "headers"),
+    ),
+    Section(
+        "mcp.servers.search",
+        McpServerConfig,
+        {"url": '"https://search.example/mcp"', "headers": '{ authorization = "Bearer ${SEARCH_TOKEN:-none}" }'},
+        "And one that runs elsewhere.",
+        ("url", "headers"),
     ),
     Section("limits", Limits),
     Section("store", StoreConfig, {"path": '":memory:"'}),
@@ -118,9 +144,9 @@ def _section(section: Section) -> Iterator[str]:
         yield f"#[{section.table}]"
     told = dict(docstrings(section.record))
     for field in fields(section.record):
-        if isinstance(field.default, Struct) or (section.record is Config and field.default is NODEFAULT):
+        if isinstance(field.default, Struct) or (section.record in (Config, McpConfig) and field.default is NODEFAULT):
             continue  # a table of its own
-        if section.only and field.name not in section.only:
+        if field.name in section.without or (section.only and field.name not in section.only):
             continue
         yield from _prose("" if section.only else told.get(field.name, ""))
         example = section.examples.get(field.name)

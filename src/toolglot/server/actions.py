@@ -7,6 +7,8 @@ from collections.abc import Awaitable, Callable, Mapping
 from time import time
 from typing import Any
 
+from msgspec.structs import asdict
+
 from toolglot import __version__
 from toolglot.dialects import find
 from toolglot.errors import ApiError, RefusedError
@@ -84,6 +86,13 @@ async def receipt(service: Service, incoming: Incoming, match: Match) -> None:
     await incoming.reply(200, JSON, json.encode(kept))
 
 
+async def mcp(service: Service, incoming: Incoming, match: Match) -> None:
+    """How the MCP servers are."""
+    states = [] if service.host is None else service.host.states()
+    shown = [{name: value for name, value in asdict(state).items() if name != "log"} for state in states]
+    await incoming.reply(200, JSON, json.encode({"servers": shown}))
+
+
 async def health(service: Service, incoming: Incoming, match: Match) -> None:
     """The process is alive. No upstream is asked: a health check must never cost anything."""
     await incoming.reply(200, JSON, b'{"status":"ok"}')
@@ -108,7 +117,9 @@ async def welcome(service: Service, incoming: Incoming, match: Match) -> None:
 async def metrics(service: Service, incoming: Incoming, match: Match) -> None:
     gateway, now = incoming.gateway, asyncio.get_running_loop().time()
     resting = {name: gateway.breaker(upstream).wait(now) > 0 for name, upstream in gateway.upstreams.items()}
-    await incoming.reply(200, {"content-type": CONTENT_TYPE}, service.metrics.text(service.in_flight, resting))
+    states = [] if service.host is None else service.host.states()
+    up = {state.name: state.state == "ready" for state in states}
+    await incoming.reply(200, {"content-type": CONTENT_TYPE}, service.metrics.text(service.in_flight, resting, up))
 
 
 async def warp_bridge(service: Service, incoming: Incoming, match: Match) -> None:
@@ -128,6 +139,7 @@ ACTIONS: Mapping[str, Callable[[Service, Incoming, Match], Awaitable[None]]] = {
     "stored": stored,
     "receipts": receipts,
     "receipt": receipt,
+    "mcp": mcp,
     "warp_bridge": warp_bridge,
     "metrics": metrics,
     "health": health,

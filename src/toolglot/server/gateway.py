@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from toolglot.config.schema import Config
+from toolglot.config.secrets import mcp_secrets
 from toolglot.routing import Router
 from toolglot.server.catalogue import Catalogue
 from toolglot.server.security import Guard
@@ -33,6 +34,7 @@ class Gateway:
         """What no log may say."""
         of_upstreams = [(upstream.key or "", *upstream.headers.values()) for upstream in self.upstreams.values()]
         of_upstreams += [upstream.tokens.secrets for upstream in self.upstreams.values() if upstream.tokens is not None]
+        of_upstreams.append(mcp_secrets(self.config))
         return (*self.config.server.keys, *(secret for each in of_upstreams for secret in each if secret))
 
 

@@ -6,25 +6,22 @@ from contextlib import aclosing
 
 from toolglot.dialects import find
 from toolglot.errors import ApiError
-from toolglot.events import Fault
 from toolglot.ir import replace
 from toolglot.receipt import Receipt
 from toolglot.routing import MAX_NAME, Target
 from toolglot.server import headers
-from toolglot.server.attempts import Answer, Asked, Attempts, FailedError
+from toolglot.server.attempts import Asked, Attempts, FailedError
 from toolglot.server.calling import Calling
 from toolglot.server.failures import told
 from toolglot.server.heartbeat import keeping_alive, watching
 from toolglot.server.incoming import Incoming
 from toolglot.server.ingress import read_body
-from toolglot.server.pieces import drain, pieces
-from toolglot.server.record import Record
 from toolglot.server.replays import Replays
 from toolglot.server.routes import Match
 from toolglot.server.service import Service
+from toolglot.server.serving import serve
+from toolglot.server.sources import Plain, Source
 from toolglot.server.turn import Turn
-from toolglot.streaming import StreamTranslation
-from toolglot.textcalls.again import both
 from toolglot.upstream.aside import aside
 
 _NO = ("", "0", "false", "no", "off")
@@ -37,17 +34,22 @@ async def generate(service: Service, incoming: Incoming, match: Match) -> None:
     record.model, record.stream = asked.request.model[:MAX_NAME], asked.request.stream
     targets = incoming.gateway.router.resolve(asked.request.model)
     turn, asked = await _with_history(service, incoming, asked, targets[0])
-    replays = Replays(service.store, record.owner)
-    attempts = Attempts(incoming.gateway, asked, record, Calling(service.verdicts, service.store), replays)
     async with watching(incoming):
+        source = await _source(service, incoming, asked, targets)
         try:
-            if asked.request.stream:
-                await _stream(incoming, asked, attempts, targets, turn)
-            else:
-                await _whole(incoming, attempts, targets, turn)
+            await (_stream if asked.request.stream else _whole)(incoming, source, turn)
         finally:
-            if attempts.exchange is not None:
-                service.receipts.keep(record, attempts.exchange)
+            source.close()
+            if source.exchange is not None:
+                service.receipts.keep(record, source.exchange)
+
+
+async def _source(service: Service, incoming: Incoming, asked: Asked, targets: tuple[Target, ...]) -> Source:
+    record, gateway = incoming.record, incoming.gateway
+    calling, replays = Calling(service.verdicts, service.store), Replays(service.store, record.owner)
+    if (serving := await serve(service, gateway, asked, targets[0], record, calling, replays)) is not None:
+        return serving
+    return Plain(asked, Attempts(gateway, asked, record, calling, replays), targets, record)
 
 
 async def _read(incoming: Incoming, match: Match) -> Asked:
@@ -87,63 +89,35 @@ async def _with_history(service: Service, incoming: Incoming, asked: Asked, targ
     return turn, replace(asked, body=body, request=request)
 
 
-async def _whole(incoming: Incoming, attempts: Attempts, targets: tuple[Target, ...], turn: Turn) -> None:
-    answer = await attempts.answer(targets)
-    assert answer.whole is not None
-    if (answered := answer.exchange.answered) is not None:
-        incoming.record.usage = both(attempts.spent, answered.usage)
-        incoming.record.stop = answered.stop.reason
-    told = headers.of_exchange(answer.exchange, answer.headers, incoming.record)
-    await incoming.reply(200, {"content-type": "application/json", **told}, await turn.whole(answer.whole))
+async def _whole(incoming: Incoming, source: Source, turn: Turn) -> None:
+    body = await source.whole()
+    await incoming.reply(200, {"content-type": "application/json", **source.headers()}, await turn.whole(body))
 
 
-async def _stream(
-    incoming: Incoming, asked: Asked, attempts: Attempts, targets: tuple[Target, ...], turn: Turn
-) -> None:
-    encoder = asked.client.stream_encoder(asked.request, Receipt())
+async def _stream(incoming: Incoming, source: Source, turn: Turn) -> None:
+    """Each piece of an answer written as it comes, no faster than the client reads."""
 
     def commit() -> dict[str, str]:
-        receipt = attempts.exchange.receipt if attempts.exchange is not None else Receipt()
+        receipt = source.exchange.receipt if source.exchange is not None else Receipt()
         return {**headers.STREAM_HEADERS, **headers.of_receipt(receipt)}
 
-    def fail(error: ApiError) -> bytes:
-        return encoder.feed(Fault(error))
-
-    limits = incoming.gateway.config.limits
-    async with keeping_alive(incoming, encoder.keepalive(), limits.keepalive, commit, lambda: not attempts.waiting):
+    beat, silence = source.encoder.keepalive(), incoming.gateway.config.limits.keepalive
+    async with keeping_alive(incoming, beat, silence, commit, lambda: not source.waiting):
         try:
-            answer = await attempts.answer(targets)
-            assert answer.translation is not None
-            fail = answer.translation.fail
-            try:
-                await _pump(incoming, answer, turn, attempts)
-            finally:
-                _note(incoming.record, answer.translation)
-                answer.reply.close()
+            async with aclosing(source.stream()) as parts:
+                async for data in parts:
+                    if not incoming.begun:
+                        await incoming.begin({**headers.STREAM_HEADERS, **source.headers()})
+                    await _tell(incoming, turn, data)
+            await _end(incoming, turn)
+            await source.settle()
         except BaseException as failure:  # a cancellation too, which may be the end of the time to drain
             if not incoming.begun or incoming.finished or (error := told(failure, incoming.record)) is None:
                 raise
             # Something has gone out, be it a keep-alive: the error can only be told inside the stream.
             incoming.record.error, incoming.record.message = error.kind, error.message
-            await _tell(incoming, turn, fail(error))
+            await _tell(incoming, turn, source.fail(error))
             await _end(incoming, turn)
-
-
-def _note(record: Record, translation: StreamTranslation) -> None:
-    record.usage = translation.usage
-    record.stop = None if translation.stop is None else translation.stop.reason
-
-
-async def _pump(incoming: Incoming, answer: Answer, turn: Turn, attempts: Attempts) -> None:
-    """The rest of a stream: each piece translated and written as it comes, no faster than the client reads."""
-    if not incoming.begun:
-        told = headers.of_exchange(answer.exchange, answer.headers, incoming.record)
-        await incoming.begin({**headers.STREAM_HEADERS, **told})
-    async with aclosing(pieces(answer, attempts, incoming.record)) as parts:
-        async for data in parts:
-            await _tell(incoming, turn, data)
-    await _end(incoming, turn)
-    await drain(answer)
 
 
 async def _tell(incoming: Incoming, turn: Turn, data: bytes) -> None:

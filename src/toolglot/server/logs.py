@@ -92,6 +92,8 @@ def as_fields(record: Record) -> dict[str, Any]:
         "fallbacks": record.fallbacks or None,
         "mended": record.mended or None,
         "asked_again": record.asked_again or None,
+        "mcp_calls": record.served or None,
+        "mcp_failed": record.served_failed or None,
         "input_tokens": usage.input_tokens if usage else None,
         "cached_tokens": usage.cached_tokens if usage else None,
         "output_tokens": usage.output_tokens if usage else None,
@@ -120,6 +122,8 @@ def as_text(record: Record, *, colour: bool = False) -> str:
     words.append(f"{record.seconds:.2f}s")
     if record.attempts > 1:
         words.append(f"{record.attempts} attempts")
+    if record.served:
+        words.append(f"{sum(record.served.values())} MCP calls")
     if record.losses:
         words.append(f"{record.losses} lost (GET /debug/receipts/{record.id})")
     if record.error is not None:

@@ -73,6 +73,9 @@ class Metrics:
         self.asked_again = Counter(
             "toolglot_asked_again_total", "Models asked once more because of a call that cannot be run.", ("upstream",)
         )
+        self.served = Counter(
+            "toolglot_mcp_calls_total", "Calls to tools of MCP servers that were run here.", ("server", "outcome")
+        )
         self.cancelled = Counter("toolglot_cancelled_total", "Clients gone before the end.", ("route", *path))
         self.errors = Counter("toolglot_errors_total", "Errors told to clients.", ("route", *path, "kind"))
         self.lines = Counter(
@@ -112,8 +115,13 @@ class Metrics:
     def _observe_model(self, record: Record, upstream: str) -> None:
         for called, times in record.calls.items():
             self.upstream.add((called,), times)
-            if times > 1:
-                self.retries.add((called,), times - 1)
+            if times > record.rounds:
+                self.retries.add((called,), times - record.rounds)
+        for server, calls in record.served.items():
+            failed = record.served_failed.get(server, 0)
+            for outcome, amount in (("failed", failed), ("ok", calls - failed)):
+                if amount:
+                    self.served.add((server, outcome), amount)
         for counter, amount in (
             (self.fallbacks, record.fallbacks),
             (self.mended, record.mended),
@@ -132,14 +140,19 @@ class Metrics:
             self.tokens.observe((*labels, "input"), record.usage.input_tokens)
             self.tokens.observe((*labels, "output"), record.usage.output_tokens)
 
-    def text(self, in_flight: int, resting: Mapping[str, bool]) -> bytes:
-        """Everything, with what is so at the moment: requests in flight, and which upstreams are left alone."""
+    def text(self, in_flight: int, resting: Mapping[str, bool], up: Mapping[str, bool] | None = None) -> bytes:
+        """Everything, with what is so at the moment: requests in flight, which upstreams are left alone, and which MCP
+        servers are ready."""
         lines: list[str] = []
         name = "toolglot_requests_in_flight"
         lines += [*_head(name, "Requests being answered now.", "gauge"), f"{name} {in_flight}"]
         name = "toolglot_upstream_resting"
         lines += _head(name, "1 while an upstream is left alone because it has failed repeatedly.", "gauge")
         lines += [f"{name}{_labels(('upstream',), (upstream,))} {int(rests)}" for upstream, rests in resting.items()]
+        if up:
+            name = "toolglot_mcp_up"
+            lines += _head(name, "1 while an MCP server is ready.", "gauge")
+            lines += [f"{name}{_labels(('server',), (server,))} {int(is_up)}" for server, is_up in up.items()]
         for metric in vars(self).values():
             lines += metric.lines()
         return ("\n".join(lines) + "\n").encode()

@@ -85,6 +85,7 @@ class GatewayModel:
 
         asked = replace(self._asked, request=request, encoder=encoder)
         self._attempts = attempts = Attempts(self._gateway, asked, self._record, self._calling, self._replays)
+        self._record.rounds += bool(self._targets)
         targets = self._targets or self._gateway.router.resolve(request.model)
         try:
             self.answer = answer = await attempts.answer(targets)

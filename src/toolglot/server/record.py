@@ -38,10 +38,16 @@ class Record(Struct, kw_only=True):
     """What the client was told about it."""
     calls: dict[str, int] = {}
     """How often each upstream was called."""
+    rounds: int = 1
+    """How often the model was asked for this answer: once more after each round of calls that were run here."""
     fallbacks: int = 0
     mended: int = 0
     asked_again: int = 0
     """How often the model was asked once more because it wrote a call that cannot be run."""
+    served: dict[str, int] = {}
+    """How many calls to each MCP server's tools were run here."""
+    served_failed: dict[str, int] = {}
+    """How many of them have failed."""
     usage: Usage | None = None
     stop: str | None = None
     losses: int = 0
@@ -59,6 +65,11 @@ class Record(Struct, kw_only=True):
 
     def count_call(self, upstream: str) -> None:
         self.calls[upstream] = self.calls.get(upstream, 0) + 1
+
+    def count_served(self, server: str, *, failed: bool) -> None:
+        self.served[server] = self.served.get(server, 0) + 1
+        if failed:
+            self.served_failed[server] = self.served_failed.get(server, 0) + 1
 
     @property
     def seconds(self) -> float:

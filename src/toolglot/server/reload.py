@@ -12,6 +12,7 @@ from pathlib import Path
 from toolglot.config.problems import ConfigError
 from toolglot.config.schema import Config
 from toolglot.config.watch import Watch
+from toolglot.errors import MissingExtraError
 from toolglot.server.security import UnsafeServerError
 from toolglot.server.service import Service
 from toolglot.server.starting import Wishes, start
@@ -39,8 +40,9 @@ class Reload:
         self._environ = environ
         self._transport = transport
         self._address = address
-        self._watch = Watch(file) if file is not None else None
         self._begun = service.gateway.config
+        self._file = file
+        self._watch = Watch(*self._files(self._begun))
 
     async def run(self) -> None:
         """Watch until it is cancelled."""
@@ -52,9 +54,13 @@ class Reload:
         while True:
             with suppress(TimeoutError):
                 await asyncio.wait_for(asked.wait(), WATCH_SECONDS)
-            if asked.is_set() or (self._watch is not None and self._watch.changed()):
+            if asked.is_set() or self._watch.changed():
                 asked.clear()
                 await self._load()
+
+    def _files(self, config: Config) -> list[Path]:
+        """What the configuration is made of."""
+        return [*([self._file] if self._file is not None else []), *map(Path, config.mcp.files)]
 
     async def _load(self) -> None:
         service, port = self._service, self._address[1]
@@ -67,7 +73,14 @@ class Reload:
             # Whatever it is, it must not end the watch: the next change may be the one that mends it.
             log.exception("the configuration could not be loaded, and the last good one stays in use")
             return
+        if service.host is not None:
+            try:
+                await service.host.update(begun.gateway.config.mcp.servers)
+            except MissingExtraError as error:
+                log.error("the configuration is wrong, and the last good one stays in use:\n%s", error)
+                return
         service.gateway = begun.gateway
+        self._watch.follow(self._files(begun.gateway.config))
         log.info("the configuration was loaded again")
         for what in _not_applied(self._begun, begun.gateway.config):
             log.warning("another %s takes a restart: until then it stays as it was", what)

@@ -78,6 +78,7 @@ ROUTES = (
     Route("GET", "/v1/models/{model}", "model"),
     Route("GET", "/debug/receipts", "receipts"),
     Route("GET", "/debug/receipts/{id}", "receipt"),
+    Route("GET", "/debug/mcp", "mcp"),
     Route("GET", "/metrics", "metrics"),
     Route("GET", "/health", "health", open=True),
     Route("GET", "/healthz", "health", open=True),

@@ -13,7 +13,10 @@ from pathlib import Path
 import uvicorn
 from msgspec.structs import replace
 
+from toolglot.agent.host import Host
+from toolglot.config.problems import ConfigError, Problem
 from toolglot.config.schema import Config, Limits, StoreConfig
+from toolglot.errors import MissingExtraError
 from toolglot.server import logs, tracing
 from toolglot.server.app import App
 from toolglot.server.gateway import Gateway
@@ -142,6 +145,7 @@ async def _run(
         service.store = _store(begun.gateway.config.store, environ)
         if service.store is not None:
             open_things.push_async_callback(service.store.close)
+        service.host = await _host(begun, open_things)
         traces = tracing.set_up(environ, lambda name: service.gateway.config.upstreams.get(name))
         if traces is not None:
             service.observers = (*service.observers, traces.observe)
@@ -152,6 +156,17 @@ async def _run(
         await asyncio.sleep(0)  # it must listen for SIGHUP, which kills otherwise, before anybody knows the address
         _outlive_signals()
         await Server(service, lambda: on_ready(address_of(listener), begun)).serve([listener])
+
+
+async def _host(begun: Start, open_things: AsyncExitStack) -> Host:
+    """The MCP servers, which start while the gateway serves."""
+    host = Host(begun.gateway.config.mcp.servers)
+    open_things.push_async_callback(host.close)
+    try:
+        await host.start()
+    except MissingExtraError as error:
+        raise ConfigError([Problem(file=str(begun.file or "--mcp-config"), message=str(error))]) from None
+    return host
 
 
 def _outlive_signals() -> None:

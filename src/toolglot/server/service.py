@@ -9,6 +9,7 @@ from typing import Any
 
 from msgspec import Struct, field
 
+from toolglot.agent.host import Host
 from toolglot.receipt import Loss
 from toolglot.server.gateway import Gateway
 from toolglot.server.metrics import Metrics
@@ -72,6 +73,8 @@ class Service(Struct, kw_only=True):
     store: Store | None = None
     verdicts: Verdicts = field(default_factory=Verdicts)
     """What was found out about models."""
+    host: Host | None = None
+    """The MCP servers, where some are configured."""
     observers: tuple[Callable[[Record], None], ...] = ()
     accepting: bool = True
     in_flight: int = 0

@@ -46,6 +46,8 @@ class Wishes(Struct, frozen=True, kw_only=True):
     demo_dialect: str | None = None
     demo_pace: str = "human"
     store: str | None = None
+    mcp_files: tuple[Path, ...] = ()
+    """Files with `mcpServers` in them, beside those that the file names."""
 
 
 class Start(Struct, frozen=True):
@@ -58,7 +60,7 @@ class Start(Struct, frozen=True):
 
 def configured(wishes: Wishes, environ: Mapping[str, str]) -> tuple[Config, Path | None, tuple[str, ...]]:
     """The configuration as the file and the flags have it. Raises `ConfigError`."""
-    loaded = load(wishes.file, environ)
+    loaded = load(wishes.file, environ, mcp_files=wishes.mcp_files)
     config = loaded.config
     if wishes.upstreams:
         upstreams = [parse_upstream(text) for text in wishes.upstreams]

@@ -22,6 +22,7 @@ __all__ = [
     "Item",
     "Page",
     "Replay",
+    "Rounds",
     "Size",
     "Store",
     "StoreError",
@@ -129,6 +130,14 @@ class Replay(Struct, frozen=True, kw_only=True):
     """What tells it from another conversation that says the same: marks of the last calls, `upstream/transcript.py`."""
 
 
+class Rounds(Struct, frozen=True):
+    """What happened on the way to one answer and its client did not see: calls that were run, and their results."""
+
+    hash: str
+    """Of the conversation as the client tells it, that answer included: `upstream/transcript.py`."""
+    value: bytes
+
+
 class Size(Struct, frozen=True):
     bytes: int
     threads: int
@@ -201,6 +210,12 @@ class Store(Protocol):
         self, owner: str, upstream: str, hashes: Sequence[str], calls: Collection[str] = ()
     ) -> Replay | None:
         """The first of these that is there; of several, the newest of those that share the most calls with these."""
+        ...
+
+    async def keep_rounds(self, owner: str, rounds: Rounds) -> None: ...
+
+    async def rounds(self, owner: str, hashes: Sequence[str]) -> list[Rounds]:
+        """Those of these that are there."""
         ...
 
     async def size(self) -> Size: ...

@@ -94,6 +94,18 @@ CREATE TABLE replays (
 )
 """
 
+# What happened between a client's request and the answer it saw: calls that were run on the way.
+_ROUNDS = """
+CREATE TABLE rounds (
+    owner TEXT NOT NULL,
+    hash TEXT NOT NULL,
+    thread TEXT NOT NULL,
+    value BLOB NOT NULL,
+    bytes INTEGER NOT NULL,
+    PRIMARY KEY (hash, owner)
+)
+"""
+
 # table -> the column that names its thread
 _COUNTED = {"responses": "thread", "conversations": "id", "conversation_items": "conversation"}
 
@@ -157,6 +169,7 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
         "DROP INDEX replays_hash",
         "CREATE INDEX replays_hash ON replays (hash, owner, upstream, thread, calls)",
     ),
+    (_ROUNDS, "CREATE INDEX rounds_thread ON rounds (thread)", *_counting("rounds", "thread")),
 )
 
 

@@ -21,7 +21,20 @@ from pathlib import Path
 from threading import Lock
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
-from toolglot.store import Conversation, Failure, History, Item, Page, Replay, Size, StoreError, Turn, Verdict, tables
+from toolglot.store import (
+    Conversation,
+    Failure,
+    History,
+    Item,
+    Page,
+    Replay,
+    Rounds,
+    Size,
+    StoreError,
+    Turn,
+    Verdict,
+    tables,
+)
 from toolglot.store.schema import prepare
 
 MEMORY = ":memory:"
@@ -217,6 +230,12 @@ class SqliteStore:
         self, owner: str, upstream: str, hashes: Sequence[str], calls: Collection[str] = ()
     ) -> Replay | None:
         return await self._read(tables.replay, self._now() - self._max_age, owner, upstream, hashes, calls)
+
+    async def keep_rounds(self, owner: str, rounds: Rounds) -> None:
+        await self._grow(tables.keep_rounds, self._now(), self._max_bytes, owner, rounds)
+
+    async def rounds(self, owner: str, hashes: Sequence[str]) -> list[Rounds]:
+        return await self._read(tables.rounds, self._now() - self._max_age, owner, hashes)
 
     async def size(self) -> Size:
         return await self._read(tables.size)

@@ -9,7 +9,7 @@ import sqlite3
 from collections.abc import Collection, Iterable, Sequence
 from hashlib import sha256
 
-from toolglot.store import Conversation, History, Item, Page, Replay, Size, StoreError, Turn, Verdict
+from toolglot.store import Conversation, History, Item, Page, Replay, Rounds, Size, StoreError, Turn, Verdict
 
 ROW_BYTES = 256
 """What a row weighs beside its JSON: ids, numbers, indexes."""
@@ -330,6 +330,29 @@ def _replay(connection: sqlite3.Connection, owner: str, upstream: str, wanted: s
     )
 
 
+def keep_rounds(connection: sqlite3.Connection, now: float, max_bytes: int, owner: str, kept: Rounds) -> None:
+    thread = f"rounds_{sha256(f'{owner} {kept.hash}'.encode()).hexdigest()}"
+    weight = ROW_BYTES + len(kept.value)
+    connection.execute("DELETE FROM rounds WHERE hash = ? AND owner = ?", (kept.hash, owner))
+    _use(connection, thread, now, max_bytes, weight)
+    connection.execute(
+        "INSERT INTO rounds (owner, hash, thread, value, bytes) VALUES (?, ?, ?, ?, ?)",
+        (owner, kept.hash, thread, kept.value, weight),
+    )
+
+
+def rounds(connection: sqlite3.Connection, oldest: float, owner: str, hashes: Sequence[str]) -> list[Rounds]:
+    rows = (
+        connection.execute(
+            "SELECT hash, value FROM rounds JOIN threads ON threads.id = thread "
+            "WHERE hash = ? AND owner = ? AND used >= ?",
+            (wanted, owner, oldest),
+        ).fetchone()
+        for wanted in hashes
+    )
+    return [Rounds(*row) for row in rows if row is not None]
+
+
 def size(connection: sqlite3.Connection) -> Size:
     return Size(*connection.execute("SELECT totals.bytes, (SELECT count(*) FROM threads) FROM totals").fetchone())
 
@@ -344,6 +367,7 @@ def prune(connection: sqlite3.Connection, oldest: float, max_bytes: int, rows: i
     for statement in (
         "DELETE FROM responses WHERE rowid IN (SELECT rowid FROM responses WHERE thread = ? LIMIT ?)",
         "DELETE FROM replays WHERE rowid IN (SELECT rowid FROM replays WHERE thread = ? LIMIT ?)",
+        "DELETE FROM rounds WHERE rowid IN (SELECT rowid FROM rounds WHERE thread = ? LIMIT ?)",
         "DELETE FROM conversation_items WHERE rowid IN "
         "(SELECT rowid FROM conversation_items WHERE conversation = ? LIMIT ?)",
         "DELETE FROM conversations WHERE rowid IN (SELECT rowid FROM conversations WHERE id = ? LIMIT ?)",

@@ -10,12 +10,27 @@ Reading and writing back is lossless: what the IR has no place for (`title`, `ou
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import re
+from collections.abc import Iterable, Mapping
 from typing import Any
+from urllib.parse import quote
 
 from toolglot.dialect import Capabilities
 from toolglot.errors import DecodeError
-from toolglot.ir import Block, Json, Media, MediaKind, Opaque, Source, Text, Tool, ToolResult, native_of
+from toolglot.ir import (
+    Block,
+    Json,
+    Media,
+    MediaKind,
+    Opaque,
+    Source,
+    Text,
+    Tool,
+    ToolResult,
+    native_of,
+    replace,
+    with_native,
+)
 from toolglot.receipt import Receipt
 from toolglot.wire import json
 from toolglot.wire.reader import Reader, expected, keep, kept
@@ -33,10 +48,20 @@ CAN = Capabilities(
     media_in_result=frozenset({"image", "audio", "document", "video"}),
     source_kinds=frozenset({"base64", "url", "text"}),
     result_errors=True,
-    # What a host shows to people; a model never sees it.
-    cosmetic=frozenset({"title", "icons", "resultType"}),
+    # What a host shows to people or needs itself; a model never sees it.
+    cosmetic=frozenset({"title", "icons", "execution", "resultType", "_meta"}),
 )
 """What an MCP tool definition and result can express."""
+
+_COSMETIC = {
+    "title": "people see it, a model never does",
+    "icons": "people see it, a model never does",
+    "execution": "a host needs it, a model never does",
+    "_meta": "a host may need it, a model never does",
+}
+UNFINISHED = "input_required"
+OUTPUT_SCHEMAS = {"gemini": "responseJsonSchema", "openai_responses": "output_schema"}
+"""What APIs that have one call the schema of a tool's output."""
 
 
 def decode_tools(data: bytes | str, receipt: Receipt | None = None) -> tuple[Tool, ...]:
@@ -77,11 +102,60 @@ def _read_tool(tool: Reader) -> Tool:
 
 
 def note_cosmetic(tools: Iterable[Tool | Opaque], receipt: Receipt) -> None:
-    """Tells what a host shows to people and no model's API has a place for."""
+    """Tells what a host shows to people or needs itself, and no model's API has a place for."""
     for index, tool in enumerate(tools):
         own = native_of(tool, NAME) if isinstance(tool, Tool) else {}
-        for key in sorted(key for key in CAN.cosmetic if own.get(key)):
-            receipt.note(f"tools[{index}].{key}", key, "people see it, a model never does")
+        for key in sorted(key for key in _COSMETIC if own.get(key)):
+            receipt.note(f"tools[{index}].{key}", key, _COSMETIC[key])
+
+
+def note_meta(result: ToolResult, receipt: Receipt) -> None:
+    """The same of a result and its blocks."""
+    places = {"": result, **{f"content[{index}].": block for index, block in enumerate(result.content)}}
+    for place, node in places.items():
+        if native_of(node, NAME).get("_meta"):
+            receipt.note(f"{place}_meta", "_meta", _COSMETIC["_meta"])
+
+
+def is_read_only(tool: Tool) -> bool:
+    """Does the tool say that it changes nothing? Servers can say what they like: it is a hint."""
+    return _hints(tool).get("readOnlyHint") is True
+
+
+def is_destructive(tool: Tool) -> bool:
+    """May the tool destroy something? So it is with every tool that changes things and does not deny it."""
+    return not is_read_only(tool) and _hints(tool).get("destructiveHint") is not False
+
+
+def title_of(tool: Tool) -> str:
+    """The tool's name for people."""
+    named = (native_of(tool, NAME).get("title"), _hints(tool).get("title"))
+    return next((title for title in named if isinstance(title, str) and title), tool.name)
+
+
+def output_schema_of(tool: Tool) -> Json:
+    """The schema of what the tool returns as structured content; None when it has none."""
+    return native_of(tool, NAME).get("outputSchema")
+
+
+def _hints(tool: Tool) -> Mapping[str, Any]:
+    hints = native_of(tool, NAME).get("annotations")
+    return hints if isinstance(hints, dict) else {}
+
+
+def carry_output_schemas(tools: Iterable[Tool | Opaque], target: str) -> tuple[Tool | Opaque, ...]:
+    """The tools with their output schemas where the target, a dialect or MCP, looks for them, if it does at all."""
+    places = {NAME: "outputSchema", **OUTPUT_SCHEMAS}
+    return tuple(_with_output_schema(tool, target, places) if isinstance(tool, Tool) else tool for tool in tools)
+
+
+def _with_output_schema(tool: Tool, target: str, places: Mapping[str, str]) -> Tool:
+    owner = next((owner for owner, key in places.items() if native_of(tool, owner).get(key) is not None), None)
+    if owner in (None, target) or target not in places:
+        return tool
+    left = {key: value for key, value in tool.native[owner].items() if key != places[owner]}
+    moved = replace(tool, native={**tool.native, owner: left})
+    return with_native(moved, target, **{places[target]: tool.native[owner][places[owner]]})
 
 
 def encode_tools(tools: Iterable[Tool | Opaque], receipt: Receipt) -> list[dict[str, Any]]:
@@ -134,6 +208,8 @@ def read_result(value: Json, call_id: str, name: str | None = None) -> ToolResul
     if isinstance(value, dict) and isinstance(value.get("result"), dict):
         value, where = value["result"], "$.result"
     result = Reader(value, where)
+    if result.peek("resultType") == UNFINISHED:
+        raise DecodeError(f"{where}.resultType", "the server asks for something first: this is no result yet")
     listed = "content" in result
     content = tuple(_read_block(block) for block in result.objects("content"))
     is_error = result.flag("isError")
@@ -170,7 +246,8 @@ def _read_block(block: Reader) -> Block:
     if kind in ("image", "audio") and isinstance(block.peek("data"), str):
         block.take("type")
         source = Source("base64", block.need_text("data"), block.text("mimeType"))
-        return Media(kind=kind, source=source, native=keep(NAME, block))
+        untyped = True if source.media_type is None else None
+        return Media(kind=kind, source=source, native=keep(NAME, block, untyped=untyped))
     if kind == "resource" and _has_contents(block.peek("resource")):
         return _read_resource(block)
     if kind == "resource_link" and isinstance(block.peek("uri"), str):
@@ -219,8 +296,9 @@ def encode_result(result: ToolResult, receipt: Receipt) -> dict[str, Any]:
     """A tool result as `tools/call` returns it."""
     own = native_of(result, NAME)
     fields: dict[str, Any] = {}
-    if "$structured_only" in own:
-        fields["structuredContent"] = own["$structured_only"]
+    structured = own.get("$structured_only")
+    if structured is not None and result.content == (Text(text=json.encode_text(structured)),):
+        fields["structuredContent"] = structured
         content = []
     else:
         content = [_write_block(block, index, receipt) for index, block in enumerate(result.content)]
@@ -260,7 +338,19 @@ def _write_media(media: Media, index: int, receipt: Receipt) -> dict[str, Any]:
     if source.kind == "url":
         return {"type": "resource_link", "uri": source.data, "name": media.name or source.data, **typed}
     if source.kind == "base64" and media.kind in ("image", "audio") and "$resource" not in own:
-        return {"type": media.kind, "data": source.data, **typed, **kept(own)}
+        usual = {} if own.get("$untyped") else {"mimeType": _ANY_TYPE}  # MCP requires one
+        return {"type": media.kind, "data": source.data, **usual, **typed, **kept(own)}
     member = "text" if source.kind == "text" else "blob"
-    rest = own.get("$resource", {"uri": f"attachment:///{media.name or index}"})
+    rest = own.get("$resource", {"uri": _uri(media.name, index)})
     return {"type": "resource", "resource": {**rest, **typed, member: source.data}, **kept(own)}
+
+
+_ANY_TYPE = "application/octet-stream"
+_HAS_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:\S+")
+
+
+def _uri(name: str | None, index: int) -> str:
+    """A resource has an address: its name, where that is one, else a name that leads nowhere."""
+    if name is not None and _HAS_SCHEME.fullmatch(name):
+        return name
+    return f"attachment:///{quote(name or str(index))}"

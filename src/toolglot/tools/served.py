@@ -27,8 +27,9 @@ class Chosen(Struct, frozen=True, kw_only=True):
 
 class AskedServer(Struct, frozen=True, kw_only=True):
     """An MCP server whose tools a request asks for. `label` is what the client calls it, `where` its place in the
-    request; `allowed` are the tools it wants, `refused` those it does not; `asks` are those that need its yes for each
-    call, and None where the API knows of no such thing. `credentials`: it sends some of its own along."""
+    request; `allowed` are the tools it wants, `refused` those it does not. `asks` are those that need its yes for each
+    call, `never_asks` those that do not, and `others_ask` is said of tools that are neither: all unset where the API
+    knows of no such thing. `credentials`: it sends some of its own along."""
 
     label: str
     where: str
@@ -37,25 +38,41 @@ class AskedServer(Struct, frozen=True, kw_only=True):
     refused: tuple[str, ...] = ()
     asks: Chosen | None = None
     never_asks: Chosen | None = None
+    others_ask: bool = False
     credentials: bool = False
+
+
+class Asked(Struct, frozen=True, kw_only=True):
+    """What a request asks for, and the request without it. `chosen` are tools of these servers that its choice of tools
+    names, by label and name (None: any of the server's). The request's own choice has the right mode and lacks them:
+    they are to be added to its names, under the names that the model is told."""
+
+    request: Request
+    servers: tuple[AskedServer, ...] = ()
+    chosen: tuple[tuple[str, str | None], ...] = ()
 
 
 class ServedCall(Struct, frozen=True, kw_only=True):
     """A call that is served: the server by the client's label, the tool by its own name, the arguments as the model
-    wrote them."""
+    wrote them. `approval` is what the client's yes to it answered, if it was asked. `joins`: it was made in one breath
+    with the served call that was told before it; a teller knows that of its own calls."""
 
     id: str
     server: str
     name: str
     arguments: str
+    approval: str | None = None
+    joins: bool = False
 
 
 class Restored(Struct, frozen=True, kw_only=True):
     """A request whose served calls are calls and results again. `approved` are calls at its end that the client has
-    now said yes to: they stand in the history and have no result yet."""
+    now said yes to: they stand in the history and have no result yet. `listed` are servers, by label, whose tools the
+    history has told the client."""
 
     request: Request
     approved: tuple[ServedCall, ...] = ()
+    listed: tuple[str, ...] = ()
 
 
 Piece = Open | Delta | Close
@@ -69,6 +86,10 @@ class Teller(Protocol):
         """They are about to run."""
         ...
 
+    def progress(self, call: ServedCall, message: str) -> list[Piece]:
+        """What one of them says while it runs; nothing where the API has no place for it."""
+        ...
+
     def done(self, result: ToolResult) -> list[Piece]:
         """The next of them has ended: results come in the order of the calls. After the last one no block is open."""
         ...
@@ -77,13 +98,13 @@ class Teller(Protocol):
 class ServedForms(Struct, frozen=True, kw_only=True):
     """A dialect's words for served calls, as its clients know them."""
 
-    asked: Callable[[Request], tuple[Request, tuple[AskedServer, ...]]]
-    """The request without the MCP servers that it names, and these. Raises `DecodeError` where one makes no sense."""
+    asked: Callable[[Request], Asked]
+    """The MCP servers that the request names. Raises `DecodeError` where one makes no sense."""
     teller: Callable[[], Teller]
     restored: Callable[[Request, Callable[[str, str], str]], Restored]
     """The request with the served calls of its history as calls and results. The function gives the name under which
     the model knows a server's tool. Where calls of one round stood, and their results, one round stands again: an
-    assistant message with its calls, then their results."""
+    assistant message with its calls, then their results. Raises `DecodeError` where the history makes no sense."""
     listed: Callable[[str, Sequence[Tool]], Block | None] = lambda label, tools: None
     """The block that tells which tools a server has, where the API has one."""
     approval: Callable[[ServedCall], Block] | None = None

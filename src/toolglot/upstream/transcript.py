@@ -33,7 +33,7 @@ class Transcript:
     """Adds up messages. Calls are known by their place, not by their ids."""
 
     def __init__(self) -> None:
-        self._hash = sha256(b"toolglot transcript 1").digest()
+        self._hash = sha256(b"toolglot transcript 2").digest()
         self._calls: dict[str, int] = {}
         self._turn: list[Any] = []
         self._role = ""
@@ -66,7 +66,8 @@ class Transcript:
         return sha256(self._hash + said.encode("ascii")).digest()
 
     def _said(self, content: Iterable[Block]) -> list[Any]:
-        """Text in one piece, then media, calls and results in their order."""
+        """Text in one piece and without white space, which clients add between blocks and cut off at their ends; then
+        media, calls and results in their order."""
         text: list[str] = []
         others: list[Any] = []
         for block in content:
@@ -81,7 +82,7 @@ class Transcript:
                 case ToolResult():
                     number = self._calls.get(block.call_id, -1)
                     others.append(["result", number, bool(block.is_error), self._said(block.content)])
-        return ["".join(text).strip(), *others]
+        return ["".join("".join(text).split()), *others]
 
 
 def _plain(arguments: str) -> Any:

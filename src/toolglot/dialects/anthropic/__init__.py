@@ -10,6 +10,7 @@ from toolglot.dialects.anthropic.models import CAPABILITIES, MODELS, VERSIONS, v
 from toolglot.dialects.anthropic.native import NAME
 from toolglot.dialects.anthropic.request import decode_request, encode_request, path
 from toolglot.dialects.anthropic.response import decode_response, encode_response
+from toolglot.dialects.anthropic.served import SERVED
 from toolglot.dialects.anthropic.stream import MESSAGE_STOP, AnthropicStreamDecoder, AnthropicStreamEncoder
 from toolglot.ir import replace
 
@@ -39,6 +40,7 @@ ANTHROPIC = Dialect(
     listing=LISTING,
     counting=COUNTING,
     image_tokens=image_tokens,
+    served=SERVED,
 )
 
 

@@ -109,8 +109,10 @@ class AnthropicStreamEncoder:
         return frame(json.encode(start), b"content_block_start") + (self._delta(text) if text else b"")
 
     def _begin_own(self, value: dict[str, Any]) -> bytes:
-        """A block of this dialect. The input of a server's tool comes in a delta, as the accumulators want it."""
-        if not str(value.get("type")).endswith("tool_use") or not isinstance(value.get("input"), dict):
+        """A block of this dialect. The input of a server's tool comes in a delta, as the accumulators want it; but that
+        of an MCP server's in the start, where all of them read it: Claude Code refuses a delta there, and the AI SDK
+        and Anthropic's SDK, unless it is asked for the beta, leave it out."""
+        if value.get("type") != "server_tool_use" or not isinstance(value.get("input"), dict):
             return self._begin(value, _TEXT)
         return self._begin({**value, "input": {}}, _ARGUMENTS, json.encode_text(value["input"]))
 

@@ -10,6 +10,7 @@ from toolglot.dialects.openai_responses.models import CAPABILITIES, MODELS
 from toolglot.dialects.openai_responses.native import NAME
 from toolglot.dialects.openai_responses.request import decode_request, encode_request, path
 from toolglot.dialects.openai_responses.response import decode_response, encode_response
+from toolglot.dialects.openai_responses.served import SERVED
 from toolglot.dialects.openai_responses.stream import stream_decoder, stream_encoder
 from toolglot.wire import openai_fields
 
@@ -36,6 +37,7 @@ OPENAI_RESPONSES = Dialect(
     listing=LISTING,
     counting=COUNTING,
     image_tokens=image_tokens,
+    served=SERVED,
 )
 
 __all__ = ["OPENAI_RESPONSES"]

@@ -1,0 +1,113 @@
+"""JSON to plain values and the place of each. Comments and trailing commas are let through: editors allow them in the
+files that people have, and those are what is read here.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from bisect import bisect_right
+from collections.abc import Mapping
+from typing import Any
+
+from toolglot.config.problems import ConfigError, Path, Problem, field_name
+
+MAX_DEPTH = 64
+_BLANK = re.compile(r"(?:[ \t\r\n]+|//[^\n]*|/\*(?:[^*]|\*(?!/))*\*/)*")
+_STRING = re.compile(r'"(?:[^"\\\x00-\x1f]|\\(?:["\\/bfnrt]|u[0-9A-Fa-f]{4}))*"')
+_NUMBER = re.compile(r"-?(?:0|[1-9][0-9]{0,300})(?:\.[0-9]{1,300})?(?:[eE][+-]?[0-9]{1,3})?")
+_WORD = re.compile(r"true|false|null")
+
+
+def parse(text: str, file: str) -> tuple[Any, Mapping[Path, tuple[int, int]]]:
+    """The value that the text is.
+
+    Raises:
+        ConfigError: it is not JSON.
+    """
+    return _Parser(text, file).document()
+
+
+class _Parser:
+    def __init__(self, text: str, file: str) -> None:
+        self.text = text
+        self.file = file
+        self.at = 0
+        self.places: dict[Path, tuple[int, int]] = {}
+        self._lines = [0, *(match.end() for match in re.finditer("\n", text))]
+
+    def document(self) -> tuple[Any, Mapping[Path, tuple[int, int]]]:
+        if not self._next():
+            raise self._error("not JSON: there is nothing in it")
+        value = self._value(())
+        if self._next():
+            raise self._error("not JSON: something stands behind the end")
+        return value, self.places
+
+    def _next(self) -> str:
+        """The next character that is neither blank nor comment; empty at the end."""
+        blank = _BLANK.match(self.text, self.at)
+        assert blank is not None
+        self.at = blank.end()
+        return self.text[self.at : self.at + 1]
+
+    def _place(self) -> tuple[int, int]:
+        line = bisect_right(self._lines, self.at)
+        return line, self.at - self._lines[line - 1] + 1
+
+    def _error(self, message: str, path: Path = ()) -> ConfigError:
+        line, column = self._place()
+        return ConfigError([Problem(file=self.file, line=line, column=column, field=field_name(path), message=message)])
+
+    def _value(self, path: Path) -> Any:
+        if len(path) > MAX_DEPTH:
+            raise self._error("nested too deeply")
+        self.places.setdefault(path, self._place())
+        first = self._next()
+        if first == "{":
+            return self._object(path)
+        if first == "[":
+            return self._array(path)
+        for pattern in (_STRING, _NUMBER, _WORD):
+            if match := pattern.match(self.text, self.at):
+                self.at = match.end()
+                return json.loads(match[0])
+        raise self._error("not JSON: a value is expected")
+
+    def _object(self, path: Path) -> dict[str, Any]:
+        made: dict[str, Any] = {}
+        self.at += 1
+        while (first := self._next()) != "}":
+            match = _STRING.match(self.text, self.at) if first == '"' else None
+            if match is None:
+                raise self._error('not JSON: a name in `"` is expected', path)
+            name = json.loads(match[0])
+            inside = (*path, name)
+            if name in made:
+                raise self._error("this stands here twice", inside)
+            self.places[inside] = self._place()
+            self.at = match.end()
+            if self._next() != ":":
+                raise self._error("not JSON: a `:` is expected", inside)
+            self.at += 1
+            self._next()
+            made[name] = self._value(inside)
+            self._comma("}", path)
+        self.at += 1
+        return made
+
+    def _array(self, path: Path) -> list[Any]:
+        made: list[Any] = []
+        self.at += 1
+        while self._next() != "]":
+            made.append(self._value((*path, len(made))))
+            self._comma("]", path)
+        self.at += 1
+        return made
+
+    def _comma(self, end: str, path: Path) -> None:
+        found = self._next()
+        if found == ",":
+            self.at += 1
+        elif found != end:
+            raise self._error(f"not JSON: `,` or `{end}` is expected", path)

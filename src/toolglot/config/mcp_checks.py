@@ -1,0 +1,119 @@
+"""What the types cannot say of an MCP server: started or reached, and never both; names and values that can be sent."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from toolglot.config.addresses import url_problem
+from toolglot.config.build import Builder
+from toolglot.config.problems import Path, one_of
+from toolglot.config.schema import Config, McpServerConfig
+
+NAME = re.compile(r"(?!.*__)[A-Za-z0-9_-]{1,32}")
+"""The name of a server stands before `__` and the name of a tool, in at most 64 characters."""
+MAX_STARS = 4
+_STARTED = ("args", "env", "cwd")
+_REACHED = ("headers",)
+_VARIABLE = re.compile(r"[^=\x00]+")
+_HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+_HEADER_VALUE = re.compile(r"[\x20-\x7e\x80-\xff]+")
+
+
+def own_servers(value: Mapping[str, Any]) -> tuple[str, ...]:
+    """The names of the servers that stand under `mcp.servers` of a file, right or wrong."""
+    mcp = value.get("mcp")
+    servers = mcp.get("servers") if isinstance(mcp, dict) else None
+    return tuple(servers) if isinstance(servers, dict) else ()
+
+
+def check_servers(config: Config, builder: Builder) -> None:
+    """The servers that stand in the configuration itself, and the models that name servers."""
+    own = own_servers(builder.document.value)
+    for name in own:
+        path: Path = ("mcp", "servers", name)
+        if not NAME.fullmatch(name):
+            told = "an MCP server's name has at most 32 letters, digits, `-` and `_`, and no `__`"
+            builder.tell(path, told, f"such as `{fitted(name)}`")
+        if name in config.mcp.servers:
+            check_server(config.mcp.servers[name], path, builder)
+    known = {*config.mcp.servers, *own}
+    for model, said in config.models.items():
+        for number, name in enumerate(said.mcp):
+            if name not in known:
+                near = one_of(name, sorted(known)) if known else f"write one: `[mcp.servers.{fitted(name)}]`"
+                builder.tell(("models", model, "mcp", number), f"there is no MCP server `{name[:40]}`", near)
+
+
+def fitted(name: str) -> str:
+    """The nearest name that a server can have."""
+    return re.sub(r"_{2,}", "_", re.sub(r"[^A-Za-z0-9_-]", "_", name)).strip("_")[:32].rstrip("_") or "server"
+
+
+def check_server(server: McpServerConfig, path: Path, builder: Builder) -> None:
+    """Adds to the builder's problems what is wrong with one server."""
+    if server.command is not None and server.url is not None:
+        told = "a server is started by its `command` or reached by its `url`: one of them"
+        builder.tell((*path, "url"), told)
+    elif server.command is None and server.url is None:
+        if all(builder.is_right((*path, field)) for field in ("command", "url")):
+            told = "`command` or `url` is missing"
+            builder.tell(path, told, "a program to start, or the address of a server that runs")
+    elif server.command is not None:
+        _alone(server, _REACHED, "goes to a `url`; a program that is started gets `env`", path, builder)
+    else:
+        _alone(server, _STARTED, "is for a `command`, which is started here; this server has a `url`", path, builder)
+    if server.command is not None:
+        _command(server, path, builder)
+    if server.url is not None:
+        problem = url_problem(server.url, "the address of an MCP server", "`headers` are their place")
+        if problem is not None:
+            builder.tell((*path, "url"), problem)
+    _values(server, path, builder)
+    _patterns(server.tools, path, builder)
+
+
+def _alone(server: McpServerConfig, fields: tuple[str, ...], told: str, path: Path, builder: Builder) -> None:
+    for field in fields:
+        if getattr(server, field):
+            builder.tell((*path, field), f"`{field}` {told}")
+
+
+def _command(server: McpServerConfig, path: Path, builder: Builder) -> None:
+    command = server.command or ""
+    if "\0" in command:
+        builder.tell((*path, "command"), "a command has no null characters")
+    first, _, rest = command.strip().partition(" ")
+    if rest and not server.args and not re.search(r"[/\\]", first):
+        told = "this is a program and its arguments; no shell reads it"
+        builder.tell((*path, "command"), told, "put the arguments into `args`, each by itself")
+
+
+def _values(server: McpServerConfig, path: Path, builder: Builder) -> None:
+    """Values are secrets: what is wrong is told without them."""
+    for name, value in server.env.items():
+        if not _VARIABLE.fullmatch(name):
+            builder.tell((*path, "env", name), "this is not the name of a variable")
+        if "\0" in value:
+            builder.tell((*path, "env", name), "an environment has no null characters")
+    for name, value in server.headers.items():
+        if not _HEADER_NAME.fullmatch(name):
+            builder.tell((*path, "headers", name), "this is not the name of a header")
+        if not _HEADER_VALUE.fullmatch(value):
+            told = "this cannot be sent in a header: it has a line break or the like in it"
+            builder.tell((*path, "headers", name), told)
+    for number, argument in enumerate(server.args):
+        if "\0" in argument:
+            builder.tell((*path, "args", number), "an argument has no null characters")
+
+
+def _patterns(tools: Mapping[str, object], path: Path, builder: Builder) -> None:
+    for name in tools:
+        place = (*path, "tools", name)
+        if not name or any(character.isspace() or not character.isprintable() for character in name):
+            builder.tell(place, "a tool's name has no blanks and is not empty")
+        elif name.count("*") > MAX_STARS:
+            builder.tell(place, f"a pattern has at most {MAX_STARS} `*`")
+        elif "**" in name:
+            builder.tell(place, "one `*` stands for any text already")

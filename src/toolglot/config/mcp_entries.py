@@ -1,0 +1,161 @@
+"""One MCP server as another program writes it down, in the words of `McpServerConfig`.
+
+Claude Desktop and Claude Code, Cursor, VS Code, Gemini CLI, Cline, Windsurf and others agree on `command`, `args`,
+`env` and `url`, and on little else. What has a meaning here is taken over; what has none is told.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from msgspec import Struct, field
+
+from toolglot.config.schema import McpServerConfig
+
+RENAMED = {
+    "httpUrl": "url",
+    "serverUrl": "url",
+    "environment": "env",
+    "httpHeaders": "headers",
+    "http_headers": "headers",
+    "requestHeaders": "headers",
+}
+"""Other names of members, the later ones of an entry counting less. Gemini CLI means the old transport by `url` where
+there is an `httpUrl`."""
+APPROVED = ("autoApprove", "alwaysAllow", "auto_approve")
+REFUSED = ("excludeTools", "disabledTools", "disabled_tools")
+ONLY = ("includeTools", "enabledTools", "enabled_tools", "tools")
+TYPES = frozenset(
+    {"stdio", "local", "http", "remote", "streamable", "streamable-http", "streamablehttp", "streamable_http"}
+)
+TYPE_NAMES = ("type", "transport", "transportType")
+OLD_TRANSPORT = "sse"
+OWN = frozenset(McpServerConfig.__struct_fields__)
+LONGEST_SECONDS = 3600
+"""A longer timeout is meant in milliseconds: some programs count these, others seconds, under the same name."""
+_VARIABLE = re.compile(r"\$([A-Za-z_][A-Za-z0-9_]*)")
+_INPUT = re.compile(r"\$\{input:([^}]*)\}")
+
+
+class Entry(Struct):
+    """What is made of an entry so far. Places are names of members, of the entry as it was written."""
+
+    value: dict[str, Any] = field(default_factory=dict)
+    sources: dict[str, str] = field(default_factory=dict)
+    """Our names of members -> those that they had."""
+    unused: list[str] = field(default_factory=list)
+    notes: list[tuple[str, str]] = field(default_factory=list)
+    wrong: list[tuple[str, str, str | None]] = field(default_factory=list)
+    """Members, by our names if they have one, what is wrong with each, and what would be right."""
+    is_off: bool = False
+
+
+def understood(written: Mapping[str, Any]) -> Entry:
+    """The entry in our words."""
+    entry = Entry(is_off=written.get("disabled") is True or written.get("enabled") is False)
+    if entry.is_off:
+        return entry
+    handled = {"disabled", "enabled", *TYPE_NAMES, *APPROVED, *REFUSED, *ONLY, "trust"}
+    for name, value in written.items():
+        own = RENAMED.get(name, name)
+        if name in handled or value is None:
+            continue
+        if own not in OWN:
+            entry.unused.append(name)
+        elif own not in entry.value or name == "httpUrl":
+            entry.value[own], entry.sources[own] = referring(value), name
+    _type(written, entry)
+    _command(entry)
+    _timeout(entry)
+    _policies(written, entry)
+    for name, value in list(entry.value.items()):
+        if (asked := _asks(value)) is not None:
+            told = f"`${{input:{asked}}}` is asked of a person by another program"
+            entry.wrong.append((name, told, "a reference to the environment would do: `${NAME}`"))
+            del entry.value[name]
+    return entry
+
+
+def _type(written: Mapping[str, Any], entry: Entry) -> None:
+    for name in TYPE_NAMES:
+        said = written.get(name)
+        if said is None or (isinstance(said, str) and said.lower() in TYPES):
+            continue
+        if isinstance(said, str) and said.lower() == OLD_TRANSPORT:
+            told = "the transport `sse` was replaced in 2025 and is not spoken here"
+            entry.wrong.append((name, told, "most of these servers have an address for Streamable HTTP: `type: http`"))
+        else:
+            entry.wrong.append((name, "there is no such transport", "there are stdio and http"))
+
+
+def _command(entry: Entry) -> None:
+    """Some programs have the arguments in the command."""
+    match entry.value.get("command"):
+        case [str(command), *arguments]:
+            entry.value["command"] = command
+            given = entry.value.get("args", [])
+            entry.value["args"] = [*arguments, *given] if isinstance(given, list) else given
+            entry.sources.setdefault("args", entry.sources["command"])
+
+
+def _timeout(entry: Entry) -> None:
+    said = entry.value.get("timeout")
+    if isinstance(said, int | float) and not isinstance(said, bool) and said > LONGEST_SECONDS:
+        entry.value["timeout"] = said / 1000
+        entry.notes.append((entry.sources["timeout"], f"{said} is taken for milliseconds"))
+
+
+def _policies(written: Mapping[str, Any], entry: Entry) -> None:
+    """Which tools are run without a word, and which not at all."""
+    if written.get("trust") is True:
+        entry.value.setdefault("policy", "auto")
+    tools: dict[str, Any] = {}
+    if isinstance(written.get("tools"), dict):
+        tools.update(written["tools"])
+    only = _names(written, ONLY, entry)
+    if only and "*" not in only:
+        usual = entry.value.get("policy", McpServerConfig().policy)
+        tools.update({"*": "never", **dict.fromkeys(only, usual)})
+    for names, policy in ((APPROVED, "auto"), (REFUSED, "never")):
+        tools.update(dict.fromkeys(_names(written, names, entry), policy))
+    if tools:
+        entry.value["tools"] = tools
+
+
+def _names(written: Mapping[str, Any], members: tuple[str, ...], entry: Entry) -> list[str]:
+    found: list[str] = []
+    for member in members:
+        said = written.get(member)
+        if said is None or isinstance(said, dict):
+            continue
+        if isinstance(said, list) and all(isinstance(name, str) for name in said):
+            found += said
+            entry.sources.setdefault("tools", member)
+        else:
+            entry.wrong.append((member, "expected a list of tools' names", None))
+    return found
+
+
+def referring(value: Any) -> Any:
+    """The value with references as they are written here: `$NAME` alone, and `${/}`, are those of other programs."""
+    if isinstance(value, dict):
+        return {name: referring(inner) for name, inner in value.items()}
+    if isinstance(value, list):
+        return [referring(inner) for inner in value]
+    if not isinstance(value, str):
+        return value
+    if whole := _VARIABLE.fullmatch(value):
+        return f"${{{whole[1]}}}"
+    return value.replace("${/}", os.sep)
+
+
+def _asks(value: Any) -> str | None:
+    """The name of what a person is asked for in this value."""
+    inside = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    if isinstance(value, str):
+        found = _INPUT.search(value)
+        return found[1] if found else None
+    return next((asked for inner in inside if (asked := _asks(inner)) is not None), None)

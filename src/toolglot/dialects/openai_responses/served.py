@@ -1,0 +1,231 @@
+"""MCP tools that are run on the way, in the words of the Responses API: `mcp` tools in a request, and the items
+`mcp_list_tools`, `mcp_call` and `mcp_approval_request` in its answer.
+
+The wire does not tell which calls were made in one breath, and the model has to be told the same history again: so the
+ids of all calls of a round but its first begin with `mcp_and_`. Calls with other ids are taken for rounds of their own.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+from hashlib import sha256
+from typing import Any
+
+from toolglot.dialects.openai_responses.native import NAME
+from toolglot.dialects.openai_responses.served_history import AND, restored
+from toolglot.errors import DecodeError
+from toolglot.events import Close, Open
+from toolglot.ir import Opaque, Request, Tool, ToolChoice, ToolResult, native_of, replace
+from toolglot.tools.served import Asked, AskedServer, Chosen, Piece, ServedCall, ServedForms
+from toolglot.tools.told import texts_of, told_id
+from toolglot.wire.reader import Reader, expected
+
+# What a request says that is for the server alone.
+_CREDENTIALS = ("authorization", "headers")
+
+
+def asked(request: Request) -> Asked:
+    servers: list[AskedServer] = []
+    tools: list[Tool | Opaque] = []
+    for index, tool in enumerate(request.tools):
+        if isinstance(tool, Opaque) and tool.dialect == NAME and tool.value.get("type") == "mcp":
+            servers.append(_server(Reader(dict(tool.value), f"$.tools[{index}]"), f"tools[{index}]"))
+        else:
+            tools.append(tool)
+    labels: set[str] = set()
+    for server in servers:
+        if server.label in labels:
+            raise DecodeError(f"$.{server.where}.server_label", f"there are two servers of the name {server.label}")
+        labels.add(server.label)
+    choice, chosen = _choice(request.tool_choice, labels)
+    if not servers and choice is request.tool_choice:
+        return Asked(request=request)
+    return Asked(
+        request=replace(request, tools=tuple(tools), tool_choice=choice), servers=tuple(servers), chosen=chosen
+    )
+
+
+def _server(tool: Reader, where: str) -> AskedServer:
+    label = tool.need_text("server_label")
+    if not label:
+        raise DecodeError(tool.at("server_label"), "a server needs a name")
+    return AskedServer(
+        label=label,
+        where=where,
+        url=tool.text("server_url"),
+        allowed=_allowed(tool),
+        credentials=any(key in tool for key in _CREDENTIALS),
+        **_approval(tool),
+    )
+
+
+def _allowed(tool: Reader) -> Chosen:
+    value, where = tool.peek("allowed_tools"), tool.at("allowed_tools")
+    if value is None:
+        return Chosen()
+    if isinstance(value, list):
+        return Chosen(names=_names(value, where))
+    if not isinstance(value, dict):
+        raise expected(where, "an array or an object", value)
+    return _filter(value, where)
+
+
+def _approval(tool: Reader) -> dict[str, Any]:
+    """Who has to be asked. What is not said means that the client is asked about every call."""
+    value, where = tool.peek("require_approval"), tool.at("require_approval")
+    if value in (None, "always", {}):
+        return {"asks": Chosen()}
+    if value == "never":
+        return {"never_asks": Chosen()}
+    if not isinstance(value, dict) or not value.keys() <= {"always", "never"}:
+        raise DecodeError(where, "expected `always`, `never`, or an object that has filters of these names")
+    always, never = (
+        _filter(value[key], f"{where}.{key}") if value.get(key) is not None else None for key in ("always", "never")
+    )
+    return {"asks": always, "never_asks": never, "others_ask": never is not None}
+
+
+def _filter(value: Any, where: str) -> Chosen:
+    fields = Reader(dict(value) if isinstance(value, dict) else value, where)
+    names = fields.array("tool_names")
+    return Chosen(
+        names=None if names is None else _names(names, fields.at("tool_names")), read_only=fields.flag("read_only")
+    )
+
+
+def _names(value: list[Any], where: str) -> tuple[str, ...]:
+    for index, name in enumerate(value):
+        if not isinstance(name, str):
+            raise expected(f"{where}[{index}]", "a string", name)
+    return tuple(value)
+
+
+def _choice(
+    choice: ToolChoice | None, labels: set[str]
+) -> tuple[ToolChoice | None, tuple[tuple[str, str | None], ...]]:
+    """The choice without servers' tools, and these."""
+    if choice is None:
+        return None, ()
+    notes = native_of(choice, NAME)
+    wire = notes.get("choice", notes.get("$choice"))
+    if not isinstance(wire, dict):
+        return choice, ()
+    if wire.get("type") == "mcp":
+        return ToolChoice(mode="required"), (_named(wire, "$.tool_choice", labels),)
+    tools = wire.get("tools")
+    if wire.get("type") != "allowed_tools" or not isinstance(tools, list):
+        return choice, ()
+    ours = [(index, tool) for index, tool in enumerate(tools) if isinstance(tool, dict) and tool.get("type") == "mcp"]
+    if not ours or wire.get("mode") not in ("auto", "required"):
+        return choice, ()
+    # Those that are neither functions nor ours are hosted tools: the names are known already.
+    rest = [
+        tool for tool in tools if not isinstance(tool, dict) or tool.get("type") not in ("mcp", "function", "custom")
+    ]
+    native = {NAME: {"tools": rest}} if rest else {}
+    chosen = tuple(_named(tool, f"$.tool_choice.tools[{index}]", labels) for index, tool in ours)
+    return ToolChoice(mode=wire["mode"], names=choice.names, native=native), chosen
+
+
+def _named(value: dict[str, Any], where: str, labels: set[str]) -> tuple[str, str | None]:
+    fields = Reader(dict(value), where)
+    label, name = fields.need_text("server_label"), fields.text("name")
+    if label not in labels:
+        raise DecodeError(fields.at("server_label"), f"there is no MCP server {label} among the tools")
+    return label, name
+
+
+class ItemTeller:
+    """One `mcp_call` item a call, one after the other: each is open while its call runs."""
+
+    def __init__(self) -> None:
+        self._waiting: deque[tuple[int, ServedCall]] = deque()
+
+    def begin(self, calls: Sequence[ServedCall]) -> list[Piece]:
+        self._waiting.extend((index, _joined(call, index)) for index, call in enumerate(calls))
+        return self._next()
+
+    def _next(self) -> list[Piece]:
+        if not self._waiting:
+            return []
+        index, call = self._waiting[0]
+        return [Open(index, call_item(call))]
+
+    def progress(self, call: ServedCall, message: str) -> list[Piece]:
+        return []
+
+    def done(self, result: ToolResult) -> list[Piece]:
+        index, _ = self._waiting.popleft()
+        return [Close(index=index, native={NAME: outcome(result)}), *self._next()]
+
+
+def _joined(call: ServedCall, index: int) -> ServedCall:
+    return call if call.joins or not index else replace(call, joins=True)
+
+
+def call_item(call: ServedCall) -> Opaque:
+    """A call that is about to run."""
+    return Opaque(
+        NAME,
+        {
+            "id": told_id(f"mcp_{AND}" if call.joins else "mcp_", call.id),
+            "type": "mcp_call",
+            "status": "in_progress",
+            "approval_request_id": call.approval,
+            "arguments": arguments_of(call),
+            "error": None,
+            "name": call.name,
+            "output": None,
+            "server_label": call.server,
+        },
+    )
+
+
+def arguments_of(call: ServedCall) -> str:
+    return call.arguments if call.arguments.strip() else "{}"
+
+
+def outcome(result: ToolResult) -> dict[str, Any]:
+    """What the end of a call tells: its output, or what went wrong."""
+    texts = texts_of(result.content)
+    if not result.is_error:
+        return {"status": "completed", "output": "\n".join(texts)}
+    content = [{"type": "text", "text": text} for text in texts]
+    return {"status": "failed", "error": {"type": "mcp_tool_execution_error", "content": content}}
+
+
+def approval(call: ServedCall) -> Opaque:
+    return Opaque(
+        NAME,
+        {
+            "id": told_id(f"mcpr_{AND}" if call.joins else "mcpr_", call.id),
+            "type": "mcp_approval_request",
+            "arguments": arguments_of(call),
+            "name": call.name,
+            "server_label": call.server,
+        },
+    )
+
+
+def listed(label: str, tools: Sequence[Tool]) -> Opaque:
+    return Opaque(
+        NAME,
+        {
+            "id": f"mcpl_{sha256(label.encode('utf-8', 'surrogatepass')).hexdigest()[:32]}",
+            "type": "mcp_list_tools",
+            "server_label": label,
+            "tools": [
+                {
+                    "annotations": native_of(tool, "mcp").get("annotations"),
+                    "description": tool.description,
+                    "input_schema": tool.parameters if tool.parameters is not None else {"type": "object"},
+                    "name": tool.name,
+                }
+                for tool in tools
+            ],
+        },
+    )
+
+
+SERVED = ServedForms(asked=asked, teller=ItemTeller, restored=restored, listed=listed, approval=approval)

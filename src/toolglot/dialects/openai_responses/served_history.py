@@ -1,0 +1,205 @@
+"""The served calls of a conversation's history: items of MCP calls, and of the client's word on them, as the calls and
+results that they are to the model.
+
+A call that waited for the client's yes stands where it was made, which is where the model was told of it, and not where
+it was run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from toolglot.dialects.openai_responses.native import NAME
+from toolglot.errors import DecodeError
+from toolglot.ir import Message, Opaque, Request, Text, ToolCall, ToolResult, native_of, replace
+from toolglot.tools.served import Restored, ServedCall
+from toolglot.tools.told import CallIds, failed, interrupted
+from toolglot.wire import json
+from toolglot.wire.reader import Reader
+
+AND = "and_"
+"""Stands behind the prefix of an id whose call belongs to the round of the call before it."""
+
+_PREFIXES = tuple(f"{prefix}_{joins}" for prefix in ("mcp", "mcpr") for joins in (AND, ""))
+_ITEMS = ("mcp_call", "mcp_list_tools", "mcp_approval_request", "mcp_approval_response")
+# How far a call had come that has neither output nor error.
+_UNFINISHED = ("in_progress", "calling", "incomplete")
+
+Named = Callable[[str, str], str]
+
+
+class _Request:
+    """What has become of a request for the client's yes."""
+
+    __slots__ = ("answer", "call", "is_last", "reason")
+
+    def __init__(self) -> None:
+        self.answer: bool | None = None
+        self.reason: str | None = None
+        self.is_last = False  # the model has said nothing since the answer
+        self.call: dict[str, Any] | None = None  # the item of the call, once it was run
+
+
+def restored(request: Request, name: Named) -> Restored:
+    items = {index: item for index, message in enumerate(request.messages) if (item := _item(message)) is not None}
+    if not items:
+        return Restored(request=request)
+    history = _History(request, name, items, _asked(request, items))
+    for index, message in enumerate(request.messages):
+        history.add(index, message)
+    history.end_round()
+    labels = (item.get("server_label") for item in items.values() if item["type"] == "mcp_list_tools")
+    return Restored(
+        request=replace(request, messages=tuple(history.messages)),
+        approved=tuple(history.approved),
+        listed=tuple(dict.fromkeys(label for label in labels if isinstance(label, str))),
+    )
+
+
+def _item(message: Message) -> dict[str, Any] | None:
+    """The item of a served call that this message is."""
+    if len(message.content) != 1:
+        return None
+    (block,) = message.content
+    if not isinstance(block, Opaque) or block.dialect != NAME or not isinstance(block.value, dict):
+        return None
+    return block.value if block.value.get("type") in _ITEMS else None
+
+
+def _place(request: Request, index: int) -> str:
+    """The path of the item that this message was."""
+    before = any(native_of(message, NAME).get("$from") == "instructions" for message in request.messages[:1])
+    return f"$.input[{index - before}]"
+
+
+def _asked(request: Request, items: dict[int, dict[str, Any]]) -> dict[int, _Request]:
+    """What became of each request for a yes, by the place of its item. Of two of one id the later one is meant."""
+    found: dict[int, _Request] = {}
+    by_id: dict[str, _Request] = {}
+    said = max((index for index, message in enumerate(request.messages) if message.role == "assistant"), default=-1)
+    for index, value in items.items():
+        item = Reader(dict(value), _place(request, index))
+        if value["type"] == "mcp_approval_request":
+            found[index] = by_id[item.need_text("id")] = _Request()
+        elif value["type"] == "mcp_approval_response":
+            request_id, approve = item.need_text("approval_request_id"), item.flag("approve")
+            if request_id not in by_id:
+                raise DecodeError(item.at("approval_request_id"), f"there is no approval request {request_id}")
+            if approve is None:
+                raise DecodeError(item.at("approve"), "this boolean is required")
+            answered = by_id[request_id]
+            answered.answer, answered.reason, answered.is_last = approve, item.text("reason"), index > said
+        elif value["type"] == "mcp_call" and (known := by_id.get(item.text("approval_request_id") or "")) is not None:
+            known.call = value
+    return found
+
+
+class _History:
+    """The messages, written anew. A round is written when it has ended: its calls, then their results."""
+
+    def __init__(
+        self, request: Request, name: Named, items: dict[int, dict[str, Any]], asked: dict[int, _Request]
+    ) -> None:
+        self._request = request
+        self._name = name
+        self._items = items
+        self._asked = asked
+        self._ran = {id(each.call) for each in asked.values() if each.call is not None}
+        self._ids = CallIds(request, _PREFIXES)
+        self._calls: list[ToolCall] = []
+        self._results: list[ToolResult] = []
+        self._open = False  # the round has a call whose result comes later, so that the next call is of this round too
+        self.messages: list[Message] = []
+        self.approved: list[ServedCall] = []
+
+    def add(self, index: int, message: Message) -> None:
+        item = self._items.get(index)
+        if item is None:
+            self._other(message)
+        elif item["type"] == "mcp_approval_response":
+            self.end_round()
+        elif item["type"] == "mcp_approval_request":
+            self._waited(item, _place(self._request, index), self._asked[index])
+        elif item["type"] == "mcp_call" and id(item) not in self._ran:
+            call, _ = self._call(item, _place(self._request, index))
+            self._calls.append(call)
+            self._results.append(_result(item, call))
+
+    def _other(self, message: Message) -> None:
+        if message.role == "assistant" and self._open:
+            self._write_calls()
+        else:
+            self.end_round()
+        self.messages.append(message)
+        if message.role == "assistant" and any(isinstance(block, ToolCall) for block in message.content):
+            self._open = True
+
+    def _call(self, item: dict[str, Any], where: str) -> tuple[ToolCall, ServedCall]:
+        """The call that an item tells of, which begins a round unless it belongs to the one before."""
+        fields = Reader(dict(item), where)
+        told, label, name = fields.need_text("id"), fields.need_text("server_label"), fields.need_text("name")
+        joins = told.startswith((f"mcp_{AND}", f"mcpr_{AND}"))
+        if not joins and not self._open:
+            self.end_round()
+        arguments = fields.text("arguments") or ""
+        call_id = self._ids.of(told)
+        call = ToolCall(id=call_id, name=self._name(label, name), arguments=arguments)
+        return call, ServedCall(id=call_id, server=label, name=name, arguments=arguments)
+
+    def _waited(self, item: dict[str, Any], where: str, asked: _Request) -> None:
+        if asked.answer is None and asked.call is None:
+            return  # nobody has answered, and the model waits for nothing
+        call, served = self._call(item, where)
+        self._calls.append(call)
+        self._open = True
+        if asked.call is not None:
+            self._results.append(_result(asked.call, call))
+        elif not asked.answer:
+            why = f": {asked.reason}" if asked.reason else "."
+            self._results.append(failed(call, f"The user did not allow this tool call{why}"))
+        elif asked.is_last:
+            self.approved.append(replace(served, approval=item["id"]))
+        else:
+            self._results.append(interrupted(call))
+
+    def _write_calls(self) -> None:
+        if self._calls:
+            self.messages.append(Message(role="assistant", content=tuple(self._calls)))
+            self._calls = []
+
+    def end_round(self) -> None:
+        self._write_calls()
+        self.messages += [Message(role="tool", content=(result,)) for result in self._results]
+        self._results, self._open = [], False
+
+
+def _result(item: dict[str, Any], call: ToolCall) -> ToolResult:
+    output, error = item.get("output"), item.get("error")
+    if error is not None:
+        return failed(call, _failure(error))
+    if output is None and item.get("status") in _UNFINISHED:
+        return interrupted(call)
+    text = output if isinstance(output, str) else "" if output is None else json.encode_text(output)
+    content = (Text(text=text),) if text else ()
+    return ToolResult(call_id=call.id, name=call.name, content=content, is_error=False)
+
+
+def _failure(error: Any) -> str:
+    """What went wrong: a text in older versions of the API, an object in newer ones."""
+    if isinstance(error, str):
+        return error
+    fields = error if isinstance(error, dict) else {}
+    content, message = fields.get("content"), fields.get("message")
+    if isinstance(message, str):
+        return message
+    if isinstance(content, str):
+        return content
+    if isinstance(content, list):
+        return "\n".join(map(_said, content))
+    return json.encode_text(error)
+
+
+def _said(part: Any) -> str:
+    text = part.get("text") if isinstance(part, dict) else None
+    return text if isinstance(text, str) else json.encode_text(part)

@@ -1,0 +1,127 @@
+"""Which MCP servers are at hand for a request: those of the model's alias, of a header, and those that it names."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from urllib.parse import urlsplit
+
+from msgspec import Struct
+
+from toolglot.agent.host import Host
+from toolglot.agent.toolbox import Attached
+from toolglot.config.schema import McpConfig
+from toolglot.errors import ApiError
+from toolglot.ir import Request
+from toolglot.receipt import Receipt
+from toolglot.routing import Target
+from toolglot.server.attempts import Asked, FailedError
+from toolglot.server.gateway import Gateway
+from toolglot.tools.served import Asked as Named
+from toolglot.tools.served import AskedServer
+
+HEADER = "x-toolglot-mcp"
+
+
+class Wanted(Struct, frozen=True, kw_only=True):
+    """A server that a request wants, by the client's name of it and ours."""
+
+    label: str
+    server: str
+    asked: AskedServer | None = None
+
+
+class Wishes(Struct, frozen=True, kw_only=True):
+    """The servers that a request wants, and the request without naming them. `chosen` is what its choice of tools says
+    of them."""
+
+    request: Request
+    wanted: tuple[Wanted, ...] = ()
+    chosen: tuple[tuple[str, str | None], ...] = ()
+
+
+def wishes_of(gateway: Gateway, asked: Asked, target: Target) -> Wishes:
+    """What the request wants. Servers are only ever those of the configuration: one that the request names is known by
+    its address.
+
+    Raises:
+        FailedError: it wants a server that is not there.
+        DecodeError: it names one in a way that makes no sense.
+    """
+    config = gateway.config.mcp
+    wanted = [Wanted(label=name, server=name) for name in (*target.mcp, *_by_header(config, asked))]
+    is_its_own = gateway.upstreams[target.upstream].dialect.name == asked.client.name
+    named = _named_in(asked, is_its_own=is_its_own and not config.servers)
+    found = [(each, _configured(config, each)) for each in named.servers]
+    if is_its_own and all(server is None for _, server in found):
+        # An upstream of the client's own dialect may know servers that we do not: then they are left to it.
+        return Wishes(request=asked.request, wanted=tuple(_once(wanted)))
+    wanted += [_named(config, each, server) for each, server in found]
+    return Wishes(request=named.request, wanted=tuple(_once(wanted)), chosen=named.chosen)
+
+
+def _named_in(asked: Asked, *, is_its_own: bool) -> Named:
+    """The servers that the request names, in an API that has words for it and no upstream that understands them."""
+    forms = asked.client.served
+    return Named(request=asked.request) if forms is None or is_its_own else forms.asked(asked.request)
+
+
+def _by_header(config: McpConfig, asked: Asked) -> list[str]:
+    names = [name for part in asked.headers.get(HEADER, "").split(",") if (name := part.strip())]
+    for name in names:
+        if name not in config.servers or not config.servers[name].by_header:
+            raise FailedError(_unknown(config, f"The header {HEADER} names the MCP server {name[:100]!r}", HEADER))
+    return names
+
+
+def _configured(config: McpConfig, asked: AskedServer) -> str | None:
+    """Our name of a server that a request names by its address."""
+    if asked.url is None:
+        return None
+    where = _address(asked.url)
+    matching = (name for name, server in config.servers.items() if server.url and _address(server.url) == where)
+    return next(matching, None)
+
+
+def _named(config: McpConfig, asked: AskedServer, server: str | None) -> Wanted:
+    if server is None:
+        raise FailedError(_unknown(config, f"{asked.where} names the MCP server {asked.label[:100]!r}", asked.where))
+    return Wanted(label=asked.label, server=server, asked=asked)
+
+
+def _unknown(config: McpConfig, what: str, where: str) -> ApiError:
+    known = [name for name, server in config.servers.items() if server.by_header]
+    there = f"it has {', '.join(known)}" if known else "it has none"
+    message = f"{what}, which this gateway's configuration does not have: {there}"
+    return ApiError(kind="bad_request", code="unknown_mcp_server", message=message, param=where)
+
+
+def _address(url: str) -> tuple[str, str, int | None, str, str]:
+    try:
+        parts = urlsplit(url)
+        port = parts.port or {"http": 80, "https": 443}.get(parts.scheme.lower())
+    except ValueError:
+        return ("", url, None, "", "")
+    return parts.scheme.lower(), (parts.hostname or "").lower(), port, parts.path.rstrip("/"), parts.query
+
+
+def _once(wanted: Sequence[Wanted]) -> Iterator[Wanted]:
+    """Each server once; what a request says of one counts more than an alias that has it anyway."""
+    by_server = {each.server: each for each in wanted}
+    yield from (each for each in by_server.values())
+
+
+async def attach(host: Host, config: McpConfig, wanted: Sequence[Wanted], receipt: Receipt) -> list[Attached]:
+    """The servers with their tools of this moment. What is not available is told in the receipt."""
+    await host.ready([each.server for each in wanted])
+    attached: list[Attached] = []
+    for each in wanted:
+        state = host.state(each.server)
+        if state.state != "ready":
+            receipt.loss(f"mcp.{each.label}", "MCP server", f"it is not available: {state.why or state.state}")
+        if each.asked is not None and each.asked.credentials:
+            why = "a server is reached with the credentials of the gateway's own configuration"
+            receipt.loss(each.asked.where, "credentials", why)
+        tools = host.tools(each.server)
+        settings = config.servers[each.server]
+        attached.append(Attached(label=each.label, server=each.server, config=settings, tools=tools, asked=each.asked))
+    return attached

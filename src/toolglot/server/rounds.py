@@ -1,0 +1,110 @@
+"""What a client did not see of its conversation: the calls that were run on the way to an answer, and their results.
+
+The model has to be told of them in the next turn: where a client's own calls were made in one breath with them it must,
+because half of a turn makes no sense to it. Some clients send them back in their own words. For the others they are
+kept under a hash of the conversation as the client tells it, that answer included.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Sequence
+
+import msgspec
+
+from toolglot.errors import ToolglotError
+from toolglot.ir import Block, Message, Request, ToolCall, ToolResult, replace
+from toolglot.store import Rounds, Store, StoreError
+from toolglot.upstream.transcript import answered, beginnings
+
+log = logging.getLogger("toolglot.server")
+
+PATIENCE = 1.5
+"""Seconds that a request or an answer waits for the store."""
+LARGEST = 16 * 1024 * 1024
+"""Bytes of what is kept of one answer."""
+TRIED = 200
+"""Answers of a conversation, the last ones, that are looked up."""
+
+_SYSTEM = ("system", "developer")
+
+_messages = msgspec.json.Decoder(tuple[Message, ...])
+
+
+class KeptRounds:
+    """Of one owner. Without a store nothing is kept."""
+
+    def __init__(self, store: Store | None, owner: str) -> None:
+        self._store = store
+        self._owner = owner
+
+    async def restored(self, request: Request) -> Request:
+        """The request with what is kept of its answers in their place."""
+        known = beginnings(_told(request.messages))[:TRIED]
+        if self._store is None or not known:
+            return request
+        try:
+            async with asyncio.timeout(PATIENCE):
+                found = await self._store.rounds(self._owner, [beginning.hash for beginning in known])
+        except (StoreError, TimeoutError) as error:
+            log.warning("what was run for a conversation could not be read: %s", error or "no answer in time")
+            return request
+        kept = {rounds.hash: rounds.value for rounds in found}
+        places = {beginning.covered: kept[beginning.hash] for beginning in known if beginning.hash in kept}
+        return replace(request, messages=_replaced(request.messages, places)) if places else request
+
+    async def keep(self, asked: Sequence[Message], seen: Sequence[Block], rounds: Sequence[Message]) -> bool:
+        """Keep the rounds that led to what the client has seen, after what it has asked. Whether they are kept."""
+        if self._store is None:
+            return False
+        try:
+            value = msgspec.json.encode(rounds)
+            if len(value) > LARGEST:
+                return False
+            beginning = answered(_told(asked), seen)
+            async with asyncio.timeout(PATIENCE):
+                await self._store.keep_rounds(self._owner, Rounds(beginning.hash, value))
+        except (StoreError, TimeoutError) as error:
+            log.warning("what was run for a conversation could not be kept: %s", error or "no answer in time")
+            return False
+        except (ToolglotError, UnicodeEncodeError, RecursionError, TypeError):
+            return False
+        return True
+
+
+def _told(messages: Sequence[Message]) -> list[Message]:
+    """What both sides have said. System text may change from turn to turn, as with today's date in it."""
+    return [message for message in messages if message.role not in _SYSTEM]
+
+
+def _replaced(messages: Sequence[Message], places: dict[int, bytes]) -> tuple[Message, ...]:
+    """The messages with each of these answers, known by the number of messages up to it, told in full."""
+    replaced: list[Message] = []
+    answer: list[Message] = []
+    count = 0
+    for message in messages:
+        count += message.role not in _SYSTEM
+        if message.role != "assistant":
+            replaced += _followed(answer, message)
+            answer = []
+            continue
+        answer.append(message)
+        if count in places:
+            try:
+                answer = list(_messages.decode(places[count]))
+            except msgspec.MsgspecError:
+                log.warning("what was run for a conversation cannot be read any more")
+    return (*replaced, *answer)
+
+
+def _followed(answer: Sequence[Message], message: Message) -> list[Message]:
+    """An answer and what comes next. The results of one turn stand in one message, in the order of its calls: some APIs
+    take them in no other way."""
+    if not answer or answer[-1].role != "tool" or not any(isinstance(block, ToolResult) for block in message.content):
+        return [*answer, message]
+    order = {block.id: number for number, block in enumerate(answer[-2].content) if isinstance(block, ToolCall)}
+    results = [block for block in (*answer[-1].content, *message.content) if isinstance(block, ToolResult)]
+    results.sort(key=lambda result: order.get(result.call_id, len(order)))
+    others = [block for block in message.content if not isinstance(block, ToolResult)]
+    return [*answer[:-1], replace(message, content=(*results, *others))]

@@ -1,0 +1,213 @@
+"""Answers with MCP tools that the gateway runs itself: a loop of rounds with the model, told to the client as one
+answer in its own words."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import aclosing
+
+from toolglot.agent.host import Host
+from toolglot.agent.loop import Loop, Words
+from toolglot.agent.runner import Outcome, Runner
+from toolglot.agent.telling import Aside
+from toolglot.agent.toolbox import Attached, Toolbox, pack
+from toolglot.config.schema import McpConfig
+from toolglot.errors import ApiError, LossError, UpstreamError
+from toolglot.events import Event, Fault, Finish, Fold
+from toolglot.ir import Block, Request, Tool, ToolChoice, replace
+from toolglot.receipt import Receipt
+from toolglot.routing import Target
+from toolglot.server import headers
+from toolglot.server.attaching import Wishes, attach, wishes_of
+from toolglot.server.attempts import Asked
+from toolglot.server.calling import Calling
+from toolglot.server.gateway import Gateway
+from toolglot.server.model import GatewayModel
+from toolglot.server.record import Record
+from toolglot.server.replays import Replays
+from toolglot.server.rounds import KeptRounds
+from toolglot.server.service import Service
+from toolglot.tools.served import Restored, ServedForms
+from toolglot.translate import Exchange
+
+log = logging.getLogger("toolglot.server")
+
+
+async def serve(
+    service: Service,
+    gateway: Gateway,
+    asked: Asked,
+    target: Target,
+    record: Record,
+    calling: Calling,
+    replays: Replays,
+) -> Serving | None:
+    """The answer to a request for which tools are run here; None where there are none.
+
+    Raises:
+        FailedError, DecodeError: it wants a server that is not there, or says so in a way that makes no sense.
+    """
+    wishes = wishes_of(gateway, asked, target)
+    if not wishes.wanted or service.host is None:
+        return None
+    receipt = Receipt()
+    attached = await attach(service.host, gateway.config.mcp, wishes.wanted, receipt)
+    forms = asked.client.served
+    taken = {tool.name for tool in wishes.request.tools if isinstance(tool, Tool)}
+    toolbox = pack(attached, taken, receipt, can_ask=lambda each: _can_ask(forms, each))
+    model = GatewayModel(gateway, asked.client, record, calling=calling, replays=replays, asked=asked)
+    kept = KeptRounds(service.store, record.owner)
+    return Serving(asked, wishes, attached, toolbox, model, service.host, gateway.config.mcp, kept, record, receipt)
+
+
+def _can_ask(forms: ServedForms | None, attached: Attached) -> bool:
+    """The client named the server itself, in words that have a question for it."""
+    return forms is not None and forms.approval is not None and attached.asked is not None
+
+
+class Serving:
+    """A `Source` of such an answer."""
+
+    def __init__(
+        self,
+        asked: Asked,
+        wishes: Wishes,
+        attached: Sequence[Attached],
+        toolbox: Toolbox,
+        model: GatewayModel,
+        host: Host,
+        limits: McpConfig,
+        kept: KeptRounds,
+        record: Record,
+        receipt: Receipt,
+    ) -> None:
+        self._asked = asked
+        self._request = wishes.request
+        self._chosen = wishes.chosen
+        self._attached = attached
+        self._toolbox = toolbox
+        self._forms = forms = asked.client.served
+        self._show = limits.show
+        self._model = model
+        self._kept = kept
+        self._record = record
+        self._receipt = receipt
+        teller = Aside if forms is None else forms.teller
+        approval = None if forms is None else forms.approval
+        words = Words(teller=teller if limits.show else None, approval=approval)
+        self._loop = Loop(model, toolbox, limits, Runner(host, limits), words)
+        self.encoder = asked.client.stream_encoder(asked.request, receipt)
+
+    @property
+    def exchange(self) -> Exchange | None:
+        return self._model.exchange
+
+    @property
+    def waiting(self) -> bool:
+        return self._model.waiting
+
+    async def stream(self) -> AsyncGenerator[bytes, None]:
+        async with aclosing(self._events()) as answer:
+            async for events in answer:
+                yield b"".join([self.encoder.feed(self._hidden(event)) for event in events])
+
+    async def whole(self) -> bytes:
+        accumulator = Fold()
+        async with aclosing(self._events()) as answer:
+            async for events in answer:
+                for event in events:
+                    accumulator.add(self._hidden(event))
+        if accumulator.fault is not None:
+            raise UpstreamError(accumulator.fault)
+        written = self._asked.client.encode_response(accumulator.response(), self._asked.request, self._receipt)
+        if self._asked.strict and self._receipt.losses:
+            raise LossError(self._receipt)
+        return written
+
+    def headers(self) -> Mapping[str, str]:
+        answer = self._model.answer
+        assert answer is not None
+        answer.exchange.receipt.add(self._receipt)
+        return headers.of_exchange(answer.exchange, answer.headers, self._record)
+
+    def fail(self, error: ApiError) -> bytes:
+        return self.encoder.feed(Fault(error))
+
+    async def settle(self) -> None:
+        """Each round has tidied up behind itself."""
+
+    def close(self) -> None:
+        self._record.usage = self._loop.usage
+        for call in self._loop.left_out:
+            self._receipt.note("mcp", f"call to {call.name} not run", "the answer ended before its turn")
+        if self._model.exchange is not None:
+            self._model.exchange.receipt.add(self._receipt)
+
+    async def _events(self) -> AsyncGenerator[Sequence[Event], None]:
+        restored = await self._restored()
+        first = self._listed(restored)
+        told = 0
+        async with aclosing(self._loop.run(restored.request, restored.approved, first)) as answer:
+            async for events in answer:
+                for outcome in self._loop.outcomes[told:]:
+                    self._tell(outcome)
+                told = len(self._loop.outcomes)
+                for event in events:
+                    if isinstance(event, Finish):
+                        self._record.stop = event.stop.reason
+                        await self._keep()  # before the client can go on from it
+                yield events
+
+    async def _restored(self) -> Restored:
+        """The request as the model is asked: with what the client has not seen, or has seen in its own words."""
+        request = await self._kept.restored(self._request)
+        restored = Restored(request=request)
+        if self._forms is not None:
+            restored = self._forms.restored(request, self._toolbox.name_of)
+        return replace(restored, request=self._with_choice(restored.request))
+
+    def _with_choice(self, request: Request) -> Request:
+        """The request's choice with the served tools that it names, in the model's words."""
+        if not self._chosen:
+            return request
+        choice = request.tool_choice or ToolChoice(mode="required")
+        names = [
+            each.name
+            for label, tool in self._chosen
+            for each in self._toolbox.offered
+            if each.label == label and tool in (None, each.tool.name)
+        ]
+        return replace(request, tool_choice=replace(choice, names=(*choice.names, *names)))
+
+    def _listed(self, restored: Restored) -> list[Block]:
+        """The servers' tools, for clients that named the servers and have not been told yet."""
+        if self._forms is None or not self._show:
+            return []
+        blocks: list[Block] = []
+        for each in self._attached:
+            if each.asked is not None and each.label not in restored.listed:
+                tools = [offered.tool.tool for offered in self._toolbox.offered if offered.label == each.label]
+                if (block := self._forms.listed(each.label, tools)) is not None:
+                    blocks.append(block)
+        return blocks
+
+    def _tell(self, outcome: Outcome) -> None:
+        """What was run is in the receipt, the log and the metrics; of what it said there is nothing there."""
+        tool, label = outcome.served.offered.tool, outcome.served.offered.label
+        how = "failed" if outcome.result.is_error else "ran" if outcome.ran else "was not run"
+        self._receipt.note(f"mcp.{label}", f"{tool.name} ({outcome.served.call.id})", f"{how} here")
+        self._record.count_served(tool.server, failed=bool(outcome.result.is_error))
+        words = (self._record.id, tool.name, tool.server, how, outcome.seconds)
+        log.info("request %s: the tool %s of %s %s, %.3f s", *words)
+
+    async def _keep(self) -> None:
+        if not self._loop.rounds:
+            return
+        if not await self._kept.keep(self._request.messages, self._loop.seen, self._loop.rounds):
+            why = "there is no store to keep them in: in the next turn the model knows what the client sends back"
+            self._receipt.note("mcp", "calls and results", why)
+
+    def _hidden(self, event: Event) -> Event:
+        exchange = self._model.exchange
+        return Fault(exchange.hide(event.error)) if isinstance(event, Fault) and exchange is not None else event

@@ -1,0 +1,287 @@
+"""Servers that die, hang, flood and lie: calls end, the server is started again, and nobody else notices."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import resource
+import signal
+import time
+from typing import Any
+
+import pytest
+
+from tests.agent.hosting import PATIENT, QUICK, SECRET, children, hosting, lives, run, text_of, until, wayward
+from toolglot.agent.host import Host
+from toolglot.agent.tools import Pace, ToolFailedError
+from toolglot.config.schema import McpServerConfig
+
+
+async def failure(host: Host, tool: str, server: str = "a") -> str:
+    with pytest.raises(ToolFailedError) as caught:
+        await host.call(server, tool, {})
+    return str(caught.value)
+
+
+async def test_a_server_that_is_killed_is_started_again_and_the_others_go_on(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async with hosting(a=wayward(), b=wayward()) as host:
+        first, other = [int(text_of(await host.call(name, "pid", {})).split()[0]) for name in "ab"]
+        hanging = asyncio.create_task(host.call("a", "hang", {}))
+        await asyncio.sleep(0)
+        os.kill(first, signal.SIGKILL)
+        with pytest.raises(ToolFailedError, match="ended before it had answered"):
+            await hanging
+        await until(lambda: host.state("a").restarts == 1 and host.state("a").state == "ready")
+        second = int(text_of(await host.call("a", "pid", {})).split()[0])
+        assert second != first
+        assert text_of(await host.call("b", "pid", {})).startswith(str(other))
+        assert host.state("b").restarts == 0
+        assert len(host.tools("a")) == 2
+    assert not lives(second)
+    assert not lives(other)
+    assert "MCP server a: it was ended by SIGKILL; trying again in 0.01 s" in caplog.text
+
+
+async def test_what_a_server_said_last_is_told_without_secrets_and_escapes(caplog: pytest.LogCaptureFixture) -> None:
+    async with hosting(PATIENT, a=wayward()) as host:
+        assert "ended before it had answered" in await failure(host, "die")
+        await until(lambda: host.state("a").state == "waiting")
+        state = host.state("a")
+        assert state.why == "it ended with exit code 7"
+        assert state.log == "fatal: key [redacted]"
+        assert "exit code 7" in await failure(host, "pid")
+        assert host.tools("a") == ()
+    (record,) = caplog.records
+    assert record.name == "toolglot.agent"
+    assert record.levelno == logging.WARNING
+    assert record.getMessage().endswith("standard error:\nfatal: key [redacted]")
+    assert SECRET not in caplog.text
+
+
+CANNOT_START = {
+    "it exits": (wayward("exit"), "it ended with exit code 3"),
+    "there is no such program": (McpServerConfig(command="no-such-program-here"), "there is no program"),
+    "there is no such file": (McpServerConfig(command="/no/such/program"), "No such file"),
+    "there is no such folder": (wayward(cwd="/no/such/folder"), "No such file"),
+    "it never answers": (wayward("mute", start_timeout=0.2), "did not answer within 0.2 seconds"),
+    "its list is none": (wayward("bad_list"), "what it sent is not MCP: tools.0."),
+    "a variable has a NUL": (wayward(env={"A": "b\0c"}), "null byte"),
+}
+
+
+@pytest.mark.parametrize(("config", "why"), CANNOT_START.values(), ids=CANNOT_START)
+async def test_a_server_that_cannot_be_started_is_tried_again(config: McpServerConfig, why: str) -> None:
+    before = children()
+    async with hosting(QUICK, a=config, b=wayward()) as host:
+        await until(lambda: why in (host.state("a").why or ""))
+        await until(lambda: host.state("a").restarts >= 2)
+        assert "is not running" in await failure(host, "pid")
+        assert text_of(await host.call("b", "pid", {}))
+    assert [state.state for state in host.states()] == ["closed", "closed"]
+    assert children() <= before
+
+
+async def test_the_pause_before_a_restart_doubles_up_to_a_limit_and_begins_anew_after_a_steady_life(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    seconds = iter(range(0, 10_000, 1))
+    steady = Pace(first=0.001, longest=0.004, steady=1e9)
+    host = Host({"a": McpServerConfig(command="no-such-program")}, pace=steady, clock=lambda: next(seconds))
+    await host.start()
+    await until(lambda: host.state("a").restarts >= 4)
+    await host.close()
+    pauses = [record.getMessage().partition("again in ")[2] for record in caplog.records]
+    assert pauses[:4] == ["0.001 s", "0.002 s", "0.004 s", "0.004 s"]
+    caplog.clear()
+    host = Host(
+        {"a": McpServerConfig(command="no-such-program")},
+        pace=Pace(first=0.001, steady=1.0),
+        clock=lambda: next(seconds),
+    )
+    await host.start()
+    await until(lambda: host.state("a").restarts >= 3)
+    await host.close()
+    assert {record.getMessage().partition("again in ")[2] for record in caplog.records} == {"0.001 s"}
+
+
+async def test_the_escapes_of_a_server_that_cannot_start_reach_no_log(caplog: pytest.LogCaptureFixture) -> None:
+    async with hosting(PATIENT, a=wayward("exit")) as host:
+        assert host.state("a").log == "cannot start"
+    assert "\x1b" not in caplog.text
+    assert "\x00" not in caplog.text
+
+
+FAILURES = {
+    "no_result": "the answer is not JSON-RPC",
+    "not_mcp": "what it sent is not MCP: content",
+    "error": "no [redacted] xxx",
+}
+
+
+@pytest.mark.parametrize(("tool", "told"), FAILURES.items(), ids=FAILURES)
+async def test_an_answer_that_is_none_is_a_failed_call_and_the_server_lives_on(tool: str, told: str) -> None:
+    async with hosting(a=wayward()) as host:
+        said = await failure(host, tool)
+        assert told in said
+        assert len(said) <= 500
+        assert said.isprintable()
+        assert text_of(await host.call("a", "pid", {}))
+        assert host.state("a").restarts == 0
+
+
+@pytest.mark.parametrize("tool", ["hang", "wrong_id", "progress"])
+async def test_a_call_without_an_answer_ends_in_time_and_its_server_is_told(tool: str) -> None:
+    async with hosting(a=wayward(timeout=0.3)) as host:
+        began = time.monotonic()
+        with pytest.raises(ToolFailedError, match=r"did not answer within 0\.3 seconds"):
+            await host.call("a", tool, {}, on_progress=lambda *_: None)
+        assert time.monotonic() - began < 2
+        if tool != "progress":
+            heard = text_of(await host.call("a", "heard", {}))
+            assert heard.endswith("notifications/cancelled tools/call")
+
+
+async def test_a_call_whose_caller_is_cancelled_is_cancelled_at_the_server() -> None:
+    async with hosting(a=wayward()) as host:
+        calling = asyncio.create_task(host.call("a", "hang", {}))
+        await host.call("a", "pid", {})
+        calling.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await calling
+        assert text_of(await host.call("a", "heard", {})).endswith("notifications/cancelled tools/call")
+
+
+async def test_a_call_that_asks_for_input_fails() -> None:
+    async with hosting(a=wayward("stateless")) as host:
+        assert host.state("a").protocol == "2026-07-28"
+        assert "asks for input, which nobody here can give" in await failure(host, "input")
+
+
+@pytest.mark.parametrize("arguments", [{"text": "\ud800"}, {"\udfff": 1}])
+async def test_arguments_that_no_json_can_hold_end_their_call_alone(arguments: dict[str, Any]) -> None:
+    async with hosting(a=wayward()) as host:
+        hanging = asyncio.create_task(host.call("a", "hang", {}))
+        with pytest.raises(ToolFailedError, match="the arguments cannot be written as JSON"):
+            await host.call("a", "pid", arguments)
+        assert text_of(await host.call("a", "pid", {}))
+        assert not hanging.done()
+        hanging.cancel()
+
+
+async def test_a_result_shows_no_credential_of_the_server() -> None:
+    async with hosting(a=wayward(env={"API_KEY": SECRET, "FOLDER": "/somewhere", "SECRET": "none"})) as host:
+        said = text_of(await host.call("a", "pid", {"a": f"Bearer {SECRET}", SECRET: "/somewhere"}))
+        assert said.partition(" ")[2] == "{'a': 'Bearer [redacted]', '[redacted]': '/somewhere'}"
+
+
+async def test_structured_content_that_does_not_fit_its_schema_is_passed_on_with_unknown_fields() -> None:
+    async with hosting(a=wayward()) as host:
+        result = await host.call("a", "lie", {})
+        assert result == {
+            "content": [{"type": "text", "text": "three"}],
+            "structuredContent": {"sum": "three"},
+            "later": {"a": [None]},
+        }
+
+
+async def test_a_server_that_asks_for_a_model_is_told_that_there_is_none() -> None:
+    async with hosting(a=wayward()) as host:
+        assert "not supported" in text_of(await host.call("a", "ask", {}))
+
+
+async def test_a_line_without_end_ends_the_server_and_the_call() -> None:
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    async with hosting(a=wayward()) as host:
+        assert "ended before it had answered" in await failure(host, "long_line")
+        await until(lambda: host.state("a").restarts == 1 and host.state("a").state == "ready")
+        assert text_of(await host.call("a", "pid", {}))
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 64_000
+
+
+FLOODS = ["flood", "change_flood", "request_flood", "babble", "shout"]
+
+
+@pytest.mark.parametrize(
+    ("tool", "loop"), [*((tool, "asyncio") for tool in FLOODS), ("flood", "uvloop"), ("shout", "uvloop")]
+)
+def test_a_flood_takes_neither_memory_nor_the_event_loop(tool: str, loop: str) -> None:
+    async def flooded() -> tuple[float, int]:
+        async with hosting(a=wayward(), b=wayward()) as host:
+            assert text_of(await host.call("a", tool, {})) == "here it comes"
+            await host.call("b", "pid", {})
+            before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+            began = time.monotonic()
+            for _ in range(15):
+                await host.call("b", "pid", {})
+                await asyncio.sleep(0.005)
+            return time.monotonic() - began, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
+
+    seconds, grown = run(flooded(), loop)
+    assert seconds < 10
+    assert grown < 8_000
+    assert not children()
+
+
+async def test_a_server_that_closes_its_output_is_ended_and_started_again() -> None:
+    async with hosting(a=wayward()) as host:
+        pid = int(text_of(await host.call("a", "pid", {})).split()[0])
+        assert "ended before it had answered" in await failure(host, "close")
+        await until(lambda: host.state("a").restarts == 1 and host.state("a").state == "ready")
+        assert not lives(pid)
+
+
+@pytest.mark.parametrize("behaviour", ["stubborn", "child"])
+@pytest.mark.parametrize("loop", ["asyncio", "uvloop"])
+def test_nothing_is_left_of_a_server_that_does_not_want_to_end(behaviour: str, loop: str) -> None:
+    async def ended() -> list[int]:
+        async with hosting(a=wayward(behaviour)) as host:
+            pids = [int(text_of(await host.call("a", "pid", {})).split()[0])]
+            if behaviour == "child":
+                await until(lambda: "child" in host.state("a").log)
+                pids.append(int(host.state("a").log.split()[1]))
+            return pids
+
+    for pid in run(ended(), loop):
+        assert not lives(pid)
+
+
+async def test_a_dead_server_whose_child_holds_its_pipes_is_dead_all_the_same() -> None:
+    async with hosting(a=wayward("child")) as host:
+        pid = int(text_of(await host.call("a", "pid", {})).split()[0])
+        await until(lambda: "child" in host.state("a").log)
+        child = int(host.state("a").log.split()[1])
+        os.kill(pid, signal.SIGKILL)
+        await until(lambda: host.state("a").restarts == 1)
+        assert not lives(child)
+
+
+async def test_lines_that_are_no_messages_are_passed_over_with_one_warning(caplog: pytest.LogCaptureFixture) -> None:
+    async with hosting(a=wayward("banner")) as host:
+        assert host.state("a").state == "ready"
+    (record,) = caplog.records
+    assert record.getMessage() == "MCP server a writes lines that are not MCP to its output, as Welcome!"
+
+
+async def test_a_server_that_does_not_survive_the_question_for_its_generation_is_not_asked_again() -> None:
+    async with hosting(a=wayward("shy")) as host:
+        await until(lambda: host.state("a").state == "ready")
+        assert host.state("a").protocol == "2025-06-18"
+        assert host.state("a").restarts == 1
+        await failure(host, "die")
+        await until(lambda: host.state("a").restarts == 2 and host.state("a").state == "ready")
+
+
+async def test_closing_while_servers_start_leaves_nothing() -> None:
+    before = children()
+    host = Host({name: wayward("mute") for name in "abc"}, pace=QUICK)
+    await host.start()
+    await until(lambda: len(children() - before) == 3)
+    await asyncio.gather(host.close(), host.close())
+    assert children() <= before
+    await host.close()
+    await host.start()
+    await host.update({"a": wayward()})
+    assert {state.state for state in host.states()} == {"closed"}

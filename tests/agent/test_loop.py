@@ -1,0 +1,346 @@
+"""The loop: who is asked what, what is run, and what its reader sees."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from tests.agent.scripted import (
+    ASKED,
+    Function,
+    ScriptedModel,
+    ScriptedServers,
+    answer_of,
+    call,
+    loop_of,
+    returns,
+    says,
+    text,
+)
+from toolglot.agent.loop import Words
+from toolglot.agent.runner import OnProgress, Served
+from toolglot.agent.telling import Aside
+from toolglot.agent.tools import ToolFailedError
+from toolglot.config.schema import McpConfig
+from toolglot.errors import ApiError
+from toolglot.events import Fault, Start
+from toolglot.ir import (
+    Block,
+    Message,
+    Opaque,
+    Stop,
+    Text,
+    Thinking,
+    ToolCall,
+    ToolChoice,
+    ToolResult,
+    Usage,
+    replace,
+)
+from toolglot.tools.served import ServedCall
+
+WEATHER = ScriptedServers({"sky": {"weather": returns("21 degrees"), "wind": returns("calm")}})
+
+
+def results_of(message: Message) -> list[tuple[str, str, bool | None]]:
+    found = []
+    for block in message.content:
+        assert isinstance(block, ToolResult)
+        words = "".join(inner.text for inner in block.content if isinstance(inner, Text))
+        found.append((block.call_id, words, block.is_error))
+    return found
+
+
+def words_of(content: tuple[Block, ...]) -> list[str]:
+    return [block.text for block in content if isinstance(block, Text)]
+
+
+def servers(**functions: Function) -> ScriptedServers:
+    return ScriptedServers({"s": functions})
+
+
+async def test_a_served_call_is_run_and_the_model_is_given_its_result() -> None:
+    model = ScriptedModel(says("Let me see.", call("sky__weather", '{"city":"Paris"}')), says("It is 21 degrees."))
+    loop = loop_of(model, WEATHER)
+    answer = await answer_of(loop)
+    assert words_of(answer.content) == ["Let me see.", "It is 21 degrees."]
+    assert not any(isinstance(block, ToolCall) for block in answer.content)
+    assert answer.stop.reason == "end"
+    assert answer.usage == Usage(input_tokens=20, output_tokens=6)
+    second = model.asked[1].messages
+    assert second[0] == ASKED.messages[0]
+    assert second[1].content[1] == call("sky__weather", '{"city":"Paris"}')
+    assert results_of(second[2]) == [("call_sky__weather", "21 degrees", None)]
+    assert WEATHER.called[-1] == ("sky", "weather", {"city": "Paris"})
+    assert [outcome.served.offered.tool.name for outcome in loop.outcomes] == ["weather"]
+
+
+async def test_the_model_is_offered_the_tools_of_all_servers_beside_the_clients() -> None:
+    model = ScriptedModel(says("Nothing to do."))
+    await answer_of(loop_of(model, WEATHER))
+    assert [tool.name for tool in model.asked[0].tools] == ["sky__weather", "sky__wind"]  # type: ignore[union-attr]
+
+
+async def test_calls_of_one_round_run_side_by_side_and_their_results_keep_their_order() -> None:
+    second_began = asyncio.Event()
+
+    async def first(arguments: dict[str, Any], on_progress: OnProgress) -> dict[str, Any]:
+        await second_began.wait()
+        return text("one")
+
+    async def second(arguments: dict[str, Any], on_progress: OnProgress) -> dict[str, Any]:
+        second_began.set()
+        return text("two")
+
+    model = ScriptedModel(says(call("s__first"), call("s__second")), says("Done."))
+    await answer_of(loop_of(model, servers(first=first, second=second)))
+    assert [words for _, words, _ in results_of(model.asked[1].messages[-1])] == ["one", "two"]
+
+
+async def test_a_call_to_the_clients_own_tool_ends_the_answer_once_the_others_have_been_run() -> None:
+    own = call("pick", '{"a":1}')
+    model = ScriptedModel(says("Both.", call("sky__weather"), own))
+    loop = loop_of(model, WEATHER)
+    answer = await answer_of(loop)
+    assert [block for block in answer.content if isinstance(block, ToolCall)] == [own]
+    assert answer.stop.reason == "tool_calls"
+    assert len(model.asked) == 1
+    # What the client cannot send back is kept: both calls in one turn, and the result of the one that was run.
+    assert [block for block in loop.rounds[0].content if isinstance(block, ToolCall)] == [call("sky__weather"), own]
+    assert results_of(loop.rounds[1]) == [("call_sky__weather", "21 degrees", None)]
+
+
+async def test_nothing_is_kept_of_an_answer_without_served_calls() -> None:
+    loop = loop_of(ScriptedModel(says("Hello.", call("pick"))), WEATHER)
+    await answer_of(loop)
+    assert loop.rounds == []
+
+
+async def test_what_is_kept_ends_with_the_models_last_words() -> None:
+    loop = loop_of(ScriptedModel(says(call("sky__weather")), says("Warm.")), WEATHER)
+    await answer_of(loop)
+    assert [message.role for message in loop.rounds] == ["assistant", "tool", "assistant"]
+    assert words_of(loop.rounds[-1].content) == ["Warm."]
+
+
+async def _fails(arguments: dict[str, Any], on_progress: OnProgress) -> dict[str, Any]:
+    raise ToolFailedError("the server is gone")
+
+
+async def _breaks(arguments: dict[str, Any], on_progress: OnProgress) -> dict[str, Any]:
+    raise ZeroDivisionError("a secret")
+
+
+async def _lies(arguments: dict[str, Any], on_progress: OnProgress) -> dict[str, Any]:
+    return {"content": "not a list"}
+
+
+async def _hangs(arguments: dict[str, Any], on_progress: OnProgress) -> dict[str, Any]:
+    await asyncio.Event().wait()
+    return text("never")
+
+
+async def _objects(arguments: dict[str, Any], on_progress: OnProgress) -> dict[str, Any]:
+    return text("no such city", isError=True)
+
+
+@pytest.mark.parametrize(
+    ("function", "arguments", "complete", "expected"),
+    [
+        (_fails, "{}", True, "the server is gone"),
+        (_breaks, "{}", True, "The tool could not be run."),
+        (_lies, "{}", True, "The tool's server answered with something that is no result: $.content: "),
+        (_hangs, "{}", True, "The 0.05 seconds for all calls together are over."),
+        (_objects, "{}", True, "no such city"),
+        (returns("x"), '{"a":', True, "The arguments are not a JSON object: the call was not run."),
+        (returns("x"), "[1]", True, "The arguments are not a JSON object: the call was not run."),
+        (returns("x"), "{}", False, "The call was cut off before its arguments were whole, and was not run."),
+    ],
+)
+async def test_whatever_goes_wrong_with_a_call_becomes_an_error_for_the_model(
+    function: Function, arguments: str, complete: bool, expected: str
+) -> None:
+    model = ScriptedModel(says(call("s__tool", arguments, complete=complete)), says("I see."))
+    answer = await answer_of(loop_of(model, servers(tool=function), McpConfig(seconds=0.05)))
+    ((_, words, is_error),) = results_of(model.asked[1].messages[-1])
+    assert words.startswith(expected)
+    assert is_error is True
+    assert words_of(answer.content) == ["I see."]
+
+
+@pytest.mark.parametrize("reason", ["length", "context_full", "refusal", "filtered", "malformed_call"])
+async def test_calls_of_an_answer_that_was_cut_off_are_not_run(reason: Any) -> None:
+    tools = servers(tool=returns("x"))
+    loop = loop_of(ScriptedModel(says("Well", call("s__tool"), stop=Stop(reason))), tools)
+    answer = await answer_of(loop)
+    assert tools.called == []
+    assert answer.stop.reason == reason
+    assert words_of(answer.content) == ["Well"]
+    assert [left.name for left in loop.left_out] == ["s__tool"]
+
+
+async def test_in_the_last_round_the_model_may_call_nothing_and_what_it_calls_is_not_run() -> None:
+    tools = servers(tool=returns("x"))
+    model = ScriptedModel(says(call("s__tool", number="a")), says(call("s__tool", number="b")))
+    answer = await answer_of(loop_of(model, tools, McpConfig(rounds=2)))
+    assert model.asked[0].tool_choice is None
+    assert model.asked[1].tool_choice == ToolChoice(mode="none")
+    assert len(tools.called) == 1
+    assert answer.stop.reason == "pause"
+
+
+async def test_no_more_calls_are_run_than_the_limit_says() -> None:
+    tools = servers(tool=returns("x"))
+    model = ScriptedModel(says(*(call("s__tool", number=f"c{number}") for number in range(5))), says("Enough."))
+    await answer_of(loop_of(model, tools, McpConfig(calls=3)))
+    assert len(tools.called) == 3
+    assert [is_error for _, _, is_error in results_of(model.asked[1].messages[-1])] == [None, None, None, True, True]
+
+
+async def test_no_more_calls_run_at_the_same_time_than_the_limit_says() -> None:
+    running, most = 0, 0
+
+    async def tool(arguments: dict[str, Any], on_progress: OnProgress) -> dict[str, Any]:
+        nonlocal running, most
+        running += 1
+        most = max(most, running)
+        for _ in range(3):
+            await asyncio.sleep(0)
+        running -= 1
+        return text("x")
+
+    model = ScriptedModel(says(*(call("s__tool", number=f"c{number}") for number in range(9))), says("Done."))
+    await answer_of(loop_of(model, servers(tool=tool), McpConfig(parallel=2)))
+    assert most == 2
+
+
+async def test_a_long_result_is_cut_and_says_so() -> None:
+    model = ScriptedModel(says(call("s__tool")), says("Long."))
+    await answer_of(loop_of(model, servers(tool=returns("é" * 1000)), McpConfig(result_bytes=101)))
+    ((_, words, _),) = results_of(model.asked[1].messages[-1])
+    assert words == "é" * 50 + "\n[cut off: 100 of 2000 bytes]"
+
+
+async def test_a_choice_that_forces_a_call_is_made_once() -> None:
+    asked = replace(ASKED, tool_choice=ToolChoice(mode="required"))
+    model = ScriptedModel(says(call("sky__weather")), says("Done."))
+    await answer_of(loop_of(model, WEATHER), asked)
+    assert model.asked[0].tool_choice == ToolChoice(mode="required")
+    assert model.asked[1].tool_choice is None
+
+
+async def test_a_choice_among_the_clients_tools_does_not_shut_out_those_that_are_served() -> None:
+    asked = replace(ASKED, tool_choice=ToolChoice(mode="auto", names=("pick",)))
+    model = ScriptedModel(says("Done."))
+    await answer_of(loop_of(model, WEATHER), asked)
+    assert model.asked[0].tool_choice == ToolChoice(mode="auto", names=("pick", "sky__weather", "sky__wind"))
+
+
+async def test_a_fault_ends_the_answer() -> None:
+    fault = Fault(ApiError(kind="server", message="gone"))
+    loop = loop_of(ScriptedModel(says(call("sky__weather")), [Start(), fault]), WEATHER)
+    seen = [event async for events in loop.run(ASKED) for event in events]
+    assert seen[-1] == fault
+
+
+async def test_stopping_the_reader_cancels_the_tool() -> None:
+    began, cancelled = asyncio.Event(), asyncio.Event()
+
+    async def tool(arguments: dict[str, Any], on_progress: OnProgress) -> dict[str, Any]:
+        began.set()
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            cancelled.set()
+            raise
+        return text("never")
+
+    loop = loop_of(ScriptedModel(says(call("s__tool"))), servers(tool=tool))
+    reading = asyncio.create_task(answer_of(loop))
+    await began.wait()
+    reading.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await reading
+    await asyncio.wait_for(cancelled.wait(), 5)
+
+
+async def test_calls_that_need_a_yes_are_asked_about_one_at_a_time() -> None:
+    asked: list[str] = []
+    asking = 0
+
+    async def approve(served: Served) -> bool:
+        nonlocal asking
+        asking += 1
+        assert asking == 1
+        await asyncio.sleep(0)
+        asked.append(served.told.name)
+        asking -= 1
+        return served.told.name == "yes"
+
+    tools = servers(yes=returns("done"), no=returns("done"))
+    model = ScriptedModel(says(call("s__yes"), call("s__no")), says("Done."))
+    await answer_of(loop_of(model, tools, approve=approve, policy="ask"))
+    assert sorted(asked) == ["no", "yes"]
+    assert [name for _, name, _ in tools.called] == ["yes"]
+    assert results_of(model.asked[1].messages[-1]) == [
+        ("call_s__yes", "done", None),
+        ("call_s__no", "The user did not allow this call: it was not run.", True),
+    ]
+
+
+def approval(asked: ServedCall) -> Block:
+    return Opaque("test", {"asks": asked.name})
+
+
+async def test_where_the_reader_is_asked_in_the_answer_the_answer_ends_with_the_question() -> None:
+    tools = servers(tool=returns("done"))
+    model = ScriptedModel(says("May I?", call("s__tool")))
+    loop = loop_of(model, tools, words=Words(approval=approval), policy="ask")
+    answer = await answer_of(loop)
+    assert answer.content == (Text(text="May I?"), Opaque("test", {"asks": "tool"}))
+    assert answer.stop.reason == "end"
+    assert tools.called == []
+    assert loop.rounds == []
+
+
+async def test_a_call_that_the_reader_has_allowed_is_run_before_the_model_is_asked() -> None:
+    tools = servers(tool=returns("done"))
+    asked = replace(ASKED, messages=(*ASKED.messages, Message(role="assistant", content=(call("s__tool"),))))
+    model = ScriptedModel(says("It is done."))
+    loop = loop_of(model, tools, words=Words(teller=Aside, approval=approval), policy="ask")
+    allowed = ServedCall(id="call_s__tool", server="s", name="tool", arguments="{}")
+    answer = await answer_of(loop, asked, approved=[allowed])
+    assert results_of(model.asked[0].messages[-1]) == [("call_s__tool", "done", None)]
+    first, last = answer.content
+    assert isinstance(first, Thinking)
+    assert "[s: tool returned done]" in first.text
+    assert last == Text(text="It is done.")
+
+
+async def test_the_reader_is_told_of_calls_while_they_run() -> None:
+    async def tool(arguments: dict[str, Any], on_progress: OnProgress) -> dict[str, Any]:
+        on_progress(1, 2, "half way")
+        return text("21 degrees")
+
+    model = ScriptedModel(says("Let me see.", call("s__tool", '{"a": 1}')), says("Done."))
+    answer = await answer_of(loop_of(model, servers(tool=tool), words=Words(teller=Aside)))
+    told = answer.content[1]
+    assert isinstance(told, Thinking)
+    assert told.text == '[s: tool {"a": 1}]\n[s: tool: 1/2 half way]\n[s: tool returned 21 degrees]\n'
+    assert words_of(answer.content) == ["Let me see.", "Done."]
+
+
+async def test_state_that_belongs_to_a_served_call_does_not_reach_the_reader_without_it() -> None:
+    state = Thinking(native={"x": {"state": "of the call"}})
+    model = ScriptedModel(says(state, call("sky__weather"), state, call("pick")))
+    loop = loop_of(model, WEATHER)
+    answer = await answer_of(loop)
+    assert answer.content == (state, call("pick"))
+    assert loop.rounds[0].content == (state, call("sky__weather"), state, call("pick"))
+
+
+async def test_blocks_that_the_answer_begins_with_come_before_the_models_words() -> None:
+    answer = await answer_of(loop_of(ScriptedModel(says("Hello.")), WEATHER), first=[Opaque("test", "list")])
+    assert answer.content == (Opaque("test", "list"), Text(text="Hello."))
