@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from tests.case_files import Case, cases_with
 from tests.exchanges import JSON_NAMES
@@ -32,6 +35,7 @@ TOOLS: dict[str, list[dict[str, Any]]] = {
     "gemini": [
         {"functionDeclarations": [{"name": "weather", "description": "Weather now.", "parametersJsonSchema": SCHEMA}]}
     ],
+    "warp": [{"name": "weather", "description": "Weather now.", "input_schema": SCHEMA}],
     "mcp": [{"name": "weather", "description": "Weather now.", "inputSchema": SCHEMA}],
 }
 
@@ -121,10 +125,102 @@ def test_a_tool_becomes_the_same_tool_of_every_other_kind(source: str, target: s
     assert not translated.receipt
 
 
-@pytest.mark.parametrize("source", TOOLS)
+@pytest.mark.parametrize("source", [name for name in TOOLS if name != "warp"])
 def test_tools_may_stand_in_an_object(source: str) -> None:
     request = {"model": "m", "tools": TOOLS[source], "temperature": 1}
     assert plain(translate_tools(request, source, "anthropic").json()) == TOOLS["anthropic"]
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"tools": TOOLS["warp"]},
+        {"servers": [{"name": "s", "tools": TOOLS["warp"]}]},
+        {"mcp_context": {"tools": TOOLS["warp"]}, "settings": {"model_config": {"base": "auto"}}},
+    ],
+)
+def test_tools_of_warp_stand_in_its_own_objects(given: Any) -> None:
+    assert translate_tools(given, "warp", "anthropic").json() == TOOLS["anthropic"]
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ([{"nam": "x"}], "$[0].nam: MCPTool has no such field"),
+        ({"tools": [{"name": 3}]}, "$.tools[0].name: text is expected"),
+        ({}, "$.mcp_context: this array of tools is required"),
+    ],
+)
+def test_tools_that_warp_could_not_have_are_refused_with_their_place(given: Any, told: str) -> None:
+    with pytest.raises(DecodeError) as caught:
+        translate_tools(given, "warp", "mcp")
+    assert str(caught.value) == told
+
+
+def test_a_history_of_warp_is_its_tasks_and_its_input() -> None:
+    history = HISTORIES["openai_chat"][1:4]
+    written = translate_messages(history, "openai_chat", "warp").json()
+    assert set(written) == {"task_context", "input"}
+    said = translate_messages(written, "warp", "openai_chat").data
+    assert said == json.dumps(history, separators=(",", ":")).replace("1.0", "1").encode()  # its numbers are doubles
+    with pytest.raises(DecodeError, match="task_context"):
+        translate_messages([], "warp", "openai_chat")
+
+
+OUTPUT_SCHEMA = {"type": "object", "properties": {"degrees": {"type": "number"}}}
+
+
+@pytest.mark.parametrize(
+    ("target", "place", "losses"),
+    [
+        ("openai_chat", None, ["tools[0].outputSchema"]),
+        ("openai_responses", "output_schema", []),
+        ("anthropic", None, ["tools[0].outputSchema"]),
+        ("gemini", "responseJsonSchema", []),
+        ("warp", None, ["tools[0].outputSchema"]),
+    ],
+)
+def test_the_schema_of_an_output_goes_where_an_api_has_a_place_for_it(
+    target: str, place: str | None, losses: list[str]
+) -> None:
+    tool = {**TOOLS["mcp"][0], "outputSchema": OUTPUT_SCHEMA}
+    there = translate_tools([tool], "mcp", target)
+    assert [line.where for line in there.receipt.losses] == losses
+    (written,) = there.json()
+    if place is not None:
+        declared = written["functionDeclarations"][0] if target == "gemini" else written
+        assert declared[place] == OUTPUT_SCHEMA
+    back = translate_tools(there.data, target, "mcp")
+    assert back.json() == ([tool] if place is not None else TOOLS["mcp"])
+    assert not back.receipt
+
+
+properties = st.dictionaries(
+    st.from_regex(r"[a-z]{1,8}", fullmatch=True),
+    st.sampled_from([{"type": "string"}, {"type": "integer", "minimum": 1}, {"type": "array", "items": {}}]),
+    min_size=1,
+    max_size=3,
+)
+
+
+@given(
+    st.lists(
+        st.fixed_dictionaries(
+            {
+                "name": st.from_regex(r"[A-Za-z_][A-Za-z0-9_-]{0,40}", fullmatch=True),
+                "description": st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=20),
+                "inputSchema": properties.map(lambda inner: {"type": "object", "properties": inner}),
+            }
+        ),
+        max_size=3,
+        unique_by=lambda tool: str(tool["name"]),
+    ),
+    st.sampled_from(list(DIALECTS)),
+)
+def test_tools_of_mcp_go_to_every_dialect_and_back(listed: list[dict[str, Any]], dialect: str) -> None:
+    there = translate_tools(listed, "mcp", dialect)
+    back = translate_tools(there.data, dialect, "mcp")
+    assert (back.json(), there.receipt.losses, back.receipt.losses) == (listed, (), ())
 
 
 def test_no_tools_are_an_empty_array_everywhere() -> None:
@@ -144,9 +240,17 @@ def test_what_mcp_says_of_a_tool_and_others_cannot_is_a_loss() -> None:
 
 @pytest.mark.parametrize("target", JSON_NAMES)
 def test_what_people_see_of_an_mcp_tool_is_left_out_with_a_note(target: str) -> None:
-    tool = {**TOOLS["mcp"][0], "title": "Weather", "icons": [{"src": "https://example.org/i.png"}]}
+    tool = {
+        **TOOLS["mcp"][0],
+        "title": "Weather",
+        "icons": [{"src": "https://example.org/i.png"}],
+        "_meta": {"org.example/owner": "me"},
+        "execution": {"taskSupport": "optional"},
+    }
     translated = translate_tools([{**TOOLS["mcp"][0], "name": "other", "title": None}, tool], "mcp", target)
-    assert [str(line) for line in translated.receipt.notes][:2] == [
+    assert [str(line) for line in translated.receipt.notes][:4] == [
+        "note: tools[1]._meta: a host may need it, a model never does",
+        "note: tools[1].execution: a host needs it, a model never does",
         "note: tools[1].icons: people see it, a model never does",
         "note: tools[1].title: people see it, a model never does",
     ]

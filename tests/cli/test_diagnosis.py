@@ -42,13 +42,19 @@ DOCUMENTS: list[tuple[str, str, Any]] = [
     ("messages", "openai_responses", [{"type": "function_call_output", "call_id": "a", "output": "x"}]),
     ("messages", "anthropic", [{"role": "user", "content": [RESULT]}]),
     ("messages", "gemini", [{"role": "user", "parts": [{"text": "Hi"}]}]),
+    ("result", "openai_chat", {"role": "tool", "tool_call_id": "a", "content": "x"}),
+    ("result", "openai_responses", [{"type": "function_call_output", "call_id": "a", "output": "x"}]),
+    ("result", "anthropic", RESULT),
+    ("result", "anthropic", {"role": "user", "content": [RESULT]}),
+    ("result", "gemini", {"functionResponse": {"id": "a", "name": "f", "response": {}}}),
+    ("result", "mcp", {"content": [], "isError": True}),
     ("error", "anthropic", {"type": "error", "error": {"type": "api_error", "message": "x"}}),
     ("error", "gemini", {"error": {"code": 500, "message": "x", "status": "INTERNAL"}}),
 ]
 
 
 def names(kind: str) -> list[str]:
-    return [*JSON_NAMES, "mcp"] if kind == "tools" else list(JSON_NAMES)
+    return [*JSON_NAMES, "mcp"] if kind in ("tools", "result") else list(JSON_NAMES)
 
 
 @pytest.mark.parametrize(("kind", "dialect", "document"), DOCUMENTS)
@@ -56,11 +62,12 @@ def test_a_document_of_another_dialect_is_told_as_one(kind: str, dialect: str, d
     for told in names(kind):
         arguments = ["--from", told, "--to", told if told != "mcp" else "gemini", "--kind", kind]
         model = ["--model", "m"] if kind == "request" else []
+        model += ["--call-id", "a", "--name", "f"] if kind == "result" else []
         result = run("translate", *arguments, *model, data=json.dumps(document))
         line = f"toolglot: <stdin>: this looks like {dialect}, not {told}"
         told_lines = [line for line in result.stderr.splitlines() if "looks like" in line]
         assert [found.partition(" (")[0] for found in told_lines] == ([] if told == dialect else [line])
-        if kind in ("tools", "messages") and told != dialect:
+        if kind in ("tools", "messages", "result") and told != dialect:
             assert (result.exit_code, result.stdout) == (2, "")
             assert result.stderr.count("\n") == 1
 

@@ -343,7 +343,7 @@ def test_an_answer_whose_calls_are_told_as_text_has_content_and_does_not_wait_fo
         ("text:hermes_json", "openai_chat", "tools", "nobody can read back"),
         ("text:hermes_json", "openai_chat", "response", "Give --tools FILE or --request FILE"),
         ("text:hermes_json", "openai_chat", "stream", "Give --tools FILE or --request FILE"),
-        ("mcp", "text:hermes_json", "messages", "mcp has tools alone"),
+        ("mcp", "text:hermes_json", "messages", "mcp has tools and results alone"),
         ("openai_chat", "text:auto", "request", "auto is for reading"),
         ("text:auto", "openai_chat", "request", "auto is for answers"),
     ],

@@ -36,7 +36,8 @@ def check(file: Path | None) -> None:
     whole = assembled.config
     upstreams = counted(len(whole.upstreams.keys() - {DEMO}), "upstream")
     place = visible(str(loaded.path)) if loaded.path else NO_FILE
-    click.echo(f"{place}: {upstreams}, {counted(len(loaded.config.models), 'model name')}: fine")
+    servers = f", {counted(len(whole.mcp.servers), 'MCP server')}" if whole.mcp.servers else ""
+    click.echo(f"{place}: {upstreams}, {counted(len(loaded.config.models), 'model name')}{servers}: fine")
     for line in (*loaded.notes, *assembled.told):
         click.echo(f"  {visible(line)}")
 

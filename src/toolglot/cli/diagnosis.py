@@ -98,6 +98,21 @@ _MESSAGES: Marks = {
     ),
     "gemini": frozenset({"contents", "[].parts"}),
 }
+_RESULT: Marks = {
+    "openai_chat": frozenset({"tool_call_id", "[].tool_call_id", "role=tool", "[].role=tool", "messages[].role=tool"}),
+    "openai_responses": frozenset({"type=function_call_output", "[].type=function_call_output", "input[].call_id"}),
+    "anthropic": frozenset(
+        {
+            "type=tool_result",
+            "[].type=tool_result",
+            "content[].type=tool_result",
+            "[].content[].type=tool_result",
+            "messages[].content[].type=tool_result",
+        }
+    ),
+    "gemini": frozenset({"parts", "[].parts", "functionResponse", "[].functionResponse", "contents"}),
+    "mcp": frozenset({"jsonrpc", "structuredContent", "isError", "result.content", "content[].mimeType"}),
+}
 _ERROR: Marks = {
     "openai_chat": frozenset({"error.param"}),
     "openai_responses": frozenset({"error.param"}),
@@ -116,10 +131,13 @@ MARKS: dict[str, Marks] = {
     "response": _RESPONSE,
     "tools": _TOOLS,
     "messages": _MESSAGES,
+    "result": _RESULT,
     "error": _ERROR,
     "stream": _EVENT,
 }
 """For each kind of input the telling marks of each dialect."""
+_SHARED: dict[str, Marks] = {"tools": {"warp": _TOOLS["anthropic"]}, "result": {"warp": _RESULT["openai_chat"]}}
+"""Marks of a dialect that are no proof of it: another one has them too."""
 
 
 def not_a_document(data: bytes, kind: str) -> str | None:
@@ -165,7 +183,8 @@ def other_dialect(value: Any, kind: str, dialect: str) -> str | None:
     counts = {name: len(found & marks) for name, marks in MARKS[kind].items()}
     best = max(counts, key=lambda name: counts[name])
     rivals = [name for name, count in counts.items() if count == counts[best]]
-    return best if counts[best] and len(rivals) == 1 and not counts.get(dialect) else None
+    own = counts.get(dialect) or found & _SHARED.get(kind, {}).get(dialect, frozenset())
+    return best if counts[best] and len(rivals) == 1 and not own else None
 
 
 def json_or_none(data: bytes) -> Any:

@@ -41,6 +41,10 @@ class Job(Struct, frozen=True, kw_only=True):
     """The output is to be plain text, in no dialect."""
     tools: Path | None = None
     """The tools that a text may call."""
+    call_id: str | None = None
+    """The call that a result answers."""
+    name: str | None = None
+    """The tool that it is of."""
     asked: Receipt = field(default_factory=Receipt)
     """What the request lost, where the input is its answer. It does not count: the answer may still be whole."""
 

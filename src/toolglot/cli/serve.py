@@ -32,6 +32,13 @@ from toolglot.server.starting import Start, Wishes
 @click.option("--demo-dialect", metavar="DIALECT", help="The dialect that the demo upstream speaks.")
 @click.option("--demo-pace", type=click.Choice(["human", "none"]), default="human", help="How fast the demo streams.")
 @click.option("--store", metavar="FILE", help="Where responses are stored; `:memory:` forgets them at the end.")
+@click.option(
+    "--mcp-config",
+    "mcp_files",
+    multiple=True,
+    type=click.Path(path_type=Path),
+    help="A file with `mcpServers` in it. Repeatable.",
+)
 @click.option("--log", "log_format", type=click.Choice(["auto", "json", "text"]), help="The form of the log.")
 @click.option("--address-file", type=click.Path(dir_okay=False, path_type=Path), help="Write the URL there when ready.")
 @click.option("--quiet", is_flag=True, help="Log errors alone.")
@@ -47,6 +54,7 @@ def serve(
     demo_dialect: str | None,
     demo_pace: str,
     store: str | None,
+    mcp_files: tuple[Path, ...],
     log_format: str | None,
     address_file: Path | None,
     quiet: bool,
@@ -70,6 +78,7 @@ def serve(
         demo_dialect=demo_dialect,
         demo_pace=demo_pace,
         store=store,
+        mcp_files=mcp_files,
     )
     from toolglot.server.run import PortInUseError, run
 

@@ -17,7 +17,7 @@ from toolglot.cli.sides import Side, side_option
 from toolglot.cli.stream import hand_on
 from toolglot.cli.tool_files import tools_option
 from toolglot.errors import DecodeError, LossError, UpstreamError
-from toolglot.fragments import translate_messages, translate_tools
+from toolglot.fragments import NAMES_RESULTS, translate_messages, translate_result, translate_tools
 from toolglot.receipt import Receipt
 from toolglot.tools.mcp import NAME as MCP
 from toolglot.translate import Exchange
@@ -44,6 +44,18 @@ def _messages(data: bytes, job: Job) -> Translated:
     return translate_messages(data, job.source, job.target, model=job.model or "", strict=job.strict)
 
 
+def _result(data: bytes, job: Job) -> Translated:
+    return translate_result(
+        data,
+        job.source,
+        job.target,
+        call_id=job.call_id,
+        name=job.name,
+        model=job.model or "",
+        strict=job.strict,
+    )
+
+
 def _error(data: bytes, job: Job) -> Translated:
     status = job.status or 400
     error = translate_error(status, {}, data, job.source, job.target)
@@ -58,20 +70,25 @@ _KINDS: dict[str, Callable[[bytes, Job], Translated]] = {
     "response": _response,
     "tools": _tools,
     "messages": _messages,
+    "result": _result,
     "error": _error,
 }
 
-_FRAGMENTS = ("tools", "messages")
+_FRAGMENTS = ("tools", "messages", "result")
 """Kinds where what another dialect wrote is read without an error, and without its schemas or calls."""
 
 # An option that a kind has no use for is a mistake that should be told.
 _OPTIONS_OF_KINDS = {
-    "model": ("request", "tools", "messages"),
+    "model": ("request", "tools", "messages", "result"),
     "stream": ("request",),
     "status": ("error",),
     "request": ("response", "stream"),
     "pretty": tuple(_KINDS),
+    "call_id": ("result",),
+    "name": ("result",),
 }
+_OF_MCP = ("tools", "result")
+"""Kinds that MCP has too."""
 
 
 @click.command(short_help="Translate a request, a response, a stream, tools …")
@@ -88,6 +105,8 @@ _OPTIONS_OF_KINDS = {
     "changed for the upstream are restored.",
 )
 @tools_option
+@click.option("--call-id", metavar="ID", help="The call that this result answers; of several results, the one meant.")
+@click.option("--name", metavar="TOOL", help="The tool that this result is of.")
 @click.option("--status", type=int, help="The HTTP status of an error (400 if not given).")
 @click.option("--strict", is_flag=True, help="Exit with 3 instead of losing anything.")
 @click.option(
@@ -109,6 +128,8 @@ def translate(
     stream: bool | None,
     request: Path | None,
     tools: Path | None,
+    call_id: str | None,
+    name: str | None,
     status: int | None,
     strict: bool,
     receipt: Path | None,
@@ -130,6 +151,8 @@ def translate(
         reads=source.format,
         writes=target.format,
         tools=tools,
+        call_id=call_id,
+        name=name,
         kind=kind,
         path=file,
         model=model,
@@ -153,11 +176,16 @@ def _refuse_options(context: click.Context, job: Job) -> None:
         # A request may not name its model, and a text has none.
         unnamed = option == "model" and (job.request is not None or job.reads)
         if getattr(job, option) is not None and job.kind not in kinds and not unnamed:
-            raise click.UsageError(f"--{option} has no meaning with --kind {job.kind}", context)
+            raise click.UsageError(f"--{option.replace('_', '-')} has no meaning with --kind {job.kind}", context)
     if job.tools is not None and not job.reads:
         raise click.UsageError("--tools has a meaning with --from text:FORMAT alone", context)
-    if MCP in (job.source, job.target) and job.kind != "tools":
-        raise click.UsageError("mcp has tools alone: use --kind tools", context)
+    if MCP in (job.source, job.target) and job.kind not in _OF_MCP:
+        raise click.UsageError("mcp has tools and results alone: use --kind tools or --kind result", context)
+    if job.kind == "result" and job.source == MCP != job.target:
+        if job.call_id is None:
+            raise click.UsageError("an MCP result does not say which call it answers: give --call-id", context)
+        if job.name is None and (job.target == NAMES_RESULTS or job.writes):
+            raise click.UsageError("a result names its tool there, and an MCP result does not: give --name", context)
     if str(job.receipt) == "-":
         raise click.UsageError("--receipt needs a file: the output is on standard output", context)
 

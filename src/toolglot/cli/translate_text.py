@@ -14,12 +14,17 @@ from toolglot.cli.parameters import refuse
 from toolglot.cli.sides import AUTO
 from toolglot.cli.text_answers import translate_response, translate_stream
 from toolglot.cli.tool_files import tools_in
+from toolglot.dialects import DIALECTS
 from toolglot.errors import DecodeError
-from toolglot.fragments import translate_messages
-from toolglot.ir import Tool, replace
+from toolglot.fragments import read_result, translate_messages
+from toolglot.ir import Block, Media, Message, Request, Text, Tool, ToolResult, replace
+from toolglot.passes import Context, foreign
+from toolglot.passes.media import marker
 from toolglot.receipt import Receipt
-from toolglot.textcalls.prompts.render import instructions
+from toolglot.textcalls.prompts.records import Result
+from toolglot.textcalls.prompts.render import instructions, results_text
 from toolglot.textcalls.settings import TextCalls
+from toolglot.tools import mcp
 from toolglot.translate import Exchange
 
 UNMARKED = "openai_chat"
@@ -42,11 +47,13 @@ def _refuse_sides(job: Job) -> None:
         raise click.UsageError("an error has no calls: text:FORMAT has no meaning with --kind error")
     if job.kind == "tools" and job.reads:
         raise click.UsageError("tools are told in prose, which nobody can read back: use --to text:FORMAT")
+    if job.kind == "result" and (job.reads or job.target):
+        raise click.UsageError("a result alone becomes text with --to text:FORMAT; --kind messages has the rest")
     if answers and job.reads and job.tools is None and job.request is None:
         raise click.UsageError("what may be called in this text? Give --tools FILE or --request FILE")
     if job.tools is not None and job.request is not None:
         raise click.UsageError("--tools has no meaning with --request, which tells the tools")
-    plain = job.kind == "tools" or (answers and job.writes and not job.target)
+    plain = job.kind in ("tools", "result") or (answers and job.writes and not job.target)
     if plain and job.pretty is not None:
         raise click.UsageError("--pretty has no meaning here: the output is plain text")
 
@@ -114,13 +121,62 @@ def _dialects(data: bytes, job: Job) -> tuple[str, str]:
 
 def _tools(job: Job) -> Receipt:
     """What a model is told of these tools."""
-    return put_text(instructions(job.writes, tools_in(job.path)), Receipt(), job)
+    tools, receipt = tools_in(job.path), Receipt()
+    mcp.note_cosmetic(tools, receipt)
+    _tell_foreign(Request(model="", tools=tools), job, receipt)
+    return put_text(instructions(job.writes, tools), receipt, job)
+
+
+def _result(job: Job) -> Receipt:
+    """What a model is told of this result."""
+    data, receipt = read(job.path, "result"), Receipt()
+    try:
+        result = read_result(data, job.source, call_id=job.call_id, name=job.name, receipt=receipt)
+    except DecodeError as error:
+        refuse_document(job.path, data, "result", job.source, error)
+    if result.name is None:
+        raise click.UsageError("a result names its tool there, and this one does not: give --name")
+    mcp.note_meta(result, receipt)
+    own = Receipt()
+    _tell_foreign(Request(model="", messages=(Message(role="tool", content=(result,)),)), job, own)
+    receipt.add(replace(line, where=line.where.removeprefix("messages[0].content[0].")) for line in own)
+    told = Result(
+        name=result.name, text=_plain_text(result, receipt), id=result.call_id, is_error=bool(result.is_error)
+    )
+    return put_text(results_text(job.writes, [told]), receipt, job)
+
+
+def _plain_text(result: ToolResult, receipt: Receipt) -> str:
+    return "\n".join(_text(block, f"content[{index}]", receipt) for index, block in enumerate(result.content))
+
+
+def _text(block: Block, where: str, receipt: Receipt) -> str:
+    match block:
+        case Text(text=text):
+            return text
+        case Media(source=source, name=name) if source.kind == "text":
+            return f"{name}:\n{source.data}" if name else source.data
+        case Media(kind=kind):
+            receipt.loss(where, kind, "a plain text holds none")
+            return marker(block, "left out: a text holds none").text
+    receipt.loss(where, type(block).__name__.lower(), "a plain text holds none")
+    return ""
+
+
+def _tell_foreign(request: Request, job: Job, receipt: Receipt) -> None:
+    """Tells what only the source understands."""
+    can = DIALECTS[job.source].can if job.source in DIALECTS else mcp.CAN
+    context = Context(
+        source=job.source, target="", can=can, receipt=receipt, cosmetic=can.cosmetic, containers=can.containers
+    )
+    foreign.report(request, context)
 
 
 _KINDS: dict[str, Callable[[Job], Receipt]] = {
     "request": _request,
     "messages": _messages,
     "tools": _tools,
+    "result": _result,
     "response": translate_response,
     "stream": translate_stream,
 }

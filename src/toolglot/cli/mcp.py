@@ -1,0 +1,115 @@
+"""`toolglot mcp`: translation, the linter, the token counter and, if allowed, any model, as tools of an MCP server."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import NoReturn
+
+import click
+
+from toolglot.cli.parameters import refuse_config
+from toolglot.config.addresses import is_loopback
+from toolglot.config.problems import ConfigError
+from toolglot.errors import MissingExtraError
+from toolglot.server.security import UnsafeServerError
+from toolglot.server.starting import Wishes
+
+SDK = ("mcp", "mcp_types")
+"""The packages of the extra."""
+
+
+def _address(context: click.Context, option: click.Parameter, value: str | None) -> tuple[str, int] | None:
+    """`HOST:PORT`, `[::1]:PORT`, or a port alone on this machine."""
+    if value is None:
+        return None
+    host, _, port = value.rpartition(":")
+    if not (port.isascii() and port.isdigit()) or int(port) > 65535:
+        raise click.BadParameter(f"{value!r} is not HOST:PORT, such as 127.0.0.1:4142")
+    return host.removeprefix("[").removesuffix("]") or "127.0.0.1", int(port)
+
+
+@click.command(short_help="Serve translation as tools of an MCP server.")
+@click.option(
+    "--http",
+    "address",
+    metavar="HOST:PORT",
+    callback=_address,
+    help="Serve Streamable HTTP there, not standard input and output.",
+)
+@click.option("--key-env", metavar="NAME", help="With --http: the variable with the key that clients must show.")
+@click.option("--allow-ask", is_flag=True, help="Also serve `ask_model`: questions to any configured model.")
+@click.option("--config", "file", type=click.Path(path_type=Path), help="With --allow-ask: toolglot.toml or .yaml.")
+@click.option(
+    "--discover/--no-discover", default=None, help="With --allow-ask: look for keys and local servers, as `serve` does."
+)
+@click.option(
+    "--ask-timeout",
+    type=click.FloatRange(0, 86_400, min_open=True),
+    metavar="SECONDS",
+    help="With --allow-ask: how long an answer may take. Default: 300.",
+)
+@click.option(
+    "--address-file", type=click.Path(dir_okay=False, path_type=Path), help="With --http: write the URL there."
+)
+def mcp(
+    address: tuple[str, int] | None,
+    key_env: str | None,
+    allow_ask: bool,
+    file: Path | None,
+    discover: bool | None,
+    ask_timeout: float | None,
+    address_file: Path | None,
+) -> None:
+    """Serve translation, the linter and the token counter as tools of an MCP server.
+
+    A client of MCP starts it and speaks to it on standard input and output; with --http it is a server of its own,
+    for this machine alone unless clients must show a key.
+    """
+    _refuse_options({"--key-env": key_env, "--address-file": address_file}, address is not None, "--http")
+    _refuse_options({"--config": file, "--discover": discover, "--ask-timeout": ask_timeout}, allow_ask, "--allow-ask")
+    if key_env is not None and not os.environ.get(key_env, "").strip():
+        raise click.UsageError(f"--key-env: the environment has no {key_env}")
+    try:
+        from toolglot.tool_server.http import CannotListenError
+        from toolglot.tool_server.serving import Options, run
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] not in SDK:
+            raise
+        _end(str(MissingExtraError("toolglot mcp", "mcp", "mcp")))
+
+    def greet(url: str) -> None:
+        if address_file is not None:
+            address_file.write_text(url)
+        click.echo(f"toolglot's tools are ready at {url}", err=True)
+        click.echo("  clients must show a key" if key_env else "  for this machine alone; any client will do", err=True)
+
+    options = Options(
+        address=address,
+        keys=(os.environ[key_env],) if key_env else (),
+        asks=Wishes(file=file, discover=discover, demo_pace="none") if allow_ask else None,
+        ask_timeout=ask_timeout or 300.0,
+    )
+    if address is not None and not is_loopback(address[0]) and key_env is None:
+        _end(
+            f"refusing to serve on {address[0]!r} without a key: whoever can reach this machine could use it. "
+            "Give one with --key-env NAME, or serve on 127.0.0.1"
+        )
+    try:
+        run(options, os.environ, greet)
+    except ConfigError as error:
+        refuse_config(error.problems)
+    except (UnsafeServerError, CannotListenError) as error:
+        _end(str(error))
+
+
+def _refuse_options(options: dict[str, object], useful: bool, with_what: str) -> None:
+    for name, value in options.items():
+        if value is not None and not useful:
+            raise click.UsageError(f"{name} has a meaning with {with_what} alone")
+
+
+def _end(why: str) -> NoReturn:
+    click.echo(f"toolglot: {why}", err=True)
+    sys.exit(2)

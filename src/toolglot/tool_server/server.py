@@ -1,0 +1,99 @@
+"""The tools behind the official SDK's server, which speaks both generations of the protocol."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from mcp.server import Server
+from mcp.server.context import ServerRequestContext
+from mcp_types import (
+    CallToolRequestParams,
+    CallToolResult,
+    ListToolsResult,
+    PaginatedRequestParams,
+    TextContent,
+    Tool,
+    ToolAnnotations,
+)
+
+from toolglot import __version__
+from toolglot.tool_server.arguments import Answered, AskModel, CallError, schema_of
+from toolglot.tool_server.asking import NAME, Asking
+from toolglot.tool_server.tools import TOOLS, Told, size_of
+from toolglot.upstream.aside import aside
+
+INSTRUCTIONS = (
+    "toolglot translates between the formats of LLM APIs (OpenAI Chat and Responses, Anthropic Messages, Google "
+    "Gemini, Warp, MCP tools, tool calls as text). Each format is a dialect; list_dialects names them."
+)
+
+
+def make_server(asking: Asking | None = None) -> Server[dict[str, Any]]:
+    """A server of the tools; with `ask_model` if there is somebody to ask."""
+    tools = _listed(asking)
+    names = [tool.name for tool in tools]
+
+    async def list_tools(
+        context: ServerRequestContext[dict[str, Any]], params: PaginatedRequestParams | None
+    ) -> ListToolsResult:
+        return ListToolsResult(tools=tools)
+
+    async def call_tool(context: ServerRequestContext[dict[str, Any]], params: CallToolRequestParams) -> CallToolResult:
+        given = params.arguments or {}
+        try:
+            if params.name in TOOLS:
+                return _result(await aside(size_of(given), TOOLS[params.name].run, given))
+            if params.name == NAME and asking is not None:
+                return _result(await _ask(asking, context, given))
+            raise CallError(f"there is no tool {params.name[:200]!r}; there are {', '.join(names)}")
+        except CallError as error:
+            return CallToolResult(content=[TextContent(text=str(error))], is_error=True)
+
+    return Server(
+        "toolglot",
+        title="toolglot",
+        version=__version__,
+        instructions=INSTRUCTIONS,
+        on_list_tools=list_tools,
+        on_call_tool=call_tool,
+        get_tool_input_schema={tool.name: tool.input_schema for tool in tools}.get,
+    )
+
+
+async def _ask(asking: Asking, context: ServerRequestContext[dict[str, Any]], given: Mapping[str, Any]) -> Told:
+    async def progress(done: float, message: str) -> None:
+        await context.session.report_progress(done, None, message)
+
+    return await asking.ask(given, progress)
+
+
+def _result(told: Told) -> CallToolResult:
+    return CallToolResult(content=[TextContent(text=text) for text in told.texts], structured_content=told.structured)
+
+
+def _listed(asking: Asking | None) -> list[Tool]:
+    reads = ToolAnnotations(read_only_hint=True, idempotent_hint=True, open_world_hint=False)
+    tools = [
+        Tool(
+            name=tool.name,
+            title=tool.title,
+            description=tool.description,
+            input_schema=schema_of(tool.takes),
+            output_schema=schema_of(tool.gives),
+            annotations=reads,
+        )
+        for tool in TOOLS.values()
+    ]
+    if asking is None:
+        return tools
+    asks = ToolAnnotations(read_only_hint=False, destructive_hint=False, idempotent_hint=False, open_world_hint=True)
+    ask = Tool(
+        name=NAME,
+        title="Ask a model",
+        description=asking.description,
+        input_schema=schema_of(AskModel),
+        output_schema=schema_of(Answered),
+        annotations=asks,
+    )
+    return [*tools, ask]

@@ -1,0 +1,92 @@
+"""`toolglot mcp` from its options to its end: a gateway if models may be asked, the server, and a way to reach it."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import socket
+from collections.abc import Callable, Mapping
+from contextlib import AsyncExitStack
+
+from msgspec import Struct
+
+from toolglot.config.schema import LogConfig, ServerConfig
+from toolglot.server import logs
+from toolglot.server.gateway import Gateway
+from toolglot.server.security import check_bind
+from toolglot.server.starting import Wishes, configured, start
+from toolglot.tool_server.asking import Asking
+from toolglot.tool_server.http import listen, serve_http
+from toolglot.tool_server.server import make_server
+from toolglot.tool_server.stdio import serve_stdio
+from toolglot.upstream.http import HttpTransport
+
+
+class Options(Struct, frozen=True, kw_only=True):
+    """What the command line says."""
+
+    address: tuple[str, int] | None = None
+    """Where to serve HTTP; None serves standard input and output."""
+    keys: tuple[str, ...] = ()
+    """What clients over HTTP must show."""
+    asks: Wishes | None = None
+    """The gateway whose models may be asked, if any may."""
+    ask_timeout: float = 300.0
+
+
+def run(options: Options, environ: Mapping[str, str], on_ready: Callable[[str], None]) -> None:
+    """Serve until the input ends, or a signal comes.
+
+    Raises:
+        ConfigError, UnsafeServerError, CannotListenError: before it begins.
+    """
+    asyncio.run(_run(options, environ, on_ready))
+
+
+async def _run(options: Options, environ: Mapping[str, str], on_ready: Callable[[str], None]) -> None:
+    async with AsyncExitStack() as open_things:
+        listener, server = _listener(options)
+        if listener is not None:
+            open_things.callback(listener.close)
+        gateway = None if options.asks is None else await _gateway(options.asks, environ, open_things)
+        log = LogConfig(level="warning") if gateway is None else gateway.config.log
+
+        def hidden() -> tuple[str, ...]:
+            return (*options.keys, *(() if gateway is None else gateway.secrets))
+
+        _set_up_logs(log, hidden)
+        tools = make_server(
+            None if gateway is None else Asking(gateway, options.ask_timeout, logs.request_log(log, hidden))
+        )
+        if listener is None:
+            await serve_stdio(tools)
+        else:
+            await serve_http(tools, listener, server, on_ready)
+
+
+async def _gateway(wishes: Wishes, environ: Mapping[str, str], open_things: AsyncExitStack) -> Gateway:
+    """The gateway that `toolglot serve` would run here, without its doors."""
+    config, _, _ = configured(wishes, environ)
+    transport = HttpTransport(config.limits.upstream_connections, environ)
+    open_things.push_async_callback(transport.close)
+    return (await start(wishes, environ, transport)).gateway
+
+
+def _listener(options: Options) -> tuple[socket.socket | None, ServerConfig]:
+    """The socket, bound before anything else: what is wrong with it is told at once."""
+    if options.address is None:
+        return None, ServerConfig()
+    host, port = options.address
+    server = ServerConfig(host=host, port=port, keys=options.keys)
+    check_bind(server)
+    return listen(host, port), server
+
+
+def _set_up_logs(config: LogConfig, hidden: Callable[[], tuple[str, ...]]) -> None:
+    """What goes wrong, in this package and in the SDK, on standard error and without secrets. Standard output is the
+    protocol's."""
+    logs.set_up(config, hidden)
+    sdk = logging.getLogger("mcp")
+    sdk.handlers = list(logging.getLogger("toolglot").handlers)
+    sdk.propagate = False
+    sdk.setLevel(logging.ERROR)

@@ -1,0 +1,209 @@
+"""What each tool does, as a pure function from its arguments to its result, and the table of them.
+
+A result is told twice: as structured content, for programs, and as text, for models. The text is cut off where it
+becomes too long to read; the structured content is bounded as well, and says so where something is missing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from toolglot.cli.diagnosis import not_this_stream
+from toolglot.dialects import DIALECTS, find
+from toolglot.errors import DecodeError, MissingExtraError
+from toolglot.ir import Request
+from toolglot.lint import lint
+from toolglot.lint.report import split
+from toolglot.routing import Pattern, bare
+from toolglot.tokens import estimate
+from toolglot.tool_server import arguments as forms
+from toolglot.tool_server.arguments import CallError, CountTokens, LintStream, Nothing, Translate
+from toolglot.tool_server.translating import bytes_of, known_dialect, short, translate
+from toolglot.tools.mcp import NAME as MCP
+from toolglot.upstream.vendors import VENDORS
+from toolglot.wire import json
+
+MAX_TEXT = 100_000
+"""Characters of a text that a model is told."""
+MAX_BREACHES = 200
+
+
+class Told(Struct, frozen=True):
+    """The result of a call: as a record, and as texts."""
+
+    result: Struct
+    texts: tuple[str, ...]
+
+    @property
+    def structured(self) -> dict[str, Any]:
+        value = msgspec.to_builtins(self.result)
+        assert isinstance(value, dict)
+        return value
+
+
+class OfferedTool(Struct, frozen=True, kw_only=True):
+    """A tool as it is offered: `run` reads the arguments itself and raises `CallError` for those that are wrong."""
+
+    name: str
+    title: str
+    description: str
+    takes: type[Struct]
+    gives: type[Struct]
+    run: Callable[[Mapping[str, Any]], Told]
+
+
+def cut(text: str, rest: str = "structuredContent has all of it") -> str:
+    """The text, or its beginning and a word that there is more."""
+    if len(text) <= MAX_TEXT:
+        return text
+    return f"{text[:MAX_TEXT]}\n… cut off here: {MAX_TEXT} of {len(text)} characters are shown; {rest}."
+
+
+def translated(arguments: Mapping[str, Any]) -> Told:
+    result = translate(forms.read(arguments, Translate))
+    document = result.document if isinstance(result.document, str) else json.encode_text(result.document)
+    lines = [f"{line.severity}: {line.where}: {line.what}: {line.why}" for line in result.receipt]
+    receipt = "\n".join(["Receipt:", *lines]) if lines else "Receipt: everything was carried over."
+    posted = (f"Post it to {result.path} below the base URL.",) if result.path else ()
+    missing = (f"Cut off: {result.cut_off}.",) if result.cut_off else ()
+    return Told(result, (cut(document), cut(receipt), *posted, *missing))
+
+
+def linted(arguments: Mapping[str, Any]) -> Told:
+    call = forms.read(arguments, LintStream)
+    dialect = known_dialect(call.dialect, "dialect")
+    recording = bytes_of(call.recording, "recording")
+    if why := not_this_stream(recording.removeprefix(b"\xef\xbb\xbf"), dialect):
+        raise CallError(f"recording: {why}")
+    try:
+        breaches = lint(dialect, [recording])
+    except MissingExtraError as error:
+        raise CallError(str(error)) from None
+    shown = [forms.Broken(each.event, each.rule, short(each.message), each.excerpt) for each in breaches[:MAX_BREACHES]]
+    more = f"{len(breaches)} breaches, of which the first {MAX_BREACHES} are here"
+    result = forms.Linted(not breaches, len(split(recording)), shown, more if len(breaches) > MAX_BREACHES else "")
+    lines = [short(str(breach)) for breach in breaches[:MAX_BREACHES]]
+    text = "\n".join(lines) if lines else f"no breach in {result.events} events"
+    missing = (f"Cut off: {result.cut_off}.",) if result.cut_off else ()
+    return Told(result, (cut(text), *missing))
+
+
+def counted(arguments: Mapping[str, Any]) -> Told:
+    call = forms.read(arguments, CountTokens)
+    name = known_dialect(call.dialect, "dialect")
+    data = bytes_of(call.document)
+    try:
+        request = _request(data, name)
+    except DecodeError as error:
+        raise CallError(f"document: {short(str(error))}") from None
+    except MissingExtraError as error:
+        raise CallError(str(error)) from None
+    owner = _owner(call.model or request.model) or name
+    tokens = estimate(request, image_tokens=DIALECTS[owner].image_tokens)
+    text = f"about {tokens} input tokens (an estimate; the model's own count may differ by some percent)"
+    return Told(forms.Count(tokens, owner), (text,))
+
+
+def _request(data: bytes, name: str) -> Request:
+    """A request; or the body of a request to count, in which less is required."""
+    dialect = find(name)
+    try:
+        return dialect.decode_request(data)
+    except RecursionError:
+        raise DecodeError("$", json.TOO_DEEP) from None
+    except DecodeError:
+        if dialect.counting is None:
+            raise
+        try:
+            return dialect.counting.decode_request(data)
+        except DecodeError:
+            pass
+        raise
+
+
+def _owner(model: str) -> str | None:
+    """The dialect of the vendor who gives his models such names."""
+    name = bare(model)
+    for vendor in VENDORS.values():
+        if any(Pattern(pattern).match(name) is not None for pattern in vendor.models):
+            return vendor.dialect
+    return None
+
+
+def listed(arguments: Mapping[str, Any]) -> Told:
+    forms.read(arguments, Nothing)
+    from toolglot.textcalls import FORMATS
+    from toolglot.textcalls.prompts.render import PROMPTS
+
+    result = forms.Dialects(
+        [forms.Known(name, dialect.title) for name, dialect in DIALECTS.items()],
+        [forms.Known(MCP, "Model Context Protocol: tool definitions")],
+        [forms.Known(each.name, each.title) for each in FORMATS.values() if each.name in PROMPTS],
+    )
+    lines = [f"{known.name}: {known.title}" for known in (*result.dialects, *result.tools_only)]
+    formats = [f"{known.name}: {known.title}" for known in result.text_formats]
+    return Told(result, ("\n".join(["Dialects:", *lines, "", "Text formats:", *formats]),))
+
+
+TOOLS: dict[str, OfferedTool] = {
+    tool.name: tool
+    for tool in (
+        OfferedTool(
+            name="translate",
+            title="Translate between LLM APIs",
+            description="Translates a request, a response, a recorded stream, tool definitions or messages from one "
+            "LLM API's format (dialect) to another's. Returns the document and a receipt of what could not be carried "
+            "over exactly. Nothing is sent anywhere.",
+            takes=Translate,
+            gives=forms.Translation,
+            run=translated,
+        ),
+        OfferedTool(
+            name="lint_stream",
+            title="Check a recorded stream",
+            description="Checks a recorded streamed answer of an LLM API against the rules of its protocol. Returns "
+            "each breach with the number of the event, the rule and an excerpt; none if the stream is sound.",
+            takes=LintStream,
+            gives=forms.Linted,
+            run=linted,
+        ),
+        OfferedTool(
+            name="count_tokens",
+            title="Estimate input tokens",
+            description="Estimates how many input tokens a request to an LLM API has: system text, messages, tools, "
+            "calls, results, images and documents. Works offline.",
+            takes=CountTokens,
+            gives=forms.Count,
+            run=counted,
+        ),
+        OfferedTool(
+            name="list_dialects",
+            title="List dialects and text formats",
+            description="Lists the dialects and the text formats that the other tools know, by the names they take.",
+            takes=Nothing,
+            gives=forms.Dialects,
+            run=listed,
+        ),
+    )
+}
+"""The tools that only read what they are given."""
+
+
+def size_of(arguments: Mapping[str, Any] | None) -> int:
+    """About how much there is to do: the characters of the longest text, or of what is no text, all of it."""
+    given = list((arguments or {}).values())
+    return max((len(each) if isinstance(each, str) else _weight(each) for each in given), default=0)
+
+
+def _weight(value: Any) -> int:
+    """A document that came as JSON is encoded for its size: that is fast, and bounded by the message around it."""
+    if not isinstance(value, dict | list):
+        return 0
+    try:
+        return len(json.encode(value))
+    except (OverflowError, ValueError):
+        return 0

@@ -1,0 +1,72 @@
+"""`toolglot mcp`, as far as its options go. What it serves is tested in `tests/tool_server`."""
+
+from __future__ import annotations
+
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.cli.run import run
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (("--key-env", "HOME"), "--key-env has a meaning with --http alone"),
+        (("--address-file", "x"), "--address-file has a meaning with --http alone"),
+        (("--config", "x.toml"), "--config has a meaning with --allow-ask alone"),
+        (("--no-discover",), "--discover has a meaning with --allow-ask alone"),
+        (("--ask-timeout", "5"), "--ask-timeout has a meaning with --allow-ask alone"),
+        (("--allow-ask", "--ask-timeout", "0"), "--ask-timeout"),
+        (("--http", "somewhere"), "'somewhere' is not HOST:PORT"),
+        (("--http", "127.0.0.1:99999"), "is not HOST:PORT"),
+        (("--http", "127.0.0.1:0", "--key-env", "NO_SUCH_VARIABLE"), "the environment has no NO_SUCH_VARIABLE"),
+        (("--http", "0.0.0.0:0"), "refusing to serve on '0.0.0.0' without a key"),
+        (("--http", "example.org:0"), "refusing to serve on 'example.org' without a key"),
+        (("--allow-ask", "--config", "no-such-file.toml"), "no-such-file.toml"),
+    ],
+)
+def test_options_that_make_no_sense_are_refused(arguments: tuple[str, ...], told: str) -> None:
+    result = run("mcp", *arguments)
+    assert result.exit_code == 2
+    assert told in result.stderr
+    assert result.stdout == ""
+
+
+def test_an_empty_key_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SERVER_KEY", " ")
+    result = run("mcp", "--http", "0.0.0.0:0", "--key-env", "SERVER_KEY")
+    assert result.exit_code == 2
+    assert "the environment has no SERVER_KEY" in result.stderr
+
+
+def test_a_port_that_is_taken_is_told() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        address = f"127.0.0.1:{taken.getsockname()[1]}"
+        result = run("mcp", "--http", address)
+    assert result.exit_code == 2
+    assert f"cannot listen on {address}: " in result.stderr
+
+
+def test_the_help_does_not_load_the_sdk() -> None:
+    code = (
+        "import sys; from click.testing import CliRunner; from toolglot.cli.app import app\n"
+        "for arguments in (['--help'], ['mcp', '--help']):\n"
+        "    assert CliRunner().invoke(app, arguments).exit_code == 0\n"
+        "print([name for name in sys.modules if name.partition('.')[0] in ('mcp', 'mcp_types', 'pydantic')])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n"
+
+
+def test_without_the_extra_it_says_which_one_is_missing(tmp_path: Path) -> None:
+    (tmp_path / "mcp").mkdir()
+    (tmp_path / "mcp" / "__init__.py").write_text("raise ModuleNotFoundError(\"No module named 'mcp'\", name='mcp')\n")
+    code = f"import sys; sys.path.insert(0, {str(tmp_path)!r}); from toolglot.cli import main; main()"
+    done = subprocess.run([sys.executable, "-c", code, "mcp"], capture_output=True, text=True, input="")
+    assert done.returncode == 2
+    assert done.stdout == ""
+    assert "toolglot mcp needs the package mcp, which is an extra: pip install 'toolglot[mcp]'" in done.stderr
