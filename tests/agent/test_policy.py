@@ -1,0 +1,57 @@
+"""Whose word counts when a tool is to be run."""
+
+from __future__ import annotations
+
+import pytest
+
+from toolglot.agent.policy import most_specific, policy_of
+from toolglot.agent.tools import ServerTool
+from toolglot.config.schema import McpServerConfig, Policy
+from toolglot.ir import Tool
+from toolglot.tools.served import AskedServer, Chosen
+
+READS = ServerTool(server="s", name="read", tool=Tool(name="read"), read_only=True, destructive=False)
+WRITES = ServerTool(server="s", name="write", tool=Tool(name="write"))
+ALL = Chosen()
+
+
+def asked(asks: Chosen | None = None, never: Chosen | None = None, *, others: bool = False) -> AskedServer:
+    return AskedServer(label="s", where="tools[0]", asks=asks, never_asks=never, others_ask=others)
+
+
+@pytest.mark.parametrize(
+    ("policy", "tools", "client", "tool", "expected"),
+    [
+        ("ask", {}, None, READS, "auto"),
+        ("ask", {}, None, WRITES, "ask"),
+        ("auto", {}, None, WRITES, "auto"),
+        ("never", {}, None, READS, "never"),
+        ("auto", {"write": "never"}, None, WRITES, "never"),
+        ("never", {"read": "auto"}, None, READS, "auto"),
+        # A hint does not outweigh what is said of this very tool.
+        ("auto", {"read": "ask"}, None, READS, "ask"),
+        # The client's wishes.
+        ("auto", {}, asked(ALL), WRITES, "ask"),
+        ("ask", {}, asked(ALL), READS, "ask"),
+        ("ask", {}, asked(never=ALL), WRITES, "auto"),
+        ("never", {}, asked(never=ALL), WRITES, "never"),
+        ("auto", {}, asked(Chosen(names=("write",))), WRITES, "ask"),
+        ("auto", {}, asked(Chosen(names=("write",))), READS, "auto"),
+        ("ask", {}, asked(never=Chosen(read_only=True), others=True), READS, "auto"),
+        ("auto", {}, asked(never=Chosen(read_only=True), others=True), WRITES, "ask"),
+    ],
+)
+def test_the_operator_decides_and_the_client_may_be_more_careful_or_say_yes(
+    policy: Policy, tools: dict[str, Policy], client: AskedServer | None, tool: ServerTool, expected: Policy
+) -> None:
+    config = McpServerConfig(command="x", policy=policy, tools=tools)
+    assert policy_of(config, tool, client) == expected
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [("read_file", "auto"), ("read_secret", "never"), ("read_secrets", "ask"), ("other", None)],
+)
+def test_of_several_patterns_the_one_that_says_most_counts(name: str, expected: Policy | None) -> None:
+    patterns: dict[str, Policy] = {"read_*": "auto", "read_secret": "never", "read_s*": "ask"}
+    assert most_specific(patterns, name) == expected

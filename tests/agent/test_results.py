@@ -1,0 +1,63 @@
+"""Results as a model is given them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from toolglot.agent import results
+from toolglot.agent.results import result_of
+from toolglot.ir import Media, Opaque, Source, Text, ToolCall
+
+CALL = ToolCall(id="c", name="s__tool", arguments="{}")
+
+
+def picture() -> dict[str, Any]:
+    return {"type": "image", "data": "aGk=", "mimeType": "image/png"}
+
+
+def text(words: str) -> dict[str, Any]:
+    return {"type": "text", "text": words}
+
+
+def resource(words: str) -> dict[str, Any]:
+    return {"type": "resource", "resource": {"uri": "file:///a", "text": words, "mimeType": "text/plain"}}
+
+
+def test_everything_that_a_result_can_hold_reaches_the_model() -> None:
+    content = [text("a"), picture(), resource("b"), {"type": "later", "x": 1}]
+    result = result_of({"content": content, "_meta": {"x": 1}}, CALL, 100)
+    assert result.call_id == "c"
+    assert result.name == "s__tool"
+    assert result.content == (
+        Text(text="a"),
+        Media(kind="image", source=Source("base64", "aGk=", "image/png")),
+        Media(kind="document", source=Source("text", "b", "text/plain"), name="file:///a"),
+        Opaque("mcp", {"type": "later", "x": 1}),
+    )
+    assert result.native == {}
+
+
+def test_structured_content_alone_is_told_as_text() -> None:
+    assert result_of({"content": [], "structuredContent": {"a": 1}}, CALL, 100).content == (Text(text='{"a":1}'),)
+
+
+@pytest.mark.parametrize("value", [{"content": "x"}, {"content": [1]}, [], "x", None, {"content": [{"type": 1}]}])
+def test_what_is_no_result_is_an_error_or_rides_along(value: Any) -> None:
+    result = result_of(value, CALL, 100)
+    assert result.is_error or isinstance(result.content[0], Opaque)
+
+
+def test_all_text_together_has_one_limit() -> None:
+    result = result_of({"content": [text("a" * 60), resource("b" * 60), text("c")]}, CALL, 100)
+    first, second, third = result.content
+    assert first == Text(text="a" * 60)
+    assert second == Text(text="b" * 40 + "\n[cut off: 40 of 60 bytes]")
+    assert third == Text(text="\n[cut off: 0 of 1 bytes]")
+
+
+def test_a_picture_that_is_too_large_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(results, "MEDIA_BYTES", 3)
+    result = result_of({"content": [picture()]}, CALL, 100)
+    assert result.content == (Text(text="[image of 4 characters left out: it is too large]"),)
