@@ -225,8 +225,17 @@ def repeated(request: Request | None) -> dict[str, Any]:
             value = default
         elif isinstance(default, dict) and isinstance(value, dict):
             value = {**default, **value}
+        if key == "tools":
+            value = [_without_credentials(tool) for tool in value]
         fields[key] = Raw(json.encode(value))
     return fields
+
+
+def _without_credentials(tool: Any) -> Any:
+    """An MCP server's credentials are for this one request: a response, which may be stored, does not repeat them."""
+    if not isinstance(tool, dict) or tool.get("type") != "mcp":
+        return tool
+    return {name: value for name, value in tool.items() if name not in ("authorization", "headers")}
 
 
 def encode_response(response: Response, request: Request | None, receipt: Receipt) -> bytes:
