@@ -249,6 +249,8 @@ class Dialect(Struct, frozen=True, kw_only=True):
     """Loads what the dialect needs. Raises `MissingExtraError` where that is not installed."""
     answer_pass: Callable[[Request | None, str, Receipt], AnswerPass] | None = None
     """Makes the pass that an upstream's answer goes through first: the request as sent, the client's dialect."""
+    answering: Callable[[Dialect, Request], Dialect] | None = None
+    """Makes the dialect as it reads the answer to this request, where that takes knowing what was sent."""
     served: ServedForms | None = None
     """Its words for tools that are run on the way; None where it has none."""
 

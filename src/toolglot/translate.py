@@ -179,17 +179,22 @@ class Exchange:
         self._context = self._new_context(sent.model)
         for rewrite in self._passes:
             sent = rewrite(sent, self._context)
-        self.sent = sent
+        self._remember(sent)
         unchanged = replace(sent, model=asked.model) == asked
         self.verbatim = self._may_forward and unchanged and self._context.text_tools is None
         return sent
 
     def resend(self, sent: Request) -> bytes:
         """The request once more, after its `sent` form was changed to what the upstream accepts."""
-        self.sent = sent
+        self._remember(sent)
         encoded = self.upstream.encode_request(sent, self.receipt)
         self._refuse_losses()
         return encoded
+
+    def _remember(self, sent: Request) -> None:
+        self.sent = sent
+        if self.upstream.answering is not None:
+            self.upstream = self.upstream.answering(self.upstream, sent)
 
     def again(self) -> bytes:
         """The request once more, with what the model wrote and what was wrong with it; then `response` as before."""

@@ -127,13 +127,20 @@ def message(**fields: Any) -> Any:
         ("agent_output", {"id": "1", "agent_output__text": "new"}),
         ("task_id", {"id": "1", "agent_output__text": "old"}),
         ("novel.field", {"id": "1", "agent_output__text": "old"}),
-        ("id.x", {"id": "1", "agent_output__text": "old"}),
     ],
 )
 def test_an_update_sets_the_masked_field_and_no_other(path: str, expected: dict[str, Any]) -> None:
     target = message(id="1", agent_output__text="old")
     update(target, message(id="2", agent_output__text="new", server_message_data="s"), path)
     assert target == message(**expected)
+
+
+@pytest.mark.parametrize("path", ["id.x", "tool_call.call_mcp_tool.args.fields.city"])
+def test_a_mask_that_leads_through_what_has_no_fields_is_an_error(path: str) -> None:
+    """In Warp's client, too, a path through a map is one: only names that nobody knows do nothing."""
+    target = message(tool_call__call_mcp_tool__name="f")
+    with pytest.raises(DecodeError, match="has no fields"):
+        update(target, target, path)
 
 
 def test_an_update_through_a_repeated_field_goes_element_by_element() -> None:

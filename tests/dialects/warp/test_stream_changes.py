@@ -6,6 +6,8 @@ import time
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from tests.dialects.warp.conversations import WARP, events_of, fault_of, folded
 from tests.dialects.warp.test_stream import said, stream_of
@@ -15,7 +17,7 @@ from tests.warp_server.state import added_up
 from toolglot.dialects.warp.fields import bytes_of
 from toolglot.dialects.warp.tasks import Tasks
 from toolglot.dialects.warp.undo import MAX_NESTED
-from toolglot.events import Delta
+from toolglot.events import Delta, Finish
 from toolglot.receipt import Receipt
 
 TEXT = "agent_output.text"
@@ -160,6 +162,11 @@ def test_opaque_data_for_more_text_that_waits_behind_a_call_is_not_lost() -> Non
     assert written_again(body) == added_up(frames.events_of(body)).tasks
 
 
+def test_an_action_that_adds_nothing_is_not_lost() -> None:
+    body = stream_of(story.add(task="task-other"), *story.spoken("Hi"), story.finished())
+    assert written_again(body) == added_up(frames.events_of(body)).tasks
+
+
 def test_an_update_of_a_message_that_is_not_there_adds_it_whatever_the_mask_names() -> None:
     body = stream_of(story.update(story.said(8, "Hi"), "server_message_data"), story.finished())
     assert heard(body) == whole(body) == ("Hi", [])
@@ -169,6 +176,58 @@ def test_a_message_that_was_taken_back_may_come_again() -> None:
     again = story.update(story.called(8, "c", "f", {}), "tool_call")
     body = stream_of(story.begin(), story.add(story.called(8, "c", "f", {})), story.rollback(), again, story.finished())
     assert heard(body) == whole(body) == ("", [("c", "f", {})])
+
+
+GROWN = (
+    *story.spoken("A", number=3),
+    story.add(story.called(5, "c5", "f", {})),
+    *story.spoken("B", number=4),
+    story.append({"id": "m-3", "agent_output": {"text": "+"}}, TEXT),
+)
+
+
+@pytest.mark.parametrize("change", [story.called(3, "c", "f", {}), story.asked(3, "q")])
+def test_text_that_grew_behind_others_cannot_become_something_else(change: Any) -> None:
+    kind = "tool_call" if "tool_call" in change else "user_query"
+    body = stream_of(*GROWN, story.update(change, kind), story.finished())
+    assert fault_of(events_of(body, size=100)).code == "upstream_unreadable"
+
+
+def test_text_that_was_passed_on_does_not_become_a_call_by_an_append() -> None:
+    more = story.append({"id": "m-3", "tool_call": {"call_mcp_tool": {"name": "f"}}}, "tool_call.call_mcp_tool.name")
+    body = stream_of(*story.spoken("A"), *story.spoken("B", number=4), more, story.finished())
+    assert fault_of(events_of(body)).code == "upstream_unreadable"
+
+
+def test_a_mask_into_a_map_is_an_error_and_not_another_call() -> None:
+    """Warp's client refuses it; the arguments must not stay as they were as if nothing had been said."""
+    path = "tool_call.call_mcp_tool.args.fields.city"
+    update = story.update(story.called(8, "c", "get_weather", {"city": "Rome"}), path)
+    body = stream_of(story.add(story.called(8, "c", "get_weather", {"city": "Paris"})), update, story.finished())
+    assert fault_of(events_of(body)).code == "upstream_unreadable"
+
+
+ECHOES: dict[str, tuple[Any, Any, str, Said]] = {
+    "an echo of the user's words": (story.asked(8, "q"), story.said(8, "Hi"), "agent_output", ("Hi", [])),
+    "an echo, by the path of the text": (story.asked(8, "q"), story.said(8, "Hi"), TEXT, ("Hi", [])),
+    "half a call": (
+        story.message(8, "tool_call", {"tool_call_id": "c"}),
+        story.called(8, "", "f", {}),
+        "tool_call.call_mcp_tool",
+        ("", [("c", "f", {})]),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", ECHOES)
+def test_what_is_no_part_of_the_answer_may_become_one(name: str) -> None:
+    first, then, path, expected = ECHOES[name]
+    data = story.update({"id": "m-8", "server_message_data": "x"}, "server_message_data")
+    body = stream_of(story.add(first), data, story.update(then, path), story.finished())
+    assert heard(body) == whole(body) == expected
+    assert written_again(body) == added_up(frames.events_of(body)).tasks
+    undone = stream_of(story.add(first), story.begin(), story.update(then, path), story.rollback(), story.finished())
+    assert whole(undone) == ("", [])
 
 
 def test_text_that_an_update_makes_a_call_is_the_call() -> None:
@@ -207,13 +266,79 @@ def test_transactions_do_not_nest_without_end() -> None:
     assert not tasks.finished
 
 
+BIG = {"text": "x" * 2_000_000}
+CALL = story.add(story.called(8, "c", "f", BIG))
+
+
 def test_what_is_kept_for_rollbacks_is_bounded() -> None:
-    call = story.called(8, "c", "f", {"text": "x" * 2_000_000})
+    change = story.update(story.called(8, "c", "f", BIG), "tool_call")
+    nested = [event for _ in range(20) for event in (story.begin(), change)]
+    assert fault_of(events_of(stream_of(CALL, *nested, story.finished()))).code == "upstream_unreadable"
+    body = stream_of(CALL, story.begin(), *[change] * 10, story.commit(), story.finished())
+    assert len(heard(body)[1]) == 1
+
+
+def test_only_what_changes_is_kept_for_a_rollback() -> None:
+    """A thousand copies of a call that waits would take seconds, and forty open transactions 80 MB."""
     change = story.update({"id": "m-8", "server_message_data": "x"}, "server_message_data")
     nested = [event for _ in range(40) for event in (story.begin(), change)]
-    assert fault_of(events_of(stream_of(story.add(call), *nested, story.finished()))).code == "upstream_unreadable"
-    body = stream_of(story.add(call), story.begin(), *[change] * 100, story.commit(), story.finished())
-    assert len(heard(body)[1]) == 1
+    again = [story.begin(), change, story.rollback()] * 1_000
+    body = stream_of(CALL, *again, *nested, story.finished())
+    started = time.process_time()
+    assert heard(body) == ("", [("c", "f", BIG)])
+    assert time.process_time() - started < 3
+
+
+def test_what_is_taken_back_again_and_again_is_bounded() -> None:
+    change = story.update(story.called(8, "c", "f", {}), "tool_call")
+    body = stream_of(CALL, *[story.begin(), change, story.rollback()] * 1_000, story.finished())
+    assert fault_of(events_of(body)).code == "upstream_unreadable"
+    body = stream_of(CALL, *[story.begin(), change, story.rollback()] * 10, story.finished())
+    assert heard(body) == whole(body) == ("", [("c", "f", BIG)])
+
+
+def test_late_updates_take_time_in_proportion() -> None:
+    """Text that grew ten thousand times, and as many updates of it: minutes when each of them looks at all of it."""
+    count = 10_000
+    more = story.append({"id": "m-3", "agent_output": {"text": "z"}}, TEXT)
+    grown = [event for number in range(count) for event in (story.add(story.said(number + 8, "x")), more)]
+    anew = story.update(story.said(3, "q"), TEXT)
+    body = stream_of(*story.spoken("A"), *grown, story.add(story.said(4, "B")), *[anew] * count, story.finished())
+    decoder, started = WARP.stream_decoder(Receipt()), time.process_time()
+    events = [event for piece in frames.payloads(body) for event in decoder.feed(frames.frame_of(piece))]
+    assert isinstance(events[-1], Finish)
+    assert time.process_time() - started < 10
+
+
+PATHS = (
+    "tool_call",
+    "tool_call.call_mcp_tool.args",
+    "tool_call.call_mcp_tool.name",
+    "server_message_data",
+    "citations",
+)
+KINDS = ("agent_output", TEXT, "agent_reasoning", "update_todos", "user_query")
+
+
+@given(data=st.data())
+def test_a_rollback_leaves_a_message_that_waits_as_it_was(data: st.DataObject) -> None:
+    patch = {
+        **story.called(8, "d", "g", {"b": 2}),
+        "citations": [{"document_id": "1"}],
+        "server_message_data": "y",
+    }
+    others = {"agent_output": {"text": "t"}, "agent_reasoning": {"reasoning": "r"}, "user_query": {"query": "q"}}
+    changes: list[Any] = []
+    for path in data.draw(st.lists(st.sampled_from((*PATHS, *KINDS)), min_size=1, max_size=6)):
+        kind = path.partition(".")[0]
+        given_ = {"id": "m-8", kind: others[kind]} if kind in others and data.draw(st.booleans()) else patch
+        changes.append(story.update(given_, path))
+        if data.draw(st.booleans()):
+            changes.append(story.append({"id": "m-8", "server_message_data": "+"}, "server_message_data"))
+    first = story.add(data.draw(st.sampled_from([story.called(8, "c", "f", {"a": 1}), {"id": "m-8"}])))
+    body = stream_of(first, story.begin(), *changes, story.rollback(), story.finished())
+    again = WARP.encode_response(WARP.decode_response(body), None, Receipt())
+    assert added_up(frames.events_of(again)).tasks == added_up(frames.events_of(body)).tasks
 
 
 def test_many_messages_and_transactions_take_time_in_proportion() -> None:

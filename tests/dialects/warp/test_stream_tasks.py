@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
-from tests.dialects.warp.conversations import asked, events_of, folded, user
+import pytest
+
+from tests.dialects.warp.conversations import WARP, asked, assistant, events_of, fault_of, user
 from tests.dialects.warp.test_stream import said, stream_of
-from tests.dialects.warp.test_stream_changes import heard, whole
+from tests.dialects.warp.test_stream_changes import TEXT, heard, whole
 from tests.warp_server import frames, story
-from tests.warp_server.messages import encode
-from toolglot.dialects.warp.declared import Declared
+from tests.warp_server.messages import decode, encode
+from tests.warp_server.state import added_up
 from toolglot.dialects.warp.fields import text_of
-from toolglot.events import Checker, Event
-from toolglot.ir import with_native
+from toolglot.ir import Request, Text, with_native
 from toolglot.receipt import Receipt
+from toolglot.translate import Exchange
 
 SUB = "task-sub"
 
@@ -22,31 +25,171 @@ def inside(text: str = "inside", number: int = 50) -> Any:
     return story.add(story.said(number, text, task=SUB), task=SUB)
 
 
-def passed(events: list[Event]) -> list[Event]:
-    """Events behind the pass that knows the request, which told the server of a conversation with a task inside."""
-    root = {"id": story.ROOT, "messages": [story.said(1, "Before")]}
-    sub = {"id": SUB, "dependencies": {"parent_task_id": story.ROOT}}
-    tasks = [text_of(encode("Task", task)) for task in (root, sub)]
-    request = with_native(asked(user("Hi")), "warp", tasks=tasks, history="replay", covered=0)
-    answer_pass, checker = Declared(request, "openai_chat", Receipt()), Checker()
-    out = [made for event in events for made in answer_pass.feed(event)]
-    for event in out:
-        checker.add(event)
-    return out
+ROOT_TASK = {"id": story.ROOT, "messages": [story.said(1, "Before")]}
+SUBTASK = {
+    "id": SUB,
+    "dependencies": {"parent_task_id": story.ROOT},
+    "messages": [story.said(40, "old", task=SUB)],
+}
+ASKED = {"user_inputs": {"inputs": [{"user_query": {"query": "Hi"}}]}}
 
 
-def test_a_task_of_an_earlier_turn_does_not_speak_in_the_answer() -> None:
-    call = story.add(story.called(51, "c", "f", {}, task=SUB), task=SUB)
-    body = frames.stream([story.init(), inside(), *story.spoken("Hi"), inside("more", 52), call, story.finished()])
-    response = folded(passed(events_of(body)))
-    assert said(response) == ("Hi", "", [])
-    assert response.stop.reason == "end"
+def replayed() -> Request:
+    """A request that told the server of a conversation with a task inside."""
+    tasks = [text_of(encode("Task", task)) for task in (ROOT_TASK, SUBTASK)]
+    return with_native(asked(user("Hi")), "warp", tasks=tasks, history="replay", covered=0)
 
 
-def test_an_update_of_an_earlier_answer_is_not_said_again() -> None:
-    late = story.update(story.said(1, "Before", server_message_data="x"), "server_message_data")
-    body = frames.stream([story.init(), late, *story.spoken("Hi"), story.finished()])
-    assert said(folded(passed(events_of(body))))[0] == "Hi"
+def answer_of(*events: Any, client: str = "openai_chat", whole: bool = False) -> tuple[bytes, Receipt]:
+    """What the client gets of these events, which follow that request."""
+    exchange = Exchange(client, "warp")
+    if client == "warp":
+        settings = {"model_config": {"base": "auto"}}
+        wire = {"task_context": {"tasks": [ROOT_TASK, SUBTASK]}, "input": ASKED, "settings": settings}
+        exchange.request(encode("Request", wire))
+    else:
+        request = replayed()
+        exchange.asked = request
+        exchange.resend(request)
+    body = frames.stream([story.init(), *events, *story.spoken("Hi"), story.finished()])
+    if whole:
+        return exchange.response(body), exchange.receipt
+    stream = exchange.stream()
+    return stream.feed(body) + stream.close(), exchange.receipt
+
+
+EARLIER = {
+    "text in a task of an earlier turn": (inside(), False),
+    "a call in it": (story.add(story.called(51, "c", "f", {}, task=SUB), task=SUB), False),
+    "a list of things to do in it": (
+        story.add(story.message(52, "update_todos", {"mark_todos_completed": {"todo_ids": ["1"]}}, task=SUB), task=SUB),
+        False,
+    ),
+    "more text for a message in it": (story.append(story.said(40, "more", task=SUB), TEXT, SUB), False),
+    "another text for a message in it": (story.update(story.said(40, "more", task=SUB), TEXT, task=SUB), False),
+    "more text for an earlier answer": (story.append(story.said(1, ", and more"), TEXT), True),
+    "another text for an earlier answer": (story.update(story.said(1, "Anew"), TEXT), True),
+    "opaque data for an earlier answer": (
+        story.update(story.said(1, "Before", server_message_data="x"), "server_message_data"),
+        False,
+    ),
+    "more opaque data for an earlier answer": (
+        story.append({"id": "m-1", "server_message_data": "x"}, "server_message_data"),
+        False,
+    ),
+}
+
+
+@pytest.mark.parametrize("whole", [False, True])
+@pytest.mark.parametrize("name", EARLIER)
+def test_what_becomes_of_earlier_turns_is_not_said_again(name: str, whole: bool) -> None:
+    event, visible = EARLIER[name]
+    body, receipt = answer_of(event, whole=whole)
+    assert texts_of(body) == "Hi"
+    assert b'"stop"' in body
+    assert [line.what for line in receipt.losses] == ["change_of_an_earlier_message"] * visible
+
+
+@pytest.mark.parametrize("whole", [False, True])
+@pytest.mark.parametrize("name", EARLIER)
+def test_a_client_of_warps_gets_what_becomes_of_earlier_turns(name: str, whole: bool) -> None:
+    event, _ = EARLIER[name]
+    body, receipt = answer_of(event, client="warp", whole=whole)
+    told = frames.events_of(body)
+    assert not receipt
+    sent = (ROOT_TASK, SUBTASK)
+    assert added_up(told, sent).tasks == added_up([event, *story.spoken("Hi")], sent).tasks
+
+
+def test_more_for_a_message_that_nobody_knows_is_an_error() -> None:
+    for client in ("openai_chat", "warp"):
+        body, _ = answer_of(story.append(story.said(99, "?"), TEXT), client=client)
+        assert (
+            b"m-99" in body if client == "openai_chat" else "internal_error" in frames.events_of(body)[-1]["finished"]
+        )
+
+
+def test_a_message_of_a_history_that_was_made_for_the_server_is_known() -> None:
+    request = asked(user("Hi"), assistant(Text(text="Before")), user("More"))
+    sent = decode("Request", WARP.encode_request(request, Receipt()))
+    (task,) = sent["task_context"]["tasks"]
+    number = next(message["id"] for message in task["messages"] if "agent_output" in message)
+    exchange = Exchange("openai_chat", "warp")
+    exchange.asked = request
+    exchange.resend(request)
+    more = story.append({"id": number, "agent_output": {"text": "!"}}, TEXT, task["id"])
+    response = exchange.upstream.decode_response(frames.stream([more, *story.spoken("Hi"), story.finished()]))
+    assert said(response)[0] == "Hi"
+
+
+def moved(first: str, last: str, **more: Any) -> Any:
+    task = {"id": SUB, "dependencies": {"parent_task_id": story.ROOT}}
+    ends = {"first_message_id": first, "last_message_id": last}
+    return story.actions(
+        {"move_messages_to_new_task": {"source_task_id": story.ROOT, "new_task": task, **ends, **more}}
+    )
+
+
+def test_messages_that_wait_are_dropped_when_they_are_moved() -> None:
+    events = (
+        story.add(story.called(7, "c7", "f", {})),
+        story.add(story.called(8, "c8", "f", {})),
+        *story.spoken("inside", number=9),
+        story.add(story.called(10, "c10", "f", {})),
+    )
+    body = stream_of(*events, moved("m-8", "m-9"), story.finished())
+    assert whole(body) == ("", [("c7", "f", {}), ("c10", "f", {})])
+    at_once = story.actions(*(action for event in (*events, moved("m-8", "m-9")) for action in actions_of(event)))
+    assert heard(stream_of(at_once, story.finished())) == ("", [("c7", "f", {}), ("c10", "f", {})])
+    undone = stream_of(*events, story.begin(), moved("m-8", "m-9"), story.rollback(), story.finished())
+    assert heard(undone) == whole(undone) == ("inside", [("c7", "f", {}), ("c8", "f", {}), ("c10", "f", {})])
+
+
+def test_a_message_that_was_moved_is_not_in_the_conversation_any_more() -> None:
+    """An update adds it there once more, and there is nothing to append to, as in Warp's client."""
+    gone = (story.add(story.called(8, "c", "f", {})), moved("m-8", "m-8"))
+    again = story.update(story.said(8, "Hi"), TEXT)
+    assert heard(stream_of(*gone, again, story.finished())) == ("Hi", [])
+    more = story.append(story.said(8, "Hi"), TEXT)
+    assert fault_of(events_of(stream_of(*gone, more, story.finished()))).code == "upstream_unreadable"
+    there = story.append(story.said(8, "Hi", task=SUB), "server_message_data", SUB)
+    assert heard(stream_of(*gone, there, story.finished())) == ("", [])
+
+
+def test_messages_are_moved_from_earlier_turns_on() -> None:
+    body, _ = answer_of(story.add(story.called(8, "c", "f", {})), moved("m-1", "m-8"), whole=True)
+    assert texts_of(body) == "Hi"
+    assert b'"c"' not in body
+
+
+def test_text_that_is_moved_after_it_was_passed_on_is_told() -> None:
+    events = (*story.spoken("Well. ", number=8), moved("m-8", "m-8"))
+    body, receipt = answer_of(*events)
+    assert texts_of(body) == "Well. Hi"
+    assert [line.what for line in receipt.losses] == ["text_moved_to_another_task"]
+    body, receipt = answer_of(*events, whole=True)
+    assert texts_of(body) == "Hi"
+    assert not receipt.losses
+
+
+def test_a_call_that_is_moved_after_it_was_passed_on_ends_the_stream() -> None:
+    first = (story.begin(), story.add(story.called(8, "c", "f", {})), story.commit(), *story.spoken("Hi"))
+    body = stream_of(*first, moved("m-8", "m-8"), story.finished())
+    assert fault_of(events_of(body)).code == "upstream_rolled_back"
+
+
+def test_what_takes_the_place_of_moved_messages_is_told() -> None:
+    replaced = moved("m-8", "m-8", replacement_messages=[story.said(60, "In short.")])
+    _, receipt = answer_of(story.add(story.called(8, "c", "f", {})), replaced, whole=True)
+    assert [line.what for line in receipt.losses] == ["replacement_messages"]
+
+
+def actions_of(event: Any) -> list[Any]:
+    return list(event["client_actions"]["actions"])
+
+
+def texts_of(body: bytes) -> str:
+    return b"".join(re.findall(rb'"content":"([^"]*)"', body)).decode()
 
 
 def test_a_task_to_which_messages_are_moved_does_not_speak_in_the_answer() -> None:

@@ -16,7 +16,7 @@ from toolglot.dialects.warp.listing import LISTING
 from toolglot.dialects.warp.models import CAPABILITIES
 from toolglot.dialects.warp.native import NAME
 from toolglot.errors import MissingExtraError
-from toolglot.ir import Request, Response
+from toolglot.ir import Request, Response, replace
 from toolglot.receipt import Receipt
 
 PATH = "/ai/multi-agent"
@@ -74,6 +74,21 @@ def _stream_encoder(request: Request | None, receipt: Receipt) -> StreamEncoder:
     return encoder
 
 
+def _answering(dialect: Dialect, request: Request) -> Dialect:
+    """The decoders have to know the tasks of the request: what the server does to them is no part of its answer."""
+    sent = _load("sent").Sent(request)
+
+    def decode_response(data: bytes) -> Response:
+        response: Response = _load("response").decode_response(data, sent)
+        return response
+
+    def stream_decoder(receipt: Receipt) -> StreamDecoder:
+        decoder: StreamDecoder = _load("stream").WarpStreamDecoder(receipt, sent=sent)
+        return decoder
+
+    return replace(dialect, decode_response=decode_response, stream_decoder=stream_decoder)
+
+
 WARP = Dialect(
     name=NAME,
     title="Warp",
@@ -92,6 +107,7 @@ WARP = Dialect(
     forwards=False,
     ready=_ready,
     answer_pass=Declared,
+    answering=_answering,
     response_headers=("x-warp-",),
     model_places=(),
 )

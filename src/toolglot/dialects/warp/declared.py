@@ -1,17 +1,13 @@
-"""What an answer of Warp's needs the request for: the tools that the client has, what their schemas say, and which
-tasks the server was told of.
-"""
+"""What an answer of Warp's needs the request for: the tools that the client has, and what their schemas say."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from importlib import import_module
-from typing import Any
 
 from toolglot.dialects.warp.integers import whole_numbers
 from toolglot.dialects.warp.native import NAME
 from toolglot.events import Close, Delta, Event, Finish, Open
-from toolglot.ir import Block, Json, Opaque, Request, Tool, ToolCall, native_of, replace
+from toolglot.ir import Json, Opaque, Request, Tool, ToolCall, native_of, replace
 from toolglot.receipt import Receipt
 from toolglot.wire import json
 
@@ -21,22 +17,10 @@ BUILTIN = "$builtin"
 class Declared:
     """Calls of Warp's own tools reach a client that has declared a tool of that name, and no other.
 
-    Whole numbers are integers where the tool's schema says so. What is said in tasks inside the conversation, and what
-    changes messages of earlier answers, is no part of this one: the decoder cannot know, since they were made before.
+    Whole numbers are integers where the tool's schema says so.
     """
 
-    __slots__ = (
-        "_calls",
-        "_client",
-        "_hidden",
-        "_messages",
-        "_numbers",
-        "_pieces",
-        "_receipt",
-        "_schemas",
-        "_subtasks",
-        "_typed",
-    )
+    __slots__ = ("_calls", "_client", "_hidden", "_pieces", "_receipt", "_schemas", "_typed")
 
     def __init__(self, request: Request | None, client: str, receipt: Receipt) -> None:
         tools = request.tools if request is not None else ()
@@ -47,32 +31,8 @@ class Declared:
         self._hidden: set[int] = set()
         self._typed: dict[int, Json] = {}
         self._pieces: dict[int, list[str]] = {}
-        self._subtasks, self._messages = _sent(request) if client != NAME else _NOTHING
-        self._numbers: dict[int, int] | None = {} if self._subtasks or self._messages else None
 
     def feed(self, event: Event) -> Sequence[Event]:
-        if self._numbers is None:
-            return self._fed(event)
-        match event:
-            case Open(index=index, block=block):
-                if self._is_elsewhere(block):
-                    return ()
-                self._numbers[index] = number = len(self._numbers)
-                return self._fed(Open(number, block))
-            case Delta(index=index, text=text):
-                return self._fed(Delta(self._numbers[index], text)) if index in self._numbers else ()
-            case Close(index=index):
-                return self._fed(replace(event, index=self._numbers[index])) if index in self._numbers else ()
-            case Finish(stop=stop) if stop.reason == "tool_calls" and not self._calls:
-                return (replace(event, stop=replace(stop, reason="end")),)
-        return self._fed(event)
-
-    def _is_elsewhere(self, block: Block) -> bool:
-        own = native_of(block, NAME)
-        task = own.get("$task_id", own.get("task_id"))
-        return task in self._subtasks or ("$upsert" in own and own.get("id") in self._messages)
-
-    def _fed(self, event: Event) -> Sequence[Event]:
         match event:
             case Delta(index=index, text=text):
                 if index in self._typed:
@@ -101,18 +61,6 @@ class Declared:
             self._typed[index] = self._schemas[call.name]
             self._pieces[index] = []
         return Open(index, call)
-
-
-_NOTHING: tuple[frozenset[str], frozenset[str]] = (frozenset(), frozenset())
-
-
-def _sent(request: Request | None) -> tuple[frozenset[str], frozenset[str]]:
-    """The tasks inside others, and the messages, that the request told the server of."""
-    tasks: Any = native_of(request, NAME).get("tasks") if request is not None else None
-    if not tasks:
-        return _NOTHING
-    known: tuple[frozenset[str], frozenset[str]] = import_module("toolglot.dialects.warp.tasks").known(tasks)
-    return known
 
 
 def _typed(text: str, schema: Json) -> str:

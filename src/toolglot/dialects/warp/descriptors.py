@@ -8,6 +8,7 @@ from google.protobuf import descriptor_pb2, descriptor_pool, duration_pb2, field
 from google.protobuf.message import DecodeError as ProtobufDecodeError
 from google.protobuf.message_factory import GetMessageClass
 
+from toolglot.dialects.warp.numbers import LONG_NUMBER, refuse_cut
 from toolglot.dialects.warp.schema import ENUMS, MESSAGES, WELL_KNOWN
 from toolglot.errors import DecodeError
 
@@ -90,6 +91,7 @@ _CLASSES: dict[str, Any] = {
     name: GetMessageClass(_POOL.FindMessageTypeByName(f"{PACKAGE}.{name}")) for name in MESSAGES
 }
 Struct = struct_pb2.Struct
+TOO_DEEP = "messages are nested deeper than 100, where protobuf stops reading: JSON may have about 30 levels"
 
 
 def new(name: str) -> Any:
@@ -107,7 +109,10 @@ def parse(name: str, data: bytes, where: str = "$") -> Any:
     try:
         message.MergeFromString(data)
     except (ProtobufDecodeError, UnicodeDecodeError) as error:
-        raise DecodeError(where, f"this is no {name} in protobuf: {error}") from None
+        what = TOO_DEEP if "MaxDepth" in str(error) else f"this is no {name} in protobuf: {error}"
+        raise DecodeError(where, what) from None
+    if LONG_NUMBER.search(data) and message.SerializeToString() != data:
+        refuse_cut(message, data)
     return message
 
 

@@ -108,12 +108,18 @@ def read_usage(finished: Any, characters: int) -> Usage | None:
 # Writing
 
 
-def write_stop(stop: Stop, usage: Usage | None, left: Mapping[str, Any] | None) -> tuple[Any, str | None]:
-    """The `finished` event for a stop, and what of the reason it cannot tell. `left` is what came with Warp's own."""
+def write_stop(
+    stop: Stop, usage: Usage | None, left: Mapping[str, Any] | None, said: bool = True
+) -> tuple[Any, str | None]:
+    """The `finished` event for a stop, and what of the reason it cannot tell. `left` is what came with Warp's own.
+
+    `said`: there is an answer. The limit that cuts one is an error where there is none.
+    """
     event = new("ResponseEvent")
     finished = event.finished
     finished.SetInParent()
-    reason = _STOPS.get(stop.reason, "done")
+    cut = stop.reason == "length" and not said
+    reason = "done" if cut else _STOPS.get(stop.reason, "done")
     if left is None or stop.raw is not None:
         getattr(finished, reason).SetInParent()
     if left is not None:
@@ -124,7 +130,7 @@ def write_stop(stop: Stop, usage: Usage | None, left: Mapping[str, Any] | None) 
             counts.input_cache_read = _count(usage.cached_tokens)
         if usage.cache_write_tokens:
             counts.input_cache_write = _count(usage.cache_write_tokens)
-    return event, stop.reason if stop.reason in _UNTOLD else None
+    return event, stop.reason if cut or stop.reason in _UNTOLD else None
 
 
 def _count(tokens: int) -> int:

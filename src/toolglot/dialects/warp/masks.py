@@ -1,8 +1,12 @@
-"""Changes to a message under a mask: dotted names of fields, relative to the message."""
+"""Changes to a message under a mask: dotted names of fields, relative to the message.
+
+As in Warp's client, a name that no table knows ends a path in nothing; a path that leads on behind a text, a number or
+a map is an error.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from toolglot.errors import DecodeError
@@ -15,7 +19,8 @@ def update(target: Any, patch: Any, path: str) -> None:
     """Sets the masked field to the patch's value, even where that is nothing. A path that is not known does nothing.
 
     Raises:
-        DecodeError: a repeated field on the way has more elements on one side than on the other.
+        DecodeError: a repeated field on the way has more elements on one side than on the other, or the way leads
+            through something that has no fields.
     """
     _update(target, patch, path.split("."))
 
@@ -27,9 +32,11 @@ def _update(target: Any, patch: Any, names: Sequence[str]) -> None:
         return
     if not rest:
         _set(target, patch, field)
-    elif field.type == _MESSAGE and not field.is_repeated:
+    elif field.type != _MESSAGE or field.message_type.GetOptions().map_entry:
+        raise DecodeError(f"mask {'.'.join(names)}", f"{name} has no fields that a mask could name")
+    elif not field.is_repeated:
         _update(getattr(target, name), getattr(patch, name), rest)
-    elif field.type == _MESSAGE and not field.message_type.GetOptions().map_entry:
+    else:
         items, patches = getattr(target, name), getattr(patch, name)
         if len(items) != len(patches):
             raise DecodeError(f"mask {name}", f"{len(items)} elements are to be changed by {len(patches)}")
@@ -41,18 +48,77 @@ def _set(target: Any, patch: Any, field: Any) -> None:
     name = field.name
     target.ClearField(name)
     if field.is_repeated:
-        given = type(patch)()
-        given.CopyFrom(patch)
-        for other, _ in patch.ListFields():
-            if other.name != name:
-                given.ClearField(other.name)
-        target.MergeFrom(given)
+        getattr(target, name).MergeFrom(getattr(patch, name))
     elif not patch.HasField(name):
         return
     elif field.type == _MESSAGE:
         getattr(target, name).CopyFrom(getattr(patch, name))
     else:
         setattr(target, name, getattr(patch, name))
+
+
+def differs(message: Any, patch: Any, path: str) -> bool:
+    """Would this update change anything? Nothing is copied to find out."""
+    *way, last = path.split(".")
+    for name in way:
+        field = message.DESCRIPTOR.fields_by_name.get(name)
+        if field is None or field.type != _MESSAGE:
+            return False
+        if field.is_repeated:
+            last = name
+            break
+        message, patch = getattr(message, name), getattr(patch, name)
+    field = message.DESCRIPTOR.fields_by_name.get(last)
+    if field is None:
+        return False
+    if field.has_presence and message.HasField(last) != patch.HasField(last):
+        return True
+    return bool(getattr(message, last) != getattr(patch, last))
+
+
+def restorer(message: Any, path: str) -> tuple[Callable[[], None], int]:
+    """What puts back what a change under this path takes away; and how many bytes are kept for it.
+
+    Only what stands at the path is kept, or the member of a oneof whose place would be taken: not the message.
+    """
+    way: list[str] = []
+    inner, names = message, path.split(".")
+    for name in names:
+        field = inner.DESCRIPTOR.fields_by_name.get(name)
+        if field is None:
+            return _nothing, 0
+        oneof = field.containing_oneof
+        held = inner.WhichOneof(oneof.name) if oneof is not None else None
+        if held not in (None, name):
+            return _restorer(message, way, name, inner.DESCRIPTOR.fields_by_name[held])
+        if field.type != _MESSAGE or field.is_repeated or not inner.HasField(name) or len(way) == len(names) - 1:
+            break
+        way.append(name)
+        inner = getattr(inner, name)
+    return _restorer(message, way, name, field)
+
+
+def _restorer(message: Any, way: Sequence[str], name: str, field: Any) -> tuple[Callable[[], None], int]:
+    inner = _at(message, way)
+    saved = type(inner)()
+    _set(saved, inner, field)
+
+    def restore() -> None:
+        place = _at(message, way)  # anew: what stood there may have been exchanged, and put back
+        place.ClearField(name)
+        _set(place, saved, field)
+
+    return restore, saved.ByteSize()
+
+
+def _nothing() -> None:
+    pass
+
+
+def _at(message: Any, way: Sequence[str]) -> Any:
+    for name in way:
+        message = getattr(message, name)
+    return message
 
 
 def text_at(message: Any, path: str) -> str | None:
@@ -75,9 +141,7 @@ def text_at(message: Any, path: str) -> str | None:
 
 def set_text(message: Any, path: str, text: str) -> None:
     *way, last = path.split(".")
-    for name in way:
-        message = getattr(message, name)
-    setattr(message, last, text)
+    setattr(_at(message, way), last, text)
 
 
 def holds(message: Any, path: str) -> bool:
@@ -93,3 +157,8 @@ def holds(message: Any, path: str) -> bool:
             break
         message = getattr(message, name)
     return True
+
+
+def overlap(first: str, second: str) -> bool:
+    """Does one of these paths lead through the other?"""
+    return f"{first}.".startswith(f"{second}.") or f"{second}.".startswith(f"{first}.")

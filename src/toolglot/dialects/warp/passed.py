@@ -5,18 +5,17 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from toolglot.dialects.warp.descriptors import new
-from toolglot.dialects.warp.masks import set_text, text_at, update
-from toolglot.dialects.warp.stream_entry import SPOKEN, Entry, kind_of
+from toolglot.dialects.warp.masks import differs, set_text, text_at, update
+from toolglot.dialects.warp.stream_entry import SPOKEN, Entry, is_content, kind_of
 from toolglot.dialects.warp.stream_out import ANEW
 from toolglot.errors import DecodeError
 
 
 class Late(NamedTuple):
-    """Without a message, the action rides along and says nothing to others."""
+    """Without more text, the action rides along and says nothing to others."""
 
-    message: Any = None
-    how: str = ""
-    """How the message stands in the answer, `$more` or `$upsert`; empty: it still says nothing."""
+    more: Any = None
+    """A message with the text that follows what was said."""
     rest: tuple[str, ...] = ()
     """The paths of the update that the message does not tell."""
     loss: str = ""
@@ -27,15 +26,18 @@ CHANGED = Late(fault="changed a call")
 
 
 def appended(entry: Entry | None, change: Any) -> Late:
-    """An append to a message that has been passed on, or that is no part of the answer."""
-    spoken = any(path in SPOKEN.values() and text_at(change.message, path) for path in change.mask.paths)
-    if entry is None or entry.speaks:
-        return Late(change.message, "$more") if spoken else Late()
-    if entry.kind == "placeholder":
-        return _filled(_with(entry.message, change, append=True))
-    if entry.kind == "call" and _with(entry.message, change, append=True).tool_call != entry.message.tool_call:
-        return CHANGED
-    return Late()
+    """An append to a message that has been passed on; without an entry, to one that has no id.
+
+    Raises:
+        DecodeError: it makes text something else.
+    """
+    grown = [path for path in change.mask.paths if is_content(path) and text_at(change.message, path)]
+    if entry is not None and not entry.speaks:
+        return CHANGED if entry.kind == "call" and grown else Late()
+    for path in grown:
+        if entry is not None and path.partition(".")[0] != entry.kind:
+            raise DecodeError(f"mask {path}", f"{entry.kind} has no such text")
+    return Late(change.message) if any(path in SPOKEN.values() for path in grown) else Late()
 
 
 def updated(entry: Entry, change: Any) -> Late:
@@ -46,31 +48,16 @@ def updated(entry: Entry, change: Any) -> Late:
     """
     if entry.kind == "shown":
         return Late()
-    message = _with(entry.message, change)
-    if entry.kind == "placeholder":
-        return _filled(message)
+    content = [path for path in change.mask.paths if is_content(path)]
     if entry.kind == "call":
-        return CHANGED if message.tool_call != entry.message.tool_call else Late()
-    if (kind := kind_of(message)) != entry.kind:
-        raise DecodeError("update_task_message", f"{entry.kind} became {kind} after it had been passed on")
+        return CHANGED if any(differs(entry.message, change.message, path) for path in content) else Late()
+    shape = new("Message")
+    getattr(shape, entry.kind).SetInParent()
+    for path in content:
+        update(shape, change.message, path)
+        if (kind := kind_of(shape)) != entry.kind:
+            raise DecodeError("update_task_message", f"{entry.kind} became {kind} after it had been passed on")
     return _said_anew(entry, change)
-
-
-def _with(message: Any, change: Any, *, append: bool = False) -> Any:
-    made = new("Message")
-    made.CopyFrom(message)
-    for path in change.mask.paths:
-        if append:
-            if text := text_at(change.message, path):
-                set_text(made, path, (text_at(made, path) or "") + text)
-        elif path != "id":
-            update(made, change.message, path)
-    return made
-
-
-def _filled(message: Any) -> Late:
-    """A message that said nothing before."""
-    return Late(message, "" if kind_of(message) in ("placeholder", "aside") else "$upsert")
 
 
 def _said_anew(entry: Entry, change: Any) -> Late:
@@ -78,16 +65,14 @@ def _said_anew(entry: Entry, change: Any) -> Late:
     spoken, paths = entry.spoken, list(change.mask.paths)
     if spoken not in paths and entry.kind not in paths:
         return Late()
-    text, said = text_at(change.message, spoken) or "", entry.text()
-    if text == said:
-        return Late()
-    if not text.startswith(said):
-        return Late(loss=ANEW)
+    more = entry.said.rest_of(text_at(change.message, spoken) or "")
+    if not more:
+        return Late(loss=ANEW) if more is None else Late()
     message = new("Message")
     message.id, message.task_id = entry.message.id, entry.message.task_id
-    set_text(message, spoken, text[len(said) :])
+    set_text(message, spoken, more)
     rest = [path for path in paths if path not in ("id", spoken, entry.kind)]
     if entry.kind in paths:
         fields = message.DESCRIPTOR.fields_by_name[entry.kind].message_type.fields
         rest += [path for field in fields if (path := f"{entry.kind}.{field.name}") != spoken]
-    return Late(message, "$more", tuple(rest))
+    return Late(message, tuple(rest))

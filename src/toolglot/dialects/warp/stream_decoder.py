@@ -13,7 +13,8 @@ came as, for clients of Warp's.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from toolglot.dialects.warp.descriptors import new
@@ -23,7 +24,9 @@ from toolglot.dialects.warp.finish import FINISHED, left_of, read_stop, read_usa
 from toolglot.dialects.warp.frames import read_event
 from toolglot.dialects.warp.native import NAME
 from toolglot.dialects.warp.passed import Late, appended, updated
-from toolglot.dialects.warp.stream_entry import Aside, Entry, kind_of
+from toolglot.dialects.warp.sent import Sent
+from toolglot.dialects.warp.stream_entry import QUIET, Aside, Entry, is_visible, kind_of
+from toolglot.dialects.warp.stream_known import SILENT, Known
 from toolglot.dialects.warp.stream_out import Output
 from toolglot.dialects.warp.undo import UndoLog
 from toolglot.errors import ApiError, DecodeError, truncated, unreadable
@@ -35,9 +38,12 @@ from toolglot.wire.sse import MAX_EVENT_BYTES, SseReader
 
 
 class WarpStreamDecoder:
-    """`whole`: nothing is passed on before the end, so that updates and rollbacks can change everything."""
+    """`whole`: nothing is passed on before the end, so that updates and rollbacks can change everything.
 
-    def __init__(self, receipt: Receipt, *, whole: bool = False) -> None:
+    `sent`: what the server was told of before, which is no part of the answer, whatever becomes of it.
+    """
+
+    def __init__(self, receipt: Receipt, *, whole: bool = False, sent: Sent | None = None) -> None:
         self._receipt = receipt
         self._whole = whole
         self._sse = SseReader()
@@ -46,11 +52,8 @@ class WarpStreamDecoder:
         self._started = False
         self._queue: deque[Entry | Aside] = deque()
         self._speakers = 0  # entries in the queue that are text
-        self._entries: dict[str, Entry] = {}  # by the id of their message
-        self._seen: set[str] = set()
-        self._roots: set[str] = set()
-        self._subtasks: set[str] = set()
         self._undo = UndoLog()
+        self._known = Known(self._undo, sent or Sent())
 
     # The protocol
 
@@ -126,25 +129,19 @@ class WarpStreamDecoder:
         kind = action.WhichOneof("action")
         _ACTIONS.get(kind, WarpStreamDecoder._put_aside)(self, action)
 
-    def _put_aside(self, action: Any) -> None:
-        aside = Aside(action, self._undo.transaction)
+    def _put_aside(self, action: Any, told: str = "") -> None:
+        aside = Aside(action, self._undo.transaction, told)
         self._out.aside_bytes += len(aside.data)
         self._queue.append(aside)
 
-    def _learn(self, known: set[str], ids: Iterable[str]) -> None:
-        fresh = set(ids) - known
-        known |= fresh
-        if fresh:
-            self._undo.note(lambda: known.difference_update(fresh))
-
     def _create(self, action: Any) -> None:
         task = action.create_task.task
-        self._learn(self._seen, (message.id for message in task.messages))
+        self._known.learn(task.messages)
         if task.dependencies.parent_task_id:
-            self._learn(self._subtasks, (task.id,))
+            self._known.learn_subtask(task.id)
             self._put_aside(action)
             return
-        self._learn(self._roots, (task.id,))
+        self._known.learn_root(task.id)
         shell = new("ClientAction")
         shell.CopyFrom(action)
         del shell.create_task.task.messages[:]
@@ -153,16 +150,33 @@ class WarpStreamDecoder:
             self._message(message, task.id)
 
     def _move(self, action: Any) -> None:
-        """What has been said stays said; the task it goes to is not the conversation."""
+        """The task to which messages go is not the conversation: what waits is dropped, what was said stays said."""
         moved = action.move_messages_to_new_task
-        self._learn(self._subtasks, (moved.new_task.id,))
-        self._learn(self._seen, (message.id for message in (*moved.new_task.messages, *moved.replacement_messages)))
-        self._put_aside(action)
+        told = "" if self._known.is_inside(moved.source_task_id) else self._moved(moved)
+        self._known.learn_subtask(moved.new_task.id)
+        self._known.learn((*moved.new_task.messages, *moved.replacement_messages))
+        if not self._ended:
+            self._put_aside(action, told)
+
+    def _moved(self, moved: Any) -> str:
+        """Takes messages out of the conversation; the name of what others have to be told of it."""
+        told = ""
+        gone = list(self._known.between(moved.source_task_id, moved.first_message_id, moved.last_message_id))
+        for entry in gone:
+            if entry.index < 0 and not entry.done:
+                self._changing(entry, partial(setattr, entry, "moved", True))
+            elif entry.kind == "call" and entry.index >= 0:
+                self._taken_back("moved a call to another task")
+            elif entry.speaks and entry.index >= 0:
+                told = "text_moved_to_another_task"
+            self._known.forget(entry.message.id)
+        strange = any(kind_of(message) not in QUIET for message in moved.replacement_messages)
+        return told or ("replacement_messages" if strange else "")
 
     def _add(self, action: Any) -> None:
         added = action.add_messages_to_task
-        self._learn(self._seen, (message.id for message in added.messages))
-        if added.task_id in self._subtasks:
+        self._known.learn(added.messages)
+        if not added.messages or self._known.is_inside(added.task_id):
             self._put_aside(action)
             return
         for message in added.messages:
@@ -174,76 +188,97 @@ class WarpStreamDecoder:
             action.add_messages_to_task.task_id = task_id
             action.add_messages_to_task.messages.add().CopyFrom(message)
             self._put_aside(action)
+            self._known.enter_silent(message, task_id)
             return
-        entry = self._entered(message, task_id, how)
+        entry = self._known.enter(message, task_id, how)
         self._queue.append(entry)
         self._speakers += entry.speaks
 
-    def _entered(self, message: Any, task_id: str, how: str) -> Entry:
-        """An entry for a copy of this message, which changes to the message will find."""
-        copy = new("Message")
-        copy.CopyFrom(message)
-        entry, number = Entry(copy, task_id, self._undo.transaction, how), message.id
-        if number:
-            older = self._entries.get(number)
-            entry.older = older if how == "$more" else None
-            self._entries[number] = entry
-            self._undo.note(lambda: _put_back(self._entries, number, older))
-        return entry
-
-    def _changing(self, entry: Entry, change: Callable[[], None], *, growing: bool = False) -> None:
-        """Changes an entry that waits, so that a rollback can undo it. `growing`: its spoken text only goes on."""
+    def _changing(
+        self, entry: Entry, change: Callable[[], None], paths: tuple[str, ...] = (), *, growing: bool = False
+    ) -> None:
+        """Changes an entry under these paths; a rollback can undo it. `growing`: its spoken text only goes on."""
         now = self._undo.transaction
-        if (entry.changed_in if growing else max(entry.transaction, entry.saved_in)) < now:
-            undo = entry.length() if growing else entry.saved(now)
-            self._undo.note(lambda: self._changed_back(entry, undo), 0 if growing else entry.message.ByteSize())
+        if (entry.changed_in if growing else entry.transaction) < now:
+            undo, size = (entry.length(), 0) if growing else entry.before(paths)
+            self._undo.note(lambda: self._counted(entry, undo), size)
         entry.changed_in = max(entry.changed_in, now)
-        self._speakers -= entry.speaks
-        change()
-        self._speakers += entry.speaks
+        self._counted(entry, change)
 
-    def _changed_back(self, entry: Entry, undo: Callable[[], None]) -> None:
+    def _counted(self, entry: Entry, change: Callable[[], None]) -> None:
+        """Makes a change after which an entry may speak that did not, or the other way round."""
         waits = not entry.done
         self._speakers -= waits * entry.speaks
-        undo()
+        change()
         self._speakers += waits * entry.speaks
 
     def _append(self, action: Any) -> None:
-        change = action.append_to_message_content
-        paths = list(change.mask.paths)
-        inside = change.task_id in self._subtasks
-        entry = None if inside else self._entries.get(change.message.id)
+        change, known = action.append_to_message_content, self._known
+        paths = tuple(change.mask.paths)
+        inside = known.is_inside(change.task_id)
+        entry = None if inside else known.entry(change.message.id)
         if entry is not None and not entry.done:
             growing = all(path == entry.spoken for path in paths)
-            self._changing(entry, lambda: entry.append(change.message, paths), growing=growing)
-            return
-        if change.message.id not in self._seen:
-            raise DecodeError("append_to_message_content", f"there is no message {change.message.id!r}")
-        if inside:
+            self._changing(entry, lambda: entry.append(change.message, paths), paths, growing=growing)
+        elif entry is not None and entry.kind in QUIET:
+            self._fill(entry, action, change, Entry.append)
+        elif entry is not None or (known.has("") and not change.message.id and not inside):
+            self._late(appended(entry, change), action, entry)
+        elif known.is_earlier(change.message.id):
+            self._put_aside(action, "" if inside else _earlier(paths))
+        elif known.has(change.message.id, inside=inside):
             self._put_aside(action)
         else:
-            self._late(appended(entry, change), action, entry)
+            raise DecodeError("append_to_message_content", f"there is no message {change.message.id!r}")
 
     def _update(self, action: Any) -> None:
-        change = action.update_task_message
-        inside = change.task_id in self._subtasks
-        entry = None if inside else self._entries.get(change.message.id)
+        change, known = action.update_task_message, self._known
+        paths = tuple(change.mask.paths)
+        inside = known.is_inside(change.task_id)
+        entry = None if inside else known.entry(change.message.id)
         if entry is not None and not entry.done:
-            paths = list(change.mask.paths)
-            self._changing(entry, lambda: entry.update(change.message, paths))
-            return
-        if entry is not None:
+            self._changing(entry, lambda: entry.update(change.message, paths), paths)
+        elif entry is not None and entry.kind in QUIET:
+            self._fill(entry, action, change, Entry.update)
+        elif entry is not None:
             self._late(updated(entry, change), action, entry)
-            return
-        is_new = change.message.id not in self._seen
-        self._learn(self._seen, (change.message.id,))
-        kind = kind_of(change.message)
-        if inside or not is_new or kind in ("aside", "placeholder"):
-            self._put_aside(action)
-            if not inside and is_new and kind == "placeholder":
-                self._entered(change.message, change.task_id, "").done = True
+        elif known.is_earlier(change.message.id):
+            self._put_aside(action, "" if inside else _earlier(paths))
         else:
-            self._message(change.message, change.task_id, how="$upsert")
+            self._upsert(action, change, inside)
+
+    def _upsert(self, action: Any, change: Any, inside: bool) -> None:
+        """An update of a message that nobody has heard of adds it."""
+        message, kind = change.message, kind_of(change.message)
+        is_new = not inside and not self._known.has(message.id)
+        self._known.learn((message,))
+        if is_new and kind not in QUIET:
+            self._message(message, change.task_id, how="$upsert")
+            return
+        self._put_aside(action)
+        if is_new and kind == "placeholder":
+            self._known.enter(message, change.task_id).done = True
+        elif is_new:
+            self._known.enter_silent(message, change.task_id)
+
+    def _fill(self, entry: Entry, action: Any, change: Any, how: Callable[[Entry, Any, tuple[str, ...]], None]) -> None:
+        """A change to a message that said nothing in the answer so far, and was put aside."""
+        paths = tuple(change.mask.paths)
+        named = tuple(filter(is_visible, paths)) if entry.how == SILENT else paths
+        self._changing(entry, lambda: how(entry, change.message, named), named)
+        if entry.kind in QUIET:
+            self._put_aside(action)
+            return
+        message = entry.whole()
+        self._undo.spend(message.ByteSize())
+        self._message(message, change.task_id, how="$upsert")
+        self._rest(action, change, tuple(path for path in paths if path not in named))
+
+    def _rest(self, action: Any, change: Any, paths: tuple[str, ...]) -> None:
+        """What of a change has not been said with the answer."""
+        if paths:
+            change.mask.paths[:] = paths
+            self._put_aside(action)
 
     def _late(self, late: Late, action: Any, entry: Entry | None) -> None:
         """A change to what has been passed on."""
@@ -252,18 +287,12 @@ class WarpStreamDecoder:
             return
         if late.loss and entry is not None:
             self._receipt.loss(f"content[{entry.index}]", "text", late.loss)
-        if late.message is None:
+        if late.more is None:
             self._put_aside(action)
-        elif late.how:
-            task_id = getattr(action, action.WhichOneof("action")).task_id
-            self._message(late.message, task_id, how=late.how)
-            if late.rest:
-                action.update_task_message.mask.paths[:] = late.rest
-                self._put_aside(action)
-        elif entry is not None:
-            before, entry.message = entry.message, late.message
-            self._undo.note(lambda: setattr(entry, "message", before), before.ByteSize())
-            self._put_aside(action)
+            return
+        change = getattr(action, action.WhichOneof("action"))
+        self._message(late.more, change.task_id, how="$more")
+        self._rest(action, change, late.rest)
 
     # Transactions
 
@@ -301,16 +330,19 @@ class WarpStreamDecoder:
             elif not self._pass_on(item, final):
                 return
             else:
-                item.done = True
                 self._speakers -= item.speaks
+                item.finish()
             self._queue.popleft()
 
     def _pass_on(self, entry: Entry, final: bool) -> bool:
         """Passes on what there is of an entry; whether it is over."""
         out = self._out
-        if entry.index < 0 and entry.task_id in self._subtasks:
-            out.release(entry)  # it was added to before it was known to be one
-        elif not final and self._roots and entry.task_id not in self._roots:
+        elsewhere = entry.moved or entry.task_id in self._known.subtasks
+        if entry.index < 0 and elsewhere:
+            if not final and self._undo.transaction:
+                return False  # which may come back to the conversation
+            out.release(entry)
+        elif not final and self._known.roots and entry.task_id not in self._known.roots:
             return False  # nobody knows yet whose task it is
         elif entry.speaks:
             out.speak(entry)
@@ -331,7 +363,7 @@ class WarpStreamDecoder:
         self._undo.end()
         self._pump(final=True)
         stop = read_stop(finished, said=self._out.blocks > 0)
-        before = self._out.before()
+        before = {**self._out.before(), **self._out.told()}
         if not isinstance(stop, Stop):
             self._fault(replace(stop, native={NAME: {**stop.native[NAME], **before}}))
             return
@@ -347,11 +379,9 @@ def _brought(item: Entry | Aside, transaction: int) -> bool:
     return item.transaction >= transaction
 
 
-def _put_back(entries: dict[str, Entry], number: str, older: Entry | None) -> None:
-    if older is None:
-        entries.pop(number, None)
-    else:
-        entries[number] = older
+def _earlier(paths: tuple[str, ...]) -> str:
+    """What a client is told of a change to a message of an earlier turn, where it would see it."""
+    return "change_of_an_earlier_message" if any(map(is_visible, paths)) else ""
 
 
 _ACTIONS: dict[str | None, Callable[[WarpStreamDecoder, Any], None]] = {

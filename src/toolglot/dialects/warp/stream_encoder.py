@@ -44,6 +44,7 @@ class WarpStreamEncoder:
         self._arguments: list[str] = []
         self._message: Any = None  # of the block whose text is being written
         self._wrote = False
+        self._said = False
 
     def keepalive(self) -> bytes:
         return b":\n\n"
@@ -161,6 +162,7 @@ class WarpStreamEncoder:
         """A message for the first time, behind the task that it belongs to."""
         actions: list[Any] = []
         task_id = self._task_of(message, block)
+        self._said = self._said or block is not None
         if not self._task and MESSAGE not in _notes(block):
             action = new("ClientAction")
             action.create_task.task.id = task_id
@@ -227,7 +229,7 @@ class WarpStreamEncoder:
 
     def _finish(self, event: Finish) -> bytes:
         own = event.native.get(NAME, {})
-        wire, untold = write_stop(event.stop, event.usage, own.get(FINISHED))
+        wire, untold = write_stop(event.stop, event.usage, own.get(FINISHED), self._said)
         if untold is not None:
             self._receipt.loss("stop", untold, "Warp has no such reason to stop: it is done")
         return self._beside(own) + write_event(wire)

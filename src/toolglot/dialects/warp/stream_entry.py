@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from toolglot.dialects.warp.blocks import REASONING, TEXT, decode_block, is_call
-from toolglot.dialects.warp.descriptors import serialize
+from toolglot.dialects.warp.descriptors import new, serialize
 from toolglot.dialects.warp.fields import Taken, kept, unknown_of
-from toolglot.dialects.warp.masks import holds, set_text, text_at, update
+from toolglot.dialects.warp.masks import holds, overlap, restorer, set_text, text_at, update
+from toolglot.dialects.warp.said import Said
 from toolglot.errors import DecodeError
 from toolglot.ir import Block
 
@@ -35,6 +36,8 @@ SHOWN = frozenset(
 
 BEFORE = "$before"
 """The actions that rode along in front of an event."""
+QUIET = frozenset({"placeholder", "aside"})
+"""Kinds of messages that say nothing in the answer."""
 
 
 class Aside:
@@ -42,11 +45,11 @@ class Aside:
 
     __slots__ = ("data", "told", "transaction")
 
-    def __init__(self, action: Any, transaction: int) -> None:
+    def __init__(self, action: Any, transaction: int, told: str = "") -> None:
         self.data = serialize(action)
         self.transaction = transaction
-        self.told = _unknown(action)
-        """The name of what nobody knows in it: a client of another API is told that there was such a thing."""
+        self.told = told or _unknown(action)
+        """The name of what only Warp's clients see of it: others are told that there was such a thing."""
 
 
 def _unknown(action: Any) -> str:
@@ -56,6 +59,20 @@ def _unknown(action: Any) -> str:
     messages = action.add_messages_to_task.messages if kind == "add_messages_to_task" else ()
     strange = any(kind_of(message) == "placeholder" and unknown_of(message) for message in messages)
     return "unknown_message" if strange else ""
+
+
+_CONTENT = frozenset(field.name for field in new("Message").DESCRIPTOR.oneofs_by_name["message"].fields)
+
+
+def is_content(path: str) -> bool:
+    """Does a mask name what is said in a message, and not what stands beside it?"""
+    return path.partition(".")[0] in _CONTENT
+
+
+def is_visible(path: str) -> bool:
+    """Does it name what a client would see?"""
+    name = path.partition(".")[0]
+    return name in SPOKEN or name in SHOWN or name == "tool_call"
 
 
 def kind_of(message: Any) -> str:
@@ -80,11 +97,12 @@ class Entry:
         "index",
         "kind",
         "message",
-        "older",
+        "moved",
         "opened",
+        "order",
         "pieces",
         "replaced",
-        "saved_in",
+        "said",
         "sent",
         "task_id",
         "transaction",
@@ -100,12 +118,14 @@ class Entry:
         self.pieces: dict[str, list[str]] = {}
         self.changed_in = transaction
         """The last transaction that brought something of it."""
-        self.saved_in = 0
-        """The last transaction in which all of it was saved."""
         self.done = False
         """It waits no longer: all of it has been passed on, or put aside."""
-        self.older: Entry | None = None
-        """What was said of the same text before others followed it."""
+        self.moved = False
+        """It went to another task before anything of it was passed on."""
+        self.said = Said()
+        """What was passed on of its text before others followed it."""
+        self.order = -1
+        """Its place among the messages of the stream."""
         self.sent = 0
         """How many pieces of the spoken text have been passed on."""
         self.index = -1
@@ -125,23 +145,26 @@ class Entry:
             if text:
                 set_text(self.message, path, "")
 
-    def saved(self, transaction: int) -> Callable[[], None]:
-        """What makes this entry again what it is now. Pieces are only ever added to a list, or the list is left."""
-        message = type(self.message)()
-        message.CopyFrom(self.message)
-        kind, sent, replaced = self.kind, self.sent, self.replaced
-        changed_in, saved_in, self.saved_in = self.changed_in, self.saved_in, transaction
+    def before(self, paths: Sequence[str]) -> tuple[Callable[[], None], int]:
+        """What undoes a change under these paths; and how many bytes are kept for it.
+
+        Pieces are only ever added to a list, or the list is left.
+        """
+        kept = [restorer(self.message, path) for path in (*paths, *self._touched(paths))]
+        kind, moved, sent = self.kind, self.moved, self.sent
+        replaced, changed_in = self.replaced, self.changed_in
         pieces = {path: (texts, len(texts)) for path, texts in self.pieces.items()}
 
         def undo() -> None:
-            self.message, self.kind = message, kind
-            self.sent, self.replaced = sent, replaced
-            self.changed_in, self.saved_in = changed_in, saved_in
+            for restore, _ in reversed(kept):
+                restore()
+            self.kind, self.moved, self.sent = kind, moved, sent
+            self.replaced, self.changed_in = replaced, changed_in
             self.pieces = {path: texts for path, (texts, _) in pieces.items()}
             for texts, length in pieces.values():
                 del texts[length:]
 
-        return undo
+        return undo, sum(size for _, size in kept)
 
     def length(self) -> Callable[[], None]:
         """What takes back the text that is spoken from now on."""
@@ -154,9 +177,17 @@ class Entry:
 
         return undo
 
+    def finish(self) -> None:
+        """Nothing of it waits any longer."""
+        self.done = True
+        if self.speaks and self.index >= 0:
+            if self.replaced is not None:
+                self.said.forget()
+            self.said.add(self.pieces[self.spoken])
+
     @property
     def speaks(self) -> bool:
-        return self.kind in SPOKEN
+        return self.kind in SPOKEN and not self.moved
 
     @property
     def spoken(self) -> str:
@@ -168,16 +199,7 @@ class Entry:
         """May it still become another call, or a call at all? What is unknown says something already."""
         return self.kind == "call" or (self.kind == "placeholder" and not unknown_of(self.message))
 
-    def text(self) -> str:
-        """All that was ever spoken of this message."""
-        texts: list[str] = []
-        entry: Entry | None = self
-        while entry is not None:
-            texts.append("".join(entry.pieces.get(entry.spoken, ())))
-            entry = entry.older if entry.replaced is None else None
-        return "".join(reversed(texts))
-
-    def append(self, patch: Any, paths: list[str]) -> None:
+    def append(self, patch: Any, paths: Sequence[str]) -> None:
         """More for the texts at these paths.
 
         Raises:
@@ -192,23 +214,23 @@ class Entry:
             raise DecodeError(f"mask {path}", "only texts can be appended to")
         if text:
             self.pieces.setdefault(path, []).append(text)
-        if self.kind == "placeholder":
-            self._write_texts()
+        if self.kind in QUIET:
+            self._write_texts(self._touched((path,)))
             self._settle()
 
     def _settle(self) -> None:
         """Sees what the message has become."""
         kind = kind_of(self.message)
-        if kind != self.kind and self.index >= 0:
+        if kind != self.kind and (self.index >= 0 or self.how == "$more"):
             raise DecodeError("update_task_message", f"{self.kind} became {kind} after it had been passed on")
         self.kind = kind
         self.pieces = {path: texts for path, texts in self.pieces.items() if holds(self.message, path)}
         self._spoken()
 
-    def update(self, patch: Any, paths: list[str]) -> None:
+    def update(self, patch: Any, paths: Sequence[str]) -> None:
         """Sets the masked fields. What was spoken cannot be unsaid: text that goes on is appended, other replaces."""
         spoken = self.spoken
-        self._write_texts(spoken)
+        self._write_texts(self._touched(paths))
         for path in paths:
             if path == "id":
                 continue  # by which the message was found
@@ -222,38 +244,47 @@ class Entry:
         self._settle()
 
     def _replace(self, text: str, path: str) -> None:
-        older = self.older.text() if self.older is not None and self.replaced is None else ""
+        """What goes on from all that has been passed on is said; anything else stands for it, and cannot be."""
+        rest = text if self.replaced is not None else self.said.rest_of(text)
         said = "".join(self.pieces[path][: self.sent])
-        if not text.startswith(older + said):
+        if rest is None or not rest.startswith(said):
             self.replaced = text
             self.pieces[path], self.sent = [text], 1
             return
-        rest = text[len(older) + len(said) :]
+        rest = rest[len(said) :]
         self.pieces[path] = [*([said] if said else []), *([rest] if rest else [])]
         self.sent = 1 if said else 0
 
-    def _write_texts(self, but: str = "") -> None:
-        for path in [path for path in self.pieces if path != but]:
+    def _touched(self, paths: Sequence[str]) -> list[str]:
+        """The texts besides the spoken one that changes under these paths meet."""
+        others = [path for path in self.pieces if path != self.spoken]
+        return [path for path in others if any(overlap(path, other) for other in paths)]
+
+    def _write_texts(self, paths: Iterable[str]) -> None:
+        for path in list(paths):
             set_text(self.message, path, (text_at(self.message, path) or "") + "".join(self.pieces.pop(path)))
+
+    def _write_others(self) -> None:
+        self._write_texts([path for path in self.pieces if path != self.spoken])
 
     def unsent(self) -> list[str]:
         pieces = self.pieces[SPOKEN[self.kind]]
-        new, self.sent = pieces[self.sent :], len(pieces)
-        return new
+        fresh, self.sent = pieces[self.sent :], len(pieces)
+        return fresh
 
     def rest(self) -> dict[str, Any]:
         """What the message says besides the spoken text."""
-        self._write_texts(self.spoken)
+        self._write_others()
         return kept(self.message, _TAKEN[self.kind])
 
     def block(self) -> Block:
         """The block, without the text that is spoken."""
-        self._write_texts(self.spoken)
+        self._write_others()
         return decode_block(self.message)
 
     def whole(self) -> Any:
         """The message, spoken text included."""
-        self._write_texts()
+        self._write_texts(self.pieces)
         return self.message
 
 

@@ -10,7 +10,7 @@ from toolglot.dialects.warp.fields import text_of
 from toolglot.dialects.warp.native import NAME
 from toolglot.dialects.warp.stream_entry import BEFORE, SPOKEN, Aside, Entry, changed
 from toolglot.events import Close, Delta, Event, Open
-from toolglot.ir import Block, Opaque, ToolCall, native_of, replace, with_native
+from toolglot.ir import Block, Opaque, Text, ToolCall, native_of, replace, with_native
 from toolglot.receipt import Receipt
 
 ANEW = "the server wrote it anew after it had been passed on; what was passed on stays"
@@ -27,6 +27,7 @@ class Output:
         """The last transaction of which something was passed on."""
         self.aside_bytes = 0
         self._aside: list[Aside] = []  # for the next event
+        self._told: dict[str, bool] = {}  # for the next event whose notes others are told of
 
     def drain(self) -> list[Event]:
         events, self.events = self.events, []
@@ -58,8 +59,13 @@ class Output:
         asides, self._aside = self._aside, []
         self.aside_bytes -= sum(len(aside.data) for aside in asides)
         self.seen_in = max(self.seen_in, *(aside.transaction for aside in asides))
-        told = {aside.told: True for aside in asides if aside.told}
-        return {**told, BEFORE: [text_of(aside.data) for aside in asides]}
+        self._told |= {aside.told: True for aside in asides if aside.told}
+        return {BEFORE: [text_of(aside.data) for aside in asides]}
+
+    def told(self) -> dict[str, Any]:
+        """What others are told of all that has been put aside."""
+        told, self._told = self._told, {}
+        return told
 
     # Blocks
 
@@ -72,6 +78,8 @@ class Output:
         if entry.task_id != entry.message.task_id:
             notes["$task_id"] = entry.task_id
         notes |= self.before()
+        if isinstance(block, Text) or (isinstance(block, ToolCall) and BUILTIN not in native_of(block, NAME)):
+            notes |= self.told()  # the notes on others are nobody's business but Warp's
         if isinstance(block, Opaque):
             block = Opaque(NAME, {**block.value, **notes})
         elif notes:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from toolglot.dialects.warp.descriptors import new, parse, serialize
-from toolglot.dialects.warp.fields import bytes_of, kept, restore, text_of
+from toolglot.dialects.warp.fields import kept, restore, text_of
 from toolglot.dialects.warp.frames import read_event
 from toolglot.dialects.warp.masks import holds, set_text, text_at, update
 from toolglot.dialects.warp.queries import SYSTEM_PROMPT
@@ -288,13 +288,6 @@ class Tasks:
         replacements = [_Held(message, now) for message in action.replacement_messages]
         source.held = [*source.held[:first], *replacements, *source.held[last:]]
         source.number()
-
-
-def known(tasks: Iterable[str]) -> tuple[frozenset[str], frozenset[str]]:
-    """Of tasks in base64: the ids of those that are inside others, and those of all messages."""
-    read = [parse("Task", bytes_of(data, "tasks"), "tasks") for data in tasks]
-    inside = frozenset(task.id for task in read if task.dependencies.parent_task_id)
-    return inside, frozenset(message.id for task in read for message in task.messages if message.id)
 
 
 def _empty(task_id: str) -> Any:

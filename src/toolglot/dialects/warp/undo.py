@@ -8,19 +8,22 @@ from toolglot.errors import DecodeError
 
 MAX_NESTED = 100
 MAX_SAVED = 32 * 1024 * 1024
-"""Bytes of messages as they were, over all open transactions."""
+"""Bytes of what was there before, over all open transactions."""
+MAX_SPENT = 256 * 1024 * 1024
+"""Bytes that are copied in one stream: small changes to large things, taken back again and again, cost no more."""
 
 
 class UndoLog:
     """Transactions are numbered from 1; later ones have higher numbers, also those inside others."""
 
-    __slots__ = ("_begun", "_open", "_saved", "_undo")
+    __slots__ = ("_begun", "_open", "_saved", "_spent", "_undo")
 
     def __init__(self) -> None:
         self._begun = 0
         self._open: list[int] = []
         self._undo: list[tuple[int, int, Callable[[], None]]] = []
         self._saved = 0
+        self._spent = 0
 
     @property
     def transaction(self) -> int:
@@ -46,10 +49,21 @@ class UndoLog:
         """
         if not self._open:
             return
+        self.spend(size)
         self._saved += size
         if self._saved > MAX_SAVED:
             raise DecodeError("transaction", f"more than {MAX_SAVED} bytes would have to be kept for a rollback")
         self._undo.append((self._open[-1], size, undo))
+
+    def spend(self, size: int) -> None:
+        """Counts the bytes of a copy that a change to something else costs.
+
+        Raises:
+            DecodeError: that is too much.
+        """
+        self._spent += size
+        if self._spent > MAX_SPENT:
+            raise DecodeError("transaction", f"more than {MAX_SPENT} bytes would have to be copied")
 
     def commit(self) -> None:
         del self._open[-1:]
