@@ -138,7 +138,7 @@ def test_a_server_finds_out_its_generation_and_sees_little_of_our_environment(
     assert not lives(int(seen["pid"]))
 
 
-PAGES = {"pages": 5, "endless_pages": MAX_PAGES, "many": MAX_TOOLS, "no_tools": 0}
+PAGES = {"pages": 5, "endless_pages": MAX_PAGES, "heavy_pages": 2, "many": MAX_TOOLS, "no_tools": 0}
 
 
 @pytest.mark.parametrize(("behaviour", "tools"), PAGES.items(), ids=PAGES)

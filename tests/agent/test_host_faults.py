@@ -116,6 +116,8 @@ async def test_the_escapes_of_a_server_that_cannot_start_reach_no_log(caplog: py
 
 FAILURES = {
     "no_result": "the answer is not JSON-RPC",
+    "deep": "the answer is not JSON-RPC",
+    "deep_last": "the answer is not JSON-RPC",
     "not_mcp": "what it sent is not MCP: content",
     "error": "no [redacted] xxx",
 }
@@ -185,6 +187,11 @@ async def test_structured_content_that_does_not_fit_its_schema_is_passed_on_with
             "structuredContent": {"sum": "three"},
             "later": {"a": [None]},
         }
+
+
+async def test_text_in_another_encoding_is_shown_as_far_as_it_can_be_read() -> None:
+    async with hosting(a=wayward()) as host:
+        assert text_of(await host.call("a", "latin", {})) == "\ufffd"
 
 
 async def test_a_server_that_asks_for_a_model_is_told_that_there_is_none() -> None:

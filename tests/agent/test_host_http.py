@@ -12,12 +12,12 @@ import pytest
 from tests.agent.hosting import PATIENT, SECRET, hosting, text_of, until
 from tests.agent.mcp_servers.wayward_http import WaywardHttp, wayward_http
 from toolglot.agent.http import proxy_for
-from toolglot.agent.tools import ToolFailedError
+from toolglot.agent.tools import Pace, ToolFailedError
 from toolglot.config.schema import McpServerConfig
 
 
 def config_of(server: WaywardHttp, timeout: float = 20.0) -> McpServerConfig:
-    headers = {"authorization": f"Bearer {SECRET}"}
+    headers = {"authorization": f"Bearer {SECRET}", "Accept-Encoding": "gzip"}
     return McpServerConfig(url=f"{server.address}?key={SECRET}", headers=headers, timeout=timeout)
 
 
@@ -32,6 +32,7 @@ async def test_a_server_gets_our_headers_and_is_told_when_the_session_ends(serve
         assert text_of(await host.call("a", "any", {})) == "fine"
         assert host.state("a").protocol == "2025-06-18"
     assert {headers["authorization"] for method, headers in server.heard if headers} == {f"Bearer {SECRET}"}
+    assert {headers["accept-encoding"] for method, headers in server.heard if headers} == {"identity"}
     assert server.heard[-1][0] == "DELETE"
 
 
@@ -109,6 +110,36 @@ async def test_a_redirect_to_another_server_is_not_followed(
         async with hosting(PATIENT, a=config_of(first)) as host:
             assert "Redirect to" in (host.state("a").why or "")
     assert server.heard == []
+    assert SECRET not in caplog.text
+
+
+async def test_a_server_that_does_not_let_go_of_its_session_is_left(server: WaywardHttp) -> None:
+    pace = Pace(closing=0.2)
+    server.may_end.clear()
+    async with hosting(pace, a=config_of(server)) as host:
+        began = time.monotonic()
+        await host.close()
+    server.may_end.set()
+    assert time.monotonic() - began < 2
+
+
+async def test_a_flood_of_events_takes_neither_memory_nor_the_event_loop(server: WaywardHttp) -> None:
+    async with hosting(a=config_of(server), b=config_of(server)) as host:
+        flooded = asyncio.create_task(host.call("a", "flood", {}))
+        before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        began = time.monotonic()
+        for _ in range(15):
+            assert text_of(await host.call("b", "any", {})) == "fine"
+        assert time.monotonic() - began < 10
+        assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 16_000
+        flooded.cancel()
+
+
+async def test_a_header_that_cannot_be_sent_is_not_told(server: WaywardHttp, caplog: pytest.LogCaptureFixture) -> None:
+    config = McpServerConfig(url=server.address, headers={"x-api-key": f"{SECRET}\n"})
+    async with hosting(PATIENT, a=config) as host:
+        assert "Illegal header value" in (host.state("a").why or "")
+        assert SECRET not in (host.state("a").why or "")
     assert SECRET not in caplog.text
 
 

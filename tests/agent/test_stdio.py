@@ -70,9 +70,10 @@ def test_the_secrets_of_a_server_are_its_variables_headers_and_what_its_address_
     config = McpServerConfig(
         url="https://user:pass@example.com/mcp?key=in-query",
         headers={"authorization": "Bearer in-header"},
-        env={"A": "in-env"},
+        env={"A": "in-env\n"},
     )
-    assert set(secrets_of(config)) == {"in-env", "Bearer in-header", "in-header", "user", "pass", "in-query"}
+    hidden = {"in-env", "in-env\n", "Bearer in-header", "Bearer", "in-header", "user", "pass", "in-query"}
+    assert set(secrets_of(config)) == hidden
 
 
 def test_the_credentials_of_a_server_are_what_is_named_like_one() -> None:

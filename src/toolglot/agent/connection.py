@@ -36,6 +36,7 @@ from toolglot.errors import DecodeError
 
 MAX_TOOLS = 1_000
 MAX_PAGES = 100
+MAX_BYTES = 8_000_000
 STATELESS = "2026-07-28"
 _MODES = {"auto": "auto", "stateless": STATELESS, "handshake": "legacy"}
 
@@ -89,6 +90,7 @@ class Session:
         """The whole list, page by page, as far as there may be more."""
         listed: list[dict[str, Any]] = []
         cursor: str | None = None
+        size = 0
         for _ in range(MAX_PAGES):
             try:
                 page = await self._client.list_tools(cursor=cursor)
@@ -96,12 +98,17 @@ class Session:
                 if error.code == METHOD_NOT_FOUND and cursor is None:
                     return ()  # a server that has resources or prompts alone
                 raise
-            listed += [tool.model_dump(by_alias=True, mode="json", exclude_unset=True) for tool in page.tools]
+            found = [tool.model_dump(by_alias=True, mode="json", exclude_unset=True) for tool in page.tools]
             cursor = page.next_cursor
+            size += len(json.dumps(found))
+            if size > MAX_BYTES:
+                break
+            listed += found
             if cursor is None or len(listed) > MAX_TOOLS:
                 break
-        if cursor is not None or len(listed) > MAX_TOOLS:
-            self._warn_once(f"it lists more than {MAX_TOOLS:,} tools or {MAX_PAGES} pages; the rest is left out")
+        if cursor is not None or len(listed) > MAX_TOOLS or size > MAX_BYTES:
+            limits = f"{MAX_TOOLS:,} tools, {MAX_PAGES} pages or {MAX_BYTES:,} bytes"
+            self._warn_once(f"its list of tools has more than {limits}; the rest is left out")
         return server_tools(self._keeper.name, listed[:MAX_TOOLS])
 
     def _warn_once(self, what: str, why: str = "") -> None:
@@ -119,6 +126,8 @@ class Session:
                 with anyio.fail_after(self._keeper.config.start_timeout):
                     self._keeper.listed(await self.tools())
             except (MCPError, ValidationError, DecodeError, TimeoutError) as error:
+                if self._over.is_set():
+                    return
                 self._warn_once("its tools have changed, but cannot be listed", told(error))
 
     async def _listen(self) -> None:

@@ -73,6 +73,12 @@ def proxy_for(url: str) -> str | None:
     return None if proxy is None or proxy_bypass(parts.hostname or "") else proxy
 
 
+def own_headers(config: McpServerConfig) -> dict[str, str]:
+    """What is sent with each request: what the configuration says, but for the one that would undo the bounds."""
+    kept = {name: value for name, value in config.headers.items() if name.lower() != "accept-encoding"}
+    return {**kept, "accept-encoding": "identity"}
+
+
 class Http:
     """The connection to one server. `why` tells what is known of its failures; of its end (`ended`) nothing ever is.
     `lost` is called when it has forgotten the session, after which nothing but a new one helps."""
@@ -92,7 +98,7 @@ class Http:
         # The SDK follows redirects within the server's own origin alone. `trust_env=False`: the client would build
         # transports of its own for the environment's proxies, without our bounds, and send passwords from ~/.netrc.
         client = httpx2.AsyncClient(
-            headers={**self._config.headers, "accept-encoding": "identity"},
+            headers=own_headers(self._config),
             # Calls have a time limit of their own, and a stream of changes may be silent for days.
             timeout=httpx2.Timeout(_CONNECT, read=None),
             transport=_Transport(httpx2.AsyncHTTPTransport(proxy=proxy_for(self._config.url)), self._limit, self._told),

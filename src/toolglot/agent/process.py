@@ -120,8 +120,9 @@ class Process(asyncio.SubprocessProtocol):
             for number in (signal.SIGTERM, _KILL):
                 if not self._signal(number):
                     break
+                until = self._loop.time() + grace
                 await self.exit(grace)
-                await self._emptied(grace)
+                await self._emptied(until)
         finally:
             # Also when the waiting itself was cancelled: nothing may be left.
             self._signal(_KILL)
@@ -145,15 +146,15 @@ class Process(asyncio.SubprocessProtocol):
             self.output.feed_eof()
 
     async def exit(self, seconds: float) -> None:
+        """Until it has ended, and no longer than this."""
         try:
             async with asyncio.timeout(seconds):
                 await self.exited.wait()
         except TimeoutError:
             return
 
-    async def _emptied(self, seconds: float) -> None:
+    async def _emptied(self, until: float) -> None:
         """Until nothing is left of its group; there is no event for that."""
-        until = self._loop.time() + seconds
         while self._signal(0) and self._loop.time() < until:
             await asyncio.sleep(_POLL)
 

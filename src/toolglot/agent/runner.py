@@ -139,6 +139,8 @@ class Runner:
     async def _allowed(self, served: Served) -> dict[str, Any]:
         """The arguments of a call that may be run. Raises `NotRunError`."""
         call = served.call
+        if served.offered.policy == "missing":
+            raise NotRunError(f"There is no tool {call.name}: nothing was run.")
         if not call.complete:
             raise NotRunError("The call was cut off before its arguments were whole, and was not run.")
         arguments = _arguments(call.arguments)

@@ -7,6 +7,7 @@ bounded, and so is what is kept of the errors; a program that goes beyond that i
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import TypeAlias
@@ -27,6 +28,10 @@ from toolglot.wire import json
 LINE_LIMIT = 16 * 1024 * 1024
 _CHUNK = 65_536
 _ENDING = 0.5
+_EDGE = 200
+# The members of the message itself stand at its edges; further inside, an `id` may be anybody's.
+_NUMBER_FIRST = re.compile(rb'\s*\{\s*(?:"jsonrpc"\s*:\s*"2\.0"\s*,\s*)?"id"\s*:\s*(\d{1,15})\s*,\s*"(?:result|error)"')
+_NUMBER_LAST = re.compile(rb'"id"\s*:\s*(\d{1,15})\s*(?:,\s*"jsonrpc"\s*:\s*"2\.0"\s*)?\}\s*\Z')
 _log = logging.getLogger("toolglot.agent")
 
 ToSession: TypeAlias = MemoryObjectSendStream[Incoming]
@@ -104,10 +109,8 @@ class Stdio:
 
     def _message(self, line: bytes) -> SessionMessage | None:
         """The message of a line; None for one that has none."""
-        try:
-            return SessionMessage(jsonrpc_message_adapter.validate_json(line, by_name=False))
-        except ValidationError:
-            pass
+        if (message := _read_message(line)) is not None:
+            return message
         if (number := _answered(line)) is not None:
             error = ErrorData(code=PARSE_ERROR, message="the answer is not JSON-RPC")
             return SessionMessage(JSONRPCError(jsonrpc="2.0", id=number, error=error))
@@ -129,14 +132,26 @@ class Stdio:
                 to_session.close()
 
 
+def _read_message(line: bytes) -> SessionMessage | None:
+    for text in (line, line.decode("utf-8", "replace")):  # some programs write what their terminal would show
+        try:
+            return SessionMessage(jsonrpc_message_adapter.validate_json(text, by_name=False))
+        except ValidationError:
+            if line.isascii() or not line.lstrip().startswith(b"{"):
+                return None
+    return None
+
+
 def _answered(line: bytes) -> int | None:
-    """The number of our request that this line answers in a way that is none."""
+    """The number of our request that this line answers in a way that is none: members of the wrong kind, or something
+    that cannot be read in the middle of it."""
     if not line.lstrip().startswith(b"{"):
         return None
     try:
         value = json.decode_frame(line)
     except DecodeError:
-        return None
+        found = _NUMBER_FIRST.match(line[:_EDGE]) or _NUMBER_LAST.search(line[-_EDGE:])
+        return int(found[1]) if found else None
     number = value.get("id") if isinstance(value, dict) and "method" not in value else None
     return number if isinstance(number, int) and not isinstance(number, bool) else None
 

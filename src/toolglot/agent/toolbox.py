@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Literal
 
 from msgspec import Struct
@@ -28,19 +28,24 @@ class Attached(Struct, frozen=True, kw_only=True):
 
 
 class Offered(Struct, frozen=True, kw_only=True):
-    """A tool that the model is given. `name` is the model's name of it."""
+    """A tool that the model is given. `name` is the model's name of it. `missing`: it was not given it, and calls
+    it all the same."""
 
     name: str
     label: str
     tool: ServerTool
-    policy: Literal["auto", "ask"]
+    policy: Literal["auto", "ask", "missing"]
 
 
 class Toolbox:
     """What the model is offered beside the client's own tools."""
 
-    def __init__(self, offered: Sequence[Offered] = ()) -> None:
+    def __init__(
+        self, offered: Sequence[Offered] = (), servers: Mapping[str, str] = {}, taken: Collection[str] = ()
+    ) -> None:
         self.offered = tuple(offered)
+        self._servers = servers
+        self._taken = taken
         self._by_name = {each.name: each for each in offered}
         self._names = {(each.label, each.tool.name): each.name for each in offered}
 
@@ -50,7 +55,13 @@ class Toolbox:
         return tuple(replace(each.tool.tool, name=each.name, native={}) for each in self.offered)
 
     def find(self, name: str) -> Offered | None:
-        return self._by_name.get(name)
+        """The tool of this name. A server's name stands for that server alone: what it does not have, or no more, is
+        missing, and nobody else's."""
+        label, _, tool = name.partition("__")
+        if name in self._by_name or name in self._taken or label not in self._servers:
+            return self._by_name.get(name)
+        known = ServerTool(server=self._servers[label], name=tool, tool=Tool(name=tool))
+        return Offered(name=name, label=label, tool=known, policy="missing")
 
     def name_of(self, label: str, tool: str) -> str:
         """The model's name of a server's tool, also of one that is not offered any more."""
@@ -84,7 +95,7 @@ def pack(
         while name in taken:
             name = f"{name[:63]}_"
         offered.append(Offered(name=name, label=each.label, tool=tool, policy=policy))
-    return Toolbox(offered)
+    return Toolbox(offered, {each.label: each.server for each in attached}, taken)
 
 
 def _is_wanted(attached: Attached, tool: ServerTool) -> bool:

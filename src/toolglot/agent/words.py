@@ -27,9 +27,10 @@ def secrets_of(config: McpServerConfig) -> tuple[str, ...]:
 
 def _secrets(config: McpServerConfig) -> Iterator[str]:
     yield from config.env.values()
-    for value in config.headers.values():
-        yield value
-        yield value.rpartition(" ")[2]  # `Bearer KEY`: the key alone as well
+    yield from (value.strip() for value in config.env.values())
+    yield from config.headers.values()
+    # The key alone of `Bearer KEY`; and of one with a line's end behind it, which errors about illegal headers tell.
+    yield from (word for value in config.headers.values() for word in value.split())
     try:
         parts = urlsplit(config.url or "")
         yield from (part for part in (parts.username, parts.password) if part)

@@ -13,6 +13,7 @@ from toolglot.config.assemble import Assembled, assemble
 from toolglot.config.problems import ConfigError
 from toolglot.doctor import machine, probes, upstreams
 from toolglot.doctor.finding import Finding, fail, ok, warn
+from toolglot.doctor.mcp_servers import examine_servers
 from toolglot.doctor.remember import remember
 from toolglot.routing import DEMO, Target, UnknownModelError
 from toolglot.server.gateway import Gateway
@@ -65,6 +66,8 @@ async def _upstreams(plan: Plan, environ: Mapping[str, str]) -> AsyncGenerator[F
         for finding in _assembled(assemble(config, environ)):
             yield finding
         yield warn("upstream", "no upstream was asked, and no local server looked for: --offline")
+        if config.mcp.servers:
+            yield warn("mcp", "no MCP server was started or asked: --offline")
         return
     transport = HttpTransport(environment=environ)
     try:
@@ -78,6 +81,8 @@ async def _upstreams(plan: Plan, environ: Mapping[str, str]) -> AsyncGenerator[F
             missing = upstreams.missing_models(name, wanted, result.models or ())
             for finding in (*result.findings, *missing):
                 yield finding
+        for finding in await examine_servers(begun.gateway.config.mcp.servers):
+            yield finding
         if plan.probe:
             for finding in await _probed(plan, begun.gateway, results, environ):
                 yield finding

@@ -2,7 +2,8 @@
 
 The model has to be told of them in the next turn: where a client's own calls were made in one breath with them it must,
 because half of a turn makes no sense to it. Some clients send them back in their own words. For the others they are
-kept under a hash of the conversation as the client tells it, that answer included.
+kept under a hash of the conversation as the client tells it, that answer included. Conversations that say the same are
+told apart by the ids of the answer's calls, where the client keeps those.
 """
 
 from __future__ import annotations
@@ -10,13 +11,15 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Sequence
+from hashlib import sha256
+from itertools import takewhile
 
 import msgspec
 
 from toolglot.errors import ToolglotError
 from toolglot.ir import Block, Message, Request, ToolCall, ToolResult, replace
 from toolglot.store import Rounds, Store, StoreError
-from toolglot.upstream.transcript import answered, beginnings
+from toolglot.upstream.transcript import Beginning, answered, beginnings
 
 log = logging.getLogger("toolglot.server")
 
@@ -41,17 +44,18 @@ class KeptRounds:
 
     async def restored(self, request: Request) -> Request:
         """The request with what is kept of its answers in their place."""
-        known = beginnings(_told(request.messages))[:TRIED]
+        told = _told(request.messages)
+        known = [(each.covered, each.hash, _by_calls(each, told)) for each in beginnings(told)[:TRIED]]
         if self._store is None or not known:
             return request
         try:
             async with asyncio.timeout(PATIENCE):
-                found = await self._store.rounds(self._owner, [beginning.hash for beginning in known])
+                found = await self._store.rounds(self._owner, [key for _, *keys in known for key in keys])
         except (StoreError, TimeoutError) as error:
             log.warning("what was run for a conversation could not be read: %s", error or "no answer in time")
             return request
         kept = {rounds.hash: rounds.value for rounds in found}
-        places = {beginning.covered: kept[beginning.hash] for beginning in known if beginning.hash in kept}
+        places = {covered: kept[key] for covered, *keys in known for key in keys if key in kept}
         return replace(request, messages=_replaced(request.messages, places)) if places else request
 
     async def keep(self, asked: Sequence[Message], seen: Sequence[Block], rounds: Sequence[Message]) -> bool:
@@ -62,9 +66,12 @@ class KeptRounds:
             value = msgspec.json.encode(rounds)
             if len(value) > LARGEST:
                 return False
-            beginning = answered(_told(asked), seen)
+            told = _told(asked)
+            beginning = answered(told, seen)
+            answer = Message(role="assistant", content=tuple(seen))
             async with asyncio.timeout(PATIENCE):
-                await self._store.keep_rounds(self._owner, Rounds(beginning.hash, value))
+                for key in {beginning.hash, _by_calls(beginning, [*told, answer])}:
+                    await self._store.keep_rounds(self._owner, Rounds(key, value))
         except (StoreError, TimeoutError) as error:
             log.warning("what was run for a conversation could not be kept: %s", error or "no answer in time")
             return False
@@ -76,6 +83,17 @@ class KeptRounds:
 def _told(messages: Sequence[Message]) -> list[Message]:
     """What both sides have said. System text may change from turn to turn, as with today's date in it."""
     return [message for message in messages if message.role not in _SYSTEM]
+
+
+def _by_calls(beginning: Beginning, told: Sequence[Message]) -> str:
+    """The hash of a beginning and of the ids of its last answer's calls."""
+    answer = takewhile(lambda message: message.role == "assistant", reversed(told[: beginning.covered]))
+    ids = [call.id for message in reversed(list(answer)) for call in _calls(message)]
+    return sha256(repr((beginning.hash, ids)).encode("utf-8", "surrogatepass")).hexdigest() if ids else beginning.hash
+
+
+def _calls(message: Message) -> list[ToolCall]:
+    return [block for block in message.content if isinstance(block, ToolCall)]
 
 
 def _replaced(messages: Sequence[Message], places: dict[int, bytes]) -> tuple[Message, ...]:
@@ -92,10 +110,29 @@ def _replaced(messages: Sequence[Message], places: dict[int, bytes]) -> tuple[Me
         answer.append(message)
         if count in places:
             try:
-                answer = list(_messages.decode(places[count]))
+                answer = _as_known(_messages.decode(places[count]), answer)
             except msgspec.MsgspecError:
                 log.warning("what was run for a conversation cannot be read any more")
     return (*replaced, *answer)
+
+
+def _as_known(rounds: Sequence[Message], answer: Sequence[Message]) -> list[Message]:
+    """The rounds, with the client's own calls under the ids that it knows them by: it may have given them others, or
+    what was kept last may be of a conversation that says the same."""
+    results = {block.call_id for message in rounds for block in message.content if isinstance(block, ToolResult)}
+    own = [call.id for message in rounds for call in _calls(message) if call.id not in results]
+    known = [call.id for message in answer for call in _calls(message)]
+    ids = dict(zip(own, known, strict=False))
+    return [
+        replace(
+            message,
+            content=tuple(
+                replace(block, id=ids.get(block.id, block.id)) if isinstance(block, ToolCall) else block
+                for block in message.content
+            ),
+        )
+        for message in rounds
+    ]
 
 
 def _followed(answer: Sequence[Message], message: Message) -> list[Message]:
@@ -103,7 +140,7 @@ def _followed(answer: Sequence[Message], message: Message) -> list[Message]:
     take them in no other way."""
     if not answer or answer[-1].role != "tool" or not any(isinstance(block, ToolResult) for block in message.content):
         return [*answer, message]
-    order = {block.id: number for number, block in enumerate(answer[-2].content) if isinstance(block, ToolCall)}
+    order = {call.id: number for number, call in enumerate(_calls(answer[-2]))}
     results = [block for block in (*answer[-1].content, *message.content) if isinstance(block, ToolResult)]
     results.sort(key=lambda result: order.get(result.call_id, len(order)))
     others = [block for block in message.content if not isinstance(block, ToolResult)]

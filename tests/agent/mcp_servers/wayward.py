@@ -71,6 +71,12 @@ def call(number: int, name: str, params: Message) -> None:
             send(id=number + 1_000, result=text("for somebody else"))
         case "no_result":
             send(id=number, result=["not", "a", "result"])
+        case "deep":
+            raw(b'{"jsonrpc": "2.0", "id": %d, "result": %s}\n' % (number, b"[" * 10_000 + b"]" * 10_000))
+        case "deep_last":
+            raw(b'{"result": {"a": %s}, "jsonrpc": "2.0", "id": %d}\n' % (b"[" * 10_000 + b"]" * 10_000, number))
+        case "latin":
+            raw(b'{"jsonrpc": "2.0", "id": %d, "result": {"content": [{"type": "text", "text": "\xe9"}]}}\n' % number)
         case "not_mcp":
             send(id=number, result={"content": "text"})
         case "lie":
@@ -128,6 +134,8 @@ def listed(params: Message) -> Message:
         return {"tools": [definition(f"t{page}")], "nextCursor": str(page + 1)}
     if "pages" in BEHAVIOURS and page < 3:
         return {"tools": [definition(f"t{page}")], "nextCursor": str(page + 1)}
+    if "heavy_pages" in BEHAVIOURS:
+        return {"tools": [{**definition(f"t{page}"), "description": "x" * 3_000_000}], "nextCursor": str(page + 1)}
     if "many" in BEHAVIOURS:
         return {"tools": [definition(f"t{index}") for index in range(1_500)]}
     if "bad_list" in BEHAVIOURS:

@@ -26,6 +26,8 @@ class WaywardHttp(ThreadingHTTPServer):
         self.elsewhere = elsewhere
         self.sessions = 0
         self.forgotten: set[str] = set()
+        self.may_end = threading.Event()
+        self.may_end.set()
         self.heard: list[tuple[str, dict[str, str]]] = []
 
     @property
@@ -48,6 +50,7 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_DELETE(self) -> None:
         self.server.heard.append(("DELETE", {}))
+        self.server.may_end.wait(30)
         self._answer(200, b"", "text/plain")
 
     def do_POST(self) -> None:
@@ -88,6 +91,11 @@ class _Handler(BaseHTTPRequestHandler):
                 self._answer(200, b"{oops", "application/json")
             case "hang":
                 time.sleep(30)
+            case "flood":
+                self._begin(200, "text/event-stream", connection="close")
+                event = b'event: message\ndata: {"jsonrpc": "2.0", "method": "notifications/message"}\n\n'
+                while True:
+                    self.wfile.write(event * 500)
             case "drop":
                 self._begin(200, "application/json", **{"content-length": "100"})
                 self.wfile.write(b'{"jsonrpc"')

@@ -1,0 +1,44 @@
+"""Does each MCP server of the configuration start, and which of its tools would the gateway run?"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+
+from toolglot.agent.host import Host
+from toolglot.agent.policy import policy_of
+from toolglot.agent.tools import ServerState, ServerTool
+from toolglot.config.schema import McpServerConfig
+from toolglot.doctor.finding import Finding, fail, ok, warn
+from toolglot.errors import MissingExtraError
+
+CHECK = "mcp"
+
+
+async def examine_servers(servers: Mapping[str, McpServerConfig]) -> list[Finding]:
+    """Each server is started or asked, and let go again."""
+    if not servers:
+        return []
+    host = Host(servers)
+    try:
+        await host.start()
+        await host.ready(servers)
+        return [_finding(config, host.state(name), host.tools(name)) for name, config in servers.items()]
+    except MissingExtraError as error:
+        return [fail(CHECK, str(error))]
+    finally:
+        await host.close()
+
+
+def _finding(config: McpServerConfig, state: ServerState, tools: tuple[ServerTool, ...]) -> Finding:
+    if state.state != "ready":
+        last = state.log.strip().splitlines()[-1:] or [""]
+        advice = f"the last thing it said: {last[0]}" if last[0] else "its `command` or `url` may be wrong"
+        return fail(CHECK, state.why or "it did not answer in time", advice, state.name)
+    counted = Counter(policy_of(config, tool) for tool in tools)
+    what = f"{len(tools)} tools, MCP {state.protocol}: {counted['auto']} are run"
+    if counted["ask"]:
+        unasked = f"{what}, {counted['ask']} need somebody's yes, which the gateway cannot ask for"
+        advice = f'`policy = "auto"` under `mcp.servers.{state.name}`, or under its `tools`, lets the gateway run them'
+        return warn(CHECK, unasked, advice, state.name)
+    return ok(CHECK, f"{what}, {counted['never']} never" if counted["never"] else what, state.name)
