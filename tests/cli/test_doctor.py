@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import socket
+import sys
 from collections.abc import Callable
 from importlib.util import find_spec
 from pathlib import Path
@@ -12,6 +13,7 @@ from typing import Any
 import pytest
 from click.testing import Result
 
+from tests.agent.hosting import SERVERS
 from tests.cli.run import run
 from tests.cli.scripted_upstream import Asked, Said, said, scripted
 from tests.store.turns import using
@@ -622,3 +624,42 @@ def test_the_advice_for_tools_is_the_servers_own() -> None:
     from toolglot.doctor.probes import TOOL_ADVICE
 
     assert set(TOOL_ADVICE) <= {vendor.name for vendor in LOCAL_SERVERS}
+
+
+def test_mcp_servers_are_started_and_what_the_gateway_would_run_is_told(tmp_path: Path) -> None:
+    everyday, wayward = (str(SERVERS / name) for name in ("everyday.py", "wayward.py"))
+    (tmp_path / "toolglot.toml").write_text(
+        f"""
+        discover = false
+        [mcp.servers.day]
+        command = "{sys.executable}"
+        args = ["{everyday}"]
+        [mcp.servers.open]
+        command = "{sys.executable}"
+        args = ["{everyday}"]
+        policy = "auto"
+        tools = {{ fail = "never" }}
+        [mcp.servers.gone]
+        command = "{sys.executable}"
+        args = ["{wayward}", "exit"]
+        env = {{ SECRET = "{KEY}" }}
+        """
+    )
+    status, findings = doctor()
+    assert status == 1
+    ended, what, advice = found(findings, "mcp", "day")
+    assert ended == "warn"
+    assert "1 are run, " in what
+    assert "need somebody's yes" in what
+    assert advice is not None
+    assert '`policy = "auto"` under `mcp.servers.day`' in advice
+    ended, what, _ = found(findings, "mcp", "open")
+    assert ended == "ok"
+    assert what.endswith(", 1 never")
+    assert found(findings, "mcp", "gone")[0] == "fail"
+
+
+def test_offline_no_mcp_server_is_started(tmp_path: Path) -> None:
+    (tmp_path / "toolglot.toml").write_text('[mcp.servers.day]\ncommand = "/nowhere"\n')
+    _, findings = doctor("--offline")
+    assert found(findings, "mcp") == ("warn", "no MCP server was started or asked: --offline", None)
