@@ -1,0 +1,158 @@
+"""The lines of a recorded exchange. Each is a JSON object whose `type` says what happened, `at` how many seconds after
+the request came. A later version may add members and types: a reader leaves alone what it does not know.
+
+    exchange            what the file is: the first line
+    client.request      what the client asked
+    upstream.request    what an upstream was asked; there are more where it was asked again, or another one was
+    upstream.response   the head of its answer
+    upstream.data       a piece of its body, cut at the end of a line where it can be
+    upstream.end        its body is over, or has broken off
+    client.response     the head of what the client got
+    client.data         a piece of its body
+    served              a tool that was run here in between
+    receipt             what was lost or changed
+    end                 how it all ended: the last line of a whole recording
+
+Bodies and pieces are `text` where they are UTF-8, else `base64`. Put together, the pieces of a body are its bytes, but
+for what was redacted.
+"""
+
+from __future__ import annotations
+
+from base64 import b64decode, b64encode
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+VERSION = 1
+SUFFIX = ".exchange.jsonl"
+PARTIAL = ".partial"
+"""Behind the name of a file that is still being written, or whose writer died."""
+
+
+class Line(Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="type"):
+    at: float = 0.0
+
+
+class Data(Line, frozen=True, kw_only=True, omit_defaults=True):
+    """Bytes."""
+
+    text: str | None = None
+    base64: str | None = None
+
+    @property
+    def data(self) -> bytes:
+        return b64decode(self.base64) if self.base64 is not None else (self.text or "").encode("utf-8", "surrogatepass")
+
+
+class Head(Line, frozen=True, kw_only=True, omit_defaults=True, tag="exchange"):
+    version: int = 0
+    id: str = ""
+    """The request's id, as in `x-request-id`, the log and the receipt."""
+    time: str = ""
+    """When it came, in ISO 8601."""
+    toolglot: str = ""
+    client: str = ""
+    """The client's dialect."""
+    model: str = ""
+    """As the client named it."""
+    stream: bool = False
+    key: str | None = None
+    """The label of the client's key."""
+
+
+class ClientRequest(Data, frozen=True, kw_only=True, omit_defaults=True, tag="client.request"):
+    method: str = "POST"
+    path: str = ""
+    """With its query."""
+    headers: dict[str, str] = {}
+
+
+class UpstreamRequest(Data, frozen=True, kw_only=True, omit_defaults=True, tag="upstream.request"):
+    attempt: int = 1
+    """Counts up over all upstreams."""
+    upstream: str = ""
+    dialect: str = ""
+    model: str = ""
+    """The upstream's name of the model."""
+    stream: bool = False
+    method: str = "POST"
+    url: str = ""
+    headers: dict[str, str] = {}
+
+
+class UpstreamResponse(Line, frozen=True, kw_only=True, omit_defaults=True, tag="upstream.response"):
+    attempt: int = 1
+    status: int = 200
+    headers: dict[str, str] = {}
+
+
+class UpstreamData(Data, frozen=True, kw_only=True, omit_defaults=True, tag="upstream.data"):
+    attempt: int = 1
+
+
+class UpstreamEnd(Line, frozen=True, kw_only=True, omit_defaults=True, tag="upstream.end"):
+    attempt: int = 1
+    error: str | None = None
+    """Why it broke off, or why there was no answer at all."""
+
+
+class ClientResponse(Line, frozen=True, kw_only=True, omit_defaults=True, tag="client.response"):
+    status: int = 200
+    headers: dict[str, str] = {}
+
+
+class ClientData(Data, frozen=True, kw_only=True, omit_defaults=True, tag="client.data"):
+    pass
+
+
+class Served(Line, frozen=True, kw_only=True, omit_defaults=True, tag="served"):
+    server: str = ""
+    tool: str = ""
+    call: str = ""
+    arguments: str = ""
+    failed: bool = False
+    seconds: float = 0.0
+
+
+class ReceiptLines(Line, frozen=True, kw_only=True, omit_defaults=True, tag="receipt"):
+    lines: list[dict[str, str]] = []
+    """Each with `severity`, `where`, `what` and `why`."""
+
+
+class End(Line, frozen=True, kw_only=True, omit_defaults=True, tag="end"):
+    error: str | None = None
+    message: str | None = None
+    stop: str | None = None
+    usage: dict[str, Any] | None = None
+    cancelled: bool = False
+    """The client went away."""
+    cut: str | None = None
+    """Why the recording is not whole: it grew too large, say."""
+
+
+AnyLine = (
+    Head
+    | ClientRequest
+    | UpstreamRequest
+    | UpstreamResponse
+    | UpstreamData
+    | UpstreamEnd
+    | ClientResponse
+    | ClientData
+    | Served
+    | ReceiptLines
+    | End
+)
+
+encoder = msgspec.json.Encoder()
+decoder: msgspec.json.Decoder[AnyLine] = msgspec.json.Decoder(AnyLine)
+
+
+def body_of(data: bytes) -> dict[str, str]:
+    """Bytes as the members of a line: `text` or `base64`."""
+    try:
+        return {"text": data.decode("utf-8")}
+    except UnicodeDecodeError:
+        return {"base64": b64encode(data).decode("ascii")}

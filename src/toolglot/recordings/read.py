@@ -1,0 +1,129 @@
+"""A recorded exchange as a value, read from its lines."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import msgspec
+from msgspec import Struct, field
+
+from toolglot.errors import DecodeError
+from toolglot.recordings.format import (
+    AnyLine,
+    ClientData,
+    ClientRequest,
+    ClientResponse,
+    End,
+    Head,
+    ReceiptLines,
+    Served,
+    UpstreamData,
+    UpstreamEnd,
+    UpstreamRequest,
+    UpstreamResponse,
+    decoder,
+)
+
+
+class Attempt(Struct, kw_only=True):
+    """One call to an upstream, and its answer."""
+
+    request: UpstreamRequest
+    response: UpstreamResponse | None = None
+    pieces: list[UpstreamData] = field(default_factory=list)
+    end: UpstreamEnd | None = None
+
+    @property
+    def body(self) -> bytes:
+        return b"".join(piece.data for piece in self.pieces)
+
+
+class Recording(Struct, kw_only=True):
+    """One exchange. `lines` has everything in the order of time; `whole`: its end is there."""
+
+    head: Head
+    request: ClientRequest
+    attempts: list[Attempt] = field(default_factory=list)
+    response: ClientResponse | None = None
+    pieces: list[ClientData] = field(default_factory=list)
+    served: list[Served] = field(default_factory=list)
+    receipt: list[dict[str, str]] = field(default_factory=list)
+    end: End | None = None
+    lines: list[AnyLine] = field(default_factory=list)
+
+    @property
+    def whole(self) -> bool:
+        return self.end is not None and self.end.cut is None
+
+    @property
+    def body(self) -> bytes:
+        """What the client got."""
+        return b"".join(piece.data for piece in self.pieces)
+
+
+def read_recording(data: bytes | Iterable[bytes]) -> Recording:
+    """The exchange in these bytes, or lines. The last line may be cut: then it is left out.
+
+    Raises:
+        DecodeError: it is no recording, or one of a later version.
+    """
+    lines = data.splitlines() if isinstance(data, bytes) else list(data)
+    known: list[AnyLine] = []
+    for number, text in enumerate(lines):
+        if not text.strip():
+            continue
+        line = _read_line(text, number, is_last=number == len(lines) - 1)
+        if line is not None:
+            known.append(line)
+    if len(known) < 2 or not isinstance(known[0], Head) or not isinstance(known[1], ClientRequest):
+        raise DecodeError(
+            "$", "this is no recorded exchange: its first lines should be `exchange` and `client.request`"
+        )
+    recording = Recording(head=known[0], request=known[1], lines=known)
+    for line in known[2:]:
+        _add(recording, line)
+    return recording
+
+
+def _read_line(text: bytes, number: int, *, is_last: bool) -> AnyLine | None:
+    try:
+        return decoder.decode(text)
+    except msgspec.ValidationError as error:
+        if "Invalid value" in str(error) and "$.type" in str(error):
+            return None  # of a later version
+        raise DecodeError(f"line {number + 1}", str(error)) from None
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        if is_last:
+            return None
+        raise DecodeError(f"line {number + 1}", f"this is not JSON: {error}") from None
+
+
+def _add(recording: Recording, line: AnyLine) -> None:
+    match line:
+        case UpstreamRequest():
+            recording.attempts.append(Attempt(request=line))
+        case UpstreamResponse() | UpstreamData() | UpstreamEnd():
+            _answer(recording, line)
+        case ClientResponse():
+            recording.response = line
+        case ClientData():
+            recording.pieces.append(line)
+        case Served():
+            recording.served.append(line)
+        case ReceiptLines():
+            recording.receipt = line.lines
+        case End():
+            recording.end = line
+
+
+def _answer(recording: Recording, line: UpstreamResponse | UpstreamData | UpstreamEnd) -> None:
+    attempt = next((each for each in recording.attempts if each.request.attempt == line.attempt), None)
+    if attempt is None:
+        raise DecodeError("$", f"there is an answer to the upstream request {line.attempt}, and no such request")
+    match line:
+        case UpstreamResponse():
+            attempt.response = line
+        case UpstreamData():
+            attempt.pieces.append(line)
+        case UpstreamEnd():
+            attempt.end = line
