@@ -52,7 +52,9 @@ def test_the_name_of_a_tool_that_is_gone_is_still_known() -> None:
     toolbox = pack([attached("a", "read")], ("a__read",), Receipt(), can_ask=lambda _: False)
     assert toolbox.name_of("a", "read") == "a__read_"
     assert toolbox.name_of("a", "gone") == "a__gone"
-    assert toolbox.find("a__gone") is None
+    gone = toolbox.find("a__gone")
+    assert gone is not None
+    assert gone.policy == "missing"  # the model is told so, and no client is asked to run it
 
 
 def test_what_a_server_says_to_hosts_is_not_told_to_models() -> None:

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Install what the tests in this folder use: the SDKs, the coding agents, the inference engine. About 1.5 GB in all.
+# Install what the tests in this folder use: the SDKs, the coding agents, MCP servers, the inference engine. About 1.5 GB in all.
 # Running it again changes nothing.
 #   tests/e2e/setup.sh [PYTHON]    PYTHON is the interpreter that will run the tests (default: python)
 set -eu
@@ -9,7 +9,7 @@ python=${1:-python}
 "$python" -m pip install --quiet --requirement requirements.txt
 
 if ! command -v npm >/dev/null; then
-    echo "There is no npm: the JavaScript SDKs and the agents are left out, and their tests are skipped." >&2
+    echo "There is no npm: the JavaScript SDKs, the agents and the MCP servers are left out, and their tests are skipped." >&2
     exit 0
 fi
 
@@ -24,5 +24,6 @@ install() (
 # The package `node` brings the Node that the newest SDKs and agents need, whatever the machine has.
 install js
 js/node_modules/.bin/node --version >/dev/null
-# The agents' install scripts build or fetch what is not needed here.
+# The install scripts of agents and servers build or fetch what is not needed here.
 install agents --ignore-scripts
+install mcp --ignore-scripts

@@ -61,6 +61,8 @@ class Loop:
         self.rounds: list[Message] = []
         self.left_out: list[ToolCall] = []
         """Calls to served tools that were not run, because the model was cut off or had no round left."""
+        self.asks = False
+        """The reader has a say in the calls: its own history has what the model must be told again."""
 
     @property
     def seen(self) -> tuple[Block, ...]:
@@ -79,6 +81,7 @@ class Loop:
         model is asked; `first` are blocks that the answer begins with."""
         request = self._with_tools(request)
         self._merge.insert(whole(first), 0)
+        self.asks = bool(approved)
         if approved:
             request = await self._approved(request, approved)
         for number in range(1, self._limits.rounds + 1):
@@ -98,6 +101,7 @@ class Loop:
                 async for news in told:
                     yield news
             if self._words.approval is not None and waiting:
+                self.asks = True
                 asking = [replace(call, joins=bool(served or number)) for number, call in enumerate(waiting)]
                 yield self._merge.insert(whole(map(self._words.approval, asking)), self._merge.next)
             if is_over:

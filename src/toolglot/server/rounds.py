@@ -3,7 +3,7 @@
 The model has to be told of them in the next turn: where a client's own calls were made in one breath with them it must,
 because half of a turn makes no sense to it. Some clients send them back in their own words. For the others they are
 kept under a hash of the conversation as the client tells it, that answer included. Conversations that say the same are
-told apart by the ids of the answer's calls, where the client keeps those.
+told apart by the ids in that answer, which most clients keep.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from itertools import takewhile
 import msgspec
 
 from toolglot.errors import ToolglotError
-from toolglot.ir import Block, Message, Request, ToolCall, ToolResult, replace
+from toolglot.ir import Block, Message, Opaque, Request, ToolCall, ToolResult, replace
 from toolglot.store import Rounds, Store, StoreError
 from toolglot.upstream.transcript import Beginning, answered, beginnings
 
@@ -45,17 +45,17 @@ class KeptRounds:
     async def restored(self, request: Request) -> Request:
         """The request with what is kept of its answers in their place."""
         told = _told(request.messages)
-        known = [(each.covered, each.hash, _by_calls(each, told)) for each in beginnings(told)[:TRIED]]
+        known = [(each.covered, _keys(each, told)) for each in beginnings(told)[:TRIED]]
         if self._store is None or not known:
             return request
         try:
             async with asyncio.timeout(PATIENCE):
-                found = await self._store.rounds(self._owner, [key for _, *keys in known for key in keys])
+                found = await self._store.rounds(self._owner, [key for _, keys in known for key in keys])
         except (StoreError, TimeoutError) as error:
             log.warning("what was run for a conversation could not be read: %s", error or "no answer in time")
             return request
         kept = {rounds.hash: rounds.value for rounds in found}
-        places = {covered: kept[key] for covered, *keys in known for key in keys if key in kept}
+        places = {covered: kept[key] for covered, keys in known for key in keys if key in kept}
         return replace(request, messages=_replaced(request.messages, places)) if places else request
 
     async def keep(self, asked: Sequence[Message], seen: Sequence[Block], rounds: Sequence[Message]) -> bool:
@@ -70,7 +70,7 @@ class KeptRounds:
             beginning = answered(told, seen)
             answer = Message(role="assistant", content=tuple(seen))
             async with asyncio.timeout(PATIENCE):
-                for key in {beginning.hash, _by_calls(beginning, [*told, answer])}:
+                for key in _keys(beginning, [*told, answer]):
                     await self._store.keep_rounds(self._owner, Rounds(key, value))
         except (StoreError, TimeoutError) as error:
             log.warning("what was run for a conversation could not be kept: %s", error or "no answer in time")
@@ -85,11 +85,20 @@ def _told(messages: Sequence[Message]) -> list[Message]:
     return [message for message in messages if message.role not in _SYSTEM]
 
 
-def _by_calls(beginning: Beginning, told: Sequence[Message]) -> str:
-    """The hash of a beginning and of the ids of its last answer's calls."""
-    answer = takewhile(lambda message: message.role == "assistant", reversed(told[: beginning.covered]))
-    ids = [call.id for message in reversed(list(answer)) for call in _calls(message)]
-    return sha256(repr((beginning.hash, ids)).encode("utf-8", "surrogatepass")).hexdigest() if ids else beginning.hash
+def _keys(beginning: Beginning, told: Sequence[Message]) -> list[str]:
+    """What the rounds of a beginning are kept under, the surest last. What has words for served calls in it is known by
+    its ids alone: its client has all of it, and another conversation's rounds would tell the model less."""
+    answer = list(takewhile(lambda message: message.role == "assistant", reversed(told[: beginning.covered])))
+    blocks = [block for message in reversed(answer) for block in message.content]
+    ids = [block.id if isinstance(block, ToolCall) else _told_id(block) for block in blocks]
+    mark = repr((beginning.hash, [each for each in ids if each])).encode("utf-8", "surrogatepass")
+    exact = sha256(mark).hexdigest()
+    return [exact] if any(isinstance(block, Opaque) for block in blocks) else [beginning.hash, exact]
+
+
+def _told_id(block: Block) -> str | None:
+    value = block.value if isinstance(block, Opaque) else None
+    return str(value.get("id", "")) if isinstance(value, dict) else None
 
 
 def _calls(message: Message) -> list[ToolCall]:
