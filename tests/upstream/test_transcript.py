@@ -99,3 +99,26 @@ def test_a_mark_of_any_id_is_short_and_one_word(name: str) -> None:
     (mark,) = marks([assistant(call(call_id=name))])
     assert len(mark) == 16
     assert mark.isalnum()
+
+
+def test_system_text_may_change_from_turn_to_turn() -> None:
+    def told(date: str) -> list[str]:
+        messages = [
+            Message(role="system", content=(Text(text=f"Today is {date}."),)),
+            Message(role="user", content=(Text(text="Hi"),)),
+            Message(role="assistant", content=(Text(text="Hello"),)),
+            Message(role="developer", content=(Text(text=date),)),
+            Message(role="user", content=(Text(text="Go on"),)),
+        ]
+        return [f"{each.covered} {each.hash}" for each in beginnings(messages)]
+
+    assert told("Monday") == told("Tuesday")
+    assert told("Monday")[0].startswith("3 ")
+
+
+def test_white_space_counts_in_what_people_and_tools_say_and_not_in_answers() -> None:
+    def hash_of(question: str, answer: str) -> str:
+        return answered([Message(role="user", content=(Text(text=question),))], (Text(text=answer),)).hash
+
+    assert hash_of("if x:\n    y", "OK.") != hash_of("if x:\n  y", "OK.")
+    assert hash_of("Hi", "One. \n\nTwo.") == hash_of("Hi", "One.Two. ")

@@ -16,6 +16,7 @@ from toolglot.ir import Block, Media, Message, Refusal, Text, ToolCall, ToolResu
 from toolglot.wire import json
 
 _NUMBER_LIMIT = 2**53
+_SYSTEM = ("system", "developer")
 
 MARKED = 64
 """Calls, the last ones, that are kept in mind of a conversation: two that say the same differ from some call on."""
@@ -33,13 +34,17 @@ class Transcript:
     """Adds up messages. Calls are known by their place, not by their ids."""
 
     def __init__(self) -> None:
-        self._hash = sha256(b"toolglot transcript 2").digest()
+        self._hash = sha256(b"toolglot transcript 3").digest()
         self._calls: dict[str, int] = {}
         self._turn: list[Any] = []
         self._role = ""
         self._count = 0
 
     def add(self, message: Message) -> None:
+        if message.role in _SYSTEM:
+            # It is told anew in every turn, and may change, as with today's date in it.
+            self._count += 1
+            return
         if message.role != self._role:
             self._settle()
             self._role = message.role
@@ -62,12 +67,13 @@ class Transcript:
     def _settled(self) -> bytes:
         if not self._turn:
             return self._hash
-        said = ascii([self._role, self._said(self._turn)])  # text of any kind, spelt alike everywhere
+        loosely = self._role == "assistant"
+        said = ascii([self._role, self._said(self._turn, loosely)])  # text of any kind, spelt alike everywhere
         return sha256(self._hash + said.encode("ascii")).digest()
 
-    def _said(self, content: Iterable[Block]) -> list[Any]:
-        """Text in one piece and without white space, which clients add between blocks and cut off at their ends; then
-        media, calls and results in their order."""
+    def _said(self, content: Iterable[Block], loosely: bool = False) -> list[Any]:
+        """Text in one piece, then media, calls and results in their order. `loosely` is without white space, which
+        clients put between the blocks of an answer that they send back, and cut off at its ends."""
         text: list[str] = []
         others: list[Any] = []
         for block in content:
@@ -78,14 +84,15 @@ class Transcript:
                     others.append(["media", source.kind, source.data])
                 case ToolCall():
                     number = self._calls.setdefault(block.id, len(self._calls))
-                    others.append(["call", number, block.name, _plain(block.arguments)])
+                    others.append(["call", number, block.name, arguments_said(block.arguments)])
                 case ToolResult():
                     number = self._calls.get(block.call_id, -1)
                     others.append(["result", number, bool(block.is_error), self._said(block.content)])
-        return ["".join("".join(text).split()), *others]
+        whole = "".join(text)
+        return ["".join(whole.split()) if loosely else whole.strip(), *others]
 
 
-def _plain(arguments: str) -> Any:
+def arguments_said(arguments: str) -> Any:
     """Arguments by their meaning: keys in order, whole numbers as integers; what is no JSON says itself."""
     raw = json.object_of(arguments)
     return arguments if raw is None else _ordered(json.decode_frame(bytes(raw)))
