@@ -344,3 +344,15 @@ async def test_state_that_belongs_to_a_served_call_does_not_reach_the_reader_wit
 async def test_blocks_that_the_answer_begins_with_come_before_the_models_words() -> None:
     answer = await answer_of(loop_of(ScriptedModel(says("Hello.")), WEATHER), first=[Opaque("test", "list")])
     assert answer.content == (Opaque("test", "list"), Text(text="Hello."))
+
+
+async def test_the_time_that_somebody_takes_to_say_yes_is_not_the_tools() -> None:
+    async def approve(served: Served) -> bool:
+        await asyncio.sleep(0.2)  # longer than all calls together may take
+        return True
+
+    tools = servers(tool=returns("done"))
+    model = ScriptedModel(says(call("s__tool")), says("Done."))
+    await answer_of(loop_of(model, tools, McpConfig(seconds=0.1), approve=approve, policy="ask"))
+    assert results_of(model.asked[1].messages[-1]) == [("call_s__tool", "done", None)]
+    assert model.asked[1].tool_choice is None

@@ -85,7 +85,7 @@ class Loop:
         if approved:
             request = await self._approved(request, approved)
         for number in range(1, self._limits.rounds + 1):
-            is_last = number == self._limits.rounds or self._clock() > self._deadline
+            is_last = number == self._limits.rounds or self._clock() > self._deadline + self._runner.waited
             self._merge.begin()
             async with aclosing(self._model.ask(_without_choice(request) if is_last else request)) as answer:
                 async for events in answer:

@@ -85,6 +85,8 @@ class Runner:
         self._left = limits.calls
         self._places = asyncio.Semaphore(limits.parallel)
         self._asking = asyncio.Lock()
+        self.waited = 0.0
+        """Seconds that somebody took to answer: they do not count as the tools' time."""
 
     async def run(self, calls: Sequence[Served], deadline: float) -> AsyncGenerator[Progress | Outcome, None]:
         """What the calls say while they run, and their outcomes in the order of the calls."""
@@ -121,7 +123,7 @@ class Runner:
         try:
             arguments = await self._allowed(served)
             tool = served.offered.tool
-            async with self._places, asyncio.timeout_at(deadline):
+            async with self._places, asyncio.timeout_at(deadline + self.waited):
                 ran = True
                 value = await self._servers.call(tool.server, tool.name, arguments, on_progress=on_progress)
             result = result_of(value, served.call, self._limits.result_bytes)
@@ -151,9 +153,18 @@ class Runner:
             if self._approve is None:
                 raise NotRunError("This tool needs somebody's yes, and nobody could be asked: it was not run.")
             async with self._asking:
-                if not await self._approve(served):
+                if not await self._answer(self._approve(served)):
                     raise NotRunError("The user did not allow this call: it was not run.")
         return arguments
+
+
+    async def _answer(self, question: Awaitable[bool]) -> bool:
+        clock = asyncio.get_running_loop().time
+        began = clock()
+        try:
+            return await question
+        finally:
+            self.waited += clock() - began
 
 
 def _arguments(text: str) -> dict[str, Any]:

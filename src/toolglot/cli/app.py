@@ -10,12 +10,14 @@ import click
 COMMANDS = {
     "serve": "toolglot.cli.serve",
     "launch": "toolglot.cli.launch",
+    "chat": "toolglot.cli.chat",
     "doctor": "toolglot.cli.doctor",
     "config": "toolglot.cli.config",
     "translate": "toolglot.cli.translate",
     "parse": "toolglot.cli.parse",
     "lint-stream": "toolglot.cli.lint_stream",
     "dialects": "toolglot.cli.dialects",
+    "mcp": "toolglot.cli.mcp",
     "warp": "toolglot.cli.warp",
 }
 """Where each command lives; the function has the command's name."""

@@ -165,6 +165,9 @@ class Serving:
         restored = Restored(request=request)
         if self._forms is not None:
             restored = self._forms.restored(request, self._toolbox.name_of)
+            if request is not self._request:  # what is kept does not have what the client was told beside it
+                listed = self._forms.restored(self._request, self._toolbox.name_of).listed
+                restored = replace(restored, listed=listed)
         return replace(restored, request=self._with_choice(restored.request))
 
     def _with_choice(self, request: Request) -> Request:
@@ -202,7 +205,7 @@ class Serving:
         log.info("request %s: the tool %s of %s %s, %.3f s", *words)
 
     async def _keep(self) -> None:
-        if not self._loop.rounds:
+        if not self._loop.rounds or self._loop.asks:
             return
         if not await self._kept.keep(self._request.messages, self._loop.seen, self._loop.rounds):
             why = "there is no store to keep them in: in the next turn the model knows what the client sends back"

@@ -1,0 +1,269 @@
+"""Markdown a line at a time, as far as a terminal can show it; and how much of a line that still grows is certain.
+
+A line that has begun may go on in many ways: `**` may open bold text or be two stars. What stands before the first such
+doubt cannot change any more, whatever follows, and only that is shown.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Literal, TypeAlias
+
+from msgspec import Struct
+
+HOLD = 240
+"""Characters within which a mark must be closed; beyond them it is taken as it stands."""
+LONGEST_WORD = 80
+"""What has no space for so long is shown without waiting for one."""
+LONGEST_WAIT = 2_000
+"""Characters of a line whose kind only its end would tell."""
+
+Style: TypeAlias = tuple[str, ...]
+"""Names of `render.CODES`."""
+
+
+class Piece(Struct, frozen=True):
+    """Text of one style; `end` is where its source ends in the line. Spaces between words are pieces of their own."""
+
+    text: str
+    style: Style
+    end: int
+
+    @property
+    def is_space(self) -> bool:
+        return not self.style and self.text.isspace()
+
+
+# ── inside of a line ─────────────────────────────────────────────────────────────────────────────────────────────────
+
+_SPECIAL = re.compile(r"[\\`*_~\[]")
+_WORDS = re.compile(r"\s+|\S+")
+_RUNS = {mark: re.compile(re.escape(mark) + "+") for mark in "`*_~"}
+_LINK = re.compile(r"\[([^\[\]]{1,300})\]\(<?([^()<>\s]{1,500})>?\)")
+_LINK_BEGUN = re.compile(r"\[[^\[\]]{0,300}(?:\](?:\(<?[^()<>\s]{0,500}>?)?)?")
+_EMPHASIS: dict[str, Style] = {
+    "*": ("italic",),
+    "**": ("bold",),
+    "***": ("bold", "italic"),
+    "_": ("italic",),
+    "__": ("bold",),
+    "___": ("bold", "italic"),
+    "~~": ("strike",),
+}
+
+
+class _Mark(Struct, frozen=True):
+    """What a special character turned out to be: styled pieces up to `end`; `doubt`: nobody knows yet."""
+
+    end: int = 0
+    pieces: tuple[Piece, ...] = ()
+    doubt: bool = False
+
+
+def inline(text: str, *, final: bool, style: Style = ()) -> list[Piece]:
+    """The pieces of a text, up to the first doubt; of the whole text if it is `final`."""
+    pieces: list[Piece] = []
+    at = plain = 0
+    while (found := _SPECIAL.search(text, at)) is not None:
+        mark = _READERS[found[0]](text, found.start(), final, style)
+        if mark is None:
+            run = _RUNS[found[0]].match(text, found.start()) if found[0] in _RUNS else None
+            at = run.end() if run else found.end()  # it means itself
+            continue
+        pieces += words(text, plain, found.start(), style)
+        if mark.doubt:
+            return pieces
+        pieces += mark.pieces
+        at = plain = mark.end
+    return pieces + words(text, plain, len(text), style)
+
+
+def certain(pieces: list[Piece], text: str) -> list[Piece]:
+    """Those that can be shown while more is to come: whole words, together with what stands right behind them."""
+    last = max((number for number, piece in enumerate(pieces) if piece.is_space), default=-1)
+    if len(text) - (pieces[last].end if last >= 0 else 0) > HOLD + LONGEST_WORD:
+        return pieces
+    behind = pieces[last + 1 :]
+    if len(behind) == 1 and not behind[0].style and len(behind[0].text) > LONGEST_WORD and behind[0].end == len(text):
+        return pieces
+    return pieces[: last + 1]
+
+
+def words(text: str, start: int, end: int, style: Style = ()) -> list[Piece]:
+    """Words and spaces, each a piece."""
+    return [Piece(word[0], style, word.end()) for word in _WORDS.finditer(text, start, end)]
+
+
+def _escaped(text: str, at: int, final: bool, style: Style) -> _Mark | None:
+    following = text[at + 1 : at + 2]
+    if not following:
+        return None if final else _Mark(doubt=True)
+    if following.isalnum() or following.isspace() or not following.isascii():
+        return None
+    return _Mark(at + 2, (Piece(following, style, at + 2),))
+
+
+def _code(text: str, at: int, final: bool, style: Style) -> _Mark | None:
+    run = _RUNS["`"].match(text, at)
+    assert run is not None
+    for closing in _RUNS["`"].finditer(text, run.end(), run.end() + HOLD):
+        if len(closing[0]) == len(run[0]):
+            if closing.end() == len(text) and not final:
+                break
+            inside = text[run.end() : closing.start()]
+            bare = inside[1:-1] if inside.strip() and inside[0] == inside[-1] == " " and len(inside) > 2 else inside
+            return _Mark(closing.end(), (Piece(bare, (*style, "code"), closing.end()),))
+    return _open_end(text, run.end(), final)
+
+
+def _emphasis(text: str, at: int, final: bool, style: Style) -> _Mark | None:
+    run = _RUNS[text[at]].match(text, at)
+    assert run is not None
+    added = _EMPHASIS.get(run[0])
+    if run.end() == len(text):
+        return None if final or len(run[0]) > 3 else _Mark(doubt=True)
+    inside_word = text[at] == "_" and at > 0 and text[at - 1].isalnum()
+    if added is None or text[run.end()].isspace() or inside_word:
+        return None
+    for closing in _RUNS[text[at]].finditer(text, run.end(), run.end() + HOLD):
+        if closing[0] != run[0] or text[closing.start() - 1].isspace():
+            continue
+        if closing.end() == len(text) and not final:
+            break
+        if text[at] == "_" and text[closing.end() : closing.end() + 1].isalnum():
+            continue
+        inside = inline(text[run.end() : closing.start()], final=True, style=(*style, *added))
+        # The mark is closed behind the last of them, so none of them ends before it does.
+        return _Mark(closing.end(), tuple(Piece(piece.text, piece.style, closing.end()) for piece in inside))
+    return _open_end(text, run.end(), final)
+
+
+def _link(text: str, at: int, final: bool, style: Style) -> _Mark | None:
+    found = _LINK.match(text, at)
+    if found is not None:
+        shown = [Piece(found[1], (*style, "link"), found.end())]
+        if found[1] != found[2]:
+            shown.append(Piece(f" ({found[2]})", (*style, "faint"), found.end()))
+        return _Mark(found.end(), tuple(shown))
+    begun = _LINK_BEGUN.match(text, at)
+    is_open = begun is not None and begun.end() == len(text)
+    return _Mark(doubt=True) if is_open and not final else None
+
+
+def _open_end(text: str, start: int, final: bool) -> _Mark | None:
+    """A mark without its counterpart: it may still come, within bounds."""
+    return None if final or len(text) - start > HOLD else _Mark(doubt=True)
+
+
+_READERS: dict[str, Callable[[str, int, bool, Style], _Mark | None]] = {
+    "\\": _escaped,
+    "`": _code,
+    "*": _emphasis,
+    "_": _emphasis,
+    "~": _emphasis,
+    "[": _link,
+}
+
+
+# ── how a line begins ────────────────────────────────────────────────────────────────────────────────────────────────
+
+Kind = Literal["blank", "text", "heading", "item", "quote", "rule", "fence", "row"]
+
+
+class Opening(Struct, frozen=True):
+    """What a line is. `shown` takes the place of its first `length` characters; a line that has to be broken goes on
+    below the text behind it."""
+
+    kind: Kind
+    length: int = 0
+    shown: str = ""
+    style: Style = ()
+    mark: str = ""
+    """Of a fence: what closes it."""
+
+
+_RULE = re.compile(r" {0,3}([-*_])(?: *\1){2,} *")
+_RULE_BEGUN = re.compile(r" {0,3}([-*_])(?: *\1)* *")
+_HEADING = re.compile(r" {0,3}#{1,6}(?:\s+|$)")
+_ITEM = re.compile(r"( {0,20})(?:[-*+]|(\d{1,9}[.)])) +(?=\S)")
+_ITEM_BEGUN = re.compile(r" {0,20}(?:[-*+]|\d{1,9}[.)]?) *")
+_QUOTE = re.compile(r" {0,3}(?:> ?)+")
+_FENCE = re.compile(r" {0,3}(`{3,}|~{3,})([^`]*)")
+_SPACES = re.compile(r" *")
+_PLAIN = Opening("text")
+
+
+def opening(line: str, *, final: bool) -> Opening | None:
+    """How this line begins; None while that is not certain."""
+    spaces = _SPACES.match(line)
+    assert spaces is not None
+    bare = line[spaces.end() :]
+    if not bare:
+        return Opening("blank", len(line)) if final else None if len(line) < HOLD else _PLAIN
+    if bare[0] not in _KINDS:
+        return Opening("text", spaces.end(), spaces[0])
+    if not final and len(line) > LONGEST_WAIT:
+        return _PLAIN
+    return _KINDS[bare[0]](line, final)
+
+
+def _heading(line: str, final: bool) -> Opening | None:
+    found = _HEADING.match(line)
+    if found is None or (found.end() == len(line) and not final):
+        return None if line.strip(" #") == "" and not final else _PLAIN
+    return Opening("heading", found.end(), "", ("bold", "heading"))
+
+
+def _quote(line: str, final: bool) -> Opening | None:
+    found = _QUOTE.match(line)
+    if found is None:
+        return _PLAIN
+    if found.end() == len(line) and not final:
+        return None
+    return Opening("quote", found.end(), "│ " * line[: found.end()].count(">"), ("faint",))
+
+
+def _item_or_rule(line: str, final: bool) -> Opening | None:
+    if final and _RULE.fullmatch(line):
+        return Opening("rule", len(line))
+    found = _ITEM.match(line)
+    may_be_rule = not final and _RULE_BEGUN.fullmatch(line) is not None
+    if found is None or may_be_rule:
+        waits = not final and (may_be_rule or _ITEM_BEGUN.fullmatch(line) is not None)
+        return None if waits else _PLAIN
+    return Opening("item", found.end(), f"{found[1]}{found[2] or '•'} ")
+
+
+def _fence(line: str, final: bool) -> Opening | None:
+    bare = line.lstrip(" ")
+    if not final:
+        begun = bare.rstrip("`~")
+        return None if not begun or bare.startswith(("```", "~~~")) else _PLAIN
+    found = _FENCE.fullmatch(line)
+    return _PLAIN if found is None else Opening("fence", len(line), found[2].strip(), mark=found[1])
+
+
+def _row(line: str, final: bool) -> Opening | None:
+    return Opening("row") if final else None
+
+
+_KINDS: dict[str, Callable[[str, bool], Opening | None]] = {
+    "#": _heading,
+    ">": _quote,
+    "|": _row,
+    **dict.fromkeys("`~", _fence),
+    **dict.fromkeys("-*+_0123456789", _item_or_rule),
+}
+
+
+def cells(row: str) -> list[str]:
+    """The cells of a row of a table."""
+    bare = row.strip().removeprefix("|")
+    bare = bare[:-1] if bare.endswith("|") and not bare.endswith("\\|") else bare
+    return [cell.strip().replace("\\|", "|") for cell in re.split(r"(?<!\\)\|", bare)]
+
+
+def is_divider(row: str) -> bool:
+    """Is this the line of dashes below a table's head?"""
+    return all(re.fullmatch(r":?-+:?", cell) for cell in cells(row))

@@ -1,0 +1,85 @@
+"""Text of models, tools and servers, without power over the terminal that shows it.
+
+Escape sequences go as a whole, so that no rest of them is left to read; what is left of other control characters and
+of characters that change the direction of writing (which make text read otherwise than it is) goes as well.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+
+TAB = 4
+LONGEST_ESCAPE = 4096
+"""Characters of a sequence (a title, a link) that are waited for; one that is longer is cut there."""
+
+_ESCAPES = re.compile(
+    r"\x1b\[[0-?]*[ -/]*[@-~]"  # colours, movements
+    r"|\x1b[\]PX^_][^\x07\x1b\x9c]*(?:\x07|\x1b\\|\x9c)"  # titles, links, the clipboard
+    r"|\x9b[0-?]*[ -/]*[@-~]"
+    r"|[\x90\x98\x9d-\x9f][^\x07\x1b\x9c]*(?:\x07|\x1b\\|\x9c)"
+    r"|\x1b[ -/]*[0-OQ-WYZ\\`-~]"
+)
+_UNFINISHED = re.compile(
+    r"(?:\x1b(?:\[[0-?]*[ -/]*|[\]PX^_][^\x07\x1b\x9c]*\x1b?|[ -/]*)"
+    r"|\x9b[0-?]*[ -/]*|[\x90\x98\x9d-\x9f][^\x07\x1b\x9c]*\x1b?)$"
+)
+_KEPT = frozenset("\n\t")
+_HIDDEN = frozenset({"Cc", "Cs", "Zl", "Zp", "Cn", "Co"})
+_DIRECTIONS = frozenset("\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
+_JOINERS = frozenset("\u200c\u200d")
+"""Parts of words and of emoji."""
+
+
+def safe(text: str) -> str:
+    """The text with its lines and nothing else that moves a cursor. Tabs are spaces."""
+    if text.isascii() and text.isprintable():
+        return text
+    text = _ESCAPES.sub("", text.replace("\r\n", "\n")).expandtabs(TAB)
+    return "".join(filter(_is_shown, text))
+
+
+def one_line(text: str, longest: int = 0) -> str:
+    """The same in one line, of so many characters at most."""
+    line = " ".join(safe(text[: 4 * longest] if longest else text).split())
+    return line if not longest or len(line) <= longest else f"{line[: longest - 1]}…"
+
+
+def _is_shown(character: str) -> bool:
+    if character in _KEPT or character in _JOINERS:
+        return True
+    category = unicodedata.category(character)
+    return category not in _HIDDEN and not (category == "Cf" or character in _DIRECTIONS)
+
+
+class SafeStream:
+    """The same for text that comes in pieces: a sequence that is not whole yet is held back."""
+
+    def __init__(self) -> None:
+        self._held = ""
+
+    def feed(self, text: str) -> str:
+        text = self._held + text
+        unfinished = _UNFINISHED.search(text, max(len(text) - LONGEST_ESCAPE, 0))
+        end = len(text) if unfinished is None else unfinished.start()
+        if text[end - 1 : end] == "\r" and end == len(text):
+            end -= 1
+        self._held = text[end:]
+        return safe(text[:end])
+
+    def close(self) -> str:
+        held, self._held = self._held, ""
+        return safe(held)
+
+
+def width_of(text: str) -> int:
+    """The columns that a text takes."""
+    if text.isascii():
+        return len(text)
+    return sum(map(_columns, text))
+
+
+def _columns(character: str) -> int:
+    if unicodedata.combining(character) or unicodedata.category(character) in ("Mn", "Me", "Cf"):
+        return 0
+    return 2 if unicodedata.east_asian_width(character) in "WF" else 1

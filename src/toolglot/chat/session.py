@@ -1,0 +1,275 @@
+"""One chat: a conversation, the model it goes on with, and the servers whose tools that model is given.
+
+All of it lives in one event loop. The client's dialect of its exchanges is Anthropic's, whose forms have a place for
+every vendor's reasoning state; the next request may name any other model, and says the same.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
+from contextlib import aclosing
+from secrets import token_hex
+from typing import Literal, Protocol
+
+from msgspec import Struct
+
+from toolglot.agent.loop import Loop, Words
+from toolglot.agent.runner import Runner, Served, Servers
+from toolglot.agent.toolbox import Attached, Toolbox, pack
+from toolglot.agent.tools import ServerState, ServerTool
+from toolglot.chat import telling
+from toolglot.chat.conversation import LOST, STOPPED, Conversation, settled
+from toolglot.chat.safe import one_line
+from toolglot.chat.screen import Screen
+from toolglot.chat.telling import Line
+from toolglot.chat.view import ScreenTeller, View
+from toolglot.config.schema import McpServerConfig
+from toolglot.dialects import find
+from toolglot.errors import ToolglotError
+from toolglot.events import Event
+from toolglot.ir import Message, Request, ToolCall
+from toolglot.receipt import Receipt
+from toolglot.routing import Target
+from toolglot.server.attempts import FailedError
+from toolglot.server.calling import Calling
+from toolglot.server.gateway import Gateway
+from toolglot.server.model import GatewayModel
+from toolglot.server.record import Record
+from toolglot.server.security import redact
+from toolglot.tools.served import ServedCall
+
+CLIENT = "anthropic"
+LONGEST_ERROR = 1_000
+
+Consent = Literal["yes", "no", "always"]
+Ask = Callable[[ServedCall], Awaitable[Consent]]
+
+
+class Hosting(Servers, Protocol):
+    """The part of a host that a chat needs."""
+
+    async def ready(self, names: Sequence[str]) -> None: ...
+    def states(self) -> list[ServerState]: ...
+    def tools(self, name: str) -> tuple[ServerTool, ...]: ...
+
+
+class Noting:
+    """A model whose receipts are gathered: one answer may take several exchanges."""
+
+    def __init__(self, model: GatewayModel, receipt: Receipt) -> None:
+        self._model = model
+        self._receipt = receipt
+        self.exchanges = 0
+
+    async def ask(self, request: Request) -> AsyncGenerator[Sequence[Event], None]:
+        self.exchanges += 1
+        try:
+            async with aclosing(self._model.ask(request)) as answer:
+                async for events in answer:
+                    yield events
+        finally:
+            self._receipt.add(self._model.receipt)
+
+
+class Place(Struct, frozen=True):
+    """Where a model's name leads."""
+
+    upstream: str
+    model: str
+    dialect: str
+
+    def __str__(self) -> str:
+        return f"{self.dialect}, {self.upstream}/{self.model}"
+
+
+class Session:
+    """`ask` gets somebody's consent to a call; without it the model is offered only tools that need none."""
+
+    def __init__(
+        self,
+        gateway: Gateway,
+        host: Hosting,
+        servers: Mapping[str, McpServerConfig],
+        screen: Screen,
+        model: str,
+        *,
+        ask: Ask | None = None,
+        effort: str | None = None,
+        system: str = "",
+    ) -> None:
+        self.gateway = gateway
+        self.servers = servers
+        self.model = model
+        self.conversation = Conversation(system)
+        self._host = host
+        self._screen = screen
+        self._ask = ask
+        self._effort = effort
+        self._calling = Calling()
+        self._always: set[tuple[str, str]] = set()
+        self._receipt = Receipt()
+        self._exchanges = 0
+        self._told: set[str] = set()
+
+    # ── what can be known ──
+
+    def place(self, model: str | None = None) -> Place:
+        """Where a model's name leads. Raises `UnknownModelError`."""
+        target: Target = self.gateway.router.resolve(model or self.model)[0]
+        dialect = self.gateway.upstreams[target.upstream].dialect.name
+        return Place(target.upstream, target.model, dialect)
+
+    async def models(self) -> list[str]:
+        return [model.name for model in await self.gateway.catalogue.models()]
+
+    async def tools(self) -> list[Line]:
+        await self._ready()
+        known = {name: self._host.tools(name) for name in self.servers}
+        states = [state for state in self._host.states() if state.name in self.servers]
+        return telling.servers(states, self.servers, known, self._always)
+
+    def receipt(self) -> list[Line]:
+        return telling.receipt(tuple(self._receipt), self._exchanges)
+
+    @property
+    def losses(self) -> list[Line]:
+        """What the last answer lost, for who cannot ask for its receipt."""
+        return telling.receipt(self._receipt.losses, self._exchanges) if self._receipt.losses else []
+
+    # ── what can be done ──
+
+    def switch(self, model: str) -> Place:
+        """Go on with another model. Raises `UnknownModelError`."""
+        place = self.place(model)
+        self.model = model
+        return place
+
+    async def answer(self, text: str) -> bool:
+        """Ask the model, show what comes, keep it. False where no whole answer came; that has been told then."""
+        await self._ready()
+        self._tell_absent()
+        self.conversation.say(text)
+        self._receipt, self._exchanges = Receipt(), 0
+        began = asyncio.get_running_loop().time()
+        view = View(self._screen)
+        model = Noting(
+            GatewayModel(self.gateway, find(CLIENT), self._record(began), calling=self._calling), self._receipt
+        )
+        limits = self.gateway.config.mcp
+        runner = Runner(self._host, limits, None if self._ask is None else self._consents)
+        loop = Loop(model, self._toolbox(), limits, runner, Words(teller=lambda: ScreenTeller(view)))
+        try:
+            error = await self._run(loop, view)
+        except asyncio.CancelledError:
+            self._keep(loop, view, STOPPED)
+            raise
+        finally:
+            self._exchanges = model.exchanges
+        self._keep(loop, view, LOST if error else "")
+        if error:
+            self._fail(error)
+            return False
+        seconds = asyncio.get_running_loop().time() - began
+        self._screen.tell(
+            *_unusual(view, loop),
+            telling.ended(self.model, loop.usage, self._told_losses, len(loop.outcomes), seconds),
+        )
+        return True
+
+    @property
+    def _told_losses(self) -> int:
+        return self._receipt.loss_count if self._ask is not None else 0
+
+    async def _run(self, loop: Loop, view: View) -> str:
+        """What went wrong; nothing if it all came."""
+        try:
+            async with aclosing(loop.run(self.conversation.request(self.model, effort=self._effort))) as answer:
+                async for events in answer:
+                    view.show(events)
+        except FailedError as error:
+            return error.error.message
+        except ToolglotError as error:
+            return str(error)
+        finally:
+            view.break_off()
+        if view.error is not None:
+            return view.error.message
+        return "" if view.stop is not None else "The answer did not end."
+
+    def _keep(self, loop: Loop, view: View, why: str) -> None:
+        """What models are told of this answer from now on."""
+        results = [outcome.result for outcome in loop.outcomes]
+        if why:
+            kept = settled(loop.rounds, results, view.rest, why)
+        else:
+            kept = settled(loop.rounds or [Message(role="assistant", content=loop.seen)])
+        self.conversation.hear(kept, self.model)
+        if why == STOPPED:
+            self.conversation.fail("The user stopped the answer.", self.model)
+
+    def _fail(self, error: str) -> None:
+        told = one_line(redact(error, self.gateway.secrets), LONGEST_ERROR)
+        self.conversation.fail(told, self.model)
+        self._screen.tell(Line(f"Error: {told}", ("error",)))
+
+    # ── tools ──
+
+    def _toolbox(self) -> Toolbox:
+        attached = [
+            Attached(label=name, server=name, config=config, tools=self._host.tools(name))
+            for name, config in self.servers.items()
+        ]
+        return pack(attached, (), self._receipt, can_ask=lambda _: self._ask is not None)
+
+    async def _consents(self, served: Served) -> bool:
+        tool = served.offered.tool
+        if (tool.server, tool.name) in self._always:
+            return True
+        assert self._ask is not None
+        consent = await self._ask(served.told)
+        if consent == "always":
+            self._always.add((tool.server, tool.name))
+        return consent != "no"
+
+    async def _ready(self) -> None:
+        """Until the servers have started; they are given time, and that is told."""
+        starting = [state.name for state in self._host.states() if state.state == "starting"]
+        if waited := [name for name in starting if name in self.servers]:
+            self._screen.tell(Line(f"Starting {', '.join(waited)} …", ("faint",)))
+        await self._host.ready(list(self.servers))
+
+    def _tell_absent(self) -> None:
+        """Servers that are not there, each once until it has been there again."""
+        for state in self._host.states():
+            if state.state == "ready" or state.name not in self.servers:
+                self._told.discard(state.name)
+            elif state.name not in self._told:
+                self._told.add(state.name)
+                why = f": {state.why}" if state.why else ""
+                self._screen.tell(Line(one_line(f"MCP server {state.name} is {state.state}{why}", 500), ("error",)))
+
+    def _record(self, began: float) -> Record:
+        record = Record(id=f"req_{token_hex(12)}", method="CHAT", path="chat", route="chat", started=began)
+        record.model, record.stream, record.client = self.model, True, CLIENT
+        return record
+
+
+_STOPS = {
+    "length": "The answer was cut off: it reached the limit of its length.",
+    "context_full": "The answer was cut off: the conversation fills the model's window. /clear begins anew.",
+    "refusal": "The model declined to answer.",
+    "filtered": "A filter of the upstream cut the answer off.",
+    "malformed_call": "The model tried to call a tool in a way that nobody could read.",
+    "pause": "The model wanted to go on with tools; that is all that is run for one question.",
+}
+
+
+def _unusual(view: View, loop: Loop) -> list[Line]:
+    """What somebody should know of an answer that did not end as answers do."""
+    lines = [Line(_STOPS[view.stop.reason], ("error",))] if view.stop and view.stop.reason in _STOPS else []
+    unknown = [block.name for block in loop.seen if isinstance(block, ToolCall)]
+    if unknown:
+        names = ", ".join(one_line(name, 60) for name in unknown)
+        lines.append(Line(f"The model called what does not exist: {names}. Nothing was run.", ("error",)))
+    return lines

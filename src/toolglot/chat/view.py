@@ -1,0 +1,92 @@
+"""An answer as it is seen: the events of the loop on the screen, and the calls that are run between them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from toolglot.chat import telling
+from toolglot.chat.render import Renderer
+from toolglot.chat.safe import SafeStream
+from toolglot.chat.screen import Screen
+from toolglot.errors import ApiError
+from toolglot.events import Close, Delta, Event, Fault, Finish, Open
+from toolglot.ir import Media, Refusal, Stop, Text, Thinking, ToolResult
+from toolglot.tools.served import Piece, ServedCall
+
+
+class View:
+    """Shows one answer. `rest` is the text of the round that has not ended."""
+
+    def __init__(self, screen: Screen) -> None:
+        self.screen = screen
+        self.error: ApiError | None = None
+        self.stop: Stop | None = None
+        self._renderers: dict[int, Renderer] = {}
+        self._thoughts: dict[int, SafeStream] = {}
+        self._pieces: list[str] = []
+
+    @property
+    def rest(self) -> str:
+        return "".join(self._pieces)
+
+    def show(self, events: Sequence[Event]) -> None:
+        for event in events:
+            self._show(event)
+
+    def _show(self, event: Event) -> None:
+        match event:
+            case Open(index=index, block=Text() | Refusal()):
+                self._renderers[index] = self.screen.renderer()
+            case Open(index=index, block=Thinking()):
+                self._thoughts[index] = SafeStream()
+            case Open(block=Media(kind=kind, source=source)):
+                self.screen.tell(f"[{kind}: {source.media_type or source.kind}]")
+            case Delta(index=index, text=text) if index in self._renderers:
+                self._pieces.append(text)
+                self.screen.answer(self._renderers[index].feed(text))
+            case Delta(index=index, text=text) if index in self._thoughts:
+                self.screen.thought(self._thoughts[index].feed(text))
+            case Close(index=index) if index in self._renderers:
+                self.screen.answer(self._renderers.pop(index).close())
+            case Close(index=index) if index in self._thoughts:
+                self.screen.thought(self._thoughts.pop(index).close() + "\n")
+            case Finish(stop=stop):
+                self.stop = stop
+                self.end_round()
+            case Fault(error=error):
+                self.error = error
+
+    def end_round(self) -> None:
+        """What the model said is whole, and kept elsewhere from now on."""
+        self._pieces.clear()
+
+    def break_off(self) -> None:
+        """Nothing more comes: what was held back is shown, and the line ends."""
+        for renderer in self._renderers.values():
+            self.screen.answer(renderer.close())
+        for thought in self._thoughts.values():
+            self.screen.thought(thought.close() + "\n")
+        self._renderers.clear()
+        self._thoughts.clear()
+
+
+class ScreenTeller:
+    """Tells of the calls of one round as they are run. They are no part of the answer, and no pieces of it."""
+
+    def __init__(self, view: View) -> None:
+        self._view = view
+        self._waiting: list[ServedCall] = []
+
+    def begin(self, calls: Sequence[ServedCall]) -> list[Piece]:
+        self._view.end_round()
+        self._waiting = list(calls)
+        self._view.screen.tell(*map(telling.called, calls))
+        return []
+
+    def progress(self, call: ServedCall, message: str) -> list[Piece]:
+        self._view.screen.tell(telling.progressed(call, message))
+        return []
+
+    def done(self, result: ToolResult) -> list[Piece]:
+        self._view.screen.tell(telling.returned(self._waiting.pop(0), result))
+        return []

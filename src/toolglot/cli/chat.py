@@ -1,0 +1,99 @@
+"""`toolglot chat`: talk to any configured model in the terminal, with the tools of MCP servers."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from pathlib import Path
+
+import click
+
+from toolglot.cli.parameters import chunks, decoded, refuse_config
+from toolglot.config.problems import ConfigError
+from toolglot.server.starting import Wishes
+
+
+@click.command(short_help="Talk to a model in the terminal.")
+@click.option("--model", metavar="NAME", help="The model; /model switches to another one later.")
+@click.option("--system", metavar="TEXT", default="", help="The system text.")
+@click.option("--effort", metavar="LEVEL", help="How much the model is to reason: low, medium, high …")
+@click.option("--print", "prompt", metavar="PROMPT", help="Print one answer and end; `-` reads standard input.")
+@click.option("--config", "file", type=click.Path(path_type=Path), help="toolglot.toml or .yaml.")
+@click.option(
+    "--upstream", "upstreams", multiple=True, metavar="DIALECT=URL", help="Send everything there. Repeatable."
+)
+@click.option(
+    "--upstream-key-env", "key_variables", multiple=True, metavar="NAME", help="The variable with that upstream's key."
+)
+@click.option("--discover/--no-discover", default=None, help="Look for keys in the environment and for local servers.")
+@click.option(
+    "--mcp-config",
+    "mcp_files",
+    multiple=True,
+    type=click.Path(path_type=Path),
+    help="A file with `mcpServers` in it. Repeatable.",
+)
+@click.option("--mcp", multiple=True, metavar="NAME", help="Attach this MCP server alone. Repeatable.")
+@click.option("--example-tools/--no-example-tools", default=None, help="The tools of the MCP server that is bundled.")
+@click.option("--no-tools", is_flag=True, help="Attach no MCP server.")
+@click.option("--demo-dialect", metavar="DIALECT", help="The dialect that the demo upstream speaks.")
+@click.option("--demo-pace", type=click.Choice(["human", "none"]), default="human", help="How fast the demo streams.")
+def chat(
+    model: str | None,
+    system: str,
+    effort: str | None,
+    prompt: str | None,
+    file: Path | None,
+    upstreams: tuple[str, ...],
+    key_variables: tuple[str, ...],
+    discover: bool | None,
+    mcp_files: tuple[Path, ...],
+    mcp: tuple[str, ...],
+    example_tools: bool | None,
+    no_tools: bool,
+    demo_dialect: str | None,
+    demo_pace: str,
+) -> None:
+    """Talk to a model, and let it use tools of MCP servers: those that change something ask you first.
+
+    Without a key and without a configuration the demo answers, with the tools of a small MCP server that is bundled.
+    With --print, or where standard input is no terminal, one answer is printed.
+
+    Exit status: 0 done, 1 no answer came, 2 a file or an option is not what it should be, 130 Ctrl-C.
+    """
+    if no_tools and (mcp or mcp_files or example_tools):
+        raise click.UsageError("--no-tools leaves nothing for --mcp, --mcp-config and --example-tools")
+    # What follows brings the gateway along, which takes a moment.
+    from toolglot.chat.starting import Options
+    from toolglot.chat.terminal import Wanted, print_answer, talk
+
+    wishes = Wishes(
+        file=file,
+        upstreams=upstreams,
+        key_variables=key_variables,
+        discover=discover,
+        demo_dialect=demo_dialect,
+        demo_pace=demo_pace,
+        mcp_files=mcp_files,
+    )
+    options = Options(wishes=wishes, model=model, mcp=mcp, tools=not no_tools, example=example_tools)
+    wanted = Wanted(options=options, effort=effort, system=system)
+    try:
+        if prompt is None and sys.stdin.isatty():
+            status = talk(wanted, os.environ)
+        else:
+            status = print_answer(wanted, _asked(prompt), os.environ)
+    except ConfigError as error:
+        refuse_config(error.problems)
+    # Everything has ended; one more Ctrl-C would only be told as a failure.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    sys.exit(status)
+
+
+def _asked(prompt: str | None) -> str:
+    """The prompt of one answer, from standard input where none is given."""
+    said = prompt if prompt not in (None, "-") else "".join(decoded(chunks(Path("-")), Path("-")))
+    if not said or not said.strip():
+        raise click.UsageError("there is nothing to answer: the prompt is empty")
+    return said.strip("\n")

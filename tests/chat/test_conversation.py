@@ -1,0 +1,214 @@
+"""What has been said: what models are told of it, and what is written to a file."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from toolglot.chat.conversation import LOST, NO_TOOL, STOPPED, STOPPED_HERE, Conversation, settled
+from toolglot.chat.export import as_json, as_markdown, fenced, form_of
+from toolglot.ir import Block, Message, Text, Thinking, ToolCall, ToolResult
+
+
+def assistant(*blocks: Block | str) -> Message:
+    return Message(
+        role="assistant", content=tuple(Text(text=each) if isinstance(each, str) else each for each in blocks)
+    )
+
+
+def call(name: str, arguments: str = "{}") -> ToolCall:
+    return ToolCall(id=f"id_{name}", name=name, arguments=arguments)
+
+
+def result(name: str, text: str, *, is_error: bool = False) -> ToolResult:
+    return ToolResult(call_id=f"id_{name}", name=name, content=(Text(text=text),), is_error=is_error)
+
+
+def tool(*results: ToolResult) -> Message:
+    return Message(role="tool", content=results)
+
+
+def missing(name: str, why: str) -> ToolResult:
+    return result(name, why, is_error=True)
+
+
+SETTLED: dict[str, tuple[list[Message], list[ToolResult], str, str, list[Message]]] = {
+    "a whole answer stays": ([assistant("a")], [], "", NO_TOOL, [assistant("a")]),
+    "rounds stay": (
+        [assistant(call("a")), tool(result("a", "1")), assistant("b")],
+        [],
+        "",
+        NO_TOOL,
+        [assistant(call("a")), tool(result("a", "1")), assistant("b")],
+    ),
+    "a tool that does not exist": (
+        [assistant(call("x"))],
+        [],
+        "",
+        NO_TOOL,
+        [assistant(call("x")), tool(missing("x", NO_TOOL))],
+    ),
+    "one that does beside it": (
+        [assistant(call("a"), call("x")), tool(result("a", "1"))],
+        [],
+        "",
+        NO_TOOL,
+        [assistant(call("a"), call("x")), tool(result("a", "1"), missing("x", NO_TOOL))],
+    ),
+    "calls that were stopped": (
+        [assistant(call("a"), call("b"))],
+        [result("a", "1")],
+        "",
+        STOPPED,
+        [assistant(call("a"), call("b")), tool(result("a", "1"), missing("b", STOPPED)), assistant(STOPPED_HERE)],
+    ),
+    "a text that was stopped": ([], [], "Half a", STOPPED, [assistant("Half a")]),
+    "a text that broke off behind results": (
+        [assistant(call("a")), tool(result("a", "1"))],
+        [result("a", "1")],
+        "Half",
+        LOST,
+        [assistant(call("a")), tool(result("a", "1")), assistant("Half")],
+    ),
+    "nothing at all": ([], [], " ", STOPPED, []),
+}
+
+
+@pytest.mark.parametrize(("messages", "results", "rest", "why", "kept"), SETTLED.values(), ids=SETTLED)
+def test_every_call_that_is_kept_has_a_result(
+    messages: list[Message], results: list[ToolResult], rest: str, why: str, kept: list[Message]
+) -> None:
+    assert settled(messages, results, rest, why) == kept
+
+
+def a_conversation() -> Conversation:
+    conversation = Conversation("Be brief.")
+    conversation.say("Roll a die.")
+    conversation.hear(
+        [
+            assistant(Thinking(text="A die.\nYes."), call("example__roll", '{"count":1}')),
+            tool(result("example__roll", "4")),
+        ],
+        "demo",
+    )
+    conversation.hear([assistant(Thinking(), "A four.")], "demo-gemini")
+    conversation.say("Weigh it.")
+    conversation.hear([assistant(call("weigh", "{oops")), tool(result("weigh", "```broken```", is_error=True))], "demo")
+    conversation.fail("the upstream is overloaded", "demo")
+    return conversation
+
+
+def test_models_are_told_all_but_failures_with_the_system_text_first() -> None:
+    request = a_conversation().request("other", effort="low")
+    assert [message.role for message in request.messages] == [
+        "system",
+        "user",
+        "assistant",
+        "tool",
+        "assistant",
+        "user",
+        "assistant",
+        "tool",
+    ]
+    assert (request.model, request.stream, request.reasoning and request.reasoning.effort) == ("other", True, "low")
+
+
+def test_a_conversation_can_be_forgotten_but_for_its_system_text() -> None:
+    conversation = a_conversation()
+    conversation.clear()
+    assert [message.role for message in conversation.messages] == ["system"]
+
+
+MARKDOWN = """\
+# Conversation
+
+## System
+
+Be brief.
+
+## User
+
+Roll a die.
+
+## Assistant (demo)
+
+> [Reasoning]
+> A die.
+> Yes.
+
+[Tool Use: example__roll]
+
+```json
+{
+  "count": 1
+}
+```
+
+## Tools
+
+[Tool Result: example__roll]
+
+```
+4
+```
+
+## Assistant (demo-gemini)
+
+A four.
+
+## User
+
+Weigh it.
+
+## Assistant (demo)
+
+[Tool Use: weigh]
+
+```json
+{oops
+```
+
+## Tools
+
+[Tool Error: weigh]
+
+````
+```broken```
+````
+
+## Error (demo)
+
+the upstream is overloaded
+"""
+
+
+def test_a_conversation_as_markdown() -> None:
+    assert as_markdown(a_conversation()) == MARKDOWN
+
+
+def test_a_conversation_as_json_has_every_message_whole() -> None:
+    document = json.loads(as_json(a_conversation()))
+    assert document["system"] == "Be brief."
+    assert document["entries"][1]["model"] == "demo"
+    assert document["entries"][1]["message"]["content"][1] == {
+        "type": "tool_call",
+        "native": {},
+        "id": "id_example__roll",
+        "name": "example__roll",
+        "arguments": '{"count":1}',
+        "kind": "function",
+        "namespace": None,
+        "complete": True,
+        "cache": None,
+    }
+    assert document["entries"][-1] == {"error": "the upstream is overloaded", "model": "demo"}
+
+
+@pytest.mark.parametrize(("name", "form"), [("a.md", as_markdown), ("A.JSON", as_json), ("a.txt", None), ("md", None)])
+def test_the_end_of_a_name_tells_the_form(name: str, form: object) -> None:
+    assert form_of(name) is form
+
+
+def test_a_fence_is_longer_than_any_in_the_text() -> None:
+    assert fenced("a ```` b") == "`````\na ```` b\n`````"

@@ -1,0 +1,121 @@
+"""From options to a gateway, a model and servers."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from pathlib import Path
+
+import pytest
+from msgspec.structs import replace
+
+from tests.chat.scripted import Nowhere
+from toolglot.chat import starting
+from toolglot.chat.starting import Begun, Options, begin
+from toolglot.config.problems import ConfigError
+from toolglot.server.starting import Wishes
+
+ALONE = Options(wishes=Wishes(discover=False))
+
+
+def begun(options: Options) -> Begun:
+    return asyncio.run(begin(options, {}, Nowhere()))
+
+
+def configured(folder: Path, text: str) -> Options:
+    file = folder / "toolglot.toml"
+    file.write_text(text)
+    return Options(wishes=Wishes(discover=False, file=file))
+
+
+LOCAL = """
+[upstreams.local]
+dialect = "openai_chat"
+base_url = "http://127.0.0.1:9/v1"
+"""
+SERVERS = """
+[mcp.servers.one]
+command = "one"
+[mcp.servers.two]
+command = "two"
+"""
+
+
+@pytest.fixture(autouse=True)
+def nowhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No file of this machine counts."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HOME", str(tmp_path))
+
+
+def test_without_anything_the_demo_answers_with_the_bundled_tools() -> None:
+    start = begun(ALONE)
+    assert (start.model, list(start.servers)) == ("demo", ["example"])
+    assert start.told[0].startswith("This is the demo")
+    assert {"demo", *starting.DEMOS} <= set(start.gateway.router.names())
+
+
+@pytest.mark.parametrize(
+    ("options", "servers"),
+    [
+        (replace(ALONE, tools=False), []),
+        (replace(ALONE, example=False), []),
+        (replace(ALONE, mcp=("example",)), ["example"]),
+    ],
+)
+def test_the_bundled_tools_can_be_left_out(options: Options, servers: list[str]) -> None:
+    assert list(begun(options).servers) == servers
+
+
+@pytest.mark.parametrize(
+    ("text", "model"),
+    [
+        (LOCAL, "demo"),
+        (LOCAL + 'models = ["llama"]', "llama"),
+        (LOCAL + 'default_model = "llama"', "demo"),
+        ('default_upstream = "local"\n' + LOCAL + 'default_model = "llama"', "local/llama"),
+        (LOCAL + '[models.best]\nupstream = "local"', "best"),
+    ],
+)
+def test_the_first_model_that_is_configured_answers(text: str, model: str, tmp_path: Path) -> None:
+    start = begun(configured(tmp_path, text))
+    assert start.model == model
+    assert "demo-gemini" not in start.gateway.upstreams
+
+
+def test_configured_servers_are_attached_unless_some_are_named(tmp_path: Path) -> None:
+    options = configured(tmp_path, SERVERS)
+    assert list(begun(options).servers) == ["one", "two"]
+    assert list(begun(replace(options, mcp=("two",))).servers) == ["two"]
+    assert list(begun(replace(options, example=True)).servers) == ["one", "two", "example"]
+
+
+def test_servers_of_other_programs_files_are_attached(tmp_path: Path) -> None:
+    file = tmp_path / "mcp.json"
+    file.write_text(json.dumps({"mcpServers": {"files": {"command": "npx", "args": ["server"]}}}))
+    start = begun(replace(ALONE, wishes=Wishes(discover=False, mcp_files=(file,))))
+    assert list(start.servers) == ["files"]
+
+
+@pytest.mark.parametrize(
+    ("options", "why"),
+    [
+        (replace(ALONE, model="gpt-9"), "--model: no upstream serves the model 'gpt-9'"),
+        (replace(ALONE, mcp=("exampel",)), "--mcp: there is no MCP server `exampel`"),
+    ],
+)
+def test_what_does_not_exist_is_refused(options: Options, why: str) -> None:
+    with pytest.raises(ConfigError) as told:
+        begun(options)
+    assert str(told.value).startswith(why)
+
+
+def test_without_the_package_mcp_the_demo_still_answers(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    start = begun(ALONE)
+    assert start.servers == {}
+    assert "toolglot[mcp]" in start.told[-1]
+    with pytest.raises(ConfigError, match=r"toolglot\[mcp\]"):
+        begun(replace(ALONE, example=True))
+    with pytest.raises(ConfigError, match=r"toolglot\[mcp\]"):
+        begun(configured(tmp_path, SERVERS))
