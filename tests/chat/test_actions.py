@@ -76,8 +76,11 @@ def test_a_conversation_is_written_to_files_and_forgotten(tmp_path: Path, monkey
         assert await hands.do("export") == "Written to chat-20260102-030405.md.\n"
         assert "[Tool Use: home__weather]" in Path("chat-20260102-030405.md").read_text()
         assert await hands.do("export") == "Written to chat-20260102-030405.md.\n"
-        assert await hands.do("export", "a.json") == "Written to a.json.\n"
-        assert len(json.loads(Path("a.json").read_text())["entries"]) == 4
+        assert await hands.do("export", "a.jsonl") == "Written to a.jsonl.\n"
+        assert [json.loads(line)["role"] for line in Path("a.jsonl").read_text().splitlines()] == [
+            "user",
+            "assistant",
+        ] * 2
         assert "ends in .md" in await hands.do("export", "a.txt")
         assert "No such file" in await hands.do("export", "nowhere/a.md")
         Path("mine.md").write_text("mine")

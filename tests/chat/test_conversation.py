@@ -7,7 +7,7 @@ import json
 import pytest
 
 from toolglot.chat.conversation import LOST, NO_TOOL, STOPPED, STOPPED_HERE, Conversation, settled
-from toolglot.chat.export import as_json, as_markdown, fenced, form_of
+from toolglot.chat.export import as_html, as_lines, as_markdown, form_of
 from toolglot.ir import Block, Message, Text, Thinking, ToolCall, ToolResult
 
 
@@ -120,95 +120,37 @@ def test_a_conversation_can_be_forgotten_but_for_its_system_text() -> None:
     assert [message.role for message in conversation.messages] == ["system"]
 
 
-MARKDOWN = """\
-# Conversation
-
-## System
-
-Be brief.
-
-## User
-
-Roll a die.
-
-## Assistant (demo)
-
-> [Reasoning]
-> A die.
-> Yes.
-
-[Tool Use: example__roll]
-
-```json
-{
-  "count": 1
-}
-```
-
-## Tools
-
-[Tool Result: example__roll]
-
-```
-4
-```
-
-## Assistant (demo-gemini)
-
-A four.
-
-## User
-
-Weigh it.
-
-## Assistant (demo)
-
-[Tool Use: weigh]
-
-```json
-{oops
-```
-
-## Tools
-
-[Tool Error: weigh]
-
-````
-```broken```
-````
-
-## Error (demo)
-
-the upstream is overloaded
-"""
+def test_a_conversation_as_a_page_tells_who_said_what() -> None:
+    page = as_markdown(a_conversation())
+    places = [
+        page.index(mark)
+        for mark in (
+            "**System:**\n\nBe brief.",
+            "**User:**\n\nRoll a die.",
+            "**Assistant (demo):**\n\n> [Reasoning]",
+            "[Tool Use: example__roll]",
+            "[Tool Result: example__roll]",
+            "**Assistant (demo-gemini):**",
+            "[Tool Error: weigh]",
+            "````\n```broken```\n````",
+            "**Error (demo):**\n\nthe upstream is overloaded",
+        )
+    ]
+    assert places == sorted(places)
+    html = as_html(a_conversation())
+    assert "<h2>Assistant (demo-gemini)</h2>" in html
 
 
-def test_a_conversation_as_markdown() -> None:
-    assert as_markdown(a_conversation()) == MARKDOWN
+def test_a_conversation_as_lines_is_a_history_that_can_be_read_again() -> None:
+    lines = [json.loads(line) for line in as_lines(a_conversation()).splitlines()]
+    assert lines[0] == {"system": "Be brief."}
+    assert [line["role"] for line in lines[1:]] == ["user", "assistant"] * 2 + ["user", "assistant", "user"]
+    called = {"type": "tool_use", "id": "id_example__roll", "name": "example__roll", "input": {"count": 1}}
+    assert lines[2]["content"] == [called]
 
 
-def test_a_conversation_as_json_has_every_message_whole() -> None:
-    document = json.loads(as_json(a_conversation()))
-    assert document["system"] == "Be brief."
-    assert document["entries"][1]["model"] == "demo"
-    assert document["entries"][1]["message"]["content"][1] == {
-        "type": "tool_call",
-        "native": {},
-        "id": "id_example__roll",
-        "name": "example__roll",
-        "arguments": '{"count":1}',
-        "kind": "function",
-        "namespace": None,
-        "complete": True,
-        "cache": None,
-    }
-    assert document["entries"][-1] == {"error": "the upstream is overloaded", "model": "demo"}
-
-
-@pytest.mark.parametrize(("name", "form"), [("a.md", as_markdown), ("A.JSON", as_json), ("a.txt", None), ("md", None)])
+@pytest.mark.parametrize(
+    ("name", "form"), [("a.md", as_markdown), ("A.JSONL", as_lines), ("a.html", as_html), ("a.txt", None), ("md", None)]
+)
 def test_the_end_of_a_name_tells_the_form(name: str, form: object) -> None:
     assert form_of(name) is form
-
-
-def test_a_fence_is_longer_than_any_in_the_text() -> None:
-    assert fenced("a ```` b") == "`````\na ```` b\n`````"

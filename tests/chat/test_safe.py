@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolglot.chat.safe import SafeStream, one_line, safe, width_of
+from toolglot.chat.safe import SafeStream, one_line, safe
+from toolglot.columns import width_of
 
 CASES = {
     "plain text": ("Hello, you.", "Hello, you."),

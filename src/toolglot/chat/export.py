@@ -1,94 +1,48 @@
-"""A conversation as a file: Markdown for people, JSON for programs."""
+"""The conversation as a file: a page for people, or lines that `toolglot export` reads again."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
-import msgspec
+from toolglot.chat.conversation import Conversation, Failure
+from toolglot.export.html import html_of
+from toolglot.export.jsonl import jsonl_of
+from toolglot.export.markdown import markdown_of
+from toolglot.ir import Message, Text, replace
 
-from toolglot.chat.conversation import Conversation, Entry, Failure, Said
-from toolglot.errors import DecodeError
-from toolglot.ir import Block, Media, Message, Opaque, Refusal, Text, Thinking, ToolCall, ToolResult
-from toolglot.wire import json
-
-ROLES = {"system": "System", "user": "User", "assistant": "Assistant", "tool": "Tools"}
-_TICKS = re.compile(r"`+")
+DIALECT = "anthropic"
+"""In whose words a chat keeps its messages: it has a place for the reasoning state of every vendor."""
 
 
 def as_markdown(conversation: Conversation) -> str:
-    """The whole conversation: who said what, which tools were called, and what they returned."""
-    parts = [f"## {ROLES['system']}\n\n{conversation.system}"] if conversation.system else []
-    parts += map(_entry, conversation.entries)
-    return "\n\n".join(["# Conversation", *parts]) + "\n"
+    return "".join(markdown_of(_titled(conversation)))
 
 
-def as_json(conversation: Conversation) -> str:
-    """The messages as they are kept: everything that a model is told, and whose words they are."""
-    entries = [_fields(entry) for entry in conversation.entries]
-    document = {"system": conversation.system or None, "entries": entries}
-    return msgspec.json.format(msgspec.json.encode(document), indent=2).decode() + "\n"
+def as_html(conversation: Conversation) -> str:
+    return "".join(html_of(_titled(conversation)))
 
 
-FORMS: dict[str, Callable[[Conversation], str]] = {".md": as_markdown, ".markdown": as_markdown, ".json": as_json}
+def as_lines(conversation: Conversation) -> str:
+    """A message a line, as a client of that dialect would send the history: reasoning that nobody has signed is not
+    in it, nor are answers that did not come."""
+    return b"".join(jsonl_of(conversation.messages, DIALECT, DIALECT, lambda loss: None)).decode()
+
+
+FORMS: dict[str, Callable[[Conversation], str]] = {".md": as_markdown, ".html": as_html, ".jsonl": as_lines}
 """By the end of a file's name."""
 
 
-def _fields(entry: Entry) -> dict[str, object]:
-    if isinstance(entry, Failure):
-        return {"error": entry.why, "model": entry.model}
-    return {"model": entry.model or None, "message": entry.message}
-
-
-def _entry(entry: Entry) -> str:
-    if isinstance(entry, Failure):
-        return f"## Error ({entry.model})\n\n{entry.why}"
-    return _message(entry)
-
-
-def _message(said: Said) -> str:
-    message: Message = said.message
-    role = ROLES.get(message.role, message.role)
-    head = f"## {role} ({said.model})" if said.model else f"## {role}"
-    return "\n\n".join((head, *filter(None, map(_block, message.content))))
-
-
-def _block(block: Block) -> str:
-    match block:
-        case Text(text=text) | Refusal(text=text):
-            return text.strip("\n")
-        case Thinking(text=text):
-            return (
-                "\n".join(f"> {line}".rstrip() for line in ("[Reasoning]", *text.strip().splitlines())) if text else ""
-            )
-        case ToolCall():
-            return f"[Tool Use: {block.name}]\n\n{fenced(_arguments(block.arguments), 'json')}"
-        case ToolResult():
-            return _result(block)
-        case Media(kind=kind, source=source):
-            return f"[{kind}: {source.media_type or source.kind}]"
-        case Opaque(dialect=dialect):
-            return f"[a part that only {dialect} understands]"
-
-
-def _result(result: ToolResult) -> str:
-    kind = "Tool Error" if result.is_error else "Tool Result"
-    said = "\n\n".join(filter(None, map(_block, result.content))) or "(nothing)"
-    return f"[{kind}: {result.name or result.call_id}]\n\n{fenced(said)}"
-
-
-def _arguments(text: str) -> str:
-    try:
-        return msgspec.json.format(json.encode_text(json.decode(text)), indent=2) if text.strip() else "{}"
-    except DecodeError:
-        return text
-
-
-def fenced(text: str, language: str = "") -> str:
-    """The text as it stands, whatever marks are in it."""
-    longest = max((len(run[0]) for run in _TICKS.finditer(text)), default=0)
-    fence = "`" * max(longest + 1, 3)
-    return f"{fence}{language}\n{text}\n{fence}"
+def _titled(conversation: Conversation) -> Iterator[Message]:
+    """The messages under titles that say which model spoke, with the answers that did not come in their places."""
+    if conversation.system:
+        yield Message(role="system", content=(Text(text=conversation.system),))
+    for entry in conversation.entries:
+        if isinstance(entry, Failure):
+            yield Message(role=f"error ({entry.model})", content=(Text(text=entry.why),))
+        elif entry.model:
+            yield replace(entry.message, role=f"{entry.message.role} ({entry.model})")
+        else:
+            yield entry.message
 
 
 def form_of(name: str) -> Callable[[Conversation], str] | None:

@@ -20,7 +20,8 @@ from toolglot.chat.markdown import (
     opening,
     words,
 )
-from toolglot.chat.safe import SafeStream, width_of
+from toolglot.chat.safe import SafeStream
+from toolglot.columns import width_of
 
 CODES = {
     "bold": "1",

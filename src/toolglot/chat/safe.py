@@ -70,16 +70,3 @@ class SafeStream:
     def close(self) -> str:
         held, self._held = self._held, ""
         return safe(held)
-
-
-def width_of(text: str) -> int:
-    """The columns that a text takes."""
-    if text.isascii():
-        return len(text)
-    return sum(map(_columns, text))
-
-
-def _columns(character: str) -> int:
-    if unicodedata.combining(character) or unicodedata.category(character) in ("Mn", "Me", "Cf"):
-        return 0
-    return 2 if unicodedata.east_asian_width(character) in "WF" else 1

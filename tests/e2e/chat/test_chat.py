@@ -121,13 +121,13 @@ def test_another_model_of_another_dialect_goes_on_with_all_that_was_said(tmp_pat
         assert "marked as another model's call" in asked(screen, "/receipt", "changed in form")
         asked(screen, "/model nobody", "no upstream serves the model")
         asked(screen, "/export talk.md", "Written to talk.md.")
-        asked(screen, "/export talk.json", "Written to talk.json.")
+        asked(screen, "/export talk.jsonl", "Written to talk.jsonl.")
     text = (tmp_path / "talk.md").read_text()
     for number, model in enumerate(("demo", "demo-anthropic", "demo-gemini"), 1):
-        assert text.count(f"## Assistant ({model})") == 2, number
+        assert text.count(f"**Assistant ({model}):**") == 2, number
     assert text.count("[Tool Use: example__weather]") == text.count("[Tool Result: example__weather]") == 3
-    entries = json.loads((tmp_path / "talk.json").read_text())["entries"]
-    assert [entry["message"]["role"] for entry in entries] == ["user", "assistant", "tool", "assistant"] * 3
+    lines = [json.loads(line) for line in (tmp_path / "talk.jsonl").read_text().splitlines()]
+    assert [line["role"] for line in lines] == ["user", "assistant"] * 6
 
 
 def test_ctrl_c_stops_the_answer_cancels_the_call_and_twice_leaves(tmp_path: Path) -> None:

@@ -1,0 +1,148 @@
+"""`toolglot explain`: a recorded exchange, what each side sent and what was made of it, in the order of time."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from pathlib import Path
+from shutil import get_terminal_size
+
+import click
+from msgspec.structs import replace
+
+from toolglot.cli.diagnosis import BYTE_ORDER_MARK, is_stream, not_this_stream
+from toolglot.cli.parameters import chunks, known_dialect, refuse
+from toolglot.dialects import DIALECTS
+from toolglot.errors import DecodeError, MissingExtraError, ToolglotError
+from toolglot.recordings.format import (
+    ClientRequest,
+    Head,
+    UpstreamData,
+    UpstreamEnd,
+    UpstreamRequest,
+    UpstreamResponse,
+    body_of,
+)
+from toolglot.recordings.page import page_of
+from toolglot.recordings.read import Attempt, Recording, read_recording
+from toolglot.recordings.side_by_side import Style, lines_of
+from toolglot.recordings.timeline import Timeline, timeline_of
+
+_RANGE = re.compile(r"(\d*)(\.\.)?(\d*)")
+
+
+def _dialect(context: click.Context, option: click.Parameter, value: str | None) -> str | None:
+    return None if value is None else known_dialect(value, tuple(DIALECTS))
+
+
+def _frames(context: click.Context, option: click.Parameter, value: str | None) -> range | None:
+    if value is None:
+        return None
+    found = _RANGE.fullmatch(value)
+    if found is None or not (found[1] or found[3]):
+        raise click.BadParameter(f"{value!r} is no range of frames: N, N..M, N.. or ..M")
+    first = int(found[1] or 1)
+    last = int(found[3]) if found[3] else sys.maxsize if found[2] else first
+    return range(first, min(last + 1, sys.maxsize))
+
+
+@click.command(short_help="Lay a recorded exchange out side by side.")
+@click.option("--frames", metavar="N..M", callback=_frames, help="Only these rows.")
+@click.option("--full", is_flag=True, help="Frames and requests whole, not cut to the column.")
+@click.option(
+    "--html",
+    metavar="OUT",
+    type=click.Path(path_type=Path, dir_okay=False, allow_dash=True),
+    help="Write a page of HTML to this file.",
+)
+@click.option("--from", "source", metavar="DIALECT", callback=_dialect, help="FILE is a plain stream of this dialect.")
+@click.option(
+    "--to", "target", metavar="DIALECT", callback=_dialect, help="With --from: the dialect of the client that gets it."
+)
+@click.argument("file", type=click.Path(path_type=Path, allow_dash=True), default="-", required=False)
+@click.pass_context
+def explain(
+    context: click.Context,
+    file: Path,
+    frames: range | None,
+    full: bool,
+    html: Path | None,
+    source: str | None,
+    target: str | None,
+) -> None:
+    """Lay the recorded exchange in FILE, or standard input, out side by side: what the client got, the events in
+    between, what the upstream sent, in the order of time. Lines of the receipt stand where they arise.
+
+    \b
+    toolglot explain 20260102T030405.exchange.jsonl
+    toolglot explain answer.sse --from openai_chat --to anthropic
+
+    Exit status: 0 done, 2 a file or an option is not what it should be.
+    """
+    if (source is None) != (target is None):
+        raise click.UsageError(
+            "--from and --to belong together: both for a plain stream, none for a recording", context
+        )
+    if html is not None and (full or frames is not None):
+        raise click.UsageError("a page has everything in it: --full and --frames have no meaning with --html", context)
+    data = b"".join(chunks(file))
+    try:
+        timeline = _of_recording(file, data) if source is None else _of_stream(file, data, source, target or source)
+    except MissingExtraError as error:
+        raise click.UsageError(str(error)) from None
+    except ToolglotError as error:
+        refuse(file, str(error))
+    if html is not None:
+        _write_page(timeline, html)
+        return
+    style = Style(get_terminal_size().columns, full=full, colour=_has_colours(), frames=frames)
+    for line in lines_of(timeline, style):
+        click.echo(line)
+
+
+def _has_colours() -> bool:
+    return sys.stdout.isatty() and not os.environ.get("NO_COLOR")
+
+
+def _of_recording(file: Path, data: bytes) -> Timeline:
+    head = data.removeprefix(BYTE_ORDER_MARK)
+    if not head.strip():
+        refuse(file, "there is nothing in it")
+    if is_stream(head):
+        refuse(file, "this is a plain stream, no recorded exchange: say whose it is, and for whom (--from, --to)")
+    try:
+        recording = read_recording(head)
+    except DecodeError as error:
+        refuse(file, str(error))
+    return timeline_of(recording)
+
+
+def _of_stream(file: Path, data: bytes, source: str, target: str) -> Timeline:
+    head = data.removeprefix(BYTE_ORDER_MARK)
+    if why := not_this_stream(head, source) if source != "warp" else None:
+        refuse(file, why)
+    asked = UpstreamRequest(upstream=file.name, dialect=source, stream=True)
+    answer, end = UpstreamResponse(), UpstreamEnd()
+    piece = replace(UpstreamData(), **body_of(head))
+    attempt = Attempt(request=asked, response=answer, pieces=[piece], end=end)
+    recording = Recording(
+        head=Head(id=file.name, client=target, stream=True),
+        request=ClientRequest(),
+        attempts=[attempt],
+        lines=[asked, answer, piece, end],
+    )
+    return timeline_of(recording, recorded=False)
+
+
+def _write_page(timeline: Timeline, html: Path) -> None:
+    page = (piece.encode("utf-8", "backslashreplace") for piece in page_of(timeline))
+    if str(html) == "-":
+        for piece in page:
+            sys.stdout.buffer.write(piece)
+        return
+    try:
+        with html.open("wb") as out:
+            out.writelines(page)
+    except OSError as error:
+        refuse(html, error.strerror or str(error))

@@ -1,0 +1,247 @@
+"""`toolglot export`: a conversation as a file for people, or for another program."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from tempfile import NamedTemporaryFile, SpooledTemporaryFile
+from typing import IO, NamedTuple
+
+import click
+
+from toolglot.cli.parameters import CHUNK_BYTES, chunks, counted, known_dialect, refuse, tell
+from toolglot.dialects import DIALECTS
+from toolglot.errors import DecodeError, MissingExtraError, ToolglotError
+from toolglot.export.html import html_of, is_picture
+from toolglot.export.jsonl import jsonl_of
+from toolglot.export.losses import watched
+from toolglot.export.markdown import markdown_of
+from toolglot.export.sources import Conversation, conversation_of, read_conversation
+from toolglot.ir import Media
+from toolglot.lint.report import visible
+from toolglot.receipt import Loss
+from toolglot.recordings.format import PARTIAL, SUFFIX, Head, decoder
+from toolglot.recordings.read import Recording, read_recording
+
+LOST = 3
+"""Exit status: strict, and something would be lost."""
+TOLD = 200
+"""Lines of the receipt that are told one by one; more are counted."""
+HELD = 8 * 1024 * 1024
+"""Bytes of an output that are held in memory while nobody knows yet whether it is wanted."""
+ENDINGS = {".md": "markdown", ".markdown": "markdown", ".html": "html", ".htm": "html", ".jsonl": "jsonl"}
+_STDIN = Path("-")
+
+
+class Job(NamedTuple):
+    files: tuple[Path, ...]
+    format: str
+    source: str | None
+    target: str | None
+    title: str
+
+
+class Ledger:
+    """The receipt on standard error, while it is written."""
+
+    def __init__(self) -> None:
+        self.losses = self.count = 0
+
+    def tell(self, line: Loss) -> None:
+        self.count += 1
+        self.losses += line.severity == "loss"
+        if self.count <= TOLD:
+            click.echo(visible(str(line)), err=True)
+
+    def close(self) -> None:
+        if self.count > TOLD:
+            click.echo(f"… and {counted(self.count - TOLD, 'more line')} of the receipt", err=True)
+
+
+def _dialect(context: click.Context, option: click.Parameter, value: str | None) -> str | None:
+    return None if value is None else known_dialect(value, tuple(DIALECTS))
+
+
+@click.command(short_help="Write a conversation as Markdown, HTML or JSON lines.")
+@click.argument("files", metavar="[FILE]...", nargs=-1, type=click.Path(path_type=Path, allow_dash=True))
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(("markdown", "html", "jsonl")),
+    help="What to write; without it, what the name of OUT says, else markdown.",
+)
+@click.option(
+    "--dialect",
+    "target",
+    metavar="DIALECT",
+    callback=_dialect,
+    help="The dialect of the JSON lines; the input's if not given.",
+)
+@click.option(
+    "--from", "source", metavar="DIALECT", callback=_dialect, help="The dialect of the input, if it does not tell."
+)
+@click.option(
+    "-o", "--output", metavar="OUT", type=click.Path(path_type=Path, dir_okay=False), help="Write to this file."
+)
+@click.option("--title", help="The title of an HTML page.")
+@click.option("--strict", is_flag=True, help="Exit with 3 instead of losing anything.")
+@click.pass_context
+def export(
+    context: click.Context,
+    files: tuple[Path, ...],
+    form: str | None,
+    target: str | None,
+    source: str | None,
+    output: Path | None,
+    title: str | None,
+    strict: bool,
+) -> None:
+    """Write the conversation in FILE, or standard input, as a file for people or for another program.
+
+    \b
+    toolglot export request.json -o conversation.html
+    toolglot export conversation.jsonl --format jsonl --dialect gemini
+
+    FILE is a request's body, an array of messages, JSON lines of messages or a recorded exchange. Of several
+    recordings, or a folder of them, the longest conversation is written.
+
+    The receipt (what could not be written) goes to standard error. Exit status: 0 done, 2 a file or an option is not
+    what it should be, 3 strict and something would be lost.
+    """
+    form = form or (ENDINGS.get(output.suffix.lower()) if output is not None else None) or "markdown"
+    if target is not None and form != "jsonl":
+        raise click.UsageError(
+            f"--dialect has no meaning with --format {form}: only JSON lines have a dialect", context
+        )
+    if title is not None and form != "html":
+        raise click.UsageError(f"--title has no meaning with --format {form}", context)
+    files = files or (_STDIN,)
+    job = Job(files, form, source, target, title or _title(files))
+    lost = _write(job, output, strict)
+    if strict and lost:
+        tell(files[0], f"refused (--strict): {counted(lost, 'loss', 'losses')}")
+        context.exit(LOST)
+
+
+def _title(files: Sequence[Path]) -> str:
+    return "Conversation" if files[0] == _STDIN else files[0].name.removesuffix(PARTIAL).removesuffix(SUFFIX)
+
+
+def _write(job: Job, output: Path | None, strict: bool) -> int:
+    """Writes it to where it belongs; returns how many losses there were. Strict, losses leave nothing written."""
+    ledger = Ledger()
+    if output is not None:
+        _to_file(job, output, strict, ledger)
+    elif strict:
+        with SpooledTemporaryFile(max_size=HELD) as held:
+            _fill(job, held, ledger)
+            held.seek(0)
+            while not ledger.losses and (chunk := held.read(CHUNK_BYTES)):
+                sys.stdout.buffer.write(chunk)
+    else:
+        _fill(job, sys.stdout.buffer, ledger)
+    ledger.close()
+    return ledger.losses
+
+
+def _to_file(job: Job, output: Path, strict: bool, ledger: Ledger) -> None:
+    """Beside its place first, so that half an export never stands there, and the input may be the same file."""
+    try:
+        with NamedTemporaryFile(dir=output.parent, prefix=f".{output.name}.", delete=False) as file:
+            temporary = Path(file.name)
+            try:
+                _fill(job, file, ledger)
+            except BaseException:
+                temporary.unlink(missing_ok=True)
+                raise
+        if strict and ledger.losses:
+            temporary.unlink()
+            return
+        temporary.chmod(0o666 & ~_umask())
+        temporary.replace(output)
+    except OSError as error:
+        refuse(output, error.strerror or str(error))
+
+
+def _umask() -> int:
+    """Asking for it sets it."""
+    os.umask(mask := os.umask(0o077))
+    return mask
+
+
+def _fill(job: Job, file: IO[bytes], ledger: Ledger) -> None:
+    try:
+        conversation = _read(job)
+        for line in conversation.lines:
+            ledger.tell(line)
+        for piece in _written(job, conversation, ledger):
+            file.write(piece)
+        file.flush()
+    except MissingExtraError as error:
+        raise click.UsageError(str(error)) from None
+    except ToolglotError as error:
+        refuse(job.files[0], str(error))
+
+
+def _written(job: Job, conversation: Conversation, ledger: Ledger) -> Iterator[bytes]:
+    dialect = conversation.dialect
+    if job.format == "jsonl":
+        return jsonl_of(conversation.messages, dialect, job.target or dialect, ledger.tell)
+    if job.format == "html":
+        page = html_of(watched(conversation.messages, dialect, ledger.tell, left_out=_not_in_html), job.title)
+    else:
+        page = markdown_of(watched(conversation.messages, dialect, ledger.tell, left_out=_not_in_markdown))
+    return (piece.encode("utf-8", "backslashreplace") for piece in page)
+
+
+def _not_in_markdown(media: Media) -> str | None:
+    return (
+        "Markdown tells of it and does not hold it; --format html shows images"
+        if media.source.kind == "base64"
+        else None
+    )
+
+
+def _not_in_html(media: Media) -> str | None:
+    is_held = media.source.kind != "base64" or is_picture(media)
+    return None if is_held else "the page tells of it and does not hold it; it shows PNG, JPEG, GIF and WebP"
+
+
+def _read(job: Job) -> Conversation:
+    if len(job.files) == 1 and not job.files[0].is_dir():
+        return read_conversation(chunks(job.files[0]), job.source)
+    if job.source is not None:
+        raise click.UsageError("--from has no meaning here: a recorded exchange tells its dialect itself")
+    found = [file for given in job.files for file in _recordings_in(given)]
+    if not found:
+        refuse(job.files[0], f"there is no recorded exchange in it (*{SUFFIX})")
+    return conversation_of(_each(found))
+
+
+def _recordings_in(given: Path) -> list[Path]:
+    if not given.is_dir():
+        return [given]
+    endings = (SUFFIX, SUFFIX + PARTIAL)
+    return sorted(file for file in given.rglob(f"*{SUFFIX}*") if file.name.endswith(endings) and file.is_file())
+
+
+def _each(files: Iterable[Path]) -> Iterator[tuple[str, Recording]]:
+    """The recordings in the order of time, one at a time in memory."""
+    for file in sorted(files, key=_time_of):
+        try:
+            yield file.name, read_recording(b"".join(chunks(file)))
+        except DecodeError as error:
+            refuse(file, f"of several files each is a recorded exchange, and this is none: {error}")
+
+
+def _time_of(file: Path) -> str:
+    try:
+        with file.open("rb") as lines:
+            head = decoder.decode(lines.readline())
+    except OSError as error:
+        refuse(file, error.strerror or str(error))
+    except (ValueError, DecodeError):  # it will be told where it is read
+        return ""
+    return head.time if isinstance(head, Head) else ""

@@ -1,0 +1,85 @@
+"""What a client was answered, read out of a recording: also where the answer, or the recording, breaks off."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from msgspec import Struct
+
+from toolglot.dialect import Dialect
+from toolglot.errors import DecodeError, UpstreamError
+from toolglot.events import Close, Event, Fault, Finish, Fold, Open
+from toolglot.ir import Request, Response, Stop
+from toolglot.receipt import Receipt
+from toolglot.recordings.read import Recording
+
+UNFINISHED = Stop("other")
+
+
+class Answered(Struct, frozen=True):
+    """`response` is None where nothing was said; `missing` tells why there is not all of it."""
+
+    response: Response | None = None
+    missing: str | None = None
+
+
+def answer_in(recording: Recording, client: Dialect, asked: Request) -> Answered:
+    status = recording.response.status if recording.response is not None else 200
+    if not recording.body:
+        return Answered(missing=_why(recording) or "the recording ends before it")
+    if status >= 400:
+        headers = recording.response.headers if recording.response is not None else {}
+        error = client.decode_error(status, headers, recording.body)
+        return Answered(missing=f"the client got an error: {error.message or status}")
+    if client.answering is not None:
+        client = client.answering(client, asked)
+    if _streams(recording):
+        return _streamed(recording, client)
+    try:
+        return Answered(client.decode_response(recording.body))
+    except (DecodeError, UpstreamError) as error:
+        return Answered(missing=_why(recording) or str(error))
+
+
+def _streams(recording: Recording) -> bool:
+    """Is it a stream? Gemini's may also be an array."""
+    return not recording.body.lstrip().startswith(b"{")
+
+
+def _streamed(recording: Recording, client: Dialect) -> Answered:
+    decoder = client.stream_decoder(Receipt())
+    events = [event for piece in recording.pieces for event in decoder.feed(piece.data)]
+    return _folded([*events, *decoder.close()], _why(recording))
+
+
+def _folded(events: Iterable[Event], why: str | None) -> Answered:
+    """What a stream has said; a block that it left open is cut there."""
+    fold = Fold()
+    still_open: list[int] = []
+    missing: str | None = None
+    for event in events:
+        if isinstance(event, Fault):
+            missing = why or event.error.message
+            break
+        fold.add(event)
+        if isinstance(event, Open):
+            still_open.append(event.index)
+        elif isinstance(event, Close):
+            still_open.remove(event.index)
+    if missing is not None:
+        for index in still_open:
+            fold.add(Close(index=index, complete=False))
+        fold.add(Finish(stop=UNFINISHED))
+    response = fold.response()
+    return Answered(response if response.content or missing is None else None, missing)
+
+
+def _why(recording: Recording) -> str | None:
+    end = recording.end
+    if end is None:
+        return "the recording breaks off"
+    if end.cut is not None:
+        return f"the recording is cut: {end.cut}"
+    if end.cancelled:
+        return "the client went away"
+    return end.message or end.error

@@ -1,0 +1,262 @@
+"""The conversation in what somebody has: a request, messages, JSON lines of messages, recorded exchanges."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from hashlib import blake2b
+from itertools import chain
+from typing import Any
+
+import msgspec
+from msgspec import Raw, Struct
+
+from toolglot.dialect import Dialect
+from toolglot.dialects import find
+from toolglot.errors import DecodeError, UnknownDialectError
+from toolglot.export.answers import answer_in
+from toolglot.export.jsonl import message_of
+from toolglot.export.lines import lines_of
+from toolglot.export.recognise import UNMARKED, dialect_of_body, dialect_of_message, dialect_of_messages
+from toolglot.fragment_forms import form_of, members
+from toolglot.ir import Block, Media, Message, Request, Text, ToolCall, ToolResult, native_of
+from toolglot.receipt import Loss
+from toolglot.recordings.read import Recording, read_recording
+from toolglot.wire import json
+
+LOOKED_AT = 1024 * 1024
+"""Bytes of lines that are read in search of a mark of their dialect."""
+HELD_ELSEWHERE = ("previous_response_id", "conversation")
+"""Members of a request that say: what went before is kept by the server."""
+
+
+class Conversation(Struct, kw_only=True):
+    """`messages` are read while they are used, so they can be used once. `lines` are about what is not in them."""
+
+    dialect: str
+    messages: Iterable[Message]
+    lines: list[Loss] = []
+
+
+def read_conversation(chunks: Iterable[bytes], dialect: str | None = None) -> Conversation:
+    """The conversation in these bytes. A JSON document is read whole, JSON lines are read as they are used.
+
+    Raises:
+        DecodeError: there is none in it, or it is not in the dialect; also while messages are used.
+        UnknownDialectError, MissingExtraError: there is no such dialect, or a package is missing for it.
+    """
+    lines = (line for line in lines_of(chunks) if line.strip())
+    first = next(lines, None)
+    if first is None:
+        raise DecodeError("$", "there is nothing in it")
+    if not _is_object(first):
+        return _document(b"\n".join(_bounded(chain((first,), lines))), dialect)
+    if is_recording(first):
+        if dialect is not None:
+            raise DecodeError("$", "a recorded exchange tells its dialect itself, and cannot be read in another")
+        return conversation_of([("", read_recording(chain((first,), lines)))])
+    second = next(lines, None)
+    if second is None:
+        return _document(first, dialect)
+    return _lines(chain((first, second), lines), dialect)
+
+
+def _is_object(line: bytes) -> bool:
+    try:
+        return isinstance(msgspec.json.decode(line), dict)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        return False
+
+
+def is_recording(line: bytes) -> bool:
+    """Is this the first line of a recorded exchange?"""
+    value = json.decode_frame(line)
+    return isinstance(value, dict) and value.get("type") == "exchange" and "version" in value
+
+
+def _bounded(lines: Iterable[bytes]) -> Iterator[bytes]:
+    size = 0
+    for line in lines:
+        size += len(line) + 1
+        if size > json.MAX_DOCUMENT_BYTES:
+            why = f"the document has more than {json.MAX_DOCUMENT_BYTES} bytes; give a long conversation as JSON lines"
+            raise DecodeError("$", why)
+        yield line
+
+
+def _document(data: bytes, dialect: str | None) -> Conversation:
+    """A request's body, an array of messages, or one message."""
+    value = json.decode(data)
+    if not isinstance(value, dict | list):
+        raise DecodeError("$", "a request, an array of messages or JSON lines of messages are expected")
+    if isinstance(value, list):
+        client = find(dialect or dialect_of_messages(value) or UNMARKED)
+        return Conversation(dialect=client.name, messages=_decoded(client, {client.history_key: Raw(data)}).messages)
+    client = find(dialect or dialect_of_body(value) or dialect_of_message(value) or UNMARKED)
+    form = form_of(client)
+    if not value.keys() & {*form.history, *HELD_ELSEWHERE}:
+        return Conversation(dialect=client.name, messages=message_of(data, 1, client))
+    asked = _decoded(client, _conversational(data, client))
+    return Conversation(dialect=client.name, messages=asked.messages, lines=_before(asked))
+
+
+def _conversational(data: bytes, client: Dialect) -> dict[str, Raw]:
+    """The members of a body that hold the conversation; its settings are no part of it."""
+    given = json.typed(data, members)
+    plain = {name.replace("_", "").lower(): name for name in (*form_of(client).history, *HELD_ELSEWHERE)}
+    found = {known: raw for name, raw in given.items() if (known := plain.get(name.replace("_", "").lower()))}
+    return found if form_of(client).history[0] in found else {**found, **_no_history(client, found)}
+
+
+def _no_history(client: Dialect, found: dict[str, Raw]) -> dict[str, Raw]:
+    needs = client.history_key == form_of(client).history[0] and not found.keys() & {*HELD_ELSEWHERE}
+    return {client.history_key: Raw(b"[]")} if needs else {}
+
+
+def _decoded(client: Dialect, body: dict[str, Any]) -> Request:
+    try:
+        return client.decode_request(form_of(client).write(body))
+    except RecursionError:
+        raise DecodeError("$", json.TOO_DEEP) from None
+
+
+def _before(asked: Request) -> list[Loss]:
+    held = [name for name in HELD_ELSEWHERE if native_of(asked, "openai_responses").get(name)]
+    return [Loss(name, "what was said before", "the request names it, and its server keeps it") for name in held]
+
+
+def _lines(lines: Iterator[bytes], dialect: str | None) -> Conversation:
+    begun: list[bytes] = []
+    if dialect is None:
+        dialect, begun = _recognised(lines)
+    client = find(dialect)
+    return Conversation(dialect=client.name, messages=_each(chain(begun, lines), client))
+
+
+def _recognised(lines: Iterator[bytes]) -> tuple[str, list[bytes]]:
+    """The dialect of the lines, and those that had to be read to know it."""
+    begun: list[bytes] = []
+    size = 0
+    for line in lines:
+        begun.append(line)
+        size += len(line)
+        if (found := dialect_of_message(_value(line))) is not None:
+            return found, begun
+        if size > LOOKED_AT:
+            break
+    return UNMARKED, begun
+
+
+def _value(line: bytes) -> Any:
+    try:
+        return json.decode_frame(line)
+    except DecodeError:
+        return None  # it will be told where the line is read
+
+
+def _each(lines: Iterable[bytes], client: Dialect) -> Iterator[Message]:
+    form = form_of(client)
+    for number, line in enumerate(lines, 1):
+        if form.history[0] != client.history_key:  # a whole conversation
+            yield from _decoded(client, _conversational(line, client)).messages
+        else:
+            yield from message_of(line, number, client)
+
+
+def conversation_of(recordings: Iterable[tuple[str, Recording]]) -> Conversation:
+    """The longest conversation in these recordings (name and value, in the order of time): its last request and the
+    answer to it. Those that are no beginning of it are told.
+
+    Raises:
+        DecodeError: there is none that can be read.
+    """
+    best: _Told | None = None
+    others: list[tuple[str, tuple[bytes, ...]]] = []
+    answered: dict[str, tuple[Message, ...]] = {}
+    unread: list[Loss] = []
+    for name, recording in recordings:
+        try:
+            told = _told(recording, answered)
+        except (DecodeError, UnknownDialectError) as error:
+            unread.append(Loss(name or "$", "a recorded exchange", f"its request cannot be read: {error}"))
+            continue
+        if best is None or len(told.marks) >= len(best.marks):
+            if best is not None:
+                others.append((best.name, best.asked))
+            best, told.name = told, name
+        else:
+            others.append((name, told.asked))
+    if best is None:
+        raise DecodeError("$", unread[0].why if unread else "there is no recorded exchange in it")
+    best.lines += unread
+    for name, asked in others:
+        if best.marks[: len(asked)] != asked:
+            best.lines.append(Loss(name or "$", "a recorded exchange", "it is of another conversation, or of a branch"))
+    return Conversation(dialect=best.dialect, messages=best.messages, lines=best.lines)
+
+
+class _Told(Struct, kw_only=True):
+    """What one recording tells: all that was said, and short marks of it to compare by."""
+
+    name: str = ""
+    dialect: str
+    messages: tuple[Message, ...]
+    marks: tuple[bytes, ...]
+    asked: tuple[bytes, ...]
+    """The marks of what the client sent."""
+    lines: list[Loss]
+
+
+def _told(recording: Recording, answered: dict[str, tuple[Message, ...]]) -> _Told:
+    client = find(recording.head.client)
+    try:
+        asked = client.decode_request(recording.request.data)
+    except RecursionError:
+        raise DecodeError("$", json.TOO_DEEP) from None
+    lines = _before(asked)
+    messages = asked.messages
+    before = native_of(asked, "openai_responses").get("previous_response_id")
+    if isinstance(before, str) and before in answered:
+        messages, lines = (*answered[before], *_without_instructions(messages)), []
+    answer = answer_in(recording, client, asked)
+    if answer.missing is not None:
+        lines.append(Loss("answer", "the answer is not whole" if answer.response else "no answer", answer.missing))
+    marks = tuple(_marks(messages))
+    if answer.response is not None:
+        messages = (*messages, Message(role="assistant", content=answer.response.content))
+        if answer.response.id and client.history_key == "input":
+            answered[answer.response.id] = messages
+    return _Told(dialect=client.name, messages=messages, marks=tuple(_marks(messages)), asked=marks, lines=lines)
+
+
+def _without_instructions(messages: tuple[Message, ...]) -> Iterable[Message]:
+    """What a request adds to a conversation that its server keeps, whose instructions stand at its beginning."""
+    return (message for message in messages if "$from" not in native_of(message, "openai_responses"))
+
+
+def _marks(messages: Iterable[Message]) -> Iterator[bytes]:
+    """What was said, however a client groups it: it tells an answer back in other pieces than it got it in. System text
+    may change from turn to turn, and reasoning stays away where a client does not keep it."""
+    for message in messages:
+        for block in message.content if message.role not in ("system", "developer") else ():
+            if (said := _said(block)) is not None:
+                yield blake2b(repr(said).encode("utf-8", "surrogatepass"), digest_size=8).digest()
+
+
+def _said(block: Block) -> tuple[object, ...] | None:
+    match block:
+        case Text(text=text):
+            return ("text", text) if text.strip() else None
+        case ToolCall(name=name, arguments=arguments):
+            return "call", name, _plain(arguments)
+        case ToolResult(content=content):
+            return "result", *(_said(inner) for inner in content)
+        case Media(source=source):
+            return "media", source.data
+    return None
+
+
+def _plain(arguments: str) -> object:
+    try:
+        return json.encode(json.decode_frame(arguments.encode("utf-8", "surrogatepass")))
+    except DecodeError:
+        return arguments

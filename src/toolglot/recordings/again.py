@@ -1,0 +1,207 @@
+"""The upstream's recorded bytes through today's code, frame by frame, watched from inside.
+
+The recording does not tell how the model was configured. Settings are tried until today's request is the recorded one;
+where none makes it, the usual ones are taken.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import suppress
+from itertools import islice
+
+from msgspec import Struct
+
+from toolglot.dialect import StreamEncoder
+from toolglot.errors import DecodeError, ToolglotError, UpstreamError, unreadable
+from toolglot.events import Event, Fault, unfold
+from toolglot.ir import Request, Tool
+from toolglot.passes import Context, RequestPass
+from toolglot.passes.pipeline import REQUEST_PASSES
+from toolglot.receipt import Loss, Receipt
+from toolglot.recordings.label import label_of
+from toolglot.recordings.read import Attempt, Recording
+from toolglot.textcalls.settings import TextCalls
+from toolglot.translate import Exchange
+
+
+class Changed(Struct, frozen=True):
+    """What a pass did to the request."""
+
+    name: str
+    lines: tuple[Loss, ...]
+
+
+class Done(Struct, frozen=True):
+    """What came of some bytes of the upstream."""
+
+    events: tuple[Event, ...] = ()
+    written: bytes = b""
+    lines: tuple[Loss, ...] = ()
+
+
+class Spy:
+    """A stream encoder that remembers the events it is given."""
+
+    def __init__(self, encoder: StreamEncoder) -> None:
+        self._encoder = encoder
+        self.events: list[Event] = []
+
+    def feed(self, event: Event) -> bytes:
+        self.events.append(event)
+        return self._encoder.feed(event)
+
+    def keepalive(self) -> bytes:
+        return self._encoder.keepalive()
+
+    def taken(self) -> tuple[Event, ...]:
+        events, self.events = tuple(self.events), []
+        return events
+
+
+class Again:
+    """One attempt. `refused` is why today's code does not make its request; `same`: it makes the recorded one."""
+
+    def __init__(self, recording: Recording, attempt: Attempt) -> None:
+        self._attempt = attempt
+        self.streams = attempt.request.stream
+        self.changes: list[Changed] = []
+        self.refused: str | None = None
+        self.same = False
+        self.exchange = self._made(recording, attempt)
+        self._told = len(self.exchange.receipt)
+        self._spy = Spy(self.exchange.client.stream_encoder(self.exchange.asked, self.exchange.receipt))
+        self._translation = self.exchange.stream(self._spy)
+        # Where bytes go through as they are, nobody encodes: a decoder beside them knows what they say.
+        self._beside = self.exchange.upstream.stream_decoder(Receipt()) if self.exchange.verbatim else None
+
+    def _made(self, recording: Recording, attempt: Attempt) -> Exchange:
+        if not recording.request.data:
+            return Exchange(recording.head.client, attempt.request.dialect)
+        first: tuple[Exchange, list[Changed], str | None] | None = None
+        for exchange, changes in _candidates(recording, attempt):
+            sent, refused = b"", None
+            try:
+                sent = exchange.request(
+                    recording.request.data, model=recording.head.model, stream=attempt.request.stream
+                )
+            except ToolglotError as error:
+                refused = str(error)
+            if sent == attempt.request.data:
+                self.changes, self.same = changes, True
+                return exchange
+            first = first or (exchange, changes, refused)
+        assert first is not None
+        exchange, self.changes, self.refused = first
+        return exchange
+
+    def again(self) -> bool:
+        """Does the next attempt go on with this answer, because it had a wrong call in it?"""
+        if self._translation.wants_again is None:
+            return False
+        self._translation.again()
+        return True
+
+    def feed(self, frame: bytes) -> Done:
+        """A frame of a stream."""
+        written = self._translation.feed(frame)
+        return self._done(frame, written)
+
+    def close(self) -> Done:
+        written = self._translation.close()
+        beside = tuple(self._beside.close()) if self._beside is not None else ()
+        return Done((*self._spy.taken(), *beside), written, self._lines())
+
+    def whole(self, body: bytes) -> Done:
+        """An answer that is no stream."""
+        try:
+            written = self.exchange.response(body)
+            answer = self.exchange.restored or self.exchange.answered
+            events = tuple(unfold(answer)) if answer is not None else ()
+        except UpstreamError as error:
+            return Done((Fault(error.error),), lines=self._lines())
+        except DecodeError as error:
+            return Done((Fault(unreadable(error)),), lines=self._lines())
+        except ToolglotError:
+            return Done(lines=self._lines())
+        return Done(events, written, self._lines())
+
+    def failed(self, body: bytes) -> Done:
+        """An answer that is an error."""
+        response = self._attempt.response
+        assert response is not None
+        return Done((Fault(self.exchange.upstream.decode_error(response.status, response.headers, body)),))
+
+    def _done(self, frame: bytes, written: bytes) -> Done:
+        beside: tuple[Event, ...] = ()
+        if self._beside is not None:
+            with suppress(RecursionError):
+                beside = tuple(self._beside.feed(frame))
+            self._spy.taken()
+        return Done((*self._spy.taken(), *beside), written, self._lines())
+
+    def _lines(self) -> tuple[Loss, ...]:
+        if len(self.exchange.receipt) == self._told:
+            return ()
+        lines = tuple(islice(self.exchange.receipt, self._told, None))
+        self._told += len(lines)
+        return lines
+
+
+def _candidates(recording: Recording, attempt: Attempt) -> Iterator[tuple[Exchange, list[Changed]]]:
+    yield _exchange(recording, attempt)
+    yield _exchange(recording, attempt, verbatim=False)
+    if not _lost_its_tools(recording, attempt):
+        return
+    from toolglot.textcalls import FORMATS  # whoever sends tools as they are does not wait for all of them
+
+    for name in FORMATS:
+        yield _exchange(recording, attempt, text_calls=TextCalls(format=name))
+        yield _exchange(recording, attempt, text_calls=TextCalls(format=name, bad_calls="ask"))
+
+
+def _lost_its_tools(recording: Recording, attempt: Attempt) -> bool:
+    """Did the client send tools, and the upstream got none? Then they were told as text."""
+    exchange = Exchange(recording.head.client, attempt.request.dialect)
+    try:
+        asked = exchange.client.decode_request(recording.request.data)
+        sent = exchange.upstream.decode_request(attempt.request.data)
+    except (DecodeError, RecursionError):
+        return False
+    return _has_tools(asked) and not _has_tools(sent)
+
+
+def _has_tools(request: Request) -> bool:
+    return any(isinstance(tool, Tool) for tool in request.tools)
+
+
+def _exchange(
+    recording: Recording, attempt: Attempt, *, verbatim: bool = True, text_calls: TextCalls | None = None
+) -> tuple[Exchange, list[Changed]]:
+    changes: list[Changed] = []
+    label = label_of(recording)
+    exchange = Exchange(
+        recording.head.client,
+        attempt.request.dialect,
+        model=attempt.request.model or None,
+        passes=[_watched(each, changes) for each in REQUEST_PASSES],
+        created=label.created,
+        answer_id=label.answer_id,
+        verbatim=verbatim,
+        text_calls=text_calls,
+    )
+    return exchange, changes
+
+
+def _watched(request_pass: RequestPass, changes: list[Changed]) -> RequestPass:
+    name = f"{request_pass.__module__.rpartition('.')[2]}.{getattr(request_pass, '__name__', 'pass')}"
+
+    def watch(request: Request, context: Context) -> Request:
+        told = len(context.receipt)
+        made = request_pass(request, context)
+        lines = tuple(context.receipt)[told:]
+        if made is not request or lines:
+            changes.append(Changed(name, lines))
+        return made
+
+    return watch

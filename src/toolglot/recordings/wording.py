@@ -1,0 +1,73 @@
+"""Events and requests in one line each."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from toolglot.events import Close, Delta, Event, Fault, Finish, Open, Start
+from toolglot.ir import Block, Media, Opaque, Request, Text, Thinking, ToolCall, ToolResult, Usage
+from toolglot.lint.report import visible
+from toolglot.recordings.frames import Cell
+from toolglot.wire import json
+
+
+def event_cell(event: Event) -> Cell:
+    is_bad = isinstance(event, Fault) or (isinstance(event, Close) and not event.complete)
+    told = _event(event)
+    return Cell(visible(told), told, "error" if is_bad else "")
+
+
+def _event(event: Event) -> str:
+    match event:
+        case Delta(index=index, text=text):
+            return f"delta {index} {json.encode_text(text)}"
+        case Open(index=index, block=block):
+            return f"open {index} {_block(block)}"
+        case Close(index=index, complete=complete):
+            return f"close {index}" if complete else f"close {index}, cut off"
+        case Start(id=identity, model=model):
+            return " ".join(filter(None, ("start", identity, model)))
+        case Finish(stop=stop, usage=usage):
+            return ", ".join(filter(None, (f"finish {stop.reason}", usage_text(usage))))
+        case Fault(error=error):
+            return f"fault {error.kind}: {error.message}"
+
+
+def _block(block: Block) -> str:
+    match block:
+        case ToolCall():
+            return f"call {block.name} {block.id}".rstrip()
+        case Text() | Thinking():
+            return type(block).__name__.lower()
+        case ToolResult(call_id=call_id):
+            return f"result of {call_id}"
+        case Media(kind=kind):
+            return kind
+        case Opaque(dialect=dialect, value=value):
+            own = value.get("type") if isinstance(value, dict) else None
+            return f"{dialect}'s {own}" if own else f"{dialect}'s own"
+    return type(block).__name__.lower()
+
+
+def usage_text(usage: Usage | None) -> str:
+    if usage is None:
+        return ""
+    told = [f"{usage.input_tokens} tokens in", f"{usage.output_tokens} out"]
+    if usage.cached_tokens:
+        told.append(f"{usage.cached_tokens} cached")
+    if usage.reasoning_tokens:
+        told.append(f"{usage.reasoning_tokens} of reasoning")
+    return ", ".join(told)
+
+
+def counted(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
+def request_text(request: Request | None, size: int) -> str:
+    """How much is asked."""
+    told: Sequence[str] = ()
+    if request is not None:
+        tools = [counted(len(request.tools), "tool")] if request.tools else []
+        told = (counted(len(request.messages), "message"), *tools)
+    return ", ".join((*told, counted(size, "byte")))

@@ -1,0 +1,85 @@
+"""`toolglot explain`: recordings and plain streams on a terminal, and as a page."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.cli.run import on_terminal, run
+
+ROOT = Path(__file__).parent.parent
+SAMPLE = ROOT / "recordings" / "samples" / "streamed_tool_calls.exchange.jsonl"
+STREAM = ROOT / "cases" / "openai_chat" / "text_and_two_calls" / "stream.sse"
+
+
+def test_a_recording_is_laid_out_without_colours_where_there_is_no_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "100")
+    done = run("explain", str(SAMPLE))
+    assert (done.exit_code, done.stderr) == (0, "")
+    assert "client: anthropic" in done.stdout
+    assert "\x1b" not in done.stdout
+    assert max(map(len, done.stdout.splitlines())) <= 100
+    assert run("explain", data=SAMPLE.read_bytes()).stdout == done.stdout
+
+
+def test_on_a_terminal_there_are_colours_unless_they_are_not_wanted(tmp_path: Path) -> None:
+    shown = on_terminal(f"NO_COLOR= toolglot explain {SAMPLE}; toolglot explain {SAMPLE} --frames 2", tmp_path)
+    assert shown.status == 0
+    painted, _, plain = shown.output.rpartition("req_53c79")
+    assert "\x1b[1m" in painted
+    assert "\x1b" not in plain.removesuffix("\x1b[0m")
+
+
+def test_a_plain_stream_is_laid_out_for_any_client(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "120")
+    done = run("explain", str(STREAM), "--from", "openai-chat", "--to", "anthropic")
+    assert done.exit_code == 0
+    assert "content_block_start[1]" in done.stdout
+    assert (
+        "open 1 call get_weather"
+        in run("explain", str(STREAM), "--from", "openai_chat", "--to", "gemini", "--full").stdout
+    )
+
+
+@pytest.mark.parametrize(
+    ("frames", "rows"), [("2", ["2"]), ("2..3", ["2", "3"]), ("9..", ["9", "10"]), ("..1", ["1"]), ("50..", [])]
+)
+def test_frames_are_chosen_by_number(frames: str, rows: list[str]) -> None:
+    shown = run("explain", str(SAMPLE), "--frames", frames).stdout
+    numbers = [line[:4].strip() for line in shown.splitlines()]
+    assert [number for number in numbers if number.isdecimal()] == rows
+
+
+def test_a_page_is_one_file_that_needs_nothing_else(tmp_path: Path) -> None:
+    out = tmp_path / "page.html"
+    done = run("explain", str(SAMPLE), "--html", str(out))
+    assert (done.exit_code, done.stdout) == (0, "")
+    text = out.read_text()
+    assert text.startswith("<!doctype html>")
+    assert "default-src &#x27;none&#x27;" in text
+    assert "<script" not in text
+    assert run("explain", str(SAMPLE), "--html", "-").stdout == text
+
+
+@pytest.mark.parametrize(
+    ("arguments", "data", "told"),
+    [
+        ([], b"", "there is nothing in it"),
+        ([], b"{}", "toolglot: <stdin>: line 1: "),
+        ([], b'{"type":"exchange","version":1}', "this is no recorded exchange"),
+        ([str(STREAM)], b"", "this is a plain stream, no recorded exchange"),
+        (["--from", "gemini"], b"", "--from and --to belong together"),
+        (["--frames", "x"], b"", "'x' is no range of frames"),
+        (["--frames", ".."], b"", "'..' is no range of frames"),
+        (["--html", "-", "--full"], b"", "a page has everything in it"),
+        ([str(STREAM), "--from", "anthropic", "--to", "gemini"], b"", "this looks like openai_chat, not anthropic"),
+        (["--from", "gemini", "--to", "gemini"], b"hello", "no server-sent event in it"),
+        (["nowhere"], b"", "toolglot: nowhere: No such file or directory"),
+        ([str(SAMPLE), "--html", "no/such/folder/a.html"], b"", "No such file or directory"),
+    ],
+)
+def test_what_cannot_be_done_is_told(arguments: list[str], data: bytes, told: str) -> None:
+    done = run("explain", *arguments, data=data)
+    assert done.exit_code == 2
+    assert told in " ".join(done.stderr.split())

@@ -1,0 +1,103 @@
+"""Conversations as a page of HTML: everything is escaped, and nothing on it acts."""
+
+from __future__ import annotations
+
+from base64 import b64encode
+from hashlib import sha256
+from html.parser import HTMLParser
+
+import pytest
+from hypothesis import given
+
+from tests.strategies import requests
+from toolglot.export.html import html_of
+from toolglot.ir import Media, Message, Opaque, Request, Source, Text, Thinking, ToolCall, ToolResult
+
+ALLOWED = {
+    *("html", "head", "meta", "title", "style", "body", "h1", "h2", "section", "div", "p", "pre", "code", "img"),
+    *("details", "summary"),
+}
+EVIL = "<script>alert(1)</script><img src=x onerror=alert(1)>\"'&</pre></section><style>*{}</style>"
+
+
+class Page(HTMLParser):
+    def __init__(self) -> None:
+        super().__init__()
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.said: list[str] = []
+        self.open: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+        if tag not in ("meta", "img"):
+            self.open.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        self.said.append(data)
+
+
+def read(text: str) -> Page:
+    page = Page()
+    page.feed(text)
+    page.close()
+    assert page.open == []
+    for tag, attributes in page.tags:
+        assert tag in ALLOWED
+        assert not any(name.startswith("on") or name in ("style", "href") for name in attributes)
+        assert tag != "img" or (attributes["src"] or "").startswith("data:image/")
+    return page
+
+
+def page_of(*messages: Message, title: str = "Conversation") -> Page:
+    return read("".join(html_of(messages, title)))
+
+
+def test_whatever_is_said_is_text() -> None:
+    page = page_of(
+        Message(role=EVIL, content=(Text(text=EVIL), Thinking(text=EVIL), Opaque("gemini", {"type": EVIL}))),
+        Message(role="assistant", content=(ToolCall(id=EVIL, name=EVIL, arguments=EVIL),)),
+        Message(role="tool", content=(ToolResult(call_id=EVIL, is_error=True, content=(Text(text=EVIL),)),)),
+        Message(role="user", content=(Media(kind="image", name=EVIL, source=Source("url", f"javascript:{EVIL}")),)),
+        title=EVIL,
+    )
+    assert "".join(page.said).count(EVIL) >= 9
+    assert [tag for tag, _ in page.tags].count("style") == 1
+
+
+def test_the_policy_lets_the_page_show_its_style_and_its_images_alone() -> None:
+    page = page_of()
+    policy = next(attributes["content"] for tag, attributes in page.tags if "http-equiv" in attributes)
+    style = next(text for text in page.said if "color-scheme" in text)
+    digest = b64encode(sha256(style.encode()).digest()).decode()
+    assert policy is not None
+    assert policy.startswith(f"default-src 'none'; img-src data:; style-src 'sha256-{digest}'")
+
+
+@pytest.mark.parametrize(
+    ("source", "is_shown"),
+    [
+        (Source("base64", "aGVsbG8=", "image/png"), True),
+        (Source("base64", "aGVsbG8=", "image/svg+xml"), False),
+        (Source("base64", 'x" onerror="alert(1)', "image/png"), False),
+        (Source("base64", "aGVsbG8=", 'image/png" onerror="alert(1)'), False),
+        (Source("url", "https://example.com/a.png"), False),
+        (Source("url", "data:image/png,x"), False),
+    ],
+)
+def test_images_are_shown_where_the_conversation_holds_them(source: Source, is_shown: bool) -> None:
+    page = page_of(Message(role="user", content=(Media(kind="image", source=source),)))
+    assert any(tag == "img" for tag, _ in page.tags) is is_shown
+
+
+def test_controls_are_made_visible() -> None:
+    said = "".join(page_of(Message(role="user", content=(Text(text="\x1b[31mred\u202e\x00"),))).said)
+    assert "\\x1b[31mred\\u202e\\x00" in said
+
+
+@given(request=requests())
+def test_any_conversation_is_a_sound_page(request: Request) -> None:
+    page = page_of(*request.messages)
+    assert [tag for tag, _ in page.tags].count("section") == len(request.messages)

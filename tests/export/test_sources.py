@@ -1,0 +1,197 @@
+"""The conversation in what somebody has: whose dialect it is, and what of it there is."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.case_files import Case, cases_with
+from tests.exchanges import JSON_NAMES
+from tests.recordings.made import as_recording, exchange, lines_of
+from toolglot.errors import DecodeError
+from toolglot.export.lines import lines_of as split
+from toolglot.export.sources import Conversation, conversation_of, read_conversation
+from toolglot.ir import Message, Text, ToolCall, ToolResult
+from toolglot.recordings.format import AnyLine, ClientData, ClientRequest, End
+from toolglot.recordings.read import read_recording
+
+SAMPLES = Path(__file__).parent.parent / "recordings" / "samples"
+STREAM = (Path(__file__).parent.parent / "cases/openai_chat/text_and_two_calls/stream.sse").read_bytes()
+ASKED = {"model": "claude", "max_tokens": 9, "stream": True, "messages": [{"role": "user", "content": "Weather?"}]}
+
+
+def read(data: bytes, dialect: str | None = None) -> Conversation:
+    conversation = read_conversation([data], dialect)
+    conversation.messages = list(conversation.messages)
+    return conversation
+
+
+def said(conversation: Conversation) -> list[tuple[str, str]]:
+    return [(message.role, _shown(message)) for message in conversation.messages]
+
+
+def _shown(message: Message) -> str:
+    words = []
+    for block in message.content:
+        match block:
+            case Text(text=text):
+                words.append(text)
+            case ToolCall(name=name, complete=complete):
+                words.append(f"{name}()" if complete else f"{name}(…")
+            case ToolResult(call_id=call_id):
+                words.append(f"<{call_id}>")
+    return " ".join(words)
+
+
+@pytest.mark.parametrize("case", [case for case in cases_with("request") if case.dialect in JSON_NAMES], ids=str)
+def test_the_dialect_of_a_request_is_known_by_its_members(case: Case) -> None:
+    assert read(case.read("request")).dialect == case.dialect
+
+
+@pytest.mark.parametrize(
+    ("document", "dialect"),
+    [
+        ([{"role": "user", "content": "a"}], "openai_chat"),
+        ([{"role": "user", "content": "a"}, {"role": "tool", "tool_call_id": "c", "content": "b"}], "openai_chat"),
+        ([{"role": "user", "content": [{"type": "tool_result", "tool_use_id": "c"}]}], "anthropic"),
+        ([{"type": "function_call", "call_id": "c", "name": "n", "arguments": "{}"}], "openai_responses"),
+        ([{"role": "user", "parts": [{"text": "a"}]}], "gemini"),
+        ({"role": "user", "parts": [{"text": "a"}]}, "gemini"),
+        ({"messages": [{"role": "user", "content": "a"}]}, "openai_chat"),
+        ({"messages": [{"role": "user", "content": "a"}], "system": "b"}, "anthropic"),
+        ({"input": "a"}, "openai_responses"),
+        ({"contents": [{"parts": [{"text": "a"}]}]}, "gemini"),
+    ],
+)
+@pytest.mark.parametrize("indent", [None, 2])
+def test_documents_are_read_however_they_are_laid_out(document: Any, dialect: str, indent: int | None) -> None:
+    conversation = read(json.dumps(document, indent=indent).encode())
+    assert conversation.dialect == dialect
+    assert conversation.messages
+
+
+def test_lines_are_known_by_the_first_one_that_tells() -> None:
+    lines: Sequence[dict[str, Any]] = (
+        {"role": "user", "content": "a"},
+        {"role": "assistant", "content": [{"type": "tool_use", "id": "c", "name": "n", "input": {}}]},
+    )
+    data = "\r\n".join(map(json.dumps, lines)).encode()
+    assert read(b"\xef\xbb\xbf" + data + b"\n\n").dialect == "anthropic"
+    assert read(data, "openai_chat").dialect == "openai_chat"
+
+
+def test_system_text_has_a_line_of_its_own() -> None:
+    data = b'{"system":[{"type":"text","text":"Be brief."}]}\n{"role":"user","content":"a"}\n'
+    assert said(read(data)) == [("system", "Be brief."), ("user", "a")]
+
+
+def test_lines_are_cut_anywhere_and_none_is_too_long() -> None:
+    data = b'{"a":1}\r\n\n{"b":"\xe2\x80\xa8"}'
+    for size in (1, 2, 7):
+        chunks = [data[start : start + size] for start in range(0, len(data), size)]
+        assert list(split(chunks)) == [b'{"a":1}', b"", b'{"b":"\xe2\x80\xa8"}']
+    for long in ([b"x" * 11], [b"x" * 6, b"x" * 6], [b"a\n", b"x" * 11 + b"\n"]):
+        with pytest.raises(DecodeError, match="more than 10 bytes"):
+            list(split(long, 10))
+
+
+@pytest.mark.parametrize(
+    ("name", "wanted", "missing"),
+    [
+        ("streamed_tool_calls", [("user", "What"), ("assistant", "get_weather() get_time()")], []),
+        ("whole", [("system", "Be"), ("user", "Say"), ("assistant", "You said")], []),
+        ("retry_and_error", [("user", "demo:error")], ["no answer"]),
+    ],
+)
+def test_a_recording_is_its_request_and_its_answer(
+    name: str, wanted: list[tuple[str, str]], missing: list[str]
+) -> None:
+    conversation = read((SAMPLES / f"{name}.exchange.jsonl").read_bytes())
+    assert conversation.dialect == "anthropic"
+    found = said(conversation)
+    assert [role for role, _ in found] == [role for role, _ in wanted]
+    assert all(text.startswith(begins) for (_, text), (_, begins) in zip(found, wanted, strict=True))
+    assert [line.what for line in conversation.lines] == missing
+
+
+def test_of_a_recording_that_breaks_off_there_is_what_was_said() -> None:
+    lines = exchange("anthropic", "openai_chat", ASKED, [STREAM])
+    answers = [line for line in lines if isinstance(line, ClientData)]
+    before: list[AnyLine] = [line for line in lines if not isinstance(line, ClientData | End)]
+    body = b"".join(line.data for line in answers)
+    cut = body[: body.index(b"partial_json") + 20]
+    conversation = read(lines_of([*before, ClientData(at=1.0, text=cut.decode())])[:-1])
+    assert said(conversation)[-1][1].endswith("(…")
+    assert [line.why for line in conversation.lines] == ["the recording breaks off"]
+
+
+def _turn(messages: list[dict[str, Any]], number: int) -> list[AnyLine]:
+    request = {"model": "claude", "max_tokens": 9, "messages": messages}
+    answer = {
+        "id": "x",
+        "object": "chat.completion",
+        "model": "m",
+        "choices": [
+            {"index": 0, "message": {"role": "assistant", "content": f"Answer {number}"}, "finish_reason": "stop"}
+        ],
+    }
+    return exchange(
+        "anthropic", "openai_chat", request, json.dumps(answer).encode(), time=f"2026-01-01T00:00:0{number}"
+    )
+
+
+def test_of_several_recordings_the_longest_conversation_is_taken() -> None:
+    first: list[dict[str, Any]] = [{"role": "user", "content": "One"}]
+    answered = {"role": "assistant", "content": [{"type": "text", "text": "Answer 1"}]}
+    second: list[dict[str, Any]] = [*first, answered, {"role": "user", "content": "Two"}]
+    other: list[dict[str, Any]] = [{"role": "user", "content": "Somebody else"}]
+    named = [(str(number), as_recording(_turn(each, number))) for number, each in enumerate((other, first, second))]
+    conversation = conversation_of(named)
+    wanted = [("user", "One"), ("assistant", "Answer 1"), ("user", "Two"), ("assistant", "Answer 2")]
+    assert said(conversation) == wanted
+    assert [(line.where, line.severity) for line in conversation.lines] == [("0", "loss")]
+    with pytest.raises(DecodeError):
+        conversation_of([])
+
+
+def test_what_a_server_keeps_is_found_in_the_recordings_before() -> None:
+    def turn(text: str, before: str | None, answer_id: str) -> list[AnyLine]:
+        request: dict[str, Any] = {"model": "gpt-5", "instructions": "Be brief.", "input": text}
+        if before is not None:
+            request["previous_response_id"] = before
+        item = {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": f"Re: {text}"}]}
+        answer = {"id": answer_id, "object": "response", "status": "completed", "model": "gpt-5", "output": [item]}
+        return exchange("openai_responses", "openai_responses", request, json.dumps(answer).encode())
+
+    first, second = turn("One", None, "resp_1"), turn("Two", "resp_1", "resp_2")
+    alone = conversation_of([("b", as_recording(second))])
+    assert [line.where for line in alone.lines] == ["previous_response_id"]
+    both = conversation_of([("a", as_recording(first)), ("b", as_recording(second))])
+    wanted = ["Be brief.", "One", "Re: One", "Two", "Re: Two"]
+    assert [text for _, text in said(both)] == wanted
+    assert both.lines == []
+
+
+def test_a_recording_that_cannot_be_read_does_not_hide_the_others() -> None:
+    bad = as_recording(_turn([{"role": "user", "content": "One"}], 1))
+    bad.request = ClientRequest(text="{}")
+    good = as_recording(_turn([{"role": "user", "content": "Two"}], 2))
+    conversation = conversation_of([("bad", bad), ("good", good)])
+    assert said(conversation)[0] == ("user", "Two")
+    assert [line.where for line in conversation.lines] == ["bad"]
+    with pytest.raises(DecodeError, match="cannot be read"):
+        conversation_of([("bad", bad)])
+
+
+def test_a_recording_tells_its_dialect_itself() -> None:
+    with pytest.raises(DecodeError, match="tells its dialect itself"):
+        read((SAMPLES / "whole.exchange.jsonl").read_bytes(), "gemini")
+
+
+def test_a_recording_is_read_from_lines_as_well() -> None:
+    data = (SAMPLES / "whole.exchange.jsonl").read_bytes()
+    assert read_recording(data.splitlines()).whole
