@@ -25,6 +25,7 @@ from typing import Any, TypeAlias, TypeVar
 from msgspec import Struct
 
 from toolglot.errors import ToolglotError
+from toolglot.passes.history_policy import HistoryPolicy
 from toolglot.textcalls.settings import BadCalls
 
 Value = TypeVar("Value")
@@ -62,7 +63,7 @@ class Alias(Struct, frozen=True, kw_only=True):
     bad_calls: BadCalls = "pass"
     rescue: bool | str = False
     starts_in_reasoning: bool = False
-    history: str | None = None
+    history: str | HistoryPolicy | None = None
     mcp: tuple[str, ...] = ()
 
 
@@ -99,8 +100,8 @@ class Target(Struct, frozen=True, kw_only=True):
     """Whether text is searched for calls that the upstream should have read; a format's name, or the family's."""
     starts_in_reasoning: bool = False
     """Whether the prompt of a text model ends inside its reasoning."""
-    history: str | None = None
-    """The text format of calls in the conversation's past."""
+    history: str | HistoryPolicy | None = None
+    """How much of a conversation is sent, and what of it is mended; a text is the format of calls in its past."""
     mcp: tuple[str, ...] = ()
     """MCP servers whose tools the model is given."""
 

@@ -77,6 +77,7 @@ class StreamTranslation:
         self._reader = exchange.reader()
         self._passes = exchange.event_passes(self._reader)
         self._forwarder = Forwarder(exchange) if exchange.verbatim else None
+        self._listener = exchange.listener
         self._begun = False
         self._document: bytearray | None = None
         self._plain = -1  # the upstream's index of an open block whose deltas no pass looks at, else -1
@@ -224,6 +225,8 @@ class StreamTranslation:
     def _encode(self, event: Event) -> bytes:
         if self.ended:
             return b""
+        if self._listener is not None:
+            self._listener(event)
         encoded = self._encoder.feed(event)
         if type(event) is Delta:
             return encoded
@@ -240,6 +243,8 @@ class StreamTranslation:
         for frame in frames:
             events = self._decode(frame)
             if not events or (len(events) == 1 and type(events[0]) is Delta):
+                if events and self._listener is not None:
+                    self._listener(events[0])
                 written.append(forwarder.release(frame))
                 continue
             written.append(self._hand_on(forwarder, frame, events))
@@ -251,6 +256,8 @@ class StreamTranslation:
         """A frame as it is, or, where the stream stops too soon or makes no sense, an error of our own."""
         for event in events:
             self._notice(event)
+            if self._listener is not None:
+                self._listener(event)
             if isinstance(event, Start):
                 # A frame of our own must have the id of the response it ends, and the client's name of the model.
                 for labelled in self._passes[0].feed(event):

@@ -25,7 +25,7 @@ from toolglot.errors import (
     UpstreamError,
     api_error,
 )
-from toolglot.events import Fold, unfold
+from toolglot.events import Event, Fold, unfold
 from toolglot.forwarding import renamed
 from toolglot.ir import Request, Response, replace
 from toolglot.passes import Context, RequestPass, textual
@@ -65,6 +65,7 @@ class Exchange:
             reads and writes everything, for upstreams that leave out what the dialect's clients need.
         text_calls: how the model writes tool calls as text, when it has no native ones or leaks them.
         history_format: the text format in which calls stand in the client's own history, when they do.
+        keeps_state: reasoning state that the client has no field for is kept by the caller, who listens to the answer.
     """
 
     def __init__(
@@ -82,6 +83,7 @@ class Exchange:
         verbatim: bool = True,
         text_calls: TextCalls | None = None,
         history_format: str | None = None,
+        keeps_state: bool = False,
     ) -> None:
         client, upstream = find(client), find(upstream)
         self.client = client
@@ -100,6 +102,9 @@ class Exchange:
         """The same as the client gets it, in its own words."""
         self.wants_again: Again | None = None
         """The model wrote a call that cannot be run and is to be asked once more: `again` makes the request."""
+        self.listener: Callable[[Event], None] | None = None
+        """Hears every event of a streamed answer, as the client gets it, before its bytes are there."""
+        self.keeps_state = keeps_state
         self._asked_again: Again | None = None
         self._text_calls = text_calls
         self._history_format = history_format
@@ -108,6 +113,7 @@ class Exchange:
         self._passes = REQUEST_PASSES if passes is None else passes
         self._created = created
         self._answer_id = answer_id
+        self._renamed = False
         self.hide = hide
         self._may_forward = self.verbatim
         self._context = self._new_context(model or "")
@@ -196,6 +202,11 @@ class Exchange:
         if self.upstream.answering is not None:
             self.upstream = self.upstream.answering(self.upstream, sent)
 
+    def label(self, created: int | None, answer_id: str, *, renamed: bool = False) -> None:
+        """The time and the id to put on an answer after all, where they are known only once it has begun. `renamed`: it
+        is another model's, and is to have the name of the one that was asked."""
+        self._created, self._answer_id, self._renamed = created, answer_id, renamed
+
     def again(self) -> bytes:
         """The request once more, with what the model wrote and what was wrong with it; then `response` as before."""
         if self.wants_again is None or self.sent is None or self._text_calls is None:
@@ -207,9 +218,9 @@ class Exchange:
     @property
     def alias(self) -> str | None:
         """The client's name of the model, when the upstream has another one."""
-        if self.asked is None or self.sent is None or self.asked.model == self.sent.model:
+        if self.asked is None or self.sent is None:
             return None
-        return self.asked.model or None
+        return (self.asked.model or None) if self._renamed or self.asked.model != self.sent.model else None
 
     def _forward(self, data: bytes, sent: Request) -> bytes:
         """The client's bytes, with the upstream's name of the model where the dialect has it in the body."""
@@ -279,7 +290,12 @@ class Exchange:
         A reader of text calls comes before what settles and names calls. It sequences blocks itself.
         """
         carrier = Carrier(
-            self.client.name, self.client.state_slot, self.upstream.name, self.upstream.state_slot, self.receipt
+            self.client.name,
+            self.client.state_slot,
+            self.upstream.name,
+            self.upstream.state_slot,
+            self.receipt,
+            kept=self.keeps_state,
         )
         reporter = Reporter(self.client, self.upstream, self.receipt)
         restorer = Restorer(self._context, self.client.can, whole=whole)

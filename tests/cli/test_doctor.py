@@ -115,6 +115,7 @@ def test_serving_to_the_network_without_a_key_is_told(machine: Path) -> None:
     ("path", "content", "expected"),
     [
         (":memory:", None, ("ok", "in memory: stored responses are forgotten when the gateway ends")),
+        ("none", None, ("ok", "none: clients have to send back what their models want to see again")),
         ("there.sqlite3", b"SQLite format 3\0...", ("ok", "there, and writable")),
         ("notes.txt", b"dear diary, today", ("fail", "this is a file of another kind")),
         ("notes.txt/store.sqlite3", None, ("fail", "it cannot be made: notes.txt does not allow it")),
@@ -124,7 +125,7 @@ def test_serving_to_the_network_without_a_key_is_told(machine: Path) -> None:
 def test_the_place_for_the_store_is_looked_at(
     machine: Path, path: str, content: bytes | None, expected: tuple[str, str]
 ) -> None:
-    (machine / path.partition("/")[0]).write_bytes(content or b"x") if path not in (":memory:", "bin") else None
+    (machine / path.partition("/")[0]).write_bytes(content or b"x") if path not in (":memory:", "none", "bin") else None
     (machine / "toolglot.toml").write_text(f'discover = false\n[store]\npath = "{path}"\n')
     assert found(doctor("--offline")[1], "store")[:2] == expected
 

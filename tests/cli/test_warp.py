@@ -37,6 +37,37 @@ def test_a_stream_is_a_line_for_each_event_and_back() -> None:
     assert frames.events_of(again) == frames.events_of(STREAM)
 
 
+def test_an_indented_stream_goes_back() -> None:
+    shown = run("warp", "decode", "--pretty", data=STREAM).stdout
+    assert len(shown.splitlines()) > 2 * len(frames.payloads(STREAM))
+    again = run("warp", "encode", "--to", "sse", data=shown).stdout_bytes
+    assert frames.events_of(again) == frames.events_of(STREAM)
+
+
+def test_a_byte_order_mark_may_stand_before_a_stream() -> None:
+    assert run("warp", "decode", data=b"\xef\xbb\xbf" + STREAM).stdout == run("warp", "decode", data=STREAM).stdout
+
+
+def test_a_request_of_tasks_alone_is_not_taken_for_the_beginning_of_a_stream() -> None:
+    tree = {"task_context": {"tasks": [{"id": "t", "messages": [{"id": "m", "user_query": {"query": "q"}}]}]}}
+    assert json.loads(run("warp", "decode", data=encode("Request", tree)).stdout) == tree
+    init = {"init": {"conversation_id": "c", "request_id": "r"}}
+    assert json.loads(run("warp", "decode", data=encode("ResponseEvent", init)).stdout) == init
+
+
+def test_a_whole_number_that_is_rounded_is_told() -> None:
+    schema = {"tools": [{"name": "f", "input_schema": {"maximum": 2**53 + 1}}]}
+    result = run("warp", "encode", data=json.dumps({"mcp_context": schema}))
+    assert result.exit_code == 0
+    assert result.stdout_bytes
+    assert result.stderr == (
+        "toolglot: <stdin>: $.mcp_context.tools[0].input_schema: a whole number is rounded: "
+        "the numbers of a Struct are doubles\n"
+    )
+    schema["tools"][0]["input_schema"] = {"maximum": 2**53}
+    assert run("warp", "encode", data=json.dumps({"mcp_context": schema})).stderr == ""
+
+
 def test_a_file_may_be_named_and_the_output_indented(tmp_path: Path) -> None:
     (tmp_path / "request.bin").write_bytes(RAW)
     result = run("warp", "decode", "--pretty", str(tmp_path / "request.bin"))

@@ -51,6 +51,15 @@ WRONG = [
         ],
     ),
     Wrong(
+        "what only Warp's servers understand",
+        "a.toml",
+        '[upstreams.openai]\nwarp_history = "replay"\ndisable_warp_tools = false\n[upstreams.warp]\nwarp_history = "text"\n',
+        [
+            "a.toml:2:1: upstreams.openai.warp_history: it has no effect: this upstream does not speak `warp`",
+            "a.toml:3:1: upstreams.openai.disable_warp_tools: it has no effect: this upstream does not speak `warp`",
+        ],
+    ),
+    Wrong(
         "a history that is native",
         "a.toml",
         _MODEL + 'history = "anthropic-xmls"\nrescue = 1\nbad_calls = "retry"\n',
@@ -190,6 +199,33 @@ WRONG = [
         ],
     ),
     Wrong(
+        "histories",
+        "a.toml",
+        "[history]\nresult_bytes = 100\ncut_to = 0\nmax_token = 1\n"
+        "[upstreams.openai]\nkey = 'k'\nmax_history_messages = 5\n"
+        "[upstreams.openai.history]\nmax_messages = 6\ncalls = 'cline-xml'\n"
+        + _MODEL
+        + "[models.m.history]\nmax_images = -1\ncontinuation = ''\n",
+        [
+            "a.toml:2:1: history.result_bytes: a result that is cut has at least 256 bytes: a beginning, an end and a "
+            "line between them; 0 is no limit",
+            "a.toml:3:1: history.cut_to: expected a number >= 0.1",
+            "a.toml:4:1: history.max_token: there is no such field; did you mean `max_tokens`?",
+            "a.toml:7:1: upstreams.openai.max_history_messages: `history.max_messages` of this upstream says the same; "
+            "leave one of them out",
+            "a.toml:10:1: upstreams.openai.history.calls: there is no text format `cline-xml`; did you mean "
+            "`cline_xml`?",
+            "a.toml:14:1: models.m.history.max_images: expected a whole number >= 0",
+            "a.toml:15:1: models.m.history.continuation: this is empty; leave it out instead",
+        ],
+    ),
+    Wrong(
+        "a history that is neither a format nor a table",
+        "a.toml",
+        _MODEL + "history = 7\n",
+        ["a.toml:3:1: models.m.history: expected text or a table of names and values or nothing, got a whole number"],
+    ),
+    Wrong(
         "unknown fields, near and far",
         "a.toml",
         "[upstream.x]\n[server]\nprot = 1\n[upstreams.openai]\napi_key = 'x'\nbaseURL = 'y'\nzzz = 1\n",
@@ -200,7 +236,8 @@ WRONG = [
             "a.toml:6:1: upstreams.openai.baseURL: there is no such field; did you mean `base_url`?",
             "a.toml:7:1: upstreams.openai.zzz: there is no such field; there are vendor, dialect, base_url, key, "
             "key_header, headers, models, default_model, quirks, verbatim, max_history_messages, max_tool_results, "
-            "warp_history, disable_warp_tools, refresh_token, refresh_key, refresh_url, timeouts, retries, breaker",
+            "warp_history, disable_warp_tools, refresh_token, refresh_key, refresh_url, replay_speed, history, "
+            "timeouts, retries, breaker",
         ],
     ),
     Wrong(

@@ -110,9 +110,66 @@ def test_only_models_since_gemini_3_ask_for_signatures(model: str, marked: bool)
     assert signatures(settled) == [UNSIGNED if marked else None]
 
 
-def test_a_gemini_client_speaks_for_itself() -> None:
-    request = asked(user(), calls("a"), model="gemini-3-pro")
+@pytest.mark.parametrize("model", ["gemini-2.5-pro", "mine"])
+def test_a_gemini_client_speaks_for_itself(model: str) -> None:
+    request = asked(user(), calls("a"), model=model)
     assert reasoning.settle(request, to(GEMINI, source="gemini")) is request
+
+
+def test_a_gemini_client_may_have_had_an_answer_of_another_model() -> None:
+    own = ToolCall(id="b", name="look", native={"gemini": {"thoughtSignature": "cmVhbA=="}})
+    request = asked(user(), calls("a"), answered(result("a")), thought(own), model="gemini-3-pro")
+    assert signatures(reasoning.settle(request, to(GEMINI, source="gemini"))) == [UNSIGNED, "cmVhbA=="]
+
+
+def test_a_claude_client_may_have_had_an_answer_of_another_model() -> None:
+    """Its own turns begin with reasoning and may go on without."""
+    own = (user(), thought(SIGNED, ToolCall(id="a", name="look")), answered(result("a")), calls("b"))
+    for history, mode in ((own, "on"), ((user(), calls("a")), "off"), ((*own, user("more"), calls("c")), "off")):
+        request = asked(*history, reasoning=Reasoning(mode="on", budget_tokens=2000))
+        settled = reasoning.settle(request, to(ANTHROPIC, source="anthropic"))
+        assert settled.reasoning is not None
+        assert settled.reasoning.mode == mode
+
+
+def item(message: Message, item_id: str) -> Message:
+    native = {"openai_responses": {"id": item_id, "status": "completed"}}
+    content = tuple(replace(block, native=native) for block in message.content if isinstance(block, ToolCall))
+    return replace(message, content=content) if content else replace(message, native=native)
+
+
+def item_ids(request: Request) -> list[str | None]:
+    nodes = [node for message in request.messages for node in (message, *message.content)]
+    found = [node.native["openai_responses"].get("id") for node in nodes if "openai_responses" in node.native]
+    return [each for each in found if each is not None]
+
+
+OWN_REASONING = thought(Thinking(native={"openai_responses": {"encrypted_content": "x"}}))
+
+
+def test_responses_gets_no_ids_of_items_that_it_has_not_made() -> None:
+    history = (user(), OWN_REASONING, item(said("So"), "msg_r1_0"), item(calls("a"), "fc_r1_1"), answered(result("a")))
+    more = (OWN_REASONING, item(said("Now"), "msg_0a1b"), item(calls("b"), "fc_2c3d"))
+    context = to(RESPONSES, source="openai_responses")
+    settled = reasoning.settle(asked(*history, *more), context)
+    assert item_ids(settled) == ["msg_0a1b", "fc_2c3d"]
+    assert lines(context) == ["note messages[2]", "note messages[3]"]
+    assert reasoning.settle(settled, to(RESPONSES, source="openai_responses")) is settled
+
+
+def test_responses_gets_no_ids_of_calls_whose_reasoning_is_lost() -> None:
+    history = (
+        user(),
+        item(said("So"), "msg_0a"),
+        item(calls("a"), "fc_0b"),
+        answered(result("a")),
+        item(said("x"), "msg_1"),
+    )
+    settled = reasoning.settle(asked(*history), to(RESPONSES, source="openai_responses"))
+    assert item_ids(settled) == ["msg_1"]
+    never = replace(RESPONSES, fields=RESPONSES.fields - {"reasoning"})
+    context = to(never, source="openai_responses", target="openai_responses")
+    assert item_ids(reasoning.settle(asked(*history), context)) == ["msg_0a", "fc_0b", "msg_1"]
 
 
 def test_a_new_turn_changes_no_mark_before_it() -> None:

@@ -7,10 +7,10 @@ import pytest
 
 from toolglot import Exchange
 from toolglot.dialects.anthropic import VERSIONS, anthropic_capabilities
-from toolglot.ir import Citation, Media, Message, Source, Text, replace
+from toolglot.ir import Citation, Media, Message, Source, Text, Thinking, replace
 from toolglot.passes import Context, refused
 
-from .targets import ANTHROPIC, again, asked, lines, said, texts, to, user
+from .targets import ANTHROPIC, CHAT, again, answered, asked, calls, lines, result, said, texts, to, user
 
 PDF = Media(kind="document", source=Source("base64", "AAAA", "application/pdf"), name="a.pdf")
 
@@ -53,6 +53,25 @@ def test_a_temperature_or_a_top_p(given: Any, left: Any, told: list[str]) -> Non
     request = refused.fit(asked(user(), temperature=given[0], top_p=given[1]), context)
     assert (request.temperature, request.top_p) == left
     assert lines(context) == told
+
+
+@pytest.mark.parametrize("source", ["anthropic", "openai_chat"])
+def test_calls_without_reasoning_get_an_empty_one(source: str) -> None:
+    can = replace(CHAT, refuses=frozenset({"calls_without_reasoning"}))
+    context = to(can, source=source, target="openai_chat")
+    thought = replace(calls("b"), content=(Thinking(text="Hm"), *calls("b").content))
+    request = asked(user(), calls("a"), answered(result("a")), thought, answered(result("b")), said("So"))
+    fitted = refused.fit(request, context)
+    assert [message.native for message in fitted.messages] == [
+        {},
+        {"openai_chat": {"reasoning_content": ""}},
+        {},
+        {},
+        {},
+        {},
+    ]
+    assert lines(context) == ["note messages[1]"]
+    assert refused.fit(fitted, again(context)) is fitted
 
 
 def test_stop_sequences_of_spaces_are_dropped() -> None:

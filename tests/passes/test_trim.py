@@ -10,12 +10,22 @@ from tests.passes.targets import ANTHROPIC, CHAT, TARGETS, answered, asked, call
 from tests.strategies import requests
 from toolglot.dialect import Capabilities
 from toolglot.ir import Message, Request, Text, Thinking, ToolCall, ToolResult
-from toolglot.passes import Context, history
+from toolglot.passes import Context, RequestPass, history
+from toolglot.passes.history_policy import HistoryPolicy, Layer, Settled, settle, with_policy
 from toolglot.passes.pipeline import REQUEST_PASSES
-from toolglot.passes.trim import trim, with_trimming
+from toolglot.passes.trim import trim as trimming_to
 
 SYSTEM = Message(role="system", content=(Text(text="Be brief."),))
 limits = st.integers(0, 6)
+
+
+def limited(messages: int, kept: int) -> Settled:
+    """At most so many messages and results, cut to the brim."""
+    return settle((Layer(HistoryPolicy(max_messages=messages, max_tool_results=kept), exact=True),))
+
+
+def trim(messages: int, kept: int) -> RequestPass:
+    return trimming_to(limited(messages, kept).limits)
 
 
 def rounds(count: int) -> list[Message]:
@@ -77,8 +87,8 @@ def test_text_beside_a_call_stays_and_reasoning_alone_goes() -> None:
 
 
 def test_no_limit_is_no_pass() -> None:
-    assert with_trimming(REQUEST_PASSES, 0, 0) == REQUEST_PASSES
-    trimming = with_trimming(REQUEST_PASSES, 1, 0)
+    assert with_policy(REQUEST_PASSES, limited(0, 0)) == REQUEST_PASSES
+    trimming = with_policy(REQUEST_PASSES, limited(1, 0))
     assert len(trimming) == len(REQUEST_PASSES) + 1
     assert trimming[trimming.index(history.repair) + 2 :] == REQUEST_PASSES[REQUEST_PASSES.index(history.repair) + 1 :]
 
@@ -96,13 +106,13 @@ def test_it_keeps_pairs_and_what_is_asked_and_has_nothing_to_do_twice(
 ) -> None:
     context = to(can)
     whole = repaired(request, context)
-    told = len(context.receipt)
+    told = context.receipt.loss_count
     fit = trim(messages, kept)
     cut = fit(whole, context)
     written = list(context.receipt)
     assert fit(cut, context) == cut
     assert list(context.receipt) == written
-    assert (len(written) > told) == (cut != whole)
+    assert (context.receipt.loss_count > told) == (cut != whole)
     called = [block.id for message in cut.messages for block in message.content if isinstance(block, ToolCall)]
     before = {block.id for message in whole.messages for block in message.content if isinstance(block, ToolCall)}
     # Of every pair both are there or neither is.

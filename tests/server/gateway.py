@@ -31,12 +31,22 @@ from tests.upstream.bad_server import FAILSAFE
 from tests.warp_server.messages import encode
 from toolglot.agent.host import Host
 from toolglot.config.assemble import assemble
-from toolglot.config.schema import Config, Limits, McpConfig, ModelConfig, Retries, ServerConfig, UpstreamConfig
+from toolglot.config.schema import (
+    Config,
+    Limits,
+    McpConfig,
+    ModelConfig,
+    RecordConfig,
+    Retries,
+    ServerConfig,
+    UpstreamConfig,
+)
 from toolglot.server.metrics import Metrics
 from toolglot.server.record import Record
 from toolglot.server.run import Server
 from toolglot.server.service import Receipts, Service
 from toolglot.server.starting import build
+from toolglot.server.taping import recording
 from toolglot.store import Store
 from toolglot.upstream.http import HttpTransport
 
@@ -258,6 +268,7 @@ def gateway(
     store: Store | None = None,
     observers: tuple[Callable[[Record], None], ...] = (),
     mcp: McpConfig | None = None,
+    record: RecordConfig | None = None,
 ) -> Iterator[Running]:
     """Serve until the block is left. One upstream alone is named `up`."""
     named = {"up": upstreams} if isinstance(upstreams, UpstreamConfig) else dict(upstreams or {})
@@ -270,6 +281,7 @@ def gateway(
         strict=strict,
         discover=False,
         mcp=mcp or McpConfig(),
+        record=record or RecordConfig(),
     )
     listener = socket.create_server(("127.0.0.1", 0), backlog=256)
     thread = _Thread(assemble(config, {}).config, listener, store, observers)
@@ -349,6 +361,7 @@ class _Thread(threading.Thread):
         service = Service(
             gateway=build(self._config, transport), receipts=Receipts(), metrics=metrics, store=self._store, host=host
         )
+        service.tapes = recording(self._config.record, metrics)
         await host.start()
         running = Running(self._listener.getsockname()[1], service)
         service.observers = (metrics.observe, *self._observers, running.observe)
@@ -358,3 +371,5 @@ class _Thread(threading.Thread):
         finally:
             await host.close()
             await transport.close()
+            if service.tapes is not None:
+                service.tapes.recorder.close()

@@ -9,7 +9,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from toolglot.ir import Block, Message, Request, Text, Thinking, ToolCall, ToolResult, replace
+from toolglot.ir import Block, Message, Opaque, Request, Text, Thinking, ToolCall, ToolResult, replace
 from toolglot.server.rounds import KeptRounds
 from toolglot.store.sqlite import SqliteStore
 
@@ -73,6 +73,42 @@ def test_another_conversation_is_left_alone(tmp_path: Path) -> None:
     bye = Message(role="user", content=(Text(text="Bye"),))
     request = told(bye, said, ANSWER)
     assert after(tmp_path / "s", request) == request
+
+
+def test_conversations_that_say_the_same_are_told_apart_by_the_ids_of_their_calls(tmp_path: Path) -> None:
+    """An id that nobody knows stands for the one that was kept last."""
+    results = [replace(ROUNDS[1].content[0], content=(Text(text=text),)) for text in ("first", "second")]
+
+    async def work() -> list[Request]:
+        store = SqliteStore(str(tmp_path / "s"))
+        try:
+            for own, result in zip("bc", results, strict=True):
+                rounds = (
+                    replace(ROUNDS[0], content=(Text(text="Both."), SERVED, replace(OWN, id=own))),
+                    Message(role="tool", content=(result,)),
+                )
+                await KeptRounds(store, "me").keep((HI,), (SEEN[0], replace(OWN, id=own)), rounds)
+            return [
+                await KeptRounds(store, "me").restored(
+                    told(HI, Message(role="assistant", content=(SEEN[0], replace(OWN, id=own))), HI)
+                )
+                for own in "bcd"
+            ]
+        finally:
+            await store.close()
+
+    restored = asyncio.run(work())
+    assert [request.messages[2].content for request in restored] == [(results[0],), (results[1],), (results[1],)]
+
+
+def test_an_answer_with_words_for_served_calls_is_known_by_its_ids_alone(tmp_path: Path) -> None:
+    """Its client has said all of it; what another conversation had run is none of its business."""
+    seen = (Opaque("anthropic", {"type": "mcp_tool_use", "id": "mcptoolu_a"}), *SEEN)
+    request = told(HI, Message(role="assistant", content=seen), ANSWER)
+    assert after(tmp_path / "s", request, seen=seen).messages == (HI, ROUNDS[0], BOTH)
+    other = (Opaque("anthropic", {"type": "mcp_tool_use", "id": "mcptoolu_z"}), *SEEN)
+    request = told(HI, Message(role="assistant", content=other), ANSWER)
+    assert after(tmp_path / "t", request, seen=seen) == request
 
 
 def test_what_cannot_be_read_any_more_changes_nothing(tmp_path: Path) -> None:

@@ -94,8 +94,7 @@ def test_conversations_of_one_client_that_differ_do_not_mix() -> None:
     warp = agent("native")
     with kept() as store, before(warp, store=store) as (running, _):
         one, other = Client("gemini", running), Client("gemini", running, stream=True)
-        other.messages[0] = Message(role="system", content=(Text(text="Answer at length."),))
-        calls, others = one.first(), other.first()
+        calls, others = one.first(), calls_of(other.say(user("Weather and time, please?")).content)
         other.second(others)
         one.second(calls)
     assert [heard.conversation for heard in warp.heard] == ["", "", "conversation-2", "conversation-1"]
@@ -164,7 +163,7 @@ def test_whatever_was_answered_is_known_when_it_comes_back(name: str, dialect: s
         client = Client(dialect, running, stream=stream)
         calls = calls_of(client.say(user("Hi")).content)
         results = tuple(ToolResult(call_id=call.id, name=call.name, content=(Text(text="Done."),)) for call in calls)
-        client.say(Message(role="tool", content=results) if results else user("Thanks"))
+        client.ask(Message(role="tool", content=results) if results else user("Thanks"))
         heard = hear(server.requests[1].headers, server.requests[1].body)
         assert heard.conversation == story.CONVERSATION
         assert len(heard.fresh) == len(calls)

@@ -8,10 +8,11 @@ from pathlib import Path
 import pytest
 
 from tests.store.turns import Clock, turn, using
-from toolglot.store import Replay, tables
+from toolglot.store import Replay
+from toolglot.store import kept as kept_tables
+from toolglot.store.kept import MAX_ALIKE, MAX_REPLAYS
 from toolglot.store.schema import MIGRATIONS
 from toolglot.store.sqlite import MEMORY, SqliteStore
-from toolglot.store.tables import MAX_ALIKE, MAX_REPLAYS
 
 URL = "https://warp.example"
 
@@ -175,7 +176,7 @@ def test_which_one_it_is_can_be_told_without_reading_any_value(path: Path) -> No
     asked: list[str] = []
     with sqlite3.connect(path) as other:
         other.set_trace_callback(asked.append)
-        assert tables.replay(other, 0.0, "me", URL, ["h"], {"a"}) is None
+        assert kept_tables.replay(other, 0.0, "me", URL, ["h"], {"a"}) is None
         other.set_trace_callback(None)
         (plan,) = [str(other.execute(f"EXPLAIN QUERY PLAN {statement}").fetchall()) for statement in asked]
     other.close()

@@ -6,6 +6,7 @@ import os
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Literal
 
 import click
 
@@ -31,7 +32,13 @@ from toolglot.server.starting import Start, Wishes
 @click.option("--discover/--no-discover", default=None, help="Look for keys in the environment and for local servers.")
 @click.option("--demo-dialect", metavar="DIALECT", help="The dialect that the demo upstream speaks.")
 @click.option("--demo-pace", type=click.Choice(["human", "none"]), default="human", help="How fast the demo streams.")
-@click.option("--store", metavar="FILE", help="Where responses are stored; `:memory:` forgets them at the end.")
+@click.option(
+    "--store", metavar="FILE", help="Where responses are stored; `:memory:` forgets them at the end, `none` at once."
+)
+@click.option(
+    "--replay-speed", type=click.Choice(["none", "real"]), help="How fast `replay:` upstreams answer. Default: none."
+)
+@click.option("--record", metavar="DIR", help="Record every exchange in a file of its own in this folder.")
 @click.option(
     "--mcp-config",
     "mcp_files",
@@ -54,6 +61,8 @@ def serve(
     demo_dialect: str | None,
     demo_pace: str,
     store: str | None,
+    replay_speed: Literal["none", "real"] | None,
+    record: str | None,
     mcp_files: tuple[Path, ...],
     log_format: str | None,
     address_file: Path | None,
@@ -78,6 +87,8 @@ def serve(
         demo_dialect=demo_dialect,
         demo_pace=demo_pace,
         store=store,
+        replay_speed=replay_speed,
+        record=record,
         mcp_files=mcp_files,
     )
     from toolglot.server.run import PortInUseError, run
@@ -119,5 +130,7 @@ def _told(url: str, start: Start) -> Iterator[str]:
     yield f"  OpenAI     base_url = {url}/v1"
     yield f"  Anthropic  base_url = {url}"
     yield f"  Gemini     base_url = {url}"
+    if config.record.directory is not None:
+        yield f"  exchanges are recorded in {config.record.directory}"
     yield "  clients must show a key" if config.server.keys else "  any key will do"
     yield '  the model "demo" needs no upstream'

@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Callable
+from json import JSONDecoder
 from pathlib import Path
 from typing import Any, TypeVar
 
 import click
-import msgspec
 
 from toolglot.cli.layout import laid_out
-from toolglot.cli.parameters import chunks, input_file, refuse
+from toolglot.cli.parameters import chunks, input_file, refuse, tell
 from toolglot.dialects import find
 from toolglot.errors import DecodeError, MissingExtraError
 from toolglot.wire import json
 
 WRAPPINGS = ("protobuf", "base64", "sse")
+_SOMETHING = re.compile(r"\S")
 T = TypeVar("T")
 
 message_option = click.option(
@@ -74,43 +76,55 @@ def encode(file: Path, wrapping: str | None, message: str | None) -> None:
     bridge = _bridge()
     kind = wrapping or ("base64" if sys.stdout.isatty() else "protobuf")
 
+    rounded: list[str] = []
+
     def written() -> bytes:
         named = message or (bridge.EVENT if kind == "sse" else None)
         out: bytes = bridge.wrapped(
-            [_numbered(bridge, n, each, named) for n, each in enumerate(_documents(data))], kind
+            [_numbered(bridge, n, each, named, rounded) for n, each in enumerate(_documents(data))], kind
         )
         return out
 
-    click.echo(_told(file, written), nl=False)
+    out = _told(file, written)
+    for place in rounded:
+        tell(file, f"{place}: a whole number is rounded: the numbers of a Struct are doubles")
+    click.echo(out, nl=False)
 
 
-def _numbered(bridge: Any, number: int, value: Any, message: str | None) -> tuple[str, bytes]:
+def _numbered(bridge: Any, number: int, value: Any, message: str | None, rounded: list[str]) -> tuple[str, bytes]:
+    found: list[str] = []
+    place = f"document {number + 1}: " if number else ""
     try:
-        made: tuple[str, bytes] = bridge.encode(value, message)
+        made: tuple[str, bytes] = bridge.encode(value, message, found)
     except DecodeError as error:
-        if not number:
-            raise
-        raise DecodeError(f"document {number + 1}: {error.where}", error.what) from None
+        raise DecodeError(f"{place}{error.where}", error.what) from None
+    rounded += [f"{place}{where}" for where in found]
     return made
 
 
 def _documents(data: bytes) -> list[Any]:
-    """One JSON document, or one on each line."""
+    """One JSON document, or several behind each other."""
     try:
         return [json.decode(data)]
     except DecodeError:
-        lines = [line for line in data.splitlines() if line.strip()]
-        if len(lines) < 2 or not _is_json(lines[0]):
+        pieces = _pieces(data)
+        if len(pieces) < 2:
             raise
-        return [json.decode(line) for line in lines]
+        return [json.decode(piece) for piece in pieces]
 
 
-def _is_json(line: bytes) -> bool:
-    try:
-        msgspec.json.decode(line)
-    except msgspec.DecodeError:
-        return False
-    return True
+def _pieces(data: bytes) -> list[bytes]:
+    """The documents that stand behind each other; the last may be anything."""
+    text, reader = data.decode("utf-8", "surrogateescape"), JSONDecoder()
+    pieces: list[bytes] = []
+    at = 0
+    while (begin := _SOMETHING.search(text, at)) is not None:
+        try:
+            _, at = reader.raw_decode(text, begin.start())
+        except ValueError:
+            at = len(text)
+        pieces.append(text[begin.start() : at].encode("utf-8", "surrogateescape"))
+    return pieces
 
 
 def _read(file: Path) -> bytes:

@@ -6,16 +6,30 @@ import ipaddress
 from urllib.parse import urlsplit
 
 DEMO_URL = "demo:"
+REPLAY = "replay:"
+"""What the address of recordings begins with; a folder, or a file, follows."""
 
 
 def address_problem(url: str) -> str | None:
     """Why this cannot be a base URL; the URL itself is not repeated, for what is in it may be secret."""
     if url == DEMO_URL:
         return None
+    if is_replay(url):
+        return None if recordings_of(url) else "`replay:` is followed by the folder of the recordings"
     if problem := url_problem(url, "a base URL", "`key` is their place"):
         return problem
     parts = urlsplit(url)
     return "a base URL has no query and no fragment" if parts.query or parts.fragment else None
+
+
+def is_replay(url: str | None) -> bool:
+    """Whether this leads to recordings and not to a server."""
+    return url is not None and url.startswith(REPLAY)
+
+
+def recordings_of(url: str) -> str:
+    """The folder or file that such an address names."""
+    return url.removeprefix(REPLAY).strip()
 
 
 def url_problem(url: str, what: str, place: str) -> str | None:
@@ -58,6 +72,8 @@ def leads_to(url: str, port: int | None) -> bool:
 
     Names below `localhost` count: at worst one server is not used, while a gateway that calls itself never ends.
     """
+    if is_replay(url):
+        return False
     parts = urlsplit(url)
     own, host = parts.port or {"http": 80, "https": 443}.get(parts.scheme), parts.hostname or ""
     return port is not None and own == port and (is_loopback(host) or host.rstrip(".").endswith(".localhost"))

@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 from msgspec import Struct
 from msgspec.structs import asdict, replace
 
-from toolglot.config.addresses import DEMO_URL, is_loopback
+from toolglot.config.addresses import DEMO_URL, is_loopback, is_replay
 from toolglot.config.schema import Config, UpstreamConfig
 from toolglot.routing import DEMO, Alias, Place, Router
 from toolglot.upstream.discovery import Discovery, discover, local_url
@@ -104,7 +104,11 @@ def _vendor_url(vendor: Vendor, environ: Mapping[str, str]) -> str | None:
 
 def _vendor_dialect(vendor: Vendor, base_url: str | None) -> str:
     """The vendor's own, unless the address is somebody else's who is merely compatible."""
-    at_home = vendor.base_url is None or urlsplit(base_url or "").hostname == urlsplit(vendor.base_url).hostname
+    at_home = (
+        vendor.base_url is None
+        or is_replay(base_url)
+        or urlsplit(base_url or "").hostname == urlsplit(vendor.base_url).hostname
+    )
     return vendor.dialect if at_home else vendor.elsewhere or vendor.dialect
 
 
@@ -121,7 +125,9 @@ def _missing_key(name: str, upstream: UpstreamConfig) -> str | None:
         return None
     if upstream.base_url == vendor.base_url:
         return f"upstreams.{name}: no key: set {vendor.keys[0].name}, or `key`"
-    if upstream.base_url is None or is_loopback(urlsplit(upstream.base_url).hostname or ""):
+    if upstream.base_url is None or is_replay(upstream.base_url):
+        return None
+    if is_loopback(urlsplit(upstream.base_url).hostname or ""):
         return None
     own = f"{vendor.keys[0].name} goes to {vendor.title}'s own address alone"
     return f"upstreams.{name}: no key is sent to its `base_url`: {own}; `key` gives one"

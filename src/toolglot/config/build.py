@@ -128,8 +128,9 @@ class Builder:
         if notes.get("quirks"):
             return self._quirks(value, path)
         plain = _plain(kind)
-        if isinstance(plain, type) and issubclass(plain, Struct):
-            return self.record(plain, value, path)
+        record = _record_in(plain)
+        if record is not None and (record is plain or isinstance(value, dict)):
+            return self.record(record, value, path)
         if get_origin(plain) is dict:
             return self._table(get_args(plain)[1], value, path)
         if get_origin(plain) is tuple:
@@ -211,6 +212,12 @@ def _plain(kind: Any) -> Any:
         members = [member for member in get_args(kind) if member is not NoneType]
         return _plain(members[0]) if len(members) == 1 else kind
     return kind
+
+
+def _record_in(kind: Any) -> type[Struct] | None:
+    """The record that a table is, also where something else than a table may stand in its place."""
+    members = get_args(kind) if get_origin(kind) in (Union, UnionType) else (kind,)
+    return next((member for member in members if isinstance(member, type) and issubclass(member, Struct)), None)
 
 
 def _choices(kind: Any) -> tuple[str, ...]:

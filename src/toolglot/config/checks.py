@@ -10,10 +10,13 @@ from urllib.parse import urlsplit
 from toolglot.config.addresses import DEMO_URL, address_problem, leads_to
 from toolglot.config.assemble import assemble, complete, router, vendor_of
 from toolglot.config.build import Builder
+from toolglot.config.history_checks import check_format, check_histories
 from toolglot.config.mcp_checks import check_servers
 from toolglot.config.problems import Path, Problem, did_you_mean, one_of
+from toolglot.config.record_checks import check_recording
 from toolglot.config.schema import YEAR, Config, ModelConfig, ServerConfig, UpstreamConfig
 from toolglot.dialects import DIALECTS
+from toolglot.dialects.warp.native import NAME as WARP
 from toolglot.routing import AUTO, DEMO, NATIVE, UnknownModelError
 from toolglot.server.security import UnsafeServerError, check_bind
 from toolglot.textcalls import ALIASES, FORMATS
@@ -49,6 +52,10 @@ def check(config: Config, builder: Builder) -> list[str]:
     if config.default_upstream is not None:
         _reference(config.default_upstream, ("default_upstream",), known, config.discover, builder)
     check_servers(config, builder)
+    check_histories(config, builder)
+    for number, pattern in enumerate(config.record.models):
+        _pattern(pattern, ("record", "models", number), builder)
+    check_recording(config.record, builder)
     _circles(config, builder)
     return _fallbacks(config, known, builder)
 
@@ -120,6 +127,16 @@ def _upstream(name: str, upstream: UpstreamConfig, builder: Builder) -> None:
             builder.tell((*path, "timeouts", field), "expected seconds, more than 0")
     if builder.is_right(path):
         _whole(name, upstream, builder)
+        _only_warps(name, upstream, builder)
+
+
+def _only_warps(name: str, upstream: UpstreamConfig, builder: Builder) -> None:
+    """What only the dialect of Warp's has a meaning for."""
+    if (complete(name, upstream, builder.environ).dialect or WARP) == WARP:
+        return
+    for field in ("warp_history", "disable_warp_tools"):
+        if field in builder.document.value["upstreams"][name]:
+            builder.tell(("upstreams", name, field), "it has no effect: this upstream does not speak `warp`")
 
 
 def _headers(upstream: UpstreamConfig, path: Path, builder: Builder) -> None:
@@ -184,9 +201,8 @@ def _formats(model: ModelConfig, path: Path, builder: Builder) -> None:
         ("history", model.history, (AUTO,)),
     ]
     for field, name, words in said:
-        if isinstance(name, str) and name not in {*words, *FORMATS, *ALIASES}:
-            near = one_of(name.replace("-", "_"), (*words, *FORMATS))
-            builder.tell((*path, field), f"there is no text format `{name[:40]}`", near)
+        if isinstance(name, str):
+            check_format(name, words, (*path, field), builder)
     if model.rescue and model.tools in {*FORMATS, *ALIASES}:
         told = f"it has no effect beside `tools = {model.tools}`: all of that model's calls are text"
         builder.tell((*path, "rescue"), told, "it is for models with native calls")

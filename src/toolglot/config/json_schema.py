@@ -57,7 +57,12 @@ def json_schema() -> dict[str, Any]:
     text_format = {"$ref": "#/$defs/TextFormat"}
     _instead(model["tools"], {"enum": [AUTO, NATIVE]}, text_format, REFERENCE)
     _instead(model["rescue"], {"type": "boolean"}, {"const": AUTO}, text_format, REFERENCE)
-    _instead(model["history"], {"const": AUTO}, text_format, REFERENCE, {"type": "null"})
+    _instead(
+        model["history"], {"const": AUTO}, text_format, REFERENCE, {"$ref": "#/$defs/HistoryPolicy"}, {"type": "null"}
+    )
+    _instead(
+        definitions["HistoryPolicy"]["properties"]["calls"], {"const": AUTO}, text_format, REFERENCE, {"type": "null"}
+    )
     properties = definitions["Config"]["properties"]
     properties[SCHEMA_KEY] = {"type": "string"}
     for name in OWN_ROOTS:

@@ -10,6 +10,7 @@ from typing import Annotated, Any, Literal, TypeAlias
 from msgspec import Meta, Struct
 from msgspec.structs import asdict
 
+from toolglot.passes.history_policy import HistoryPolicy
 from toolglot.textcalls.settings import BadCalls
 from toolglot.upstream.transport import Timeouts
 
@@ -17,6 +18,8 @@ YEAR = 366 * 24 * 3600.0
 
 WarpHistory = Literal["replay", "native", "text"]
 """How a conversation is told to a Warp upstream: `dialects/warp/history.py`."""
+
+ReplaySpeed = Literal["none", "real"]
 
 Secret: TypeAlias = Annotated[str, Meta(min_length=1, extra={"secret": True})]
 """Text that is never shown, and that may stand in a file of its own (`file:PATH`)."""
@@ -102,6 +105,11 @@ class UpstreamConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     """Of Warp: the key of the service that gives tokens."""
     refresh_url: str = "https://securetoken.googleapis.com/v1/token"
     """Of Warp: where that service is."""
+    replay_speed: ReplaySpeed = "none"
+    """Of recordings (`base_url = "replay:FOLDER"`): `none` answers at once, `real` as fast as was recorded."""
+    history: HistoryPolicy = HistoryPolicy()
+    """How much of a conversation it is sent, and what of it is mended. `max_history_messages` and `max_tool_results` cut
+    to the brim, these cut in steps."""
     timeouts: Timeouts = Timeouts()
     """How long to wait for what."""
     retries: Retries = Retries()
@@ -145,9 +153,9 @@ class ModelConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
     starts_in_reasoning: bool = False
     """With tools as text: the server's template has opened the reasoning before the answer begins, so that only its end
     stands in the text."""
-    history: Name | None = None
-    """The text format, or `auto` for any, in which old clients have written calls into the conversation: they become
-    native ones."""
+    history: Name | HistoryPolicy | None = None
+    """How much of a conversation it is sent, and what of it is mended. A text instead of a table is `calls` alone: the
+    text format, or `auto` for any, in which old clients have written calls into the conversation."""
     mcp: tuple[Name, ...] = ()
     """MCP servers, by their names under `mcp.servers`, whose tools the model is given beside the client's: the gateway
     runs them itself."""
@@ -268,11 +276,31 @@ class StoreConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
     """Stored responses and conversations."""
 
     path: str | None = None
-    """The SQLite file; without it `toolglot/toolglot.sqlite3` in the user's state folder; `:memory:` keeps nothing."""
+    """The SQLite file; without it `toolglot/toolglot.sqlite3` in the user's state folder. `:memory:` forgets everything
+    when the gateway ends; `none` keeps nothing at all."""
     max_bytes: Count = 512 * 1024 * 1024
     """Bytes of all that is stored; beyond them the oldest goes."""
     max_age: Seconds = 30 * 24 * 3600.0
     """Seconds after which a response is forgotten."""
+
+
+class RecordConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Recordings of exchanges, each in a file of its own. Without a `directory` nothing is recorded."""
+
+    directory: Annotated[str, Meta(min_length=1)] | None = None
+    """The folder that they are written to. It is made if it is not there."""
+    models: tuple[Name, ...] = ()
+    """Names or patterns, as clients use them, of the models whose exchanges are recorded; empty: of all."""
+    keys: tuple[Name, ...] = ()
+    """Labels, as in the log (`key-1` is the first of `server.keys`), of the clients that are recorded; empty: all."""
+    redact: tuple[Annotated[str, Meta(min_length=1, max_length=1000)], ...] = ()
+    """Regular expressions of what must not be in a recording, beside all keys and tokens."""
+    max_bytes: Count = 1024 * 1024 * 1024
+    """Bytes of all files together; beyond them the oldest goes."""
+    max_files: Count = 10_000
+    """Files; beyond them the oldest goes."""
+    max_exchange_bytes: Count = 32 * 1024 * 1024
+    """Bytes of one file; what is beyond them is not recorded, and the file says so."""
 
 
 class LogConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -297,10 +325,14 @@ class Config(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Where a model goes that nothing else claims."""
     mcp: McpConfig = McpConfig()
     """MCP servers, whose tools the gateway runs."""
+    history: HistoryPolicy = HistoryPolicy()
+    """How much of a conversation upstreams are sent, and what of it is mended."""
     limits: Limits = Limits()
     """How much, how long, how many."""
     store: StoreConfig = StoreConfig()
     """Where responses are stored, and for how long."""
+    record: RecordConfig = RecordConfig()
+    """Where exchanges are recorded, if they are."""
     log: LogConfig = LogConfig()
     """What is told on standard error."""
     discover: bool = True

@@ -22,11 +22,13 @@ from toolglot.config.schema import (
     McpConfig,
     McpServerConfig,
     ModelConfig,
+    RecordConfig,
     Retries,
     ServerConfig,
     StoreConfig,
     UpstreamConfig,
 )
+from toolglot.passes.history_policy import HistoryPolicy
 from toolglot.upstream.transport import Timeouts
 from toolglot.wire import json
 
@@ -52,6 +54,20 @@ class Section(Struct, frozen=True):
     without: tuple[str, ...] = ()
     """Those that are not."""
 
+
+_HISTORY = {
+    "max_messages": "400",
+    "max_tool_results": "100",
+    "max_tokens": "120000",
+    "max_bytes": "4000000",
+    "max_images": "20",
+    "result_bytes": "50000",
+    "keep_first": "true",
+    "cut_to": "0.75",
+    "repair": "true",
+    "continuation": "true",
+    "calls": '"cline_xml"',
+}
 
 SECTIONS = (
     Section("", Config, {"default_upstream": '"local"'}),
@@ -87,6 +103,13 @@ SECTIONS = (
             "refresh_key": '"${WARP_REFRESH_KEY:-none}"',
         },
         "Any other server. `dialect` and `base_url` are enough.",
+    ),
+    Section(
+        "upstreams.local.history",
+        HistoryPolicy,
+        _HISTORY,
+        "What this upstream is sent of a conversation; the same fields as in `history`, and as a model may have.",
+        ("max_tokens", "continuation"),
     ),
     Section("upstreams.local.timeouts", Timeouts),
     Section("upstreams.local.retries", Retries),
@@ -127,8 +150,19 @@ SECTIONS = (
         "And one that runs elsewhere.",
         ("url", "headers"),
     ),
+    Section("history", HistoryPolicy, _HISTORY),
     Section("limits", Limits),
     Section("store", StoreConfig, {"path": '":memory:"'}),
+    Section(
+        "record",
+        RecordConfig,
+        {
+            "directory": '"recordings"',
+            "models": '["claude-*"]',
+            "keys": '["key-1"]',
+            "redact": "['[a-z.]+@[a-z.]+']",
+        },
+    ),
     Section("log", LogConfig),
 )
 

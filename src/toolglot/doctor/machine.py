@@ -18,7 +18,7 @@ from toolglot.config.schema import Config, ServerConfig, UpstreamConfig
 from toolglot.doctor.finding import Finding, fail, ok, warn
 from toolglot.server import tracing
 from toolglot.server.security import UnsafeServerError, check_bind
-from toolglot.store.sqlite import MEMORY, default_path
+from toolglot.store.sqlite import MEMORY, NONE, default_path
 from toolglot.upstream.vendors import VENDORS
 
 SQLITE = b"SQLite format 3\0"
@@ -77,6 +77,8 @@ def store(config: Config, environ: Mapping[str, str]) -> list[Finding]:
     path = config.store.path or str(default_path(environ, Path(environ.get("HOME") or "~").expanduser()))
     if path == MEMORY:
         return [ok("store", "in memory: stored responses are forgotten when the gateway ends", path)]
+    if path == NONE:
+        return [ok("store", "none: clients have to send back what their models want to see again", path)]
     advice = "name another file: `store.path`, or --store"
     file = Path(path)
     try:

@@ -10,7 +10,7 @@ from toolglot.config.schema import StoreConfig
 from toolglot.doctor.finding import Finding, ok, warn
 from toolglot.doctor.probes import Probed
 from toolglot.store import StoreError, Verdict
-from toolglot.store.sqlite import MEMORY, SqliteStore, default_path
+from toolglot.store.sqlite import MEMORY, NONE, SqliteStore, default_path
 from toolglot.upstream.calling import PROBED_FOR_A_MONTH
 
 
@@ -29,10 +29,11 @@ async def remember(probed: Sequence[Probed], config: StoreConfig, environ: Mappi
         if one.tools is not None and not one.model.upstream.native_tools
     ]
     path = config.path or str(default_path(environ, Path(environ.get("HOME") or "~").expanduser()))
-    if path == MEMORY and any(verdict.tools == "text" for verdict in verdicts):
+    if path in (MEMORY, NONE) and any(verdict.tools == "text" for verdict in verdicts):
         advice = "name the format in their sections: `tools = …`; else they count as native until a request is refused"
-        return [warn("store", "it is in memory alone: that these models need text calls is not remembered", advice)]
-    if not verdicts or path == MEMORY:
+        where = "it is in memory alone" if path == MEMORY else "there is none"
+        return [warn("store", f"{where}: that these models need text calls is not remembered", advice)]
+    if not verdicts or path in (MEMORY, NONE):
         return []
     try:
         store = SqliteStore(path, max_bytes=config.max_bytes, max_age=config.max_age)

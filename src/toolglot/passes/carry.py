@@ -133,14 +133,25 @@ class _Run:
 class Carrier:
     """The event pass that packs: it needs sequenced events, and gives blocks new indices where it adds one."""
 
-    __slots__ = ("_block", "_client", "_owner", "_owner_slot", "_receipt", "_shift", "_slot", "_text")
+    __slots__ = ("_block", "_client", "_kept", "_owner", "_owner_slot", "_receipt", "_shift", "_slot", "_text")
 
-    def __init__(self, client: str, slot: str | None, owner: str, owner_slot: str | None, receipt: Receipt) -> None:
+    def __init__(
+        self,
+        client: str,
+        slot: str | None,
+        owner: str,
+        owner_slot: str | None,
+        receipt: Receipt,
+        *,
+        kept: bool = False,
+    ) -> None:
+        """`kept`: what the client cannot carry is kept elsewhere."""
         self._client = client
         self._slot = slot
         self._owner = owner
         self._owner_slot = owner_slot
         self._receipt = receipt
+        self._kept = kept
         self._shift = 0
         self._block: Block | None = None  # the open one
         self._text: list[str] | None = None  # of the open reasoning
@@ -182,7 +193,7 @@ class Carrier:
             if isinstance(block, Text) and self._has_state(native):
                 return close, *self._carried(index + 1, native, "last_text")
             if self._has_state(native):
-                self._lost(index)
+                self._lost(index, kept=False)
         return (close,)
 
     def _closed_reasoning(self, block: Thinking, close: Close, index: int) -> Close:
@@ -212,5 +223,10 @@ class Carrier:
         fields = native.get(self._owner, {})
         return self._owner_slot in fields or "$redacted" in fields
 
-    def _lost(self, index: int) -> None:
-        self._receipt.loss(f"content[{index}]", "reasoning state", "the client's API has no field that carries it")
+    def _lost(self, index: int, *, kept: bool = True) -> None:
+        """`kept`: it is of a kind that can be kept elsewhere."""
+        why = "the client's API has no field that carries it"
+        if kept and self._kept:
+            self._receipt.note(f"content[{index}]", "reasoning state", f"{why}; it is kept here for {self._owner}")
+        else:
+            self._receipt.loss(f"content[{index}]", "reasoning state", why)

@@ -69,6 +69,7 @@ STATE: dict[str, Mapping[str, Callable[[object], bool]]] = {
 # The whole envelope is base64, because Gemini's clients check that. Nine bytes make twelve characters that never vary.
 _SEAL = b"toolglot\0"
 _PREFIX = base64.b64encode(_SEAL).decode()
+_PLAIN_ALPHABET = str.maketrans("-_", "+/")
 
 
 def pack(envelope: Envelope) -> str:
@@ -81,8 +82,10 @@ def unpack(value: object) -> Envelope | None:
     """The envelope; None for anything that is none of ours."""
     if not isinstance(value, str) or not value.startswith(_PREFIX):
         return None
+    # Google's own clients read the bytes and write them again in the other alphabet of base64, some without padding.
+    value = value.translate(_PLAIN_ALPHABET).rstrip("=")
     try:
-        content = json.decode_frame(base64.b64decode(value, validate=True)[len(_SEAL) :])
+        content = json.decode_frame(base64.b64decode(value + "=" * (-len(value) % 4), validate=True)[len(_SEAL) :])
     except (binascii.Error, DecodeError, ValueError):
         return None
     match content:

@@ -18,8 +18,11 @@ INTERRUPTED = "The tool call was interrupted; its outcome is unknown."
 
 def repair(request: Request, context: Context) -> Request:
     """Calls and results paired and in order. A dialect's own histories are its client's business."""
-    if context.source == context.target:
-        return request
+    return request if context.source == context.target else pair(request, context)
+
+
+def pair(request: Request, context: Context) -> Request:
+    """Calls and results paired and in order, whoever speaks."""
     messages: list[Message] = []
     runs = _runs(request.messages)
     for number, (start, stop) in enumerate(runs):

@@ -28,8 +28,11 @@ def derive(request: Request, context: Context) -> Request:
     """
     context.call_ids.update(call_id for block, _ in blocks(request) if (call_id := _id_of(block)))
     # A dialect knows how to pair its own calls and results.
-    if context.source == context.target:
-        return request
+    return request if context.source == context.target else unique(request, context)
+
+
+def unique(request: Request, context: Context) -> Request:
+    """Ids for all calls, no two the same, whoever speaks."""
     pairing = _Pairing(context.receipt)
     role = ""
     messages = []

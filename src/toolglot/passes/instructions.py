@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from toolglot.ir import Message, Request, Text, replace
+from toolglot.ir import INSTRUCTION, Message, Request, Text, replace
 from toolglot.passes import Context
 from toolglot.passes.blocks import INSTRUCTION_ROLES, leading
 
@@ -22,7 +22,8 @@ def instruct(request: Request, text: str, context: Context) -> Request:
         return replace(request, messages=(*messages[:first], _system(text), *messages[first:]))
     before = messages[place - 1]
     if context.can.system == "leading":
-        line = Message(role="user", content=(Text(text=f"<system-reminder>\n{text}\n</system-reminder>"),))
+        reminder = f"<system-reminder>\n{text}\n</system-reminder>"
+        line = Message(role="user", content=(Text(text=reminder, native=INSTRUCTION),))
         joined = before.role == "user"
     else:
         line = _system(text)

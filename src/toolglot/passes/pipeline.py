@@ -8,6 +8,8 @@ Each one may rely on those before it:
 - Ids come before repair, which pairs calls and results by them; deferred tools and references before names change;
   names before custom tools are wrapped, because the names pass writes down what kind a tool was; ids are shortened
   after repair, which may bring new results.
+- What a policy leaves out of a history goes right behind repair (`history_policy.with_policy`): pairs are whole there,
+  and nothing has yet been made of what goes.
 - Where tools are text, they become it once calls have their results, tools their names and custom ones their wrapping,
   and before whatever fits reasoning, media and turns: to these it is text like any other. The limits of the target's
   wire on tools, schemas and choices come after it and find nothing left.

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, TypeVar
 
 from toolglot.ir import Block, Message, Request, Thinking, ToolCall, ToolResult, native_of, replace, with_native
 from toolglot.passes import Context
@@ -16,6 +16,7 @@ from toolglot.passes.blocks import Place, rewrite_messages
 
 GEMINI = "gemini"
 ANTHROPIC = "anthropic"
+RESPONSES = "openai_responses"
 UNSIGNED = "skip_thought_signature_validator"
 """What Google documents for calls that another model made."""
 
@@ -24,15 +25,16 @@ STATE = frozenset({"signature", "thoughtSignature", "encrypted_content"})
 
 # Gemini 3 was the first to demand signatures; a name that tells no generation counts as new.
 _UNSIGNED_MODELS = re.compile(r"(^|/)(gemini-[12]([.-]|$)|gemma)")
+_SIGNED_MODELS = re.compile(r"(^|/)gemini-([3-9]|\d\d)")
+# The ids that `openai_responses` gives to items of other models' answers; OpenAI's own end in one run of hex digits.
+_MADE_UP = re.compile(r"(rs|msg|fc|ctc|ig)_.+_\d+", re.S)
 
 
 def settle(request: Request, context: Context) -> Request:
     """Foreign reasoning kept as text or left behind, and what the target demands of a history without its own."""
     request = rewrite_messages(request, lambda message, number: _settle_message(message, number, context))
     demand = DEMANDS.get(context.target)
-    # A client that speaks the target's dialect has kept what it was given, unless others have answered in between.
-    needed = context.source != context.target or context.carried
-    return demand(request, context) if demand and needed else request
+    return demand(request, context) if demand else request
 
 
 def _settle_message(message: Message, number: int, context: Context) -> Message:
@@ -88,9 +90,11 @@ def _sign_steps(request: Request, context: Context) -> Request:
     """Gemini 3 refuses a step whose first call has no signature; its siblings in a parallel batch carry none.
 
     Only the current turn is validated, but the mark stands on every step: taking it away again when a turn ends would
-    change the prefix that the prompt cache holds.
+    change the prefix that the prompt cache holds. Gemini's own clients have kept what they were given, but that may have
+    been an answer of another model: where the model is known to refuse it, theirs are marked, too.
     """
-    if _UNSIGNED_MODELS.search(request.model):
+    own = context.source == context.target and not context.carried
+    if _UNSIGNED_MODELS.search(request.model) or (own and not _SIGNED_MODELS.search(request.model)):
         return request
     signed = False
 
@@ -126,15 +130,19 @@ def _think_or_not(request: Request, context: Context) -> Request:
         or not (context.can.reasoning_off and context.can.reasoning_budget)
     ):
         return request
-    if not _calls_without_thinking(request.messages):
+    # A client of Claude's own has kept what it was given: its turn begins with reasoning and may go on without,
+    # unless another model has answered in between, of which it tells nothing if that one has shown no reasoning.
+    own = context.source == context.target and not context.carried
+    if not _calls_without_thinking(request.messages, whole_turn=own):
         return request
     why = "this turn has tool calls without the target's own reasoning; it is off until the turn ends"
     context.receipt.loss("reasoning", "thinking", why)
     return replace(request, reasoning=replace(wanted, mode="off", effort=None, budget_tokens=None))
 
 
-def _calls_without_thinking(messages: tuple[Message, ...]) -> bool:
-    """Has a step of the current turn, the messages after the user last spoke, a call before any reasoning?
+def _calls_without_thinking(messages: tuple[Message, ...], *, whole_turn: bool) -> bool:
+    """Has a step of the current turn, the messages after the user last spoke, a call before any reasoning? With
+    `whole_turn` reasoning in one step is enough for the later ones.
 
     Text beside or behind results does not end a turn: it will stand in one message with them.
     """
@@ -142,12 +150,12 @@ def _calls_without_thinking(messages: tuple[Message, ...]) -> bool:
     heard: list[Block] = []  # between two messages of the assistant
     for message in messages:
         if message.role != "assistant":
-            thought = False
+            thought = thought and whole_turn
             if message.role in ("user", "tool"):
                 heard.extend(message.content)
             continue
-        missing = missing and not _ends_turn(heard)
-        heard = []
+        over = _ends_turn(heard)
+        missing, thought, heard = missing and not over, thought and not over, []
         for block in message.content:
             thought = thought or isinstance(block, Thinking)
             missing = missing or (isinstance(block, ToolCall) and not thought)
@@ -158,5 +166,61 @@ def _ends_turn(heard: list[Block]) -> bool:
     return bool(heard) and not any(isinstance(block, ToolResult) for block in heard)
 
 
-DEMANDS: dict[str, Callable[[Request, Context], Request]] = {GEMINI: _sign_steps, ANTHROPIC: _think_or_not}
+def _free_items(request: Request, context: Context) -> Request:
+    """The Responses API takes an item with an id for one that it has made, and wants the reasoning that led to it.
+
+    So ids that were made up for answers of other models go, and those of a turn whose reasoning is lost. Its server
+    takes items without ids: its own agents send none.
+    """
+    if context.source != context.target:
+        return request  # no ids but those of its own reasoning
+    tied: list[bool] = []
+    turn: list[Message] = []
+    for message in (*request.messages, Message(role="end")):
+        if message.role == "assistant":
+            turn.append(message)
+            continue
+        blocks = [block for each in turn for block in each.content]
+        lost = any(map(_is_call, blocks)) and not any(isinstance(block, Thinking) for block in blocks)
+        tied += [not (lost and "reasoning" in context.can.fields)] * len(turn)
+        tied.append(True)
+        turn = []
+
+    def free(message: Message, number: int) -> Message:
+        if message.role != "assistant":
+            return message
+        content = tuple(
+            _without_id(block, tied=tied[number]) if isinstance(block, ToolCall) else block for block in message.content
+        )
+        freed = _without_id(message, tied=tied[number])
+        same = all(new is old for new, old in zip(content, message.content, strict=True))
+        if freed is message and same:
+            return message
+        context.receipt.note(str(Place(number)), "item id", "the target has not made it, or has lost its reasoning")
+        return freed if same else replace(freed, content=content)
+
+    return rewrite_messages(request, free)
+
+
+def _is_call(block: Block) -> bool:
+    return isinstance(block, ToolCall)
+
+
+N = TypeVar("N", Message, ToolCall)
+
+
+def _without_id(node: N, *, tied: bool) -> N:
+    fields = native_of(node, RESPONSES)
+    item = fields.get("id")
+    if not isinstance(item, str) or (tied and not _MADE_UP.fullmatch(item)):
+        return node
+    rest = {key: value for key, value in fields.items() if key != "id"}
+    return replace(node, native={**node.native, RESPONSES: rest})
+
+
+DEMANDS: dict[str, Callable[[Request, Context], Request]] = {
+    GEMINI: _sign_steps,
+    ANTHROPIC: _think_or_not,
+    RESPONSES: _free_items,
+}
 """What a target demands of a history whose reasoning is not its own."""

@@ -6,18 +6,20 @@ What an API's version refuses is not the model's affair: whoever says which vers
 
 from __future__ import annotations
 
-from toolglot.ir import Block, Media, Message, Request, Text, replace
+from toolglot.ir import Block, Media, Message, Request, Text, Thinking, ToolCall, native_of, replace, with_native
 from toolglot.passes import Context, RequestPass
 from toolglot.passes.blocks import Place, rewrite_message, rewrite_messages, with_messages
 from toolglot.passes.media import marker
 
-OF_VERSIONS = frozenset({"assistant_documents", "user_citations"})
+CHAT = "openai_chat"
+FOR_EVERYONE = frozenset({"assistant_documents", "user_citations", "calls_without_reasoning"})
+"""What a client of the target's own dialect may not know: another version, or a turn that another model answered."""
 
 
 def fit(request: Request, context: Context) -> Request:
     own = context.source == context.target and not context.aliased
     for name, remove in REMOVERS.items():
-        if name in context.can.refuses and (name in OF_VERSIONS or not own):
+        if name in context.can.refuses and (name in FOR_EVERYONE or not own):
             request = remove(request, context)
     return request
 
@@ -86,11 +88,28 @@ def _without_spaces_at_the_end(request: Request, context: Context) -> Request:
     return with_messages(request, (*request.messages[:-1], replace(last, content=content)))
 
 
+def _with_empty_reasoning(request: Request, context: Context) -> Request:
+    """DeepSeek and Kimi demand the field on every message with calls, and take an empty one for reasoning that is lost
+    or another model's."""
+
+    def rewrite(message: Message, number: int) -> Message:
+        if not any(isinstance(block, ToolCall) for block in message.content):
+            return message
+        told = native_of(message, CHAT).get("reasoning_content") is not None
+        if told or any(isinstance(block, Thinking) for block in message.content):
+            return message
+        context.receipt.note(str(Place(number)), "no reasoning", "the target wants the field, if only empty")
+        return with_native(message, CHAT, reasoning_content="")
+
+    return rewrite_messages(request, rewrite)
+
+
 REMOVERS: dict[str, RequestPass] = {
     "assistant_documents": _without_assistant_documents,
     "user_citations": _without_user_citations,
     "temperature_with_top_p": _without_top_p_beside_temperature,
     "blank_stop": _without_blank_stops,
     "spaces_at_the_end": _without_spaces_at_the_end,
+    "calls_without_reasoning": _with_empty_reasoning,
 }
 """What can be refused, and the pass that takes it out."""

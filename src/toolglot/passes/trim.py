@@ -1,149 +1,123 @@
 """Shortening a conversation to what an upstream is to be sent of it, for those that the configuration says so of.
 
-A call and its results go together or not at all. System text stays, and so do the user's last words and all that
-follows the assistant's last turn: that is what is asked now. Whatever goes is a loss that the receipt tells.
+Whatever belongs together goes together. System text stays, and so do the user's last words and all that follows the
+assistant's last turn: that is what is asked now. Whatever goes is a loss that the receipt tells.
+
+Prompt caches live on a beginning that stays the same. So what has passed a limit is not cut to the brim, which the next
+turn would pass again, but to a share of it; and what was cut in an earlier turn is cut in all later ones. Nobody has to
+remember it: the cuts of a conversation follow from what it says.
 """
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Mapping, Sequence
 
-from toolglot.ir import Message, Request, Thinking, ToolCall, ToolResult, replace
-from toolglot.passes import Context, RequestPass, history
+from toolglot.ir import Block, Message, Request, Text, ToolCall, ToolResult, replace
+from toolglot.passes import Context, RequestPass
+from toolglot.passes.blocks import INSTRUCTION_ROLES, Place, with_messages
+from toolglot.passes.history_cut import Cutting
+from toolglot.passes.history_size import NOUNS, Limit, Scale, without_image
+from toolglot.passes.turns import BEGIN
+from toolglot.tokens.media import ImageTokens, by_area
 
-_SYSTEM = ("system", "developer")
 
-
-def trim(max_messages: int, max_results: int) -> RequestPass:
-    """The pass that leaves at most so many messages and results of tools; 0 is no limit."""
+def trim(limits: Sequence[Limit], *, keep_first: bool = False, image_tokens: ImageTokens = by_area) -> RequestPass:
+    """The pass that keeps a conversation within these limits. `keep_first`: the user's first message stays;
+    `image_tokens`: what an image costs at the upstream."""
+    scale = Scale({limit.name for limit in limits}, image_tokens)
+    reasons = {limit.name: limit for limit in limits}
 
     def fit(request: Request, context: Context) -> Request:
-        if max_results:
-            request = _fewer_results(request, max_results, context)
-        if max_messages:
-            request = _fewer_messages(request, max_messages, context)
-        return request
+        cutting = Cutting(request, scale, limits)
+        if not cutting.passed:
+            return request
+        cutting.go_through(keep_first=keep_first, starts_with_user=context.can.starts_with_user)
+        _tell(request.messages, cutting, reasons, context)
+        return with_messages(request, _begun(_left(request.messages, cutting, context), request, context))
 
     return fit
 
 
-def with_trimming(passes: Sequence[RequestPass], max_messages: int, max_results: int) -> tuple[RequestPass, ...]:
-    """The passes with this one among them: right behind the repair of the history, which finds pairs."""
-    if not max_messages and not max_results:
-        return tuple(passes)
-    place = passes.index(history.repair) + 1
-    return (*passes[:place], trim(max_messages, max_results), *passes[place:])
-
-
-# Results
-
-
-def _fewer_results(request: Request, limit: int, context: Context) -> Request:
-    messages = request.messages
-    asked_now = _last_turn(messages)
-    found = [
-        (number, block.call_id)
-        for number, message in enumerate(messages)
-        for block in message.content
-        if isinstance(block, ToolResult)
-    ]
-    called = {block.id for message in messages for block in message.content if isinstance(block, ToolCall)}
-    spare = len(found) - limit
-    gone: set[str] = set()
-    kept_now = {call_id for number, call_id in found if number >= asked_now}
-    for _, call_id in found:
-        if len(gone) < spare and call_id in called and call_id not in kept_now:
-            gone.add(call_id)
-    return replace(request, messages=_without_calls(messages, gone, limit, context)) if gone else request
-
-
-def _without_calls(messages: Sequence[Message], gone: set[str], limit: int, context: Context) -> tuple[Message, ...]:
+def _left(messages: Sequence[Message], cutting: Cutting, context: Context) -> tuple[Message, ...]:
+    changed = {number for number, _ in cutting.gone_blocks} | {number for number, _, _ in cutting.thinned}
+    # Turns of the assistant that have come to stand together are one; for other dialects `turns` sees to it.
+    joins = context.source == context.target and context.can.roles_alternate
     left: list[Message] = []
+    before = -1
     for number, message in enumerate(messages):
-        content = tuple(
-            block
-            for block in message.content
-            if not (isinstance(block, ToolCall) and block.id in gone)
-            and not (isinstance(block, ToolResult) and block.call_id in gone)
-        )
-        if len(content) == len(message.content):
-            left.append(message)
+        if number in cutting.gone:
             continue
-        for index, block in enumerate(message.content):
-            if isinstance(block, ToolCall) and block.id in gone:
-                what = f"call of {block.name} and its result"
-                context.receipt.loss(f"messages[{number}].content[{index}]", what, _limited(limit, "results of tools"))
-        # Reasoning led to the calls; a turn of nothing else is none.
-        if any(not isinstance(block, Thinking) for block in content):
-            left.append(replace(message, content=content))
+        if number in changed:
+            message = replace(message, content=_content(message, number, cutting))
+        if joins and left and before != number - 1 and left[-1].role == message.role == "assistant":
+            left[-1] = replace(left[-1], content=(*left[-1].content, *message.content))
+        else:
+            left.append(message)
+        before = number
     return tuple(left)
 
 
-# Messages
+def _content(message: Message, number: int, cutting: Cutting) -> tuple[Block, ...]:
+    return tuple(
+        _thinned(block, number, index, cutting)
+        for index, block in enumerate(message.content)
+        if (number, index) not in cutting.gone_blocks
+    )
 
 
-def _fewer_messages(request: Request, limit: int, context: Context) -> Request:
-    messages = request.messages
-    spare = sum(message.role not in _SYSTEM for message in messages) - limit
-    if spare <= 0:
-        return request
-    stays = _staying(messages)
-    gone: set[int] = set()
-    for unit in _units(messages):
-        if len(gone) >= spare:
-            break
-        if stays.isdisjoint(unit):
-            gone.update(unit)
+def _thinned(block: Block, number: int, index: int, cutting: Cutting) -> Block:
+    if not isinstance(block, ToolResult):
+        return without_image(block) if (number, index, -1) in cutting.thinned else block
+    places = [inner for inner in range(len(block.content)) if (number, index, inner) in cutting.thinned]
+    if not places:
+        return block
+    return replace(
+        block,
+        content=tuple(without_image(part) if inner in places else part for inner, part in enumerate(block.content)),
+    )
+
+
+def _begun(messages: tuple[Message, ...], request: Request, context: Context) -> tuple[Message, ...]:
+    """The messages, with somebody to speak before the assistant does; for other dialects `turns` sees to that too."""
+    if context.source != context.target or not context.can.starts_with_user:
+        return messages
+    first, before = _first(messages), _first(request.messages)
+    if (
+        first is None
+        or before is None
+        or messages[first].role != "assistant"
+        or messages[first] is request.messages[before]
+    ):
+        return messages
+    return (*messages[:first], Message(role="user", content=(Text(text=BEGIN),)), *messages[first:])
+
+
+def _first(messages: Sequence[Message]) -> int | None:
+    return next((number for number, each in enumerate(messages) if each.role not in INSTRUCTION_ROLES), None)
+
+
+# What the receipt says
+
+
+def _tell(messages: Sequence[Message], cutting: Cutting, limits: Mapping[str, Limit], context: Context) -> None:
+    receipt = context.receipt
+    gone = {number for number, limit in cutting.gone.items() if limit is not None}
+    for number, index, inner in sorted(cutting.thinned):
+        if number not in cutting.gone and (number, index) not in cutting.gone_blocks:
+            receipt.loss(str(Place(number, index, inner)), "an image", str(limits["max_images"]))
+    for number, index in sorted(cutting.gone_blocks):
+        block = messages[number].content[index]
+        if isinstance(block, ToolCall) and number not in gone:
+            what = f"call of {block.name} and its result"
+            receipt.loss(str(Place(number, index)), what, str(limits["max_tool_results"]))
     for number in sorted(gone):
-        what = f"message of the {messages[number].role}"
-        context.receipt.loss(f"messages[{number}]", what, _limited(limit, "messages"))
-    return replace(request, messages=tuple(m for n, m in enumerate(messages) if n not in gone)) if gone else request
+        if (limit := cutting.gone[number]) is not None:
+            receipt.loss(str(Place(number)), _message(messages[number], number, limit, cutting), str(limit))
+    for limit in cutting.passed:
+        what = f"{cutting.amount(limit)} {NOUNS[limit.name]}"
+        receipt.note("messages", what, f"{limit}, and more: what is asked now never goes")
 
 
-def _limited(limit: int, what: str) -> str:
-    return f"this upstream is sent at most {limit} {what}"
-
-
-def _last_turn(messages: Sequence[Message]) -> int:
-    """Where that begins which follows the assistant's last message."""
-    return next((n for n in range(len(messages), 0, -1) if messages[n - 1].role == "assistant"), 0)
-
-
-def _staying(messages: Sequence[Message]) -> set[int]:
-    """The messages that are never left out."""
-    stays = {number for number, message in enumerate(messages) if message.role in _SYSTEM}
-    stays.update(range(_last_turn(messages), len(messages)))
-    spoken = (n for n in range(len(messages) - 1, -1, -1) if messages[n].role == "user" and _speaks(messages[n]))
-    stays.update(number for number in (next(spoken, None),) if number is not None)
-    if messages:
-        stays.add(len(messages) - 1)
-    return stays
-
-
-def _speaks(message: Message) -> bool:
-    return any(not isinstance(block, ToolResult) for block in message.content)
-
-
-def _units(messages: Sequence[Message]) -> Iterable[list[int]]:
-    """Messages that stay or go together because calls of one have their results in another; the oldest first."""
-    leader = list(range(len(messages)))
-
-    def find(number: int) -> int:
-        while leader[number] != number:
-            leader[number] = leader[leader[number]]
-            number = leader[number]
-        return number
-
-    owners: dict[str, int] = {}
-    for number, message in enumerate(messages):
-        for block in message.content:
-            if isinstance(block, ToolCall | ToolResult):
-                call_id = block.id if isinstance(block, ToolCall) else block.call_id
-                first = owners.setdefault(call_id, number)
-                low, high = sorted((find(first), find(number)))
-                leader[high] = low
-    units: dict[int, list[int]] = defaultdict(list)
-    for number in range(len(messages)):
-        units[find(number)].append(number)
-    return units.values()
+def _message(message: Message, number: int, limit: Limit, cutting: Cutting) -> str:
+    size = "" if limit.name == "max_messages" else f" ({cutting.size(number)[limit.measure]} {NOUNS[limit.name]})"
+    return f"message of the {message.role}{size}"

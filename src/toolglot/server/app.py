@@ -59,6 +59,8 @@ class App:
         finally:
             service.in_flight -= 1
             record.ended = record.ended or loop.time()
+            if incoming.tape is not None:
+                incoming.tape.end(record)
             for observe in service.observers:
                 with suppress(OSError):  # a log that cannot be written
                     observe(record)

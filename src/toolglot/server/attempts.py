@@ -16,7 +16,7 @@ from msgspec import Struct
 
 from toolglot.dialect import Dialect, StreamEncoder
 from toolglot.errors import ApiError, ToolglotError, UpstreamDecodeError, UpstreamError, unreadable
-from toolglot.ir import Request, Usage
+from toolglot.ir import Request, Usage, replace
 from toolglot.receipt import Receipt
 from toolglot.routing import Target
 from toolglot.server import headers
@@ -26,6 +26,8 @@ from toolglot.server.logs import printable
 from toolglot.server.outcomes import RESTING, refused, resting, said, told
 from toolglot.server.record import Record
 from toolglot.server.replays import Replays
+from toolglot.server.states import States
+from toolglot.server.taping import Tape
 from toolglot.streaming import StreamTranslation
 from toolglot.textcalls.settings import BAD_TOOL_CALL, TextCalls
 from toolglot.translate import Exchange
@@ -33,6 +35,7 @@ from toolglot.upstream.aside import aside
 from toolglot.upstream.breaker import Ticket
 from toolglot.upstream.exchange import Told, exchange_for
 from toolglot.upstream.mend import mend
+from toolglot.upstream.replay import labels
 from toolglot.upstream.retry import falls_back, next_wait
 from toolglot.upstream.transport import Reply, TransportError
 from toolglot.upstream.upstream import Upstream
@@ -51,6 +54,8 @@ class Asked(Struct, frozen=True, kw_only=True):
     strict: bool = False
     encoder: Callable[[], StreamEncoder] | None = None
     """Takes the place of the client's encoder where the events of an answer are wanted; no bytes are forwarded then."""
+    tape: Tape | None = None
+    """What the exchange is recorded on, if it is."""
 
 
 class Answer(Struct, kw_only=True):
@@ -85,8 +90,10 @@ class Attempts:
         record: Record,
         calling: Calling | None = None,
         replays: Replays | None = None,
+        states: States | None = None,
     ) -> None:
         self._gateway = gateway
+        self._states = states if states is not None else States()
         self._replays = replays if replays is not None else Replays()
         self._calling = calling if calling is not None else Calling()
         self._asked = asked
@@ -111,6 +118,8 @@ class Attempts:
             self._record.fallbacks = number
             outcome = await self._guarded(upstream, target)
             if isinstance(outcome, Answer):
+                if outcome.whole is not None:
+                    await self.keep(outcome)
                 if errors:
                     outcome.exchange.receipt.note("model", f"answered by {upstream.name}", errors[0].message)
                 return outcome
@@ -130,8 +139,11 @@ class Attempts:
         ticket = breaker.enter(loop.time())
         if ticket is None:
             return resting(upstream, breaker.wait(loop.time()))
+        noting = self._gateway.prefixes.note(self._record, upstream, exchange, body)
         try:
             outcome = await self._ask(upstream, target, exchange, body)
+            if noting is not None:
+                await noting
         except BaseException:
             breaker.leave(ticket)
             raise
@@ -141,6 +153,10 @@ class Attempts:
         else:
             breaker.settle(ticket, None if isinstance(outcome, Answer) else outcome, loop.time())
         return outcome
+
+    async def keep(self, answer: Answer) -> None:
+        """The answer is all there: what its upstream will want back of it is kept before the client can go on."""
+        await self._states.keep(answer.exchange, whole=answer.whole is not None)
 
     def over(self, failure: ApiError | TransportError | None) -> None:
         """A stream has ended, well or by breaking off: only now is known how it went."""
@@ -155,7 +171,9 @@ class Attempts:
         asked = self._asked
         size = len(asked.body)
         told = await self._replays.told(asked.client, upstream, target, asked.request, text_calls, size)
-        exchange = self._exchange(upstream, target, text_calls, told)
+        states = await self._states.found(asked.client, upstream, target, asked.request, size)
+        exchange = self._exchange(upstream, target, text_calls, replace(told, states=states))
+        self._states.watch(exchange)
         try:
             body = await aside(size, exchange.request_of, asked.request, asked.body)
         except ToolglotError:
@@ -252,6 +270,7 @@ class Attempts:
             answer_id=self._record.id.replace("req_", "resp_"),
             told=told,
             forward=self._asked.encoder is None,
+            keeps_state=self._states.kept,
         )
 
     def _note(self, upstream: Upstream, exchange: Exchange) -> None:
@@ -294,10 +313,16 @@ class Attempts:
         assert exchange.sent is not None
         path = headers.with_query(exchange.path, asked.client, upstream.dialect, asked.query)
         passed = headers.to_upstream(asked.client, upstream.dialect, asked.headers, stream=exchange.sent.stream)
+        call, tape = upstream.call(path, body, passed), asked.tape
+        taped = None if tape is None else tape.call(upstream, exchange.sent.model, call, stream=exchange.sent.stream)
         try:
-            reply = await upstream.transport.send(upstream.call(path, body, passed))
+            reply = await upstream.transport.send(call)
         except TransportError as failure:
+            if taped is not None:
+                taped.failed(failure)
             return failure
+        if taped is not None:
+            reply = taped.replied(reply)
         is_answer = False
         try:
             error = await refused(upstream, reply)
@@ -307,6 +332,7 @@ class Attempts:
         finally:
             if not is_answer:
                 reply.close()
+        labels.put_on(exchange, upstream, reply)
         return error or self._replays.watched(exchange, reply, body)
 
     async def _begin(self, exchange: Exchange, reply: Reply) -> Answer | ApiError:

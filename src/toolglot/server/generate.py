@@ -6,7 +6,7 @@ from contextlib import aclosing
 
 from toolglot.dialects import find
 from toolglot.errors import ApiError
-from toolglot.ir import replace
+from toolglot.ir import Request, replace
 from toolglot.receipt import Receipt
 from toolglot.routing import MAX_NAME, Target
 from toolglot.server import headers
@@ -21,6 +21,7 @@ from toolglot.server.routes import Match
 from toolglot.server.service import Service
 from toolglot.server.serving import serve
 from toolglot.server.sources import Plain, Source
+from toolglot.server.states import States
 from toolglot.server.turn import Turn
 from toolglot.upstream.aside import aside
 
@@ -29,7 +30,7 @@ _NO = ("", "0", "false", "no", "off")
 
 async def generate(service: Service, incoming: Incoming, match: Match) -> None:
     """`POST` to a path where models answer."""
-    asked = await _read(incoming, match)
+    asked = await _read(service, incoming, match)
     record = incoming.record
     record.model, record.stream = asked.request.model[:MAX_NAME], asked.request.stream
     targets = incoming.gateway.router.resolve(asked.request.model)
@@ -42,26 +43,34 @@ async def generate(service: Service, incoming: Incoming, match: Match) -> None:
             source.close()
             if source.exchange is not None:
                 service.receipts.keep(record, source.exchange)
+                if incoming.tape is not None:
+                    incoming.tape.receipt(source.exchange.receipt)
 
 
 async def _source(service: Service, incoming: Incoming, asked: Asked, targets: tuple[Target, ...]) -> Source:
     record, gateway = incoming.record, incoming.gateway
     calling, replays = Calling(service.verdicts, service.store), Replays(service.store, record.owner)
-    if (serving := await serve(service, gateway, asked, targets[0], record, calling, replays)) is not None:
+    states = States(service.store, record.owner)
+    if (serving := await serve(service, gateway, asked, targets[0], record, calling, replays, states)) is not None:
         return serving
-    return Plain(asked, Attempts(gateway, asked, record, calling, replays), targets, record)
+    return Plain(asked, Attempts(gateway, asked, record, calling, replays, states), targets, record)
 
 
-async def _read(incoming: Incoming, match: Match) -> Asked:
+async def _read(service: Service, incoming: Incoming, match: Match) -> Asked:
     """The request: its body, and for Gemini what stands in its path."""
     limits = incoming.gateway.config.limits
     body = await read_body(incoming.scope, incoming.receive, limits)
     incoming.record.bytes_in = len(body)
     client = find(match.dialect or "")
-    request = await aside(len(body), client.decode_request, body)
-    if client.model_in_path:
-        streams = match.route.path.endswith(":streamGenerateContent")
-        request = replace(request, model=match.values["model"], stream=streams)
+    request: Request | None = None
+    try:
+        request = await aside(len(body), client.decode_request, body)
+        if client.model_in_path:
+            streams = match.route.path.endswith(":streamGenerateContent")
+            request = replace(request, model=match.values["model"], stream=streams)
+    finally:  # what cannot be read is worth a recording too
+        if service.tapes is not None:
+            incoming.tape = service.tapes.begin(incoming, client.name, body, request)
     for what, count, limit in (
         ("messages", len(request.messages), limits.messages),
         ("tools", len(request.tools), limits.tools),
@@ -74,6 +83,7 @@ async def _read(incoming: Incoming, match: Match) -> Asked:
         body=body,
         headers=incoming.headers,
         query=incoming.query,
+        tape=incoming.tape,
         strict=incoming.gateway.config.strict or incoming.headers.get("x-toolglot-strict", "0").lower() not in _NO,
     )
 

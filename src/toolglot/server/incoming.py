@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, MutableMapping
 from functools import cached_property
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 from urllib.parse import parse_qsl
 
 from toolglot.server.gateway import Gateway
@@ -13,6 +13,9 @@ from toolglot.server.ingress import headers_of
 from toolglot.server.json_array import JsonArray
 from toolglot.server.record import Record
 from toolglot.server.routes import Match, NoMatch
+
+if TYPE_CHECKING:
+    from toolglot.server.taping import Tape
 
 Message: TypeAlias = MutableMapping[str, Any]
 Receive: TypeAlias = Callable[[], Awaitable[Message]]
@@ -46,6 +49,8 @@ class Incoming:
         """Sent with whatever the answer is: the request's id, permission for web pages."""
         self.framing: JsonArray | None = None
         """What a streamed answer is written as, when that is not server-sent events."""
+        self.tape: Tape | None = None
+        """What the exchange is recorded on, if it is."""
         self._send = send
         self._sending = asyncio.Lock()  # a keep-alive and the answer itself may want to write at the same time
         self._loop = asyncio.get_running_loop()
@@ -75,6 +80,8 @@ class Incoming:
         self.begun = True
         self.record.status = status
         told = {**headers, **self.extra_headers}
+        if self.tape is not None:
+            self.tape.head(status, told)
         raw = [(name.encode("latin-1"), value.encode("latin-1")) for name, value in told.items()]
         await self._tell({"type": "http.response.start", "status": status, "headers": raw})
 
@@ -84,6 +91,8 @@ class Incoming:
             self.record.first_byte = now
         self.record.bytes_out += len(data)
         self.written_at = now
+        if self.tape is not None:
+            self.tape.data(data, more=more)
         if not more:
             self.finished = True
             self.record.ended = now

@@ -97,6 +97,7 @@ def as_fields(record: Record) -> dict[str, Any]:
         "input_tokens": usage.input_tokens if usage else None,
         "cached_tokens": usage.cached_tokens if usage else None,
         "output_tokens": usage.output_tokens if usage else None,
+        "prefix_reuse": round(record.prefix_reuse[-1][1], 4) if record.prefix_reuse else None,
         "losses": record.losses,
         "seconds": round(record.seconds, 4),
         "first_byte_seconds": None if record.first_byte is None else round(record.first_byte - record.started, 4),

@@ -15,6 +15,8 @@ CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 SECONDS = (0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64, 1.28, 2.56, 5.12, 10.24, 20.48, 40.96, 81.92)
 TOKENS = (1, 4, 16, 64, 256, 1024, 4096, 16384, 65536, 262144, 1048576, 4194304)
 
+SHARES = (0, 0.1, 0.25, 0.5, 0.75, 0.9, 0.95, 0.99, 1)
+
 Labels = tuple[str, ...]
 
 
@@ -83,7 +85,16 @@ class Metrics:
             "Things lost or changed in translation.",
             ("client", "upstream_dialect", "severity"),
         )
+        self.recordings = Counter(
+            "toolglot_recordings_total", "Recordings of exchanges: written, cut or dropped.", ("outcome",)
+        )
         self.bytes = Counter("toolglot_bytes_total", "Bytes of bodies.", ("route", "direction"))
+        self.prefixes = Histogram(
+            "toolglot_prefix_reuse_ratio",
+            "Share of a turn's history, as the upstream is sent it, that it was sent in the turn before.",
+            ("upstream",),
+            SHARES,
+        )
         model = ("gen_ai_operation_name", "gen_ai_provider_name")
         self.tokens = Histogram(
             "gen_ai_client_token_usage", "Tokens of a request.", (*model, "gen_ai_token_type"), TOKENS
@@ -132,6 +143,8 @@ class Metrics:
         for severity, amount in (("loss", record.losses), ("note", record.notes)):
             if amount:
                 self.lines.add((record.client or "", record.upstream_dialect or "", severity), amount)
+        for answering, share in record.prefix_reuse:
+            self.prefixes.observe((answering,), share)
         labels = ("chat", upstream)
         self.duration.observe(labels, record.seconds)
         if record.stream and record.first_byte is not None:

@@ -16,6 +16,7 @@ from toolglot.server.gateway import Gateway
 from toolglot.server.pieces import drain, pieces
 from toolglot.server.record import Record
 from toolglot.server.replays import Replays
+from toolglot.server.states import States
 from toolglot.translate import Exchange
 
 
@@ -52,12 +53,14 @@ class GatewayModel:
         *,
         calling: Calling | None = None,
         replays: Replays | None = None,
+        states: States | None = None,
         asked: Asked | None = None,
     ) -> None:
         self._gateway = gateway
         self._record = record
         self._calling = calling
         self._replays = replays
+        self._states = states
         self._asked = asked or Asked(client=client, request=Request(model=""), body=b"")
         self._targets: tuple[Target, ...] = ()
         self._attempts: Attempts | None = None
@@ -84,7 +87,9 @@ class GatewayModel:
             return heard[-1]
 
         asked = replace(self._asked, request=request, encoder=encoder)
-        self._attempts = attempts = Attempts(self._gateway, asked, self._record, self._calling, self._replays)
+        self._attempts = attempts = Attempts(
+            self._gateway, asked, self._record, self._calling, self._replays, self._states
+        )
         self._record.rounds += bool(self._targets)
         targets = self._targets or self._gateway.router.resolve(request.model)
         try:

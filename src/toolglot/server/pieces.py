@@ -24,13 +24,18 @@ async def pieces(answer: Answer, attempts: Attempts, record: Record) -> AsyncGen
     translation = answer.translation
     assert translation is not None
     assert answer.chunks is not None
+    if _has_ended(answer):
+        await attempts.keep(answer)
     yield answer.first
     try:
         while not translation.ended:
             if translation.wants_again is not None:
                 await attempts.go_on(answer)
             chunk = await (_trailing(answer.chunks) if translation.settled else anext(answer.chunks, None))
-            if out := translation.close() if chunk is None else translation.feed(chunk):
+            out = translation.close() if chunk is None else translation.feed(chunk)
+            if _has_ended(answer):
+                await attempts.keep(answer)
+            if out:
                 yield out
             if chunk is None and translation.wants_again is None:
                 break
@@ -41,6 +46,10 @@ async def pieces(answer: Answer, attempts: Attempts, record: Record) -> AsyncGen
         attempts.over(None)
     if (fault := translation.fault) is not None:
         record.error, record.message = fault.kind, fault.message
+
+
+def _has_ended(answer: Answer) -> bool:
+    return answer.translation is not None and answer.translation.ended
 
 
 async def drain(answer: Answer) -> None:

@@ -52,6 +52,8 @@ class Record(Struct, kw_only=True):
     stop: str | None = None
     losses: int = 0
     notes: int = 0
+    prefix_reuse: list[tuple[str, float]] = []
+    """For each upstream that was asked: how much of the history it had been sent in the turn before, from 0 to 1."""
     bytes_in: int = 0
     bytes_out: int = 0
     first_byte: float | None = None

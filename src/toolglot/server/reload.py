@@ -94,6 +94,7 @@ def _not_applied(begun: Config, now: Config) -> Iterator[str]:
             (now.server.host, now.server.port),
         ),
         "store": (begun.store, now.store),
+        "record": (begun.record, now.record),
         "log": (begun.log, now.log),
         "limits.connections": (begun.limits.connections, now.limits.connections),
         "limits.upstream_connections": (begun.limits.upstream_connections, now.limits.upstream_connections),

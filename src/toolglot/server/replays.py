@@ -20,7 +20,7 @@ from toolglot.dialect import Dialect
 from toolglot.dialects.warp.native import NAME as WARP
 from toolglot.errors import DecodeError, ToolglotError, UpstreamError
 from toolglot.events import Fold, unfold
-from toolglot.ir import Block, Message, Request, Response
+from toolglot.ir import Block, Message, Request, Response, is_instruction, replace
 from toolglot.receipt import Receipt
 from toolglot.routing import Target
 from toolglot.store import Replay, Store, StoreError
@@ -111,11 +111,17 @@ def _as_sent(
     """The conversation with nothing left out, and its beginnings; None where it cannot be read that far."""
     exchange = exchange_for(client, upstream, target, text_calls=text_calls, told=Told(whole=True))
     try:
-        messages = exchange.rewrite(request).messages
+        messages = tuple(map(_as_said, exchange.rewrite(request).messages))
         conversation = _Conversation(upstream.base_url, messages, exchange, marks(request.messages))
         return conversation, beginnings(messages)
     except (ToolglotError, RecursionError):
         return None  # whoever sends it will say why
+
+
+def _as_said(message: Message) -> Message:
+    """A message without lines of ours in it, which the next turn may not have."""
+    content = tuple(block for block in message.content if not is_instruction(block))
+    return message if len(content) == len(message.content) else replace(message, content=content)
 
 
 def _read(kept: Replay, messages: Sequence[Message], covered: int) -> Mapping[str, Any] | None:
@@ -147,19 +153,29 @@ class _Keeper:
         self._pieces: list[bytes] = []
         self._left = LARGEST
         self._over = False
+        self.streams = False
+        """The client gets the answer as it comes, and not what it adds up to in the end."""
 
     async def feed(self, data: bytes) -> None:
         if self._over:
             return
         self._left -= len(data)
-        self._over = self._left < 0
         self._pieces.append(data)
         self._tasks.feed(data)
-        if self._tasks.finished and not self._over:
+        if self._left < 0:
+            self._give_up(f"the answer has more than {LARGEST} bytes")
+        elif self._tasks.problem is not None:
+            self._give_up(self._tasks.problem)
+        elif self._tasks.finished:
             self._over = True
             await self._keep(b"".join(self._pieces))
         if self._over:
             self._pieces.clear()
+
+    def _give_up(self, why: str) -> None:
+        self._over = True
+        log.warning("what %s said is not kept: %s", self._conversation.upstream, why)
+        self._exchange.receipt.note("messages", "history", f"this answer is not kept, and will be told anew: {why}")
 
     async def _keep(self, body: bytes) -> None:
         made = await aside(len(body), self._made, body)
@@ -173,13 +189,15 @@ class _Keeper:
 
     def _made(self, body: bytes) -> Replay | None:
         try:
-            response = self._exchange.upstream.decode_response(body)
+            response = self._answer(body)
             beginning = answered(self._conversation.messages, _as_returned(self._exchange, response))
             calls = [*self._conversation.calls, *_given(self._conversation.exchange, response)]
         except (DecodeError, UpstreamError, RecursionError):
             return None  # there is no answer from which anybody could go on
         value = json.encode({"tasks": self._tasks.tasks()})
         conversation = self._tasks.conversation_id
+        if len(value) > LARGEST:
+            self._give_up(f"the conversation has more than {LARGEST} bytes")
         if not conversation or len(value) > LARGEST:
             return None
         return Replay(
@@ -190,6 +208,21 @@ class _Keeper:
             value=value,
             calls=tuple(calls[-MARKED:]),
         )
+
+    def _answer(self, body: bytes) -> Response:
+        """What the client gets. Whoever streams has heard what was changed later, and in the order in which it came.
+
+        Raises:
+            DecodeError, UpstreamError: that is no answer.
+        """
+        if not self.streams:
+            return self._exchange.upstream.decode_response(body)
+        decoder, fold = self._exchange.upstream.stream_decoder(Receipt()), Fold()
+        for event in (*decoder.feed(body), *decoder.close()):
+            fold.add(event)
+        if fold.fault is not None:
+            raise UpstreamError(fold.fault)
+        return fold.response()
 
 
 def _given(exchange: Exchange, response: Response) -> list[str]:
@@ -227,6 +260,7 @@ class _Watched:
         return body
 
     def chunks(self) -> AsyncIterator[bytes]:
+        self._keeper.streams = True
         return _Chunks(self._reply.chunks(), self._keeper)
 
     def close(self) -> None:

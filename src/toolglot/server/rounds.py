@@ -70,7 +70,7 @@ class KeptRounds:
             beginning = answered(told, seen)
             answer = Message(role="assistant", content=tuple(seen))
             async with asyncio.timeout(PATIENCE):
-                for key in _keys(beginning, [*told, answer]):
+                for key in _all_keys(beginning, [*told, answer]):
                     await self._store.keep_rounds(self._owner, Rounds(key, value))
         except (StoreError, TimeoutError) as error:
             log.warning("what was run for a conversation could not be kept: %s", error or "no answer in time")
@@ -86,14 +86,30 @@ def _told(messages: Sequence[Message]) -> list[Message]:
 
 
 def _keys(beginning: Beginning, told: Sequence[Message]) -> list[str]:
-    """What the rounds of a beginning are kept under, the surest last. What has words for served calls in it is known by
-    its ids alone: its client has all of it, and another conversation's rounds would tell the model less."""
-    answer = list(takewhile(lambda message: message.role == "assistant", reversed(told[: beginning.covered])))
+    """What the rounds of a beginning are looked for under, the surest last. An answer that has words for served calls
+    is known by its ids alone: its client has all of it, and another conversation's rounds would tell the model less."""
+    ids, has_words = _ids(told[: beginning.covered])
+    exact = _mark(beginning, [each for each, _ in ids])
+    return [exact] if has_words else [beginning.hash, exact]
+
+
+def _all_keys(beginning: Beginning, told: Sequence[Message]) -> list[str]:
+    """What they are kept under: a client may also leave out what it has no use for."""
+    ids, _ = _ids(told[: beginning.covered])
+    without_words = _mark(beginning, [each for each, is_call in ids if is_call])
+    return [*{beginning.hash: None, without_words: None, _mark(beginning, [each for each, _ in ids]): None}]
+
+
+def _ids(told: Sequence[Message]) -> tuple[list[tuple[str, bool]], bool]:
+    """The ids in the last answer, each with whether it is a call's, and whether it has words for served calls."""
+    answer = list(takewhile(lambda message: message.role == "assistant", reversed(told)))
     blocks = [block for message in reversed(answer) for block in message.content]
-    ids = [block.id if isinstance(block, ToolCall) else _told_id(block) for block in blocks]
-    mark = repr((beginning.hash, [each for each in ids if each])).encode("utf-8", "surrogatepass")
-    exact = sha256(mark).hexdigest()
-    return [exact] if any(isinstance(block, Opaque) for block in blocks) else [beginning.hash, exact]
+    ids = [(block.id, True) if isinstance(block, ToolCall) else (_told_id(block) or "", False) for block in blocks]
+    return [each for each in ids if each[0]], any(isinstance(block, Opaque) for block in blocks)
+
+
+def _mark(beginning: Beginning, ids: Sequence[str]) -> str:
+    return sha256(repr((beginning.hash, list(ids))).encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def _told_id(block: Block) -> str | None:

@@ -27,8 +27,9 @@ from toolglot.server.routes import ROUTES
 from toolglot.server.security import check_bind
 from toolglot.server.service import Receipts, Service
 from toolglot.server.starting import Start, Wishes, configured, start
+from toolglot.server.taping import recording
 from toolglot.store import StoreError
-from toolglot.store.sqlite import SqliteStore, default_path
+from toolglot.store.sqlite import NONE, SqliteStore, default_path
 from toolglot.upstream.http import HttpTransport
 
 log = logging.getLogger("toolglot.server")
@@ -145,6 +146,9 @@ async def _run(
         service.store = _store(begun.gateway.config.store, environ)
         if service.store is not None:
             open_things.push_async_callback(service.store.close)
+        service.tapes = recording(begun.gateway.config.record, service.metrics)
+        if service.tapes is not None:
+            open_things.push_async_callback(asyncio.to_thread, service.tapes.recorder.close)
         service.host = await _host(begun, open_things)
         traces = tracing.set_up(environ, lambda name: service.gateway.config.upstreams.get(name))
         if traces is not None:
@@ -184,6 +188,8 @@ async def _ended(task: asyncio.Task[None]) -> None:
 def _store(config: StoreConfig, environ: Mapping[str, str]) -> SqliteStore | None:
     """Where responses are kept. A gateway without it still answers, so a store that cannot be opened only tells."""
     path = config.path or str(default_path(environ, Path.home()))
+    if path == NONE:
+        return None
     try:
         return SqliteStore(path, max_bytes=config.max_bytes, max_age=config.max_age)
     except StoreError as error:

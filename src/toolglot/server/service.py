@@ -14,6 +14,7 @@ from toolglot.receipt import Loss
 from toolglot.server.gateway import Gateway
 from toolglot.server.metrics import Metrics
 from toolglot.server.record import Record
+from toolglot.server.taping import Tapes
 from toolglot.server.verdicts import Verdicts
 from toolglot.store import Store
 from toolglot.translate import Exchange
@@ -75,6 +76,8 @@ class Service(Struct, kw_only=True):
     """What was found out about models."""
     host: Host | None = None
     """The MCP servers, where some are configured."""
+    tapes: Tapes | None = None
+    """Where exchanges are recorded, if they are."""
     observers: tuple[Callable[[Record], None], ...] = ()
     accepting: bool = True
     in_flight: int = 0

@@ -28,6 +28,7 @@ from toolglot.server.record import Record
 from toolglot.server.replays import Replays
 from toolglot.server.rounds import KeptRounds
 from toolglot.server.service import Service
+from toolglot.server.states import States
 from toolglot.tools.served import Restored, ServedForms
 from toolglot.translate import Exchange
 
@@ -42,6 +43,7 @@ async def serve(
     record: Record,
     calling: Calling,
     replays: Replays,
+    states: States,
 ) -> Serving | None:
     """The answer to a request for which tools are run here; None where there are none.
 
@@ -56,7 +58,7 @@ async def serve(
     forms = asked.client.served
     taken = {tool.name for tool in wishes.request.tools if isinstance(tool, Tool)}
     toolbox = pack(attached, taken, receipt, can_ask=lambda each: _can_ask(forms, each))
-    model = GatewayModel(gateway, asked.client, record, calling=calling, replays=replays, asked=asked)
+    model = GatewayModel(gateway, asked.client, record, calling=calling, replays=replays, states=states, asked=asked)
     kept = KeptRounds(service.store, record.owner)
     return Serving(asked, wishes, attached, toolbox, model, service.host, gateway.config.mcp, kept, record, receipt)
 
@@ -201,6 +203,8 @@ class Serving:
         how = "failed" if outcome.result.is_error else "ran" if outcome.ran else "was not run"
         self._receipt.note(f"mcp.{label}", f"{tool.name} ({outcome.served.call.id})", f"{how} here")
         self._record.count_served(tool.server, failed=bool(outcome.result.is_error))
+        if self._asked.tape is not None:
+            self._asked.tape.served(outcome)
         words = (self._record.id, tool.name, tool.server, how, outcome.seconds)
         log.info("request %s: the tool %s of %s %s, %.3f s", *words)
 

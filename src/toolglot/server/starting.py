@@ -8,25 +8,29 @@ from pathlib import Path
 from msgspec import Struct
 from msgspec.structs import replace
 
-from toolglot.config.addresses import leads_to
+from toolglot.config.addresses import is_replay, leads_to, recordings_of
 from toolglot.config.assemble import assemble, router
 from toolglot.config.command_line import cli_config, parse_upstream
 from toolglot.config.load import load
 from toolglot.config.problems import ConfigError, Problem
-from toolglot.config.schema import Config, UpstreamConfig
+from toolglot.config.record_checks import directory_problem
+from toolglot.config.schema import Config, ReplaySpeed, UpstreamConfig
+from toolglot.dialect import Dialect
 from toolglot.dialects import find
 from toolglot.errors import MissingExtraError
+from toolglot.passes.history_policy import HistoryPolicy, Layer
 from toolglot.server.gateway import Gateway
 from toolglot.upstream.demo.stream import AT_ONCE, HUMAN, Pace
 from toolglot.upstream.demo.transport import DemoTransport
 from toolglot.upstream.discovery import Discovery, probe_local
-from toolglot.upstream.tokens import tokens_of, with_tokens
+from toolglot.upstream.replay.transport import ReplayTransport
+from toolglot.upstream.tokens import Tokens, tokens_of, with_tokens
 from toolglot.upstream.transport import Transport
 from toolglot.upstream.upstream import Upstream
 from toolglot.upstream.vendors import VENDORS
 
-LIMITS = {"warp": (50, 10)}
-"""Messages and results of tools that an upstream of a dialect is sent at most, unless it is configured."""
+HISTORIES = {"warp": HistoryPolicy(max_messages=50, max_tool_results=10)}
+"""What an upstream of a dialect is sent of a conversation, unless it is configured."""
 
 _PACES: dict[str, Pace] = {"human": HUMAN, "none": AT_ONCE}
 
@@ -48,6 +52,10 @@ class Wishes(Struct, frozen=True, kw_only=True):
     store: str | None = None
     mcp_files: tuple[Path, ...] = ()
     """Files with `mcpServers` in them, beside those that the file names."""
+    record: str | None = None
+    """The folder for recordings."""
+    replay_speed: ReplaySpeed | None = None
+    """How fast `replay:` upstreams answer."""
 
 
 class Start(Struct, frozen=True):
@@ -76,6 +84,13 @@ def configured(wishes: Wishes, environ: Mapping[str, str]) -> tuple[Config, Path
         config = replace(config, discover=wishes.discover)
     if wishes.store is not None:
         config = replace(config, store=replace(config.store, path=wishes.store))
+    if wishes.record is not None:
+        if problem := directory_problem(wishes.record):
+            raise ConfigError([Problem(file="--record", message=problem)])
+        config = replace(config, record=replace(config.record, directory=wishes.record))
+    if (speed := wishes.replay_speed) is not None:
+        paced = {name: replace(upstream, replay_speed=speed) for name, upstream in config.upstreams.items()}
+        config = replace(config, upstreams=paced)
     if wishes.demo_dialect is not None:
         demo = replace(config.upstreams.get("demo", UpstreamConfig()), dialect=wishes.demo_dialect)
         config = replace(config, upstreams={**config.upstreams, "demo": demo})
@@ -118,15 +133,27 @@ def _origin(file: Path | None) -> str:
 def build(config: Config, transport: Transport, pace: Pace = AT_ONCE, before: Gateway | None = None) -> Gateway:
     """The gateway of an assembled configuration."""
     upstreams = {
-        name: _upstream(name, upstream, transport, pace, before, many_keys=len(config.server.keys) > 1)
+        name: _upstream(
+            name, upstream, transport, pace, before, many_keys=len(config.server.keys) > 1, history=config.history
+        )
         for name, upstream in config.upstreams.items()
         if upstream.base_url is not None
     }
+    for upstream in upstreams.values():
+        if isinstance(upstream.transport, ReplayTransport):
+            upstream.transport.redact(config.record.redact)
     return Gateway(config, upstreams, router(config), before)
 
 
 def _upstream(
-    name: str, config: UpstreamConfig, transport: Transport, pace: Pace, before: Gateway | None, *, many_keys: bool
+    name: str,
+    config: UpstreamConfig,
+    transport: Transport,
+    pace: Pace,
+    before: Gateway | None,
+    *,
+    many_keys: bool,
+    history: HistoryPolicy,
 ) -> Upstream:
     dialect = find(config.dialect or "openai_chat")
     assert config.base_url is not None
@@ -134,12 +161,11 @@ def _upstream(
     at_home = vendor is not None and vendor.base_url in (None, config.base_url)
     known = before.upstreams.get(name) if before is not None else None
     tokens = tokens_of(config, transport, None if known is None else known.tokens)
-    max_messages, max_results = LIMITS.get(dialect.name, (0, 0))
     return Upstream(
         name=name,
         dialect=dialect,
         base_url=config.base_url,
-        transport=DemoTransport(dialect, pace=pace) if config.base_url == "demo:" else with_tokens(transport, tokens),
+        transport=_transport(config, dialect, transport, pace, known, tokens),
         key=config.key,
         key_header=config.key_header,
         headers=config.headers,
@@ -151,12 +177,43 @@ def _upstream(
         native_tools=vendor.native_tools if vendor is not None and at_home else None,
         without_tools=vendor.without_tools if vendor is not None else (),
         listed=vendor.listed if vendor is not None and at_home else (),
-        max_messages=max_messages if config.max_history_messages is None else config.max_history_messages,
-        max_results=max_results if config.max_tool_results is None else config.max_tool_results,
+        history=_histories(config, dialect.name, history),
         warp_history=config.warp_history,
         disable_warp_tools=config.disable_warp_tools,
         tokens=tokens,
         timeouts=config.timeouts,
-        retries=config.retries,
+        # What is recorded need not be waited for.
+        retries=replace(config.retries, first_wait=0.0) if _at_once(config) else config.retries,
         breaker=config.breaker,
     )
+
+
+def _at_once(config: UpstreamConfig) -> bool:
+    return is_replay(config.base_url) and config.replay_speed == "none"
+
+
+def _transport(
+    config: UpstreamConfig,
+    dialect: Dialect,
+    transport: Transport,
+    pace: Pace,
+    known: Upstream | None,
+    tokens: Tokens | None,
+) -> Transport:
+    """The way to an upstream: over the network, unless its address says that it never leaves this machine."""
+    if config.base_url == "demo:":
+        return DemoTransport(dialect, pace=pace)
+    if not is_replay(config.base_url):
+        return with_tokens(transport, tokens)
+    before = None if known is None or known.base_url != config.base_url else known.transport
+    if isinstance(before, ReplayTransport) and (before.dialect, before.speed) == (dialect, config.replay_speed):
+        return before  # a reload does not begin from the start
+    return ReplayTransport(dialect, Path(recordings_of(config.base_url or "")), speed=config.replay_speed)
+
+
+def _histories(config: UpstreamConfig, dialect: str, for_all: HistoryPolicy) -> tuple[Layer, ...]:
+    """What is said of conversations, the general before the special. The two limits that stand with the upstream itself
+    are older than steps, and cut to the brim."""
+    own = HistoryPolicy(max_messages=config.max_history_messages, max_tool_results=config.max_tool_results)
+    usual = HISTORIES.get(dialect, HistoryPolicy())
+    return Layer(usual, exact=True), Layer(for_all), Layer(own, exact=True), Layer(config.history)

@@ -15,7 +15,7 @@ from time import time_ns
 from typing import TYPE_CHECKING, Any, TypeAlias
 from urllib.parse import urlsplit
 
-from toolglot.config.addresses import DEMO_URL
+from toolglot.config.addresses import DEMO_URL, is_replay
 from toolglot.config.schema import UpstreamConfig
 from toolglot.server.record import Record
 
@@ -158,7 +158,7 @@ def _finish_reason(reason: str) -> str:
 
 
 def _server(upstream: UpstreamConfig | None) -> Attributes:
-    if upstream is None or upstream.base_url is None or upstream.base_url == DEMO_URL:
+    if upstream is None or upstream.base_url is None or upstream.base_url == DEMO_URL or is_replay(upstream.base_url):
         return {}
     parts = urlsplit(upstream.base_url)
     port = parts.port or {"http": 80, "https": 443}.get(parts.scheme)

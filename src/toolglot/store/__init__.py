@@ -24,6 +24,7 @@ __all__ = [
     "Replay",
     "Rounds",
     "Size",
+    "State",
     "Store",
     "StoreError",
     "Turn",
@@ -138,6 +139,19 @@ class Rounds(Struct, frozen=True):
     value: bytes
 
 
+class State(Struct, frozen=True, kw_only=True):
+    """What a model wants back of one answer: signatures, encrypted reasoning and the like."""
+
+    owner: str
+    issuer: str
+    """Who takes it back: a hash of the upstream and, where it is bound to it, the model."""
+    calls: str
+    """What tells the answer from all others: a hash of the ids of its calls and of more; empty where it has no ids."""
+    hash: str
+    """Of the conversation as the client tells it, that answer included: `upstream/transcript.py`."""
+    value: bytes
+
+
 class Size(Struct, frozen=True):
     bytes: int
     threads: int
@@ -216,6 +230,16 @@ class Store(Protocol):
 
     async def rounds(self, owner: str, hashes: Sequence[str]) -> list[Rounds]:
         """Those of these that are there."""
+        ...
+
+    async def keep_state(self, state: State) -> None:
+        """Keep it as the newest of those with the same calls, of which the oldest go beyond some."""
+        ...
+
+    async def states(
+        self, owner: str, issuer: str, calls: Collection[str] = (), hashes: Collection[str] = ()
+    ) -> list[State]:
+        """Those that have one of these calls, or no calls and one of these hashes; of each the newest first."""
         ...
 
     async def size(self) -> Size: ...

@@ -106,6 +106,19 @@ CREATE TABLE rounds (
 )
 """
 
+# What a model wants back of an answer and its client may not keep. The answer is known by its calls, or by `hash`.
+_STATES = """
+CREATE TABLE states (
+    owner TEXT NOT NULL,
+    issuer TEXT NOT NULL,
+    calls TEXT NOT NULL,
+    hash TEXT NOT NULL,
+    thread TEXT NOT NULL,
+    value BLOB NOT NULL,
+    bytes INTEGER NOT NULL
+)
+"""
+
 # table -> the column that names its thread
 _COUNTED = {"responses": "thread", "conversations": "id", "conversation_items": "conversation"}
 
@@ -170,6 +183,12 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
         "CREATE INDEX replays_hash ON replays (hash, owner, upstream, thread, calls)",
     ),
     (_ROUNDS, "CREATE INDEX rounds_thread ON rounds (thread)", *_counting("rounds", "thread")),
+    (
+        _STATES,
+        "CREATE INDEX states_name ON states (calls, owner, issuer, hash)",
+        "CREATE INDEX states_thread ON states (thread)",
+        *_counting("states", "thread"),
+    ),
 )
 
 

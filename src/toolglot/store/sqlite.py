@@ -30,14 +30,19 @@ from toolglot.store import (
     Replay,
     Rounds,
     Size,
+    State,
     StoreError,
     Turn,
     Verdict,
+    kept,
     tables,
+    threads,
 )
 from toolglot.store.schema import prepare
 
 MEMORY = ":memory:"
+NONE = "none"
+"""The path of no store at all."""
 MAX_WAITING = 4096
 """Calls that may wait for the thread. A disk that hangs must not fill the memory with what is to be written."""
 
@@ -224,21 +229,29 @@ class SqliteStore:
         return await self._read(tables.verdict, self._now(), upstream, model)
 
     async def keep_replay(self, replay: Replay) -> None:
-        await self._grow(tables.keep_replay, self._now(), self._max_bytes, replay)
+        await self._grow(kept.keep_replay, self._now(), self._max_bytes, replay)
 
     async def replay(
         self, owner: str, upstream: str, hashes: Sequence[str], calls: Collection[str] = ()
     ) -> Replay | None:
-        return await self._read(tables.replay, self._now() - self._max_age, owner, upstream, hashes, calls)
+        return await self._read(kept.replay, self._now() - self._max_age, owner, upstream, hashes, calls)
 
     async def keep_rounds(self, owner: str, rounds: Rounds) -> None:
-        await self._grow(tables.keep_rounds, self._now(), self._max_bytes, owner, rounds)
+        await self._grow(kept.keep_rounds, self._now(), self._max_bytes, owner, rounds)
 
     async def rounds(self, owner: str, hashes: Sequence[str]) -> list[Rounds]:
-        return await self._read(tables.rounds, self._now() - self._max_age, owner, hashes)
+        return await self._read(kept.rounds, self._now() - self._max_age, owner, hashes)
+
+    async def keep_state(self, state: State) -> None:
+        await self._grow(kept.keep_state, self._now(), self._max_bytes, state)
+
+    async def states(
+        self, owner: str, issuer: str, calls: Collection[str] = (), hashes: Collection[str] = ()
+    ) -> list[State]:
+        return await self._read(kept.states, self._now() - self._max_age, owner, issuer, calls, hashes)
 
     async def size(self) -> Size:
-        return await self._read(tables.size)
+        return await self._read(threads.size)
 
     async def close(self) -> None:
         """Finish what waits, then close the file. A second call does nothing."""
@@ -352,7 +365,7 @@ class SqliteStore:
     def _prune(self) -> None:
         self._pruning = False
         with self._transaction():
-            more = tables.prune(self._connection, self._now() - self._max_age, self._max_bytes, PRUNED_ROWS)
+            more = threads.prune(self._connection, self._now() - self._max_age, self._max_bytes, PRUNED_ROWS)
         if not more:
             return
         (free,) = self._connection.execute("PRAGMA freelist_count").fetchone()

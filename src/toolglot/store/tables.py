@@ -1,4 +1,4 @@
-"""The SQL: plain functions on a connection, called by one thread at a time.
+"""The SQL of responses, conversations and verdicts: plain functions on a connection, called by one thread at a time.
 
 All of them run inside a transaction which their caller begins.
 """
@@ -6,24 +6,15 @@ All of them run inside a transaction which their caller begins.
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from hashlib import sha256
 
-from toolglot.store import Conversation, History, Item, Page, Replay, Rounds, Size, StoreError, Turn, Verdict
-
-ROW_BYTES = 256
-"""What a row weighs beside its JSON: ids, numbers, indexes."""
+from toolglot.store import Conversation, History, Item, Page, Turn, Verdict
+from toolglot.store.threads import ROW_BYTES, use
 
 MAX_VERDICTS = 1000
 """Models about which something is known; beyond them the oldest goes."""
 
-MAX_REPLAYS = 8
-"""Answers of one conversation from which a client can go on, the newest: each holds all that went before it."""
-
-MAX_ALIKE = 8
-"""Conversations of one owner that say the same and are told apart by their calls, the newest."""
-
-_ALIKE = "hash = ? AND owner = ? AND upstream = ?"
 _VERDICT = "upstream, model, tools, found, until"
 _TURN = "id, owner, created, model, previous, conversation, before, request_input, response"
 
@@ -42,7 +33,7 @@ def save(
 ) -> None:
     thread = turn.conversation or _thread_of(connection, turn.owner, turn.previous) or turn.id
     weight = ROW_BYTES * (1 + len(output_ids)) + len(turn.request_input) + len(turn.response)
-    _use(connection, thread, now, max_bytes, weight + _weight(items))
+    use(connection, thread, now, max_bytes, weight + _weight(items))
     connection.execute(
         f"INSERT INTO responses ({_TURN}, thread, bytes) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
         (
@@ -72,18 +63,6 @@ def _thread_of(connection: sqlite3.Connection, owner: str, response: str | None)
 
 def _weight(items: Iterable[Item]) -> int:
     return sum(ROW_BYTES + len(item.item) for item in items)
-
-
-def _use(connection: sqlite3.Connection, thread: str, now: float, max_bytes: int, more: int) -> None:
-    """Note that a thread grows; one that would fill the whole store may not, as all others would go for it."""
-    connection.execute(
-        "INSERT INTO threads (id, used) VALUES (?, ?) ON CONFLICT (id) DO UPDATE SET used = excluded.used",
-        (thread, now),
-    )
-    (weight,) = connection.execute("SELECT bytes FROM threads WHERE id = ?", (thread,)).fetchone()
-    if weight + more > max_bytes:
-        message = f"this would make one conversation larger than the whole store may be ({max_bytes} bytes)"
-        raise StoreError("full", message)
 
 
 def turn(connection: sqlite3.Connection, owner: str, response: str) -> Turn | None:
@@ -136,7 +115,7 @@ def create_conversation(
     connection: sqlite3.Connection, now: float, max_bytes: int, new: Conversation, items: Sequence[Item]
 ) -> None:
     weight = ROW_BYTES + len(new.metadata)
-    _use(connection, new.id, now, max_bytes, weight + _weight(items))
+    use(connection, new.id, now, max_bytes, weight + _weight(items))
     connection.execute(
         "INSERT INTO conversations (id, owner, created, metadata, bytes) VALUES (?, ?, ?, ?, ?)",
         (new.id, new.owner, new.created, new.metadata, weight),
@@ -196,7 +175,7 @@ def add_items(
 ) -> tuple[Item, ...] | None:
     if conversation(connection, owner, wanted) is None:
         return None
-    _use(connection, wanted, now, max_bytes, _weight(items))
+    use(connection, wanted, now, max_bytes, _weight(items))
     return _append(connection, wanted, items)
 
 
@@ -272,107 +251,3 @@ def verdict(connection: sqlite3.Connection, now: float, upstream: str, model: st
         f"SELECT {_VERDICT} FROM verdicts WHERE upstream = ? AND model = ? AND until > ?", (upstream, model, now)
     ).fetchone()
     return Verdict(**dict(zip(Verdict.__struct_fields__, row, strict=True))) if row is not None else None
-
-
-def keep_replay(connection: sqlite3.Connection, now: float, max_bytes: int, kept: Replay) -> None:
-    thread = f"replay_{sha256(f'{kept.owner} {kept.upstream} {kept.conversation}'.encode()).hexdigest()}"
-    where, calls = (kept.hash, kept.owner, kept.upstream), " ".join(kept.calls)
-    weight = ROW_BYTES + len(kept.value) + 2 * len(calls)  # which are in an index, too
-    connection.execute(f"DELETE FROM replays WHERE {_ALIKE} AND calls = ?", (*where, calls))
-    _use(connection, thread, now, max_bytes, weight)
-    connection.execute(
-        "INSERT INTO replays (hash, owner, upstream, conversation, thread, value, bytes, calls) "
-        "VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
-        (*where, kept.conversation, thread, kept.value, weight, calls),
-    )
-    for alike, values, limit in (("thread = ?", (thread,), MAX_REPLAYS), (_ALIKE, where, MAX_ALIKE)):
-        connection.execute(
-            "DELETE FROM replays WHERE rowid IN "
-            f"(SELECT rowid FROM replays WHERE {alike} ORDER BY rowid DESC LIMIT -1 OFFSET ?)",
-            (*values, limit),
-        )
-
-
-def replay(
-    connection: sqlite3.Connection,
-    oldest: float,
-    owner: str,
-    upstream: str,
-    hashes: Sequence[str],
-    calls: Collection[str],
-) -> Replay | None:
-    for wanted in hashes:
-        alike = connection.execute(
-            "SELECT replays.rowid, calls FROM replays JOIN threads ON threads.id = thread "
-            f"WHERE {_ALIKE} AND used >= ? ORDER BY replays.rowid DESC",
-            (wanted, owner, upstream, oldest),
-        ).fetchall()
-        if alike:
-            # Of those that share as many calls the first, which is the newest. So it is where none shares any, because
-            # the client sends no ids, and where there are no calls yet: then nothing tells one from another, and the
-            # newest is the likeliest to be gone on with.
-            shared = [len(set(row[1].split()).intersection(calls)) for row in alike]
-            return _replay(connection, owner, upstream, wanted, alike[shared.index(max(shared))][0])
-    return None
-
-
-def _replay(connection: sqlite3.Connection, owner: str, upstream: str, wanted: str, row: int) -> Replay:
-    conversation, value, calls = connection.execute(
-        "SELECT conversation, value, calls FROM replays WHERE rowid = ?", (row,)
-    ).fetchone()
-    return Replay(
-        owner=owner,
-        upstream=upstream,
-        hash=wanted,
-        conversation=conversation,
-        value=value,
-        calls=tuple(calls.split()),
-    )
-
-
-def keep_rounds(connection: sqlite3.Connection, now: float, max_bytes: int, owner: str, kept: Rounds) -> None:
-    thread = f"rounds_{sha256(f'{owner} {kept.hash}'.encode()).hexdigest()}"
-    weight = ROW_BYTES + len(kept.value)
-    connection.execute("DELETE FROM rounds WHERE hash = ? AND owner = ?", (kept.hash, owner))
-    _use(connection, thread, now, max_bytes, weight)
-    connection.execute(
-        "INSERT INTO rounds (owner, hash, thread, value, bytes) VALUES (?, ?, ?, ?, ?)",
-        (owner, kept.hash, thread, kept.value, weight),
-    )
-
-
-def rounds(connection: sqlite3.Connection, oldest: float, owner: str, hashes: Sequence[str]) -> list[Rounds]:
-    rows = (
-        connection.execute(
-            "SELECT hash, value FROM rounds JOIN threads ON threads.id = thread "
-            "WHERE hash = ? AND owner = ? AND used >= ?",
-            (wanted, owner, oldest),
-        ).fetchone()
-        for wanted in hashes
-    )
-    return [Rounds(*row) for row in rows if row is not None]
-
-
-def size(connection: sqlite3.Connection) -> Size:
-    return Size(*connection.execute("SELECT totals.bytes, (SELECT count(*) FROM threads) FROM totals").fetchone())
-
-
-def prune(connection: sqlite3.Connection, oldest: float, max_bytes: int, rows: int) -> bool:
-    """Forget some rows of the thread that was used the longest ago, if it has to go; whether one had to."""
-    found = connection.execute("SELECT id, used FROM threads ORDER BY used LIMIT 1").fetchone()
-    if found is None or (found[1] >= oldest and size(connection).bytes <= max_bytes):
-        return False
-    thread = found[0]
-    # Items first and the conversation itself last: while a part is left, so is the thread, and the next call goes on.
-    for statement in (
-        "DELETE FROM responses WHERE rowid IN (SELECT rowid FROM responses WHERE thread = ? LIMIT ?)",
-        "DELETE FROM replays WHERE rowid IN (SELECT rowid FROM replays WHERE thread = ? LIMIT ?)",
-        "DELETE FROM rounds WHERE rowid IN (SELECT rowid FROM rounds WHERE thread = ? LIMIT ?)",
-        "DELETE FROM conversation_items WHERE rowid IN "
-        "(SELECT rowid FROM conversation_items WHERE conversation = ? LIMIT ?)",
-        "DELETE FROM conversations WHERE rowid IN (SELECT rowid FROM conversations WHERE id = ? LIMIT ?)",
-    ):
-        rows -= connection.execute(statement, (thread, rows)).rowcount
-    if rows > 0:
-        connection.execute("DELETE FROM threads WHERE id = ?", (thread,))
-    return True

@@ -13,7 +13,7 @@ from toolglot.tokens.media import ImageTokens, by_area, by_crops, by_tiles, imag
 from toolglot.tokens.text import count_text
 from toolglot.wire import json
 
-__all__ = ["ImageTokens", "by_area", "by_crops", "by_tiles", "count_text", "estimate", "image_size"]
+__all__ = ["Estimate", "ImageTokens", "by_area", "by_crops", "by_tiles", "count_text", "estimate", "image_size"]
 
 REPLY = 3
 """What makes the model begin its answer."""
@@ -40,7 +40,7 @@ def estimate(
         counter: counts the tokens of a text, when there is a better way than `count_text`.
         image_tokens: what an image costs at the upstream (`Dialect.image_tokens`).
     """
-    counted = _Estimate(counter, image_tokens)
+    counted = Estimate(counter, image_tokens)
     total = REPLY + sum(counted.message(message) for message in request.messages)
     if request.tools:
         total += TOOLS + sum(counted.tool(tool) for tool in request.tools)
@@ -49,10 +49,10 @@ def estimate(
     return total
 
 
-class _Estimate:
+class Estimate:
     """The two ways of counting that depend on the model, and the sum over everything else."""
 
-    def __init__(self, counter: Callable[[str], int], image_tokens: ImageTokens) -> None:
+    def __init__(self, counter: Callable[[str], int] = count_text, image_tokens: ImageTokens = by_area) -> None:
         self._text = counter
         self._image = image_tokens
 

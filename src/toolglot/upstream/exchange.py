@@ -11,8 +11,9 @@ from toolglot.dialect import Dialect, capabilities
 from toolglot.dialects.warp.native import NAME as WARP
 from toolglot.ir import Request, replace, with_native
 from toolglot.passes import Context, RequestPass
+from toolglot.passes.history_policy import HistoryPolicy, Layer, Settled, settle, with_policy
+from toolglot.passes.kept import Skeleton, with_states
 from toolglot.passes.pipeline import REQUEST_PASSES
-from toolglot.passes.trim import with_trimming
 from toolglot.routing import Target
 from toolglot.textcalls.settings import TextCalls
 from toolglot.translate import Exchange
@@ -28,15 +29,29 @@ class Told(Struct, frozen=True, kw_only=True):
     unknown: bool = False
     whole: bool = False
     """Leave nothing out, whatever the configuration says."""
+    states: Mapping[int, Skeleton] = {}
+    """What the upstream wants back of the answers of these numbers, and the client may not have sent."""
 
 
-def _passes(client: Dialect, upstream: Upstream, told: Told) -> tuple[RequestPass, ...]:
+def policy_of(upstream: Upstream, target: Target) -> Settled:
+    """What the sections of the upstream and of the model say together. A text is the model's format of calls alone."""
+    own = HistoryPolicy(calls=target.history) if isinstance(target.history, str) else target.history
+    return settle(upstream.history if own is None else (*upstream.history, Layer(own)))
+
+
+def _passes(client: Dialect, upstream: Upstream, told: Told, policy: Settled) -> tuple[RequestPass, ...]:
     at_warp = upstream.dialect.name == WARP
     if at_warp and client.name == WARP:
         return REQUEST_PASSES  # it has its own tasks, and says itself what it can do
     # What the upstream gets back of its own it has measured itself.
-    whole = told.whole or told.replay is not None
-    passes = REQUEST_PASSES if whole else with_trimming(REQUEST_PASSES, upstream.max_messages, upstream.max_results)
+    passes = REQUEST_PASSES
+    if not told.whole and told.replay is None:
+        passes = with_policy(
+            REQUEST_PASSES,
+            policy,
+            image_tokens=upstream.dialect.image_tokens,
+            leans=lambda request: client.refuse_elsewhere(request) is not None,
+        )
     return (*passes, _telling(upstream, told)) if at_warp else passes
 
 
@@ -68,11 +83,14 @@ def exchange_for(
     answer_id: str = "",
     told: Told | None = None,
     forward: bool = True,
+    keeps_state: bool = False,
 ) -> Exchange:
     """The exchange with the target's model at its upstream, as the configuration describes both. `text_calls`: how its
     tool calls are written as text, if they are; `told`: what is known of the conversation at an upstream that is to be
-    told what it said itself; `forward`: bytes may go through as they are."""
+    told what it said itself; `forward`: bytes may go through as they are; `keeps_state`: what its client cannot carry
+    for the upstream is kept."""
     can = replace(capabilities(upstream.dialect, target.model), **target.quirks) if target.quirks else None
+    policy = policy_of(upstream, target)
     return Exchange(
         client,
         upstream.dialect,
@@ -84,6 +102,7 @@ def exchange_for(
         verbatim=forward and upstream.verbatim,
         hide=upstream.hide,
         text_calls=text_calls,
-        history_format=target.history,
-        passes=_passes(client, upstream, told or Told()),
+        history_format=policy.said.calls,
+        keeps_state=keeps_state,
+        passes=with_states(_passes(client, upstream, told or Told(), policy), {} if told is None else told.states),
     )

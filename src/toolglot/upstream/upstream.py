@@ -11,6 +11,7 @@ from toolglot.config.schema import BreakerConfig, Retries, WarpHistory
 from toolglot.dialect import Dialect
 from toolglot.errors import ApiError
 from toolglot.ir import replace
+from toolglot.passes.history_policy import Layer
 from toolglot.upstream.tokens import Tokens
 from toolglot.upstream.transport import Call, Timeouts, Transport
 
@@ -40,9 +41,8 @@ class Upstream(Struct, frozen=True, kw_only=True):
     """Patterns of models that do not."""
     listed: tuple[str, ...] = ()
     """Its models, where it has no list to ask for."""
-    max_messages: int = 0
-    max_results: int = 0
-    """How much of a conversation it is sent; 0: all of it."""
+    history: tuple[Layer, ...] = ()
+    """How much of a conversation it is sent, and what of it is mended."""
     warp_history: WarpHistory = "replay"
     disable_warp_tools: bool = True
     tokens: Tokens | None = None

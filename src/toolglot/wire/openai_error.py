@@ -103,6 +103,7 @@ _CODES = frozenset(
         # its gateway's, which would else become the kind's: not everything that is not there is a model
         "bad_encoding",
         "method_not_allowed",
+        "no_recording",
         "receipt_not_found",
         "unknown_path",
         "unsupported_encoding",

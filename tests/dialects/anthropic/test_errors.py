@@ -188,3 +188,20 @@ def test_a_status_that_is_no_errors_becomes_that_of_the_kind(status: int) -> Non
     assert ANTHROPIC.encode_error(decode(status, {"error": {"type": "rate_limit_error"}})).status == 429
     assert ANTHROPIC.encode_error(ANTHROPIC.decode_error(status, {}, b"oops")).status == 500
     assert ANTHROPIC.encode_error(ApiError(kind="server", message="m", status=status)).status == 500
+
+
+@pytest.mark.parametrize(
+    ("message", "told"),
+    [
+        (
+            "The conversation is too long for the model",
+            "prompt is too long: The conversation is too long for the model",
+        ),
+        ("Prompt is too long: 9 > 8", "Prompt is too long: 9 > 8"),
+    ],
+)
+def test_a_full_context_window_is_told_in_the_words_that_clients_look_for(message: str, told: str) -> None:
+    error = ApiError(kind="bad_request", status=400, code="context_length_exceeded", message=message)
+    assert json.loads(encode_error(error).body)["error"]["message"] == told
+    other = ApiError(kind="bad_request", status=400, code="other", message=message)
+    assert json.loads(encode_error(other).body)["error"]["message"] == message

@@ -88,14 +88,75 @@ def test_a_call_that_changes_late_is_passed_on_as_it_became(name: str) -> None:
     assert heard(body) == whole(body) == ("Hi", [("c", "get_weather", {"city": "Paris"})])
 
 
-def test_a_message_without_content_may_become_text_behind_another() -> None:
-    body = stream_of(
-        story.add({"id": "m-8"}),
-        *story.spoken("two", number=9),
+@pytest.mark.parametrize("first", [{"id": "m-8"}, story.said(8, ""), story.thought(8, "")])
+def test_what_says_nothing_yet_holds_no_text_back_and_may_follow_it(first: Any) -> None:
+    events = (*story.opening(), story.begin(), story.add(first), *story.spoken("two", " three", number=9))
+    decoder = WARP.stream_decoder(Receipt())
+    told = [event for each in events for event in decoder.feed(frames.frame(each))]
+    assert [event.text for event in told if isinstance(event, Delta)] == ["two", " three"]
+    for late in (
         story.update(story.said(8, "one"), "agent_output"),
+        story.update(story.called(8, "c", "f", {}), "tool_call"),
+    ):
+        body = frames.stream([*events, story.commit(), late, story.finished()])
+        text, calls = whole(body)
+        assert heard(body) == ("two three" + text.removesuffix("two three"), calls)
+        assert text != "two three" or calls
+        assert written_again(body) == added_up(frames.events_of(body)).tasks
+
+
+def test_text_behind_a_call_streams_once_the_calls_own_transaction_is_over() -> None:
+    call = (story.begin(), story.add(story.called(8, "c", "f", {})), story.commit())
+    events = (*story.opening(), *call, story.begin(), *story.spoken("a", "b"))
+    decoder = WARP.stream_decoder(Receipt())
+    told = [event for each in events for event in decoder.feed(frames.frame(each))]
+    assert [event.text for event in told if isinstance(event, Delta)] == ["{}", "a", "b"]
+    nested = (story.begin(), story.begin(), story.add(story.called(8, "c", "f", {})), story.commit())
+    taken_back = stream_of(*nested, *story.spoken("a"), story.rollback(), *story.spoken("b"), story.finished())
+    assert heard(taken_back) == whole(taken_back) == ("b", [])
+
+
+EMPTY = {
+    "an empty text is rolled back": (story.begin(), story.add(story.said(8, "")), story.rollback()),
+    "an empty text stays empty": (story.add(story.said(8, "")),),
+    "empty reasoning": (story.add(story.thought(8, "")),),
+}
+
+
+@pytest.mark.parametrize("name", EMPTY)
+def test_an_empty_text_is_nothing_that_was_passed_on(name: str) -> None:
+    body = stream_of(*EMPTY[name], *story.spoken("Hi"), story.finished())
+    assert heard(body) == whole(body) == ("Hi", [])
+    assert len(folded(events_of(body)).content) == 1
+    assert written_again(body) == added_up(frames.events_of(body)).tasks
+
+
+BECOMES: dict[str, tuple[Any, Any, Said]] = {
+    "a call": (story.said(8, ""), story.update(story.called(8, "c", "f", {}), "tool_call"), ("", [("c", "f", {})])),
+    "text": (story.thought(8, ""), story.update(story.said(8, "Hi"), "agent_output"), ("Hi", [])),
+    "more text": (story.said(8, ""), story.append({"id": "m-8", "agent_output": {"text": "Hi"}}, TEXT), ("Hi", [])),
+}
+
+
+@pytest.mark.parametrize("name", BECOMES)
+def test_an_empty_text_may_become_anything(name: str) -> None:
+    first, late, expected = BECOMES[name]
+    body = stream_of(story.add(first), late, story.finished())
+    assert heard(body) == whole(body) == expected
+    assert written_again(body) == added_up(frames.events_of(body)).tasks
+
+
+def test_what_only_warps_clients_can_show_may_become_a_call_after_it_was_passed_on() -> None:
+    shown = story.message(8, "debug_output", {"text": "..."})
+    change = {**story.called(8, "c", "f", {"a": 1}), "server_message_data": "x"}
+    body = stream_of(
+        story.add(shown),
+        *story.spoken("Hi"),
+        story.update(change, "tool_call", "server_message_data"),
         story.finished(),
     )
-    assert heard(body) == whole(body) == ("onetwo", [])
+    assert heard(body) == whole(body) == ("Hi", [("c", "f", {"a": 1})])
+    assert written_again(body) == added_up(frames.events_of(body)).tasks
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import time
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -13,7 +15,8 @@ from tests.dialects.warp.test_stream_changes import TEXT, heard, whole
 from tests.warp_server import frames, story
 from tests.warp_server.messages import decode, encode
 from tests.warp_server.state import added_up
-from toolglot.dialects.warp.fields import text_of
+from toolglot.dialects.warp.fields import bytes_of, text_of
+from toolglot.dialects.warp.tasks import Tasks
 from toolglot.ir import Request, Text, with_native
 from toolglot.receipt import Receipt
 from toolglot.translate import Exchange
@@ -182,6 +185,101 @@ def test_what_takes_the_place_of_moved_messages_is_told() -> None:
     replaced = moved("m-8", "m-8", replacement_messages=[story.said(60, "In short.")])
     _, receipt = answer_of(story.add(story.called(8, "c", "f", {})), replaced, whole=True)
     assert [line.what for line in receipt.losses] == ["replacement_messages"]
+
+
+def test_a_call_that_takes_the_place_of_moved_messages_is_to_be_run() -> None:
+    call = story.called(60, "c60", "f", {"a": 1})
+    later = (moved("m-2", "m-2", replacement_messages=[{"id": "m-60"}]), story.update(call, "tool_call"))
+    for events in ([moved("m-2", "m-2", replacement_messages=[call])], later):
+        body = stream_of(*events, story.finished())
+        assert heard(body) == whole(body) == ("", [("c60", "f", {"a": 1})])
+    other = moved("m-40", "m-40", source_task_id=SUB, replacement_messages=[call])
+    assert b"c60" not in answer_of(other)[0]
+
+
+AGAIN = {
+    "the whole task": [story.create_task(story.ROOT, "", story.said(1, "Before"))],
+    "the task under another name": [story.create_task("task-anew", "", story.said(1, "Before", task="task-anew"))],
+    "the messages": [story.add(story.said(1, "Before"))],
+}
+
+
+@pytest.mark.parametrize("whole", [False, True])
+@pytest.mark.parametrize("name", AGAIN)
+def test_messages_of_earlier_turns_that_are_told_again_are_no_part_of_the_answer(name: str, whole: bool) -> None:
+    body, receipt = answer_of(*AGAIN[name], whole=whole)
+    assert texts_of(body) == "Hi"
+    assert not receipt.losses
+
+
+@pytest.mark.parametrize("name", AGAIN)
+def test_messages_of_earlier_turns_that_are_told_again_are_kept_once(name: str) -> None:
+    request = encode("Request", {"task_context": {"tasks": [ROOT_TASK, SUBTASK]}, "input": ASKED})
+    for taken_back in (False, True):
+        tasks = Tasks(request)
+        end = [story.rollback()] if taken_back else [story.commit()]
+        tasks.feed(frames.stream([story.init(), story.begin(), *AGAIN[name], *end, story.finished()]))
+        kept = [decode("Task", bytes_of(task, "task")) for task in tasks.tasks()]
+        root = next(task for task in kept if "dependencies" not in task)
+        assert [message["id"] for message in root["messages"]] == ["m-1"]
+        assert taken_back is False or kept == [ROOT_TASK, SUBTASK]
+        parent = next(task for task in kept if "dependencies" in task)["dependencies"]["parent_task_id"]
+        assert parent == root["id"]
+
+
+def test_messages_of_earlier_turns_that_come_back_changed_are_told() -> None:
+    body, receipt = answer_of(story.add(story.said(1, "Before, and more")))
+    assert texts_of(body) == "Hi"
+    assert [line.what for line in receipt.losses] == ["change_of_an_earlier_message"]
+    body, receipt = answer_of(story.add(story.said(1, "Before, and more")), client="warp")
+    assert [message["id"] for message in added_up(frames.events_of(body)).root["messages"]] == ["m-1", "m-3"]
+    assert not receipt.losses
+
+
+def test_text_in_the_conversation_that_was_sent_streams_beside_a_new_one() -> None:
+    exchange = Exchange("openai_chat", "warp")
+    exchange.asked = request = replayed()
+    exchange.resend(request)
+    stream = exchange.stream()
+    events = [story.init(), story.create_task("task-anew"), *story.spoken("Hi")]
+    assert texts_of(b"".join(stream.feed(frames.frame(event)) for event in events)) == "Hi"
+
+
+def many_moves(count: int) -> list[Any]:
+    first = [story.add(story.said(number + 8, "x")) for number in range(count)]
+    return [*first, *(moved(f"m-{number + 8}", f"m-{number + 8}") for number in range(count))]
+
+
+def many_tasks(count: int) -> list[Any]:
+    return [story.begin(), *(story.create_task(f"s-{number}", story.ROOT) for number in range(count)), story.commit()]
+
+
+@pytest.mark.parametrize("many", [many_moves, many_tasks])
+def test_keeping_many_tasks_takes_time_in_proportion(many: Callable[[int], list[Any]]) -> None:
+    """Four thousand: seconds when each of them looks at all the others."""
+    body = stream_of(*many(4_000), story.finished())
+    tasks, started = Tasks(b""), time.process_time()
+    tasks.feed(body)
+    assert tasks.finished
+    assert time.process_time() - started < 2
+
+
+def test_moves_are_undone() -> None:
+    said = [story.add(story.said(number, "x")) for number in range(3, 8)]
+    change = [
+        moved("m-4", "m-5", replacement_messages=[story.said(60, "y"), story.said(61, "z")]),
+        moved("m-3", "m-60"),
+        moved("m-7", "m-7"),
+        moved("m-61", "m-3"),
+    ]
+    there, undone, done = Tasks(b""), Tasks(b""), Tasks(b"")
+    there.feed(stream_of(*said, story.finished()))
+    undone.feed(stream_of(*said, story.begin(), *change, story.rollback(), story.finished()))
+    done.feed(stream_of(*said, *change, story.finished()))
+    assert undone.tasks() == there.tasks()
+    root, inner = (decode("Task", bytes_of(task, "task"))["messages"] for task in done.tasks())
+    assert [message["id"] for message in root][-2:] == ["m-61", "m-6"]
+    assert [message["id"] for message in inner] == ["m-7"]
 
 
 def actions_of(event: Any) -> list[Any]:

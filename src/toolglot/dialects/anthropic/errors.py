@@ -53,6 +53,9 @@ _KINDS: dict[str, ErrorKind] = {
     "model_not_found": "not_found",
 }
 
+_TOO_LONG, _CONTEXT = "prompt is too long", "context_length_exceeded"
+"""The words by which clients of this API know that they have to shorten a conversation; and others' code for it."""
+
 _LIMIT_HEADER = re.compile(r"anthropic-ratelimit-([a-z-]+)-(limit|remaining|reset)")
 _SCOPE = re.compile(r"[a-z-]+")
 _RFC_3339 = re.compile(r"\d{4}-\d\d-\d\dT")
@@ -137,7 +140,7 @@ def _message(fields: dict[str, Any]) -> str:
 def write_error(error: ApiError) -> dict[str, Any]:
     """The whole error object, for a reply's body or for an `error` event."""
     own = error.native.get(NAME, {})
-    inner: dict[str, Any] = {"type": own.get("type", _TYPES[error.kind]), "message": error.message}
+    inner: dict[str, Any] = {"type": own.get("type", _TYPES[error.kind]), "message": _worded(error)}
     # `details.error_code` is this API's place for a code; its clients leave what they do not know alone.
     told = {"error_code": error.code, "param": error.param}
     details = own.get("details") or {key: value for key, value in told.items() if value is not None}
@@ -147,6 +150,12 @@ def write_error(error: ApiError) -> dict[str, Any]:
     if error.request_id is not None:
         wire["request_id"] = error.request_id
     return wire
+
+
+def _worded(error: ApiError) -> str:
+    if error.code != _CONTEXT or NAME in error.native or _TOO_LONG in error.message.lower():
+        return error.message
+    return f"{_TOO_LONG}: {error.message}"
 
 
 def encode_error(error: ApiError) -> HttpError:

@@ -89,6 +89,11 @@ MODELS = (
         "From GPT-5.4 on, Chat Completions refuses function tools unless reasoning_effort is none (litellm #34569)",
     ),
     ModelRule(
+        r"^(deepseek-(chat|reasoner|v[3-9])|kimi-(k2-thinking|k2\.[5-9]|k[3-9]))",
+        {"refuses": frozenset({"calls_without_reasoning"})},
+        "In thinking mode DeepSeek and Kimi refuse a message with calls that has no reasoning_content; it may be empty",
+    ),
+    ModelRule(
         r"mistral|ministral|codestral|devstral|magistral",
         {
             "id_pattern": r"[A-Za-z0-9]{9}",

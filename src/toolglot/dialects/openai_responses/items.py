@@ -33,6 +33,8 @@ Group = list[tuple[Block, str]]
 CALL_FIELDS = {"function_call": "arguments", "custom_tool_call": "input"}
 """The items that are calls for the client to run, and where their arguments stand."""
 _RESULTS = {"function_call_output": "function", "custom_tool_call_output": "custom"}
+PHASE = "$phase"
+"""The phase of a text that came back without its item."""
 _FROM_CLIENT = {"mcp_approval_response", "compaction_trigger", "configuration_update"}
 
 
@@ -183,11 +185,21 @@ def encode_message(message: Message, where: str, receipt: Receipt, *, foreign: b
 
 def _is_foreign_speech(message: Message, group: Group) -> bool:
     """Words of an assistant that did not come from this API: `output_text` stands only in items that have its ids."""
-    return message.role == "assistant" and not message.native.get(NAME) and all(is_plain(block) for block, _ in group)
+    foreign = message.role == "assistant" and not message.native.get(NAME)
+    return foreign and all(is_plain(block) or _is_phased(block) for block, _ in group)
+
+
+def _is_phased(block: Block) -> bool:
+    """Words of which only the phase is known that they were said in."""
+    return isinstance(block, Text) and not block.citations and native_of(block, NAME).keys() == {PHASE}
 
 
 def _encode_speech(block: Text) -> dict[str, Any]:
-    return {"type": "message", "role": "assistant", "content": block.text}
+    return {"type": "message", "role": "assistant", "content": block.text, **_phase(block)}
+
+
+def _phase(block: Block) -> dict[str, Any]:
+    return {"phase": native_of(block, NAME)[PHASE]} if PHASE in native_of(block, NAME) else {}
 
 
 def _encode_input_message(message: Message, group: Group, *, alone: bool, receipt: Receipt) -> dict[str, Any]:
@@ -196,6 +208,8 @@ def _encode_input_message(message: Message, group: Group, *, alone: bool, receip
     extra = own(message) if alone else {}
     if isinstance(item_note, dict):
         extra = kept(item_note)
+    elif group:
+        extra = {**_phase(group[0][0]), **extra}
     blocks = [block for block, _ in group]
     # Text beside tool results is the user's.
     role = "user" if message.role == "tool" and not alone else message.role

@@ -21,7 +21,7 @@ EVENT = "ResponseEvent"
 SNIFFED = ("Request", EVENT)
 """The messages that travel alone: one of them is meant where nobody says which."""
 
-_EVENTS = re.compile(rb"\s*(?:data|event|id|retry)?:")
+_EVENTS = re.compile(rb"(?:\xef\xbb\xbf)?\s*(?:data|event|id|retry)?:")
 _BEGUN = re.compile(rb"^(?!id:|retry:)[^:\s]", re.MULTILINE)
 """A line of an event, or the beginning of one."""
 _BASE64 = re.compile(rb"[\sA-Za-z0-9+/_=\"-]+")
@@ -89,9 +89,16 @@ def sniff(data: bytes, where: str = "$") -> str:
             continue
     if not found:
         raise DecodeError(where, f"this is neither {' nor '.join(SNIFFED)} in protobuf")
-    if "Request" in found and len(found["Request"].ListFields()) > 1:
+    if "Request" in found and (len(found["Request"].ListFields()) > 1 or not _may_begin(found.get(EVENT))):
         return "Request"
     return min(reversed(found), key=lambda name: _unknown(found[name]))
+
+
+def _may_begin(event: Any) -> bool:
+    """Could this begin a stream, if it looks like that? Its ids are text; tasks in the place of one are not."""
+    if event is None or event.WhichOneof("type") != "init":
+        return True
+    return all(str(value).isprintable() for field, value in event.init.ListFields())
 
 
 def _unknown(message: Any) -> int:
@@ -111,14 +118,16 @@ def _unknown(message: Any) -> int:
     return total
 
 
-def encode(value: Any, message: str | None = None) -> tuple[str, bytes]:
+def encode(value: Any, message: str | None = None, rounded: list[str] | None = None) -> tuple[str, bytes]:
     """The name and the bytes of the message that says this; without a name the one whose fields it has.
+
+    `rounded` gets the places of JSON with numbers that could not be written as they are.
 
     Raises:
         DecodeError: no message says this.
     """
     name = _named_by(value) if message is None else known_message(message)
-    return name, serialize(from_json(name, value))
+    return name, serialize(from_json(name, value, rounded))
 
 
 def _named_by(value: Any) -> str:

@@ -85,28 +85,30 @@ def _value(field: Any, value: Any) -> Any:
 # From JSON
 
 
-def from_json(name: str, value: Any) -> Any:
-    """The message of this name that says this.
+def from_json(name: str, value: Any, rounded: list[str] | None = None) -> Any:
+    """The message of this name that says this. `rounded` gets the places of a `Struct` whose numbers it cannot hold.
 
     Raises:
         DecodeError: it cannot.
     """
     message = new(name)
-    _fill(message, value, "$")
+    _fill(message, value, "$", [] if rounded is None else rounded)
     return message
 
 
-def _fill(message: Any, value: Any, where: str) -> None:
+def _fill(message: Any, value: Any, where: str, rounded: list[str]) -> None:
     kind = message.DESCRIPTOR.full_name
     if kind == _VALUE:
         holder = Struct()
-        write_struct({"value": value}, holder, where)
+        if not write_struct({"value": value}, holder, where):
+            rounded.append(where)
         message.CopyFrom(holder.fields["value"])
         return
     if not isinstance(value, Mapping):
         raise DecodeError(where, f"an object is expected, for {message.DESCRIPTOR.name}")
     if kind == _STRUCT:
-        write_struct(value, message, where)
+        if not write_struct(value, message, where):
+            rounded.append(where)
         return
     fields, said = message.DESCRIPTOR.fields_by_name, dict[str, str]()
     for name, item in value.items():
@@ -115,7 +117,7 @@ def _fill(message: Any, value: Any, where: str) -> None:
         if name not in fields:
             raise DecodeError(f"{where}.{name}", f"{message.DESCRIPTOR.name} has no such field")
         _refuse_second(fields[name], said, where)
-        _put(message, fields[name], item, f"{where}.{name}")
+        _put(message, fields[name], item, f"{where}.{name}", rounded)
     if UNKNOWN in value:
         _merge(message, bytes_of(value[UNKNOWN], f"{where}.{UNKNOWN}"), f"{where}.{UNKNOWN}")
 
@@ -137,12 +139,12 @@ def _refuse_second(field: Any, said: dict[str, str], where: str) -> None:
         raise DecodeError(f"{where}.{field.name}", f"there is {other} already, and only one of them can be")
 
 
-def _put(message: Any, field: Any, value: Any, where: str) -> None:
+def _put(message: Any, field: Any, value: Any, where: str, rounded: list[str]) -> None:
     if _is_map(field):
         inner, entries = field.message_type.fields_by_name["value"], getattr(message, field.name)
         for key, item in _expected(value, Mapping, where, "an object").items():
             if inner.type == _MESSAGE:
-                _fill(entries[key], item, f"{where}.{key}")
+                _fill(entries[key], item, f"{where}.{key}", rounded)
             else:
                 place = f"{where}.{key}"
                 _checked(partial(setitem, entries, key), _scalar(inner, item, place), place)
@@ -150,13 +152,13 @@ def _put(message: Any, field: Any, value: Any, where: str) -> None:
         items = getattr(message, field.name)
         for index, item in enumerate(_expected(value, list, where, "an array")):
             if field.type == _MESSAGE:
-                _fill(items.add(), item, f"{where}[{index}]")
+                _fill(items.add(), item, f"{where}[{index}]", rounded)
             else:
                 _checked(items.append, _scalar(field, item, f"{where}[{index}]"), f"{where}[{index}]")
     elif field.type == _MESSAGE:
         inner_message = getattr(message, field.name)
         inner_message.SetInParent()
-        _fill(inner_message, value, where)
+        _fill(inner_message, value, where, rounded)
     else:
         _checked(lambda scalar: setattr(message, field.name, scalar), _scalar(field, value, where), where)
 

@@ -13,8 +13,8 @@ from toolglot.dialects.warp.queries import system_text
 from toolglot.dialects.warp.transcript import SYSTEM_ROLES
 from toolglot.ir import Block, Media, Message, Refusal, Request, Text, Thinking, ToolCall, ToolResult
 from toolglot.receipt import Receipt
+from toolglot.tools.words import ANALYSE
 
-ANALYSE = "Please analyze the tool results above and provide your response."
 GO_ON = "Please continue."
 _LABELS = re.compile(r"^(?=\\*(?:User|Assistant|Tool calls|Tool result \(.*\)|Tool error \(.*\)):)", re.MULTILINE)
 

@@ -18,6 +18,8 @@ class Late(NamedTuple):
     """A message with the text that follows what was said."""
     rest: tuple[str, ...] = ()
     """The paths of the update that the message does not tell."""
+    how: str = "$more"
+    """The note on that message."""
     loss: str = ""
     fault: str = ""
 
@@ -32,7 +34,7 @@ def appended(entry: Entry | None, change: Any) -> Late:
         DecodeError: it makes text something else.
     """
     grown = [path for path in change.mask.paths if is_content(path) and text_at(change.message, path)]
-    if entry is not None and not entry.speaks:
+    if entry is not None and entry.kind not in SPOKEN:
         return CHANGED if entry.kind == "call" and grown else Late()
     for path in grown:
         if entry is not None and path.partition(".")[0] != entry.kind:
@@ -46,11 +48,11 @@ def updated(entry: Entry, change: Any) -> Late:
     Raises:
         DecodeError: it makes text something else.
     """
-    if entry.kind == "shown":
-        return Late()
     content = [path for path in change.mask.paths if is_content(path)]
     if entry.kind == "call":
         return CHANGED if any(differs(entry.message, change.message, path) for path in content) else Late()
+    if entry.kind == "shown":
+        return _became(entry, change, content)
     shape = new("Message")
     getattr(shape, entry.kind).SetInParent()
     for path in content:
@@ -58,6 +60,17 @@ def updated(entry: Entry, change: Any) -> Late:
         if (kind := kind_of(shape)) != entry.kind:
             raise DecodeError("update_task_message", f"{entry.kind} became {kind} after it had been passed on")
     return _said_anew(entry, change)
+
+
+def _became(entry: Entry, change: Any, content: list[str]) -> Late:
+    """What only Warp's clients can show may become something that all can: that follows, and the other stays."""
+    message = new("Message")
+    message.id, message.task_id = entry.message.id, entry.message.task_id
+    for path in content:
+        update(message, change.message, path)
+    if kind_of(message) not in ("call", *SPOKEN):
+        return Late()
+    return Late(message, tuple(path for path in change.mask.paths if path not in ("id", *content)), how="$upsert")
 
 
 def _said_anew(entry: Entry, change: Any) -> Late:

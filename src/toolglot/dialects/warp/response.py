@@ -31,8 +31,8 @@ def decode_response(data: bytes, sent: Sent | None = None) -> Response:
     for event in (*decoder.feed(data), *decoder.close()):
         folded.add(event)
     if folded.fault is not None:
-        if folded.fault.code == "upstream_unreadable":
-            raise DecodeError("$", folded.fault.message)
+        if decoder.unreadable is not None:
+            raise decoder.unreadable
         raise UpstreamError(folded.fault)
     return folded.response()
 

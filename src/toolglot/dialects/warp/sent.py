@@ -33,12 +33,28 @@ class Sent:
         return frozenset(task.id for task in self._tasks if task.dependencies.parent_task_id)
 
     @cached_property
-    def _messages(self) -> frozenset[str]:
-        return frozenset(message.id for task in self._tasks for message in task.messages if message.id)
+    def _roots(self) -> frozenset[str]:
+        return frozenset(task.id for task in self._tasks if not task.dependencies.parent_task_id)
+
+    @cached_property
+    def _messages(self) -> dict[str, Any]:
+        return {message.id: message for task in self._tasks for message in task.messages if message.id}
 
     def is_inside(self, task_id: str) -> bool:
         """Is this a task inside the conversation, and not the conversation itself?"""
         return task_id in self._inside
+
+    def is_root(self, task_id: str) -> bool:
+        """Is this the conversation itself?"""
+        return task_id in self._roots
+
+    def says(self, message: Any) -> bool:
+        """Did the message of this id say the same when it was sent?"""
+        sent = self._messages.get(message.id)
+        kind = message.WhichOneof("message")
+        if sent is None or sent.WhichOneof("message") != kind:
+            return False
+        return kind is None or bool(getattr(sent, kind) == getattr(message, kind))
 
     def has(self, message_id: str) -> bool:
         """Is this a message of an earlier turn?"""

@@ -4,15 +4,13 @@ The server sends actions on tasks; the answer is what the task without a parent 
 also inside a transaction: whoever reads wants to see it at once. If a rollback takes back what was passed on, the only
 honest end is an error; if nothing of it was, nobody ever sees it.
 
-Calls, and messages that say nothing yet, wait until the answer ends, or their transaction is over and something is
-said behind them, because updates may still change them; what only a client of Warp's can show waits for the next text.
-What is no part of the answer (echoes, server events, other tasks) rides along on the next event as the action that it
-came as, for clients of Warp's.
+What has to wait, and for what, `stream_waiting.py` says. What is no part of the answer (echoes, server events, other
+tasks, messages of earlier turns that are told again) rides along on the next event as the action that it came as, for
+clients of Warp's.
 """
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -25,9 +23,10 @@ from toolglot.dialects.warp.frames import read_event
 from toolglot.dialects.warp.native import NAME
 from toolglot.dialects.warp.passed import Late, appended, updated
 from toolglot.dialects.warp.sent import Sent
-from toolglot.dialects.warp.stream_entry import QUIET, Aside, Entry, is_visible, kind_of
+from toolglot.dialects.warp.stream_entry import QUIET, Entry, is_visible, kind_of
 from toolglot.dialects.warp.stream_known import SILENT, Known
 from toolglot.dialects.warp.stream_out import Output
+from toolglot.dialects.warp.stream_waiting import Waiting
 from toolglot.dialects.warp.undo import UndoLog
 from toolglot.errors import ApiError, DecodeError, truncated, unreadable
 from toolglot.events import Event, Fault, Finish, Start
@@ -50,10 +49,11 @@ class WarpStreamDecoder:
         self._out = Output(receipt)
         self._ended = False
         self._started = False
-        self._queue: deque[Entry | Aside] = deque()
-        self._speakers = 0  # entries in the queue that are text
         self._undo = UndoLog()
         self._known = Known(self._undo, sent or Sent())
+        self._waiting = Waiting(self._out, self._known, self._undo)
+        self.unreadable: DecodeError | None = None
+        """What in the stream made no sense."""
 
     # The protocol
 
@@ -64,6 +64,7 @@ class WarpStreamDecoder:
             for event, frame in self._sse.feed(data):
                 self._frame(event, frame)
         except DecodeError as error:
+            self.unreadable = error
             self._fault(unreadable(error))
         return self._out.drain()
 
@@ -108,7 +109,7 @@ class WarpStreamDecoder:
                     if not self._ended:
                         self._act(action)
                 if not self._whole and not self._ended:
-                    self._pump(final=False)
+                    self._waiting.pass_on(final=False)
             case "finished":
                 self._start(None)
                 self._finish(message.finished)
@@ -127,36 +128,37 @@ class WarpStreamDecoder:
 
     def _act(self, action: Any) -> None:
         kind = action.WhichOneof("action")
-        _ACTIONS.get(kind, WarpStreamDecoder._put_aside)(self, action)
-
-    def _put_aside(self, action: Any, told: str = "") -> None:
-        aside = Aside(action, self._undo.transaction, told)
-        self._out.aside_bytes += len(aside.data)
-        self._queue.append(aside)
+        if kind in _ACTIONS:
+            _ACTIONS[kind](self, action)
+        else:
+            self._waiting.put_aside(action)
 
     def _create(self, action: Any) -> None:
         task = action.create_task.task
         self._known.learn(task.messages)
         if task.dependencies.parent_task_id:
             self._known.learn_subtask(task.id)
-            self._put_aside(action)
+            self._waiting.put_aside(action)
             return
         self._known.learn_root(task.id)
         shell = new("ClientAction")
         shell.CopyFrom(action)
         del shell.create_task.task.messages[:]
-        self._put_aside(shell)
+        self._waiting.put_aside(shell)
         for message in task.messages:
             self._message(message, task.id)
 
     def _move(self, action: Any) -> None:
         """The task to which messages go is not the conversation: what waits is dropped, what was said stays said."""
         moved = action.move_messages_to_new_task
-        told = "" if self._known.is_inside(moved.source_task_id) else self._moved(moved)
+        inside = self._known.is_inside(moved.source_task_id)
+        told = "" if inside else self._moved(moved)
         self._known.learn_subtask(moved.new_task.id)
         self._known.learn((*moved.new_task.messages, *moved.replacement_messages))
         if not self._ended:
-            self._put_aside(action, told)
+            self._waiting.put_aside(action, told)
+        if not self._ended and not inside:
+            self._replace(moved)
 
     def _moved(self, moved: Any) -> str:
         """Takes messages out of the conversation; the name of what others have to be told of it."""
@@ -164,53 +166,44 @@ class WarpStreamDecoder:
         gone = list(self._known.between(moved.source_task_id, moved.first_message_id, moved.last_message_id))
         for entry in gone:
             if entry.index < 0 and not entry.done:
-                self._changing(entry, partial(setattr, entry, "moved", True))
+                self._waiting.change(entry, partial(setattr, entry, "moved", True))
             elif entry.kind == "call" and entry.index >= 0:
                 self._taken_back("moved a call to another task")
             elif entry.speaks and entry.index >= 0:
                 told = "text_moved_to_another_task"
             self._known.forget(entry.message.id)
-        strange = any(kind_of(message) not in QUIET for message in moved.replacement_messages)
+        strange = any(kind_of(message) not in (*QUIET, "call") for message in moved.replacement_messages)
         return told or ("replacement_messages" if strange else "")
+
+    def _replace(self, moved: Any) -> None:
+        """What stands for moved messages is told as such; calls of it are to be run, and what is nothing may yet be."""
+        for message in moved.replacement_messages:
+            if kind_of(message) == "call":
+                self._message(message, moved.source_task_id, how="$upsert")
+            elif kind_of(message) in QUIET and not self._known.is_earlier(message.id):
+                self._known.enter_silent(message, moved.source_task_id)
 
     def _add(self, action: Any) -> None:
         added = action.add_messages_to_task
         self._known.learn(added.messages)
         if not added.messages or self._known.is_inside(added.task_id):
-            self._put_aside(action)
+            self._waiting.put_aside(action)
             return
         for message in added.messages:
             self._message(message, added.task_id)
 
     def _message(self, message: Any, task_id: str, *, how: str = "") -> None:
-        if kind_of(message) == "aside":
-            action = new("ClientAction")
-            action.add_messages_to_task.task_id = task_id
-            action.add_messages_to_task.messages.add().CopyFrom(message)
-            self._put_aside(action)
-            self._known.enter_silent(message, task_id)
+        earlier = self._known.is_earlier(message.id)  # which the server tells once more
+        if not earlier and kind_of(message) != "aside":
+            self._waiting.add(self._known.enter(message, task_id, how))
             return
-        entry = self._known.enter(message, task_id, how)
-        self._queue.append(entry)
-        self._speakers += entry.speaks
-
-    def _changing(
-        self, entry: Entry, change: Callable[[], None], paths: tuple[str, ...] = (), *, growing: bool = False
-    ) -> None:
-        """Changes an entry under these paths; a rollback can undo it. `growing`: its spoken text only goes on."""
-        now = self._undo.transaction
-        if (entry.changed_in if growing else entry.transaction) < now:
-            undo, size = (entry.length(), 0) if growing else entry.before(paths)
-            self._undo.note(lambda: self._counted(entry, undo), size)
-        entry.changed_in = max(entry.changed_in, now)
-        self._counted(entry, change)
-
-    def _counted(self, entry: Entry, change: Callable[[], None]) -> None:
-        """Makes a change after which an entry may speak that did not, or the other way round."""
-        waits = not entry.done
-        self._speakers -= waits * entry.speaks
-        change()
-        self._speakers += waits * entry.speaks
+        action = new("ClientAction")
+        action.add_messages_to_task.task_id = task_id
+        action.add_messages_to_task.messages.add().CopyFrom(message)
+        changed = earlier and self._known.is_changed(message)
+        self._waiting.put_aside(action, _earlier((message.WhichOneof("message") or "",)) if changed else "")
+        if not earlier:
+            self._known.enter_silent(message, task_id)
 
     def _append(self, action: Any) -> None:
         change, known = action.append_to_message_content, self._known
@@ -219,15 +212,15 @@ class WarpStreamDecoder:
         entry = None if inside else known.entry(change.message.id)
         if entry is not None and not entry.done:
             growing = all(path == entry.spoken for path in paths)
-            self._changing(entry, lambda: entry.append(change.message, paths), paths, growing=growing)
-        elif entry is not None and entry.kind in QUIET:
+            self._waiting.change(entry, lambda: entry.append(change.message, paths), paths, growing=growing)
+        elif entry is not None and entry.is_silent:
             self._fill(entry, action, change, Entry.append)
         elif entry is not None or (known.has("") and not change.message.id and not inside):
             self._late(appended(entry, change), action, entry)
         elif known.is_earlier(change.message.id):
-            self._put_aside(action, "" if inside else _earlier(paths))
+            self._waiting.put_aside(action, "" if inside else _earlier(paths))
         elif known.has(change.message.id, inside=inside):
-            self._put_aside(action)
+            self._waiting.put_aside(action)
         else:
             raise DecodeError("append_to_message_content", f"there is no message {change.message.id!r}")
 
@@ -237,13 +230,13 @@ class WarpStreamDecoder:
         inside = known.is_inside(change.task_id)
         entry = None if inside else known.entry(change.message.id)
         if entry is not None and not entry.done:
-            self._changing(entry, lambda: entry.update(change.message, paths), paths)
-        elif entry is not None and entry.kind in QUIET:
+            self._waiting.change(entry, lambda: entry.update(change.message, paths), paths)
+        elif entry is not None and entry.is_silent:
             self._fill(entry, action, change, Entry.update)
         elif entry is not None:
             self._late(updated(entry, change), action, entry)
         elif known.is_earlier(change.message.id):
-            self._put_aside(action, "" if inside else _earlier(paths))
+            self._waiting.put_aside(action, "" if inside else _earlier(paths))
         else:
             self._upsert(action, change, inside)
 
@@ -255,19 +248,17 @@ class WarpStreamDecoder:
         if is_new and kind not in QUIET:
             self._message(message, change.task_id, how="$upsert")
             return
-        self._put_aside(action)
-        if is_new and kind == "placeholder":
-            self._known.enter(message, change.task_id).done = True
-        elif is_new:
+        self._waiting.put_aside(action)
+        if is_new:
             self._known.enter_silent(message, change.task_id)
 
     def _fill(self, entry: Entry, action: Any, change: Any, how: Callable[[Entry, Any, tuple[str, ...]], None]) -> None:
         """A change to a message that said nothing in the answer so far, and was put aside."""
         paths = tuple(change.mask.paths)
         named = tuple(filter(is_visible, paths)) if entry.how == SILENT else paths
-        self._changing(entry, lambda: how(entry, change.message, named), named)
-        if entry.kind in QUIET:
-            self._put_aside(action)
+        self._waiting.change(entry, lambda: how(entry, change.message, named), named)
+        if entry.is_silent:
+            self._waiting.put_aside(action)
             return
         message = entry.whole()
         self._undo.spend(message.ByteSize())
@@ -278,7 +269,7 @@ class WarpStreamDecoder:
         """What of a change has not been said with the answer."""
         if paths:
             change.mask.paths[:] = paths
-            self._put_aside(action)
+            self._waiting.put_aside(action)
 
     def _late(self, late: Late, action: Any, entry: Entry | None) -> None:
         """A change to what has been passed on."""
@@ -288,10 +279,10 @@ class WarpStreamDecoder:
         if late.loss and entry is not None:
             self._receipt.loss(f"content[{entry.index}]", "text", late.loss)
         if late.more is None:
-            self._put_aside(action)
+            self._waiting.put_aside(action)
             return
         change = getattr(action, action.WhichOneof("action"))
-        self._message(late.more, change.task_id, how="$more")
+        self._message(late.more, change.task_id, how=late.how)
         self._rest(action, change, late.rest)
 
     # Transactions
@@ -311,57 +302,13 @@ class WarpStreamDecoder:
             self._taken_back("took back a part of the answer")
             return
         self._undo.roll_back()
-        self._out.drop(transaction)
-        while self._queue and _brought(self._queue[-1], transaction):
-            item = self._queue.pop()
-            if isinstance(item, Entry):
-                self._speakers -= item.speaks
-            else:
-                self._out.aside_bytes -= len(item.data)
+        self._waiting.take_back(transaction)
 
-    # The way out
-
-    def _pump(self, *, final: bool) -> None:
-        """Passes on what can be: the first entry of the queue, and those before which nothing waits any more."""
-        while self._queue:
-            item = self._queue[0]
-            if isinstance(item, Aside):
-                self._out.put(item)
-            elif not self._pass_on(item, final):
-                return
-            else:
-                self._speakers -= item.speaks
-                item.finish()
-            self._queue.popleft()
-
-    def _pass_on(self, entry: Entry, final: bool) -> bool:
-        """Passes on what there is of an entry; whether it is over."""
-        out = self._out
-        elsewhere = entry.moved or entry.task_id in self._known.subtasks
-        if entry.index < 0 and elsewhere:
-            if not final and self._undo.transaction:
-                return False  # which may come back to the conversation
-            out.release(entry)
-        elif not final and self._known.roots and entry.task_id not in self._known.roots:
-            return False  # nobody knows yet whose task it is
-        elif entry.speaks:
-            out.speak(entry)
-            if not final and self._speakers < 2:
-                return False
-            out.close(entry)
-        elif not final and not (self._speakers and self._is_settled(entry)):
-            return False
-        elif entry.kind == "placeholder" or not out.whole_block(entry):
-            out.release(entry)
-        return True
-
-    def _is_settled(self, entry: Entry) -> bool:
-        """May this be passed on before the end?"""
-        return not entry.unsettled or (entry.transaction > 0 and not self._undo.transaction)
+    # The end
 
     def _finish(self, finished: Any) -> None:
         self._undo.end()
-        self._pump(final=True)
+        self._waiting.pass_on(final=True)
         stop = read_stop(finished, said=self._out.blocks > 0)
         before = {**self._out.before(), **self._out.told()}
         if not isinstance(stop, Stop):
@@ -373,10 +320,6 @@ class WarpStreamDecoder:
         self._ended = True
         usage = read_usage(finished, self._out.characters)
         self._out.events.append(Finish(stop=stop, usage=usage, native={NAME: notes}))
-
-
-def _brought(item: Entry | Aside, transaction: int) -> bool:
-    return item.transaction >= transaction
 
 
 def _earlier(paths: tuple[str, ...]) -> str:

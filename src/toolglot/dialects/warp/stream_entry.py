@@ -187,17 +187,18 @@ class Entry:
 
     @property
     def speaks(self) -> bool:
-        return self.kind in SPOKEN and not self.moved
+        """Is it text? An empty one says nothing yet."""
+        return self.kind in SPOKEN and not self.moved and (self.index >= 0 or bool(self.pieces.get(self.spoken)))
+
+    @property
+    def is_silent(self) -> bool:
+        """Does it say nothing in the answer, so far?"""
+        return self.kind in QUIET or (self.kind in SPOKEN and self.index < 0 and not self.pieces.get(self.spoken))
 
     @property
     def spoken(self) -> str:
         """Where the spoken text stands; empty when nothing is spoken."""
         return SPOKEN.get(self.kind, "")
-
-    @property
-    def unsettled(self) -> bool:
-        """May it still become another call, or a call at all? What is unknown says something already."""
-        return self.kind == "call" or (self.kind == "placeholder" and not unknown_of(self.message))
 
     def append(self, patch: Any, paths: Sequence[str]) -> None:
         """More for the texts at these paths.

@@ -8,7 +8,7 @@ from typing import Any
 from toolglot.dialects.warp.descriptors import new
 from toolglot.dialects.warp.masks import update
 from toolglot.dialects.warp.sent import Sent
-from toolglot.dialects.warp.stream_entry import Entry
+from toolglot.dialects.warp.stream_entry import Entry, kind_of
 from toolglot.dialects.warp.undo import UndoLog
 
 SILENT = "$silent"
@@ -40,10 +40,15 @@ class Known:
         """Is this a task inside the conversation? What is said there is no part of the answer."""
         return task_id in self.subtasks or (task_id not in self.roots and self._sent.is_inside(task_id))
 
+    def is_root(self, task_id: str) -> bool:
+        """Is this the conversation?"""
+        return task_id in self.roots or self._sent.is_root(task_id)
+
     # Messages
 
     def learn(self, messages: Iterable[Any]) -> None:
-        self._learn(self._seen, (message.id for message in messages))
+        """Messages of earlier turns stay such, though the server tells them again."""
+        self._learn(self._seen, (message.id for message in messages if not self._sent.has(message.id)))
 
     def _learn(self, known: set[str], ids: Iterable[str]) -> None:
         fresh = set(ids) - known
@@ -56,8 +61,12 @@ class Known:
         return message_id in self._seen and (inside or message_id not in self._gone)
 
     def is_earlier(self, message_id: str) -> bool:
-        """Is it a message of an earlier turn, and not of this one?"""
-        return message_id not in self._seen and self._sent.has(message_id)
+        """Is it a message of an earlier turn?"""
+        return self._sent.has(message_id)
+
+    def is_changed(self, message: Any) -> bool:
+        """Does a message of an earlier turn say something else than it did?"""
+        return not self._sent.says(message)
 
     def entry(self, message_id: str) -> Entry | None:
         return self._entries.get(message_id)
@@ -86,6 +95,9 @@ class Known:
 
     def enter_silent(self, message: Any, task_id: str) -> None:
         """A message that was put aside, which an update may make a part of the answer."""
+        if kind_of(message) == "placeholder":
+            self.enter(message, task_id).done = True
+            return
         bare = new("Message")
         for path in ("id", "task_id", "tool_call.tool_call_id"):
             update(bare, message, path)

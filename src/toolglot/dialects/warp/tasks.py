@@ -7,76 +7,22 @@ Whoever keeps state feeds the upstream's bytes to this beside the decoder and st
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from functools import partial
 from typing import Any
 
 from toolglot.dialects.warp.descriptors import new, parse, serialize
 from toolglot.dialects.warp.fields import kept, restore, text_of
 from toolglot.dialects.warp.frames import read_event
-from toolglot.dialects.warp.masks import holds, set_text, text_at, update
+from toolglot.dialects.warp.masks import text_at, update
 from toolglot.dialects.warp.queries import SYSTEM_PROMPT
+from toolglot.dialects.warp.task_held import Held, HeldTask, shell_of
 from toolglot.dialects.warp.transcript import identity
 from toolglot.dialects.warp.undo import UndoLog
 from toolglot.errors import DecodeError
 from toolglot.wire.sse import SseReader
 
-
-class _Held:
-    """A message of a task. What its texts have grown by is kept in pieces until something else changes."""
-
-    __slots__ = ("message", "pieces", "saved_in")
-
-    def __init__(self, message: Any, transaction: int = 0) -> None:
-        self.message = new("Message")
-        self.message.CopyFrom(message)
-        self.pieces: dict[str, list[str]] = {}
-        self.saved_in = transaction
-        """The last transaction in which it was saved, or came."""
-
-    def saved(self, transaction: int) -> Callable[[], None]:
-        """What makes it again what it is now. Pieces are only ever added to a list, or the list is left."""
-        message, saved_in, self.saved_in = self.message, self.saved_in, transaction
-        pieces = {path: (texts, len(texts)) for path, texts in self.pieces.items()}
-        self.message = new("Message")
-        self.message.CopyFrom(message)
-
-        def undo() -> None:
-            self.message, self.saved_in = message, saved_in
-            self.pieces = {path: texts for path, (texts, _) in pieces.items()}
-            for texts, length in pieces.values():
-                del texts[length:]
-
-        return undo
-
-    def settled(self) -> Any:
-        """The message, with what was appended where it belongs, each text once."""
-        pieces, self.pieces = self.pieces, {}
-        for path, texts in pieces.items():
-            if holds(self.message, path):
-                set_text(self.message, path, (text_at(self.message, path) or "") + "".join(texts))
-        return self.message
-
-
-class _Task:
-    """A task: all of it but its messages, and these."""
-
-    __slots__ = ("held", "numbered", "shell")
-
-    def __init__(self, task: Any, transaction: int = 0) -> None:
-        self.shell = new("Task")
-        self.shell.CopyFrom(task)
-        del self.shell.messages[:]
-        self.held = [_Held(message, transaction) for message in task.messages]
-        self.numbered: dict[str, _Held] = {}
-        self.number()
-
-    def number(self) -> None:
-        self.numbered = {held.message.id: held for held in self.held}
-
-    def whole(self) -> Any:
-        task = new("Task")
-        task.CopyFrom(self.shell)
-        task.messages.extend(held.settled() for held in self.held)
-        return task
+_STEP = 64
+"""What looking at one more task or message counts for, in the bytes that a stream may have copied."""
 
 
 class Tasks:
@@ -87,23 +33,24 @@ class Tasks:
         self.conversation_id: str = request.metadata.conversation_id
         self._inputs = request.input.user_inputs.inputs
         self._images = request.input.context.images
-        self._tasks = {task.id: _Task(task) for task in request.task_context.tasks}
+        self._tasks = {task.id: HeldTask(task) for task in request.task_context.tasks}
         self._known = {message.id for task in request.task_context.tasks for message in task.messages}
         self._sse = SseReader()
         self._undo = UndoLog()
-        self._broken = False
+        self.problem: str | None = None
+        """Why nothing can be kept."""
         self.finished = False
         """The server has said that it is done; before that, nothing is worth keeping."""
 
     def feed(self, data: bytes) -> None:
-        if self._broken:
+        if self.problem is not None:
             return
         try:
             for _, frame in self._sse.feed(data):
                 if frame.strip() not in (b"", b"[DONE]"):
                     self._event(read_event(frame))
-        except DecodeError:
-            self._broken = True
+        except DecodeError as error:
+            self.problem = str(error)
 
     def tasks(self) -> list[str]:
         """The tasks for the next request, in base64. Inputs that the server has not echoed are part of them."""
@@ -113,7 +60,7 @@ class Tasks:
             self._add_inputs(root)
         return [text_of(serialize(task)) for task in tasks]
 
-    def _root(self) -> _Task | None:
+    def _root(self) -> HeldTask | None:
         return next((task for task in self._tasks.values() if not task.shell.dependencies.parent_task_id), None)
 
     def _add_inputs(self, root: Any) -> None:
@@ -165,73 +112,74 @@ class Tasks:
             if kind in _ACTIONS:
                 _ACTIONS[kind](self, getattr(action, kind))
 
-    def _task(self, task_id: str) -> _Task:
+    def _task(self, task_id: str) -> HeldTask:
         if task_id not in self._tasks:
-            self._save_all()
-            self._tasks[task_id] = _Task(_empty(task_id))
+            self._put(task_id, HeldTask(_empty(task_id)))
         return self._tasks[task_id]
 
-    def _save_all(self) -> None:
-        """Before tasks come, go or exchange messages: which there are, and which messages are whose."""
-        if not self._undo.transaction:
-            return
-        tasks = dict(self._tasks)
-        held = {task_id: (list(task.held), task.shell.SerializeToString()) for task_id, task in tasks.items()}
+    def _put(self, task_id: str, task: HeldTask) -> None:
+        older = self._tasks.get(task_id)
+        self._tasks[task_id] = task
 
         def undo() -> None:
-            self._tasks = tasks
-            for task_id, (messages, shell) in held.items():
-                tasks[task_id].held = messages
-                tasks[task_id].shell = parse("Task", shell)
-                tasks[task_id].number()
+            if older is None:
+                del self._tasks[task_id]
+            else:
+                self._tasks[task_id] = older
 
-        size = sum(len(shell) + 8 * len(messages) for messages, shell in held.values())
-        self._undo.note(undo, size)
+        self._undo.note(undo)
 
-    def _changing(self, held: _Held) -> None:
+    def _changing(self, held: Held) -> None:
         now = self._undo.transaction
         if held.saved_in < now:
             size = held.message.ByteSize()
             self._undo.note(held.saved(now), size)
 
     def _create(self, action: Any) -> None:
-        self._save_all()
-        task = _Task(action.task, self._undo.transaction)
-        old = self._root()
-        if not task.shell.dependencies.parent_task_id and old is not None and old.shell.id != task.shell.id:
-            self._replace_root(old, task)
-        self._tasks[task.shell.id] = task
+        """A task that is there already is told again: what it has, it keeps."""
+        task_id = action.task.id
+        if task_id in self._tasks:
+            self._exchange_shell(self._tasks[task_id], shell_of(action.task))
+        elif not action.task.dependencies.parent_task_id and (old := self._root()) is not None:
+            self._replace_root(old, shell_of(action.task))
+        else:
+            self._put(task_id, HeldTask(shell_of(action.task)))
+        self._add_to(self._tasks[task_id], action.task.messages)
 
-    def _replace_root(self, old: _Task, task: _Task) -> None:
+    def _exchange_shell(self, task: HeldTask, shell: Any) -> None:
+        before, task.shell = task.shell, shell
+        self._undo.note(lambda: setattr(task, "shell", before), before.ByteSize())
+
+    def _replace_root(self, task: HeldTask, shell: Any) -> None:
         """The server's root takes the place of the client's own, as in Warp's client, behind what was said before."""
-        for held in old.held:
+        old, tasks = task.shell.id, self._tasks
+        self._undo.spend(_STEP * len(tasks))
+        for held in task.held:
+            self._undo.spend(_STEP)
             self._changing(held)
-            held.message.task_id = task.shell.id
-        task.held = [*old.held, *task.held]
-        task.number()
-        del self._tasks[old.shell.id]
+            held.message.task_id = shell.id
+        self._exchange_shell(task, shell)
+        self._tasks = {name: other for name, other in tasks.items() if name != old} | {shell.id: task}
+        self._undo.note(lambda: setattr(self, "_tasks", tasks))
         for other in self._tasks.values():
-            if other.shell.dependencies.parent_task_id == old.shell.id:
-                other.shell.dependencies.parent_task_id = task.shell.id
+            if other.shell.dependencies.parent_task_id == old:
+                inner = _copy(other.shell)
+                inner.dependencies.parent_task_id = shell.id
+                self._exchange_shell(other, inner)
 
     def _add(self, action: Any) -> None:
         self._add_to(self._task(action.task_id), action.messages)
 
-    def _add_to(self, task: _Task, messages: Iterable[Any]) -> None:
-        length, held = len(task.held), [_Held(message, self._undo.transaction) for message in messages]
-        older = {item.message.id: task.numbered.get(item.message.id) for item in held}
-        task.held += held
-        task.numbered.update((item.message.id, item) for item in held)
-
-        def undo() -> None:
-            del task.held[length:]
-            for message_id, item in older.items():
-                if item is None:
-                    del task.numbered[message_id]
-                else:
-                    task.numbered[message_id] = item
-
-        self._undo.note(undo)
+    def _add_to(self, task: HeldTask, messages: Iterable[Any]) -> None:
+        """Messages behind the others; one that was sent and is told again stays where it is, and says what it says."""
+        for message in messages:
+            held = task.numbered.get(message.id) if message.id in self._known else None
+            if held is None:
+                self._undo.note(task.append(Held(message, self._undo.transaction)))
+            else:
+                self._changing(held)
+                held.pieces = {}
+                held.message.CopyFrom(message)
 
     def _update(self, action: Any) -> None:
         task = self._task(action.task_id)
@@ -240,9 +188,10 @@ class Tasks:
             self._add_to(task, (action.message,))
             return
         self._changing(held)
-        message = held.settled()
+        held.settle(action.mask.paths)
         for path in action.mask.paths:
-            update(message, action.message, path)
+            update(held.message, action.message, path)
+        held.forget_lost()
 
     def _append(self, action: Any) -> None:
         task = self._tasks.get(action.task_id)
@@ -267,8 +216,8 @@ class Tasks:
 
     def _set(self, action: Any) -> None:
         task = self._task(action.task_id)
-        before, task.shell = task.shell, _copy(task.shell)
-        self._undo.note(lambda: setattr(task, "shell", before), before.ByteSize())
+        if self._undo.transaction:
+            self._exchange_shell(task, _copy(task.shell))
         for field, value in action.ListFields():
             if field.name != "task_id":
                 setattr(task.shell, field.name, value)
@@ -276,18 +225,25 @@ class Tasks:
     def _move(self, action: Any) -> None:
         """Messages from the first to the last go to a new task; others take their place."""
         source = self._task(action.source_task_id)
-        ids = [held.message.id for held in source.held]
-        if action.first_message_id not in ids or action.last_message_id not in ids:
+        run = source.run(action.first_message_id, action.last_message_id)
+        if run is None:
+            self._undo.spend(_STEP * len(source.numbered))
             return
-        self._save_all()
-        first, last = ids.index(action.first_message_id), ids.index(action.last_message_id) + 1
+        self._undo.spend(_STEP * len(run))
         now = self._undo.transaction
-        self._tasks[action.new_task.id] = task = _Task(action.new_task, now)
-        task.held += source.held[first:last]
-        task.number()
-        replacements = [_Held(message, now) for message in action.replacement_messages]
-        source.held = [*source.held[:first], *replacements, *source.held[last:]]
-        source.number()
+        task = HeldTask(action.new_task, now)
+        self._put(action.new_task.id, task)
+        before, after = source.unlink(run[0], run[-1])
+        self._undo.note(partial(source.link, run[0], run[-1], before, after))
+        task.take(run)
+        for held in run:
+            if source.numbered.get(held.message.id) is held:
+                del source.numbered[held.message.id]
+                self._undo.note(partial(source.numbered.__setitem__, held.message.id, held))
+        for message in action.replacement_messages:
+            held = Held(message, now)
+            self._undo.note(source.add(held, before, after))
+            before = held
 
 
 def _empty(task_id: str) -> Any:

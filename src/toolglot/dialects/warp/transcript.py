@@ -22,7 +22,7 @@ from toolglot.dialects.warp.queries import (
     without_system,
 )
 from toolglot.dialects.warp.results import decode_result, encode_result
-from toolglot.ir import Block, Message, Opaque, Text, ToolResult, native_of, replace
+from toolglot.ir import Block, Message, Opaque, Text, ToolResult, is_instruction, native_of, replace
 from toolglot.receipt import Receipt
 
 IMAGES = "$images"
@@ -148,12 +148,16 @@ class Writer:
         if message.role == "assistant":
             self._assistant(message, where, task)
             return
+        lines = [block.text for block in message.content if isinstance(block, Text) and is_instruction(block)]
+        if lines:  # for this turn alone: in a query they would stay as the user's own words
+            self._system += lines
+            message = replace(message, content=tuple(block for block in message.content if not is_instruction(block)))
         results = [block for block in message.content if isinstance(block, ToolResult)]
         for index, block in enumerate(message.content):
             if isinstance(block, ToolResult):
                 outer = self._outer(task, kept=TASK in native_of(message, NAME))
                 encode_result(block, outer, f"{where}.content[{index}]", self._receipt)
-        if len(results) < len(message.content) or not results:
+        if len(results) < len(message.content) or not (results or lines):
             self._user(message, where, task)
 
     def system(self, message: Message, where: str) -> None:

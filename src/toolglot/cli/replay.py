@@ -1,0 +1,174 @@
+"""`toolglot replay`: recorded exchanges through today's code, and what has become different."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import click
+
+from toolglot.cli.parameters import UNREADABLE, counted, known_dialect
+from toolglot.dialects import DIALECTS
+from toolglot.errors import DecodeError, MissingExtraError
+from toolglot.lint.report import visible
+from toolglot.recordings.differences import Difference
+from toolglot.recordings.format import SUFFIX
+from toolglot.recordings.read import Recording, read_recording
+from toolglot.recordings.rerun import NotRerunError, Rerun, rerun
+from toolglot.wire import json
+
+DIFFERENT = 1
+"""Exit status: something differs."""
+
+SHOWN = 20
+"""Differences of one part that are shown; `--json` has them all."""
+
+
+def _dialect(context: click.Context, option: click.Parameter, value: str | None) -> str | None:
+    return None if value is None else known_dialect(value, tuple(DIALECTS))
+
+
+@click.command(short_help="Run recorded exchanges through today's code.")
+@click.argument("file", type=click.Path(path_type=Path))
+@click.option(
+    "--client",
+    metavar="DIALECT",
+    callback=_dialect,
+    help="As if a client of this dialect had asked; the recorded one if not given.",
+)
+@click.option("--json", "as_json", is_flag=True, help="One line of JSON for each file, and one for all of them.")
+@click.option("--show-body", is_flag=True, help="Also show what the client gets today.")
+@click.pass_context
+def replay(context: click.Context, file: Path, client: str | None, as_json: bool, show_body: bool) -> None:
+    """Run the recorded exchange in FILE, or all of those in a folder, through today's code, and show what differs.
+
+    \b
+    toolglot replay recordings/20261115T120000.000000Z-req_1.exchange.jsonl
+    toolglot replay recordings --json
+
+    The upstream is not asked: it answers with the recorded bytes. Compared are what it is sent, what the client gets,
+    event by event, and the receipt. With --client, what a client of that dialect would have got is compared with the
+    recorded answer in what it says, and checked against the rules of the dialect.
+
+    Exit status: 0 nothing differs, 1 something does, 2 a recording cannot be read or cannot be run again.
+    """
+    folder = file.is_dir()
+    files = sorted(file.rglob(f"*{SUFFIX}")) if folder else [file]
+    if not files:
+        click.echo(f"toolglot: {visible(str(file))}: there is no recording in it", err=True)
+        context.exit(UNREADABLE)
+    results: Counter[str] = Counter()
+    for each in files:
+        with _quietly():
+            told = _told(each, client, show_body)
+        results[told["result"]] += 1
+        for line in [json.encode_text(_plain(told))] if as_json else _lines(told, brief=folder):
+            click.echo(line)
+    if folder:
+        summary = {name: results[name] for name in ("same", "different", "unreadable")}
+        click.echo(json.encode_text({"summary": summary}) if as_json else _summary(summary))
+    context.exit(UNREADABLE if results["unreadable"] else DIFFERENT if results["different"] else 0)
+
+
+@contextmanager
+def _quietly() -> Iterator[None]:
+    """Without the gateway's log: what a recorded upstream failed at is no news."""
+    log = logging.getLogger("toolglot")
+    level = log.level
+    log.setLevel(logging.CRITICAL)
+    try:
+        yield
+    finally:
+        log.setLevel(level)
+
+
+def _summary(summary: dict[str, int]) -> str:
+    files = counted(sum(summary.values()), "recording")
+    return f"{files}: {summary['same']} the same, {summary['different']} different, {summary['unreadable']} not run"
+
+
+def _told(file: Path, client: str | None, show_body: bool) -> dict[str, Any]:
+    """What is told of one file. `rerun` is there where it could be run."""
+    told: dict[str, Any] = {"file": str(file)}
+    try:
+        recording = read_recording(file.read_bytes())
+        made = asyncio.run(rerun(recording, client))
+    except OSError as error:
+        return {**told, "result": "unreadable", "why": error.strerror or str(error)}
+    except (DecodeError, NotRerunError, MissingExtraError) as error:
+        return {**told, "result": "unreadable", "why": str(error)}
+    told |= {"result": "different" if made.comparison.differs else "same", "client": made.outcome.client}
+    told |= {"recording": recording, "rerun": made}
+    if show_body:
+        told["body"] = made.outcome.body.decode("utf-8", "backslashreplace")
+    return told
+
+
+def _plain(told: dict[str, Any]) -> dict[str, Any]:
+    """As JSON."""
+    plain = {name: value for name, value in told.items() if name not in ("recording", "rerun", "body")}
+    if (made := told.get("rerun")) is not None:
+        plain |= made.comparison.told()
+    return plain | ({"body": told["body"]} if "body" in told else {})
+
+
+def _lines(told: dict[str, Any], *, brief: bool) -> Iterator[str]:
+    name = visible(told["file"])
+    made: Rerun | None = told.get("rerun")
+    if made is None:
+        click.echo(f"toolglot: {name}: {visible(told['why'])}", err=True)
+        return
+    if not made.comparison.differs:
+        yield f"{name}: the same"
+    else:
+        yield f"{name}: {_counted(made)}"
+        if not brief:
+            yield from _parts(told["recording"], made)
+    if "body" in told:
+        yield told["body"] if not sys.stdout.isatty() else _safe(told["body"])
+
+
+def _safe(body: str) -> str:
+    return "\n".join(map(visible, body.split("\n")))
+
+
+def _counted(made: Rerun) -> str:
+    """How much differs, and where the first of it is."""
+    comparison = made.comparison
+    numbers = {
+        "the requests to upstreams": sum(map(len, comparison.requests)),
+        "the answer": len(comparison.answer),
+        "the receipt": len(comparison.receipt),
+    }
+    parts = [f"{counted(number, 'difference')} in {where}" for where, number in numbers.items() if number]
+    if comparison.breaches:
+        parts.append(counted(len(comparison.breaches), "breach", "breaches"))
+    return ", ".join(parts)
+
+
+def _parts(recording: Recording, made: Rerun) -> Iterator[str]:
+    for number, differences in enumerate(made.comparison.requests):
+        if differences:
+            asked = recording.attempts[number].request if number < len(recording.attempts) else None
+            of = "" if asked is None else f" ({visible(asked.upstream)}, {asked.dialect})"
+            yield f"  request {number + 1}{of}"
+            yield from _differences(differences)
+    for title, differences in (("answer", made.comparison.answer), ("receipt", made.comparison.receipt)):
+        if differences:
+            yield f"  {title}"
+            yield from _differences(differences)
+    if made.comparison.breaches:
+        yield f"  rules of {made.outcome.client}"
+        yield from (f"    {breach}" for breach in made.comparison.breaches[:SHOWN])
+
+
+def _differences(differences: list[Difference]) -> Iterator[str]:
+    yield from (f"    {difference}" for difference in differences[:SHOWN])
+    if len(differences) > SHOWN:
+        yield f"    and {len(differences) - SHOWN} more"

@@ -1,0 +1,46 @@
+"""What the types cannot say of histories: formats that must exist, limits that make no sense, the same thing twice."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from toolglot.config.build import Builder
+from toolglot.config.problems import Path, one_of
+from toolglot.config.schema import Config
+from toolglot.passes.history_policy import HistoryPolicy
+from toolglot.passes.history_shorten import LEAST
+from toolglot.routing import AUTO
+from toolglot.textcalls import ALIASES, FORMATS
+
+OLDER = {"max_history_messages": "max_messages", "max_tool_results": "max_tool_results"}
+"""Limits that stand with the upstream itself, and what they are called in its section."""
+
+
+def check_histories(config: Config, builder: Builder) -> None:
+    for path, policy in _policies(config):
+        if policy.calls is not None:
+            check_format(policy.calls, (AUTO,), (*path, "calls"), builder)
+        if policy.result_bytes and policy.result_bytes < LEAST:
+            told = f"a result that is cut has at least {LEAST} bytes: a beginning, an end and a line between them"
+            builder.tell((*path, "result_bytes"), told, "0 is no limit")
+    for name, upstream in config.upstreams.items():
+        for older, field in OLDER.items():
+            if getattr(upstream, older) is not None and getattr(upstream.history, field) is not None:
+                told = f"`history.{field}` of this upstream says the same; leave one of them out"
+                builder.tell(("upstreams", name, older), told)
+
+
+def check_format(name: str, words: tuple[str, ...], path: Path, builder: Builder) -> None:
+    """The name of a text format, or one of the words that may stand in its place."""
+    if name not in {*words, *FORMATS, *ALIASES}:
+        near = one_of(name.replace("-", "_"), (*words, *FORMATS))
+        builder.tell(path, f"there is no text format `{name[:40]}`", near)
+
+
+def _policies(config: Config) -> Iterator[tuple[Path, HistoryPolicy]]:
+    yield ("history",), config.history
+    for name, upstream in config.upstreams.items():
+        yield ("upstreams", name, "history"), upstream.history
+    for name, model in config.models.items():
+        if isinstance(model.history, HistoryPolicy):
+            yield ("models", name, "history"), model.history

@@ -1,0 +1,155 @@
+"""Tasks as they are kept while a stream changes them: their messages in a chain, so that a move costs what it moves."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+from toolglot.dialects.warp.descriptors import new
+from toolglot.dialects.warp.masks import holds, overlap, set_text, text_at
+
+
+class Held:
+    """A message of a task. What its texts have grown by is kept in pieces until something else changes them."""
+
+    __slots__ = ("after", "before", "message", "pieces", "saved_in")
+
+    def __init__(self, message: Any, transaction: int = 0) -> None:
+        self.message = new("Message")
+        self.message.CopyFrom(message)
+        self.pieces: dict[str, list[str]] = {}
+        self.saved_in = transaction
+        """The last transaction in which it was saved, or came."""
+        self.before: Held | None = None
+        self.after: Held | None = None
+
+    def saved(self, transaction: int) -> Callable[[], None]:
+        """What makes it again what it is now. Pieces are only ever added to a list, or the list is left."""
+        message, saved_in, self.saved_in = self.message, self.saved_in, transaction
+        pieces = {path: (texts, len(texts)) for path, texts in self.pieces.items()}
+        self.message = new("Message")
+        self.message.CopyFrom(message)
+
+        def undo() -> None:
+            self.message, self.saved_in = message, saved_in
+            self.pieces = {path: texts for path, (texts, _) in pieces.items()}
+            for texts, length in pieces.values():
+                del texts[length:]
+
+        return undo
+
+    def settle(self, paths: Sequence[str]) -> None:
+        """Puts what was appended where it belongs, as far as changes under these paths meet it."""
+        for path in [path for path in self.pieces if any(overlap(path, other) for other in paths)]:
+            self._write(path)
+
+    def forget_lost(self) -> None:
+        """What was appended to texts that are gone is gone."""
+        self.pieces = {path: texts for path, texts in self.pieces.items() if holds(self.message, path)}
+
+    def whole(self) -> Any:
+        """The message, each text once."""
+        for path in list(self.pieces):
+            self._write(path)
+        return self.message
+
+    def _write(self, path: str) -> None:
+        texts = self.pieces.pop(path)
+        if holds(self.message, path):
+            set_text(self.message, path, (text_at(self.message, path) or "") + "".join(texts))
+
+
+class HeldTask:
+    """A task: all of it but its messages, and these, in order and by their ids."""
+
+    __slots__ = ("_first", "_last", "numbered", "shell")
+
+    def __init__(self, task: Any, transaction: int = 0) -> None:
+        self.shell = shell_of(task)
+        self.numbered: dict[str, Held] = {}
+        self._first: Held | None = None
+        self._last: Held | None = None
+        for message in task.messages:
+            self.append(Held(message, transaction))
+
+    @property
+    def held(self) -> Iterator[Held]:
+        each = self._first
+        while each is not None:
+            yield each
+            each = each.after
+
+    def append(self, held: Held) -> Callable[[], None]:
+        """Adds a message at the end; what undoes that."""
+        return self.add(held, self._last, None)
+
+    def add(self, held: Held, before: Held | None, after: Held | None) -> Callable[[], None]:
+        """Adds a message between these two, as the one that its id names; what undoes that."""
+        name = held.message.id
+        older = self.numbered.get(name)
+        self.numbered[name] = held
+        self.link(held, held, before, after)
+
+        def undo() -> None:
+            self.unlink(held, held)
+            if older is None:
+                self.numbered.pop(name, None)
+            else:
+                self.numbered[name] = older
+
+        return undo
+
+    def take(self, run: Sequence[Held]) -> None:
+        """Adds messages that were taken out of another task."""
+        self.link(run[0], run[-1], self._last, None)
+        self.numbered.update((held.message.id, held) for held in run)
+
+    def unlink(self, first: Held, last: Held) -> tuple[Held | None, Held | None]:
+        """Takes a run of messages out; what stood before and behind it."""
+        before, after = first.before, last.after
+        if before is None:
+            self._first = after
+        else:
+            before.after = after
+        if after is None:
+            self._last = before
+        else:
+            after.before = before
+        return before, after
+
+    def link(self, first: Held, last: Held, before: Held | None, after: Held | None) -> None:
+        """Puts a run of messages between these two; None is the beginning, or the end."""
+        first.before, last.after = before, after
+        if before is None:
+            self._first = first
+        else:
+            before.after = first
+        if after is None:
+            self._last = last
+        else:
+            after.before = last
+
+    def run(self, first: str, last: str) -> list[Held] | None:
+        """The messages from one to another; None where there are no such."""
+        each, end = self.numbered.get(first), self.numbered.get(last)
+        found: list[Held] = []
+        while each is not None and end is not None:
+            found.append(each)
+            if each is end:
+                return found
+            each = each.after
+        return None
+
+    def whole(self) -> Any:
+        task = new("Task")
+        task.CopyFrom(self.shell)
+        task.messages.extend(held.whole() for held in self.held)
+        return task
+
+
+def shell_of(task: Any) -> Any:
+    """A task without its messages."""
+    shell = new("Task")
+    shell.CopyFrom(task)
+    del shell.messages[:]
+    return shell

@@ -1,0 +1,93 @@
+"""Results of tools that are longer than what is to be sent of one: their beginning and their end, and between them how
+much is missing.
+
+What becomes of a result depends on nothing but the result and the limit: in every turn it is the same.
+"""
+
+from __future__ import annotations
+
+from toolglot.ir import Block, Request, Text, ToolResult, replace
+from toolglot.passes import Context, RequestPass
+from toolglot.passes.blocks import Place, rewrite_blocks
+from toolglot.passes.history_size import NO_IMAGE
+
+HEAD = 2 / 3
+"""The share of what is left that is the result's beginning."""
+LEAST = 256
+"""Bytes below which there is little sense in a beginning and an end, with a line between them."""
+
+
+def shorten(limit: int) -> RequestPass:
+    """The pass that leaves at most so many bytes of text in each result."""
+
+    def fit(request: Request, context: Context) -> Request:
+        def cut(block: Block, place: Place) -> tuple[Block, ...]:
+            if not isinstance(block, ToolResult):
+                return (block,)
+            sizes = [_size(part) for part in block.content]
+            missing, content = _shortened(block.content, sizes, limit)
+            if not missing:
+                return (block,)
+            what = f"{missing} of {sum(sizes)} bytes of the result of {block.name or 'a tool'}"
+            context.receipt.loss(str(place), what, f"this upstream is sent at most {limit} bytes of a result")
+            return (replace(block, content=content),)
+
+        return rewrite_blocks(request, cut, ToolResult)
+
+    return fit
+
+
+def _size(block: Block) -> int:
+    """Bytes of text: images and the like count elsewhere, also those of which only a word is left."""
+    if not isinstance(block, Text) or block.text == NO_IMAGE:
+        return 0
+    return len(block.text) if block.text.isascii() else len(_bytes(block.text))
+
+
+def _bytes(text: str) -> bytes:
+    return text.encode("utf-8", "surrogatepass")
+
+
+def _marker(missing: int, total: int) -> str:
+    return f"\n[… {missing} of {total} bytes are left out here …]\n"
+
+
+def _shortened(content: tuple[Block, ...], sizes: list[int], limit: int) -> tuple[int, tuple[Block, ...]]:
+    """How many bytes go, and what is left of a result."""
+    total = sum(sizes)
+    room = limit - len(_bytes(_marker(total, total)))
+    if total <= limit or room < 0:  # no place even for the line that tells it
+        return 0, content
+    head = int(room * HEAD)
+    tail = total - (room - head)  # where the end begins, in bytes of all the text
+    left: list[Block] = []
+    missing = position = 0
+    marked: tuple[int, Text, bytes, bytes] | None = None
+    for block, size in zip(content, sizes, strict=True):
+        start, position = position, position + size
+        if not isinstance(block, Text) or not size or position <= head or start >= tail:
+            left.append(block)
+            continue
+        raw = _bytes(block.text)
+        before, after = raw[: _boundary(raw, head - start, -1)], raw[_boundary(raw, tail - start, 1) :]
+        missing += size - len(before) - len(after)
+        if marked is None:
+            marked = (len(left), block, before, after)
+        if marked[1] is block or after:
+            left.append(replace(block, text=_text(after)))
+    assert marked is not None  # what is too much lies somewhere
+    place, block, before, after = marked
+    left[place] = replace(block, text=_text(before) + _marker(missing, total) + _text(after))
+    return missing, tuple(left)
+
+
+def _text(raw: bytes) -> str:
+    return raw.decode("utf-8", "surrogatepass")
+
+
+def _boundary(raw: bytes, place: int, step: int) -> int:
+    """The nearest place, in this direction, that no character lies across."""
+    place = min(max(place, 0), len(raw))
+    while 0 < place < len(raw) and raw[place] & 0xC0 == 0x80:
+        place += step
+    return place

@@ -1,0 +1,109 @@
+"""How large a conversation is, by each of the measures that may have a limit."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from operator import add, sub
+from typing import NamedTuple, TypeAlias
+
+from toolglot.ir import Block, Media, Message, Request, Text, Thinking, ToolCall, ToolResult, replace
+from toolglot.passes.blocks import INSTRUCTION_ROLES
+from toolglot.tokens import MESSAGE, Estimate, estimate
+from toolglot.tokens.media import ImageTokens
+from toolglot.wire import json
+
+NOUNS = {
+    "max_messages": "messages",
+    "max_tool_results": "results of tools",
+    "max_tokens": "tokens",
+    "max_bytes": "bytes of messages",
+    "max_images": "images",
+}
+"""The measures, by the limits that bound them, and what is counted."""
+
+NO_IMAGE = "[an image that is no longer sent]"
+
+_SPARE: Mapping[type[Block], int] = {Text: 40, Thinking: 20, ToolCall: 60, ToolResult: 60, Media: 60}
+"""Bytes that a block has in our own JSON, all fields written out, and in no API's."""
+
+Size: TypeAlias = tuple[int, ...]
+"""An amount of each measure, in the order of their table; 0 where nobody wants to know."""
+
+NOTHING: Size = (0,) * len(NOUNS)
+_PLACES = {name: number for number, name in enumerate(NOUNS)}
+
+
+class Limit(NamedTuple):
+    """The most there may be of a measure, and the share of it that is left once it has been passed."""
+
+    name: str
+    most: int
+    share: float
+
+    @property
+    def measure(self) -> int:
+        return _PLACES[self.name]
+
+    def mark(self, fixed: int) -> int:
+        """How much is left after a cut; `fixed` is what cannot be cut at all, and gives no room."""
+        return fixed + max(int((self.most - fixed) * self.share), 1) if fixed < self.most else self.most
+
+    def __str__(self) -> str:
+        return f"this upstream is sent at most {self.most} {NOUNS[self.name]}"
+
+
+def plus(one: Size, other: Size) -> Size:
+    return tuple(map(add, one, other))
+
+
+def minus(one: Size, other: Size) -> Size:
+    return tuple(map(sub, one, other))
+
+
+class Scale:
+    """Weighs messages and blocks. A message weighs what it does without content, and its blocks."""
+
+    def __init__(self, wanted: Collection[str], image_tokens: ImageTokens) -> None:
+        self._tokens = Estimate(image_tokens=image_tokens) if "max_tokens" in wanted else None
+        self._bytes = "max_bytes" in wanted
+
+    def fixed(self, request: Request) -> Size:
+        """What is there beside the messages: tools are tokens too."""
+        return (0, 0, 0 if self._tokens is None else estimate(replace(request, messages=())), 0, 0)
+
+    def bare(self, message: Message) -> Size:
+        if message.role in INSTRUCTION_ROLES:
+            return (0, 0, 0 if self._tokens is None else MESSAGE, 0, 0)
+        size = len(json.encode(replace(message, content=()))) if self._bytes else 0
+        return (1, 0, 0 if self._tokens is None else MESSAGE, size, 0)
+
+    def block(self, block: Block, role: str) -> Size:
+        system = role in INSTRUCTION_ROLES
+        return (
+            0,
+            int(isinstance(block, ToolResult)),
+            0 if self._tokens is None else self._tokens.block(block),
+            _bytes(block) if self._bytes and not system else 0,
+            _images(block),
+        )
+
+
+def _bytes(block: Block) -> int:
+    """About what a block takes on a wire that is JSON: rather too much than too little."""
+    size = len(json.encode(block)) + 1 - _SPARE.get(type(block), 0)
+    return size - sum(_SPARE.get(type(part), 0) for part in block.content) if isinstance(block, ToolResult) else size
+
+
+def _images(block: Block) -> int:
+    if isinstance(block, ToolResult):
+        return sum(map(is_image, block.content))
+    return int(is_image(block))
+
+
+def is_image(block: Block) -> bool:
+    return isinstance(block, Media) and block.kind == "image"
+
+
+def without_image(block: Block) -> Block:
+    """What stands in an image's place; a cache breakpoint stays."""
+    return Text(text=NO_IMAGE, cache=block.cache) if isinstance(block, Media) else block

@@ -1,0 +1,199 @@
+"""Reasoning state that no client carries: taken out of an answer to be kept elsewhere, and put back into the history.
+
+Some clients have no field for the state of a model and some do not send it back. What its owner wants to see again of
+an answer is then kept by whoever has a place for it, and comes back here as the `Skeleton` of that answer: its
+reasoning whole, and of its calls and texts only what the owner has put on them. Where the history has lost some of it,
+it is put back on the blocks that it belongs to, before the other passes see the history. What the client has sent
+itself, in its own field or in an envelope, stays as it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, TypeAlias
+
+from toolglot.events import merge_native
+from toolglot.ir import Block, Message, Request, Text, Thinking, ToolCall, native_of, replace
+from toolglot.passes import Context, RequestPass
+from toolglot.passes.blocks import INSTRUCTION_ROLES, Place, with_messages
+from toolglot.passes.carry import open_envelopes
+from toolglot.passes.envelope import STATE
+
+Skeleton: TypeAlias = tuple[Block, ...]
+
+PHASE = "$phase"
+"""Where a text of the Responses API says in which phase of the turn it stands, outside the item that it came in."""
+
+_ON_CALLS: Mapping[str, frozenset[str]] = {
+    "gemini": frozenset({"thoughtSignature"}),
+    "openai_chat": frozenset({"extra_content"}),  # where Google's server for Chat clients puts its signatures
+}
+_ON_TEXTS: Mapping[str, frozenset[str]] = {
+    "gemini": frozenset({"thoughtSignature"}),
+    "openai_responses": frozenset({PHASE}),
+}
+
+
+def skeleton(content: Iterable[Block], owner: str) -> Skeleton:
+    """What the owner will want back of an answer; empty if nothing."""
+    if owner not in STATE:
+        return ()
+    bones = [bone for block in content if (bone := _bone(block, owner)) is not None]
+    worth = any(isinstance(bone, Thinking) or bone.native for bone in bones)
+    return tuple(bones) if worth else ()
+
+
+def _bone(block: Block, owner: str) -> Block | None:
+    fields = native_of(block, owner)
+    match block:
+        case Thinking(text=text) if text or fields:
+            known = {key: value for key, value in fields.items() if key in STATE[owner]}
+            return Thinking(text=text, native={owner: known} if known else {})
+        case ToolCall(id=call_id, name=name):
+            return ToolCall(id=call_id, name=name, native=_native(owner, fields, _ON_CALLS))
+        case Text():
+            item = fields.get("$item")
+            phase = {PHASE: item["phase"]} if isinstance(item, dict) and item.get("phase") is not None else {}
+            return Text(text="", native=_native(owner, {**fields, **phase}, _ON_TEXTS))
+    return None
+
+
+def _native(owner: str, fields: Mapping[str, Any], table: Mapping[str, frozenset[str]]) -> dict[str, dict[str, Any]]:
+    known = {key: value for key, value in fields.items() if key in table.get(owner, ())}
+    return {owner: known} if known else {}
+
+
+class Run:
+    """Neighbouring messages of the assistant: an answer, as clients tell it in one message or in several."""
+
+    def __init__(self) -> None:
+        self.numbers: list[int] = []
+        self.blocks: list[tuple[int, Block]] = []  # each with the message that it stands in
+        self.end = 0
+        """How many messages that are no instructions there are up to its end."""
+
+    def add(self, message: Message, number: int, count: int) -> None:
+        self.numbers.append(number)
+        self.blocks += [(number, block) for block in message.content]
+        self.end = count
+
+    @property
+    def speaks(self) -> bool:
+        """It says or calls something: what holds nothing but reasoning may be taken apart and is not counted."""
+        return any(isinstance(block, ToolCall) or (isinstance(block, Text) and block.text) for _, block in self.blocks)
+
+    def calls(self) -> list[ToolCall]:
+        return [block for _, block in self.blocks if isinstance(block, ToolCall)]
+
+
+def runs(messages: Sequence[Message]) -> list[Run]:
+    """The answers of a conversation in their order."""
+    return [run for run in _runs(messages) if run.speaks]
+
+
+def _runs(messages: Sequence[Message]) -> Iterator[Run]:
+    run, count = Run(), 0
+    for number, message in enumerate(messages):
+        if message.role in INSTRUCTION_ROLES:
+            continue
+        count += 1
+        if message.role == "assistant":
+            run.add(message, number, count)
+        elif run.numbers:
+            yield run
+            run = Run()
+    if run.numbers:
+        yield run
+
+
+def lacks_state(run: Run, source: str, slot: str | None, target: str) -> bool:
+    """May the target miss something here? Not where a client of its own dialect has sent what stands in its own field;
+    a client of another one has no field for all that there may be."""
+    if source != target:
+        return True
+    return not any(
+        isinstance(block, Thinking) or (slot is not None and slot in native_of(block, source))
+        for _, block in run.blocks
+    )
+
+
+def put_back(kept: Mapping[int, Skeleton]) -> RequestPass:
+    """The pass that puts skeletons back, each on the answer of this number."""
+
+    def restore(request: Request, context: Context) -> Request:
+        if context.can.thinking == "none":
+            return request
+        messages = list(request.messages)
+        for number, run in enumerate(runs(messages)):
+            if number in kept and (blocks := _with(run, kept[number], context)) is not None:
+                for place in run.numbers:
+                    content = tuple(block for home, block in blocks if home == place)
+                    messages[place] = replace(messages[place], content=content)
+                why = f"the client has not sent it; it was kept here for {context.target}"
+                context.receipt.note(str(Place(run.numbers[0])), "reasoning state", why)
+        return with_messages(request, tuple(messages))
+
+    return restore
+
+
+def with_states(passes: Sequence[RequestPass], kept: Mapping[int, Skeleton]) -> tuple[RequestPass, ...]:
+    """The passes with this one among them: behind the opening of envelopes, which shows what the client has sent."""
+    if not kept or open_envelopes not in passes:
+        return tuple(passes)
+    place = passes.index(open_envelopes) + 1
+    return (*passes[:place], put_back(kept), *passes[place:])
+
+
+def _with(run: Run, bones: Skeleton, context: Context) -> list[tuple[int, Block]] | None:
+    """The run's blocks with the state on them; None if there was nothing to add."""
+    owner = context.target
+    blocks = list(run.blocks)
+    thinking: Sequence[Thinking] = [bone for bone in bones if isinstance(bone, Thinking)]
+    if any(_is_own(block, context) for _, block in blocks):
+        thinking = ()
+    if thinking:
+        told = "".join(bone.text for bone in thinking)
+        blocks = [each for each in blocks if not _repeats(each[1], told)]
+    before: dict[int, list[Block]] = {}
+    pending: list[Block] = []
+    changed = bool(thinking)
+    for bone, place in zip(bones, _places(bones, [block for _, block in blocks]), strict=True):
+        if isinstance(bone, Thinking):
+            pending += [bone] if thinking else []
+        elif place is not None:
+            before.setdefault(place, []).extend(pending)
+            pending = []
+            home, block = blocks[place]
+            if bone.native and not native_of(block, owner).keys() >= bone.native[owner].keys():
+                assert isinstance(block, ToolCall | Text)
+                blocks[place] = home, replace(block, native=merge_native(bone.native, block.native))
+                changed = True
+    if not changed:
+        return None
+    placed = [(home, new) for place, (home, block) in enumerate(blocks) for new in (*before.get(place, ()), block)]
+    return [*placed, *((run.numbers[-1], block) for block in pending)]
+
+
+def _places(bones: Skeleton, blocks: Sequence[Block]) -> Iterator[int | None]:
+    """Which block each bone belongs to: calls by their ids, or else by their order, as texts are."""
+    calls = [place for place, block in enumerate(blocks) if isinstance(block, ToolCall)]
+    texts = iter([place for place, block in enumerate(blocks) if isinstance(block, Text)])
+    by_id = {block.id: place for place, block in enumerate(blocks) if isinstance(block, ToolCall) and block.id}
+    in_order = iter(calls)
+    for bone in bones:
+        if isinstance(bone, ToolCall):
+            place = next(in_order, None)
+            yield by_id.get(bone.id, place)
+        else:
+            yield next(texts, None) if isinstance(bone, Text) else None
+
+
+def _is_own(block: Block, context: Context) -> bool:
+    if not isinstance(block, Thinking):
+        return False
+    return bool(native_of(block, context.target)) or (context.source == context.target and not block.native)
+
+
+def _repeats(block: Block, told: str) -> bool:
+    """Is it reasoning without state whose words are a part of what was kept? A client had only the words."""
+    return isinstance(block, Thinking) and bool(block.text) and block.text in told

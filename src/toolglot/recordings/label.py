@@ -1,0 +1,74 @@
+"""What a recorded answer has of ours that is never the same twice: its time, from a clock, and its id, from chance.
+
+Whoever gives the answer again feeds both in, so that the same bytes come of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import datetime
+
+from msgspec import Struct
+
+from toolglot.dialects import find
+from toolglot.errors import DecodeError, UpstreamError
+from toolglot.events import Event, Start, unfold
+from toolglot.receipt import Receipt
+from toolglot.recordings.read import Recording
+
+
+class Label(Struct, frozen=True):
+    """`created` is in Unix seconds; None where nobody can tell."""
+
+    created: int | None = None
+    answer_id: str = ""
+
+
+def label_of(recording: Recording) -> Label:
+    """The time that the client was told; where its dialect tells none, the time of the request."""
+    start = start_of(recording)
+    created = None if start is None else start.created
+    return Label(_time(recording.head.time) if created is None else created, answer_id(recording.head.id))
+
+
+def answer_id(request_id: str) -> str:
+    """The id of an answer to this request, where its upstream tells none."""
+    return request_id.replace("req_", "resp_")
+
+
+def start_of(recording: Recording) -> Start | None:
+    """How the recorded answer begins, as its client reads it; None where it is none."""
+    if recording.response is None or recording.response.status != 200 or not recording.pieces:
+        return None
+    return first_start(recording.head.client, recording.body)
+
+
+def first_start(client: str, answer: bytes) -> Start | None:
+    """How an answer begins, streamed or whole."""
+    for event in _events(client, answer):
+        if isinstance(event, Start):
+            return event
+    return None
+
+
+def _events(client: str, answer: bytes) -> Iterator[Event]:
+    dialect = find(client)
+    if answer.lstrip().startswith(b"{"):
+        try:
+            yield from unfold(dialect.decode_response(answer))
+        except (DecodeError, UpstreamError, RecursionError):
+            return
+    else:
+        decoder = dialect.stream_decoder(Receipt())
+        for at in range(0, len(answer), _PIECE):  # the rest is not read once the beginning is known
+            yield from decoder.feed(answer[at : at + _PIECE])
+
+
+_PIECE = 4096
+
+
+def _time(text: str) -> int | None:
+    try:
+        return int(datetime.fromisoformat(text).timestamp())
+    except ValueError:
+        return None

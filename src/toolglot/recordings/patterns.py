@@ -1,0 +1,282 @@
+"""Patterns of a user's own, searched for in time that grows with the text alone.
+
+A pattern is written as Python's `re` has it, and `re` reads it; but `re` searches by trying, which a pattern such as
+`(a+)+b` and a text that somebody else chose can drag out for years, and nothing can stop it. Here a pattern becomes an
+automaton, which looks at each character twice: backwards, to see where a match begins, and forwards from there to its
+end. What an automaton cannot do is refused: references to groups, looking ahead and behind, `^` and `$`. The longest
+match counts, or with a lazy repeat (`+?`) the shortest. Where the work grows beyond its bounds all the same, all of the
+text counts as found: too much is redacted, never too little.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator
+from re import _constants as kinds  # type: ignore[attr-defined]
+from re import _parser as parser  # type: ignore[attr-defined]
+from typing import Any, TypeAlias
+
+from toolglot.recordings.redact import Found
+
+LONGEST_MATCH = 64 * 1024
+"""Characters of one match; of a longer one, the first."""
+MOST_STATES = 1000
+"""Of the automaton of a pattern: about one for a character, and `{100}` is a hundred."""
+_MOST_KEPT = 20_000
+"""Moves between sets of states that are remembered."""
+_MOST_NEW = 20_000
+"""Moves that are worked out anew for one text."""
+_STEPS = 8
+"""Characters looked at forwards, for each one of a text."""
+
+Test: TypeAlias = Callable[[str], bool]
+
+
+class PatternError(ValueError):
+    """Why a pattern cannot be used."""
+
+
+class _TooMuchError(Exception):
+    pass
+
+
+class Pattern:
+    def __init__(self, text: str) -> None:
+        try:
+            tree = parser.parse(text)
+        except (re.error, RecursionError, OverflowError) as error:
+            raise PatternError(f"this is not a regular expression: {error}") from None
+        flags = tree.state.flags
+        self._forwards = _Automaton(tree, flags, backwards=False)
+        self._backwards = _Automaton(tree, flags, backwards=True)
+        if self._forwards.matches_nothing:
+            raise PatternError("it matches the empty text, which is everywhere")
+        self._shortest = self._forwards.lazy
+        self._needle = "" if flags & re.IGNORECASE else _needle(tree)
+
+    def find(self, text: str) -> Iterable[Found]:
+        """All matches, from left to right."""
+        if self._needle not in text:
+            return ()
+        try:
+            return list(self._find(text))
+        except _TooMuchError:
+            return [Found(0, len(text), 0)]
+
+    def _find(self, text: str) -> Iterator[Found]:
+        steps, done = _STEPS * len(text) + LONGEST_MATCH, 0
+        for start in self._backwards.ends(text):
+            if start < done:
+                continue
+            end, taken = self._forwards.end(text, start, shortest=self._shortest)
+            steps -= taken
+            if steps < 0:
+                raise _TooMuchError
+            if end > start:
+                yield Found(start, end, start)
+                done = end
+
+
+def _needle(tree: Any) -> str:
+    """A text without which there is no match: the longest run of plain characters outside of any choice."""
+    runs = [""]
+    for kind, value in tree:
+        if kind is kinds.LITERAL:
+            runs[-1] += chr(value)
+        else:
+            runs.append("")
+    return max(runs, key=len)
+
+
+class _Set:
+    """A set of states, and where each character leads from it: to another set, and whether a match ends before it."""
+
+    __slots__ = ("is_word", "moves", "states")
+
+    def __init__(self, states: frozenset[int], is_word: bool) -> None:
+        self.states = states
+        self.is_word = is_word
+        self.moves: dict[str, tuple[_Set, bool]] = {}
+
+
+class _Automaton:
+    """State 0 is the end. A state has a test and the state behind it, or leads on without a character."""
+
+    def __init__(self, tree: Any, flags: int, *, backwards: bool) -> None:
+        self._order = -1 if backwards else 1
+        self._tests: list[Test | None] = [None]
+        self._next: list[list[int]] = [[]]
+        self._at: dict[int, bool] = {}  # states that are passed at the boundary of a word alone, or (False) elsewhere
+        self.lazy = False
+        self._first = frozenset({self._sequence(tree, flags, 0)})
+        self.matches_nothing = any(0 in self._reached(self._first, a, b) for a in (False, True) for b in (False, True))
+        self._searching = backwards
+        self._sets: dict[tuple[frozenset[int], bool], _Set] = {}
+        self._kept = self._new = 0
+
+    def ends(self, text: str) -> list[int]:
+        """Backwards through all of the text: where matches begin, from left to right."""
+        self._new = 0
+        found: list[int] = []
+        current = self._set(self._first, False)
+        for place in range(len(text) - 1, -1, -1):
+            character = text[place]
+            move = current.moves.get(character) or self._move(current, character)
+            if move[1]:
+                found.append(place + 1)
+            current = move[0]
+        if self._move(current, "")[1]:
+            found.append(0)
+        found.reverse()
+        return found
+
+    def end(self, text: str, start: int, *, shortest: bool) -> tuple[int, int]:
+        """Forwards from here: the end of the match, and how many characters that took."""
+        self._new = 0
+        current = self._set(self._first, start > 0 and _is_word(text[start - 1]))
+        found, place = start, start
+        most = min(len(text), start + LONGEST_MATCH)
+        while place < most:
+            character = text[place]
+            move = current.moves.get(character) or self._move(current, character)
+            if move[1]:
+                found = place
+                if shortest:
+                    return found, place - start
+            current = move[0]
+            if not current.states:
+                return found, place - start
+            place += 1
+        follows = text[place] if place < len(text) else ""
+        return (place if self._move(current, follows)[1] else found), place - start
+
+    def _move(self, current: _Set, character: str) -> tuple[_Set, bool]:
+        """Work out where this character leads from there; the empty one is the end of the text."""
+        self._new += 1
+        if self._new > _MOST_NEW:
+            raise _TooMuchError
+        is_word = _is_word(character)
+        reached = self._reached(current.states, current.is_word, is_word)
+        behind: set[int] = set(self._first) if self._searching else set()
+        for state in reached:
+            test = self._tests[state]
+            if test is not None and character and test(character):
+                behind.update(self._next[state])
+        if self._kept > _MOST_KEPT:
+            self._sets.clear()
+            self._kept = 0
+        self._kept += 1
+        move = (self._set(frozenset(behind), is_word), 0 in reached)
+        current.moves[character] = move
+        return move
+
+    def _set(self, states: frozenset[int], is_word: bool) -> _Set:
+        if not self._at:
+            is_word = False  # nobody asks
+        made = self._sets.get((states, is_word))
+        if made is None:
+            made = self._sets[states, is_word] = _Set(states, is_word)
+        return made
+
+    def _reached(self, states: Iterable[int], before: bool, behind: bool) -> set[int]:
+        """These states and those that they lead to without a character, at a place between such characters."""
+        reached: set[int] = set()
+        waiting = list(states)
+        while waiting:
+            state = waiting.pop()
+            if state in reached:
+                continue
+            reached.add(state)
+            if self._tests[state] is None and self._at.get(state, before != behind) == (before != behind):
+                waiting += self._next[state]
+        return reached
+
+    def _state(self, test: Test | None, behind: Iterable[int]) -> int:
+        if len(self._tests) >= MOST_STATES:
+            raise PatternError("it is too large: are its repeats (`{1,1000}`) too many?")
+        self._tests.append(test)
+        self._next.append(list(behind))
+        return len(self._tests) - 1
+
+    def _sequence(self, items: Any, flags: int, behind: int) -> int:
+        for kind, value in list(items)[:: -self._order]:
+            behind = self._item(kind, value, flags, behind)
+        return behind
+
+    def _item(self, kind: Any, value: Any, flags: int, behind: int) -> int:
+        if kind in (kinds.LITERAL, kinds.NOT_LITERAL, kinds.ANY, kinds.IN):
+            return self._state(_test(kind, value, flags), [behind])
+        if kind is kinds.BRANCH:
+            return self._state(None, [self._sequence(each, flags, behind) for each in value[1]])
+        if kind is kinds.SUBPATTERN:
+            return self._sequence(value[3], (flags | value[1]) & ~value[2], behind)
+        if kind in (kinds.MAX_REPEAT, kinds.MIN_REPEAT):
+            self.lazy = self.lazy or kind is kinds.MIN_REPEAT
+            least, most, items = value
+            return self._repeat(least, most, items, flags, behind)
+        if kind is kinds.AT and value in (kinds.AT_BOUNDARY, kinds.AT_NON_BOUNDARY):
+            state = self._state(None, [behind])
+            self._at[state] = value is kinds.AT_BOUNDARY
+            return state
+        name = _REFUSED.get(kind, "this kind of group")
+        raise PatternError(f"it has what cannot be searched for in bounded time, or not in pieces: {name}")
+
+    def _repeat(self, least: int, most: int, items: Any, flags: int, behind: int) -> int:
+        if most == kinds.MAXREPEAT:
+            entry = self._state(None, [behind])
+            self._next[entry].append(self._sequence(items, flags, entry))
+        else:
+            entry = behind
+            for _ in range(most - least):
+                entry = self._state(None, [self._sequence(items, flags, entry), behind])
+        for _ in range(least):
+            entry = self._sequence(items, flags, entry)
+        return entry
+
+
+_REFUSED = {
+    kinds.AT: "`^`, `$`, `\\A` or `\\Z`",
+    kinds.GROUPREF: "a reference to a group",
+    kinds.GROUPREF_EXISTS: "a condition on a group",
+    kinds.ASSERT: "looking ahead or behind",
+    kinds.ASSERT_NOT: "looking ahead or behind",
+}
+
+
+def _is_word(character: str) -> bool:
+    return character.isalnum() or character == "_"
+
+
+_CATEGORIES: dict[Any, Test] = {
+    kinds.CATEGORY_DIGIT: str.isdecimal,
+    kinds.CATEGORY_SPACE: str.isspace,
+    kinds.CATEGORY_WORD: _is_word,
+    kinds.CATEGORY_NOT_DIGIT: lambda character: not character.isdecimal(),
+    kinds.CATEGORY_NOT_SPACE: lambda character: not character.isspace(),
+    kinds.CATEGORY_NOT_WORD: lambda character: not _is_word(character),
+}
+
+
+def _test(kind: Any, value: Any, flags: int) -> Test:
+    """Does a character match? What is not ASCII is a letter or a digit here whatever `(?a)` says: more is found."""
+    if kind is kinds.ANY:
+        return (lambda character: True) if flags & re.DOTALL else (lambda character: character != "\n")
+    if kind is kinds.IN:
+        negated = value[0][0] is kinds.NEGATE
+        tests = [_one(*each) for each in (value[1:] if negated else value)]
+    else:
+        negated, tests = kind is kinds.NOT_LITERAL, [_one(kinds.LITERAL, value)]
+    cases: tuple[Callable[[str], str], ...] = (str,)
+    if flags & re.IGNORECASE:
+        cases = (str, str.lower, str.upper)
+    return lambda character: negated != any(test(case(character)) for test in tests for case in cases)
+
+
+def _one(kind: Any, value: Any) -> Test:
+    if kind is kinds.RANGE:
+        low, high = map(chr, value)
+        return lambda character: low <= character <= high
+    if kind is kinds.CATEGORY:
+        return _CATEGORIES[value]
+    wanted = chr(value)
+    return lambda character: character == wanted

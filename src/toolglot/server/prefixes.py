@@ -1,0 +1,154 @@
+"""How much of what an upstream is sent it was sent before, in the same conversation: what its prompt cache can live on.
+
+Nothing is kept of a conversation but hashes: one for each message as it stands in the serialised request, over all that
+comes before it too, the model, the tools and the system text first. Where two turns have the same hash they begin with
+the same bytes up to there. A conversation is known by the words that it began with, as its client tells them; a few of
+its last turns are kept in mind, because agents have several that begin alike.
+
+A cache breakpoint is no part of a prompt: clients move it with every turn, and it is left out.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from array import array
+from collections import OrderedDict, deque
+from collections.abc import Callable, Sequence
+from functools import cache, partial
+from hashlib import blake2b
+from typing import Any, TypeAlias
+
+import msgspec
+from msgspec import Struct
+
+from toolglot.dialect import Dialect
+from toolglot.ir import Message, Request
+from toolglot.server.record import Record
+from toolglot.translate import Exchange
+from toolglot.upstream.aside import LARGE, aside
+from toolglot.upstream.upstream import Upstream
+
+CONVERSATIONS = 2000
+TURNS = 4
+"""Turns of one conversation that are kept in mind."""
+HASHES = 400_000
+"""Hashes in all, of eight bytes each."""
+LONGEST = 10_000
+"""Messages of a conversation that are looked at; what comes after them is not told apart."""
+
+_BREAKPOINT = re.compile(rb'(?:, ?)?"(?:cache_control|prompt_cache_breakpoint)": ?\{[^{}]*\}')
+
+
+class Prefix(Struct, frozen=True):
+    """The hashes of one request, behind each of its messages, and how many bytes there are up to there."""
+
+    hashes: array[int]
+    ends: array[int]
+
+
+Found: TypeAlias = tuple[bytes, Prefix]
+"""What a conversation is known by, and the hashes of a turn."""
+
+
+class Prefixes:
+    """The last turns of the last conversations."""
+
+    def __init__(self, conversations: int = CONVERSATIONS, hashes: int = HASHES) -> None:
+        self._conversations = conversations
+        self._room = hashes
+        self._kept: OrderedDict[bytes, deque[Prefix]] = OrderedDict()
+
+    def note(self, record: Record, upstream: Upstream, exchange: Exchange, body: bytes) -> asyncio.Task[None] | None:
+        """Write down how much of this request the upstream has seen before: at once, or while it is on its way."""
+        asked, sent = exchange.asked, exchange.sent
+        if asked is None or sent is None:
+            return None
+        work = partial(_both, record.owner, upstream, asked, sent.model, body)
+        if len(body) > LARGE:
+            return asyncio.create_task(self._note_later(record, upstream.name, len(body), work))
+        self._write(record, upstream.name, work())
+        return None
+
+    async def _note_later(self, record: Record, upstream: str, size: int, work: Callable[[], Found | None]) -> None:
+        self._write(record, upstream, await aside(size, work))
+
+    def _write(self, record: Record, upstream: str, found: Found | None) -> None:
+        if found is not None and (ratio := self.reused(*found)) is not None:
+            record.prefix_reuse.append((upstream, ratio))
+
+    def reused(self, conversation: bytes, prefix: Prefix) -> float | None:
+        """The share of the history that a turn before had too, from 0 to 1; None in a conversation's first turn. The
+        turn is kept in mind."""
+        turns = self._kept.pop(conversation, None)
+        known = turns if turns is not None else deque[Prefix]()
+        common = max((_common(prefix.hashes, turn.hashes) for turn in known), default=0)
+        if len(known) == TURNS:
+            self._room += len(known.popleft().hashes)
+        known.append(prefix)
+        self._room -= len(prefix.hashes)
+        self._kept[conversation] = known
+        while len(self._kept) > self._conversations or (self._room < 0 and len(self._kept) > 1):
+            _, oldest = self._kept.popitem(last=False)
+            self._room += sum(len(turn.hashes) for turn in oldest)
+        if turns is None:
+            return None
+        return prefix.ends[common - 1] / prefix.ends[-1] if common else 0.0
+
+
+def _common(one: Sequence[int], other: Sequence[int]) -> int:
+    """How many hashes are the same from the beginning: once they differ, all that follow do."""
+    low, high = 0, min(len(one), len(other))
+    while low < high:
+        middle = (low + high + 1) // 2
+        if one[middle - 1] == other[middle - 1]:
+            low = middle
+        else:
+            high = middle - 1
+    return low
+
+
+def _both(owner: str, upstream: Upstream, asked: Request, model: str, body: bytes) -> Found | None:
+    prefix = prefix_of(upstream.dialect, model, body)
+    return None if prefix is None else (_conversation(owner, upstream.name, asked.messages), prefix)
+
+
+@cache
+def _reader(history_key: str, system_key: str | None) -> msgspec.json.Decoder[Any]:
+    """Reads of a request what its prompt begins with, and the messages, each as its bytes stand there."""
+    first = [name for name in dict.fromkeys(("tools", "instructions", system_key)) if name is not None]
+    fields: list[Any] = [("history", list[msgspec.Raw])]
+    fields += [(f"first_{number}", msgspec.Raw, msgspec.Raw(b"")) for number in range(len(first))]
+    names = {"history": history_key, **{f"first_{number}": name for number, name in enumerate(first)}}
+    return msgspec.json.Decoder(msgspec.defstruct("Body", fields, rename=names))
+
+
+def prefix_of(dialect: Dialect, model: str, body: bytes) -> Prefix | None:
+    """The hashes of a serialised request; None where it has no history that could be told apart."""
+    try:
+        history, *first = msgspec.structs.astuple(_reader(dialect.history_key, dialect.system_key).decode(body))
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        return None
+    # Python's own hash is the fastest there is, and no other process ever sees it.
+    marked = b'"cache_control"' in body or b'"prompt_cache_breakpoint"' in body
+    current, end = hash((model, *(_plain(part, marked) for part in first))), 0
+    hashes, ends = array("q"), array("q")
+    for item in history[:LONGEST]:
+        raw = _plain(item, marked)
+        current = hash((current, raw))
+        end += len(raw)
+        hashes.append(current)
+        ends.append(end)
+    return Prefix(hashes, ends) if hashes else None
+
+
+def _plain(part: msgspec.Raw, marked: bool) -> bytes:
+    return _BREAKPOINT.sub(b"", bytes(part)) if marked else bytes(part)
+
+
+def _conversation(owner: str, upstream: str, messages: Sequence[Message]) -> bytes:
+    """What a conversation is known by: whose it is, who answers, and the first words of its user."""
+    first = next((message for message in messages if message.role == "user"), None)
+    said = "" if first is None else [getattr(block, "text", "") for block in first.content]
+    key = repr((owner, upstream, said)).encode("utf-8", "surrogatepass")
+    return blake2b(key, digest_size=16).digest()

@@ -1,0 +1,243 @@
+"""Reasoning state that clients do not send back: kept under the calls of its answer, and found again by them.
+
+Signatures, encrypted reasoning and the like must come back to the model that made them. A client carries them where
+its API has a field for such state and it keeps that field; for all others they are kept here, before the client sees
+the end of the answer. The answer is known again by its calls: their ids, names and arguments. Where ids are not unique
+in themselves (`call_0`), and for answers without calls, it also counts what the conversation has said up to there and
+which ids it has used; for clients that send no ids, only what it has said.
+
+State goes back to who made it alone: to the same server with the same credential, and where it is bound to it, to the
+same model. A store that is slow or broken costs the state, never the answer.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import re
+from collections.abc import Mapping, Sequence
+from hashlib import sha256
+
+import msgspec
+from msgspec import Struct
+
+from toolglot.dialect import Dialect
+from toolglot.dialects.openai_chat.request import is_legacy
+from toolglot.errors import StreamError, ToolglotError
+from toolglot.events import Delta, Event, Fault, Fold, Open
+from toolglot.ir import Block, Message, Request, Thinking, ToolCall, replace
+from toolglot.passes.envelope import STATE
+from toolglot.passes.kept import Skeleton, lacks_state, runs, skeleton
+from toolglot.routing import Target
+from toolglot.store import State, Store, StoreError
+from toolglot.translate import Exchange
+from toolglot.upstream.aside import aside
+from toolglot.upstream.transcript import answered, arguments_said, beginnings
+from toolglot.upstream.upstream import Upstream
+
+log = logging.getLogger("toolglot.server")
+
+PATIENCE = 1.5
+"""Seconds that a request or an answer waits for the store."""
+LARGEST = 4 * 1024 * 1024
+"""Bytes of what is kept of one answer, and characters of an answer of which something is kept."""
+TRIED = 200
+"""Answers of a conversation, the last ones, that are looked up."""
+
+BOUND_TO_MODEL = frozenset({"anthropic", "openai_chat"})
+"""APIs whose state only the model that made it takes back: Claude's is bound to it, and behind one address of Chat
+Completions there may be models of many vendors."""
+
+_SYSTEM = ("system", "developer")
+# Vendors' ids have long runs of letters and digits that are drawn by lot; ids that are counted up have none.
+_UNIQUE = re.compile(r"[A-Za-z0-9]{16}")
+
+_skeletons = msgspec.json.Decoder(tuple[Block, ...])
+
+
+class Heard:
+    """Follows a streamed answer; what is too large is not kept in mind."""
+
+    def __init__(self) -> None:
+        self._fold: Fold | None = Fold()
+        self._left = LARGEST
+        self._thinks = False
+
+    def hear(self, event: Event) -> None:
+        if self._fold is None:
+            return
+        if type(event) is Delta:
+            self._left -= len(event.text)
+        elif isinstance(event, Open) and isinstance(event.block, Thinking):
+            self._thinks = True
+        if self._left < 0 or isinstance(event, Fault):
+            self._fold = None
+        else:
+            self._fold.add(event)
+
+    def content(self) -> tuple[Block, ...]:
+        """All of the answer; nothing of one that failed. Raises `StoreError` for one that is too large."""
+        if self._left < 0 and self._thinks:
+            raise _too_large()
+        if self._fold is None:
+            return ()
+        try:
+            return self._fold.response().content
+        except StreamError:
+            return ()
+
+
+def _too_large() -> StoreError:
+    return StoreError("full", f"the answer has more than {LARGEST} bytes")
+
+
+class States:
+    """What concerns one request. Without a store nothing is kept."""
+
+    def __init__(self, store: Store | None = None, owner: str = "") -> None:
+        self._store = store
+        self._owner = owner
+        self._issuer = ""
+        self._asked: Request | None = None
+        self._heard: Heard | None = None
+        self._size = 0
+
+    @property
+    def kept(self) -> bool:
+        """Is what the current upstream wants back of its answer kept here?"""
+        return self._asked is not None
+
+    async def found(
+        self, client: Dialect, upstream: Upstream, target: Target, request: Request, size: int
+    ) -> Mapping[int, Skeleton]:
+        """What the target wants back of this conversation, of so many bytes, and the client may not have sent: for the
+        answers of these numbers."""
+        self._asked = self._heard = None
+        owner = upstream.dialect.name
+        if self._store is None or owner not in STATE:
+            return {}
+        try:
+            lacking, names = await aside(size, _lacking, request.messages, client, owner)
+        except (ToolglotError, RecursionError, UnicodeEncodeError):
+            return {}  # whoever sends the request will say why
+        self._issuer = _issuer(upstream, target.model)
+        self._size = size
+        if owner != client.name or client.state_slot is None or lacking:
+            self._asked = request  # else the client has shown that it keeps what it is given
+        return await self._find(names) if names else {}
+
+    async def _find(self, names: Mapping[int, _Name]) -> Mapping[int, Skeleton]:
+        assert self._store is not None
+        calls = [name.calls for name in names.values() if name.calls]
+        hashes = [name.hash for name in names.values() if not name.calls]
+        try:
+            async with asyncio.timeout(PATIENCE):
+                found = await self._store.states(self._owner, self._issuer, calls, hashes)
+        except (StoreError, TimeoutError) as error:
+            log.warning("reasoning state could not be read: %s", error or "no answer in time")
+            return {}
+        by_calls = {state.calls: state for state in reversed(found) if state.calls}
+        by_hash = {state.hash: state for state in reversed(found) if not state.calls}
+        chosen = {
+            number: by_calls.get(name.calls) if name.calls else by_hash.get(name.hash) for number, name in names.items()
+        }
+        return {number: bones for number, state in chosen.items() if state is not None and (bones := _read(state))}
+
+    def watch(self, exchange: Exchange) -> None:
+        """Follow the answer of this exchange."""
+        if self._asked is not None:
+            self._heard = Heard()
+            exchange.listener = self._heard.hear
+
+    async def keep(self, exchange: Exchange, *, whole: bool) -> None:
+        """Keep what the upstream will want back of its answer, which is all there."""
+        asked, self._asked = self._asked, None
+        if asked is None or self._store is None:
+            return
+        try:
+            content = _content(exchange) if whole else self._heard.content() if self._heard is not None else ()
+            state = await aside(self._size, self._state, asked, content, exchange.upstream.name)
+            if state is None:
+                return
+            async with asyncio.timeout(PATIENCE):
+                await self._store.keep_state(state)
+        except (StoreError, TimeoutError) as error:
+            log.warning("reasoning state could not be kept: %s", error or "no answer in time")
+            exchange.receipt.loss("content", "reasoning state", "it could not be stored for the next turn")
+        except (ToolglotError, UnicodeEncodeError, RecursionError, TypeError):
+            return  # there is nothing that anybody could go on from
+
+    def _state(self, asked: Request, content: Sequence[Block], owner: str) -> State | None:
+        bones = skeleton(content, owner)
+        if not bones:
+            return None
+        value = msgspec.json.encode(bones)
+        if len(value) > LARGEST:
+            raise _too_large()
+        calls = [block for block in content if isinstance(block, ToolCall)]
+        if is_legacy(asked.tools):
+            calls = [replace(call, id="") for call in calls]  # the client is not told any ids
+        name = _name(calls, answered(_told(asked.messages), content).hash, _ids(asked.messages))
+        return State(owner=self._owner, issuer=self._issuer, calls=name.calls, hash=name.hash, value=value)
+
+
+def _content(exchange: Exchange) -> tuple[Block, ...]:
+    """A whole answer as the client gets it."""
+    answer = exchange.restored if exchange.restored is not None else exchange.answered
+    return () if answer is None else answer.content
+
+
+def _issuer(upstream: Upstream, model: str) -> str:
+    dialect = upstream.dialect.name
+    bound = (dialect, upstream.base_url, upstream.key or "", model if dialect in BOUND_TO_MODEL else "")
+    return sha256(repr(bound).encode("utf-8", "surrogatepass")).hexdigest()
+
+
+class _Name(Struct, frozen=True):
+    """What an answer is known by. `calls` is empty where only what was said can tell it from others."""
+
+    calls: str
+    hash: str
+
+
+def _name(calls: Sequence[ToolCall], said: str, before: Sequence[str]) -> _Name:
+    """The name of an answer with these calls. `said` is the hash of the conversation up to its end, `before` are the
+    ids of the calls that went before it."""
+    ids = [call.id for call in calls]
+    if not all(ids) or not (ids or any(before)):
+        return _Name("", said)
+    told = [(call.id, call.name, arguments_said(call.arguments)) for call in calls]
+    unique = ids and all(_UNIQUE.search(each.replace("-", "")) for each in ids)
+    marked = ascii(told if unique else (told, said, list(before)))
+    return _Name(sha256(marked.encode("ascii")).hexdigest(), said)
+
+
+def _lacking(messages: Sequence[Message], client: Dialect, owner: str) -> tuple[bool, dict[int, _Name]]:
+    """Whether every answer of a conversation may lack what its owner wants back, and the names of those that may."""
+    said = runs(messages)
+    lacking = {number for number, run in enumerate(said) if lacks_state(run, client.name, client.state_slot, owner)}
+    names: dict[int, _Name] = {}
+    before: list[str] = []
+    hashes = {each.covered: each.hash for each in beginnings(_told(messages))} if lacking else {}
+    for number, run in enumerate(said):
+        if number in lacking and run.end in hashes and number >= len(said) - TRIED:
+            names[number] = _name(run.calls(), hashes[run.end], before)
+        before += [call.id for call in run.calls()]
+    return len(lacking) == len(said), names
+
+
+def _ids(messages: Sequence[Message]) -> list[str]:
+    return [call.id for run in runs(messages) for call in run.calls()]
+
+
+def _told(messages: Sequence[Message]) -> list[Message]:
+    """What both sides have said. System text may change from turn to turn, as with today's date in it."""
+    return [message for message in messages if message.role not in _SYSTEM]
+
+
+def _read(state: State) -> Skeleton:
+    try:
+        return _skeletons.decode(state.value)
+    except msgspec.MsgspecError:
+        log.warning("reasoning state that was kept cannot be read any more")
+        return ()

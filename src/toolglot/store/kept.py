@@ -1,0 +1,154 @@
+"""The SQL of what is kept for conversations whose clients cannot keep it: replays, rounds, states of models.
+
+All functions run inside a transaction which their caller begins.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Collection, Sequence
+from hashlib import sha256
+
+from toolglot.store import Replay, Rounds, State
+from toolglot.store.threads import ROW_BYTES, use
+
+MAX_REPLAYS = 8
+"""Answers of one conversation from which a client can go on, the newest: each holds all that went before it."""
+
+MAX_ALIKE = 8
+"""Conversations of one owner that say the same and are told apart by their calls, the newest."""
+
+_ALIKE = "hash = ? AND owner = ? AND upstream = ?"
+_SAME_CALLS = "calls = ? AND owner = ? AND issuer = ?"
+_STATE = "owner, issuer, calls, hash, value"
+
+MOST_READ = 32 * 1024 * 1024
+"""Bytes of states that one request gets back."""
+
+
+def keep_replay(connection: sqlite3.Connection, now: float, max_bytes: int, kept: Replay) -> None:
+    thread = f"replay_{sha256(f'{kept.owner} {kept.upstream} {kept.conversation}'.encode()).hexdigest()}"
+    where, calls = (kept.hash, kept.owner, kept.upstream), " ".join(kept.calls)
+    weight = ROW_BYTES + len(kept.value) + 2 * len(calls)  # which are in an index, too
+    connection.execute(f"DELETE FROM replays WHERE {_ALIKE} AND calls = ?", (*where, calls))
+    use(connection, thread, now, max_bytes, weight)
+    connection.execute(
+        "INSERT INTO replays (hash, owner, upstream, conversation, thread, value, bytes, calls) "
+        "VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+        (*where, kept.conversation, thread, kept.value, weight, calls),
+    )
+    for alike, values, limit in (("thread = ?", (thread,), MAX_REPLAYS), (_ALIKE, where, MAX_ALIKE)):
+        connection.execute(
+            "DELETE FROM replays WHERE rowid IN "
+            f"(SELECT rowid FROM replays WHERE {alike} ORDER BY rowid DESC LIMIT -1 OFFSET ?)",
+            (*values, limit),
+        )
+
+
+def replay(
+    connection: sqlite3.Connection,
+    oldest: float,
+    owner: str,
+    upstream: str,
+    hashes: Sequence[str],
+    calls: Collection[str],
+) -> Replay | None:
+    likeliest: tuple[str, int] | None = None
+    for wanted in hashes:
+        alike = connection.execute(
+            "SELECT replays.rowid, calls FROM replays JOIN threads ON threads.id = thread "
+            f"WHERE {_ALIKE} AND used >= ? ORDER BY replays.rowid DESC",
+            (wanted, owner, upstream, oldest),
+        ).fetchall()
+        if alike:
+            # Of those that share as many calls the first, which is the newest. So it is where none shares any, because
+            # the client sends no ids, and where there are no calls yet: then nothing tells one from another, and the
+            # newest is the likeliest to be gone on with. One that says less and shares calls is likelier still: the
+            # other may be what another model was asked in the same words.
+            shared = [len(set(row[1].split()).intersection(calls)) for row in alike]
+            row = alike[shared.index(max(shared))][0]
+            if max(shared):
+                return _replay(connection, owner, upstream, wanted, row)
+            likeliest = likeliest or (wanted, row)
+    return None if likeliest is None else _replay(connection, owner, upstream, *likeliest)
+
+
+def _replay(connection: sqlite3.Connection, owner: str, upstream: str, wanted: str, row: int) -> Replay:
+    conversation, value, calls = connection.execute(
+        "SELECT conversation, value, calls FROM replays WHERE rowid = ?", (row,)
+    ).fetchone()
+    return Replay(
+        owner=owner,
+        upstream=upstream,
+        hash=wanted,
+        conversation=conversation,
+        value=value,
+        calls=tuple(calls.split()),
+    )
+
+
+def keep_rounds(connection: sqlite3.Connection, now: float, max_bytes: int, owner: str, kept: Rounds) -> None:
+    thread = f"rounds_{sha256(f'{owner} {kept.hash}'.encode()).hexdigest()}"
+    weight = ROW_BYTES + len(kept.value)
+    connection.execute("DELETE FROM rounds WHERE hash = ? AND owner = ?", (kept.hash, owner))
+    use(connection, thread, now, max_bytes, weight)
+    connection.execute(
+        "INSERT INTO rounds (owner, hash, thread, value, bytes) VALUES (?, ?, ?, ?, ?)",
+        (owner, kept.hash, thread, kept.value, weight),
+    )
+
+
+def rounds(connection: sqlite3.Connection, oldest: float, owner: str, hashes: Sequence[str]) -> list[Rounds]:
+    rows = (
+        connection.execute(
+            "SELECT hash, value FROM rounds JOIN threads ON threads.id = thread "
+            "WHERE hash = ? AND owner = ? AND used >= ?",
+            (wanted, owner, oldest),
+        ).fetchone()
+        for wanted in hashes
+    )
+    return [Rounds(*row) for row in rows if row is not None]
+
+
+def keep_state(connection: sqlite3.Connection, now: float, max_bytes: int, kept: State) -> None:
+    thread = f"state_{sha256(repr((kept.owner, kept.issuer, kept.calls, kept.hash)).encode()).hexdigest()}"
+    weight = ROW_BYTES + len(kept.value)
+    connection.execute("DELETE FROM states WHERE thread = ?", (thread,))
+    use(connection, thread, now, max_bytes, weight)
+    connection.execute(
+        f"INSERT INTO states ({_STATE}, thread, bytes) VALUES (?, ?, ?, ?, ?, ?, ?)",
+        (kept.owner, kept.issuer, kept.calls, kept.hash, kept.value, thread, weight),
+    )
+    if kept.calls:
+        connection.execute(
+            "DELETE FROM states WHERE rowid IN "
+            f"(SELECT rowid FROM states WHERE {_SAME_CALLS} ORDER BY rowid DESC LIMIT -1 OFFSET ?)",
+            (kept.calls, kept.owner, kept.issuer, MAX_ALIKE),
+        )
+
+
+def states(
+    connection: sqlite3.Connection,
+    oldest: float,
+    owner: str,
+    issuer: str,
+    calls: Collection[str],
+    hashes: Collection[str],
+) -> list[State]:
+    found: dict[int, State] = {}
+    size = 0
+    wanted = [*(("calls = ?", key) for key in calls), *(("calls = '' AND hash = ?", key) for key in hashes)]
+    for where, key in wanted:
+        rows = connection.execute(
+            f"SELECT states.rowid, {_STATE} FROM states JOIN threads ON threads.id = thread "
+            f"WHERE {where} AND owner = ? AND issuer = ? AND used >= ? ORDER BY states.rowid DESC",
+            (key, owner, issuer, oldest),
+        )
+        for row, *values in rows:
+            if row in found:
+                continue
+            found[row] = State(**dict(zip(State.__struct_fields__, values, strict=True)))
+            size += len(found[row].value)
+            if size > MOST_READ:
+                return list(found.values())
+    return list(found.values())

@@ -1,0 +1,125 @@
+"""`toolglot replay`: what it says of recordings, and how it ends."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.cli.run import run
+from tests.recordings.made import exchange, lines_of
+from toolglot.recordings.format import SUFFIX
+
+ASKED: dict[str, Any] = {
+    "model": "m",
+    "stream": True,
+    "max_tokens": 100,
+    "messages": [{"role": "user", "content": "Hi"}],
+}
+CHUNK = (
+    b'data: {"id":"c","object":"chat.completion.chunk","created":1,"model":"m","choices":[{"index":0,"delta":'
+    b'{"role":"assistant","content":"Hi"},"finish_reason":"stop"}]}\n\n'
+)
+
+
+def recorded(client: str = "anthropic", upstream: str = "openai_chat") -> bytes:
+    return lines_of(exchange(client, upstream, ASKED, [CHUNK, b"data: [DONE]\n\n"]))
+
+
+@pytest.fixture
+def same(tmp_path: Path) -> Path:
+    file = tmp_path / f"a{SUFFIX}"
+    file.write_bytes(recorded())
+    return file
+
+
+@pytest.fixture
+def different(tmp_path: Path) -> Path:
+    """Another request was sent then, and the client got another text."""
+    file = tmp_path / f"b{SUFFIX}"
+    data = recorded().replace(rb"\"max_tokens\":100,\"stream\"", rb"\"max_tokens\":99,\"stream\"")
+    file.write_bytes(data.replace(rb"\"text_delta\",\"text\":\"Hi\"", rb"\"text_delta\",\"text\":\"Ho\""))
+    return file
+
+
+def test_a_recording_in_which_nothing_differs_ends_well(same: Path) -> None:
+    result = run("replay", str(same))
+    assert result.output == f"{same}: the same\n"
+    assert result.exit_code == 0
+
+
+def test_what_differs_is_shown_with_its_place(different: Path) -> None:
+    result = run("replay", str(different))
+    assert result.exit_code == 1
+    assert result.output.splitlines() == [
+        f"{different}: 1 difference in the requests to upstreams, 1 difference in the answer",
+        "  request 1 (there, openai_chat)",
+        "    ~ max_tokens: 99 -> 100",
+        "  answer",
+        '    ~ event 3.delta.text: "Ho" -> "Hi"',
+    ]
+
+
+def test_a_folder_is_told_in_lines_and_a_sum(tmp_path: Path, same: Path, different: Path) -> None:
+    result = run("replay", str(tmp_path))
+    assert result.exit_code == 1
+    assert result.output.splitlines() == [
+        f"{same}: the same",
+        f"{different}: 1 difference in the requests to upstreams, 1 difference in the answer",
+        "2 recordings: 1 the same, 1 different, 0 not run",
+    ]
+
+
+def test_json_tells_everything(tmp_path: Path, same: Path, different: Path) -> None:
+    result = run("replay", str(tmp_path), "--json")
+    first, second, last = map(json.loads, result.output.splitlines())
+    assert (first["result"], second["result"]) == ("same", "different")
+    assert second["requests"] == [[{"path": "max_tokens", "kind": "changed", "then": 99, "now": 100}]]
+    assert last == {"summary": {"same": 1, "different": 1, "unreadable": 0}}
+
+
+def test_another_client_may_ask(same: Path) -> None:
+    result = run("replay", str(same), "--client", "gemini", "--show-body")
+    assert '"candidates"' in result.output
+    assert result.exit_code == 0
+
+
+def test_the_body_is_told_in_json_too(same: Path) -> None:
+    told = json.loads(run("replay", str(same), "--json", "--show-body").output)
+    assert told["body"].startswith("event: message_start")
+
+
+@pytest.mark.parametrize(
+    ("data", "why"),
+    [
+        (b"", "this is no recorded exchange"),
+        (b"{}\n{}\n", "line 1"),
+        (b"not json\n{}\n", "this is not JSON"),
+        (
+            lines_of(exchange("anthropic", "openai_chat", ASKED, [CHUNK])[:2])
+            + b'{"type":"upstream.end","attempt":7}\n',
+            "no such request",
+        ),
+    ],
+)
+def test_what_cannot_be_read_is_told_and_ends_with_2(tmp_path: Path, data: bytes, why: str) -> None:
+    file = tmp_path / f"a{SUFFIX}"
+    file.write_bytes(data)
+    result = run("replay", str(file))
+    assert why in result.output
+    assert result.exit_code == 2
+
+
+def test_what_is_not_there_ends_with_2(tmp_path: Path) -> None:
+    assert run("replay", str(tmp_path / "nowhere")).exit_code == 2
+    empty = run("replay", str(tmp_path))
+    assert "there is no recording in it" in empty.output
+    assert empty.exit_code == 2
+
+
+def test_there_are_no_other_dialects(same: Path) -> None:
+    result = run("replay", str(same), "--client", "klingon")
+    assert "there is no dialect 'klingon'" in result.output
+    assert result.exit_code == 2

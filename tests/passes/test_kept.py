@@ -1,0 +1,129 @@
+"""What a model wants back of its answers, put back where the client has lost it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from toolglot.ir import Block, Media, Message, Source, Text, Thinking, ToolCall, native_of, replace
+from toolglot.passes import Context
+from toolglot.passes.carry import open_envelopes
+from toolglot.passes.kept import PHASE, put_back, runs, skeleton, with_states
+from toolglot.passes.pipeline import REQUEST_PASSES
+
+from .targets import ANTHROPIC, CHAT, GEMINI, RESPONSES, answered, asked, calls, lines, result, said, to, user
+
+SIGNED = Thinking(text="Hm", native={"anthropic": {"signature": "s", "$shape": 1}})
+BARE = Thinking(text="Hm", native={"anthropic": {"signature": "s"}})
+
+
+def call(name: str, **native: Any) -> ToolCall:
+    return ToolCall(id=name, name="look", native=native)
+
+
+def spoke(*content: Block) -> Message:
+    return Message(role="assistant", content=content)
+
+
+def restored(context: Context, bones: tuple[Block, ...], *messages: Message) -> tuple[Message, ...]:
+    return put_back({0: bones})(asked(user(), *messages), context).messages[1:]
+
+
+def test_a_skeleton_is_what_the_owner_has_put_on_an_answer() -> None:
+    text = Text(text="So", native={"openai_responses": {"$item": {"phase": "commentary", "id": "msg_1"}}})
+    reasoning = Thinking(text="Hm", native={"openai_responses": {"encrypted_content": "x", "status": "completed"}})
+    assert skeleton((reasoning, text, call("a", openai_responses={"id": "fc_1"})), "openai_responses") == (
+        Thinking(text="Hm", native={"openai_responses": {"encrypted_content": "x"}}),
+        Text(text="", native={"openai_responses": {PHASE: "commentary"}}),
+        call("a"),
+    )
+    image = Media(kind="image", source=Source("base64", "aGk=", "image/png"))
+    assert skeleton((image, call("a", gemini={"thoughtSignature": "t", "x": 1})), "gemini") == (
+        call("a", gemini={"thoughtSignature": "t"}),
+    )
+
+
+@pytest.mark.parametrize("owner", ["anthropic", "warp", "nobody"])
+def test_an_answer_without_state_has_no_skeleton(owner: str) -> None:
+    carried = Thinking(native={"openai_chat": {"slot": "an envelope"}})
+    assert skeleton((Text(text="So"), call("a", anthropic={"cache": 1}), carried), owner) == ()
+
+
+def test_reasoning_stands_before_the_calls_that_it_led_to() -> None:
+    second = Thinking(native={"anthropic": {"data": "d"}})
+    bones = (BARE, Text(text=""), call("a"), second, call("b"))
+    context = to(ANTHROPIC, source="openai_chat")
+    (message,) = restored(context, bones, spoke(Text(text="So"), call("a"), call("b")))
+    assert message.content == (BARE, Text(text="So"), call("a"), second, call("b"))
+    assert lines(context) == ["note messages[1]"]
+
+
+def test_an_answer_in_several_messages_gets_its_state_in_the_right_one() -> None:
+    bones = (BARE, Text(text=""), call("a"))
+    told = restored(to(ANTHROPIC, source="openai_responses"), bones, said("So"), spoke(call("a")))
+    assert told == (spoke(BARE, Text(text="So")), spoke(call("a")))
+    assert restored(to(ANTHROPIC, source="openai_responses"), bones, spoke(call("a"))) == (spoke(BARE, call("a")),)
+
+
+def test_what_has_lost_its_place_stands_at_the_end() -> None:
+    assert restored(to(ANTHROPIC, source="x"), (Text(text=""), BARE), said("So")) == (spoke(Text(text="So"), BARE),)
+
+
+def test_calls_without_ids_are_known_by_their_place() -> None:
+    bones = (call("", gemini={"thoughtSignature": "t"}), call(""))
+    (message,) = restored(to(GEMINI, source="openai_chat"), bones, calls("", ""))
+    assert [native_of(block, "gemini").get("thoughtSignature") for block in message.content] == ["t", None]
+
+
+def test_what_the_client_has_sent_itself_stays() -> None:
+    own = Thinking(text="Hm", native={"anthropic": {"signature": "mine"}})
+    message = spoke(own, call("a"))
+    assert restored(to(ANTHROPIC, source="x"), (BARE, call("a")), message) == (message,)
+    signed = spoke(call("a", gemini={"thoughtSignature": "mine"}))
+    bones = (call("a", gemini={"thoughtSignature": "t"}),)
+    assert restored(to(GEMINI, source="x"), bones, signed) == (signed,)
+    words = spoke(Thinking(text="mine"), call("a"))
+    assert restored(to(CHAT, source="openai_chat"), (Thinking(text="Hm"), call("a")), words) == (words,)
+
+
+def test_words_that_a_client_has_kept_without_their_signature_are_not_told_twice() -> None:
+    words = Thinking(text="Hm", native={"openai_chat": {"$field": "reasoning_content"}})
+    (message,) = restored(to(ANTHROPIC, source="openai_chat"), (BARE, call("a")), spoke(words, call("a")))
+    assert message.content == (BARE, call("a"))
+    other = Thinking(text="Something else")
+    (message,) = restored(to(ANTHROPIC, source="openai_chat"), (BARE, call("a")), spoke(other, call("a")))
+    assert message.content == (other, BARE, call("a"))
+
+
+def test_a_phase_comes_back_to_the_text_that_was_said_in_it() -> None:
+    phased = Text(text="", native={"openai_responses": {PHASE: "commentary"}})
+    (message,) = restored(to(RESPONSES, source="anthropic"), (phased, call("a")), spoke(Text(text="So"), call("a")))
+    assert message.content[0] == Text(text="So", native={"openai_responses": {PHASE: "commentary"}})
+
+
+def test_answers_are_counted_whatever_stands_between_them() -> None:
+    system = Message(role="system", content=(Text(text="Now"),))
+    carried = spoke(Thinking(native={"anthropic": {"signature": "s"}}))
+    messages = [user(), carried, user(), said("a"), system, said("b"), user(), calls("c"), answered(result("c"))]
+    assert [(run.numbers, run.end) for run in runs(messages)] == [([3, 5], 5), ([7], 7)]
+
+
+def test_a_model_that_takes_no_reasoning_is_given_none() -> None:
+    request = asked(user(), calls("a"))
+    never = to(replace(CHAT, thinking="none"), source="openai_chat", target="openai_chat")
+    assert put_back({0: (Thinking(text="Hm"), call("a"))})(request, never) is request
+
+
+def test_nothing_to_put_back_changes_nothing() -> None:
+    request = asked(user(), calls("a"))
+    assert put_back({})(request, to(ANTHROPIC)) is request
+    assert put_back({3: (BARE,)})(request, to(ANTHROPIC)) is request
+    assert put_back({0: (call("a"),)})(request, to(ANTHROPIC)) is request
+
+
+def test_the_pass_stands_behind_the_opening_of_envelopes() -> None:
+    assert with_states(REQUEST_PASSES, {}) == REQUEST_PASSES
+    passes = with_states(REQUEST_PASSES, {0: (BARE,)})
+    assert len(passes) == len(REQUEST_PASSES) + 1
+    assert passes[passes.index(open_envelopes) + 1] not in REQUEST_PASSES

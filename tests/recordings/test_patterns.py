@@ -1,0 +1,85 @@
+"""Patterns find what `re` finds, and in time that grows with the text alone."""
+
+from __future__ import annotations
+
+import re
+from time import process_time
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from toolglot.recordings.patterns import Pattern, PatternError
+
+SAME = [
+    r"sk-[A-Za-z0-9]+",
+    r"\b\d{4}\b",
+    r"[\w.]+@[\w.]+",
+    r"(a+)+b",
+    r'"p": ".*?"',
+    r"(?i)secret\s*[:=]\s*\S+",
+    r"x{2,4}",
+    r"(?:foo|bar)+",
+    r"[^a-c]d",
+    r"(?s)a.b",
+    r"\Ba1",
+    r"a(?i:B)c?",
+]
+
+
+@pytest.mark.parametrize("pattern", SAME)
+@given(text=st.text('abcdx 01234@.-skSECRETx:="foobarp\n', max_size=40))
+@settings(max_examples=25, deadline=None)
+def test_a_pattern_finds_what_re_finds(pattern: str, text: str) -> None:
+    found = [(each.start, each.end) for each in Pattern(pattern).find(text)]
+    assert found == [match.span() for match in re.finditer(pattern, text)]
+
+
+def test_of_several_choices_the_longest_counts() -> None:
+    assert [(each.start, each.end) for each in Pattern("a|ab|abc").find("xabcx")] == [(1, 4)]
+
+
+REFUSED = {
+    r"^a": "`^`",
+    r"a$": "`$`",
+    r"(a)\1": "reference to a group",
+    r"(?<=x)a": "looking ahead or behind",
+    r"a(?!b)": "looking ahead or behind",
+    r"(?>a)b": "cannot be searched for",
+    r"a*": "empty text",
+    r"\b": "empty text",
+    r"a{5000}": "too large",
+    r"(a{50}){50}": "too large",
+    r"(": "not a regular expression",
+    r"[z-a]": "not a regular expression",
+}
+
+
+@pytest.mark.parametrize("pattern", REFUSED)
+def test_what_cannot_be_searched_for_is_refused_with_a_reason(pattern: str) -> None:
+    with pytest.raises(PatternError, match=re.escape(REFUSED[pattern])):
+        Pattern(pattern)
+
+
+HARD = {
+    r"(a+)+b": "a" * 60_000 + "c",
+    r"(a|aa)+b": "a" * 60_000,
+    r"(\w+\s?)+!": "word " * 12_000,
+    r"a|a[ab]*z": "ab" * 30_000,
+    r"(a|b)*a(a|b){14}c": "abbabaaab" * 6_000 + "c",
+    r"[\w.]+@[\w.]+": "x" * 60_000 + "@",
+    r".*.*.*=": "y" * 60_000 + "=",
+}
+
+
+@pytest.mark.parametrize("pattern", HARD)
+def test_no_text_makes_a_search_slow(pattern: str) -> None:
+    made = Pattern(pattern)
+    began = process_time()
+    list(made.find(HARD[pattern]))
+    assert process_time() - began < 3
+
+
+def test_where_the_work_has_no_end_all_of_the_text_counts_as_found() -> None:
+    text = "ab" * 30_000
+    assert [(each.start, each.end) for each in Pattern(r"a|a[ab]*z").find(text)] == [(0, len(text))]

@@ -1,0 +1,270 @@
+"""Secrets do not survive redaction, in whatever form they stand and wherever a body is cut; JSON stays JSON."""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Callable
+from typing import Any
+from urllib.parse import quote, quote_plus
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from toolglot.recordings.patterns import Pattern
+from toolglot.recordings.redact import HELD, OVERLAP, REDACTED, Redactor
+
+SECRETS = (
+    "canary-7f3a9c2e51",
+    "sk/with+odd=chars&more",
+    'quote"and\\backslash',
+    "ключ-от-всего",
+    "two words <angle> 'quoted'",
+    "AbCdEfGh01234567",
+)
+
+
+def _within(document: Any) -> str:
+    return json.dumps(document)
+
+
+FORMS: dict[str, Callable[[str], str]] = {
+    "as it is": lambda secret: secret,
+    "in JSON": lambda secret: _within({"a": f"x{secret}y"}),
+    "in JSON as UTF-8": lambda secret: json.dumps({"a": secret}, ensure_ascii=False),
+    "in JSON in JSON": lambda secret: _within({"arguments": _within({"a": secret})}),
+    "in JSON thrice": lambda secret: _within(_within(_within([secret]))),
+    "as encoders for web pages write it": lambda secret: (
+        _within([secret]).replace("<", "\\u003c").replace("&", "\\u0026").replace("'", "\\u0027").replace("/", "\\/")
+    ),
+    "as .NET writes it": lambda secret: _within([secret]).replace("+", "\\u002B").replace('\\"', "\\u0022"),
+    "in a URL": lambda secret: f"https://example.test/x?q={quote(secret, safe='')}",
+    "in a path": lambda secret: f"https://example.test/{quote(secret)}",
+    "in a form": lambda secret: f"q={quote_plus(secret)}",
+    "in a URL in lower case": lambda secret: quote(secret, safe="").replace("%2F", "%2f").replace("%2B", "%2b"),
+}
+
+
+def _seen(secret: str, text: str) -> bool:
+    """Does it stand there in any form that a program could read?"""
+    told = [text, text.replace("\\", ""), *(quote(each) for each in (text,))]
+    try:
+        value = text
+        for _ in range(4):
+            value = json.loads(value)
+            told.append(str(value))
+            value = value["arguments"] if isinstance(value, dict) and "arguments" in value else value
+    except (ValueError, TypeError):
+        pass
+    return any(secret in each for each in told)
+
+
+@pytest.mark.parametrize("secret", SECRETS)
+@pytest.mark.parametrize("form", FORMS)
+def test_a_secret_is_redacted_in_every_form(secret: str, form: str) -> None:
+    text = FORMS[form](secret)
+    redacted = Redactor([secret]).body(text.encode()).decode()
+    assert REDACTED in redacted
+    assert not _seen(secret, redacted)
+    if form.startswith("in JSON") or form.startswith("as "):
+        try:
+            json.loads(text)
+        except ValueError:
+            return
+        json.loads(redacted)
+
+
+@pytest.mark.parametrize("secret", SECRETS)
+@pytest.mark.parametrize("before", range(4))
+@pytest.mark.parametrize("encode", [base64.b64encode, base64.urlsafe_b64encode])
+def test_a_secret_inside_of_base64_is_redacted_and_the_length_stays(secret: str, before: int, encode: Any) -> None:
+    message = b"\x0a" * before + secret.encode() + b"\xff\x00rest"
+    redacted = Redactor([secret]).body(b"data: " + encode(message) + b"\n\n")
+    decoded = (
+        base64.urlsafe_b64decode(redacted[6:-2])
+        if b"-" in redacted[6:] or b"_" in redacted
+        else base64.b64decode(redacted[6:-2])
+    )
+    assert len(decoded) == len(message)
+    assert decoded.startswith(b"\x0a" * before)
+    assert decoded.endswith(b"\xff\x00rest")
+    inner = secret.encode()[1:-1]
+    assert inner not in decoded
+    assert all(inner[start : start + 6] not in decoded for start in range(len(inner) - 6))
+
+
+def test_what_is_not_text_keeps_its_length() -> None:
+    body = b"\x0a\x12\xff\xfecanary-7f3a9c2e51\x00"
+    redacted = Redactor(["canary-7f3a9c2e51"]).body(body)
+    assert redacted == b"\x0a\x12\xff\xfe[redacted]*******\x00"
+
+
+def test_binary_that_looks_like_text_keeps_its_length_too() -> None:
+    body = b"\x0a\x11canary-7f3a9c2e51"
+    assert Redactor(["canary-7f3a9c2e51"]).body(body, binary=True) == b"\x0a\x11[redacted]*******"
+
+
+@given(
+    pieces=st.lists(
+        st.sampled_from(
+            ["canary-7f3a9c2e51", "hello ", "\n", "data: ", "é漢", "{}", "canary-", "x" * 50, '\\"', "\r\n"]
+        ),
+        max_size=12,
+    ),
+    size=st.integers(1, 40),
+)
+@settings(max_examples=80, deadline=None)
+def test_the_pieces_put_together_are_the_body_redacted_however_it_is_cut(pieces: list[str], size: int) -> None:
+    body = "".join(pieces).encode()
+    redactor = Redactor(["canary-7f3a9c2e51"])
+    stream = redactor.stream()
+    given_out = [piece for at in range(0, len(body), size) for piece in stream.feed(body[at : at + size])]
+    given_out += stream.close()
+    assert b"".join(given_out) == body.replace(b"canary-7f3a9c2e51", b"[redacted]")
+    assert all(piece.endswith(b"\n") for piece in given_out[:-1])
+
+
+@pytest.mark.parametrize("where", [HELD - 9, HELD - OVERLAP - 9, HELD, 2 * HELD - OVERLAP - 3, 3 * HELD + 11])
+def test_a_line_too_long_to_be_held_hides_a_secret_at_any_cut(where: int) -> None:
+    secret = "canary-7f3a9c2e51"
+    body = b"a" * where + secret.encode() + "é漢".encode() * 30_000
+    for size in (1000, 4096, HELD):
+        stream = Redactor([secret]).stream()
+        given_out = [piece for at in range(0, len(body), size) for piece in stream.feed(body[at : at + size])]
+        assert given_out, "nothing is held back without an end"
+        assert b"".join([*given_out, *stream.close()]) == body.replace(secret.encode(), b"[redacted]")
+
+
+@pytest.mark.parametrize("where", range(HELD - OVERLAP - 40, HELD - OVERLAP + 10, 7))
+def test_what_tells_a_key_is_not_cut_off_from_it(where: int) -> None:
+    body = b'"' + b"a" * where + b" Bearer abcdefghijklmnop0123 " + b"b" * HELD
+    stream = Redactor([]).stream()
+    given_out = [piece for at in range(0, len(body), 512) for piece in stream.feed(body[at : at + 512])]
+    told = b"".join([*given_out, *stream.close()])
+    assert b"abcdefghijklmnop" not in told
+    assert b" Bearer [redacted] " in told
+
+
+HEADERS = {
+    "authorization": "Bearer something",
+    "Proxy-Authorization": "Basic c29tZTpvbmU=",
+    "x-api-key": "short",
+    "cookie": "a=b; c=d",
+    "set-cookie": "a=b",
+    "x-corporate-jwt": "eyJ",
+    "x-something-new": "anything",
+    "x-amz-security-token": "token",
+}
+
+
+@pytest.mark.parametrize("name", HEADERS)
+def test_a_header_that_is_not_known_to_be_harmless_is_recorded_by_its_name_alone(name: str) -> None:
+    assert Redactor().headers({name: HEADERS[name]}) == {name: REDACTED}
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "content-type",
+        "anthropic-version",
+        "anthropic-ratelimit-tokens-remaining",
+        "x-ratelimit-limit-tokens",
+        "x-stainless-lang",
+        "user-agent",
+        "retry-after",
+        "x-toolglot-receipt",
+        "x-request-id",
+    ],
+)
+def test_a_harmless_header_is_recorded_without_the_secrets_in_it(name: str) -> None:
+    assert Redactor(["canary-1"]).headers({name: "42 canary-1"}) == {name: "42 [redacted]"}
+
+
+@pytest.mark.parametrize(
+    ("url", "told"),
+    [
+        ("/v1beta/models/m:streamGenerateContent?alt=sse&key=abc", "?alt=sse&key=[redacted]"),
+        ("https://user:pass@example.test/v1?access_token=t#x", "https://[redacted]@example.test/v1?access_token="),
+        ("/v1/messages?beta=true", "/v1/messages?beta=true"),
+    ],
+)
+def test_an_address_is_recorded_without_what_it_holds_of_credentials(url: str, told: str) -> None:
+    redacted = Redactor().url(url)
+    assert told in redacted
+    assert "abc" not in redacted
+    assert "pass@" not in redacted
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "curl -H 'Authorization: Bearer KEY'",
+        '{"h":"x-api-key: KEY"}',
+        "GET /x?key=KEY",
+        r"{\"x-goog-api-key\":\"KEY\"}",
+    ],
+)
+def test_what_stands_where_keys_stand_is_redacted_in_texts(text: str) -> None:
+    key = "unknownkey0123456789"
+    assert Redactor().text(text.replace("KEY", key)) == text.replace("KEY", REDACTED)
+
+
+@pytest.mark.parametrize("text", ["the bearer of this letter", "a Bearer token", "press any key= now"])
+def test_words_that_only_speak_of_keys_stay(text: str) -> None:
+    assert Redactor().text(text) == text
+
+
+JSON_CASES = [
+    (r"\w+@\w+", {"a": "to\nbob@example now"}),
+    (r"[\w.]+@[\w.]+", {"a": "é\u2028bob@example\\"}),
+    (r'"password": "[^"]*"', {"user": "x", "password": "hunter two", "n": 1}),
+    (r'"pin": [0-9]+', {"pin": 1234, "ok": True}),
+    (r'"a": .*\}', {"a": [1.5, None, True, {"b": "c\td"}]}),
+    (r"\d{4,}", {"number": 123456, "text": "123456"}),
+    (r"\S{6}", {"a": '\\\\\\\\ " \\n /x/ ééééééé'}),
+]
+
+
+@pytest.mark.parametrize(("pattern", "document"), JSON_CASES)
+@pytest.mark.parametrize("ensure_ascii", [False, True])
+def test_json_stays_json_whatever_a_pattern_matches(pattern: str, document: Any, ensure_ascii: bool) -> None:
+    text = json.dumps(document, ensure_ascii=ensure_ascii)
+    redacted = Redactor(finders=[Pattern(pattern).find]).body(text.encode()).decode()
+    assert redacted != text
+    json.loads(redacted)
+
+
+BROAD = [
+    Pattern(text) for text in (r"\d+", r"[a-f0-9]{4,}", r"[B-Z]\w{3,}", r"\\\w\w", r"\S+@\S+", r'"[^"]*"', r'"k": .*')
+]
+
+
+@given(
+    document=st.recursive(
+        st.none() | st.booleans() | st.integers() | st.text(),
+        lambda inner: st.dictionaries(st.text(), inner) | st.lists(inner),
+    ),
+    pattern=st.sampled_from(BROAD),
+)
+@settings(max_examples=60, deadline=None)
+def test_json_of_any_kind_stays_json(document: Any, pattern: Pattern) -> None:
+    text = json.dumps({"k": document, "nested": json.dumps([document])})
+    json.loads(Redactor(finders=[pattern.find]).body(text.encode()))
+
+
+def test_short_secrets_and_the_mark_itself_are_left_alone() -> None:
+    assert Redactor(["abc", "redacted", ""]).text("abc [redacted]") == "abc [redacted]"
+
+
+def test_the_longest_of_overlapping_secrets_is_redacted_whole() -> None:
+    assert Redactor(["abcd", "abcd-efgh-ijkl"]).text("x abcd-efgh-ijkl abcd") == "x [redacted] [redacted]"
+
+
+def test_a_secret_of_several_lines_is_redacted_line_by_line() -> None:
+    secret = "-----BEGIN KEY-----\nMIIBVgIBADANBgkqhkiG9w0BAQ\n-----END KEY-----"
+    stream = Redactor([secret]).stream()
+    told = b"".join([*stream.feed(b"first\n" + secret.encode() + b"\nlast"), *stream.close()])
+    assert b"MIIBVg" not in told
+    escaped = Redactor([secret]).body(json.dumps({"a": secret}).encode())
+    assert json.loads(escaped) == {"a": REDACTED}

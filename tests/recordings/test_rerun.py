@@ -1,0 +1,252 @@
+"""Recorded exchanges through today's code: what differs is told, and nothing else."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from tests.recordings.demos import record_demos
+from tests.recordings.made import as_recording, exchange
+from tests.server.gateway import Body, at, gateway
+from tests.upstream.bad_server import BadServer, Step, expect, reply
+from toolglot.config.schema import ModelConfig, RecordConfig
+from toolglot.dialects import DIALECTS
+from toolglot.recordings.comparison import Comparison
+from toolglot.recordings.format import AnyLine, ClientData, End, Served, UpstreamData, UpstreamRequest
+from toolglot.recordings.label import label_of
+from toolglot.recordings.read import Recording, read_recording
+from toolglot.recordings.rerun import NotRerunError, rerun
+from toolglot.store.sqlite import SqliteStore
+
+SAMPLES = sorted((Path(__file__).parent / "samples").glob("*.jsonl"))
+ASKED: dict[str, Any] = {"model": "m", "stream": True, "messages": [{"role": "user", "content": "Hi"}]}
+CHUNK = (
+    b'data: {"id":"c","object":"chat.completion.chunk","created":1,"model":"m","choices":[{"index":0,"delta":'
+    b'{"role":"assistant","content":"Hi"},"finish_reason":"stop"}]}\n\n'
+)
+DONE = b"data: [DONE]\n\n"
+
+
+def again(recording: Recording, client: str | None = None) -> Comparison:
+    return asyncio.run(rerun(recording, client)).comparison
+
+
+def read_all(folder: Path) -> list[Recording]:
+    return [read_recording(file.read_bytes()) for file in sorted(folder.iterdir())]
+
+
+@pytest.fixture(scope="module")
+def recorded(tmp_path_factory: pytest.TempPathFactory) -> list[Recording]:
+    folder = tmp_path_factory.mktemp("recordings")
+    record_demos(folder)
+    return read_all(folder)
+
+
+@pytest.mark.parametrize("file", SAMPLES, ids=lambda file: file.name)
+def test_nothing_differs_in_the_samples(file: Path) -> None:
+    assert not again(read_recording(file.read_bytes())).differs
+
+
+def test_nothing_differs_in_what_the_gateway_has_just_recorded(recorded: list[Recording]) -> None:
+    for recording in recorded:
+        comparison = again(recording)
+        assert not comparison.differs, (recording.head, comparison)
+
+
+@pytest.mark.parametrize("client", DIALECTS)
+def test_a_client_of_any_dialect_is_told_the_same_and_by_the_rules(recorded: list[Recording], client: str) -> None:
+    for recording in recorded:
+        if recording.head.stream:
+            comparison = again(recording, client)
+            assert comparison.breaches == [], recording.head
+            assert comparison.answer == [], recording.head
+
+
+def changed(lines: list[AnyLine], kind: type[AnyLine], old: str, new: str) -> Recording:
+    """The recording with another text in some of its lines."""
+    return as_recording(
+        replace(line, text=(line.text or "").replace(old, new)) if type(line) is kind else line  # type: ignore[union-attr]
+        for line in lines
+    )
+
+
+def made(client: str = "anthropic", upstream: str = "openai_chat") -> list[AnyLine]:
+    request = {**ASKED, "max_tokens": 100} if client == "anthropic" else ASKED
+    return exchange(client, upstream, request, [CHUNK, DONE])
+
+
+def test_what_the_upstream_was_sent_is_compared_member_by_member() -> None:
+    comparison = again(changed(made(), UpstreamRequest, '"Hi"', '"Ho"'))
+    assert [[str(each) for each in request] for request in comparison.requests] == [
+        ['~ messages[0].content: "Ho" -> "Hi"']
+    ]
+    assert comparison.answer == []
+
+
+def test_what_the_client_got_is_compared_event_by_event() -> None:
+    comparison = again(changed(made(), ClientData, '"text_delta","text":"Hi"', '"text_delta","text":"Ho"'))
+    assert [str(each) for each in comparison.answer] == ['~ event 3.delta.text: "Ho" -> "Hi"']
+    assert comparison.requests == [[]]
+
+
+def test_the_receipt_is_compared_line_by_line() -> None:
+    lines = made()
+    told = {"severity": "note", "where": "a", "what": "b", "why": "c"}
+    recording = as_recording(
+        replace(line, lines=[told]) if type(line).__name__ == "ReceiptLines" else line for line in lines
+    )
+    assert [each.then for each in again(recording).receipt] == [told]
+
+
+def test_another_client_is_told_another_answer_where_it_differs() -> None:
+    comparison = again(changed(made(), ClientData, '"text_delta","text":"Hi"', '"text_delta","text":"Ho"'), "gemini")
+    assert [str(each) for each in comparison.answer] == ['~ answer.text: "Ho" -> "Hi"']
+
+
+def test_keepalives_are_no_difference() -> None:
+    lines = made()
+    first = next(at for at, line in enumerate(lines) if isinstance(line, ClientData))
+    ping = ClientData(text='event: ping\ndata: {"type":"ping"}\n\n')
+    assert not again(as_recording([*lines[: first + 1], ping, *lines[first + 1 :]])).differs
+
+
+def test_of_a_client_that_went_away_only_what_it_got_is_compared() -> None:
+    lines = made()
+    pieces = [line for line in lines if isinstance(line, ClientData)]
+    kept = [line for line in lines if line not in pieces[1:] and not isinstance(line, End)]
+    assert not again(as_recording([*kept, End(cancelled=True)])).differs
+
+
+def test_upstream_bytes_that_today_mean_something_else_are_told() -> None:
+    comparison = again(changed(made(), UpstreamData, '"stop"', '"length"'))
+    assert any("max_tokens" in str(each) for each in comparison.answer)
+
+
+@pytest.fixture
+def record(tmp_path: Path) -> Callable[..., list[Recording]]:
+    """Record what a client gets from a gateway in front of these steps."""
+
+    def recording(client: str, *steps: list[Step], body: Body | None = None, **fields: Any) -> list[Recording]:
+        kept = RecordConfig(directory=str(tmp_path))
+        with BadServer(*steps) as bad, gateway(at("openai_chat", bad.url), record=kept, **fields) as running:
+            running.ask(client, body=body)
+        return read_all(tmp_path)
+
+    return recording
+
+
+def whole(text: str) -> Step:
+    choice = {"index": 0, "finish_reason": "stop", "message": {"role": "assistant", "content": text}}
+    return reply({"id": "c", "object": "chat.completion", "created": 1, "model": "m", "choices": [choice]})
+
+
+REFUSED = {"error": {"message": "Unsupported parameter: 'temperature' is not supported with this model."}}
+
+
+def test_a_request_that_was_mended_is_mended_again(record: Callable[..., list[Recording]]) -> None:
+    body = {"messages": [{"role": "user", "content": "Hi"}], "max_tokens": 9, "temperature": 0.5}
+    (recording,) = record("anthropic", [expect(), reply(REFUSED, 400)], [expect(), whole("Yes")], body=body)
+    assert len(recording.attempts) == 2
+    assert not again(recording).differs
+
+
+def test_a_refused_request_gets_the_same_error(record: Callable[..., list[Recording]]) -> None:
+    (recording,) = record("anthropic", [expect(), reply({"error": {"message": "No."}}, 403)])
+    assert not again(recording).differs
+
+
+def test_the_text_format_of_a_model_without_tools_is_found(record: Callable[..., list[Recording]]) -> None:
+    models = {"m": ModelConfig(upstream="up", model="x", tools="llama3_json")}
+    (recording,) = record("anthropic", [expect(), whole('{"name": "f", "parameters": {"a": 1}}')], models=models)
+    assert b'"tool_use"' in recording.body
+    assert not again(recording).differs
+
+
+def test_a_call_that_was_asked_for_again_is_asked_for_again(record: Callable[..., list[Recording]]) -> None:
+    models = {"m": ModelConfig(upstream="up", model="x", tools="hermes_json", bad_calls="ask")}
+    broken = whole('<tool_call>\n{"name": "f", "arguments": {"a": \n</tool_call>')
+    (recording,) = record("anthropic", [expect(), broken], [expect(), whole("Never mind.")], models=models)
+    assert len(recording.attempts) == 2
+    assert not again(recording).differs
+
+
+def test_a_fallback_is_fallen_back_to_again(tmp_path: Path) -> None:
+    models = {"m": ModelConfig(upstream="first", model="a", fallbacks=("second/b",))}
+    with (
+        BadServer([expect(), reply({"error": {"message": "No."}}, 500)], [expect(), whole("Yes")]) as bad,
+        gateway(
+            {"first": at("openai_chat", bad.url), "second": at("openai_chat", bad.url)},
+            models=models,
+            record=RecordConfig(directory=str(tmp_path)),
+        ) as running,
+    ):
+        running.ask("openai_responses")
+    (recording,) = read_all(tmp_path)
+    assert [attempt.request.upstream for attempt in recording.attempts] == ["first", "second"]
+    assert not again(recording).differs
+
+
+def test_the_id_of_a_kept_response_is_no_difference(tmp_path: Path) -> None:
+    record = RecordConfig(directory=str(tmp_path))
+    with gateway(at("gemini", "demo:"), store=SqliteStore(":memory:"), record=record) as running:
+        first = running.ask("openai_responses", body={"input": "Hi"}).json()
+        running.ask("openai_responses", stream=True, body={"input": "Hi"})
+        running.ask("openai_responses", body={"input": "And?", "previous_response_id": first["id"]})
+    *alone, linked = read_all(tmp_path)
+    for recording in alone:
+        assert not again(recording).differs
+    with pytest.raises(NotRerunError, match="previous_response_id"):
+        again(linked)
+
+
+def test_tools_that_were_run_in_between_cannot_be_run_again() -> None:
+    lines = made()
+    with pytest.raises(NotRerunError, match="tools were run"):
+        again(as_recording([*lines[:-1], Served(tool="f"), lines[-1]]))
+
+
+@pytest.mark.parametrize("file", SAMPLES, ids=lambda file: file.name)
+def test_a_recording_without_its_end_differs_in_nothing_that_it_tells(file: Path) -> None:
+    lines = file.read_bytes().splitlines(keepends=True)
+    with pytest.raises(NotRerunError, match="before anything was sent"):
+        again(read_recording(b"".join(lines[:2])))
+    for count in range(3, len(lines)):
+        assert not again(read_recording(b"".join(lines[:count]) + lines[count][:20])).differs, count
+
+
+def test_a_request_that_never_went_further_gets_the_same_error(tmp_path: Path) -> None:
+    with gateway(at("gemini", "demo:"), record=RecordConfig(directory=str(tmp_path))) as running:
+        running.ask("openai_chat", body={"messages": 7})
+    (recording,) = read_all(tmp_path)
+    assert not recording.attempts
+    assert not again(recording).differs
+
+
+def test_a_model_that_no_upstream_had_cannot_be_asked_again(tmp_path: Path) -> None:
+    upstreams = {name: at("gemini", "demo:", models=(name,)) for name in ("one", "two")}
+    with gateway(upstreams, record=RecordConfig(directory=str(tmp_path))) as running:
+        assert running.ask("openai_chat", model="three").status == 404
+    (recording,) = read_all(tmp_path)
+    with pytest.raises(NotRerunError, match="no upstream was asked"):
+        again(recording)
+
+
+@pytest.mark.parametrize(
+    ("client", "expected"),
+    [("openai_chat", 1), ("anthropic", 1767323045)],
+)
+def test_the_time_of_an_answer_is_the_one_that_its_client_was_told(client: str, expected: int) -> None:
+    label = label_of(as_recording(made(client)))
+    assert (label.created, label.answer_id) == (expected, "resp_1")
+
+
+def test_there_is_nothing_random_in_a_gateway_without_a_store(recorded: list[Recording]) -> None:
+    """What is fed in is enough: nothing else has to be left out of a comparison."""
+    for recording in recorded[:4]:
+        first, second = (asyncio.run(rerun(recording)).outcome for _ in range(2))
+        assert first == second

@@ -1,0 +1,287 @@
+"""Recordings on disk: whole files, cut ones, and what happens when the disk is full, slow or not there."""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+import subprocess
+import sys
+import threading
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from toolglot.config.schema import RecordConfig
+from toolglot.recordings.format import (
+    PARTIAL,
+    SUFFIX,
+    ClientRequest,
+    ClientResponse,
+    End,
+    Head,
+    UpstreamEnd,
+    UpstreamRequest,
+    UpstreamResponse,
+)
+from toolglot.recordings.read import Recording, read_recording
+from toolglot.recordings.write import Outcome, Recorder, Writing
+
+SECRET = "canary-7f3a9c2e51"
+
+
+class Counts:
+    def __init__(self) -> None:
+        self.told: Counter[Outcome] = Counter()
+
+    def __call__(self, outcome: Outcome) -> None:
+        self.told[outcome] += 1
+
+
+@contextmanager
+def recording(path: Path, counts: Counts | None = None, **fields: Any) -> Iterator[Recorder]:
+    recorder = Recorder(RecordConfig(directory=str(path), **fields), counts or Counts())
+    recorder.start()
+    try:
+        yield recorder
+    finally:
+        recorder.close()
+
+
+def begin(recorder: Recorder, name: str = "req_1", body: bytes = b'{"a":"canary-7f3a9c2e51"}') -> Writing:
+    writing = recorder.begin(name, [SECRET])
+    request = ClientRequest(at=0.1, path=f"/v1?key={SECRET}", headers={"x-api-key": SECRET})
+    writing.begin(Head(version=1, id=name, model=f"m {SECRET}"), request, body)
+    return writing
+
+
+def exchange(recorder: Recorder, name: str = "req_1", body: bytes = b"{}", answer: bytes = b"hello\n") -> None:
+    writing = begin(recorder, name, body)
+    writing.piece(0, 0.5, answer)
+    writing.over(0, 0.5)
+    writing.end(End(at=0.6))
+
+
+def files(path: Path) -> list[str]:
+    return sorted(os.listdir(path))
+
+
+def read(path: Path) -> Recording:
+    (name,) = files(path)
+    return read_recording((path / name).read_bytes())
+
+
+def test_everything_that_is_handed_over_is_in_the_file_and_no_secret(tmp_path: Path) -> None:
+    counts = Counts()
+    with recording(tmp_path / "new" / "folder", counts) as recorder:
+        writing = begin(recorder)
+        writing.line(UpstreamRequest(at=0.2, attempt=1, url="https://x/y"), b"{}")
+        writing.line(UpstreamResponse(at=0.3, attempt=1, headers={"content-type": "text/event-stream"}))
+        for letter in b"data: canary-7f3a9c2e51\n\n":
+            writing.piece(1, 0.4, bytes([letter]))
+        writing.piece(1, 0.45, b"no end of a line canary-7f3")
+        writing.line(UpstreamEnd(at=0.5, attempt=1))
+        writing.line(ClientResponse(at=0.5))
+        writing.piece(0, 0.6, b"\xff\xfe")
+        writing.end(End(at=0.7, message=f"said {SECRET}", stop="end"))
+    told = read(tmp_path / "new" / "folder")
+    assert told.whole
+    assert told.request.data == b'{"a":"[redacted]"}'
+    assert told.request.path == "/v1?key=[redacted]"
+    assert told.attempts[0].body == b"data: [redacted]\n\nno end of a line canary-7f3"
+    assert [piece.at for piece in told.attempts[0].pieces] == [0.4, 0.4, 0.5]
+    assert told.body == b"\xff\xfe"
+    assert told.end is not None
+    assert told.end.message == "said [redacted]"
+    assert counts.told == {"written": 1}
+
+
+def test_files_are_for_their_owner_alone(tmp_path: Path) -> None:
+    path = tmp_path / "folder"
+    before = os.umask(0)
+    try:
+        with recording(path) as recorder:
+            exchange(recorder)
+    finally:
+        os.umask(before)
+    assert stat.S_IMODE(path.stat().st_mode) == 0o700
+    assert [stat.S_IMODE((path / name).stat().st_mode) for name in files(path)] == [0o600]
+
+
+def test_a_recording_that_grows_too_large_is_cut_and_says_so(tmp_path: Path) -> None:
+    counts = Counts()
+    with recording(tmp_path, counts, max_exchange_bytes=2000) as recorder:
+        writing = begin(recorder)
+        for _ in range(100):
+            writing.piece(0, 0.5, b"x" * 99 + b"\n")
+        writing.end(End(at=1.0, stop="end"))
+    told = read(tmp_path)
+    assert not told.whole
+    assert told.end is not None
+    assert told.end.cut == "it is larger than 2000 bytes"
+    assert told.end.stop == "end"
+    assert 5 < len(told.pieces) < 20
+    assert counts.told == {"cut": 1}
+
+
+def test_a_request_larger_than_a_recording_is_kept_by_its_beginning(tmp_path: Path) -> None:
+    with recording(tmp_path, max_exchange_bytes=100_000) as recorder:
+        exchange(recorder, body=b"[" + b"1," * 100_000 + b"1]")
+    told = read(tmp_path)
+    assert told.request.data.startswith(b"[1,1,")
+    assert len(told.request.data) == 64 * 1024
+    assert told.pieces == []
+    assert told.end is not None
+    assert told.end.cut == "the request is larger than a recording may be"
+
+
+def test_beyond_a_number_of_files_the_oldest_go(tmp_path: Path) -> None:
+    with recording(tmp_path, max_files=3) as recorder:
+        for number in range(6):
+            exchange(recorder, f"req_{number}")
+    assert [name.partition("-")[2] for name in files(tmp_path)] == [f"req_{number}{SUFFIX}" for number in (3, 4, 5)]
+
+
+def test_beyond_a_number_of_bytes_the_oldest_go_also_those_of_earlier_runs(tmp_path: Path) -> None:
+    with recording(tmp_path) as recorder:
+        for number in range(3):
+            exchange(recorder, f"req_{number}", body=b"x" * 10_000)
+    (tmp_path / "20200101T000000.000000Z-req_dead.exchange.jsonl.partial").write_bytes(b"y" * 10_000)
+    (tmp_path / "notes.txt").write_text("not a recording")
+    with recording(tmp_path, max_bytes=35_000) as recorder:
+        exchange(recorder, "req_3", body=b"x" * 10_000)
+        exchange(recorder, "req_4", body=b"x" * 10_000)
+    left = [name.partition("-")[2] for name in files(tmp_path)]
+    assert left == [*(f"req_{number}{SUFFIX}" for number in (2, 3, 4)), ""]
+    assert sum((tmp_path / name).stat().st_size for name in files(tmp_path)) < 35_000
+
+
+def test_a_recording_for_which_there_is_no_room_is_cut(tmp_path: Path) -> None:
+    counts = Counts()
+    with recording(tmp_path, counts, max_bytes=1500) as recorder:
+        first, second = begin(recorder, "req_1", b"x" * 400), begin(recorder, "req_2", b"x" * 400)
+        for _ in range(10):
+            first.piece(0, 0.5, b"y" * 99 + b"\n")
+            second.piece(0, 0.5, b"y" * 99 + b"\n")
+        first.end(End(at=1.0))
+        second.end(End(at=1.0))
+    assert counts.told == {"cut": 2}
+
+
+def test_what_a_dead_process_left_is_kept_counted_and_readable(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    script = f"""
+import os, signal
+from tests.recordings.test_write import *
+recorder = Recorder(RecordConfig(directory={str(tmp_path)!r}), Counts())
+recorder.start()
+writing = begin(recorder)
+for number in range(50):
+    writing.piece(0, 0.5, b"line %d\\n" % number)
+while not any(b"line 49" in path.read_bytes() for path in recorder.folder.path.iterdir()): pass
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+    done = subprocess.run([sys.executable, "-c", script], cwd=Path(__file__).parents[2])
+    assert done.returncode == -9
+    (name,) = files(tmp_path)
+    assert name.endswith(SUFFIX + PARTIAL)
+    data = (tmp_path / name).read_bytes()
+    told = read_recording(data)
+    assert not told.whole
+    assert told.body.endswith(b"line 49\n")
+    assert read_recording(data[:-20]).body.endswith(b"line 48\n")
+    with caplog.at_level("INFO"), recording(tmp_path) as recorder:
+        exchange(recorder, "req_2")
+    assert "1 recordings" in caplog.text
+    assert len(files(tmp_path)) == 2
+
+
+def test_a_disk_that_is_full_is_told_once_and_recording_goes_on_when_there_is_room(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    counts = Counts()
+    full = threading.Event()
+    write = os.write
+
+    def limited(file: int, data: memoryview) -> int:
+        if full.is_set():
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        return write(file, data)
+
+    with recording(tmp_path, counts) as recorder:
+        monkeypatch.setattr(os, "write", limited)
+        full.set()
+        for number in range(3):
+            exchange(recorder, f"req_{number}")
+        done = threading.Event()
+        recorder.hand_over_in_any_case(0, done.set)
+        assert done.wait(10)
+        full.clear()
+        exchange(recorder, "req_3")
+    assert [record.getMessage() for record in caplog.records] == [
+        f"recordings cannot be written to {tmp_path}: No space left on device"
+    ]
+    assert counts.told == {"dropped": 3, "written": 1}
+    assert read(tmp_path).head.id == "req_3"
+
+
+def test_a_folder_that_cannot_be_made_is_told_and_nothing_else_happens(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / "file").write_text("in the way")
+    counts = Counts()
+    with recording(tmp_path / "file" / "folder", counts) as recorder:
+        exchange(recorder)
+        exchange(recorder)
+    assert counts.told == {"dropped": 2}
+    assert len(caplog.records) == 1
+
+
+def test_a_folder_that_somebody_took_away_is_made_again(tmp_path: Path) -> None:
+    path = tmp_path / "folder"
+    with recording(path) as recorder:
+        done = threading.Event()
+        recorder.hand_over_in_any_case(0, done.set)
+        assert done.wait(10)
+        path.rmdir()
+        exchange(recorder)
+    assert read(path).whole
+
+
+def test_while_the_disk_is_slow_recordings_are_cut_and_nobody_waits(tmp_path: Path) -> None:
+    counts = Counts()
+    with recording(tmp_path, counts) as recorder:
+        recorder.waiting_limit = 10_000
+        go_on = threading.Event()
+        writing = begin(recorder)
+        recorder.hand_over_in_any_case(0, go_on.wait, 10)
+        for _ in range(1000):
+            writing.piece(0, 0.5, b"x" * 99 + b"\n")
+        writing.end(End(at=1.0))
+        assert recorder._handed - recorder._done < 15_000
+        go_on.set()
+    told = read(tmp_path)
+    assert told.end is not None
+    assert told.end.cut == "the disk was too slow"
+    assert 0 < len(told.pieces) < 30
+    assert counts.told == {"cut": 1}
+
+
+def test_many_recordings_at_once_take_few_handles(tmp_path: Path) -> None:
+    with recording(tmp_path) as recorder:
+        all_of_them = [begin(recorder, f"req_{number:03}") for number in range(200)]
+        for writing in all_of_them:
+            writing.piece(0, 0.5, b"hello\n")
+        for writing in all_of_them:
+            writing.end(End(at=1.0))
+        done = threading.Event()
+        recorder.hand_over_in_any_case(0, done.set)
+        assert done.wait(10)
+        assert len(recorder.folder._handles) == 0
+    assert all(read_recording((tmp_path / name).read_bytes()).whole for name in files(tmp_path))
+    assert len(files(tmp_path)) == 200

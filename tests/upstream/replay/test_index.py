@@ -1,0 +1,117 @@
+"""Which recording answers a request."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.recordings.made import exchange, lines_of
+from toolglot.recordings.format import PARTIAL, SUFFIX
+from toolglot.upstream.replay.index import Entry, Index, read_entry
+from toolglot.upstream.replay.matching import asked
+
+URL = "https://example.com/v1/chat/completions"
+ANSWER = (
+    b'{"id":"c","object":"chat.completion","created":1,"model":"m","choices":'
+    b'[{"index":0,"finish_reason":"stop","message":{"role":"assistant","content":"%b"}}]}'
+)
+
+
+def body(text: str, **members: Any) -> dict[str, Any]:
+    return {"model": "m", "messages": [{"role": "user", "content": text}], **members}
+
+
+def record(folder: Path, name: str, text: str, answer: str, *, time: str = "2026-01-02T03:04:05Z", **more: Any) -> Path:
+    file = folder / f"{name}{SUFFIX}"
+    lines = exchange("openai_chat", "openai_chat", body(text, **more), ANSWER % answer.encode(), time=time)
+    file.write_bytes(lines_of(lines))
+    return file
+
+
+def find(index: Index, text: str, **members: Any) -> Entry | None:
+    return index.next(asked("openai_chat", URL, json.dumps(body(text, **members)).encode()))
+
+
+def found(index: Index, text: str, **members: Any) -> str | None:
+    entry = find(index, text, **members)
+    return None if entry is None else entry.file.name.removesuffix(SUFFIX)
+
+
+def test_the_same_request_is_answered_in_the_order_of_recording_and_then_by_the_last_one(tmp_path: Path) -> None:
+    record(tmp_path, "a", "Hi", "second", time="2026-01-02T03:04:06Z")
+    record(tmp_path, "b", "Hi", "first", time="2026-01-02T03:04:05Z")
+    record(tmp_path, "c", "Ho", "another")
+    index = Index(tmp_path)
+    assert [found(index, "Hi") for _ in range(4)] == ["b", "a", "a", "a"]
+    assert found(index, "Ho") == "c"
+    assert found(index, "He") is None
+
+
+def test_the_same_in_everything_comes_before_the_same_but_for_what_changes(tmp_path: Path) -> None:
+    record(tmp_path, "a", "on 2026-01-01", "one")
+    record(tmp_path, "b", "on 2026-01-02", "two")
+    index = Index(tmp_path)
+    assert [found(index, "on 2026-01-02") for _ in range(2)] == ["b", "b"]
+    assert [found(index, "on 2026-01-09") for _ in range(3)] == ["a", "b", "b"]
+
+
+def test_the_same_model_comes_before_another(tmp_path: Path) -> None:
+    record(tmp_path, "a", "Hi", "one", model="m")
+    record(tmp_path, "b", "Hi", "two", model="n")
+    index = Index(tmp_path)
+    assert found(index, "Hi", model="n") == "b"
+    assert [found(index, "Hi", model="o") for _ in range(2)] == ["a", "b"]
+    assert index.models("openai_chat") == ["m", "n"]
+
+
+def test_the_nearest_is_the_one_with_the_most_in_common(tmp_path: Path) -> None:
+    record(tmp_path, "a", "Hi", "one", temperature=1)
+    record(tmp_path, "b", "Ho", "two", temperature=0.5)
+    index = Index(tmp_path)
+    index.look()
+    wanted = asked("openai_chat", URL, json.dumps(body("He", temperature=0.5)).encode())
+    nearest = index.nearest(wanted, "openai_chat")
+    assert nearest is not None
+    assert nearest.file.name == f"b{SUFFIX}"
+    assert index.nearest(wanted, "gemini") is None
+
+
+def test_one_file_is_enough(tmp_path: Path) -> None:
+    file = record(tmp_path, "a", "Hi", "one")
+    record(tmp_path, "b", "Ho", "two")
+    index = Index(file)
+    assert (found(index, "Hi"), found(index, "Ho")) == ("a", None)
+
+
+def test_files_that_are_not_finished_or_no_recordings_are_left_out(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    file = record(tmp_path, "a", "Hi", "one")
+    file.rename(tmp_path / f"a{SUFFIX}{PARTIAL}")
+    (tmp_path / f"b{SUFFIX}").write_bytes(b"\xff\x00 nothing of the kind\n")
+    (tmp_path / f"c{SUFFIX}").mkdir()
+    index = Index(tmp_path)
+    assert found(index, "Hi") is None
+    assert index.entries == 0
+    assert "cannot be replayed" in caplog.text
+
+
+def test_what_a_file_says_is_read_when_it_is_wanted(tmp_path: Path) -> None:
+    file = record(tmp_path, "a", "Hi", "one")
+    entry = find(Index(tmp_path), "Hi")
+    assert entry is not None
+    assert b'"one"' in read_entry(entry).attempt.body
+    file.unlink()
+    with pytest.raises(OSError, match="No such file"):
+        read_entry(entry)
+
+
+def test_no_more_is_known_than_there_is_room_for(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    for number in range(4):
+        record(tmp_path, str(number), f"Hi {number}", "one")
+    index = Index(tmp_path, most=2)
+    assert [found(index, f"Hi {number}") for number in range(4)] == ["0", "1", None, None]
+    assert "the rest is not used" in caplog.text
