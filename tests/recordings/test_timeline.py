@@ -16,6 +16,7 @@ from tests.case_files import CASES, MODELS, Case
 from tests.exchanges import JSON_NAMES
 from tests.export.test_html import ALLOWED, Page
 from tests.recordings.made import as_recording, exchange, lines_of
+from toolglot.columns import width_of
 from toolglot.export.markdown import markdown_of
 from toolglot.export.sources import conversation_of
 from toolglot.receipt import Loss
@@ -34,7 +35,7 @@ from toolglot.recordings.format import (
 from toolglot.recordings.frames import Cutter, cell_of
 from toolglot.recordings.page import page_of
 from toolglot.recordings.read import Recording, read_recording
-from toolglot.recordings.side_by_side import Style, width_of
+from toolglot.recordings.side_by_side import Style
 from toolglot.recordings.side_by_side import lines_of as shown_lines
 from toolglot.recordings.timeline import Banner, Row, Timeline, timeline_of
 from toolglot.wire.sse import split_frames

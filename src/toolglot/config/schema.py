@@ -108,8 +108,8 @@ class UpstreamConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     replay_speed: ReplaySpeed = "none"
     """Of recordings (`base_url = "replay:FOLDER"`): `none` answers at once, `real` as fast as was recorded."""
     history: HistoryPolicy = HistoryPolicy()
-    """How much of a conversation it is sent, and what of it is mended. `max_history_messages` and `max_tool_results` cut
-    to the brim, these cut in steps."""
+    """How much of a conversation it is sent, and what of it is mended. `max_history_messages` and `max_tool_results`
+    cut to the brim, these cut in steps."""
     timeouts: Timeouts = Timeouts()
     """How long to wait for what."""
     retries: Retries = Retries()
