@@ -290,6 +290,9 @@ class _Gemini:
     def kept(answer: Any, *, keeps: bool) -> tuple[list[Any], list[tuple[str, str]]]:
         parts = answer["candidates"][0]["content"]["parts"]
         calls = [part["functionCall"] for part in parts if "functionCall" in part]
+        for part in parts:
+            if "thoughtSignature" in part:  # Google's client for Python reads the bytes and writes them again
+                part["thoughtSignature"] = part["thoughtSignature"].translate(str.maketrans("+/", "-_"))
         if not keeps:
             plain = [part for part in parts if not part.get("thought")]
             parts = [{key: value for key, value in part.items() if key != "thoughtSignature"} for part in plain]

@@ -16,8 +16,9 @@ from tests.server.switching import SCHEMA, Stage, Talk
 from tests.server.warp_loop import kept
 from tests.upstream.bad_server import BadServer, Peer, expect, reply, stream
 from tests.upstream.judges import Claude, DeepSeek, Gemini, Vendor
-from toolglot.config.schema import ServerConfig
+from toolglot.config.schema import ServerConfig, StoreConfig
 from toolglot.server import states
+from toolglot.server.run import _store
 from toolglot.store import State, StoreError
 from toolglot.store.sqlite import MEMORY, SqliteStore
 
@@ -116,6 +117,20 @@ def test_an_answer_that_is_too_large_is_not_kept_and_that_is_told(
         return lines(talk)
 
     assert "loss reasoning state: it could not be stored for the next turn" in staged(work)
+
+
+def test_a_gateway_can_do_without_a_store() -> None:
+    assert _store(StoreConfig(path="none"), {}) is None
+
+    async def work() -> list[str]:
+        talk = Talk(Stage(None), "openai_chat", keeps=False)
+        for by in ("claude", "claude"):
+            await talk.turn(by)
+        assert talk.stage.refused == []
+        return lines(talk)
+
+    off = "this turn has tool calls without the target's own reasoning; it is off until the turn ends"
+    assert f"loss thinking: {off}" in asyncio.run(work())
 
 
 # What is kept, and for whom

@@ -210,7 +210,8 @@ class Gpt(Vendor):
     def _is_of(self, number: int, item: Any) -> bool:
         _, message, calls = self.issued[number]
         text = message["content"][0]["text"]
-        return _said(item) == text or item.get("call_id") in [call["call_id"] for call in calls]
+        called = item.get("type") == "function_call" and item["call_id"] in [call["call_id"] for call in calls]
+        return called or _said(item) == text
 
     def returned(self, body: Body) -> set[int]:
         items = body["input"]
@@ -271,15 +272,20 @@ class Gemini(Vendor):
                 yield "a parallel call is marked"
 
     def _is_own(self, part: Any) -> bool:
-        return any(part["thoughtSignature"] == given and _meant(part) == _meant(own) for given, own in self.issued)
+        return any(_signature(part) == given and _meant(part) == _meant(own) for given, own in self.issued)
 
     def returned(self, body: Body) -> set[int]:
         parts = [part for content in body["contents"] for part in content["parts"]]
         return {
             number
             for number, (given, own) in enumerate(self.issued)
-            if any(part.get("thoughtSignature") == given and _meant(part) == _meant(own) for part in parts)
+            if any(_signature(part) == given and _meant(part) == _meant(own) for part in parts)
         }
+
+
+def _signature(part: Any) -> str:
+    """Bytes, which may come in either alphabet of base64."""
+    return str(part.get("thoughtSignature", "")).translate(str.maketrans("-_", "+/"))
 
 
 def _meant(part: Any) -> Any:

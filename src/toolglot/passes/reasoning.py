@@ -90,7 +90,7 @@ def _sign_steps(request: Request, context: Context) -> Request:
     """Gemini 3 refuses a step whose first call has no signature; its siblings in a parallel batch carry none.
 
     Only the current turn is validated, but the mark stands on every step: taking it away again when a turn ends would
-    change the prefix that the prompt cache holds. Gemini's own clients have kept what they were given, but that may have
+    change the prefix that the prompt cache holds. Gemini's own clients have kept what they were given, which may have
     been an answer of another model: where the model is known to refuse it, theirs are marked, too.
     """
     own = context.source == context.target and not context.carried

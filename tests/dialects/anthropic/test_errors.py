@@ -202,6 +202,6 @@ def test_a_status_that_is_no_errors_becomes_that_of_the_kind(status: int) -> Non
 )
 def test_a_full_context_window_is_told_in_the_words_that_clients_look_for(message: str, told: str) -> None:
     error = ApiError(kind="bad_request", status=400, code="context_length_exceeded", message=message)
-    assert json.loads(encode_error(error).body)["error"]["message"] == told
+    assert write_error(error)["error"]["message"] == told
     other = ApiError(kind="bad_request", status=400, code="other", message=message)
-    assert json.loads(encode_error(other).body)["error"]["message"] == message
+    assert write_error(other)["error"]["message"] == message
