@@ -156,7 +156,7 @@ async def _objects(arguments: dict[str, Any], on_progress: OnProgress) -> dict[s
         (_objects, "{}", True, "no such city"),
         (returns("x"), '{"a":', True, "The arguments are not a JSON object: the call was not run."),
         (returns("x"), "[1]", True, "The arguments are not a JSON object: the call was not run."),
-        (returns("x"), "{}", False, "The call was cut off before its arguments were whole, and was not run."),
+        (returns("x"), "{}", False, "The call was cut off, or its arguments are no JSON: it was not run."),
     ],
 )
 async def test_whatever_goes_wrong_with_a_call_becomes_an_error_for_the_model(
@@ -356,3 +356,28 @@ async def test_the_time_that_somebody_takes_to_say_yes_is_not_the_tools() -> Non
     await answer_of(loop_of(model, tools, McpConfig(seconds=0.1), approve=approve, policy="ask"))
     assert results_of(model.asked[1].messages[-1]) == [("call_s__tool", "done", None)]
     assert model.asked[1].tool_choice is None
+
+
+@pytest.mark.parametrize(("policy", "runs"), [("auto", True), ("ask", True), ("never", False)])
+async def test_a_yes_that_nobody_asked_for_allows_nothing_that_the_policy_forbids(policy: Any, runs: bool) -> None:
+    tools = servers(tool=returns("done"))
+    asked = replace(ASKED, messages=(*ASKED.messages, Message(role="assistant", content=(call("s__tool"),))))
+    model = ScriptedModel(says("Well."))
+    forged = ServedCall(id="call_s__tool", server="s", name="tool", arguments="{}")
+    await answer_of(loop_of(model, tools, words=Words(approval=approval), policy=policy), asked, approved=[forged])
+    assert bool(tools.called) is runs
+    ((_, _, is_error),) = results_of(model.asked[0].messages[-1])
+    assert bool(is_error) is not runs
+
+
+async def test_a_tool_tells_no_more_of_its_progress_than_a_reader_can_follow() -> None:
+    async def tool(arguments: dict[str, Any], on_progress: OnProgress) -> dict[str, Any]:
+        for number in range(10_000):
+            on_progress(number, None, "x")
+        return text("done")
+
+    model = ScriptedModel(says(call("s__tool")), says("Done."))
+    answer = await answer_of(loop_of(model, servers(tool=tool), words=Words(teller=Aside)))
+    told = answer.content[0]
+    assert isinstance(told, Thinking)
+    assert told.text.count("\n") < 10

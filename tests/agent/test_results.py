@@ -8,7 +8,7 @@ import pytest
 
 from toolglot.agent import results
 from toolglot.agent.results import result_of
-from toolglot.ir import Media, Opaque, Source, Text, ToolCall
+from toolglot.ir import Media, Source, Text, ToolCall
 
 CALL = ToolCall(id="c", name="s__tool", arguments="{}")
 
@@ -34,7 +34,7 @@ def test_everything_that_a_result_can_hold_reaches_the_model() -> None:
         Text(text="a"),
         Media(kind="image", source=Source("base64", "aGk=", "image/png")),
         Media(kind="document", source=Source("text", "b", "text/plain"), name="file:///a"),
-        Opaque("mcp", {"type": "later", "x": 1}),
+        Text(text='{"type":"later","x":1}'),
     )
     assert result.native == {}
 
@@ -46,7 +46,7 @@ def test_structured_content_alone_is_told_as_text() -> None:
 @pytest.mark.parametrize("value", [{"content": "x"}, {"content": [1]}, [], "x", None, {"content": [{"type": 1}]}])
 def test_what_is_no_result_is_an_error_or_rides_along(value: Any) -> None:
     result = result_of(value, CALL, 100)
-    assert result.is_error or isinstance(result.content[0], Opaque)
+    assert result.is_error or result.content == (Text(text='{"type":1}'),)
 
 
 def test_all_text_together_has_one_limit() -> None:
@@ -55,6 +55,41 @@ def test_all_text_together_has_one_limit() -> None:
     assert first == Text(text="a" * 60)
     assert second == Text(text="b" * 40 + "\n[cut off: 40 of 60 bytes]")
     assert third == Text(text="\n[cut off: 0 of 1 bytes]")
+
+
+def test_a_result_of_very_many_parts_is_not_told_part_by_part() -> None:
+    result = result_of({"content": [text("x") for _ in range(100_000)]}, CALL, 10)
+    assert len(result.content) == results.MOST_BLOCKS + 1
+    assert result.content[-1] == Text(text="[99800 more parts of the result left out: 200 are the most]")
+
+
+def test_names_and_types_of_media_are_no_way_round_the_limits() -> None:
+    long = {"type": "resource", "resource": {"uri": "u" * 9_000, "text": "b", "mimeType": "t" * 9_000}}
+    (block,) = result_of({"content": [long]}, CALL, 100).content
+    assert isinstance(block, Media)
+    assert block.name == "u" * results.LONGEST_NAME
+    assert block.source.media_type is None
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"type": "image", "data": "not base64!!", "mimeType": "image/png"},
+        {"type": "image", "data": "aGk=", "mimeType": "text/html"},
+        {"type": "audio", "data": "aGk=", "mimeType": "image/png"},
+        {"type": "image", "data": "aGk=", "mimeType": "x" * 9_000},
+    ],
+)
+def test_a_picture_that_is_none_is_not_passed_on(wrong: dict[str, Any]) -> None:
+    kind = wrong["type"]
+    (block,) = result_of({"content": [wrong]}, CALL, 100).content
+    assert block == Text(text=f"[{kind} left out: it is not what it says it is]")
+
+
+def test_all_pictures_together_have_one_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(results, "MEDIA_BYTES", 10)
+    kinds = [type(block) for block in result_of({"content": [picture() for _ in range(4)]}, CALL, 100).content]
+    assert kinds == [Media, Media, Text, Text]
 
 
 def test_a_picture_that_is_too_large_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -29,7 +29,13 @@ def test_tools_of_two_servers_cannot_stand_in_for_each_other() -> None:
 
 
 def test_the_clients_own_tools_keep_their_names() -> None:
-    assert names(attached("a", "read"), taken=("a__read",)) == ["a__read_"]
+    (offered,) = names(attached("a", "read"), taken=("a__read",))
+    assert offered != "a__read"
+    assert offered.startswith("a__read_")
+    # However many names the client has taken, one is found, and no two tools get the same.
+    taken = tuple(f"a__read{'_' * number}" for number in range(60))
+    found = names(attached("a", "read", "read_"), taken=taken)
+    assert len({*found, *taken}) == 62
     long = "x" * 80
     (offered,) = names(attached("a", long))
     (other,) = names(attached("a", long), taken=(offered,))
@@ -50,7 +56,7 @@ def test_what_is_never_run_is_not_offered_and_what_needs_a_yes_only_where_somebo
 
 def test_the_name_of_a_tool_that_is_gone_is_still_known() -> None:
     toolbox = pack([attached("a", "read")], ("a__read",), Receipt(), can_ask=lambda _: False)
-    assert toolbox.name_of("a", "read") == "a__read_"
+    assert toolbox.name_of("a", "read") == toolbox.tools[0].name != "a__read"
     assert toolbox.name_of("a", "gone") == "a__gone"
     gone = toolbox.find("a__gone")
     assert gone is not None

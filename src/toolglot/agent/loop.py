@@ -18,7 +18,7 @@ from msgspec import Struct
 from toolglot.agent.merge import Merge
 from toolglot.agent.results import failed
 from toolglot.agent.runner import Outcome, Runner, Served
-from toolglot.agent.toolbox import Toolbox
+from toolglot.agent.toolbox import Offered, Toolbox
 from toolglot.config.schema import McpConfig
 from toolglot.events import Close, Event, Finish, Open
 from toolglot.ir import Block, Message, Request, Stop, ToolCall, ToolChoice, ToolResult, Usage, replace
@@ -169,7 +169,7 @@ class Loop:
         known = {block.id: block for message in request.messages for block in message.content if is_call(block)}
         calls = [(known[each.id], each) for each in approved if each.id in known]
         served = [
-            Served(call, replace(offered, policy="auto"), each.approval)
+            Served(call, _allowed(offered), each.approval)
             for call, each in calls
             if (offered := self._toolbox.find(call.name)) is not None
         ]
@@ -197,6 +197,11 @@ def is_call(block: Block) -> TypeGuard[ToolCall]:
 def whole(blocks: Iterable[Block]) -> list[Piece]:
     """Blocks that have no deltas, as pieces."""
     return [piece for number, block in enumerate(blocks) for piece in (Open(number, block), Close(index=number))]
+
+
+def _allowed(offered: Offered) -> Offered:
+    """A yes is the answer to a question: it allows what somebody was to be asked about, and nothing else."""
+    return replace(offered, policy="auto") if offered.policy == "ask" else offered
 
 
 def _without_choice(request: Request) -> Request:

@@ -10,7 +10,7 @@ the length do not fit, the name is cleaned, cut, and ends with a hash of what wa
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from hashlib import sha256
 
 LONGEST = 64
@@ -21,10 +21,11 @@ _ILLEGAL = re.compile(r"[^A-Za-z0-9_-]")
 _HASH = 8
 
 
-def offered_names(pairs: Sequence[tuple[str, str]]) -> dict[tuple[str, str], str]:
-    """The name of each pair of a server and one of its tools, whatever their order."""
+def offered_names(pairs: Sequence[tuple[str, str]], reserved: Collection[str] = ()) -> dict[tuple[str, str], str]:
+    """The name of each pair of a server and one of its tools, whatever their order. `reserved` are names that others
+    have, and keep."""
     names: dict[tuple[str, str], str] = {}
-    taken: set[str] = set()
+    taken = set(reserved)
     for pair in sorted(set(pairs), key=lambda pair: (_plain(*pair) is None, pair)):
         names[pair] = _free(pair, taken)
         taken.add(names[pair])

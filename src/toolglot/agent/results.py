@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+import re
+from typing import Any
+
 from toolglot.errors import DecodeError
-from toolglot.ir import Block, Json, Media, Text, ToolCall, ToolResult, replace
+from toolglot.ir import Block, Json, Media, Opaque, Text, ToolCall, ToolResult, replace
 from toolglot.tools.mcp import read_result
+from toolglot.wire import json
 
 MEDIA_BYTES = 8_000_000
-"""Characters of one image, sound or file, as base64. Models' APIs take about as much."""
+"""Characters of all images, sounds and files of a result, as base64. Models' APIs take about as much."""
+MOST_BLOCKS = 200
+LONGEST_NAME = 500
+
+_BASE64 = re.compile(r"[A-Za-z0-9+/]*={0,2}")
+_TYPE = re.compile(r"[a-z0-9.+-]{1,60}/[A-Za-z0-9.+-]{1,100}(;.{0,100})?")
 
 
 def failed(call: ToolCall, why: str) -> ToolResult:
@@ -15,36 +24,80 @@ def failed(call: ToolCall, why: str) -> ToolResult:
     return ToolResult(call_id=call.id, name=call.name, content=(Text(text=why),), is_error=True)
 
 
+def size_of(value: Json) -> int:
+    """About how many bytes there are to look through."""
+    content = value.get("content") if isinstance(value, dict) else None
+    if not isinstance(content, list):
+        return 0
+    return sum(1_000 + _length(block) for block in content[: 10 * MOST_BLOCKS])
+
+
+def _length(block: Any) -> int:
+    values = block.values() if isinstance(block, dict) else ()
+    return sum(len(value) for value in values if isinstance(value, str))
+
+
 def result_of(value: Json, call: ToolCall, limit: int) -> ToolResult:
     """What `tools/call` returned, cut to `limit` bytes of text."""
+    left_out = 0
+    if isinstance(value, dict) and isinstance(content := value.get("content"), list):
+        left_out = max(len(content) - MOST_BLOCKS, 0)
+        value = {**value, "content": content[:MOST_BLOCKS]}
     try:
         result = read_result(value, call.id, call.name)
     except DecodeError as error:
         return failed(call, f"The tool's server answered with something that is no result: {error}")
-    return bounded(replace(result, content=tuple(map(_plain, result.content)), native={}), limit)
+    content = (*Limited(limit).blocks(result.content), *([_missing(left_out)] if left_out else ()))
+    return replace(result, content=content, native={})
 
 
-def _plain(block: Block) -> Block:
-    """A block without what a server says of it to hosts, and to no model."""
-    return replace(block, native={}) if isinstance(block, Text | Media) else block
+def _missing(count: int) -> Text:
+    return Text(text=f"[{count} more parts of the result left out: {MOST_BLOCKS} are the most]")
 
 
-def bounded(result: ToolResult, limit: int) -> ToolResult:
-    """The same if it is no longer than that; else its beginning, and a word about what is missing."""
-    left, content = limit, list[Block]()
-    for block in result.content:
-        if isinstance(block, Text) or (isinstance(block, Media) and block.source.kind == "text"):
-            text = block.text if isinstance(block, Text) else block.source.data
-            size = len(text.encode("utf-8", "surrogatepass"))
-            content.append(block if size <= left else Text(text=cut(text, left, size)))
-            left = max(left - size, 0)
-        elif isinstance(block, Media) and len(block.source.data) > MEDIA_BYTES:
-            content.append(
-                Text(text=f"[{block.kind} of {len(block.source.data)} characters left out: it is too large]")
-            )
-        else:
-            content.append(block)
-    return replace(result, content=tuple(content))
+class Limited:
+    """What may still be said: `limit` bytes of text, and as much of media as models take."""
+
+    def __init__(self, limit: int) -> None:
+        self._text = limit
+        self._media = MEDIA_BYTES
+
+    def blocks(self, content: tuple[Block, ...]) -> list[Block]:
+        return [self._block(block) for block in content]
+
+    def _block(self, block: Block) -> Block:
+        """A block without what a server says of it to hosts, and to no model; cut if it is too long."""
+        match block:
+            case Text(text=text):
+                return self._cut(text, Text(text=text))
+            case Media(source=source) if source.kind == "text":
+                return self._cut(source.data, self._named(block))
+            case Media():
+                return self._shown(block)
+            case Opaque(value=value):
+                return self._cut(json.encode_text(value))  # no model's API has a place for it, but it may be of use
+        return block
+
+    def _cut(self, text: str, whole: Block | None = None) -> Block:
+        size = len(text.encode("utf-8", "surrogatepass"))
+        left, self._text = self._text, max(self._text - size, 0)
+        return (whole or Text(text=text)) if size <= left else Text(text=cut(text, left, size))
+
+    def _shown(self, media: Media) -> Block:
+        data, kind = media.source.data, media.source.media_type
+        if len(data) > self._media:
+            return Text(text=f"[{media.kind} of {len(data)} characters left out: it is too large]")
+        fits = kind is None or (_TYPE.fullmatch(kind) and (media.kind == "document" or kind.startswith(media.kind)))
+        if not fits or (media.source.kind == "base64" and not _BASE64.fullmatch(data)):
+            return Text(text=f"[{media.kind} left out: it is not what it says it is]")
+        self._media -= len(data)
+        return self._named(media)
+
+    def _named(self, media: Media) -> Media:
+        name = None if media.name is None else media.name[:LONGEST_NAME]
+        kind = media.source.media_type
+        source = media.source if kind is None or _TYPE.fullmatch(kind) else replace(media.source, media_type=None)
+        return replace(media, name=name, source=source, native={})
 
 
 def cut(text: str, limit: int, size: int) -> str:

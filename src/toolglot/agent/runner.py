@@ -9,15 +9,20 @@ from typing import Any, Protocol, TypeAlias
 
 from msgspec import Struct
 
-from toolglot.agent.results import failed, result_of
+from toolglot.agent.results import failed, result_of, size_of
 from toolglot.agent.toolbox import Offered
 from toolglot.agent.tools import ToolFailedError
 from toolglot.config.schema import McpConfig
 from toolglot.ir import ToolCall, ToolResult
 from toolglot.tools.served import ServedCall
+from toolglot.upstream.aside import aside
 from toolglot.wire import json
 
 log = logging.getLogger("toolglot.agent")
+
+MOST_PROGRESS = 500
+PROGRESS_SECONDS = 0.2
+"""Of one call."""
 
 OnProgress: TypeAlias = Callable[[float, float | None, str | None], None]
 
@@ -70,6 +75,22 @@ class Outcome(Struct, frozen=True, kw_only=True):
 Approve: TypeAlias = Callable[[Served], Awaitable[bool]]
 
 
+class Paced:
+    """How much a call may say of its progress: not more than a reader can follow."""
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._clock = clock
+        self._left = MOST_PROGRESS
+        self._next = 0.0
+
+    def may_tell(self) -> bool:
+        if self._left == 0 or self._clock() < self._next:
+            return False
+        self._left -= 1
+        self._next = self._clock() + PROGRESS_SECONDS
+        return True
+
+
 class NotRunError(Exception):
     """The call is not run; the model is told why."""
 
@@ -115,10 +136,12 @@ class Runner:
     ) -> None:
         loop = asyncio.get_running_loop()
         began, ran = loop.time(), False
+        told = Paced(loop.time)
 
         def on_progress(done: float, total: float | None, message: str | None) -> None:
-            share = f"{done:g}" if total is None else f"{done:g}/{total:g}"
-            heard.put_nowait(Progress(served, f"{share} {message}" if message else share))
+            if told.may_tell():
+                share = f"{done:g}" if total is None else f"{done:g}/{total:g}"
+                heard.put_nowait(Progress(served, f"{share} {message}" if message else share))
 
         try:
             arguments = await self._allowed(served)
@@ -126,7 +149,8 @@ class Runner:
             async with self._places, asyncio.timeout_at(deadline + self.waited):
                 ran = True
                 value = await self._servers.call(tool.server, tool.name, arguments, on_progress=on_progress)
-            result = result_of(value, served.call, self._limits.result_bytes)
+            # What a tool returns may be large, and others must not wait while it is looked through.
+            result = await aside(size_of(value), result_of, value, served.call, self._limits.result_bytes)
         except (NotRunError, ToolFailedError) as error:
             result = failed(served.call, str(error))
         except TimeoutError:
@@ -144,7 +168,7 @@ class Runner:
         if served.offered.policy == "missing":
             raise NotRunError(f"There is no tool {call.name}: nothing was run.")
         if not call.complete:
-            raise NotRunError("The call was cut off before its arguments were whole, and was not run.")
+            raise NotRunError("The call was cut off, or its arguments are no JSON: it was not run.")
         arguments = _arguments(call.arguments)
         self._left -= 1
         if self._left < 0:
@@ -156,7 +180,6 @@ class Runner:
                 if not await self._answer(self._approve(served)):
                     raise NotRunError("The user did not allow this call: it was not run.")
         return arguments
-
 
     async def _answer(self, question: Awaitable[bool]) -> bool:
         clock = asyncio.get_running_loop().time

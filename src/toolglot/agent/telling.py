@@ -21,18 +21,22 @@ class Aside:
 
     def begin(self, calls: Sequence[ServedCall]) -> list[Piece]:
         self._waiting = list(calls)
-        lines = [f"[{call.server}: {call.name} {_short(call.arguments)}]\n" for call in calls]
+        lines = [f"[{_named(call)} {_short(call.arguments)}]\n" for call in calls]
         return [Open(0, Thinking()), Delta(0, "".join(lines))]
 
     def progress(self, call: ServedCall, message: str) -> list[Piece]:
-        return [Delta(0, f"[{call.server}: {call.name}: {_short(message)}]\n")]
+        return [Delta(0, f"[{_named(call)}: {_short(message)}]\n")]
 
     def done(self, result: ToolResult) -> list[Piece]:
         call = self._waiting.pop(0)
         words = " ".join(block.text for block in result.content if isinstance(block, Text))
         outcome = "failed" if result.is_error else "returned"
-        told: list[Piece] = [Delta(0, f"[{call.server}: {call.name} {outcome} {_short(words)}]\n")]
+        told: list[Piece] = [Delta(0, f"[{_named(call)} {outcome} {_short(words)}]\n")]
         return told if self._waiting else [*told, Close(index=0)]
+
+
+def _named(call: ServedCall) -> str:
+    return f"{_short(call.server)}: {_short(call.name)}"
 
 
 def _short(text: str) -> str:

@@ -84,7 +84,7 @@ def pack(
         for tool in each.tools
         if _is_wanted(each, tool) and (policy := policy_of(each.config, tool, each.asked)) != "never"
     ]
-    names = offered_names([(each.label, tool.name) for each, tool, _ in chosen])
+    names = offered_names([(each.label, tool.name) for each, tool, _ in chosen], taken)
     offered: list[Offered] = []
     for each, tool, policy in chosen:
         name = names[each.label, tool.name]
@@ -92,8 +92,6 @@ def pack(
             why = "a call needs somebody's yes and nobody can be asked: a `policy` of `auto` would run it"
             receipt.note(f"mcp.{each.label}", f"tool {tool.name} not offered", why)
             continue
-        while name in taken:
-            name = f"{name[:63]}_"
         offered.append(Offered(name=name, label=each.label, tool=tool, policy=policy))
     return Toolbox(offered, {each.label: each.server for each in attached}, taken)
 

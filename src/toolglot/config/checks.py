@@ -57,7 +57,7 @@ def check(config: Config, builder: Builder) -> list[str]:
         _pattern(pattern, ("record", "models", number), builder)
     check_recording(config.record, builder)
     _circles(config, builder)
-    return _fallbacks(config, known, builder)
+    return [*_only_warps(config, builder), *_fallbacks(config, known, builder)]
 
 
 def check_serving(config: Config, builder: Builder) -> list[Problem]:
@@ -127,16 +127,17 @@ def _upstream(name: str, upstream: UpstreamConfig, builder: Builder) -> None:
             builder.tell((*path, "timeouts", field), "expected seconds, more than 0")
     if builder.is_right(path):
         _whole(name, upstream, builder)
-        _only_warps(name, upstream, builder)
 
 
-def _only_warps(name: str, upstream: UpstreamConfig, builder: Builder) -> None:
-    """What only the dialect of Warp's has a meaning for."""
-    if (complete(name, upstream, builder.environ).dialect or WARP) == WARP:
-        return
-    for field in ("warp_history", "disable_warp_tools"):
-        if field in builder.document.value["upstreams"][name]:
-            builder.tell(("upstreams", name, field), "it has no effect: this upstream does not speak `warp`")
+def _only_warps(config: Config, builder: Builder) -> Iterator[str]:
+    """What only a Warp upstream has a meaning for."""
+    for name, upstream in config.upstreams.items():
+        if complete(name, upstream, builder.environ).dialect in (WARP, None):
+            continue
+        for field in ("warp_history", "disable_warp_tools"):
+            if field in builder.document.value.get("upstreams", {}).get(name, {}):
+                told = "it has no effect: this upstream does not speak `warp`"
+                yield str(builder.document.problem(("upstreams", name, field), told))
 
 
 def _headers(upstream: UpstreamConfig, path: Path, builder: Builder) -> None:

@@ -192,7 +192,7 @@ class McpServerConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     start_timeout: Seconds = 30.0
     """How long it may take to start, or to answer for the first time."""
     by_header: bool = True
-    """Clients may have its tools run for any model, with the header `x-toolglot-mcp`."""
+    """Clients may have its tools run for any model: with the header `x-toolglot-mcp`, or by naming its address."""
 
     def __repr__(self) -> str:
         hidden = {name: dict.fromkeys(getattr(self, name), HIDDEN) for name in ("env", "headers")}

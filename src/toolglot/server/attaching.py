@@ -74,12 +74,18 @@ def _by_header(config: McpConfig, asked: Asked) -> list[str]:
 
 
 def _configured(config: McpConfig, asked: AskedServer) -> str | None:
-    """Our name of a server that a request names by its address."""
+    """Our name of a server that a request names by its address, if clients may attach it themselves."""
     if asked.url is None:
         return None
     where = _address(asked.url)
-    matching = (name for name, server in config.servers.items() if server.url and _address(server.url) == where)
-    return next(matching, None)
+    return next(
+        (
+            name
+            for name, server in config.servers.items()
+            if server.by_header and server.url and _address(server.url) == where
+        ),
+        None,
+    )
 
 
 def _named(config: McpConfig, asked: AskedServer, server: str | None) -> Wanted:
@@ -105,9 +111,29 @@ def _address(url: str) -> tuple[str, str, int | None, str, str]:
 
 
 def _once(wanted: Sequence[Wanted]) -> Iterator[Wanted]:
-    """Each server once; what a request says of one counts more than an alias that has it anyway."""
-    by_server = {each.server: each for each in wanted}
-    yield from (each for each in by_server.values())
+    """Each server once; what a request says of one counts more than an alias that has it anyway.
+
+    Raises:
+        FailedError: the request calls a server by the name of another one, whose tools would be mistaken for its.
+    """
+    labels: dict[str, str] = {}
+    for each in {each.server: each for each in wanted}.values():
+        if labels.setdefault(each.label, each.server) != each.server:
+            message = (
+                f"There are two MCP servers with the name {each.label[:100]!r}: call the one of this request otherwise"
+            )
+            where = each.asked.where if each.asked is not None else HEADER
+            raise FailedError(ApiError(kind="bad_request", message=message, param=where))
+        yield each
+
+
+def _missing(host: Host, server: str) -> str | None:
+    """Why a server is not there at the moment."""
+    try:
+        state = host.state(server)
+    except KeyError:  # the configuration was loaded again
+        return "it is not configured any more"
+    return None if state.state == "ready" else state.why or state.state
 
 
 async def attach(host: Host, config: McpConfig, wanted: Sequence[Wanted], receipt: Receipt) -> list[Attached]:
@@ -115,9 +141,8 @@ async def attach(host: Host, config: McpConfig, wanted: Sequence[Wanted], receip
     await host.ready([each.server for each in wanted])
     attached: list[Attached] = []
     for each in wanted:
-        state = host.state(each.server)
-        if state.state != "ready":
-            receipt.loss(f"mcp.{each.label}", "MCP server", f"it is not available: {state.why or state.state}")
+        if (why := _missing(host, each.server)) is not None:
+            receipt.loss(f"mcp.{each.label}", "MCP server", f"it is not available: {why}")
         if each.asked is not None and each.asked.credentials:
             why = "a server is reached with the credentials of the gateway's own configuration"
             receipt.loss(each.asked.where, "credentials", why)

@@ -23,6 +23,7 @@ from toolglot.server.attaching import Wishes, attach, wishes_of
 from toolglot.server.attempts import Asked
 from toolglot.server.calling import Calling
 from toolglot.server.gateway import Gateway
+from toolglot.server.logs import printable
 from toolglot.server.model import GatewayModel
 from toolglot.server.record import Record
 from toolglot.server.replays import Replays
@@ -200,12 +201,13 @@ class Serving:
     def _tell(self, outcome: Outcome) -> None:
         """What was run is in the receipt, the log and the metrics; of what it said there is nothing there."""
         tool, label = outcome.served.offered.tool, outcome.served.offered.label
-        how = "failed" if outcome.result.is_error else "ran" if outcome.ran else "was not run"
+        how = "was not run" if not outcome.ran else "failed" if outcome.result.is_error else "ran"
         self._receipt.note(f"mcp.{label}", f"{tool.name} ({outcome.served.call.id})", f"{how} here")
-        self._record.count_served(tool.server, failed=bool(outcome.result.is_error))
+        if outcome.ran:
+            self._record.count_served(tool.server, failed=bool(outcome.result.is_error))
         if self._asked.tape is not None:
             self._asked.tape.served(outcome)
-        words = (self._record.id, tool.name, tool.server, how, outcome.seconds)
+        words = (self._record.id, printable(tool.name[:100]), tool.server, how, outcome.seconds)
         log.info("request %s: the tool %s of %s %s, %.3f s", *words)
 
     async def _keep(self) -> None:
