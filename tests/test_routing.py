@@ -210,3 +210,12 @@ def test_stars_are_filled_in_order() -> None:
 )
 def test_what_clients_add_to_a_name_is_taken_away(name: str, plain: str) -> None:
     assert bare(name) == plain
+
+
+def test_tools_of_mcp_servers_are_given_to_those_who_ask_for_the_alias() -> None:
+    aliases = {"helper": Alias(upstream="a", model="big", mcp=("shop",), context_window=5)}
+    router = Router(aliases, {"a": Place(name="a", models=("big",))}, "a")
+    assert router.resolve("helper")[0].mcp == ("shop",)
+    for name in ("big", "a/big", "unknown"):
+        assert router.resolve(name)[0].mcp == ()
+    assert router.resolve("big")[0].context_window == 5

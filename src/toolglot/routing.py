@@ -279,7 +279,8 @@ class Router:
             rescue=facts.rescue,
             starts_in_reasoning=facts.starts_in_reasoning,
             history=facts.history,
-            mcp=facts.mcp,
+            # Of a model under its own name the facts are the same; tools are given to those who ask for the alias.
+            mcp=facts.mcp if alias is not None else (),
         )
 
     def _alias(self, name: str) -> Target | None:

@@ -28,8 +28,8 @@ def asked(asks: Chosen | None = None, never: Chosen | None = None, *, others: bo
         ("never", {}, None, READS, "never"),
         ("auto", {"write": "never"}, None, WRITES, "never"),
         ("never", {"read": "auto"}, None, READS, "auto"),
-        # A hint does not outweigh what is said of this very tool.
-        ("auto", {"read": "ask"}, None, READS, "ask"),
+        ("auto", {"read": "ask"}, None, READS, "auto"),
+        ("auto", {"write": "ask"}, None, WRITES, "ask"),
         # The client's wishes.
         ("auto", {}, asked(ALL), WRITES, "ask"),
         ("ask", {}, asked(ALL), READS, "ask"),

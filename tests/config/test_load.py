@@ -162,3 +162,13 @@ def test_a_watch_sees_a_file_that_was_not_there_before(tmp_path: Path) -> None:
     assert not watch.changed()
     written(tmp_path, "a.toml", "")
     assert watch.changed()
+
+
+def test_what_only_warps_servers_understand_is_noted_elsewhere(tmp_path: Path) -> None:
+    warp = '[upstreams.warp]\nwarp_history = "text"\n'
+    text = f'[upstreams.openai]\nwarp_history = "native"\ndisable_warp_tools = false\n{warp}'
+    path = written(tmp_path, "a.toml", text)
+    assert load(path, {}).notes == (
+        f"{path}:2:1: upstreams.openai.warp_history: it has no effect: this upstream does not speak `warp`",
+        f"{path}:3:1: upstreams.openai.disable_warp_tools: it has no effect: this upstream does not speak `warp`",
+    )

@@ -51,16 +51,6 @@ WRONG = [
         ],
     ),
     Wrong(
-        "what only Warp's servers understand",
-        "a.toml",
-        '[upstreams.openai]\nwarp_history = "replay"\ndisable_warp_tools = false\n'
-        '[upstreams.warp]\nwarp_history = "text"\n',
-        [
-            "a.toml:2:1: upstreams.openai.warp_history: it has no effect: this upstream does not speak `warp`",
-            "a.toml:3:1: upstreams.openai.disable_warp_tools: it has no effect: this upstream does not speak `warp`",
-        ],
-    ),
-    Wrong(
         "a history that is native",
         "a.toml",
         _MODEL + 'history = "anthropic-xmls"\nrescue = 1\nbad_calls = "retry"\n',

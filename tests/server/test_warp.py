@@ -354,6 +354,15 @@ def test_a_client_of_warps_is_answered_by_any_upstream() -> None:
         assert spoken(DIALECTS["warp"].decode_response(answer.body).content)["text"]
 
 
+def test_a_client_of_warps_in_front_of_warp_takes_back_what_warp_takes_back() -> None:
+    script = SCRIPTS["a transaction that is rolled back"]
+    with warp_server(script) as server, gateway(at("warp", server.url, key=TOKEN)) as running:
+        answer = running.ask("warp", stream=True)
+    assert answer.status == 200, answer.body
+    told, expected = (added_up(frames.events_of(body)) for body in (answer.body, script.body))
+    assert told.messages("agent_output") == expected.messages("agent_output")
+
+
 def test_a_client_of_warps_in_front_of_warp_keeps_what_it_sends() -> None:
     """It has its own tasks and settings; nothing is cut, added or kept."""
     past = [story.asked(number, "Hi", server_message_data=story.OPAQUE) for number in range(80)]

@@ -68,12 +68,19 @@ class Client:
         self.headers = {"content-type": "application/json", **(headers or {})}
         self.messages: list[Message] = [Message(role="system", content=(Text(text=SYSTEM),))]
         self.answers: list[Answer] = []
+        self.more: dict[str, Any] = {}
+        """Further fields of the requests."""
 
     def ask(self, *messages: Message) -> Answer:
         """The answer to the conversation with these messages behind it."""
         self.messages += messages
         request = Request(
-            model="auto", tools=TOOLS, messages=tuple(self.messages), max_output_tokens=100, stream=self.stream
+            model="auto",
+            tools=TOOLS,
+            messages=tuple(self.messages),
+            max_output_tokens=100,
+            stream=self.stream,
+            **self.more,
         )
         body = self.dialect.encode_request(request, Receipt())
         method = "streamGenerateContent?alt=sse" if self.stream else "generateContent"

@@ -14,10 +14,9 @@ def policy_of(config: McpServerConfig, tool: ServerTool, asked: AskedServer | No
     """The operator's word counts first: `never` stays never. Where the operator wants somebody's yes, a client that
     names the server itself may give it beforehand; and it may want to be asked about what would be run at once.
 
-    A tool that says it only reads needs no yes, unless a client or the configuration names it.
+    A tool that says it only reads needs no yes, unless the client wants to be asked.
     """
-    named = most_specific(config.tools, tool.name)
-    policy = named or config.policy
+    policy = most_specific(config.tools, tool.name) or config.policy
     if policy == "never":
         return policy
     if asked is not None and asked.asks is not None and is_chosen(asked.asks, tool):
@@ -26,7 +25,7 @@ def policy_of(config: McpServerConfig, tool: ServerTool, asked: AskedServer | No
         return "auto"
     if asked is not None and asked.others_ask:
         return "ask"
-    return "auto" if policy == "ask" and tool.read_only and named is None else policy
+    return "auto" if policy == "ask" and tool.read_only else policy
 
 
 def most_specific(patterns: Mapping[str, Policy], name: str) -> Policy | None:

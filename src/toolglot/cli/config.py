@@ -78,6 +78,7 @@ def _facts(target: Target) -> str:
         "strict": target.strict or None,
         "quirks": ", ".join(sorted(target.quirks)) or None,
         "tools": target.tools if target.tools != AUTO else None,
+        "MCP servers": ", ".join(target.mcp) or None,
     }
     told = [f"{name} {value}" if value is not True else name for name, value in facts.items() if value is not None]
     return f"; {'; '.join(told)}" if told else ""

@@ -130,12 +130,12 @@ def _upstream(name: str, upstream: UpstreamConfig, builder: Builder) -> None:
 
 
 def _only_warps(config: Config, builder: Builder) -> Iterator[str]:
-    """What only a Warp upstream has a meaning for."""
+    """What has a meaning for a Warp upstream alone, and is not as it would be without a word."""
     for name, upstream in config.upstreams.items():
         if complete(name, upstream, builder.environ).dialect in (WARP, None):
             continue
         for field in ("warp_history", "disable_warp_tools"):
-            if field in builder.document.value.get("upstreams", {}).get(name, {}):
+            if getattr(upstream, field) != getattr(UpstreamConfig(), field):
                 told = "it has no effect: this upstream does not speak `warp`"
                 yield str(builder.document.problem(("upstreams", name, field), told))
 

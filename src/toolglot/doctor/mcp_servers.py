@@ -39,6 +39,9 @@ def _finding(config: McpServerConfig, state: ServerState, tools: tuple[ServerToo
     what = f"{len(tools)} tools, MCP {state.protocol}: {counted['auto']} are run"
     if counted["ask"]:
         unasked = f"{what}, {counted['ask']} need somebody's yes, which the gateway cannot ask for"
-        advice = f'`policy = "auto"` under `mcp.servers.{state.name}`, or under its `tools`, lets the gateway run them'
+        advice = (
+            f'`policy = "auto"` under `mcp.servers.{state.name}`, or `alwaysAllow` in a file of `mcpServers`, lets the '
+            "gateway run them"
+        )
         return warn(CHECK, unasked, advice, state.name)
     return ok(CHECK, f"{what}, {counted['never']} never" if counted["never"] else what, state.name)

@@ -90,14 +90,17 @@ def _configured(config: McpConfig, asked: AskedServer) -> str | None:
 
 def _named(config: McpConfig, asked: AskedServer, server: str | None) -> Wanted:
     if server is None:
-        raise FailedError(_unknown(config, f"{asked.where} names the MCP server {asked.label[:100]!r}", asked.where))
+        address = asked.url[:200] if asked.url is not None else "without a url"
+        named = f"{asked.where} names the MCP server {asked.label[:100]!r} ({address})"
+        raise FailedError(_unknown(config, named, asked.where))
     return Wanted(label=asked.label, server=server, asked=asked)
 
 
 def _unknown(config: McpConfig, what: str, where: str) -> ApiError:
+    by = "of that name" if where == HEADER else "at that address"
     known = [name for name, server in config.servers.items() if server.by_header]
     there = f"it has {', '.join(known)}" if known else "it has none"
-    message = f"{what}, which this gateway's configuration does not have: {there}"
+    message = f"{what}: this gateway's configuration has none {by} that clients may attach; {there}"
     return ApiError(kind="bad_request", code="unknown_mcp_server", message=message, param=where)
 
 

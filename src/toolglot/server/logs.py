@@ -121,10 +121,11 @@ def as_text(record: Record, *, colour: bool = False) -> str:
     if record.usage is not None:
         words.append(f"{record.usage.input_tokens}+{record.usage.output_tokens} tokens")
     words.append(f"{record.seconds:.2f}s")
-    if record.attempts > 1:
-        words.append(f"{record.attempts} attempts")
+    if record.attempts > record.rounds:
+        words.append(f"{record.attempts - record.rounds + 1} attempts")
     if record.served:
-        words.append(f"{sum(record.served.values())} MCP calls")
+        calls = sum(record.served.values())
+        words.append(f"{calls} MCP call{'s' if calls > 1 else ''}")
     if record.losses:
         words.append(f"{record.losses} lost (GET /debug/receipts/{record.id})")
     if record.error is not None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import signal
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
@@ -47,13 +48,19 @@ class Reload:
     async def run(self) -> None:
         """Watch until it is cancelled."""
         asked = asyncio.Event()
+        had_terminal = has_terminal()
         try:
-            asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, asked.set)
+            if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # as `nohup` has it
+                asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, asked.set)
         except (NotImplementedError, AttributeError, ValueError, RuntimeError):  # Windows, or not the main thread
             log.debug("there is no SIGHUP here: the configuration is loaded again when its file changes alone")
         while True:
             with suppress(TimeoutError):
                 await asyncio.wait_for(asked.wait(), WATCH_SECONDS)
+            if asked.is_set() and had_terminal and not has_terminal():
+                log.info("the terminal is gone")
+                signal.raise_signal(signal.SIGTERM)
+                return
             if asked.is_set() or self._watch.changed():
                 asked.clear()
                 await self._load()
@@ -84,6 +91,15 @@ class Reload:
         log.info("the configuration was loaded again")
         for what in _not_applied(self._begun, begun.gateway.config):
             log.warning("another %s takes a restart: until then it stays as it was", what)
+
+
+def has_terminal() -> bool:
+    """Is there a terminal that this process belongs to? Whoever closes it sends SIGHUP, too."""
+    try:
+        os.close(os.open("/dev/tty", os.O_RDWR | os.O_NOCTTY))
+    except OSError:
+        return False
+    return True
 
 
 def _not_applied(begun: Config, now: Config) -> Iterator[str]:

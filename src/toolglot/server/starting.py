@@ -115,7 +115,17 @@ async def start(
         gateway = build(assembled.config, transport, _PACES[wishes.demo_pace], before)
     except MissingExtraError as error:
         raise ConfigError([Problem(file=_origin(file), message=str(error))]) from None
-    return Start(gateway, file, (*notes, *assembled.told))
+    return Start(gateway, file, (*notes, *assembled.told, *_servers_told(assembled.config)))
+
+
+def _servers_told(config: Config) -> list[str]:
+    """The MCP servers, and how a model comes by them."""
+    if not config.mcp.servers:
+        return []
+    given = {name for model in config.models.values() for name in model.mcp}
+    left = [name for name in config.mcp.servers if name not in given]
+    how = f"; {', '.join(left)} with the header x-toolglot-mcp alone: no model has it under `mcp`" if left else ""
+    return [f"MCP servers: {', '.join(config.mcp.servers)}{how}"]
 
 
 def _refuse_circles(config: Config, own_port: int, file: Path | None) -> None:

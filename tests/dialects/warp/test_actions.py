@@ -9,13 +9,14 @@ from hypothesis import strategies as st
 
 from tests.dialects.warp.conversations import WARP, events_of
 from tests.warp_server import frames, story
-from tests.warp_server.messages import decode
+from tests.warp_server.messages import decode, encode
 from tests.warp_server.state import added_up
 from toolglot.dialects.warp.fields import bytes_of
 from toolglot.dialects.warp.tasks import Tasks
 from toolglot.events import Fault
 from toolglot.ir import Text, ToolCall
 from toolglot.receipt import Receipt
+from toolglot.translate import Exchange
 
 SUB = "task-sub"
 TEXT, REASONING = "agent_output.text", "agent_reasoning.reasoning"
@@ -63,7 +64,7 @@ def _new(draw: st.DrawFn, number: int, kinds: dict[str, str]) -> Any:
         case "nothing yet":
             return {"id": f"m-{number + 10}", "task_id": story.ROOT}
         case "text":
-            return story.said(number + 10, draw(words))
+            return story.said(number + 10, draw(words | st.just("")))
         case "thought":
             return story.thought(number + 10, draw(words))
         case "call":
@@ -100,7 +101,7 @@ def test_a_whole_answer_says_what_the_root_task_says(events: list[Any]) -> None:
     raw = frames.stream(events)
     response = WARP.decode_response(raw)
     messages = root_of(raw)["messages"]
-    texts = [message["agent_output"]["text"] for message in messages if "agent_output" in message]
+    texts = [text for message in messages if (text := message.get("agent_output", {}).get("text"))]
     calls = [
         message["tool_call"]["tool_call_id"] for message in messages if "call_mcp_tool" in message.get("tool_call", {})
     ]
@@ -127,6 +128,23 @@ def test_a_stream_written_again_adds_up_to_the_same_tasks_or_fails(events: list[
     encoder = WARP.stream_encoder(None, Receipt())
     again = b"".join(map(encoder.feed, decoded))
     assert added_up(frames.events_of(again)).tasks == added_up(frames.events_of(raw)).tasks
+
+
+ASKED = {"user_inputs": {"inputs": [{"user_query": {"query": "Hi"}}]}}
+
+
+@given(events=stories(), together=st.booleans())
+def test_a_client_of_warps_follows_whatever_happens(events: list[Any], together: bool) -> None:
+    """Rollbacks of what it has seen, and changes of calls, too."""
+    exchange = Exchange("warp", "warp")
+    exchange.request(encode("Request", {"input": ASKED, "settings": {"model_config": {"base": "auto"}}}))
+    if together:
+        actions = [action for event in events for action in event.get("client_actions", {}).get("actions", ())]
+        events = [events[0], story.actions(*actions), events[-1]]
+    stream = exchange.stream()
+    again = b"".join(stream.feed(frames.frame(event)) for event in events) + stream.close()
+    assert stream.fault is None
+    assert added_up(frames.events_of(again)).tasks == added_up(events).tasks
 
 
 @given(events=stories(), size=st.integers(1, 50))

@@ -175,6 +175,13 @@ def test_what_cannot_be_appended_is_an_error(change: Any) -> None:
     assert fault_of(events).code == "upstream_unreadable"
 
 
+def test_what_makes_no_sense_is_told_once() -> None:
+    more = story.append({"id": "m-x", "agent_output": {"text": "a"}}, "agent_output.text")
+    with pytest.raises(DecodeError) as raised:
+        WARP.decode_response(stream_of(more, story.finished()))
+    assert str(raised.value) == "append_to_message_content: there is no message 'm-x'"
+
+
 def test_a_message_that_becomes_another_kind_after_it_was_passed_on_is_an_error() -> None:
     body = stream_of(*story.spoken("Hi"), story.update(story.called(3, "c", "f", {}), "tool_call"), story.finished())
     assert fault_of(events_of(body)).code == "upstream_unreadable"

@@ -245,6 +245,46 @@ def test_text_in_the_conversation_that_was_sent_streams_beside_a_new_one() -> No
     assert texts_of(b"".join(stream.feed(frames.frame(event)) for event in events)) == "Hi"
 
 
+FOLLOWED = {
+    "what it has seen is rolled back": [story.begin(), *story.spoken("Never ", "mind", number=8), story.rollback()],
+    "the end of a text is": [
+        *story.spoken("Well", number=8),
+        story.begin(),
+        story.append({"id": "m-8", "agent_output": {"text": ", no"}}, TEXT),
+        story.rollback(),
+        story.append({"id": "m-8", "agent_output": {"text": "."}}, TEXT),
+    ],
+    "a transaction inside another is, behind one that is not": [
+        story.begin(),
+        *story.spoken("a", number=8),
+        story.begin(),
+        *story.spoken("b", number=9),
+        story.commit(),
+        story.rollback(),
+    ],
+    "a call changes after it was passed on": [
+        story.add(story.called(8, "c", "f", {})),
+        story.begin(),
+        story.update(story.called(8, "c", "f", {"a": 1}), "tool_call"),
+        story.commit(),
+    ],
+    "what was about to be said in a task of its own": [
+        story.begin(),
+        story.add(story.said(8, "", task=SUB), task=SUB),
+        story.rollback(),
+    ],
+}
+
+
+@pytest.mark.parametrize("name", FOLLOWED)
+def test_a_client_of_warps_follows_transactions_itself(name: str) -> None:
+    body, receipt = answer_of(*FOLLOWED[name], client="warp")
+    told, sent = frames.events_of(body), (ROOT_TASK, SUBTASK)
+    assert "done" in told[-1]["finished"]
+    assert not receipt
+    assert added_up(told, sent).tasks == added_up([*FOLLOWED[name], *story.spoken("Hi")], sent).tasks
+
+
 def many_moves(count: int) -> list[Any]:
     first = [story.add(story.said(number + 8, "x")) for number in range(count)]
     return [*first, *(moved(f"m-{number + 8}", f"m-{number + 8}") for number in range(count))]

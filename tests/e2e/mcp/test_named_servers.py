@@ -239,7 +239,7 @@ def test_a_server_that_is_not_configured_is_refused(
         with pytest.raises(openai.BadRequestError) as refused:
             Responses(running.base_url, f"plain-{upstream}", streams, tools=asked).say("Hello")
         assert "tools[1] names the MCP server 'mine'" in str(refused.value)
-        assert "this gateway's configuration does not have" in str(refused.value)
+        assert "this gateway's configuration has none at that address" in str(refused.value)
         assert refused.value.param == "tools[1]"
 
 
@@ -301,4 +301,4 @@ def test_a_server_of_a_message_that_is_not_configured_is_refused(named: tuple[Ru
                 running.base_url, f"plain-{upstream}", streams, mcp_servers=messages_server(NOWHERE), **BETA
             ).say("Hello")
         assert "mcp_servers[0] names the MCP server 'sums'" in str(refused.value)
-        assert "this gateway's configuration does not have" in str(refused.value)
+        assert "this gateway's configuration has none at that address" in str(refused.value)

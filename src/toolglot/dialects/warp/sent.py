@@ -8,6 +8,7 @@ from typing import Any
 from toolglot.dialects.warp.descriptors import new
 from toolglot.dialects.warp.history import KEPT_TASKS, TASKS, write_history
 from toolglot.dialects.warp.native import NAME
+from toolglot.dialects.warp.request import WIRE
 from toolglot.ir import Request, native_of
 from toolglot.receipt import Receipt
 
@@ -17,6 +18,11 @@ class Sent:
 
     def __init__(self, request: Request | None = None) -> None:
         self._request = request
+
+    @property
+    def by_warps_client(self) -> bool:
+        """Did one of Warp's clients send it, which does everything that the server says itself?"""
+        return self._request is not None and WIRE in native_of(self._request, NAME)
 
     @cached_property
     def _tasks(self) -> list[Any]:

@@ -2,7 +2,7 @@
 
 The server sends actions on tasks; the answer is what the task without a parent is told. Text is passed on as it comes,
 also inside a transaction: whoever reads wants to see it at once. If a rollback takes back what was passed on, the only
-honest end is an error; if nothing of it was, nobody ever sees it.
+honest end is an error; if nothing of it was, nobody ever sees it. A client of Warp's own follows transactions itself.
 
 What has to wait, and for what, `stream_waiting.py` says. What is no part of the answer (echoes, server events, other
 tasks, messages of earlier turns that are told again) rides along on the next event as the action that it came as, for
@@ -23,7 +23,7 @@ from toolglot.dialects.warp.frames import read_event
 from toolglot.dialects.warp.native import NAME
 from toolglot.dialects.warp.passed import Late, appended, updated
 from toolglot.dialects.warp.sent import Sent
-from toolglot.dialects.warp.stream_entry import QUIET, Entry, is_visible, kind_of
+from toolglot.dialects.warp.stream_entry import QUIET, Entry, is_content, is_visible, kind_of
 from toolglot.dialects.warp.stream_known import SILENT, Known
 from toolglot.dialects.warp.stream_out import Output
 from toolglot.dialects.warp.stream_waiting import Waiting
@@ -52,6 +52,7 @@ class WarpStreamDecoder:
         self._undo = UndoLog()
         self._known = Known(self._undo, sent or Sent())
         self._waiting = Waiting(self._out, self._known, self._undo)
+        self._follows = not whole and sent is not None and sent.by_warps_client  # whoever listens, all that happens
         self.unreadable: DecodeError | None = None
         """What in the stream made no sense."""
 
@@ -88,6 +89,8 @@ class WarpStreamDecoder:
             self._out.events.append(Fault(error))
 
     def _taken_back(self, what: str) -> None:
+        if self._follows:
+            return  # it will be told, and knows what to do
         message = f"The upstream {what} that had been passed on"
         self._fault(ApiError(kind="server", status=502, code="upstream_rolled_back", message=message))
 
@@ -216,7 +219,7 @@ class WarpStreamDecoder:
         elif entry is not None and entry.is_silent:
             self._fill(entry, action, change, Entry.append)
         elif entry is not None or (known.has("") and not change.message.id and not inside):
-            self._late(appended(entry, change), action, entry)
+            self._late(self._judged(appended, entry, change), action, entry)
         elif known.is_earlier(change.message.id):
             self._waiting.put_aside(action, "" if inside else _earlier(paths))
         elif known.has(change.message.id, inside=inside):
@@ -229,12 +232,14 @@ class WarpStreamDecoder:
         paths = tuple(change.mask.paths)
         inside = known.is_inside(change.task_id)
         entry = None if inside else known.entry(change.message.id)
+        if self._follows and entry is not None and entry.index >= 0 and any(map(is_content, {*paths} - {entry.spoken})):
+            self._waiting.pass_on(final=True)  # it may become something else, which is told as it comes
         if entry is not None and not entry.done:
             self._waiting.change(entry, lambda: entry.update(change.message, paths), paths)
         elif entry is not None and entry.is_silent:
             self._fill(entry, action, change, Entry.update)
         elif entry is not None:
-            self._late(updated(entry, change), action, entry)
+            self._late(self._judged(updated, entry, change), action, entry)
         elif known.is_earlier(change.message.id):
             self._waiting.put_aside(action, "" if inside else _earlier(paths))
         else:
@@ -271,15 +276,25 @@ class WarpStreamDecoder:
             change.mask.paths[:] = paths
             self._waiting.put_aside(action)
 
+    def _judged(self, judge: Callable[[Any, Any], Late], entry: Entry | None, change: Any) -> Late:
+        """What a change to something that has been passed on comes to; whoever follows needs the change alone."""
+        try:
+            return judge(entry, change)
+        except DecodeError:
+            if not self._follows:
+                raise
+            return Late()
+
     def _late(self, late: Late, action: Any, entry: Entry | None) -> None:
         """A change to what has been passed on."""
         if late.fault:
             self._taken_back(late.fault)
-            return
+            late = Late()
         if late.loss and entry is not None:
             self._receipt.loss(f"content[{entry.index}]", "text", late.loss)
         if late.more is None:
-            self._waiting.put_aside(action)
+            if not self._ended:
+                self._waiting.put_aside(action)
             return
         change = getattr(action, action.WhichOneof("action"))
         self._message(late.more, change.task_id, how=late.how)
@@ -288,10 +303,16 @@ class WarpStreamDecoder:
     # Transactions
 
     def _begin(self, action: Any) -> None:
-        self._undo.begin()
+        if self._follows:
+            self._waiting.begin(action)
+        else:
+            self._undo.begin()
 
     def _commit(self, action: Any) -> None:
-        self._undo.commit()
+        if self._undo.transaction:
+            self._undo.commit()
+            if self._follows:
+                self._waiting.put_aside(action)
 
     def _roll_back(self, action: Any) -> None:
         """Takes back what the transaction brought, if nobody has seen it."""
@@ -300,9 +321,11 @@ class WarpStreamDecoder:
             return
         if self._out.seen_in >= transaction:
             self._taken_back("took back a part of the answer")
-            return
-        self._undo.roll_back()
-        self._waiting.take_back(transaction)
+        if not self._ended:
+            self._undo.roll_back()
+            self._waiting.take_back(transaction)
+        if not self._ended and self._follows:
+            self._waiting.roll_back(action)
 
     # The end
 

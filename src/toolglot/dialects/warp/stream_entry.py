@@ -40,13 +40,18 @@ QUIET = frozenset({"placeholder", "aside"})
 """Kinds of messages that say nothing in the answer."""
 
 
+_DEPTHS = {"begin_transaction": 1, "commit_transaction": -1, "rollback_transaction": -1}
+
+
 class Aside:
     """An action that is no part of the answer."""
 
-    __slots__ = ("data", "told", "transaction")
+    __slots__ = ("data", "depth", "told", "transaction")
 
     def __init__(self, action: Any, transaction: int, told: str = "") -> None:
         self.data = serialize(action)
+        self.depth = _DEPTHS.get(action.WhichOneof("action"), 0)
+        """How many transactions more are open behind it."""
         self.transaction = transaction
         self.told = told or _unknown(action)
         """The name of what only Warp's clients see of it: others are told that there was such a thing."""
@@ -286,6 +291,8 @@ class Entry:
     def whole(self) -> Any:
         """The message, spoken text included."""
         self._write_texts(self.pieces)
+        if self.spoken:
+            self.pieces[self.spoken] = []
         return self.message
 
 

@@ -38,17 +38,18 @@ class Output:
     def put(self, aside: Aside) -> None:
         self._aside.append(aside)
 
-    def drop(self, transaction: int) -> None:
-        """Takes back what this transaction put aside."""
-        self.aside_bytes -= sum(len(aside.data) for aside in self._aside if aside.transaction >= transaction)
+    def drop(self, transaction: int) -> int:
+        """Takes back what this transaction put aside; how many transactions more would have been open behind it."""
+        gone = [aside for aside in self._aside if aside.transaction >= transaction]
+        if not gone:
+            return 0
+        self.aside_bytes -= sum(len(aside.data) for aside in gone)
         self._aside = [aside for aside in self._aside if aside.transaction < transaction]
+        return sum(aside.depth for aside in gone)
 
     def release(self, entry: Entry) -> None:
         """A message that is no part of the answer after all."""
-        action = new("ClientAction")
-        action.add_messages_to_task.task_id = entry.task_id
-        action.add_messages_to_task.messages.add().CopyFrom(entry.whole())
-        aside = Aside(action, entry.changed_in)
+        aside = Aside(_action_of(entry), entry.changed_in)
         self.aside_bytes += len(aside.data)
         self.put(aside)
 
@@ -109,6 +110,10 @@ class Output:
         else:
             self.events.append(Close(index=entry.index))  # which says nothing that could be taken back
 
+    def break_off(self, entry: Entry) -> None:
+        """What it said is taken back."""
+        self.events.append(Close(index=entry.index))
+
     def whole_block(self, entry: Entry) -> bool:
         """Passes on a call or something shown; whether it still is one."""
         block = entry.block()
@@ -124,3 +129,21 @@ class Output:
             return False
         self._emit(Close(index=entry.index), entry)
         return True
+
+
+def _action_of(entry: Entry) -> Any:
+    """The action that says what an entry says: it adds a message, or changes one that is there already."""
+    action, message = new("ClientAction"), entry.whole()
+    if entry.how == "$upsert":
+        change = action.update_task_message
+        change.mask.paths.extend(field.name for field, _ in message.ListFields() if field.name not in ("id", "task_id"))
+    elif entry.how == "$more":
+        change = action.append_to_message_content
+        change.mask.paths.append(entry.spoken)
+    else:
+        action.add_messages_to_task.task_id = entry.task_id
+        action.add_messages_to_task.messages.add().CopyFrom(message)
+        return action
+    change.task_id = entry.task_id
+    change.message.CopyFrom(message)
+    return action

@@ -24,10 +24,12 @@ class Waiting:
         self._undo = undo
         self._queue: deque[Entry | Aside] = deque()
         self._speakers = 0  # entries in the queue that have text
+        self._depth = 0  # transactions that are open behind all that was put aside
 
     def put_aside(self, action: Any, told: str = "") -> None:
         aside = Aside(action, self._undo.transaction, told)
         self._out.aside_bytes += len(aside.data)
+        self._depth += aside.depth
         self._queue.append(aside)
 
     def add(self, entry: Entry) -> None:
@@ -54,13 +56,29 @@ class Waiting:
 
     def take_back(self, transaction: int) -> None:
         """Drops what this transaction brought."""
-        self._out.drop(transaction)
+        self._depth -= self._out.drop(transaction)
         while self._queue and self._queue[-1].transaction >= transaction:
             item = self._queue.pop()
-            if isinstance(item, Entry):
-                self._speakers -= item.speaks
-            else:
+            if isinstance(item, Aside):
+                self._depth -= item.depth
                 self._out.aside_bytes -= len(item.data)
+                continue
+            self._speakers -= item.speaks
+            if item.index >= 0:
+                self._out.break_off(item)
+
+    # Transactions, for a client that follows them
+
+    def begin(self, action: Any) -> None:
+        """What was said before is told before it, so that only what comes behind it can be taken back."""
+        self.pass_on(final=True)
+        self._undo.begin()
+        self.put_aside(action)
+
+    def roll_back(self, action: Any) -> None:
+        """What the client has been told of a transaction that is taken back, it takes back itself."""
+        for _ in range(self._depth - self._undo.depth):
+            self.put_aside(action)
 
     # The way out
 
@@ -70,11 +88,12 @@ class Waiting:
             item = self._queue[0]
             if isinstance(item, Aside):
                 self._out.put(item)
-            elif not self._is_over(item, final):
+                self._queue.popleft()
+                continue
+            if not self._is_over(item, final):
                 return
-            else:
-                self._speakers -= item.speaks
-                item.finish()
+            self._speakers -= item.speaks
+            item.finish()
             self._queue.popleft()
 
     def _is_over(self, entry: Entry, final: bool) -> bool:

@@ -30,6 +30,11 @@ class UndoLog:
         """The transaction that is open, 0 when none is."""
         return self._open[-1] if self._open else 0
 
+    @property
+    def depth(self) -> int:
+        """How many are open."""
+        return len(self._open)
+
     def is_over(self, transaction: int | None) -> bool:
         """Can nothing that this transaction brought be taken back any more? Without one: is none open at all?"""
         return not self._open or (transaction is not None and self._open[0] > transaction)
