@@ -56,7 +56,13 @@ class ScriptedServers:
         self.called: list[tuple[str, str, dict[str, Any]]] = []
 
     async def call(
-        self, server: str, name: str, arguments: dict[str, Any], *, on_progress: OnProgress | None = None
+        self,
+        server: str,
+        name: str,
+        arguments: dict[str, Any],
+        *,
+        on_progress: OnProgress | None = None,
+        generation: int | None = None,
     ) -> dict[str, Any]:
         self.called.append((server, name, arguments))
         return await self.servers[server][name](arguments, on_progress or (lambda *_: None))

@@ -170,6 +170,27 @@ async def test_an_update_leaves_those_alone_that_have_not_changed() -> None:
     await host.close()
 
 
+async def test_a_tool_of_a_server_that_was_replaced_is_not_called_at_the_new_one() -> None:
+    async with hosting(a=wayward()) as host:
+        before = host.tools("a")[0].generation
+        assert text_of(await host.call("a", "pid", {}, generation=before))
+        await host.update({"a": wayward(timeout=5.0)})
+        assert text_of(await host.call("a", "pid", {}, generation=before))
+        await host.update({"a": wayward("pages")})
+        await host.ready(["a"])
+        assert {tool.generation for tool in host.tools("a")} == {before + 1}
+        with pytest.raises(ToolFailedError, match="MCP server a was replaced by another one meanwhile"):
+            await host.call("a", "pid", {}, generation=before)
+        assert text_of(await host.call("a", "heard", {})).count("tools/call") == 1
+        assert text_of(await host.call("a", "pid", {}, generation=before + 1))
+
+
+async def test_a_server_that_is_gone_from_the_configuration_is_closed() -> None:
+    async with hosting(a=wayward()) as host:
+        await host.update({})
+        assert (host.state("a").state, host.state("a").why) == ("closed", "it is not configured any more")
+
+
 async def test_without_the_sdk_servers_are_refused_with_the_extra_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("importlib.util.find_spec", lambda _: None)
     await Host({}).start()

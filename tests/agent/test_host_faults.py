@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 import os
 import resource
@@ -67,7 +68,7 @@ CANNOT_START = {
     "there is no such file": (McpServerConfig(command="/no/such/program"), "No such file"),
     "there is no such folder": (wayward(cwd="/no/such/folder"), "No such file"),
     "it never answers": (wayward("mute", start_timeout=0.2), "did not answer within 0.2 seconds"),
-    "its list is none": (wayward("bad_list"), "what it sent is not MCP: tools.0."),
+    "its list is none": (wayward("bad_list"), "what it sent is not MCP: tools: this array"),
     "a variable has a NUL": (wayward(env={"A": "b\0c"}), "null byte"),
 }
 
@@ -171,6 +172,72 @@ async def test_arguments_that_no_json_can_hold_end_their_call_alone(arguments: d
         assert text_of(await host.call("a", "pid", {}))
         assert not hanging.done()
         hanging.cancel()
+
+
+USABLE = {"good", "empty", "null", "go", "union", "boolean", "tuple", "deep", "output", "no_schema", "last"}
+
+
+@pytest.mark.parametrize("generation", [(), ("stateless",)], ids=["handshake", "stateless"])
+async def test_definitions_that_are_none_are_left_out_and_the_others_are_there(
+    generation: tuple[str, ...], caplog: pytest.LogCaptureFixture
+) -> None:
+    async with hosting(a=wayward("odd_list", *generation)) as host:
+        tools = {tool.name: tool.tool for tool in host.tools("a")}
+        assert set(tools) == USABLE
+        assert all(tool.parameters["type"] == "object" for tool in tools.values())
+        assert tools["go"].parameters == tools["union"].parameters == tools["empty"].parameters == {"type": "object"}
+        assert "outputSchema" not in tools["output"].native["mcp"]
+        assert text_of(await host.call("a", "empty", {}))
+    (record,) = caplog.records
+    told = record.getMessage()
+    assert told.startswith("MCP server a: tools are left out: string (its inputSchema is not one of an object); ")
+    assert "required_text (its schema is wrong at /required: this is no list of strings)" in told
+    assert told.endswith("and 7 more")
+
+
+async def test_tools_whose_headers_must_not_be_sent_are_left_out(caplog: pytest.LogCaptureFixture) -> None:
+    async with hosting(a=wayward("headers", "stateless")) as host:
+        assert [tool.name for tool in host.tools("a")] == ["fine"]
+    assert "tools are left out: wrong (its x-mcp-header is not valid)" in caplog.text
+
+
+async def test_a_result_with_blocks_that_nobody_knows_comes_as_it_is() -> None:
+    async with hosting(a=wayward()) as host:
+        result = await host.call("a", "odd", {})
+        assert [block["type"] for block in result["content"]] == ["hologram", "image", "text"]
+        assert result["content"][0] == {"type": "hologram", "data": 7}
+        assert result["structuredContent"] == [1]
+
+
+CREDENTIALS = {
+    "API_KEY": "sk-canary-111111",
+    "GITHUB_PAT": "ghp_canary_222222",
+    "SHORT_TOKEN": "abc123",
+    "SSH_PASSPHRASE": 'canary "phrase" 4',
+    "SENTRY_DSN": "https://canary@sentry.example/5",
+    "PRIVATE_PEM": "-----BEGIN-----\ncanary+line+number+one\ncanary+line+number+two\n",
+    "smtpPass": "canary-66",
+}
+
+
+async def test_neither_results_nor_definitions_show_a_credential_of_the_server(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    ordinary = {"FOLDER": "/somewhere", "GIT_AUTHOR_NAME": "Somebody Known", "AUTH_MODE": "bearer"}
+    addresses = {"DATABASE_URL": "postgres://reader:canary%2F33@host/base"}
+    async with hosting(a=wayward("telling", env={**CREDENTIALS, **ordinary, **addresses})) as host:
+        said = text_of(await host.call("a", "environment", {}))
+        seen = json.loads(said)
+        assert {name: seen[name] for name in ordinary} == ordinary
+        assert seen["DATABASE_URL"] == "postgres://reader:[redacted]@host/base"
+        assert {seen[name] for name in CREDENTIALS} == {"[redacted]"}
+        echoed = await host.call("a", "pid", {"a": "canary+line+number+two", "b": "canary/33"})
+        assert "canary" not in text_of(echoed)
+        (tool,) = host.tools("a")
+        assert tool.tool.description == "uses [redacted]"
+        assert tool.tool.parameters["properties"]["a"]["default"] == "[redacted]"
+    (record,) = caplog.records
+    assert record.getMessage() == "MCP server a: tools are left out whose names hold one of its credentials"
 
 
 async def test_a_result_shows_no_credential_of_the_server() -> None:

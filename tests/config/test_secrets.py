@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from toolglot.config.schema import Config, McpConfig, McpServerConfig
-from toolglot.config.secrets import mcp_secrets
+from toolglot.config.secrets import credentials_of, mcp_secrets
 
 
 def secrets_of(server: McpServerConfig) -> tuple[str, ...]:
@@ -27,6 +27,16 @@ def secrets_of(server: McpServerConfig) -> tuple[str, ...]:
         ("FOLDER", r"C:\Users\me", False),
         ("BASE_URL", "https://api.example/v1", False),
         ("BASE", "/abc+def/ghi==", True),
+        ("GITHUB_PAT", "lettersonly", True),
+        ("githubPat", "lettersonly", True),
+        ("SMTP_PASS", "lettersonly", True),
+        ("SSH_PASSPHRASE", "lettersonly", True),
+        ("PRIVATE_DATA", "lettersonly", True),
+        ("PATH_PATTERN", "lettersonly", False),
+        ("BYPASS", "lettersonly", False),
+        ("GIT_AUTHOR_NAME", "lettersonly", False),
+        ("AUTHORIZATION", "lettersonly", True),
+        ("AUTH_MODE", "bearer", False),
     ],
 )
 def test_a_variable_is_a_secret_by_its_name_or_by_its_looks(name: str, value: str, is_secret: bool) -> None:
@@ -56,6 +66,28 @@ def test_a_variable_is_a_secret_by_its_name_or_by_its_looks(name: str, value: st
 def test_headers_addresses_and_arguments_have_secrets_too(server: McpServerConfig, secrets: tuple[str, ...]) -> None:
     assert secrets_of(server) == secrets
     assert not any(secret in repr(server) for secret in secrets)
+
+
+@pytest.mark.parametrize(
+    ("server", "credentials"),
+    [
+        (
+            McpServerConfig(
+                url="https://someone:hunter2hunter@h/v1/s/Ab3dE5gH7jK9mN1pQ3sT/mcp?api_key=abc-123&page=second",
+                headers={"X-Api-Key": "def-456", "Authorization": "Basic Zm9vOmJhcg==", "X-Team": "our-team"},
+            ),
+            {"someone", "hunter2hunter", "Ab3dE5gH7jK9mN1pQ3sT", "abc-123", "def-456", "Zm9vOmJhcg=="},
+        ),
+        (McpServerConfig(url="https://abc-123@h/a-server-for-documentation-v2"), {"abc-123"}),
+        (McpServerConfig(command="s", env={"ID": "1b4e28ba-2fa1-11d2", "URL": "https://me:abc-123@h/x"}), {"abc-123"}),
+        (McpServerConfig(command="s", args=("--token", "abc-123", "--root", "def-456")), {"abc-123"}),
+    ],
+)
+def test_a_model_sees_nothing_that_is_a_secret_by_its_name_or_place(
+    server: McpServerConfig, credentials: set[str]
+) -> None:
+    assert set(credentials_of(server)) == credentials
+    assert credentials <= set(secrets_of(server))
 
 
 def test_an_address_is_printed_without_what_it_asks() -> None:

@@ -26,12 +26,13 @@ from mcp_types import CONNECTION_CLOSED, HEADER_MISMATCH, METHOD_NOT_FOUND
 from pydantic import TypeAdapter, ValidationError
 
 from toolglot import __version__
+from toolglot.agent.envelope import opened
 from toolglot.agent.faults import FAULTS, NETWORK, leaf, told
 from toolglot.agent.http import Http
 from toolglot.agent.keeper import EndedError, Keeper, Progress
 from toolglot.agent.sift import CountedWriting, Requests, SiftedReading
 from toolglot.agent.stdio import Stdio
-from toolglot.agent.tools import ServerTool, ToolFailedError, server_tools
+from toolglot.agent.tools import ToolFailedError
 from toolglot.errors import DecodeError
 
 MAX_TOOLS = 1_000
@@ -50,9 +51,9 @@ for _name, _level in {**_QUIET, "httpx2": logging.WARNING, "httpcore2": logging.
 _CLOSED = (CONNECTION_CLOSED, "Connection closed")
 """What the SDK makes of the calls in flight when a connection ends; single calls may fail with the same code."""
 
-_RAW: TypeAdapter[Any] = TypeAdapter(dict[str, Any])
-"""A result as it is on the wire: the SDK's models know no fields but those of today, and its `call_tool` refuses
-results whose `structuredContent` does not fit the tool's `outputSchema`, which a model can use all the same."""
+_ANY: TypeAdapter[Any] = TypeAdapter(dict[str, Any])
+_NAMED = 5
+"""Of tools that are left out, so many are named."""
 
 
 class Session:
@@ -86,8 +87,8 @@ class Session:
             for task in self._calls:
                 task.cancel()
 
-    async def tools(self) -> tuple[ServerTool, ...]:
-        """The whole list, page by page, as far as there may be more."""
+    async def tools(self) -> list[dict[str, Any]]:
+        """The definitions of the whole list, page by page, as far as there may be more."""
         listed: list[dict[str, Any]] = []
         cursor: str | None = None
         size = 0
@@ -96,9 +97,9 @@ class Session:
                 page = await self._client.list_tools(cursor=cursor)
             except MCPError as error:
                 if error.code == METHOD_NOT_FOUND and cursor is None:
-                    return ()  # a server that has resources or prompts alone
+                    return []  # a server that has resources or prompts alone
                 raise
-            found = [tool.model_dump(by_alias=True, mode="json", exclude_unset=True) for tool in page.tools]
+            found = self._definitions(page)
             cursor = page.next_cursor
             size += len(json.dumps(found))
             if size > MAX_BYTES:
@@ -109,7 +110,21 @@ class Session:
         if cursor is not None or len(listed) > MAX_TOOLS or size > MAX_BYTES:
             limits = f"{MAX_TOOLS:,} tools, {MAX_PAGES} pages or {MAX_BYTES:,} bytes"
             self._warn_once(f"its list of tools has more than {limits}; the rest is left out")
-        return server_tools(self._keeper.name, listed[:MAX_TOOLS])
+        return listed[:MAX_TOOLS]
+
+    def _definitions(self, page: mcp_types.ListToolsResult) -> list[dict[str, Any]]:
+        """The tools of a page that are fit for use. The SDK has left out those whose headers must not be sent."""
+        carried = opened(page.meta) or {}
+        if carried.get("tools") is None:
+            raise DecodeError("tools", "this array of tools is required")
+        left_out: list[tuple[str, str]] = carried["left_out"]
+        allowed = {tool.name for tool in page.tools}
+        refused = [tool["name"] for tool in carried["tools"] if tool["name"] not in allowed]
+        if wrong := [*left_out, *((name, "its x-mcp-header is not valid") for name in refused)]:
+            named = [f"{name} ({why})" for name, why in wrong[:_NAMED]]
+            more = [f"and {len(wrong) - _NAMED} more"] if len(wrong) > _NAMED else []
+            self._warn_once("tools are left out", "; ".join([*named, *more]))
+        return [tool for tool in carried["tools"] if tool["name"] in allowed]
 
     def _warn_once(self, what: str, why: str = "") -> None:
         if what not in self._warned:
@@ -199,12 +214,17 @@ class Session:
         params = mcp_types.CallToolRequestParams(name=name, arguments=arguments)
         request = mcp_types.CallToolRequest(params=params)
         progress = None if on_progress is None else _awaited(on_progress, self._keeper.clean)
-        result = await self._client.session.send_request(request, _RAW, progress_callback=progress)
-        return cast(dict[str, Any], result)
+        # Not `call_tool`, which refuses results whose `structuredContent` does not fit the tool's `outputSchema`: a
+        # model can use them all the same.
+        answer = await self._client.session.send_request(request, _ANY, progress_callback=progress)
+        result = opened(answer.get("_meta"))
+        return cast(dict[str, Any], answer if result is None else result)
 
     def _complete(self, result: dict[str, Any]) -> dict[str, Any]:
         """Nobody is here who could be asked, and no model is lent to servers."""
         kind = result.get("resultType", "complete")
+        if not isinstance(result.get("content", []), list):
+            raise ToolFailedError(f"MCP server {self._keeper.name}: what it sent is not MCP: content: this is no list")
         if kind == "complete":
             return self._keeper.kept_secret(result)
         wanted = "asks for input, which nobody here can give" if kind == "input_required" else "gives another result"

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import importlib.util
+import itertools
 import time
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
@@ -30,6 +31,7 @@ class Host:
     ) -> None:
         self._pace = pace or Pace()
         self._clock = clock
+        self._generations = itertools.count(1)
         self._keepers = {name: self._keeper(name, config) for name, config in servers.items()}
         self._busy = asyncio.Lock()
         self._started = False
@@ -82,8 +84,11 @@ class Host:
             await asyncio.gather(*(keeper.settled() for keeper in keepers))
 
     def state(self, name: str) -> ServerState:
-        """Raises `KeyError` where there is no such server."""
-        return self._keepers[name].state
+        """How the server is; one that the configuration does not have, or no more, is closed."""
+        keeper = self._keepers.get(name)
+        if keeper is None:
+            return ServerState(name=name, state="closed", why="it is not configured any more")
+        return keeper.state
 
     def states(self) -> list[ServerState]:
         return [keeper.state for keeper in self._keepers.values()]
@@ -94,20 +99,30 @@ class Host:
         return keeper.tools if keeper is not None else ()
 
     async def call(
-        self, server: str, name: str, arguments: dict[str, Any], *, on_progress: Progress | None = None
+        self,
+        server: str,
+        name: str,
+        arguments: dict[str, Any],
+        *,
+        on_progress: Progress | None = None,
+        generation: int | None = None,
     ) -> dict[str, Any]:
         """The result of a tool as MCP's JSON has it. Cancelling this cancels the call at the server.
 
+        With the `generation` of a `ServerTool` no other server is called that has come to have the same name.
+
         Raises:
-            ToolFailedError: there is none: a dead server, an error of the protocol, or no answer in time.
+            ToolFailedError: there is none: a dead server, another one, an error of the protocol, no answer in time.
         """
         keeper = self._keepers.get(server)
         if keeper is None:
             raise ToolFailedError(f"there is no MCP server {server!r}")
+        if generation is not None and generation != keeper.generation:
+            raise ToolFailedError(f"MCP server {server} was replaced by another one meanwhile")
         return await keeper.call(name, arguments, on_progress)
 
     def _keeper(self, name: str, config: McpServerConfig) -> Keeper:
-        return Keeper(name, config, self._pace, self._clock)
+        return Keeper(name, config, self._pace, self._clock, next(self._generations))
 
 
 def _need_sdk(servers: Iterable[str]) -> None:

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
-from toolglot.agent.tools import Pace, ServerState, ServerTool, State, ToolFailedError
+from toolglot.agent.tools import Pace, ServerState, ServerTool, State, ToolFailedError, server_tools
 from toolglot.agent.words import Tail, clean, credentials_of, secrets_of, without
 from toolglot.config.schema import McpServerConfig
 
@@ -40,8 +40,11 @@ class EndedError(Exception):
 class Keeper:
     """One server. Its connection lives in one task, `call` may be called from any."""
 
-    def __init__(self, name: str, config: McpServerConfig, pace: Pace, clock: Callable[[], float]) -> None:
+    def __init__(
+        self, name: str, config: McpServerConfig, pace: Pace, clock: Callable[[], float], generation: int = 0
+    ) -> None:
         self.name = name
+        self.generation = generation
         self.config = config
         self.pace = pace
         self.tail = Tail()
@@ -58,6 +61,7 @@ class Keeper:
         self._restarts = 0
         self._shy = False
         self._stopped = False
+        self._named_secret = False
 
     def start(self) -> None:
         self._task = asyncio.create_task(self._run(), name=f"mcp server {self.name}")
@@ -116,8 +120,19 @@ class Keeper:
         """Some old servers do not survive the question for the new generation: such get the old words the next time."""
         return "handshake" if self._shy and self.config.protocol == "auto" else self.config.protocol
 
-    def listed(self, tools: tuple[ServerTool, ...]) -> None:
-        self.tools = tools
+    def listed(self, definitions: list[dict[str, Any]]) -> None:
+        """Takes over a list, which is used up; without the server's credentials, which some show in their defaults.
+
+        Raises:
+            DecodeError: one of them is no tool.
+        """
+        shown = [self.kept_secret(tool) for tool in definitions]
+        # Under another name it could not be called.
+        named = [tool for tool, listed in zip(shown, definitions, strict=True) if tool["name"] == listed["name"]]
+        if len(named) < len(shown) and not self._named_secret:
+            self._named_secret = True
+            self.warn("tools are left out whose names hold one of its credentials")
+        self.tools = server_tools(self.name, named, self.generation)
 
     def ready(self, session: Session, protocol: str) -> None:
         self._session, self._protocol = session, protocol
@@ -130,9 +145,9 @@ class Keeper:
     def clean(self, text: str) -> str:
         return clean(text, self._secrets)
 
-    def kept_secret(self, result: dict[str, Any]) -> dict[str, Any]:
-        """A result without the credentials that the server was given: some show their whole environment."""
-        return without(result, self._credentials) if self._credentials else result
+    def kept_secret(self, told: dict[str, Any]) -> dict[str, Any]:
+        """What the server tells, without the credentials that it was given: some show their whole environment."""
+        return without(told, self._credentials) if self._credentials else told
 
     # The life of the server.
 

@@ -31,7 +31,13 @@ class Servers(Protocol):
     """The part of a host that runs calls."""
 
     async def call(
-        self, server: str, name: str, arguments: dict[str, Any], *, on_progress: OnProgress | None = None
+        self,
+        server: str,
+        name: str,
+        arguments: dict[str, Any],
+        *,
+        on_progress: OnProgress | None = None,
+        generation: int | None = None,
     ) -> dict[str, Any]: ...
 
 
@@ -148,7 +154,9 @@ class Runner:
             tool = served.offered.tool
             async with self._places, asyncio.timeout_at(deadline + self.waited):
                 ran = True
-                value = await self._servers.call(tool.server, tool.name, arguments, on_progress=on_progress)
+                value = await self._servers.call(
+                    tool.server, tool.name, arguments, on_progress=on_progress, generation=tool.generation
+                )
             # What a tool returns may be large, and others must not wait while it is looked through.
             result = await aside(size_of(value), result_of, value, served.call, self._limits.result_bytes)
         except (NotRunError, ToolFailedError) as error:

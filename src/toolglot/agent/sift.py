@@ -17,6 +17,8 @@ from mcp.client._transport import ReadStream, WriteStream
 from mcp.shared.message import SessionMessage
 from mcp_types import JSONRPCError, JSONRPCNotification, JSONRPCRequest, JSONRPCResponse
 
+from toolglot.agent.envelope import Envelopes
+
 Incoming: TypeAlias = SessionMessage | Exception
 
 RATE = 2_000.0
@@ -56,10 +58,11 @@ class Throttle:
 
 
 class Requests:
-    """How many requests of the server are unanswered."""
+    """How many requests of the server are unanswered, and which of ours have results for an envelope."""
 
     def __init__(self) -> None:
         self.open = 0
+        self.envelopes = Envelopes()
 
 
 class SiftedReading:
@@ -79,12 +82,11 @@ class SiftedReading:
                 self._on_end()
                 raise
             await self._throttle.take()
-            if self._passes(item):
+            if isinstance(item, SessionMessage) and self._passes(item):
+                item.message = self._requests.envelopes.received(item.message)
                 return item
 
-    def _passes(self, item: Incoming) -> bool:
-        if isinstance(item, Exception):
-            return False
+    def _passes(self, item: SessionMessage) -> bool:
         message = item.message
         if isinstance(message, JSONRPCNotification):
             return message.method in _WANTED
@@ -116,13 +118,14 @@ class SiftedReading:
 
 
 class CountedWriting:
-    """What goes to a server; answers to its requests are counted."""
+    """What goes to a server; answers to its requests are counted, our own requests are remembered."""
 
     def __init__(self, stream: WriteStream[SessionMessage], requests: Requests) -> None:
         self._stream = stream
         self._requests = requests
 
     async def send(self, item: SessionMessage, /) -> None:
+        self._requests.envelopes.sent(item.message)
         try:
             await self._stream.send(item)
         finally:

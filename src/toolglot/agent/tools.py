@@ -27,6 +27,8 @@ class ServerTool(Struct, frozen=True, kw_only=True):
     """As `tools.mcp` reads it: annotations, output schema and the like are in `native["mcp"]`."""
     read_only: bool = False
     destructive: bool = True
+    generation: int = 0
+    """Which of the servers that have had this name it belongs to: a new configuration may bring another one."""
 
 
 State = Literal["starting", "ready", "waiting", "closed"]
@@ -65,7 +67,7 @@ class Pace(Struct, frozen=True, kw_only=True):
     """When what still is not closed is left to itself."""
 
 
-def server_tools(server: str, listed: list[dict[str, Any]]) -> tuple[ServerTool, ...]:
+def server_tools(server: str, listed: list[dict[str, Any]], generation: int = 0) -> tuple[ServerTool, ...]:
     """The tools of a list, which is used up. Where a name comes twice, the first one counts.
 
     Raises:
@@ -79,6 +81,7 @@ def server_tools(server: str, listed: list[dict[str, Any]]) -> tuple[ServerTool,
             tool=tool,
             read_only=mcp.is_read_only(tool),
             destructive=mcp.is_destructive(tool),
+            generation=generation,
         )
         found.setdefault(tool.name, known)
     return tuple(found.values())

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator
 from typing import Any
-from urllib.parse import parse_qsl, urlsplit
+from urllib.parse import parse_qsl, quote, urlsplit
 
+from toolglot.config import secrets
 from toolglot.config.schema import McpServerConfig
 from toolglot.ir import Json
 from toolglot.server.security import REDACTED, redact
@@ -14,8 +16,6 @@ from toolglot.server.security import REDACTED, redact
 LONGEST = 500
 _KEPT = 8_192
 _SHOWN = 2_000
-_CREDENTIAL = re.compile(r"key|token|secret|passw|pwd|auth|credential|cookie", re.IGNORECASE)
-_SHORTEST_CREDENTIAL = 8
 _ESCAPES = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[@-Z\\-_])")
 """Sequences that colour text, move the cursor or set the title of a terminal."""
 
@@ -26,6 +26,7 @@ def secrets_of(config: McpServerConfig) -> tuple[str, ...]:
 
 
 def _secrets(config: McpServerConfig) -> Iterator[str]:
+    yield from secrets.credentials_of(config)
     yield from config.env.values()
     yield from (value.strip() for value in config.env.values())
     yield from config.headers.values()
@@ -41,10 +42,14 @@ def _secrets(config: McpServerConfig) -> Iterator[str]:
 
 def credentials_of(config: McpServerConfig) -> tuple[str, ...]:
     """What no model may see, and what is surely no ordinary text: a folder or a number in the environment may well be
-    part of a result."""
-    env = [value for name, value in config.env.items() if _CREDENTIAL.search(name)]
-    headers = [value.rpartition(" ")[2] for name, value in config.headers.items() if _CREDENTIAL.search(name)]
-    return tuple(value for value in (*env, *headers) if len(value) >= _SHORTEST_CREDENTIAL)
+    part of a result. Each also as JSON and addresses have it; the longest first, which others may be part of."""
+    forms = {form for credential in secrets.credentials_of(config) for form in _forms(credential)}
+    return tuple(sorted(forms, key=lambda form: (-len(form), form)))
+
+
+def _forms(credential: str) -> Iterator[str]:
+    yield from (credential, quote(credential, safe=""))
+    yield from (json.dumps(credential, ensure_ascii=ascii_only)[1:-1] for ascii_only in (True, False))
 
 
 def without(value: Json, credentials: tuple[str, ...]) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import aclosing
 
 from toolglot.dialects import find
@@ -37,14 +38,19 @@ async def generate(service: Service, incoming: Incoming, match: Match) -> None:
     turn, asked = await _with_history(service, incoming, asked, targets[0])
     async with watching(incoming):
         source = await _source(service, incoming, asked, targets)
-        try:
-            await (_stream if asked.request.stream else _whole)(incoming, source, turn)
-        finally:
-            source.close()
+
+        def note() -> None:
+            source.note()
             if source.exchange is not None:
                 service.receipts.keep(record, source.exchange)
-                if incoming.tape is not None:
-                    incoming.tape.receipt(source.exchange.receipt)
+
+        try:
+            await (_stream if asked.request.stream else _whole)(incoming, source, turn, note)
+        finally:
+            source.close()
+            note()
+            if source.exchange is not None and incoming.tape is not None:
+                incoming.tape.receipt(source.exchange.receipt)
 
 
 async def _source(service: Service, incoming: Incoming, asked: Asked, targets: tuple[Target, ...]) -> Source:
@@ -99,12 +105,13 @@ async def _with_history(service: Service, incoming: Incoming, asked: Asked, targ
     return turn, replace(asked, body=body, request=request)
 
 
-async def _whole(incoming: Incoming, source: Source, turn: Turn) -> None:
+async def _whole(incoming: Incoming, source: Source, turn: Turn, note: Callable[[], None]) -> None:
     body = await source.whole()
+    note()  # whoever has the answer may ask for its receipt at once
     await incoming.reply(200, {"content-type": "application/json", **source.headers()}, await turn.whole(body))
 
 
-async def _stream(incoming: Incoming, source: Source, turn: Turn) -> None:
+async def _stream(incoming: Incoming, source: Source, turn: Turn, note: Callable[[], None]) -> None:
     """Each piece of an answer written as it comes, no faster than the client reads."""
 
     def commit() -> dict[str, str]:
@@ -119,6 +126,7 @@ async def _stream(incoming: Incoming, source: Source, turn: Turn) -> None:
                     if not incoming.begun:
                         await incoming.begin({**headers.STREAM_HEADERS, **source.headers()})
                     await _tell(incoming, turn, data)
+            note()
             await _end(incoming, turn)
             await source.settle()
         except BaseException as failure:  # a cancellation too, which may be the end of the time to drain
@@ -127,6 +135,7 @@ async def _stream(incoming: Incoming, source: Source, turn: Turn) -> None:
             # Something has gone out, be it a keep-alive: the error can only be told inside the stream.
             incoming.record.error, incoming.record.message = error.kind, error.message
             await _tell(incoming, turn, source.fail(error))
+            note()
             await _end(incoming, turn)
 
 

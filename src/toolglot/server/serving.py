@@ -141,6 +141,9 @@ class Serving:
         """Each round has tidied up behind itself."""
 
     def close(self) -> None:
+        """Each round has closed what it opened."""
+
+    def note(self) -> None:
         self._record.usage = self._loop.usage
         for call in self._loop.left_out:
             self._receipt.note("mcp", f"call to {call.name} not run", "the answer ended before its turn")

@@ -55,6 +55,10 @@ class Source(Protocol):
         """The client has the whole stream: tidy up behind it."""
         ...
 
+    def note(self) -> None:
+        """Put what is known of the answer into its record and its receipt."""
+        ...
+
     def close(self) -> None: ...
 
 
@@ -102,8 +106,11 @@ class Plain:
         assert self._answer is not None
         await drain(self._answer)
 
-    def close(self) -> None:
+    def note(self) -> None:
         if self._answer is not None and (translation := self._answer.translation) is not None:
             self._record.usage = translation.usage
             self._record.stop = None if translation.stop is None else translation.stop.reason
+
+    def close(self) -> None:
+        if self._answer is not None and self._answer.translation is not None:
             self._answer.reply.close()

@@ -79,6 +79,11 @@ def call(number: int, name: str, params: Message) -> None:
             raw(b'{"jsonrpc": "2.0", "id": %d, "result": {"content": [{"type": "text", "text": "\xe9"}]}}\n' % number)
         case "not_mcp":
             send(id=number, result={"content": "text"})
+        case "odd":
+            blocks = [{"type": "hologram", "data": 7}, {"type": "image", "data": 5}, {"type": "text", "text": "seen"}]
+            send(id=number, result={"content": blocks, "structuredContent": [1]})
+        case "environment":
+            send(id=number, result=text(json.dumps(dict(os.environ))))
         case "lie":
             send(id=number, result={**text("three"), "structuredContent": {"sum": "three"}, "later": {"a": [None]}})
         case "error":
@@ -128,6 +133,43 @@ def call(number: int, name: str, params: Message) -> None:
             send(id=number, result=text(f"{os.getpid()} {params['arguments']}"))
 
 
+def odd_definitions() -> list[Any]:
+    string = {"type": "string"}
+    deep: Any = [string]
+    for _ in range(60):
+        deep = [{"anyOf": deep}]
+    schemas: Message = {
+        "empty": {},
+        "null": None,
+        "go": {"type": "object", "properties": None, "required": None},
+        "union": {"type": ["object", "null"]},
+        "boolean": {"type": "object", "properties": {"a": True}},
+        "tuple": {"type": "object", "properties": {"a": {"type": "array", "items": [string]}}},
+        "deep": {"type": "object", "allOf": deep},
+        "string": string,
+        "list": [],
+        "required_text": {"type": "object", "required": "a"},
+        "property_text": {"type": "object", "properties": {"a": "string"}},
+        "properties_list": {"type": "object", "properties": ["a"]},
+        "type_number": {"type": "object", "properties": {"a": {"type": 5}}},
+        "union_text": {"type": "object", "anyOf": "x"},
+        "inner_enum": {"type": "object", "properties": {"a": {"items": {"enum": 5}}}},
+    }
+    odd = [{"name": name, "inputSchema": schema} for name, schema in schemas.items()]
+    output = {**definition("output"), "outputSchema": {"type": 5}, "annotations": 7, "icons": "x"}
+    return [*odd, output, {"name": "no_schema"}, {"name": 5}, {**definition("words"), "description": 5}, None, []]
+
+
+def with_header(name: str, header: str) -> Message:
+    schema = {"type": "object", "properties": {"a": {"type": "string", "x-mcp-header": header}}}
+    return {"name": name, "inputSchema": schema}
+
+
+def telling(name: str, credential: str) -> Message:
+    schema = {"type": "object", "properties": {"a": {"type": "string", "default": credential}}}
+    return {"name": name, "description": f"uses {credential}", "inputSchema": schema}
+
+
 def listed(params: Message) -> Message:
     page = int(params.get("cursor") or 0)
     if "endless_pages" in BEHAVIOURS:
@@ -139,7 +181,13 @@ def listed(params: Message) -> Message:
     if "many" in BEHAVIOURS:
         return {"tools": [definition(f"t{index}") for index in range(1_500)]}
     if "bad_list" in BEHAVIOURS:
-        return {"tools": [{"name": 5}]}
+        return {"tools": {"name": "t"}}
+    if "odd_list" in BEHAVIOURS:
+        return {"tools": [definition("good"), *odd_definitions(), definition("last")], "nextCursor": ""}
+    if "headers" in BEHAVIOURS:
+        return {"tools": [with_header("fine", "Region"), with_header("wrong", "not a token")]}
+    if "telling" in BEHAVIOURS:
+        return {"tools": [telling("tool", os.environ["API_KEY"]), telling(os.environ["API_KEY"], "")]}
     return {"tools": [definition(name) for name in ("lie", "twice", "twice", *tools)]}
 
 
