@@ -74,7 +74,13 @@ class ScriptedHost:
         return server_tools(SERVER, listed)
 
     async def call(
-        self, server: str, name: str, arguments: dict[str, Any], *, on_progress: OnProgress | None = None
+        self,
+        server: str,
+        name: str,
+        arguments: dict[str, Any],
+        *,
+        on_progress: OnProgress | None = None,
+        generation: int | None = None,
     ) -> dict[str, Any]:
         self.called.append(name)
         if on_progress is not None:

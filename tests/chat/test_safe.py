@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.laws.measure import seconds
 from toolglot.chat.safe import SafeStream, one_line, safe
 from toolglot.columns import width_of
 
@@ -22,6 +23,7 @@ CASES = {
     "the clipboard": ("\x1b]52;c;cm0gLXJm\x07x", "x"),
     "sequences in one character": ("\x9b31mred", "red"),
     "a terminal's answer is not asked for": ("\x1bPq#0\x1b\\x\x1b[c", "x"),
+    "a string that begins inside of another ends it": ("\x90a\x9db\x9cc", "ac"),
     "a switch of the character set": ("\x1b(0lqqk\x1b(B", "lqqk"),
     "half a sequence": ("text\x1b", "text"),
     "bells and backspaces": ("a\x07\x08\x08b", "ab"),
@@ -66,6 +68,25 @@ def test_however_a_text_is_cut_nothing_that_acts_is_left(text: str, data: st.Dat
     pieces = [text[start:end] for start, end in zip([0, *cuts], [*cuts, len(text)], strict=True)]
     shown = "".join(map(stream.feed, pieces)) + stream.close()
     assert all(character == "\n" or unicodedata.category(character) != "Cc" for character in shown)
+
+
+COSTLY = {
+    "strings without an end": "\x90" * 40_000,
+    "strings of all kinds": "\x1b]\x98\x9d\x9e\x9f" * 8_000,
+    "one end for all": "\x90" * 40_000 + "\x1b",
+    "movements without an end": "\x1b[0;" * 10_000,
+    "movements in one character": "\x9b0 " * 13_000,
+}
+
+
+@pytest.mark.parametrize("text", COSTLY.values(), ids=COSTLY)
+def test_sequences_without_an_end_take_linear_time(text: str) -> None:
+    def stream() -> str:
+        pieces = SafeStream()
+        return "".join(pieces.feed(text[at : at + 4_000]) for at in range(0, len(text), 4_000)) + pieces.close()
+
+    assert seconds(lambda: safe(text), 1) < 2
+    assert seconds(stream, 1) < 2
 
 
 def test_one_line_is_short() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+from errno import EIO, ENOSPC
 from io import StringIO
 
 from toolglot.chat.screen import Screen
@@ -46,4 +48,44 @@ def test_a_reader_that_has_gone_is_no_error() -> None:
         def write(self, text: str) -> int:
             raise BrokenPipeError
 
-    Screen(Gone(), Gone()).tell("anything")
+    screen = Screen(Gone(), StringIO())
+    screen.answer("anything")
+    assert isinstance(screen.failure, BrokenPipeError)
+
+
+def test_an_answer_that_cannot_be_written_is_remembered_and_what_is_told_beside_it_is_not() -> None:
+    class Full(StringIO):
+        def __init__(self, number: int) -> None:
+            super().__init__()
+            self.number = number
+
+        def write(self, text: str) -> int:
+            raise OSError(self.number, os.strerror(self.number))
+
+    screen = Screen(Full(ENOSPC), Full(EIO))
+    screen.tell("beside")
+    screen.answer("text")
+    assert screen.failure is not None
+    assert screen.failure.errno == ENOSPC
+
+
+def test_a_stream_that_failed_holds_nothing_that_would_fail_again_at_the_end() -> None:
+    reader, writer = os.pipe()
+    os.close(reader)
+    with os.fdopen(writer, "w") as stream:
+        screen = Screen(stream, StringIO())
+        screen.answer("one")
+        screen.answer("two")
+    assert isinstance(screen.failure, BrokenPipeError)
+
+
+def test_a_line_can_be_shown_in_the_middle_of_a_question() -> None:
+    seen = StringIO()
+    screen = Screen(seen, seen)
+    screen.hold()
+    screen.tell("progress")
+    screen.tell_at_once(Line("rest"))
+    screen.tell("more progress")
+    assert seen.getvalue() == "progress\nrest\n"
+    screen.release()
+    assert seen.getvalue() == "progress\nrest\nmore progress\n"

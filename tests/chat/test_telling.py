@@ -2,6 +2,12 @@
 
 from __future__ import annotations
 
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
 from toolglot.agent.tools import ServerState, server_tools
 from toolglot.chat import telling
 from toolglot.config.schema import McpServerConfig
@@ -15,14 +21,61 @@ EVIL = ServedCall(id="c", server="no\x1b[2Jtes", name="a\u202edd", arguments='{"
 
 def test_a_call_is_one_safe_line() -> None:
     assert telling.called(CALL).text == '▸ notes: add {"text": "milk"}'
-    assert telling.called(EVIL).text == '▸ notes: add {"x":""}'
+    assert telling.called(EVIL).text == r'▸ no\u001b[2Jtes: a\u202edd {"x":"\u001b[31m"}'
+    assert telling.wanted(EVIL).text == r'? no\u001b[2Jtes: a\u202edd {"x":"\u001b[31m"}'
+    assert telling.question(EVIL).startswith(r"  Run a\u202edd? yes")
 
 
-def test_whoever_is_to_agree_sees_all_arguments_or_how_many_are_not_shown() -> None:
-    long = ServedCall(id="c", server="s", name="t", arguments="x" * 5_000)
-    assert "x" * telling.WHOLE in telling.wanted(long).text
-    assert telling.wanted(long).text.endswith("… and 1000 more characters")
-    assert telling.called(long).text.endswith("…")
+HIDING = {
+    "a string of one-character controls": ("\u0090; rm\u009c", r"\u0090; rm\u009c"),
+    "another": ("\u009d; rm\u009c", r"\u009d; rm\u009c"),
+    "a movement": ("\u009b8m; rm", r"\u009b8m; rm"),
+    "an escape sequence": ("\x1b[8m; rm\x7f", r"\u001b[8m; rm\u007f"),
+    "directions": ("\u202e\u2066\u200f", r"\u202e\u2066\u200f"),
+    "tags": ("\U000e0041", r"\udb40\udc41"),
+    "joiners": ("a\u200d\u200cb", r"a\u200d\u200cb"),
+    "selectors and fillers": ("\ufe0f\U000e0100\u3164\u2800", r"\ufe0f\udb40\udd00\u3164\u2800"),
+    "private use": ("\ue000", r"\ue000"),
+    "half a character": ("\ud800", r"\ud800"),
+    "spaces that are none": ("a\u00a0\u2003\u2028b", r"a\u00a0\u2003\u2028b"),
+    "spaces": ("rm  -r   x", "rm  -r   x"),
+    "what everybody can read": ("Straße 日本 😀", "Straße 日本 😀"),
+}
+
+
+@pytest.mark.parametrize(("text", "shown"), HIDING.values(), ids=HIDING)
+def test_nothing_of_the_arguments_hides_from_whoever_is_to_agree(text: str, shown: str) -> None:
+    call = ServedCall(id="c", server="s", name="t", arguments=f'{{"cmd":"ls {text}"}}')
+    assert telling.wanted(call).text == f'? s: t {{"cmd":"ls {shown}"}}'
+    assert telling.called(call).text == f'▸ s: t {{"cmd":"ls {shown}"}}'
+
+
+values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=20),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    max_leaves=8,
+)
+
+
+@given(st.dictionaries(st.text(max_size=10), values, max_size=3), st.sampled_from([None, 2]))
+def test_what_is_asked_means_what_is_run(arguments: dict[str, object], indent: int | None) -> None:
+    text = json.dumps(arguments, ensure_ascii=False, indent=indent)
+    asked = telling.wanted(ServedCall(id="c", server="s", name="t", arguments=text)).text
+    assert asked.isprintable()
+    assert json.loads(asked.removeprefix("? s: t ")) == arguments
+
+
+def test_of_long_arguments_the_ends_are_shown_and_the_rest_before_anybody_can_agree() -> None:
+    text = "a" * 3_000 + "b" * 1_000 + "c" * 1_000
+    long = ServedCall(id="c", server="s", name="t", arguments=text)
+    shown = telling.wanted(long).text
+    assert shown == f"? s: t {'a' * 3_000} [… 1000 characters that are not shown yet …] {'c' * 1_000}"
+    unseen = telling.rest(long)
+    assert unseen is not None
+    assert unseen.text == "b" * 1_000
+    assert telling.question(long, unseen) == "  Run t? show (the other 1000 characters, then decide) / no: "
+    assert telling.called(long).text.endswith("a…")
+    assert telling.rest(ServedCall(id="c", server="s", name="t", arguments=text[: telling.WHOLE])) is None
 
 
 def test_the_first_lines_of_a_result_are_shown_and_errors_are_marked() -> None:

@@ -108,6 +108,51 @@ def test_what_cannot_be_done_is_refused_with_2(arguments: tuple[str, ...], why: 
     assert "Traceback" not in done.stderr
 
 
+@pytest.mark.parametrize("option", ["--print", "--system", "--model", "--effort"])
+def test_what_is_not_utf_8_is_refused_with_2(option: str, tmp_path: Path) -> None:
+    done = printed(tmp_path, "--no-tools", "--print", "x", option, os.fsdecode(b"a\xff"))
+    assert (done.returncode, done.stdout) == (2, "")
+    assert f"Error: {option}: invalid UTF-8 at character 1\n" in done.stderr
+
+
+STREAMS = {
+    "no input": ("<&-", 2, "", "there is nothing to answer: standard input is closed"),
+    "no input, and it is named": ("--print - <&-", 2, "", "there is nothing to answer: standard input is closed"),
+    "no input that is wanted": ("--no-tools --print hello <&-", 0, "You said: ", "[demo "),
+    "no output": ("--no-tools --print hello >&-", 2, "", "standard output is closed"),
+    "a full disk": (
+        "--no-tools --print hello >/dev/full",
+        1,
+        "",
+        "Error: the answer could not be written: No space left",
+    ),
+    "a reader that has gone": ("--no-tools --print hello | :", 0, "", "[demo "),
+    "nowhere for what is told beside": ("--print 'weather in Oslo' 2>&-", 0, "Here is what", ""),
+    "no room for what is told beside": ("--print 'weather in Oslo' 2>/dev/full", 0, "Here is what", ""),
+    "nothing at all": ("--no-tools --print hello <&- >&- 2>&-", 2, "", ""),
+}
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="a device that this system does not have")
+@pytest.mark.parametrize(("rest", "status", "output", "told"), STREAMS.values(), ids=STREAMS)
+def test_streams_that_are_closed_or_full(rest: str, status: int, output: str, told: str, tmp_path: Path) -> None:
+    done = subprocess.run(
+        ["bash", "-c", f'"$@" {rest}; exit ${{PIPESTATUS[0]}}', "bash", *CHAT],
+        cwd=tmp_path,
+        env=environment_of(tmp_path),
+        capture_output=True,
+        text=True,
+        stdin=subprocess.DEVNULL,
+        timeout=PATIENCE,
+        check=False,
+    )
+    assert done.returncode == status, done.stderr
+    assert done.stdout.startswith(output)
+    assert told in done.stderr
+    assert "Traceback" not in done.stderr
+    assert "Exception ignored" not in done.stderr
+
+
 def test_ctrl_c_stops_a_script_and_no_server_is_left(tmp_path: Path) -> None:
     with subprocess.Popen(
         [*CHAT, "--print", "Count down 60 steps"],

@@ -70,3 +70,9 @@ def test_without_the_extra_it_says_which_one_is_missing(tmp_path: Path) -> None:
     assert done.returncode == 2
     assert done.stdout == ""
     assert "toolglot mcp needs the package mcp, which is an extra: pip install 'toolglot[mcp]'" in done.stderr
+
+
+def test_the_example_stands_alone() -> None:
+    done = run("mcp", "--example", "--allow-ask")
+    assert done.exit_code == 2
+    assert "--example stands alone" in done.stderr

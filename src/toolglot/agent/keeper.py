@@ -138,6 +138,7 @@ class Keeper:
         self._session, self._protocol = session, protocol
         self._state, self._why = "ready", None
         self._settled.set()
+        _log.info("MCP server %s: ready, %d tools, MCP %s", self.name, len(self.tools), protocol)
 
     def warn(self, what: str) -> None:
         _log.warning("MCP server %s: %s", self.name, self.clean(what))

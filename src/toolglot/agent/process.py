@@ -7,6 +7,7 @@ import os
 import shutil
 import signal
 import sys
+import sysconfig
 from collections.abc import Mapping
 from typing import cast
 
@@ -194,8 +195,9 @@ async def spawn(config: McpServerConfig, tail: Tail) -> Process:
     variables = environment(config.env)
     program = config.command
     if os.path.basename(program) == program:
-        # Found by its own PATH, and told plainly if it is not.
-        found = shutil.which(program, path=variables.get("PATH"))
+        # Found by its own PATH, or beside this very program (which need not be there), and told plainly if it is not.
+        beside = sysconfig.get_path("scripts")
+        found = shutil.which(program, path=variables.get("PATH")) or shutil.which(program, path=beside)
         if found is None:
             raise FileNotFoundError(f"there is no program {program!r}")
         program = found

@@ -37,6 +37,8 @@ CODES = {
 }
 RESET = "\x1b[0m"
 LONGEST_CODE = 1_000
+EAGER = 40
+"""Characters of a word that is still growing after which the line is looked at again."""
 MAX_ROWS = 200
 """Rows of a table that are waited for, so that its columns can be aligned."""
 WIDEST = 120
@@ -58,6 +60,8 @@ class Renderer:
         self._colour = colour
         self._safe = SafeStream()
         self._line = ""
+        self._new = 0
+        """Characters at the end of the line since it was looked at last."""
         self._out: list[str] = []
         self._opening: Opening | None = None
         self._column = self._indent = 0
@@ -88,10 +92,16 @@ class Renderer:
     def _take(self, text: str) -> None:
         first, *others = text.split("\n")
         self._line += first
+        self._new += len(first)
         for part in others:
             self._end_line()
             self._line = part
-        if self._line:
+            self._new = len(part)
+        # Words are shown whole, so inside of one there is nothing new to see: letter by letter, as many models write,
+        # each letter would otherwise cost as much as all that is held back.
+        new = self._line[len(self._line) - min(self._new, EAGER) :]
+        if self._line and (self._opening is None or len(new) == EAGER or any(map(str.isspace, new))):
+            self._new = 0
             self._advance()
 
     def _advance(self) -> None:

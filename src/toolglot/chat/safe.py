@@ -2,33 +2,41 @@
 
 Escape sequences go as a whole, so that no rest of them is left to read; what is left of other control characters and
 of characters that change the direction of writing (which make text read otherwise than it is) goes as well.
+
+Where somebody is to agree to a text, nothing of it may go: there, `revealed` spells out what would not be seen.
 """
 
 from __future__ import annotations
 
 import re
 import unicodedata
+from json import dumps
 
 TAB = 4
 LONGEST_ESCAPE = 4096
 """Characters of a sequence (a title, a link) that are waited for; one that is longer is cut there."""
 
+# What begins a string (a title, a link, the clipboard), and what it may be made of. To a terminal, one that begins
+# inside of another ends that; besides, no character is looked at from more than one beginning then.
+_STRING = r"(?:\x1b[\]PX^_]|[\x90\x98\x9d-\x9f])[^\x07\x1b\x90\x98\x9c-\x9f]*"
 _ESCAPES = re.compile(
     r"\x1b\[[0-?]*[ -/]*[@-~]"  # colours, movements
-    r"|\x1b[\]PX^_][^\x07\x1b\x9c]*(?:\x07|\x1b\\|\x9c)"  # titles, links, the clipboard
     r"|\x9b[0-?]*[ -/]*[@-~]"
-    r"|[\x90\x98\x9d-\x9f][^\x07\x1b\x9c]*(?:\x07|\x1b\\|\x9c)"
+    rf"|{_STRING}(?:\x07|\x1b\\|\x9c)"
     r"|\x1b[ -/]*[0-OQ-WYZ\\`-~]"
 )
-_UNFINISHED = re.compile(
-    r"(?:\x1b(?:\[[0-?]*[ -/]*|[\]PX^_][^\x07\x1b\x9c]*\x1b?|[ -/]*)"
-    r"|\x9b[0-?]*[ -/]*|[\x90\x98\x9d-\x9f][^\x07\x1b\x9c]*\x1b?)$"
-)
+_UNFINISHED = re.compile(rf"(?:\x1b(?:\[[0-?]*[ -/]*|[ -/]*)|\x9b[0-?]*[ -/]*|{_STRING}\x1b?)$")
 _KEPT = frozenset("\n\t")
 _HIDDEN = frozenset({"Cc", "Cs", "Zl", "Zp", "Cn", "Co"})
 _DIRECTIONS = frozenset("\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
 _JOINERS = frozenset("\u200c\u200d")
 """Parts of words and of emoji."""
+_UNSEEN = frozenset(
+    "\u034f\u115f\u1160\u17b4\u17b5\u180b\u180c\u180d\u180f\u2800\u3164\uffa0"
+    + "".join(map(chr, (*range(0xFE00, 0xFE10), *range(0xE0100, 0xE01F0))))
+)
+"""Letters and marks that count as printable and show nothing: fillers, selectors of variants (Unicode's
+Default_Ignorable_Code_Point), the empty pattern of Braille."""
 
 
 def safe(text: str) -> str:
@@ -43,6 +51,18 @@ def one_line(text: str, longest: int = 0) -> str:
     """The same in one line, of so many characters at most."""
     line = " ".join(safe(text[: 4 * longest] if longest else text).split())
     return line if not longest or len(line) <= longest else f"{line[: longest - 1]}…"
+
+
+def revealed(text: str) -> str:
+    """All of the text in one line: what does not print, or shows nothing, is spelled as JSON spells it."""
+    if text.isascii() and text.isprintable():
+        return text
+    return "".join(map(_spelled, text))
+
+
+def _spelled(character: str) -> str:
+    is_seen = character.isprintable() and character not in _UNSEEN
+    return character if is_seen else dumps(character)[1:-1]
 
 
 def _is_shown(character: str) -> bool:

@@ -6,6 +6,7 @@ be shown waits, so that nothing is written into the middle of it.
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Callable
 from contextlib import suppress
@@ -35,6 +36,8 @@ class Screen:
         self.thoughts = thoughts
         self._lock = threading.RLock()
         self._held: list[tuple[TextIO, str]] | None = None
+        self.failure: OSError | None = None
+        """Why answers cannot be written (any more)."""
 
     def renderer(self) -> Renderer:
         return Renderer(width=self._width(), colour=self.colour)
@@ -53,6 +56,13 @@ class Screen:
         for line in lines:
             told = line if isinstance(line, Line) else Line(line)
             self._write(self._beside, self.style(told.text, *told.style) + "\n")
+
+    def tell_at_once(self, line: Line) -> None:
+        """A line in the middle of a question, which goes on afterwards."""
+        with self._lock:
+            self.release()
+            self.tell(line)
+            self.hold()
 
     def style(self, text: str, *style: str) -> str:
         return styled(text, *style) if self.colour else text
@@ -77,6 +87,21 @@ class Screen:
             if self._held is not None:
                 self._held.append((stream, text))
                 return
-            with suppress(BrokenPipeError):
+            try:
                 stream.write(text)
                 stream.flush()
+            except OSError as error:
+                if stream is self._answers:
+                    self.failure = self.failure or error
+                _abandon(stream)
+
+
+def _abandon(stream: TextIO) -> None:
+    """Nobody reads this stream, or its disk is full. What is written to it from now on goes nowhere, and so does what
+    it still holds, which Python would try to write once more, and complain, when it ends."""
+    with suppress(OSError):
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        try:
+            os.dup2(nowhere, stream.fileno())
+        finally:
+            os.close(nowhere)

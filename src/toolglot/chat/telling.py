@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 
 from msgspec import Struct
 
 from toolglot.agent.policy import policy_of
 from toolglot.agent.tools import ServerState, ServerTool
-from toolglot.chat.safe import one_line, safe
+from toolglot.chat.safe import one_line, revealed, safe
 from toolglot.config.schema import McpServerConfig
 from toolglot.ir import Block, Media, Text, ToolResult, Usage
 from toolglot.receipt import Loss
@@ -17,7 +18,8 @@ from toolglot.tools.served import ServedCall
 SHORT = 200
 """Characters of arguments where they are merely told."""
 WHOLE = 4_000
-"""Characters of arguments that somebody is to agree to."""
+"""Characters of arguments that are shown at once to who is to agree to them; of longer ones, the two ends."""
+TAIL = 1_000
 RESULT_LINES = 8
 RESULT_LINE = 160
 MAX_RECEIPT = 100
@@ -32,21 +34,46 @@ class Line(Struct, frozen=True):
 
 def called(call: ServedCall) -> Line:
     """A call that is about to be run, or asked about."""
-    return Line(
-        f"▸ {one_line(call.server)}: {one_line(call.name)} {one_line(call.arguments, SHORT)}".rstrip(), ("bold",)
-    )
+    arguments = _arguments(call)
+    short = arguments if len(arguments) <= SHORT else f"{arguments[: SHORT - 1]}…"
+    return Line(f"▸ {_named(call)} {short}".rstrip(), ("bold",))
 
 
 def wanted(call: ServedCall) -> Line:
-    """All that somebody should see who is to agree to a call: what is cut off is said to be."""
-    arguments = one_line(call.arguments)
-    rest = f" … and {len(arguments) - WHOLE} more characters" if len(arguments) > WHOLE else ""
-    name = f"{one_line(call.server)}: {one_line(call.name)}"
-    return Line(f"? {name} {arguments[:WHOLE]}{rest}", ("ask",))
+    """What somebody should see who is to agree to a call: all of it, or its ends and how much stands between them."""
+    arguments = _arguments(call)
+    if len(arguments) > WHOLE:
+        between = f"[… {len(arguments) - WHOLE} characters that are not shown yet …]"
+        arguments = f"{arguments[: WHOLE - TAIL]} {between} {arguments[-TAIL:]}"
+    return Line(f"? {_named(call)} {arguments}".rstrip(), ("ask",))
 
 
-def question(call: ServedCall) -> str:
-    return f"  Run {one_line(call.name, 60)}? yes / no / always for this tool: "
+def rest(call: ServedCall) -> Line | None:
+    """What `wanted` leaves out between the ends; None where it leaves nothing out."""
+    arguments = _arguments(call)
+    return Line(arguments[WHOLE - TAIL : -TAIL], ("ask",)) if len(arguments) > WHOLE else None
+
+
+def question(call: ServedCall, unseen: Line | None = None) -> str:
+    """`unseen`: what has to be shown before anybody can agree."""
+    name = revealed(call.name)
+    name = name if len(name) <= 60 else f"{name[:59]}…"
+    if unseen is not None:
+        return f"  Run {name}? show (the other {len(unseen.text)} characters, then decide) / no: "
+    return f"  Run {name}? yes / no / always for this tool: "
+
+
+_STRING_OR_SPACE = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"?|[ \t\r\n]+', re.DOTALL)
+
+
+def _arguments(call: ServedCall) -> str:
+    """All of the arguments, as they are run. Space between the parts of JSON means nothing; inside of strings it stays,
+    and nothing there is left out."""
+    return revealed(_STRING_OR_SPACE.sub(lambda found: found[0] if found[0][0] == '"' else " ", call.arguments)).strip()
+
+
+def _named(call: ServedCall) -> str:
+    return f"{revealed(call.server)}: {revealed(call.name)}"
 
 
 def progressed(call: ServedCall, message: str) -> Line:

@@ -7,6 +7,7 @@ import shutil
 import sys
 from collections.abc import Mapping
 from contextlib import AsyncExitStack, suppress
+from functools import partial
 from pathlib import Path
 
 from msgspec import Struct
@@ -38,6 +39,7 @@ CONSENTS: dict[str, Consent] = {
     "a": "always",
     "always": "always",
 }
+SHOW = frozenset({"s", "show"})
 
 
 class Wanted(Struct, frozen=True, kw_only=True):
@@ -92,7 +94,7 @@ def print_answer(wanted: Wanted, prompt: str, environ: Mapping[str, str]) -> int
             session, _ = backstage.run(chat.open())
             came = backstage.run(session.answer(prompt))
             screen.tell(*session.losses)
-            return 0 if came else FAILED
+            return 0 if came and _has_arrived(screen) else FAILED
         except StoppedError:
             return INTERRUPTED
         except LeaveError as leave:
@@ -150,7 +152,7 @@ class Dialogue:
     def _lines(self, session: Session, actions: Actions) -> int:
         """One line after the other. Ctrl-C twice in a row leaves."""
         interrupts = 0
-        while True:
+        while self._screen.failure is None:
             try:
                 line = self._backstage.typed(lambda: self.keyboard.read(f"{one_line(session.model, 40)}> "))
             except EOFError:
@@ -171,6 +173,7 @@ class Dialogue:
             except StoppedError:
                 interrupts = 1
                 self._screen.tell(Line("Stopped. Ctrl-C once more leaves.", ("ask",)))
+        return FAILED
 
     def _said(self, line: str, session: Session, actions: Actions) -> bool:
         """Do what a line says; False to leave."""
@@ -196,20 +199,37 @@ class Dialogue:
         return await self._backstage.ask(lambda: self._asked(call))
 
     def _asked(self, call: ServedCall) -> Consent:
+        unseen = telling.rest(call)
         self._screen.tell(telling.wanted(call))
         self._screen.hold()
         self.keyboard.loud()
         consent: Consent | None = None
         try:
             while consent is None:
-                typed = self._backstage.typed(lambda: self.keyboard.ask(telling.question(call)))
-                consent = CONSENTS.get(typed.strip().lower())
+                if self._screen.failure is not None:
+                    return "no"  # nobody can have seen the question
+                typed = self._backstage.typed(partial(self.keyboard.ask, telling.question(call, unseen)))
+                typed = typed.strip().lower()
+                if unseen is not None and typed in SHOW:
+                    self._screen.tell_at_once(unseen)
+                    unseen = None
+                elif unseen is None or CONSENTS.get(typed) == "no":
+                    consent = CONSENTS.get(typed)
             return consent
         except EOFError:
             return "no"
         finally:
             self.keyboard.silent()
             self._screen.release("\n" if consent is None else "")
+
+
+def _has_arrived(screen: Screen) -> bool:
+    """Could all of the answer be written? A reader that wants no more of it, as `head` does, has what it wants."""
+    failure = screen.failure
+    if failure is None or isinstance(failure, BrokenPipeError):
+        return True
+    screen.tell(Line(f"Error: the answer could not be written: {failure.strerror or failure}", ("error",)))
+    return False
 
 
 def _columns() -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 
 import click
@@ -60,10 +61,13 @@ def chat(
     Without a key and without a configuration the demo answers, with the tools of a small MCP server that is bundled.
     With --print, or where standard input is no terminal, one answer is printed.
 
-    Exit status: 0 done, 1 no answer came, 2 a file or an option is not what it should be, 130 Ctrl-C.
+    Exit status: 0 done, 1 no answer came or could be written, 2 a file or an option is not as it should be, 130 Ctrl-C.
     """
     if no_tools and (mcp or mcp_files or example_tools):
         raise click.UsageError("--no-tools leaves nothing for --mcp, --mcp-config and --example-tools")
+    _refuse_halves({"--model": model, "--system": system, "--effort": effort, "--print": prompt})
+    said = None if prompt is None and sys.stdin is not None and sys.stdin.isatty() else _asked(prompt)
+    _mind_closed_streams()
     # What follows brings the gateway along, which takes a moment.
     from toolglot.chat.starting import Options
     from toolglot.chat.terminal import Wanted, print_answer, talk
@@ -80,20 +84,35 @@ def chat(
     options = Options(wishes=wishes, model=model, mcp=mcp, tools=not no_tools, example=example_tools)
     wanted = Wanted(options=options, effort=effort, system=system)
     try:
-        if prompt is None and sys.stdin.isatty():
-            status = talk(wanted, os.environ)
-        else:
-            status = print_answer(wanted, _asked(prompt), os.environ)
+        status = talk(wanted, os.environ) if said is None else print_answer(wanted, said, os.environ)
     except ConfigError as error:
         refuse_config(error.problems)
-    # Everything has ended; one more Ctrl-C would only be told as a failure.
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # everything has ended; one more would only be told as a failure
     sys.exit(status)
 
 
 def _asked(prompt: str | None) -> str:
     """The prompt of one answer, from standard input where none is given."""
+    if prompt in (None, "-") and sys.stdin is None:
+        raise click.UsageError("there is nothing to answer: standard input is closed")
     said = prompt if prompt not in (None, "-") else "".join(decoded(chunks(Path("-")), Path("-")))
     if not said or not said.strip():
         raise click.UsageError("there is nothing to answer: the prompt is empty")
     return said.strip("\n")
+
+
+def _refuse_halves(options: Mapping[str, str | None]) -> None:
+    """Python keeps what is not UTF-8 on a command line as halves of characters, which no API takes."""
+    for name, value in options.items():
+        try:
+            (value or "").encode()
+        except UnicodeEncodeError as error:
+            raise click.UsageError(f"{name}: invalid UTF-8 at character {error.start}") from None
+
+
+def _mind_closed_streams() -> None:
+    """Python has no stream at all in the place of one that is closed."""
+    if sys.stdout is None:
+        raise click.UsageError("standard output is closed: there is no place for an answer")
+    if sys.stderr is None:
+        sys.stderr = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115 (open until everything has ended)

@@ -53,6 +53,7 @@ def _address(context: click.Context, option: click.Parameter, value: str | None)
 @click.option(
     "--address-file", type=click.Path(dir_okay=False, path_type=Path), help="With --http: write the URL there."
 )
+@click.option("--example", is_flag=True, help="Serve a few harmless tools to try things out with, instead.")
 def mcp(
     address: tuple[str, int] | None,
     key_env: str | None,
@@ -61,6 +62,7 @@ def mcp(
     discover: bool | None,
     ask_timeout: float | None,
     address_file: Path | None,
+    example: bool,
 ) -> None:
     """Serve translation, the linter and the token counter as tools of an MCP server.
 
@@ -71,7 +73,14 @@ def mcp(
     _refuse_options({"--config": file, "--discover": discover, "--ask-timeout": ask_timeout}, allow_ask, "--allow-ask")
     if key_env is not None and not os.environ.get(key_env, "").strip():
         raise click.UsageError(f"--key-env: the environment has no {key_env}")
+    if example and (address is not None or allow_ask):
+        raise click.UsageError("--example stands alone: it speaks on standard input and output")
     try:
+        if example:
+            from toolglot.agent import example_server
+
+            example_server.server.run()
+            return
         from toolglot.tool_server.http import CannotListenError
         from toolglot.tool_server.serving import Options, run
     except ModuleNotFoundError as error:
