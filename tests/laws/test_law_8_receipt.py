@@ -203,6 +203,11 @@ def model_in_url(dialect: str) -> str | None:
     return MODELS.get(dialect, "some-model") if DIALECTS[dialect].model_in_path else None
 
 
+def unsigned_in_url(dialect: str) -> str | None:
+    """A model that takes calls without signatures: Gemini 3 refuses them, and there a call that has none is marked."""
+    return "gemini-2.5-pro" if dialect == "gemini" else model_in_url(dialect)
+
+
 def request_to(case: Case, target: str, document: Any) -> tuple[bytes, set[str]]:
     exchange = Exchange(case.dialect, target, model=MODELS.get(target))
     encoded = exchange.request(form(case.dialect, "request").write(document), model=model_in_url(case.dialect))
@@ -316,7 +321,7 @@ def test_a_same_dialect_request_is_forwarded_or_told(dialect: str, data: st.Data
 def test_a_legal_same_dialect_request_is_forwarded(dialect: str, request: Request) -> None:
     raw = DIALECTS[dialect].encode_request(request, Receipt())
     exchange = Exchange(dialect, dialect)
-    assert exchange.request(raw, model=model_in_url(dialect)) == raw
+    assert exchange.request(raw, model=unsigned_in_url(dialect)) == raw
     assert not exchange.receipt
 
 
@@ -324,7 +329,8 @@ def test_a_legal_same_dialect_request_is_forwarded(dialect: str, request: Reques
 def test_a_same_dialect_case_is_forwarded(case: Case) -> None:
     exchange = Exchange(case.dialect, case.dialect)
     raw = case.read("request")
-    encoded = exchange.request(raw, model=model_in_url(case.dialect))
+    model = unsigned_in_url if case.name == "full" else model_in_url
+    encoded = exchange.request(raw, model=model(case.dialect))
     assert are_the_same(case.dialect, "request", encoded, raw), str(exchange.receipt)
     assert not exchange.receipt
 
