@@ -54,7 +54,7 @@ def _check_all(field: Any, data: bytes, at: int, end: int) -> None:
 def _check(field: Any, value: int) -> None:
     if field is not None and field.type in _FITS and not _FITS[field.type](value):
         name = field.full_name.partition("warp.")[2] or field.full_name
-            raise DecodeError(f"$.{name}", f"{value} has more than 32 bits")
+        raise DecodeError(f"$.{name}", f"{value} has more than 32 bits")
 
 
 def _is_signed(value: int) -> bool:
