@@ -42,9 +42,7 @@ def test_a_plain_stream_is_laid_out_for_any_client(monkeypatch: pytest.MonkeyPat
     )
 
 
-@pytest.mark.parametrize(
-    ("frames", "rows"), [("2", ["2"]), ("2..3", ["2", "3"]), ("9..", ["9", "10"]), ("..1", ["1"]), ("50..", [])]
-)
+@pytest.mark.parametrize(("frames", "rows"), [("2", ["2"]), ("2..3", ["2", "3"]), ("9..", ["9", "10"]), ("..1", ["1"])])
 def test_frames_are_chosen_by_number(frames: str, rows: list[str]) -> None:
     shown = run("explain", str(SAMPLE), "--frames", frames).stdout
     numbers = [line[:4].strip() for line in shown.splitlines()]
@@ -57,6 +55,7 @@ def test_a_page_is_one_file_that_needs_nothing_else(tmp_path: Path) -> None:
     assert (done.exit_code, done.stdout) == (0, "")
     text = out.read_text()
     assert text.startswith("<!doctype html>")
+    assert out.stat().st_mode & 0o777 == 0o600
     assert "default-src &#x27;none&#x27;" in text
     assert "<script" not in text
     assert run("explain", str(SAMPLE), "--html", "-").stdout == text
@@ -66,8 +65,12 @@ def test_a_page_is_one_file_that_needs_nothing_else(tmp_path: Path) -> None:
     ("arguments", "data", "told"),
     [
         ([], b"", "there is nothing in it"),
-        ([], b"{}", "toolglot: <stdin>: line 1: "),
-        ([], b'{"type":"exchange","version":1}', "this is no recorded exchange"),
+        ([], b"{}", "this is no recorded exchange; a plain stream needs --from and --to"),
+        ([], b'{\n "id": 1,\n "choices": []\n}', "this is no recorded exchange; a plain stream needs --from and --to"),
+        ([], b'{"type":"exchange","version":1}', "this is no recorded exchange: its first lines"),
+        ([], b'{"type":"exchange","version":1}\nhello\n{}', "line 2: this is not JSON"),
+        ([str(ROOT)], b"", "this is a folder: explain takes one file of it"),
+        ([str(SAMPLE), "--frames", "50.."], b"", "there is no frame 50 in it: there are 10"),
         ([str(STREAM)], b"", "this is a plain stream, no recorded exchange"),
         (["--from", "gemini"], b"", "--from and --to belong together"),
         (["--frames", "x"], b"", "'x' is no range of frames"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -87,9 +88,65 @@ def test_a_folder_of_recordings_is_one_conversation(tmp_path: Path) -> None:
     done = run("export", str(tmp_path))
     assert done.exit_code == 0
     assert "[Tool Use: get_time]" in done.stdout
-    assert done.stderr.startswith("loss: whole.exchange.jsonl.partial: a recorded exchange:")
+    told = "2 conversations in it; this is the one that ends with streamed_tool_calls.exchange.jsonl."
+    assert done.stderr.splitlines() == [
+        f"toolglot: {tmp_path}: {told} --conversation N writes another:",
+        "  2  whole.exchange.jsonl.partial",
+    ]
+    strict = run("export", str(tmp_path), "--strict")
+    assert (strict.exit_code, strict.stdout) == (0, done.stdout)
     files = [str(SAMPLES / f"{name}.exchange.jsonl") for name in ("whole", "streamed_tool_calls")]
     assert run("export", *files).stdout == done.stdout
+
+
+@pytest.mark.parametrize("wanted", ["2", "whole.exchange.jsonl", "{folder}/deep/whole.exchange.jsonl"])
+def test_another_conversation_is_chosen_by_its_number_or_by_its_recording(tmp_path: Path, wanted: str) -> None:
+    (tmp_path / "deep").mkdir()
+    other = (SAMPLES / "whole.exchange.jsonl").read_bytes()
+    (tmp_path / "deep" / "whole.exchange.jsonl").write_bytes(other)
+    longest = (SAMPLES / "streamed_tool_calls.exchange.jsonl").read_bytes()
+    (tmp_path / "streamed.exchange.jsonl").write_bytes(longest)
+    done = run("export", str(tmp_path), "--conversation", wanted.format(folder=tmp_path))
+    assert done.exit_code == 0
+    assert done.stdout == run("export", data=other).stdout
+    assert done.stderr.splitlines()[1:] == ["  1  streamed.exchange.jsonl"]
+
+
+def test_many_other_conversations_are_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "LISTED", 1)
+    data = (SAMPLES / "whole.exchange.jsonl").read_text()
+    for number in range(3):
+        (tmp_path / f"{number}.exchange.jsonl").write_text(data.replace("Say hello.", f"Say {number}."))
+    told = run("export", str(tmp_path)).stderr.splitlines()
+    assert told[1:] == ["  1  0.exchange.jsonl", "  … and 1 other"]
+
+
+@pytest.mark.parametrize(
+    ("mode", "mask", "wanted"), [(0o600, 0o022, 0o600), (0o644, 0o022, 0o644), (0o666, 0o027, 0o640)]
+)
+def test_nobody_may_read_an_export_who_may_not_read_its_source(
+    tmp_path: Path, mode: int, mask: int, wanted: int
+) -> None:
+    source = tmp_path / "private.json"
+    source.write_bytes(CHAT.read_bytes())
+    source.chmod(mode)
+    before = os.umask(mask)
+    try:
+        assert run("export", str(source), "-o", str(tmp_path / "a.md")).exit_code == 0
+        assert run("export", "-o", str(tmp_path / "b.md"), data=CHAT.read_bytes()).exit_code == 0
+    finally:
+        os.umask(before)
+    assert (tmp_path / "a.md").stat().st_mode & 0o777 == wanted
+    assert (tmp_path / "b.md").stat().st_mode & 0o777 == 0o666 & ~mask
+
+
+def test_a_name_that_tells_no_format_needs_one(tmp_path: Path) -> None:
+    out = tmp_path / "a.pdf"
+    done = run("export", str(CHAT), "-o", str(out))
+    assert (done.exit_code, out.exists()) == (2, False)
+    assert "the name a.pdf tells no format (.md," in done.stderr
+    assert run("export", str(CHAT), "--format", "html", "-o", str(out)).exit_code == 0
+    assert out.read_text().startswith("<!doctype html>")
 
 
 @pytest.mark.parametrize(
@@ -103,6 +160,9 @@ def test_a_folder_of_recordings_is_one_conversation(tmp_path: Path) -> None:
         (["nowhere.json"], b"", "toolglot: nowhere.json: No such file or directory"),
         (["-o", "no/such/folder/a.md"], b"[]", "toolglot: no/such/folder/a.md: No such file or directory"),
         ([str(CASES)], b"", "there is no recorded exchange in it"),
+        ([str(SAMPLES), "--conversation", "99"], b"", "there is no 99: there are"),
+        ([str(SAMPLES), "--conversation", "nothing"], b"", "nothing: it is none of the recordings, and no number"),
+        ([str(CHAT), "--conversation", "1"], b"", "--conversation has no meaning here"),
         ([str(CHAT), str(CHAT)], b"", "of several files each is a recorded exchange"),
     ],
 )

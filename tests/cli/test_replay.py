@@ -10,7 +10,9 @@ import pytest
 
 from tests.cli.run import run
 from tests.recordings.made import exchange, lines_of
-from toolglot.recordings.format import SUFFIX
+from tests.server.gateway import gateway
+from toolglot.config.schema import RecordConfig
+from toolglot.recordings.format import PARTIAL, SUFFIX
 
 ASKED: dict[str, Any] = {
     "model": "m",
@@ -69,7 +71,49 @@ def test_a_folder_is_told_in_lines_and_a_sum(tmp_path: Path, same: Path, differe
         f"{same}: the same",
         f"{different}: 1 difference in the requests to upstreams, 1 difference in the answer",
         "2 recordings: 1 the same, 1 different, 0 not run",
+        "what differs is shown with --differences, or for one file alone",
     ]
+    assert run("replay", str(same), str(different)).output == result.output
+
+
+def test_differences_of_several_files_are_shown_where_they_are_wanted(same: Path, different: Path) -> None:
+    lines = run("replay", str(same), str(different), "--differences").output.splitlines()
+    assert lines[0] == f"{same}: the same"
+    assert "    ~ max_tokens: 99 -> 100" in lines
+    assert lines[-1] == "2 recordings: 1 the same, 1 different, 0 not run"
+
+
+def test_a_recording_without_its_end_is_not_the_same(tmp_path: Path, same: Path) -> None:
+    lines = same.read_bytes().splitlines(keepends=True)
+    stopped = tmp_path / f"b{SUFFIX}{PARTIAL}"
+    stopped.write_bytes(b"".join(lines[:-4]))
+    result = run("replay", str(stopped))
+    why = "the end of the recording is missing: its writer was stopped"
+    assert result.output == f"{stopped}: what is there is the same; {why}\n"
+    assert result.exit_code == 1
+    cut = tmp_path / f"c{SUFFIX}"
+    cut.write_bytes(b"".join([*lines[:-4], b'{"type":"end","cut":"it is larger than 9 bytes"}\n']))
+    assert "is missing: it is larger than 9 bytes" in run("replay", str(cut)).output
+    told = run("replay", str(tmp_path))
+    assert told.output.splitlines()[-1] == "3 recordings: 1 the same, 0 different, 2 without their end, 0 not run"
+    assert told.exit_code == 1
+    first, second, third, last = map(json.loads, run("replay", str(tmp_path), "--json").output.splitlines())
+    assert [each["result"] for each in (first, second, third)] == ["same", "incomplete", "incomplete"]
+    assert last["summary"]["incomplete"] == 2
+
+
+@pytest.mark.parametrize("limit", [400, 100_000])
+def test_a_request_that_is_larger_than_a_recording_is_told_as_cut(tmp_path: Path, limit: int) -> None:
+    with gateway(record=RecordConfig(directory=str(tmp_path), max_exchange_bytes=limit)) as running:
+        running.ask("openai_chat", body={"messages": [{"role": "user", "content": "long " * 50_000}]})
+    (file,) = tmp_path.iterdir()
+    result = run("replay", str(file))
+    assert "the recording is cut: the request is larger than a recording may be" in result.output
+    assert result.exit_code == 2
+    explained = run("explain", str(file))
+    assert "cut: the request is larger than" in explained.output
+    assert explained.exit_code == 0
+    assert "the recording is cut: the request is larger than" in run("export", str(file)).output
 
 
 def test_json_tells_everything(tmp_path: Path, same: Path, different: Path) -> None:
@@ -77,7 +121,7 @@ def test_json_tells_everything(tmp_path: Path, same: Path, different: Path) -> N
     first, second, last = map(json.loads, result.output.splitlines())
     assert (first["result"], second["result"]) == ("same", "different")
     assert second["requests"] == [[{"path": "max_tokens", "kind": "changed", "then": 99, "now": 100}]]
-    assert last == {"summary": {"same": 1, "different": 1, "unreadable": 0}}
+    assert last == {"summary": {"same": 1, "different": 1, "incomplete": 0, "unreadable": 0}}
 
 
 def test_another_client_may_ask(same: Path) -> None:

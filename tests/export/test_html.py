@@ -5,6 +5,7 @@ from __future__ import annotations
 from base64 import b64encode
 from hashlib import sha256
 from html.parser import HTMLParser
+from itertools import groupby
 
 import pytest
 from hypothesis import given
@@ -100,4 +101,12 @@ def test_controls_are_made_visible() -> None:
 @given(request=requests())
 def test_any_conversation_is_a_sound_page(request: Request) -> None:
     page = page_of(*request.messages)
-    assert [tag for tag, _ in page.tags].count("section") == len(request.messages)
+    turns = [role for role, _ in groupby(request.messages, key=lambda message: message.role)]
+    assert [tag for tag, _ in page.tags].count("section") == len(turns)
+
+
+def test_neighbouring_messages_of_one_role_are_one_section() -> None:
+    calls = [Message(role="assistant", content=(ToolCall(id=name, name=name),)) for name in "abc"]
+    page = page_of(*calls, Message(role="user"))
+    assert [tag for tag, _ in page.tags].count("section") == 2
+    assert "".join(page.said).count("Tool Use") == 3

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from itertools import groupby
 
 import pytest
 from hypothesis import example, given
@@ -142,9 +143,24 @@ def test_broken_arguments_cut_calls_and_unknown_parts_are_shown_as_they_are() ->
 
 
 @given(request=requests())
-def test_every_message_has_its_place_on_the_page(request: Request) -> None:
-    pieces = list(markdown_of(request.messages))
-    assert len(pieces) == len(request.messages)
-    for piece in pieces:
-        outside = re.sub(r"^(`{3,})\w*\n.*?^\1$", "", piece, flags=re.MULTILINE | re.DOTALL)
-        assert len(re.findall(r"^\*\*[^*]+:\*\*$", outside, re.MULTILINE)) == 1
+def test_every_turn_has_its_place_on_the_page(request: Request) -> None:
+    page = "".join(markdown_of(request.messages))
+    outside = re.sub(r"^(`{3,})\w*\n.*?^\1$", "", page, flags=re.MULTILINE | re.DOTALL)
+    turns = [role for role, _ in groupby(request.messages, key=lambda message: message.role)]
+    assert len(re.findall(r"^\*\*[^*]+:\*\*$", outside, re.MULTILINE)) == len(turns)
+
+
+def test_neighbouring_messages_of_one_role_are_one_section() -> None:
+    """The Responses API has an item for each call of a turn."""
+    shown = page(
+        Message(role="assistant"),
+        Message(role="assistant", content=(Text(text="Let me look."),)),
+        Message(role="assistant", content=(ToolCall(id="a", name="look", arguments="{}"),)),
+        Message(role="tool", content=(ToolResult(call_id="a", content=(Text(text="A cat."),)),)),
+        Message(role="assistant"),
+    )
+    assert shown == (
+        "**Assistant:**\n\nLet me look.\n\n[Tool Use: look] `a`\n\n```json\n{}\n```\n\n---\n\n"
+        "**Tool:**\n\n[Tool Result: look] `a`\n\n```\nA cat.\n```\n\n---\n\n"
+        "**Assistant:**\n\n(nothing)\n\n"
+    )

@@ -12,6 +12,7 @@ import pytest
 from tests.case_files import Case, cases_with
 from tests.exchanges import JSON_NAMES
 from tests.recordings.made import as_recording, exchange, lines_of
+from tests.warp_server.messages import encode
 from toolglot.errors import DecodeError
 from toolglot.export.lines import lines_of as split
 from toolglot.export.sources import Conversation, conversation_of, read_conversation
@@ -153,7 +154,9 @@ def test_of_several_recordings_the_longest_conversation_is_taken() -> None:
     conversation = conversation_of(named)
     wanted = [("user", "One"), ("assistant", "Answer 1"), ("user", "Two"), ("assistant", "Answer 2")]
     assert said(conversation) == wanted
-    assert [(line.where, line.severity) for line in conversation.lines] == [("0", "loss")]
+    assert (conversation.name, conversation.all, conversation.lines) == ("2", ("0", "2"), [])
+    assert said(conversation_of(named, "0")) == [("user", "Somebody else"), ("assistant", "Answer 0")]
+    assert said(conversation_of(named, "1")) == wanted[:2]
     with pytest.raises(DecodeError):
         conversation_of([])
 
@@ -185,6 +188,33 @@ def test_a_recording_that_cannot_be_read_does_not_hide_the_others() -> None:
     assert [line.where for line in conversation.lines] == ["bad"]
     with pytest.raises(DecodeError, match="cannot be read"):
         conversation_of([("bad", bad)])
+
+
+def test_a_branch_is_a_conversation_and_a_repeated_question_is_none() -> None:
+    def talk(*texts: str) -> list[dict[str, Any]]:
+        roles = ("user", "assistant")
+        return [
+            {"role": roles[place % 2], "content": [{"type": "text", "text": text}]} for place, text in enumerate(texts)
+        ]
+
+    turns = [talk("One"), talk("One"), talk("One", "Answer 1", "Two"), talk("One", "Answer 1", "Three")]
+    named = [(str(number), as_recording(_turn(each, number))) for number, each in enumerate(turns)]
+    conversation = conversation_of(named)
+    assert (conversation.name, conversation.all) == ("3", ("2", "3"))
+
+
+def test_a_request_in_protobuf_is_read_as_it_is() -> None:
+    inputs = {"inputs": [{"user_query": {"query": "Hi"}}]}
+    history = {"tasks": [{"id": "t", "messages": [{"id": "m", "user_query": {"query": "Hello"}}]}]}
+    data = encode("Request", {"task_context": history, "input": {"user_inputs": inputs}})
+    assert data.startswith(b"\n")
+    for dialect in (None, "warp"):
+        conversation = read(data, dialect)
+        assert (conversation.dialect, said(conversation)) == ("warp", [("user", "Hello"), ("user", "Hi")])
+    with pytest.raises(DecodeError, match="gemini is JSON"):
+        read(data, "gemini")
+    with pytest.raises(DecodeError, match="neither JSON nor a request in Warp's protobuf"):
+        read(b"\x89PNG\r\n\x1a\n")
 
 
 def test_a_recording_tells_its_dialect_itself() -> None:

@@ -157,6 +157,28 @@ def test_responses_gets_no_ids_of_items_that_it_has_not_made() -> None:
     assert reasoning.settle(settled, to(RESPONSES, source="openai_responses")) is settled
 
 
+def test_an_item_keeps_the_id_that_its_maker_has_given_it_behind_its_own_reasoning() -> None:
+    """Whatever the id looks like: servers that imitate the API number their items, too."""
+    made = {"openai_responses": {"id": "rs_r1_0", "encrypted_content": "x"}}
+    history = (user(), thought(Thinking(native=made)), item(said("So"), "msg_r1_1"), item(calls("a"), "fc_r1_2"))
+    others = (answered(result("a")), item(said("Now"), "msg_r2_0"), user(), item(said("Yes"), "msg_r3_0"))
+    context = to(RESPONSES, source="openai_responses")
+    settled = reasoning.settle(asked(*history, *others), context)
+    assert item_ids(settled) == ["rs_r1_0", "msg_r1_1", "fc_r1_2"]
+    assert lines(context) == ["note messages[5]", "note messages[7]"]
+
+
+def test_an_item_that_is_nothing_but_foreign_reasoning_is_left_out_and_no_empty_message_stands_for_it() -> None:
+    history = (user(), thought(SIGNED), item(said("So"), "msg_r2_1"), user("More"))
+    context = to(RESPONSES, source="openai_responses")
+    settled = reasoning.settle(asked(*history), context)
+    assert [message.role for message in settled.messages] == ["user", "assistant", "user"]
+    assert settled.messages[1].content == (Text(text="So"),)
+    assert lines(context) == ["loss messages[1]", "note messages[2]"]
+    empty = asked(user(), Message(role="assistant"), user("More"))
+    assert reasoning.settle(empty, to(RESPONSES, source="openai_responses")) is empty
+
+
 def test_responses_gets_no_ids_of_calls_whose_reasoning_is_lost() -> None:
     history = (
         user(),

@@ -175,29 +175,38 @@ class Gpt(Vendor):
         }
         whole = WIRES["openai_responses"].whole(turn)
         message, *calls = whole["output"]
+        thinks = [reasoning] if self._thinks(body) else []
         phase = "commentary" if calls else "final_answer"
         message = {**message, "id": f"msg_{drawn('msg', self.seed, number)}", "phase": phase}
         calls = [{**call, "id": f"fc_{drawn('fc', call['call_id'])}"} for call in calls]
-        self.issued.append((reasoning, message, calls))
-        return {**whole, "model": self.model, "output": [reasoning, message, *calls]}
+        self.issued.append((thinks[0] if thinks else None, message, calls))
+        return {**whole, "model": self.model, "output": [*thinks, message, *calls]}
+
+    def _thinks(self, body: Body) -> bool:
+        """Models that do not reason are behind the same address."""
+        return not str(body.get("model", self.model)).startswith(("gpt-4", "gpt-3"))
 
     def refusals(self, body: Body) -> Iterator[str]:
         yield from shape_refusals("openai_responses", body)
         items = body["input"]
-        known = {item["id"]: n for n, (r, m, calls) in enumerate(self.issued) for item in (r, m, *calls)}
+        known = {item["id"]: n for n, (r, m, calls) in enumerate(self.issued) for item in (r, m, *calls) if item}
         for place, item in enumerate(items):
             where, kind = f"input[{place}]", item.get("type", "message")
             if "id" in item and item["id"] not in known:
                 yield f"{where}: item with id '{item['id']}' not found"
             if len(item.get("call_id", "")) > 64:
                 yield f"{where}: call_id is too long"
-            if kind == "reasoning":
+            if kind == "reasoning" and not self._thinks(body):
+                yield f"{where}: Reasoning input items can only be provided to a reasoning or computer use model."
+            elif kind == "reasoning":
                 yield from self._reasoning(where, item, items[place + 1 : place + 2])
             elif kind == "message" and item["role"] not in ("user", "system", "developer", "assistant"):
                 yield f"{where}: the role {item['role']}"
+            elif kind == "message" and not item["content"]:
+                yield f"{where}: a message without content"
             elif item.get("id") in known and kind == "function_call":
                 reasoning = self.issued[known[item["id"]]][0]
-                if not any(_same(reasoning, other) for other in items[:place]):
+                if reasoning is not None and not any(_same(reasoning, other) for other in items[:place]):
                     yield f"{where}: provided without its required 'reasoning' item: '{reasoning['id']}'"
 
     def _reasoning(self, where: str, item: Any, following: list[Any]) -> Iterator[str]:
@@ -218,7 +227,7 @@ class Gpt(Vendor):
         return {
             number
             for number, (reasoning, message, _) in enumerate(self.issued)
-            if any(_same(reasoning, item) for item in items)
+            if (reasoning is None or any(_same(reasoning, item) for item in items))
             and any(
                 _said(item) == message["content"][0]["text"] and item.get("phase") == message["phase"] for item in items
             )
@@ -226,6 +235,8 @@ class Gpt(Vendor):
 
 
 def _same(reasoning: Any, item: Any) -> bool:
+    if reasoning is None:
+        return False
     members = ("type", "encrypted_content", "summary")
     return all(item.get(name) == reasoning[name] for name in members) and item.get("id") in (None, reasoning["id"])
 

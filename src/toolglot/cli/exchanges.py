@@ -57,7 +57,7 @@ def answered(job: Job, tools: tuple[Tool, ...] = ()) -> Exchange:
 
 
 def _asked(exchange: Exchange, job: Job, path: Path) -> None:
-    data = read(path, "request")
+    data = read(path, "request", job.target)
     try:
         ask(exchange, data, job, path)
     except DecodeError as error:

@@ -27,8 +27,10 @@ from toolglot.recordings.format import (
 from toolglot.recordings.page import page_of
 from toolglot.recordings.read import Attempt, Recording, read_recording
 from toolglot.recordings.side_by_side import Style, lines_of
-from toolglot.recordings.timeline import Timeline, timeline_of
+from toolglot.recordings.timeline import Row, Timeline, timeline_of
 
+_FIRST = re.compile(rb"\s*\{[^{}\n]{0,4096}\"type\":\s?\"exchange\"")
+"""What a recording begins with."""
 _RANGE = re.compile(r"(\d*)(\.\.)?(\d*)")
 
 
@@ -86,6 +88,8 @@ def explain(
         )
     if html is not None and (full or frames is not None):
         raise click.UsageError("a page has everything in it: --full and --frames have no meaning with --html", context)
+    if file.is_dir():
+        refuse(file, "this is a folder: explain takes one file of it")
     data = b"".join(chunks(file))
     try:
         timeline = _of_recording(file, data) if source is None else _of_stream(file, data, source, target or source)
@@ -96,6 +100,9 @@ def explain(
     if html is not None:
         _write_page(timeline, html)
         return
+    rows = sum(isinstance(entry, Row) for entry in timeline.entries)
+    if frames is not None and frames.start > rows:
+        refuse(file, f"there is no frame {frames.start} in it: there are {rows}")
     style = Style(get_terminal_size().columns, full=full, colour=_has_colours(), frames=frames)
     for line in lines_of(timeline, style):
         click.echo(line)
@@ -114,7 +121,8 @@ def _of_recording(file: Path, data: bytes) -> Timeline:
     try:
         recording = read_recording(head)
     except DecodeError as error:
-        refuse(file, str(error))
+        begins = _FIRST.match(head) is not None
+        refuse(file, str(error) if begins else "this is no recorded exchange; a plain stream needs --from and --to")
     return timeline_of(recording)
 
 
@@ -142,7 +150,8 @@ def _write_page(timeline: Timeline, html: Path) -> None:
             sys.stdout.buffer.write(piece)
         return
     try:
-        with html.open("wb") as out:
+        # It is as private as the recording.
+        with open(html, "wb", opener=lambda path, flags: os.open(path, flags, 0o600)) as out:
             out.writelines(page)
     except OSError as error:
         refuse(html, error.strerror or str(error))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from tempfile import NamedTemporaryFile, SpooledTemporaryFile
 from typing import IO, NamedTuple
@@ -29,6 +29,8 @@ LOST = 3
 """Exit status: strict, and something would be lost."""
 TOLD = 200
 """Lines of the receipt that are told one by one; more are counted."""
+LISTED = 40
+"""Other conversations that are listed; more are counted."""
 HELD = 8 * 1024 * 1024
 """Bytes of an output that are held in memory while nobody knows yet whether it is wanted."""
 ENDINGS = {".md": "markdown", ".markdown": "markdown", ".html": "html", ".htm": "html", ".jsonl": "jsonl"}
@@ -41,6 +43,8 @@ class Job(NamedTuple):
     source: str | None
     target: str | None
     title: str
+    wanted: str | None = None
+    """Which conversation: its number, or a recording of it."""
 
 
 class Ledger:
@@ -86,6 +90,12 @@ def _dialect(context: click.Context, option: click.Parameter, value: str | None)
     "-o", "--output", metavar="OUT", type=click.Path(path_type=Path, dir_okay=False), help="Write to this file."
 )
 @click.option("--title", help="The title of an HTML page.")
+@click.option(
+    "--conversation",
+    "wanted",
+    metavar="FILE|N",
+    help="Of several recordings, the conversation up to this one, or the one of this number.",
+)
 @click.option("--strict", is_flag=True, help="Exit with 3 instead of losing anything.")
 @click.pass_context
 def export(
@@ -96,6 +106,7 @@ def export(
     source: str | None,
     output: Path | None,
     title: str | None,
+    wanted: str | None,
     strict: bool,
 ) -> None:
     """Write the conversation in FILE, or standard input, as a file for people or for another program.
@@ -105,12 +116,12 @@ def export(
     toolglot export conversation.jsonl --format jsonl --dialect gemini
 
     FILE is a request's body, an array of messages, JSON lines of messages or a recorded exchange. Of several
-    recordings, or a folder of them, the longest conversation is written.
+    recordings, or a folder of them, the longest conversation is written; the others are listed.
 
     The receipt (what could not be written) goes to standard error. Exit status: 0 done, 2 a file or an option is not
     what it should be, 3 strict and something would be lost.
     """
-    form = form or (ENDINGS.get(output.suffix.lower()) if output is not None else None) or "markdown"
+    form = form or _form_of(output)
     if target is not None and form != "jsonl":
         raise click.UsageError(
             f"--dialect has no meaning with --format {form}: only JSON lines have a dialect", context
@@ -118,11 +129,21 @@ def export(
     if title is not None and form != "html":
         raise click.UsageError(f"--title has no meaning with --format {form}", context)
     files = files or (_STDIN,)
-    job = Job(files, form, source, target, title or _title(files))
+    job = Job(files, form, source, target, title or _title(files), wanted)
     lost = _write(job, output, strict)
     if strict and lost:
         tell(files[0], f"refused (--strict): {counted(lost, 'loss', 'losses')}")
         context.exit(LOST)
+
+
+def _form_of(output: Path | None) -> str:
+    if output is None:
+        return "markdown"
+    if (form := ENDINGS.get(output.suffix.lower())) is None:
+        raise click.UsageError(
+            f"the name {visible(output.name)} tells no format ({', '.join(ENDINGS)}): give it such an end, or --format"
+        )
+    return form
 
 
 def _title(files: Sequence[Path]) -> str:
@@ -159,10 +180,19 @@ def _to_file(job: Job, output: Path, strict: bool, ledger: Ledger) -> None:
         if strict and ledger.losses:
             temporary.unlink()
             return
-        temporary.chmod(0o666 & ~_umask())
+        temporary.chmod(0o600 | _mode(job))
         temporary.replace(output)
     except OSError as error:
         refuse(output, error.strerror or str(error))
+
+
+def _mode(job: Job) -> int:
+    """Who may read the output: as with any new file, but nobody who may not read what it was made of."""
+    mode = 0o666 & ~_umask()
+    for file in _sources(job):
+        if file.is_file():  # the mode of a pipe tells nothing
+            mode &= file.stat().st_mode
+    return mode
 
 
 def _umask() -> int:
@@ -211,13 +241,68 @@ def _not_in_html(media: Media) -> str | None:
 
 def _read(job: Job) -> Conversation:
     if len(job.files) == 1 and not job.files[0].is_dir():
+        if job.wanted is not None:
+            raise click.UsageError("--conversation has no meaning here: there is one file, and it is no folder")
         return read_conversation(chunks(job.files[0]), job.source)
     if job.source is not None:
         raise click.UsageError("--from has no meaning here: a recorded exchange tells its dialect itself")
-    found = [file for given in job.files for file in _recordings_in(given)]
+    found = {_named(file, given): file for given in job.files for file in _recordings_in(given)}
     if not found:
         refuse(job.files[0], f"there is no recorded exchange in it (*{SUFFIX})")
-    return conversation_of(_each(found))
+    wanted = job.wanted if job.wanted is None else _recording_of(job.wanted, found)
+    conversation = conversation_of(_each(found), wanted)
+    if job.wanted is not None and wanted is None:
+        name = _numbered(int(job.wanted), conversation)
+        conversation = conversation if name == conversation.name else conversation_of(_each(found), name)
+    _tell_which(job, conversation)
+    return conversation
+
+
+def _sources(job: Job) -> Iterator[Path]:
+    return (file for given in job.files for file in _recordings_in(given))
+
+
+def _named(file: Path, given: Path) -> str:
+    return str(file.relative_to(given)) if file != given else str(file)
+
+
+def _recording_of(wanted: str, found: Mapping[str, Path]) -> str | None:
+    """The recording that is meant; None where its conversation is told by a number."""
+    if wanted in found:
+        return wanted
+    if wanted.isascii() and wanted.isdigit():
+        return None
+    path = Path(wanted)
+    meant = [name for name, file in found.items() if file == path or (len(path.parts) == 1 and file.name == wanted)]
+    if len(meant) != 1:
+        why = "several of the recordings have this name" if meant else "it is none of the recordings, and no number"
+        raise click.BadParameter(f"{visible(wanted)}: {why}", param_hint="--conversation")
+    return meant[0]
+
+
+def _numbered(number: int, conversation: Conversation) -> str:
+    if not 1 <= number <= len(conversation.all):
+        told = counted(len(conversation.all), "conversation")
+        raise click.BadParameter(f"there is no {number}: there {_is(conversation)} {told}", param_hint="--conversation")
+    return conversation.all[number - 1]
+
+
+def _is(conversation: Conversation) -> str:
+    return "is" if len(conversation.all) == 1 else "are"
+
+
+def _tell_which(job: Job, conversation: Conversation) -> None:
+    """Where there are several conversations: which one is written, and how to get the others."""
+    if len(conversation.all) < 2 and conversation.name in conversation.all:
+        return
+    told = counted(len(conversation.all), "conversation")
+    what = f"{told} in it; this is the one that ends with {conversation.name}. --conversation N writes another:"
+    tell(job.files[0], what)
+    others = [(number, name) for number, name in enumerate(conversation.all, 1) if name != conversation.name]
+    for number, name in others[:LISTED]:
+        click.echo(f"  {number}  {visible(name)}", err=True)
+    if len(others) > LISTED:
+        click.echo(f"  … and {counted(len(others) - LISTED, 'other')}", err=True)
 
 
 def _recordings_in(given: Path) -> list[Path]:
@@ -227,11 +312,11 @@ def _recordings_in(given: Path) -> list[Path]:
     return sorted(file for file in given.rglob(f"*{SUFFIX}*") if file.name.endswith(endings) and file.is_file())
 
 
-def _each(files: Iterable[Path]) -> Iterator[tuple[str, Recording]]:
+def _each(files: Mapping[str, Path]) -> Iterator[tuple[str, Recording]]:
     """The recordings in the order of time, one at a time in memory."""
-    for file in sorted(files, key=_time_of):
+    for name, file in sorted(files.items(), key=lambda named: _time_of(named[1])):
         try:
-            yield file.name, read_recording(b"".join(chunks(file)))
+            yield name, read_recording(b"".join(chunks(file)))
         except DecodeError as error:
             refuse(file, f"of several files each is a recorded exchange, and this is none: {error}")
 

@@ -10,6 +10,7 @@ import click
 from msgspec import Struct, field
 
 from toolglot.api import Translated
+from toolglot.cli.binary import is_binary, is_no_json, request_in, shown
 from toolglot.cli.diagnosis import BYTE_ORDER_MARK, json_or_none, not_a_document, other_dialect
 from toolglot.cli.layout import laid_out
 from toolglot.cli.parameters import chunks, refuse
@@ -49,9 +50,14 @@ class Job(Struct, frozen=True, kw_only=True):
     """What the request lost, where the input is its answer. It does not count: the answer may still be whole."""
 
 
-def read(path: Path, kind: str) -> bytes:
+def read(path: Path, kind: str, dialect: str = "") -> bytes:
     """The document in a file; the program ends if there is none."""
-    data = b"".join(chunks(path)).removeprefix(BYTE_ORDER_MARK)
+    data = b"".join(chunks(path))
+    if is_binary(dialect, kind):
+        return request_in(data, path, dialect)
+    data = data.removeprefix(BYTE_ORDER_MARK)
+    if is_no_json(dialect, kind):
+        return data
     # The body of an error may be anything: a page of a proxy, or nothing at all.
     if kind != "error" and (why := not_a_document(data, kind)):
         refuse(path, why)
@@ -68,7 +74,14 @@ def put(translated: Translated, job: Job) -> Receipt:
     """The receipt and the document, to where they belong."""
     give(translated.receipt, job.receipt, job.asked)
     pretty = sys.stdout.isatty() if job.pretty is None else job.pretty
-    written = laid_out(translated.data).encode() if pretty else translated.data
+    written = translated.data
+    if is_binary(job.target, job.kind):
+        # Not a byte may be added; people are shown the form that they can read.
+        written = laid_out(shown(written, job.target)).encode() + b"\n" if pretty else written
+        click.echo(written, nl=False)
+        return translated.receipt
+    if pretty and not is_no_json(job.target, job.kind):
+        written = laid_out(written).encode()
     click.echo(written, nl=not written.endswith(b"\n"))
     return translated.receipt
 

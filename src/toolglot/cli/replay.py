@@ -18,13 +18,14 @@ from toolglot.dialects import DIALECTS
 from toolglot.errors import DecodeError, MissingExtraError
 from toolglot.lint.report import visible
 from toolglot.recordings.differences import Difference
-from toolglot.recordings.format import SUFFIX
+from toolglot.recordings.format import PARTIAL, SUFFIX
 from toolglot.recordings.read import Recording, read_recording
 from toolglot.recordings.rerun import NotRerunError, Rerun, rerun
 from toolglot.wire import json
 
 DIFFERENT = 1
-"""Exit status: something differs."""
+"""Exit status: something differs, or nobody knows because the end is missing."""
+RESULTS = ("same", "different", "incomplete", "unreadable")
 
 SHOWN = 20
 """Differences of one part that are shown; `--json` has them all."""
@@ -35,18 +36,26 @@ def _dialect(context: click.Context, option: click.Parameter, value: str | None)
 
 
 @click.command(short_help="Run recorded exchanges through today's code.")
-@click.argument("file", type=click.Path(path_type=Path))
+@click.argument("files", metavar="FILE...", type=click.Path(path_type=Path), nargs=-1, required=True)
 @click.option(
     "--client",
     metavar="DIALECT",
     callback=_dialect,
     help="As if a client of this dialect had asked; the recorded one if not given.",
 )
+@click.option("--differences", is_flag=True, help="Show what differs also where there are several files.")
 @click.option("--json", "as_json", is_flag=True, help="One line of JSON for each file, and one for all of them.")
 @click.option("--show-body", is_flag=True, help="Also show what the client gets today.")
 @click.pass_context
-def replay(context: click.Context, file: Path, client: str | None, as_json: bool, show_body: bool) -> None:
-    """Run the recorded exchange in FILE, or all of those in a folder, through today's code, and show what differs.
+def replay(
+    context: click.Context,
+    files: tuple[Path, ...],
+    client: str | None,
+    differences: bool,
+    as_json: bool,
+    show_body: bool,
+) -> None:
+    """Run the recorded exchanges in FILEs, or in all files of a folder, through today's code, and show what differs.
 
     \b
     toolglot replay recordings/20261115T120000.000000Z-req_1.exchange.jsonl
@@ -56,24 +65,35 @@ def replay(context: click.Context, file: Path, client: str | None, as_json: bool
     event by event, and the receipt. With --client, what a client of that dialect would have got is compared with the
     recorded answer in what it says, and checked against the rules of the dialect.
 
-    Exit status: 0 nothing differs, 1 something does, 2 a recording cannot be read or cannot be run again.
+    Exit status: 0 nothing differs, 1 something does, or the end of a recording is missing, so that only its beginning
+    could be compared, 2 a recording cannot be read or cannot be run again.
     """
-    folder = file.is_dir()
-    files = sorted(file.rglob(f"*{SUFFIX}")) if folder else [file]
-    if not files:
-        click.echo(f"toolglot: {visible(str(file))}: there is no recording in it", err=True)
-        context.exit(UNREADABLE)
+    found = [each for file in files for each in _found(context, file)]
+    several = len(files) > 1 or files[0].is_dir()
     results: Counter[str] = Counter()
-    for each in files:
+    for each in found:
         with _quietly():
             told = _told(each, client, show_body)
         results[told["result"]] += 1
-        for line in [json.encode_text(_plain(told))] if as_json else _lines(told, brief=folder):
+        for line in [json.encode_text(_plain(told))] if as_json else _lines(told, brief=several and not differences):
             click.echo(line)
-    if folder:
-        summary = {name: results[name] for name in ("same", "different", "unreadable")}
+    if several:
+        summary = {name: results[name] for name in RESULTS}
         click.echo(json.encode_text({"summary": summary}) if as_json else _summary(summary))
-    context.exit(UNREADABLE if results["unreadable"] else DIFFERENT if results["different"] else 0)
+        if summary["different"] and not differences and not as_json:
+            click.echo("what differs is shown with --differences, or for one file alone")
+    context.exit(UNREADABLE if results["unreadable"] else 0 if results["same"] == len(found) else DIFFERENT)
+
+
+def _found(context: click.Context, file: Path) -> list[Path]:
+    """The file, or those in a folder, also the ones that were never finished."""
+    if not file.is_dir():
+        return [file]
+    inside = [each for each in file.rglob(f"*{SUFFIX}*") if each.name.endswith((SUFFIX, SUFFIX + PARTIAL))]
+    if not inside:
+        click.echo(f"toolglot: {visible(str(file))}: there is no recording in it", err=True)
+        context.exit(UNREADABLE)
+    return sorted(inside)
 
 
 @contextmanager
@@ -90,7 +110,10 @@ def _quietly() -> Iterator[None]:
 
 def _summary(summary: dict[str, int]) -> str:
     files = counted(sum(summary.values()), "recording")
-    return f"{files}: {summary['same']} the same, {summary['different']} different, {summary['unreadable']} not run"
+    cut = f", {summary['incomplete']} without their end" if summary["incomplete"] else ""
+    return (
+        f"{files}: {summary['same']} the same, {summary['different']} different{cut}, {summary['unreadable']} not run"
+    )
 
 
 def _told(file: Path, client: str | None, show_body: bool) -> dict[str, Any]:
@@ -103,7 +126,9 @@ def _told(file: Path, client: str | None, show_body: bool) -> dict[str, Any]:
         return {**told, "result": "unreadable", "why": error.strerror or str(error)}
     except (DecodeError, NotRerunError, MissingExtraError) as error:
         return {**told, "result": "unreadable", "why": str(error)}
-    told |= {"result": "different" if made.comparison.differs else "same", "client": made.outcome.client}
+    result = "different" if made.comparison.differs else "same" if recording.whole else "incomplete"
+    told |= {"result": result, "client": made.outcome.client}
+    told |= {} if recording.missing is None else {"missing": recording.missing}
     told |= {"recording": recording, "rerun": made}
     if show_body:
         told["body"] = made.outcome.body.decode("utf-8", "backslashreplace")
@@ -124,10 +149,11 @@ def _lines(told: dict[str, Any], *, brief: bool) -> Iterator[str]:
     if made is None:
         click.echo(f"toolglot: {name}: {visible(told['why'])}", err=True)
         return
+    missing = f"; the end of the recording is missing: {visible(told['missing'])}" if "missing" in told else ""
     if not made.comparison.differs:
-        yield f"{name}: the same"
+        yield f"{name}: what is there is the same{missing}" if missing else f"{name}: the same"
     else:
-        yield f"{name}: {_counted(made)}"
+        yield f"{name}: {_counted(made)}{missing}"
         if not brief:
             yield from _parts(told["recording"], made)
     if "body" in told:

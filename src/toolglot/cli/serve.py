@@ -130,7 +130,12 @@ def _told(url: str, start: Start) -> Iterator[str]:
     yield f"  OpenAI     base_url = {url}/v1"
     yield f"  Anthropic  base_url = {url}"
     yield f"  Gemini     base_url = {url}"
-    if config.record.directory is not None:
+    if config.record.directory is not None and _can_be_written(Path(config.record.directory).expanduser()):
         yield f"  exchanges are recorded in {config.record.directory}"
     yield "  clients must show a key" if config.server.keys else "  any key will do"
     yield '  the model "demo" needs no upstream'
+
+
+def _can_be_written(folder: Path) -> bool:
+    """Whether recordings go there. Where they cannot, the log has just said so."""
+    return folder.is_dir() and os.access(folder, os.W_OK | os.X_OK)

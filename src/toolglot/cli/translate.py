@@ -205,7 +205,7 @@ def _receipt_of(job: Job) -> Receipt:
 
 
 def _translate_whole(job: Job) -> Receipt:
-    data = read(job.path, job.kind)
+    data = read(job.path, job.kind, job.source)
     other = other_dialect(json_or_none(data), job.kind, job.source)
     if other and job.kind in _FRAGMENTS:
         refuse(job.path, f"this looks like {other}, not {job.source}")

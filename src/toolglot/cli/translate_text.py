@@ -60,7 +60,7 @@ def _refuse_sides(job: Job) -> None:
 
 def _request(job: Job) -> Receipt:
     """A request whose calls are text on one side or on both; `text:FORMAT` alone keeps the other side's dialect."""
-    data = read(job.path, "request")
+    data = read(job.path, "request", job.source)
     source, target = _dialects(data, job)
     exchange = Exchange(
         source,

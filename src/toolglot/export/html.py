@@ -11,8 +11,10 @@ from base64 import b64encode
 from collections.abc import Iterable, Iterator
 from hashlib import sha256
 from html import escape
+from itertools import groupby
+from operator import attrgetter
 
-from toolglot.export.parts import Part, Parts, role_of
+from toolglot.export.parts import ROLES, Part, Parts, role_of
 from toolglot.export.visible import one_line, shown
 from toolglot.ir import Media, Message
 
@@ -61,13 +63,18 @@ def safe(text: str) -> str:
 
 
 def html_of(messages: Iterable[Message], title: str = "Conversation") -> Iterator[str]:
-    """The page, a message at a time."""
+    """The page, piece by piece. Neighbouring messages of one role are one section."""
     parts = Parts()
     yield f"{head(title, STYLE)}<h1>{safe(one_line(title))}</h1>\n"
-    for message in messages:
-        kind = message.role if message.role in ("system", "developer", "user", "assistant", "tool") else "other"
-        said = "".join(map(_part, parts.of(message))) or '<p class="text">(nothing)</p>\n'
-        yield f'<section class="{kind}">\n<h2>{safe(one_line(role_of(message)))}</h2>\n{said}</section>\n'
+    for role, group in groupby(messages, key=attrgetter("role")):
+        kind = role if role in ROLES else "other"
+        yield f'<section class="{kind}">\n<h2>{safe(one_line(role_of(role)))}</h2>\n'
+        said = False
+        for message in group:
+            for part in parts.of(message):
+                yield _part(part)
+                said = True
+        yield "</section>\n" if said else '<p class="text">(nothing)</p>\n</section>\n'
     yield FOOT
 
 

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
+from itertools import groupby
+from operator import attrgetter
 
 from toolglot.export.parts import Part, Parts, role_of
 from toolglot.export.visible import one_line, shown
@@ -32,12 +34,18 @@ _PUNCTUATION = re.compile(r"([\\`*_\[\]<>&#!|~])")
 
 
 def markdown_of(messages: Iterable[Message]) -> Iterator[str]:
-    """The page, a message at a time."""
+    """The page, piece by piece. Neighbouring messages of one role are one section: some APIs have one for each call."""
     parts = Parts()
     begun = False
-    for message in messages:
-        said = "\n\n".join(map(_part, parts.of(message))) or "(nothing)"
-        yield f"{RULE if begun else ''}**{_inline(role_of(message))}:**\n\n{said}\n\n"
+    for role, group in groupby(messages, key=attrgetter("role")):
+        yield f"{RULE if begun else ''}**{_inline(role_of(role))}:**\n\n"
+        said = False
+        for message in group:
+            for part in parts.of(message):
+                yield f"{_part(part)}\n\n"
+                said = True
+        if not said:
+            yield "(nothing)\n\n"
         begun = True
 
 

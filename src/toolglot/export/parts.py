@@ -102,8 +102,8 @@ def arguments_of(call: ToolCall) -> str:
     return msgspec.json.format(call.arguments, indent=2)
 
 
-def role_of(message: Message) -> str:
-    return ROLES.get(message.role) or message.role.capitalize()
+def role_of(role: str) -> str:
+    return ROLES.get(role) or role.capitalize()
 
 
 def size_of(media: Media) -> int:

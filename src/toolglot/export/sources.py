@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 from hashlib import blake2b
 from itertools import chain
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 from msgspec import Raw, Struct
@@ -25,6 +26,11 @@ from toolglot.wire import json
 
 LOOKED_AT = 1024 * 1024
 """Bytes of lines that are read in search of a mark of their dialect."""
+BINARY = "warp"
+_CONTROLS = re.compile(rb"[\x00-\x08\x0b\x0c\x0e-\x1f]")
+"""Bytes that no JSON document has, and every request in protobuf: the tags and the lengths of its members."""
+_TEXTUAL = (b"{", b"[", b" ", b"\t", b"\r")
+"""How JSON begins and such a request does not: both may begin with a line feed."""
 HELD_ELSEWHERE = ("previous_response_id", "conversation")
 """Members of a request that say: what went before is kept by the server."""
 
@@ -35,6 +41,10 @@ class Conversation(Struct, kw_only=True):
     dialect: str
     messages: Iterable[Message]
     lines: list[Loss] = []
+    name: str = ""
+    """Of recordings: its last exchange."""
+    all: tuple[str, ...] = ()
+    """The last exchanges of all conversations among them, in the order of time. A branch is a conversation."""
 
 
 def read_conversation(chunks: Iterable[bytes], dialect: str | None = None) -> Conversation:
@@ -44,6 +54,11 @@ def read_conversation(chunks: Iterable[bytes], dialect: str | None = None) -> Co
         DecodeError: there is none in it, or it is not in the dialect; also while messages are used.
         UnknownDialectError, MissingExtraError: there is no such dialect, or a package is missing for it.
     """
+    chunks = iter(chunks)
+    head = next(chunks, b"")
+    chunks = chain((head,), chunks)
+    if not head.startswith(_TEXTUAL) and _CONTROLS.search(head):
+        return _binary(b"".join(_bounded(chunks)), dialect)
     lines = (line for line in lines_of(chunks) if line.strip())
     first = next(lines, None)
     if first is None:
@@ -60,6 +75,18 @@ def read_conversation(chunks: Iterable[bytes], dialect: str | None = None) -> Co
     return _lines(chain((first, second), lines), dialect)
 
 
+def _binary(data: bytes, dialect: str | None) -> Conversation:
+    """A request of the one dialect whose wire is no text."""
+    if dialect not in (None, BINARY):
+        raise DecodeError("$", f"this is no text, and {dialect} is JSON")
+    client = find(BINARY)
+    try:
+        asked = client.decode_request(data)
+    except DecodeError as error:
+        raise DecodeError("$", f"this is neither JSON nor a request in Warp's protobuf: {error}") from None
+    return Conversation(dialect=client.name, messages=asked.messages)
+
+
 def _is_object(line: bytes) -> bool:
     try:
         return isinstance(msgspec.json.decode(line), dict)
@@ -73,14 +100,14 @@ def is_recording(line: bytes) -> bool:
     return isinstance(value, dict) and value.get("type") == "exchange" and "version" in value
 
 
-def _bounded(lines: Iterable[bytes]) -> Iterator[bytes]:
+def _bounded(pieces: Iterable[bytes]) -> Iterator[bytes]:
     size = 0
-    for line in lines:
-        size += len(line) + 1
+    for piece in pieces:
+        size += len(piece) + 1
         if size > json.MAX_DOCUMENT_BYTES:
             why = f"the document has more than {json.MAX_DOCUMENT_BYTES} bytes; give a long conversation as JSON lines"
             raise DecodeError("$", why)
-        yield line
+        yield piece
 
 
 def _document(data: bytes, dialect: str | None) -> Conversation:
@@ -162,36 +189,62 @@ def _each(lines: Iterable[bytes], client: Dialect) -> Iterator[Message]:
             yield from message_of(line, number, client)
 
 
-def conversation_of(recordings: Iterable[tuple[str, Recording]]) -> Conversation:
-    """The longest conversation in these recordings (name and value, in the order of time): its last request and the
-    answer to it. Those that are no beginning of it are told.
+def conversation_of(recordings: Iterable[tuple[str, Recording]], wanted: str | None = None) -> Conversation:
+    """The longest conversation in these recordings (name and value, in the order of time), or the one whose exchange
+    `wanted` names: the request and the answer to it.
 
     Raises:
         DecodeError: there is none that can be read.
     """
     best: _Told | None = None
-    others: list[tuple[str, tuple[bytes, ...]]] = []
+    trails: list[_Trail] = []
     answered: dict[str, tuple[Message, ...]] = {}
     unread: list[Loss] = []
     for name, recording in recordings:
         try:
             told = _told(recording, answered)
         except (DecodeError, UnknownDialectError) as error:
-            unread.append(Loss(name or "$", "a recorded exchange", f"its request cannot be read: {error}"))
+            cut = recording.end.cut if recording.end is not None and not recording.attempts else None
+            why = f"its request cannot be read: {error}" if cut is None else f"the recording is cut: {cut}"
+            unread.append(Loss(name or "$", "a recorded exchange", why))
             continue
-        if best is None or len(told.marks) >= len(best.marks):
-            if best is not None:
-                others.append((best.name, best.asked))
+        trails.append(_Trail(len(trails), name, told.asked, told.marks))
+        if name == wanted if wanted is not None else best is None or len(told.marks) >= len(best.marks):
             best, told.name = told, name
-        else:
-            others.append((name, told.asked))
     if best is None:
         raise DecodeError("$", unread[0].why if unread else "there is no recorded exchange in it")
-    best.lines += unread
-    for name, asked in others:
-        if best.marks[: len(asked)] != asked:
-            best.lines.append(Loss(name or "$", "a recorded exchange", "it is of another conversation, or of a branch"))
-    return Conversation(dialect=best.dialect, messages=best.messages, lines=best.lines)
+    return Conversation(
+        dialect=best.dialect, messages=best.messages, lines=best.lines + unread, name=best.name, all=_last(trails)
+    )
+
+
+class _Trail(NamedTuple):
+    """Where an exchange stands in a conversation."""
+
+    number: int
+    name: str
+    asked: tuple[bytes, ...]
+    """The marks of what the client sent."""
+    marks: tuple[bytes, ...]
+
+
+def _last(trails: list[_Trail]) -> tuple[str, ...]:
+    """The exchanges that no longer conversation begins with, in the order of time."""
+    found: list[_Trail] = []
+    beginnings: set[bytes] = set()
+    for trail in sorted(trails, key=lambda trail: (len(trail.marks), trail.number), reverse=True):
+        if blake2b(b"".join(trail.asked)).digest() not in beginnings:
+            found.append(trail)
+            beginnings.update(_beginnings(trail.marks))
+    return tuple(trail.name for trail in sorted(found))
+
+
+def _beginnings(marks: tuple[bytes, ...]) -> Iterator[bytes]:
+    so_far = blake2b()
+    yield so_far.digest()
+    for mark in marks:
+        so_far.update(mark)
+        yield so_far.digest()
 
 
 class _Told(Struct, kw_only=True):

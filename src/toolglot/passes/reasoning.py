@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeAlias, TypeVar
 
 from toolglot.ir import Block, Message, Request, Thinking, ToolCall, ToolResult, native_of, replace, with_native
 from toolglot.passes import Context
-from toolglot.passes.blocks import Place, rewrite_messages
+from toolglot.passes.blocks import Place, rewrite_messages, with_messages
 
 GEMINI = "gemini"
 ANTHROPIC = "anthropic"
@@ -32,9 +32,17 @@ _MADE_UP = re.compile(r"(rs|msg|fc|ctc|ig)_.+_\d+", re.S)
 
 def settle(request: Request, context: Context) -> Request:
     """Foreign reasoning kept as text or left behind, and what the target demands of a history without its own."""
-    request = rewrite_messages(request, lambda message, number: _settle_message(message, number, context))
+    settled = rewrite_messages(request, lambda message, number: _settle_message(message, number, context))
     demand = DEMANDS.get(context.target)
-    return demand(request, context) if demand else request
+    done = demand(settled, context) if demand else settled
+    return _without_emptied(done, request.messages) if context.source == context.target else done
+
+
+def _without_emptied(request: Request, before: tuple[Message, ...]) -> Request:
+    """Without the messages that held nothing but foreign reasoning: a dialect's own grouping is left alone after this,
+    and an item of the Responses API that was one would go out as an empty message."""
+    pairs = zip(request.messages, before, strict=True)
+    return with_messages(request, tuple(message for message, old in pairs if message.content or not old.content))
 
 
 def _settle_message(message: Message, number: int, context: Context) -> Message:
@@ -174,25 +182,23 @@ def _free_items(request: Request, context: Context) -> Request:
     """
     if context.source != context.target:
         return request  # no ids but those of its own reasoning
-    tied: list[bool] = []
+    tied: list[_Tie] = []
     turn: list[Message] = []
     for message in (*request.messages, Message(role="end")):
         if message.role == "assistant":
             turn.append(message)
             continue
-        blocks = [block for each in turn for block in each.content]
-        lost = any(map(_is_call, blocks)) and not any(isinstance(block, Thinking) for block in blocks)
-        tied += [not (lost and "reasoning" in context.can.fields)] * len(turn)
-        tied.append(True)
+        tied += _ties(turn, reasons="reasoning" in context.can.fields)
+        tied.append("known")
         turn = []
 
     def free(message: Message, number: int) -> Message:
         if message.role != "assistant":
             return message
         content = tuple(
-            _without_id(block, tied=tied[number]) if isinstance(block, ToolCall) else block for block in message.content
+            _without_id(block, tie=tied[number]) if isinstance(block, ToolCall) else block for block in message.content
         )
-        freed = _without_id(message, tied=tied[number])
+        freed = _without_id(message, tie=tied[number])
         same = all(new is old for new, old in zip(content, message.content, strict=True))
         if freed is message and same:
             return message
@@ -202,17 +208,42 @@ def _free_items(request: Request, context: Context) -> Request:
     return rewrite_messages(request, free)
 
 
+_Tie: TypeAlias = Literal["lost", "known", "own"]
+"""Of an item: its reasoning is lost; nothing is against it; the target's reasoning stands before it."""
+
+
+def _ties(turn: list[Message], *, reasons: bool) -> list[_Tie]:
+    blocks = [block for message in turn for block in message.content]
+    if reasons and any(map(_is_call, blocks)) and not any(isinstance(block, Thinking) for block in blocks):
+        return ["lost"] * len(turn)
+    ties: list[_Tie] = []
+    own = False
+    for message in turn:
+        own = own or any(map(_is_targets, message.content))
+        ties.append("own" if own else "known")
+    return ties
+
+
 def _is_call(block: Block) -> bool:
     return isinstance(block, ToolCall)
+
+
+def _is_targets(block: Block) -> bool:
+    """Is it a reasoning item that the target has made? An id alone may have been made up; with encrypted content it is
+    the target's, as what stood there for other models has been taken out."""
+    fields = native_of(block, RESPONSES) if isinstance(block, Thinking) else {}
+    item = fields.get("id")
+    return isinstance(item, str) and (bool(fields.get("encrypted_content")) or not _MADE_UP.fullmatch(item))
 
 
 N = TypeVar("N", Message, ToolCall)
 
 
-def _without_id(node: N, *, tied: bool) -> N:
+def _without_id(node: N, *, tie: _Tie) -> N:
+    """Imitators of the API may have ids of their own that look made up: those behind their reasoning stay."""
     fields = native_of(node, RESPONSES)
     item = fields.get("id")
-    if not isinstance(item, str) or (tied and not _MADE_UP.fullmatch(item)):
+    if not isinstance(item, str) or tie == "own" or (tie == "known" and not _MADE_UP.fullmatch(item)):
         return node
     rest = {key: value for key, value in fields.items() if key != "id"}
     return replace(node, native={**node.native, RESPONSES: rest})

@@ -14,7 +14,7 @@ from toolglot.dialect import Dialect
 from toolglot.dialects import DIALECTS
 from toolglot.errors import DecodeError
 from toolglot.events import Fault, Fold, Open
-from toolglot.ir import Reasoning, Request, Response, Text, Thinking, Tool, ToolCall, replace
+from toolglot.ir import Message, Reasoning, Request, Response, Text, Thinking, Tool, ToolCall, ToolResult, replace
 from toolglot.lint import lint
 from toolglot.receipt import Receipt
 from toolglot.translate import Exchange
@@ -113,13 +113,31 @@ def test_its_answers_cross_into_every_other_dialect(dialect: Dialect, client: st
 def test_thinking_has_the_state_of_its_dialect(dialect: Dialect, stream: bool) -> None:
     reasoning = Reasoning(mode="on", budget_tokens=1024, effort="high", show=True)
     request = asked("The weather in Paris", WEATHER, stream=stream, reasoning=reasoning)
-    thinking = [block for block in response_to(dialect, request).content if isinstance(block, Thinking)]
+    content = response_to(dialect, request).content
+    thinking = [block for block in content if isinstance(block, Thinking)]
     if "reasoning" not in dialect.can.fields:  # nobody can ask for it
         assert not thinking
         return
     assert "get_weather" in thinking[0].text
+    # Gemini signs its calls and not its thoughts.
+    signed = [block for block in content if isinstance(block, ToolCall)] if dialect.name == "gemini" else thinking
     if dialect.state_slot:
-        assert thinking[0].native[dialect.name][dialect.state_slot]
+        assert signed[0].native[dialect.name][dialect.state_slot]
+        assert sum(dialect.state_slot in block.native.get(dialect.name, {}) for block in content) == 1
+
+
+def test_gemini_signs_the_first_call_of_a_step_and_takes_it_for_its_own() -> None:
+    gemini = DIALECTS["gemini"]
+    request = replace(asked("The weather in Paris and in Rome", WEATHER), model="gemini-3-pro")
+    content = response_to(gemini, request).content
+    calls = [block for block in content if isinstance(block, ToolCall)]
+    assert ["thoughtSignature" in call.native.get("gemini", {}) for call in calls] == [True, False]
+    results = tuple(ToolResult(call_id=call.id, name=call.name, content=(Text(text="rain"),)) for call in calls)
+    history = (Message(role="assistant", content=content), Message(role="user", content=results))
+    exchange = Exchange("gemini", "gemini")
+    went_on = replace(request, messages=(*request.messages, *history))
+    exchange.request(gemini.encode_request(went_on, Receipt()), model="gemini-3-pro")
+    assert list(exchange.receipt) == []
 
 
 @EVERY_DIALECT

@@ -11,7 +11,7 @@ from urllib.parse import unquote, urlsplit
 
 from toolglot.dialect import Dialect
 from toolglot.errors import ApiError, DecodeError, HttpError, api_error
-from toolglot.ir import Block, Request, Response, Thinking, replace, with_native
+from toolglot.ir import Request, Response, Text, Thinking, ToolCall, replace, with_native
 from toolglot.passes.digest import digest
 from toolglot.receipt import Receipt
 from toolglot.tokens import estimate
@@ -148,17 +148,19 @@ class DemoTransport:
         return self._whole(body[: len(body) // 2] if mischief.is_cut else body, mischief)
 
     def _signed(self, response: Response) -> Response:
-        """With the opaque state that reasoning has in this dialect, so that its way there and back can be seen."""
+        """With the opaque state that an answer has in this dialect, so that its way there and back can be seen."""
         slot = self._dialect.state_slot
         if slot is None:
             return response
+        places = _SIGNED.get(self._dialect.name, _reasoning)(response)
 
-        def sign(block: Block) -> Block:
-            if not isinstance(block, Thinking):
-                return block
-            return with_native(block, self._dialect.name, **{slot: digest("demo", block.text)[:44]})
-
-        return replace(response, content=tuple(map(sign, response.content)))
+        content = list(response.content)
+        for place in places:
+            block = content[place]
+            assert isinstance(block, Thinking | ToolCall | Text)
+            said = block.arguments if isinstance(block, ToolCall) else block.text
+            content[place] = with_native(block, self._dialect.name, **{slot: digest("demo", said)[:44]})
+        return replace(response, content=tuple(content))
 
     def _whole(self, body: bytes, mischief: Mischief = NONE) -> DemoReply:
         return self._reply(200, {**_JSON, "content-length": str(len(body))}, [body], mischief)
@@ -171,3 +173,22 @@ class DemoTransport:
     def _reply(self, status: int, headers: Mapping[str, str], pieces: Iterable[bytes], mischief: Mischief) -> DemoReply:
         silence = self._pace.silence if mischief.is_slow else 0.0
         return DemoReply(status, headers, pieces, pace=self._pace, silence=silence, is_cut=mischief.is_cut)
+
+
+def _reasoning(response: Response) -> list[int]:
+    return [place for place, block in enumerate(response.content) if isinstance(block, Thinking)]
+
+
+def _first_call_or_last(response: Response) -> list[int]:
+    """Gemini signs the first call of a step, or the last part of an answer without calls, and never the thoughts; since
+    its third generation calls are signed whether thoughts are shown or not:
+    https://ai.google.dev/gemini-api/docs/thought-signatures"""
+    calls = [place for place, block in enumerate(response.content) if isinstance(block, ToolCall)]
+    if not _reasoning(response):
+        return calls[:1] if _SIGNS_CALLS.search(response.model) else []
+    return calls[:1] or [len(response.content) - 1]
+
+
+_SIGNS_CALLS = re.compile(r"(^|/)gemini-([3-9]|\d\d)")
+_SIGNED: dict[str, Callable[[Response], list[int]]] = {"gemini": _first_call_or_last}
+"""Where an API puts the state of its model; others on the reasoning."""
