@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 from collections.abc import Callable
+from time import process_time
 from typing import Any
 from urllib.parse import quote, quote_plus
 
@@ -12,6 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from toolglot.passes.envelope import Envelope, pack, unpack
 from toolglot.recordings.patterns import Pattern
 from toolglot.recordings.redact import HELD, OVERLAP, REDACTED, Redactor
 
@@ -268,3 +270,189 @@ def test_a_secret_of_several_lines_is_redacted_line_by_line() -> None:
     assert b"MIIBVg" not in told
     escaped = Redactor([secret]).body(json.dumps({"a": secret}).encode())
     assert json.loads(escaped) == {"a": REDACTED}
+
+
+@pytest.mark.parametrize("secret", ["toolglot", "glot"])
+def test_a_key_that_is_a_part_of_the_seal_leaves_envelopes_and_names_alone(secret: str) -> None:
+    envelope = pack(Envelope(owner="gemini", state={"thoughtSignature": "QUJD"}, text="a canary-1234567 sings"))
+    redactor = Redactor([secret], [Pattern("tool[a-z]+|canary-[0-9]+").find])
+    hidden = redactor.text(envelope)
+    told = unpack(hidden)
+    assert told is not None
+    assert (told.state, "canary" in told.text) == ({"thoughtSignature": "QUJD"}, False)
+    assert redactor.headers({"x-toolglot-hops": "1"}) == {"x-toolglot-hops": "1"}
+
+
+HOSTILE_SECRETS = [
+    "\\" * 40,
+    "\\" * 8000,
+    "\\" * 39 + "x",
+    'x\\"' * 500,
+    "%" * 60,
+    "%5C" * 2000,
+    "%25" * 40 + "!",
+    "+" * 8000,
+    " " * 500 + "a",
+    "a" * 8000,
+    "ab" * 4000 + "c",
+    "…" * 500,
+    "aaaaaa…" * 300,
+    "漢" * 3000,
+    "\\u00e9" * 500,
+]
+HOSTILE_TEXTS = [
+    "\\" * 100_001,
+    ("\\" * 39 + "y") * 3_000,
+    "\\u005c" * 20_000,
+    "%5C%5c\\" * 17_000,
+    "%" * 100_000,
+    "%25" * 100_000,
+    ("+" * 7999 + "x") * 40,
+    "=a+" * 100_000,
+    ("a" * 7999 + "b…") * 15,
+    "aaaaaa…" * 17_000,
+    "…" * 100_000,
+    "\\u2026" * 17_000,
+    "漢" * 2999 + "字" * 100_000,
+    "?" * 100_000 + "bearer" * 10_000 + "&" * 100_000,
+    base64.b64encode(b"\\%5C" * 20_000).decode(),
+]
+
+
+@pytest.mark.parametrize("text", HOSTILE_TEXTS, ids=lambda text: str(text[:12].encode()))
+def test_no_secret_and_no_text_make_a_search_slow(text: str) -> None:
+    began = process_time()
+    for secret in HOSTILE_SECRETS:
+        Redactor([secret]).body(text.encode())
+    Redactor(HOSTILE_SECRETS, [Pattern("ACME-[0-9]+").find, Pattern(r"[\w.]+@[\w.]+").find]).body(text.encode())
+    assert process_time() - began < 10
+
+
+def test_time_grows_with_the_text_alone() -> None:
+    redactor = Redactor(["\\" * 40, *(f"sk-{number:02}" + "aQ" * 30 for number in range(20))])
+
+    def taken(size: int) -> float:
+        text = ("sk-01aQaQ…" * 10 + "\\" * 39 + "…" * 50 + "x") * size
+        began = process_time()
+        redactor.text(text)
+        return process_time() - began
+
+    taken(10)
+    assert taken(4_000) < 12 * max(taken(1_000), 0.02)
+
+
+def test_no_address_and_no_header_make_redaction_slow() -> None:
+    redactor = Redactor(["canary-1"])
+    began = process_time()
+    redactor.url("/v1" + "?" * 60_000)
+    redactor.url("/v1?" + "&a" * 30_000)
+    assert redactor.headers({"ratelimit" * 3000 + "token" * 3000 + "_": "x"})
+    assert process_time() - began < 1
+
+
+@pytest.mark.parametrize("count", [4, 7, 40])
+@pytest.mark.parametrize("form", ["as it is", "in JSON", "in JSON in JSON", "in JSON thrice", "in a URL"])
+def test_a_secret_of_backslashes_is_redacted(count: int, form: str) -> None:
+    text = FORMS[form]("\\" * count)
+    assert Redactor(["\\" * count]).text(text) != text
+
+
+MATCHED = [
+    (r"Müller-[0-9]+", "Müller-4711"),
+    (r"[\w.+-]+@[\w.-]+", "jörg+x@example.com"),
+    (r"PROJ/[0-9]{4}", "PROJ/1234"),
+    (r'pw="[^"]+"', 'pw="hunter2 hunter2"'),
+    (r"名前:\w+", "名前:太郎"),
+    (r"C:\\Users\\\w+", "C:\\Users\\alice"),
+    (r"Joe Miller", "Joe Miller"),
+    (r"😀-\d+", "😀-12345"),
+]
+MATCHED_FORMS: dict[str, Callable[[str], str]] = {
+    **FORMS,
+    "percent-encoded twice": lambda text: quote(quote(text, safe=""), safe=""),
+    "JSON in a URL": lambda text: "/x?q=" + quote(_within({"a": text}), safe=""),
+    "a URL in JSON of PHP": lambda text: _within({"a": "https://x.test/" + quote(text)}).replace("/", "\\/"),
+    "every character escaped": lambda text: "".join(
+        f"\\u{int.from_bytes(unit, 'big'):04x}"
+        for each in text
+        for units in (each.encode("utf-16-be"),)
+        for unit in (units[at : at + 2] for at in range(0, len(units), 2))
+    ),
+}
+
+
+@pytest.mark.parametrize(("pattern", "text"), MATCHED)
+@pytest.mark.parametrize("form", MATCHED_FORMS)
+def test_what_a_pattern_matches_is_redacted_in_every_form(pattern: str, text: str, form: str) -> None:
+    written = MATCHED_FORMS[form](text)
+    redacted = Redactor(finders=[Pattern(pattern).find]).body(written.encode()).decode()
+    assert REDACTED in redacted
+    assert not _seen(text, redacted)
+    assert text[-3:] not in redacted
+
+
+ENCODERS: list[Callable[[bytes], bytes]] = [base64.b64encode, base64.urlsafe_b64encode]
+
+
+@pytest.mark.parametrize(("pattern", "text"), MATCHED)
+@pytest.mark.parametrize("encode", ENCODERS)
+@pytest.mark.parametrize(
+    "around", [(b"aa ", b" bb zz"), (b"\x0a\xff ", b" \xfe\x00"), (b'{"a":"', b'"}'), (b"a: ", b"")]
+)
+def test_what_a_pattern_matches_is_redacted_in_base64_and_the_length_stays(
+    pattern: str, text: str, encode: Callable[[bytes], bytes], around: tuple[bytes, bytes]
+) -> None:
+    for inner in (text, _within(text)):
+        message = around[0] + inner.encode() + around[1]
+        written = encode(message)
+        redacted = Redactor(finders=[Pattern(pattern).find]).body(b"data: " + written + b"\n")[6:-1]
+        decoded = base64.b64decode(redacted.replace(b"-", b"+").replace(b"_", b"/"))
+        assert len(redacted) == len(written)
+        assert len(decoded) == len(message)
+        assert (decoded.startswith(around[0]), decoded.endswith(around[1])) == (True, True)
+        assert decoded != message
+        assert text.encode()[1:-1] not in decoded
+
+
+@pytest.mark.parametrize("before", [0, 1, 2, 43_000, 49_151, 65_537, 150_000, 200_001])
+@pytest.mark.parametrize("size", [1000, 16_384, HELD])
+@pytest.mark.parametrize("slashes", [False, True])
+def test_a_pattern_is_found_in_base64_that_is_too_long_to_be_held(before: int, size: int, slashes: bool) -> None:
+    message = b"x?>~" * (before // 4) + b"x" * (before % 4) + b" ACME-123456 " + b"y" * 90_000 + b" ACME-654321"
+    written = b'{"a":"' + base64.b64encode(message) + b'"}'
+    stream = Redactor(finders=[Pattern(r"ACME-[0-9]{6}").find]).stream()
+    body = written.replace(b"/", b"\\/") if slashes else written
+    told = [piece for at in range(0, len(body), size) for piece in stream.feed(body[at : at + size])]
+    redacted = b"".join([*told, *stream.close()])
+    if slashes:
+        redacted = json.dumps(json.loads(redacted), separators=(",", ":")).encode()
+    decoded = base64.b64decode(redacted[6:-2])
+    assert b"ACME" not in decoded
+    assert (len(decoded), decoded.count(b"[redacted]")) == (len(message), 2)
+    assert decoded.replace(b"[redacted]*", b"") == message.replace(b"ACME-123456", b"").replace(b"ACME-654321", b"")
+
+
+@given(
+    secret=st.text("ab…", min_size=7, max_size=14),
+    other=st.text("abc", min_size=7, max_size=14),
+    text=st.lists(st.sampled_from(["a", "b", "c", "…", "ab", "x"]), max_size=30),
+    length=st.integers(6, 13),
+)
+@settings(max_examples=150, deadline=None)
+def test_the_beginning_of_a_secret_before_a_mark_is_redacted(
+    secret: str, other: str, text: list[str], length: int
+) -> None:
+    part = secret[: min(length, len(secret) - 1)]
+    written = "".join(text) + " " + part + "… " + "".join(text)
+    redacted = Redactor([secret, other]).text(written)
+    assert f" {part}…" not in redacted
+
+
+def test_text_before_a_mark_that_begins_no_secret_stays() -> None:
+    redactor = Redactor(["my-canary-of-old", "sk-abcdefgh"])
+    assert redactor.text("canary-of… sk-ab… abcdefgh… sk-abcd…") == "canary-of… sk-ab… abcdefgh… [redacted]…"
+
+
+def test_escaped_letters_of_a_match_with_quotes_do_not_stay() -> None:
+    redactor = Redactor(finders=[Pattern(r'"name": "[^"]*"').find])
+    assert json.loads(redactor.text(_within({"name": "太郎", "n": 1}))) == {REDACTED: REDACTED, "n": 1}

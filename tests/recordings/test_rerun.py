@@ -16,11 +16,13 @@ from tests.server.gateway import Body, at, gateway
 from tests.upstream.bad_server import BadServer, Step, expect, reply
 from toolglot.config.schema import ModelConfig, RecordConfig
 from toolglot.dialects import DIALECTS
+from toolglot.passes.history_policy import HistoryPolicy
 from toolglot.recordings.comparison import Comparison
 from toolglot.recordings.format import AnyLine, ClientData, End, Served, UpstreamData, UpstreamRequest
 from toolglot.recordings.label import label_of
 from toolglot.recordings.read import Recording, read_recording
 from toolglot.recordings.rerun import NotRerunError, rerun
+from toolglot.recordings.timeline import timeline_of
 from toolglot.store.sqlite import SqliteStore
 
 SAMPLES = sorted((Path(__file__).parent / "samples").glob("*.jsonl"))
@@ -56,6 +58,12 @@ def test_nothing_differs_in_what_the_gateway_has_just_recorded(recorded: list[Re
     for recording in recorded:
         comparison = again(recording)
         assert not comparison.differs, (recording.head, comparison)
+
+
+def test_explaining_and_running_again_agree_on_what_is_written_today(recorded: list[Recording]) -> None:
+    for recording in recorded:
+        timeline = timeline_of(recording)
+        assert not any("today's code" in line for line in timeline.totals), recording.head
 
 
 @pytest.mark.parametrize("client", DIALECTS)
@@ -202,6 +210,91 @@ def test_the_id_of_a_kept_response_is_no_difference(tmp_path: Path) -> None:
         assert not again(recording).differs
     with pytest.raises(NotRerunError, match="previous_response_id"):
         again(linked)
+
+
+THOUGHT = {
+    "id": "msg_1",
+    "type": "message",
+    "role": "assistant",
+    "model": "m",
+    "stop_reason": "tool_use",
+    "usage": {"input_tokens": 1, "output_tokens": 1},
+    "content": [
+        {"type": "thinking", "thinking": "Hm.", "signature": "c2lnbmF0dXJl"},
+        {"type": "tool_use", "id": "toolu_01ABCDEFGHJKLMNPQRST", "name": "f", "input": {"a": 1}},
+    ],
+}
+
+
+def test_an_exchange_into_which_kept_state_was_put_is_not_run_and_one_that_kept_it_is(tmp_path: Path) -> None:
+    tools = [{"type": "function", "function": {"name": "f", "parameters": {"type": "object"}}}]
+    turns: list[dict[str, Any]] = [{"role": "user", "content": "Hi"}]
+    with (
+        BadServer([expect(), reply(THOUGHT)], [expect(), reply(THOUGHT)]) as bad,
+        gateway(
+            at("anthropic", bad.url),
+            store=SqliteStore(":memory:"),
+            record=RecordConfig(directory=str(tmp_path)),
+        ) as running,
+    ):
+        for _ in range(2):
+            body = {"messages": turns, "tools": tools, "reasoning_effort": "low"}
+            said = running.ask("openai_chat", body=body).json()["choices"][0]["message"]
+            call = {name: said[name] for name in ("role", "tool_calls")}
+            turns += [call, {"role": "tool", "tool_call_id": said["tool_calls"][0]["id"], "content": "1"}]
+    first, second = read_all(tmp_path)
+    assert b"c2lnbmF0dXJl" in second.attempts[0].request.data
+    assert not again(first).differs
+    with pytest.raises(NotRerunError, match="state that was kept was put back"):
+        again(second)
+    timeline = timeline_of(second)
+    why = "state that was kept was put back, which is not in the recording"
+    assert f"not made again: {why}" in timeline.requests[1].lines
+    assert not any("today's code" in line for line in (*timeline.totals, *timeline.requests[1].lines))
+    without = replace(second.attempts[0].request, settings=None)
+    second.attempts[0].request = without  # as an earlier version has recorded it
+    with pytest.raises(NotRerunError, match="state that was kept was put back"):
+        again(second)
+
+
+def test_a_history_policy_is_kept_to_again(record: Callable[..., list[Recording]]) -> None:
+    said = [{"role": role, "content": f"number {number}"} for number in range(4) for role in ("user", "assistant")]
+    body = {"max_tokens": 9, "messages": [*said, {"role": "user", "content": "Hi"}]}
+    policy = HistoryPolicy(max_messages=4, continuation=True)
+    models = {"m": ModelConfig(upstream="up", model="x", history=policy, quirks={"developer_role": True})}
+    (recording,) = record("anthropic", [expect(), whole("Yes")], models=models, body=body)
+    assert b"number 0" not in recording.attempts[0].request.data
+    assert not again(recording).differs
+    timeline = timeline_of(recording)
+    assert not any("today's code" in line for line in (*timeline.totals, *timeline.requests[1].lines))
+    recording.attempts[0].request = replace(recording.attempts[0].request, settings=None)
+    with pytest.raises(NotRerunError, match="a history policy was applied"):
+        again(recording)
+
+
+def test_limits_that_cut_to_the_brim_do_so_again(tmp_path: Path) -> None:
+    said = [{"role": role, "content": f"number {number}"} for number in range(4) for role in ("user", "assistant")]
+    upstream = at("openai_chat", "demo:", max_history_messages=5, quirks={"max_tools": 3, "tool_choices": ["auto"]})
+    with gateway(upstream, record=RecordConfig(directory=str(tmp_path))) as running:
+        running.ask("anthropic", body={"max_tokens": 9, "messages": [*said, {"role": "user", "content": "Hi"}]})
+    (recording,) = read_all(tmp_path)
+    settings = recording.attempts[0].request.settings
+    assert settings is not None
+    assert settings.exact == ["max_messages"]
+    assert not again(recording).differs
+
+
+@pytest.mark.parametrize("history", ["replay", "native", "text"])
+@pytest.mark.parametrize("disable", [True, False])
+def test_warp_is_told_of_the_conversation_as_it_was(history: str, disable: bool, tmp_path: Path) -> None:
+    said = [{"role": role, "content": f"number {number}"} for number in range(4) for role in ("user", "assistant")]
+    upstream = at("warp", "demo:", warp_history=history, disable_warp_tools=disable)
+    with gateway(upstream, record=RecordConfig(directory=str(tmp_path))) as running:
+        running.ask("anthropic", body={"max_tokens": 9, "messages": [*said, {"role": "user", "content": "Hi"}]})
+    (recording,) = read_all(tmp_path)
+    assert not again(recording).differs
+    timeline = timeline_of(recording)
+    assert not any("today's code" in line for line in (*timeline.totals, *timeline.requests[1].lines))
 
 
 def test_tools_that_were_run_in_between_cannot_be_run_again() -> None:

@@ -114,6 +114,28 @@ def test_lines_of_the_receipt_stand_where_they_arise() -> None:
     assert not any("from elsewhere" in line for line in timeline.totals)
 
 
+def test_the_recorded_receipt_counts_and_what_only_today_s_code_says_is_told_apart() -> None:
+    pieces = frames_of(Case("anthropic", "full").read("stream"))
+    asked = {**ASKED["openai_chat"], "seed": 5}
+    lines = exchange("openai_chat", "anthropic", asked, pieces, model="claude-sonnet-4-5")
+    other = {"severity": "loss", "where": "x", "what": "y", "why": "z"}
+    kept = [replace(line, lines=[other]) if isinstance(line, ReceiptLines) else line for line in lines]
+    timeline = timeline_of(as_recording(kept))
+    assert timeline.requests[1].receipt == ()
+    assert not any(row.lines for row in rows_of(timeline))
+    assert "receipt, from elsewhere: loss: x: y: z" in timeline.totals
+    assert any(line.startswith("today's code would say: ") and "seed" in line for line in timeline.totals)
+
+
+def test_a_line_of_the_receipt_in_which_something_is_redacted_is_the_same_line() -> None:
+    asked = {**ASKED["openai_chat"], "logit_bias": {"50256": -100}, "seed": 5}
+    pieces = frames_of(Case("anthropic", "full").read("stream"))
+    lines = exchange("openai_chat", "anthropic", asked, pieces, model="claude-sonnet-4-5")
+    told = lines_of(lines).replace(b'"what":"seed 5"', b'"what":"seed [redacted]"')
+    assert b"seed [redacted]" in told
+    assert not any("today's code" in line for line in timeline_of(read_recording(told)).totals)
+
+
 def _line(line: dict[str, str]) -> Loss:
     return Loss(line["where"], line["what"], line["why"], "note" if line["severity"] == "note" else "loss")
 
@@ -349,3 +371,11 @@ def test_a_frame_is_told_by_what_is_particular_about_it(frame: bytes, short: str
 def test_what_is_nested_absurdly_is_told_all_the_same() -> None:
     deep = b'data: {"a":%b1%b}\n\n' % (b"[" * 400, b"]" * 400)
     assert cell_of(deep, "openai_chat").short.endswith("=[…]")
+
+
+def test_what_a_client_calls_its_model_cannot_repaint_the_terminal() -> None:
+    lines = next(SAMPLES.glob("*.exchange.jsonl")).read_bytes().splitlines(keepends=True)
+    head = {**json.loads(lines[0]), "model": "m\x1b]0;gone\x07", "id": "\x1b[2J", "time": "\u202e"}
+    recording = read_recording(json.dumps(head).encode() + b"\n" + b"".join(lines[1:]))
+    text = "\n".join(shown_lines(timeline_of(recording), Style(width=100, colour=False)))
+    assert not set(text) & {"\x1b", "\x07", "\u202e"}

@@ -285,3 +285,13 @@ def test_many_recordings_at_once_take_few_handles(tmp_path: Path) -> None:
         assert len(recorder.folder._handles) == 0
     assert all(read_recording((tmp_path / name).read_bytes()).whole for name in files(tmp_path))
     assert len(files(tmp_path)) == 200
+
+
+def test_a_folder_that_may_not_be_written_to_is_told_at_once(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("os.access", lambda path, mode: False)
+    with recording(tmp_path):
+        assert [record.getMessage() for record in caplog.records] == [
+            f"recordings cannot be written to {tmp_path}: Permission denied"
+        ]

@@ -26,6 +26,7 @@ from tests.upstream.bad_server import BadServer, Peer, chunk, expect, head, repl
 from tests.warp_server import frames, story
 from tests.warp_server.messages import decode, encode
 from toolglot.config.schema import RecordConfig
+from toolglot.passes.envelope import Envelope, pack
 from toolglot.recordings.read import read_recording
 
 CLIENT_KEY = "canary-client+7f3a/9c2e51"
@@ -304,6 +305,33 @@ def test_a_key_that_is_a_placeholder_leaves_texts_alone(tmp_path: Path) -> None:
     assert b"none of it" in recording.attempts[0].request.data
     assert recording.request.headers["authorization"] == "[redacted]"
     assert recording.attempts[0].request.headers["authorization"] == "[redacted]"
+
+
+@pytest.mark.parametrize("key", ["toolglot", "anything", "placeholder", "sk-none", "xxxxxxxxxxxx", "not-needed"])
+def test_a_client_s_key_that_is_none_is_hidden_where_keys_stand_alone(key: str, tmp_path: Path) -> None:
+    state = {
+        "type": "thinking",
+        "thinking": "hm",
+        "signature": pack(Envelope(owner="gemini", state={"thoughtSignature": "QUJD"})),
+    }
+    said = f"read {key}/a.txt"
+    messages = [
+        {"role": "user", "content": said},
+        {"role": "assistant", "content": [state, {"type": "text", "text": "ok"}]},
+        {"role": "user", "content": "more"},
+    ]
+    with (
+        BadServer([expect(), reply(whole_of("openai_chat", Turn("done", ())))]) as server,
+        gateway(at("openai_chat", server.url), record=RecordConfig(directory=str(tmp_path))) as running,
+    ):
+        headers = {"authorization": f"Bearer {key}", "x-api-key": key, "x-toolglot-strict": "0"}
+        running.ask("anthropic", body={"max_tokens": 9, "messages": messages}, headers=headers)
+    (name,) = tmp_path.iterdir()
+    recording = read_recording(name.read_bytes())
+    assert said.encode() in recording.attempts[0].request.data
+    assert state["signature"].encode() in recording.request.data
+    assert {recording.request.headers[name] for name in ("authorization", "x-api-key")} == {"[redacted]"}
+    assert "x-toolglot-strict" in recording.request.headers
 
 
 def test_no_canary_is_in_an_error_that_clients_see(tmp_path: Path) -> None:

@@ -341,5 +341,12 @@ def test_a_folder_that_cannot_be_used_is_told_at_the_start(tmp_path: Path) -> No
     assert "file is not a folder" in result.output
 
 
+def test_a_folder_that_cannot_be_made_is_told_once_and_not_as_if_it_were_used(tmp_path: Path) -> None:
+    with serving(tmp_path, "discover = false\n", arguments=["--record", "/proc/nothing/x"]) as running:
+        running.until_logged("needs no upstream")
+        assert running.log.count("/proc/nothing/x") == 1
+        assert "recordings cannot be written to /proc/nothing/x" in running.log
+
+
 def test_every_dialect_has_a_client_here() -> None:
     assert {*CLIENTS, "warp"} == set(DIALECTS)

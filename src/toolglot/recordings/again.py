@@ -1,7 +1,7 @@
 """The upstream's recorded bytes through today's code, frame by frame, watched from inside.
 
-The recording does not tell how the model was configured. Settings are tried until today's request is the recorded one;
-where none makes it, the usual ones are taken.
+Where the recording does not tell how the model was configured, settings are tried until today's request is the recorded
+one; where none makes it, the usual ones are taken.
 """
 
 from __future__ import annotations
@@ -9,19 +9,25 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import suppress
 from itertools import islice
+from typing import Any
 
+import msgspec
 from msgspec import Struct
 
-from toolglot.dialect import StreamEncoder
+from toolglot.dialect import StreamEncoder, capabilities
+from toolglot.dialects import find
+from toolglot.dialects.warp.native import NAME as WARP
 from toolglot.errors import DecodeError, ToolglotError, UpstreamError, unreadable
 from toolglot.events import Event, Fault, unfold
-from toolglot.ir import Request, Tool
+from toolglot.ir import Request, Tool, with_native
 from toolglot.passes import Context, RequestPass
+from toolglot.passes.history_policy import settle, with_policy
 from toolglot.passes.pipeline import REQUEST_PASSES
 from toolglot.receipt import Loss, Receipt
+from toolglot.recordings.format import CallSettings
 from toolglot.recordings.label import label_of
 from toolglot.recordings.read import Attempt, Recording
-from toolglot.textcalls.settings import TextCalls
+from toolglot.recordings.settings import layers_of, quirks_of, text_calls_of
 from toolglot.translate import Exchange
 
 
@@ -72,8 +78,10 @@ class Again:
         self._told = len(self.exchange.receipt)
         self._spy = Spy(self.exchange.client.stream_encoder(self.exchange.asked, self.exchange.receipt))
         self._translation = self.exchange.stream(self._spy)
-        # Where bytes go through as they are, nobody encodes: a decoder beside them knows what they say.
-        self._beside = self.exchange.upstream.stream_decoder(Receipt()) if self.exchange.verbatim else None
+        # Where bytes go through as they are, nobody encodes, and an answer that is to be whole is encoded at its end: a
+        # decoder beside them knows what they say.
+        beside = self.exchange.verbatim or not self.streams
+        self._beside = self.exchange.upstream.stream_decoder(Receipt()) if beside else None
 
     def _made(self, recording: Recording, attempt: Attempt) -> Exchange:
         if not recording.request.data:
@@ -103,8 +111,8 @@ class Again:
         return True
 
     def feed(self, frame: bytes) -> Done:
-        """A frame of a stream."""
-        written = self._translation.feed(frame)
+        """A frame of a stream. Where the client wants the answer whole, nothing is written for it."""
+        written = self._translation.feed(frame) if self.streams else b""
         return self._done(frame, written)
 
     def close(self) -> Done:
@@ -149,15 +157,18 @@ class Again:
 
 
 def _candidates(recording: Recording, attempt: Attempt) -> Iterator[tuple[Exchange, list[Changed]]]:
+    if (settings := attempt.request.settings) is not None:
+        yield _exchange(recording, attempt, settings)
+        return
     yield _exchange(recording, attempt)
-    yield _exchange(recording, attempt, verbatim=False)
+    yield _exchange(recording, attempt, CallSettings(verbatim=False))
     if not _lost_its_tools(recording, attempt):
         return
     from toolglot.textcalls import FORMATS  # whoever sends tools as they are does not wait for all of them
 
     for name in FORMATS:
-        yield _exchange(recording, attempt, text_calls=TextCalls(format=name))
-        yield _exchange(recording, attempt, text_calls=TextCalls(format=name, bad_calls="ask"))
+        yield _exchange(recording, attempt, CallSettings(text_format=name))
+        yield _exchange(recording, attempt, CallSettings(text_format=name, bad_calls="ask"))
 
 
 def _lost_its_tools(recording: Recording, attempt: Attempt) -> bool:
@@ -176,21 +187,42 @@ def _has_tools(request: Request) -> bool:
 
 
 def _exchange(
-    recording: Recording, attempt: Attempt, *, verbatim: bool = True, text_calls: TextCalls | None = None
+    recording: Recording, attempt: Attempt, settings: CallSettings | None = None
 ) -> tuple[Exchange, list[Changed]]:
+    settings = settings or CallSettings()
     changes: list[Changed] = []
-    label = label_of(recording)
+    label, asked = label_of(recording), attempt.request
+    client, upstream = find(recording.head.client), find(asked.dialect)
+    quirks, policy = quirks_of(settings), settle(layers_of(settings))
+    passes = with_policy(
+        REQUEST_PASSES,
+        policy,
+        image_tokens=upstream.image_tokens,
+        leans=lambda request: client.refuse_elsewhere(request) is not None,
+    )
     exchange = Exchange(
-        recording.head.client,
-        attempt.request.dialect,
-        model=attempt.request.model or None,
-        passes=[_watched(each, changes) for each in REQUEST_PASSES],
+        client,
+        upstream,
+        model=asked.model or None,
+        can=msgspec.structs.replace(capabilities(upstream, asked.model), **quirks) if quirks else None,
+        passes=[*(_watched(each, changes) for each in passes), *_telling(settings, client.name)],
         created=label.created,
         answer_id=label.answer_id,
-        verbatim=verbatim,
-        text_calls=text_calls,
+        verbatim=settings.verbatim,
+        text_calls=text_calls_of(settings),
+        history_format=policy.said.calls,
+        keeps_state=settings.keeps_state,
     )
     return exchange, changes
+
+
+def _telling(settings: CallSettings, client: str) -> Iterator[RequestPass]:
+    """How Warp was told of the conversation."""
+    if settings.warp_history is None or client == WARP:
+        return
+    fields: dict[str, Any] = {"history": "text" if settings.warp_history == "text" else "native"}
+    fields |= {} if settings.disable_warp_tools else {"settings": {"supported_tools": []}}
+    yield lambda request, context: with_native(request, WARP, **fields)
 
 
 def _watched(request_pass: RequestPass, changes: list[Changed]) -> RequestPass:

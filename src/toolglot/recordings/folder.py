@@ -6,6 +6,7 @@ stays there and counts. When there is no room, the oldest file goes.
 
 from __future__ import annotations
 
+import errno
 import os
 from collections import OrderedDict
 from contextlib import suppress
@@ -36,6 +37,8 @@ class Folder:
     def open(self) -> int:
         """Make the folder, or see what is in it; how many files there are that were never finished."""
         self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if not os.access(self.path, os.W_OK | os.X_OK):
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(self.path))
         found: dict[str, int] = {}
         for entry in os.scandir(self.path):
             if entry.name.endswith((SUFFIX, SUFFIX + PARTIAL)) and entry.is_file(follow_symlinks=False):

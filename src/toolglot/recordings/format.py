@@ -25,6 +25,8 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
+from toolglot.errors import DecodeError
+
 VERSION = 1
 SUFFIX = ".exchange.jsonl"
 PARTIAL = ".partial"
@@ -43,7 +45,13 @@ class Data(Line, frozen=True, kw_only=True, omit_defaults=True):
 
     @property
     def data(self) -> bytes:
-        return b64decode(self.base64) if self.base64 is not None else (self.text or "").encode("utf-8", "surrogatepass")
+        """Raises `DecodeError` where it says that it is base64, and is not."""
+        if self.base64 is None:
+            return (self.text or "").encode("utf-8", "surrogatepass")
+        try:
+            return b64decode(self.base64, validate=True)
+        except ValueError as error:
+            raise DecodeError("base64", str(error)) from None
 
 
 class Head(Line, frozen=True, kw_only=True, omit_defaults=True, tag="exchange"):
@@ -69,6 +77,34 @@ class ClientRequest(Data, frozen=True, kw_only=True, omit_defaults=True, tag="cl
     headers: dict[str, str] = {}
 
 
+class CallSettings(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """How the gateway was set for a call. What is not said is as usual."""
+
+    text_format: str | None = None
+    """In which calls are written as text, or with `rescue` picked out of it."""
+    bad_calls: str = "pass"
+    rescue: bool = False
+    starts_in_reasoning: bool = False
+    quirks: dict[str, Any] = {}
+    """Capabilities in which the model differs from its dialect."""
+    history: dict[str, Any] = {}
+    """The history policy that was kept to."""
+    exact: list[str] = []
+    """The limits of it that cut to the brim."""
+    strict: bool = False
+    verbatim: bool = True
+    """Bytes may go through as they are."""
+    keeps_state: bool = False
+    """Reasoning state that the client cannot carry is kept."""
+    state_put_back: bool = False
+    """What was kept was put into the request."""
+    conversation_put_back: bool = False
+    """So was what the upstream had sent of the conversation itself."""
+    warp_history: str | None = None
+    """Of Warp: how the conversation is told."""
+    disable_warp_tools: bool = True
+
+
 class UpstreamRequest(Data, frozen=True, kw_only=True, omit_defaults=True, tag="upstream.request"):
     attempt: int = 1
     """Counts up over all upstreams."""
@@ -80,6 +116,8 @@ class UpstreamRequest(Data, frozen=True, kw_only=True, omit_defaults=True, tag="
     method: str = "POST"
     url: str = ""
     headers: dict[str, str] = {}
+    settings: CallSettings | None = None
+    """None in recordings of earlier versions."""
 
 
 class UpstreamResponse(Line, frozen=True, kw_only=True, omit_defaults=True, tag="upstream.response"):

@@ -16,7 +16,7 @@ from re import _constants as kinds  # type: ignore[attr-defined]
 from re import _parser as parser  # type: ignore[attr-defined]
 from typing import Any, TypeAlias
 
-from toolglot.recordings.redact import Found
+from toolglot.recordings.replacing import Found
 
 LONGEST_MATCH = 64 * 1024
 """Characters of one match; of a longer one, the first."""
@@ -64,17 +64,36 @@ class Pattern:
             return [Found(0, len(text), 0)]
 
     def _find(self, text: str) -> Iterator[Found]:
-        steps, done = _STEPS * len(text) + LONGEST_MATCH, 0
-        for start in self._backwards.ends(text):
-            if start < done:
-                continue
-            end, taken = self._forwards.end(text, start, shortest=self._shortest)
-            steps -= taken
-            if steps < 0:
-                raise _TooMuchError
-            if end > start:
-                yield Found(start, end, start)
-                done = end
+        steps = _STEPS * len(text) + LONGEST_MATCH
+        self._backwards.begin()
+        for left, right in self._stretches(text):
+            # With the characters at its sides, which tell where words end.
+            before, done = max(0, left - 1), 0
+            stretch = text[before : right + 1]
+            for start in self._backwards.ends(stretch):
+                if start < done:
+                    continue
+                end, taken = self._forwards.end(stretch, start, shortest=self._shortest)
+                steps -= taken
+                if steps < 0:
+                    raise _TooMuchError
+                if end > start:
+                    yield Found(before + start, before + end, before + start)
+                    done = end
+
+    def _stretches(self, text: str) -> Iterator[tuple[int, int]]:
+        """Where matches can be: around the needle, up to characters that no match has."""
+        if not self._needle:
+            yield 0, len(text)
+            return
+        may_have, right = self._forwards.may_have, 0
+        while (left := text.find(self._needle, right)) >= 0:
+            done, right = right, left + len(self._needle)
+            while left > done and may_have(text[left - 1]):
+                left -= 1
+            while right < len(text) and may_have(text[right]):
+                right += 1
+            yield left, right
 
 
 def _needle(tree: Any) -> str:
@@ -113,10 +132,23 @@ class _Automaton:
         self._searching = backwards
         self._sets: dict[tuple[frozenset[int], bool], _Set] = {}
         self._kept = self._new = 0
+        self._had: dict[str, bool] = {}
+
+    def begin(self) -> None:
+        """With another text."""
+        self._new = 0
+
+    def may_have(self, character: str) -> bool:
+        """Is there a match with this character in it?"""
+        told = self._had.get(character)
+        if told is None:
+            if len(self._had) > _MOST_KEPT:
+                self._had.clear()
+            told = self._had[character] = any(test(character) for test in self._tests if test is not None)
+        return told
 
     def ends(self, text: str) -> list[int]:
         """Backwards through all of the text: where matches begin, from left to right."""
-        self._new = 0
         found: list[int] = []
         current = self._set(self._first, False)
         for place in range(len(text) - 1, -1, -1):

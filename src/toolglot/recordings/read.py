@@ -23,6 +23,7 @@ from toolglot.recordings.format import (
     UpstreamResponse,
     decoder,
 )
+from toolglot.wire import json
 
 
 class Attempt(Struct, kw_only=True):
@@ -56,6 +57,13 @@ class Recording(Struct, kw_only=True):
         return self.end is not None and self.end.cut is None
 
     @property
+    def missing(self) -> str | None:
+        """Why it is not whole; None where it is."""
+        if self.end is None:
+            return "its writer was stopped"
+        return self.end.cut
+
+    @property
     def body(self) -> bytes:
         """What the client got."""
         return b"".join(piece.data for piece in self.pieces)
@@ -75,12 +83,14 @@ def read_recording(data: bytes | Iterable[bytes]) -> Recording:
         line = _read_line(text, number, is_last=number == len(lines) - 1)
         if line is not None:
             known.append(line)
-    if len(known) < 2 or not isinstance(known[0], Head) or not isinstance(known[1], ClientRequest):
+    if len(known) < 2 or not isinstance(known[0], Head) or not isinstance(known[1], ClientRequest | End):
         raise DecodeError(
             "$", "this is no recorded exchange: its first lines should be `exchange` and `client.request`"
         )
-    recording = Recording(head=known[0], request=known[1], lines=known)
-    for line in known[2:]:
+    # A request that is larger than a recording may be is left out.
+    request = known[1] if isinstance(known[1], ClientRequest) else ClientRequest()
+    recording = Recording(head=known[0], request=request, lines=known)
+    for line in known[1:]:
         _add(recording, line)
     return recording
 
@@ -92,6 +102,8 @@ def _read_line(text: bytes, number: int, *, is_last: bool) -> AnyLine | None:
         if "Invalid value" in str(error) and "$.type" in str(error):
             return None  # of a later version
         raise DecodeError(f"line {number + 1}", str(error)) from None
+    except RecursionError:
+        raise DecodeError(f"line {number + 1}", json.TOO_DEEP) from None
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         if is_last:
             return None

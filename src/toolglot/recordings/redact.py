@@ -11,13 +11,17 @@ without its last part, which might be the beginning of something.
 from __future__ import annotations
 
 import re
-from base64 import b64decode, b64encode
+from base64 import b64encode
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import NamedTuple, TypeAlias
-from urllib.parse import quote
 
-REDACTED = "[redacted]"
+from toolglot.recordings.base64_runs import BASE64, decoded, gone_of
+from toolglot.recordings.replacing import NUMBER, Found, filler, merged, replaced
+from toolglot.recordings.replacing import REDACTED as REDACTED
+from toolglot.recordings.shortened import Beginnings
+from toolglot.recordings.views import View, views
+
 SHORTEST = 4
 """Characters. Hiding shorter secrets would make text unreadable and keep nothing secret."""
 LONG_LINE = 16
@@ -26,15 +30,6 @@ HELD = 64 * 1024
 """Bytes of a line that are held back until it is whole."""
 OVERLAP = 8 * 1024
 """Characters at the end of a longer line that are looked at once more with what follows."""
-
-
-class Found(NamedTuple):
-    start: int
-    end: int
-    context: int
-    """Where that begins which tells that this is a secret; never behind `start`."""
-    instead: str | None = None
-    """What takes its place, when that is not `[redacted]`."""
 
 
 Finder: TypeAlias = Callable[[str], Iterable[Found]]
@@ -49,8 +44,8 @@ _HARMLESS = re.compile(
 )
 """The headers whose values are recorded at all. A table of what may pass: anything may be a credential elsewhere."""
 _EXCEPTIONS = frozenset({"x-goog-api-client", "access-control-request-headers", "access-control-allow-headers"})
-_COUNTED = re.compile(r"[a-z-]*ratelimit[a-z-]*tokens?[a-z-]*|[a-z-]*-max-tokens?")
-"""Their names speak of tokens, but of those that are counted."""
+_COUNTED = ("-max-token", "-max-tokens")
+"""Their names speak of tokens, but of those that are counted; as do those of rate limits."""
 
 _SHOWN = re.compile(
     r"(?:\bbearer(?:[ +]|%20)+|[?&]key=|\bx-(?:goog-)?api-key(?:\\{0,4}[\"'])?\s{0,4}[:=,]\s{0,4}b?(?:\\{0,4}[\"'])?)"
@@ -61,22 +56,12 @@ _SHOWN = re.compile(
 _SHOWN_HINTS = ("bearer", "key=", "api-key")
 
 _SHORTENED = ("…", "\\u2026")
-SHORTEST_PART = 6
-"""Characters of a secret that was cut off."""
-_BASE64 = re.compile(r"(?<![\\A-Za-z0-9+/_-])[A-Za-z0-9+/_-]{16,}={0,2}")
-"""Nothing that begins with the rest of an escape."""
 
-_QUERY = re.compile(r"([?&])([^=&#]*)=([^&#]*)")
+_QUERY = re.compile(r"([?&])([^=&#?]*)=([^&#]*)")
 _USER = re.compile(r"(?<=//)[^/?#@]*@")
-_WORDS = re.compile(r"\\(?:u[0-9A-Fa-f]{4}|.)|true|false|null|[^\"{}\[\],:\s\\]+")
-"""What of a match is redacted that has a quote in it: it may go over more than one string of a document."""
-_NUMBER = re.compile(r"-?[0-9][0-9.eE+-]*")
-_LITERALS = ("true", "false", "null")
-_HALF = re.compile(r"\\+(?:u[0-9A-Fa-f]{0,3})?\Z")
-_SLASHES = re.compile(r"\\+")
-_ESCAPED = re.compile(r"u[0-9A-Fa-f]{1,4}|.", re.DOTALL)
-LONGEST_RUN = 64
-"""Backslashes in a row that are looked at: JSON in JSON in JSON has seven before a quote."""
+SEAL = "toolglot\0"
+"""What an envelope with reasoning state begins with, inside its base64. A secret that is a part of it is not looked for
+in base64: without its seal no envelope could be opened any more."""
 
 
 class Redactor:
@@ -86,6 +71,7 @@ class Redactor:
         self._patterns = tuple(finders)
         self._known: dict[str, tuple[_Form, ...]] = {}
         self._forms: tuple[_Form, ...] = ()
+        self._beginnings: Beginnings | None = None
         self.overlap = OVERLAP
         self.hide(secrets)
 
@@ -95,58 +81,70 @@ class Redactor:
         if new.keys() <= self._known.keys():
             return
         self._known |= new
+        self._beginnings = None
         self._forms = tuple(form for secret in sorted(self._known, key=len) for form in self._known[secret])
         # A secret is longer where it is escaped: six characters for one at the most, mostly none.
         self.overlap = max(OVERLAP, 3 * max(map(len, self._known)))
 
-    def find(self, text: str, *, is_cut: bool = False) -> list[Found]:
-        """Everything that is to be redacted, in order; what overlaps is one. `is_cut`: the text is a part of a line."""
-        found = self._plainly(text)
+    def find(self, text: str, *, gone: int | None = 0) -> list[Found]:
+        """Everything that is to be redacted, in order; what overlaps is one. `gone` is for the rest of a line: how many
+        characters of base64 have gone before that belong to the first ones here; None if nobody knows."""
+        seen = _Seen(text)
+        found = self._told(seen) + self._matched(seen)
         if self._patterns:
-            found += self._inside(text, is_cut=is_cut)
-        return _merged(found) if found else found
+            found += self._inside(seen, gone)
+        return merged(found) if found else found
 
-    def _plainly(self, text: str) -> list[Found]:
-        found: list[Found] = []
-        for form in self._forms:
-            if form.needle in text:
-                found += form.find(text)
+    def _told(self, seen: _Seen) -> list[Found]:
+        """Known secrets, and what stands where keys stand."""
+        text = seen.text
+        found = [each for form in self._forms if form.hint in text for each in form.find(seen)]
         lower = text.lower()
         if any(hint in lower for hint in _SHOWN_HINTS):
             found += (Found(match.start(1), match.end(1), match.start()) for match in _SHOWN.finditer(text))
         for mark in _SHORTENED:
             if mark in text:
-                found += self._shortened(text, mark)
-        for finder in self._patterns:
-            found += finder(text)
+                self._beginnings = self._beginnings or Beginnings(self._known)
+                found += (Found(start, end, start) for start, end in self._beginnings.before(text, mark))
         return found
 
-    def _shortened(self, text: str, mark: str) -> Iterator[Found]:
-        """The beginning of a secret, where whoever wrote the text has cut it off there."""
-        end = text.find(mark)
-        while end >= 0:
-            for secret in self._known:
-                length = min(len(secret) - 1, end)
-                while length >= SHORTEST_PART and not text.endswith(secret[:length], 0, end):
-                    length -= 1
-                if length >= SHORTEST_PART:
-                    yield Found(end - length, end, end - length)
-            end = text.find(mark, end + 1)
+    def _matched(self, seen: _Seen) -> list[Found]:
+        if not self._patterns:
+            return []
+        return [_original(view, each) for view in seen.views for finder in self._patterns for each in finder(view.text)]
 
-    def _inside(self, text: str, *, is_cut: bool) -> Iterator[Found]:
-        """What patterns find inside of base64, where it is whole: nobody knows how to read a part."""
-        for run in _BASE64.finditer(text):
-            if _NUMBER.fullmatch(run[0]) or (is_cut and (run.start() == 0 or run.end() == len(text))):
-                continue
-            plain = _decoded(run[0]).decode("latin-1")
-            if any(finder(plain) for finder in self._patterns):
-                hidden = b64encode(_replaced(plain, _merged(self._plainly(plain)), None).encode("latin-1")).decode()
-                if "-" in run[0] or "_" in run[0]:
-                    hidden = hidden.replace("+", "-").replace("/", "_")
-                yield Found(run.start(), run.end(), run.start(), hidden[: len(run[0])])
+    def _inside(self, seen: _Seen, gone: int | None) -> Iterator[Found]:
+        """What patterns find inside of base64."""
+        done: set[tuple[int, int]] = set()
+        for view in seen.views:
+            for run in BASE64.finditer(view.text):
+                span = view.origin(run.start()), view.origin(run.end())
+                if span in done or NUMBER.fullmatch(run[0]):
+                    continue
+                done.add(span)
+                for offset in (0,) if run.start() else range(4) if gone is None else (-gone % 4,):
+                    for each in self._encoded(run[0][offset:]):
+                        yield _original(view, each, run.start() + offset)
+
+    def _encoded(self, encoded: str) -> Iterator[Found]:
+        whole = decoded(encoded).decode("latin-1")
+        seal = SEAL if whole.startswith(SEAL) else ""
+        plain = whole[len(seal) :]
+        seen = _Seen(plain)
+        matched = self._matched(seen)
+        if not matched:
+            return
+        found = merged(matched + self._told(seen))
+        hidden = b64encode((seal + replaced(plain, found, None)).encode("latin-1")).decode().rstrip("=")
+        if "-" in encoded or "_" in encoded:
+            hidden = hidden.replace("+", "-").replace("/", "_")
+        # Three bytes are four characters: where two finds have one of them in common, they are one.
+        fours = [((len(seal) + each.start) // 3 * 4, -(-(len(seal) + each.end) // 3) * 4) for each in found]
+        for each in merged([Found(start, min(end, len(hidden)), start) for start, end in fours]):
+            yield each._replace(instead=hidden[each.start : each.end])
 
     def text(self, text: str) -> str:
-        return _replaced(text, self.find(text), REDACTED)
+        return replaced(text, self.find(text), REDACTED)
 
     def url(self, url: str) -> str:
         """An address, or a path with its query."""
@@ -159,10 +157,12 @@ class Redactor:
         return self.text(_USER.sub(f"{REDACTED}@", address) + _QUERY.sub(value, question + query))
 
     def headers(self, headers: Mapping[str, str]) -> dict[str, str]:
-        return {self.text(name): self._header(name.lower(), value) for name, value in headers.items()}
+        """Names stay: a secret is never a name, but a short one may be a part of it."""
+        return {name: self._header(name.lower(), value) for name, value in headers.items()}
 
     def _header(self, name: str, value: str) -> str:
-        tells = TELLING.search(name) and name not in _EXCEPTIONS and not _COUNTED.fullmatch(name)
+        counted = name.endswith(_COUNTED) or "token" in name.partition("ratelimit")[2]
+        tells = TELLING.search(name) and name not in _EXCEPTIONS and not counted
         return REDACTED if tells or not _HARMLESS.fullmatch(name) else self.text(value)
 
     def body(self, data: bytes, *, binary: bool = False) -> bytes:
@@ -183,12 +183,14 @@ class Stream:
         self._binary = binary
         self._held: list[bytes] = []
         self._size = 0
+        self._gone: int | None = 0
+        """Characters of the base64 that goes on in what is held, modulo four; None if nobody knows."""
 
     def feed(self, data: bytes) -> Iterator[bytes]:
         cut = data.rfind(b"\n") + 1
         if cut:
             yield self._clean(b"".join([*self._held, data[:cut]]))
-            self._held, self._size = [], 0
+            self._held, self._size, self._gone = [], 0, 0
         if cut < len(data):
             self._held.append(data[cut:])
             self._size += len(data) - cut
@@ -198,12 +200,12 @@ class Stream:
     def close(self) -> Iterator[bytes]:
         if self._held:
             yield self._clean(b"".join(self._held))
-        self._held, self._size = [], 0
+        self._held, self._size, self._gone = [], 0, 0
 
     def _clean(self, data: bytes) -> bytes:
         text, encoding = self._decoded(data)
-        found = self._redactor.find(text)
-        return _replaced(text, found, None if self._binary or encoding != "utf-8" else REDACTED).encode(encoding)
+        found = self._redactor.find(text, gone=self._gone)
+        return replaced(text, found, None if self._binary or encoding != "utf-8" else REDACTED).encode(encoding)
 
     def _decoded(self, data: bytes) -> tuple[str, str]:
         try:
@@ -215,20 +217,13 @@ class Stream:
         """Give all but the end of a line that is too long to be held back."""
         whole = _whole_characters(data)
         text, encoding = self._decoded(data[:whole])
-        found = self._redactor.find(text, is_cut=True)
+        found = self._redactor.find(text, gone=self._gone)
         cut = _cut(text, found, len(text) - self._redactor.overlap)
         filler = None if self._binary or encoding != "utf-8" else REDACTED
-        done = _replaced(text[:cut], [each for each in found if each.end <= cut], filler)
+        done = replaced(text[:cut], [each for each in found if each.end <= cut], filler)
         rest = text[cut:].encode(encoding) + data[whole:]
-        self._held, self._size = [rest], len(rest)
+        self._held, self._size, self._gone = [rest], len(rest), gone_of(text[:cut], self._gone)
         yield done.encode(encoding)
-
-
-def _decoded(text: str) -> bytes:
-    """Base64 of either alphabet, with or without its end."""
-    standard = text.rstrip("=").replace("-", "+").replace("_", "/")
-    standard = standard[: -1 if len(standard) % 4 == 1 else None]
-    return b64decode(standard + "=" * (-len(standard) % 4))
 
 
 def _whole_characters(data: bytes) -> int:
@@ -253,122 +248,67 @@ def _cut(text: str, found: Iterable[Found], cut: int) -> int:
     return near if near > 0 and not any(each.start < near < each.end for each in found) else cut
 
 
-def _merged(found: list[Found]) -> list[Found]:
-    found.sort(key=lambda each: (each.start, -each.end))
-    merged = [found[0]]
-    for each in found[1:]:
-        last = merged[-1]
-        if each.start >= last.end:
-            merged.append(each)
-        elif each.end > last.end:
-            merged[-1] = Found(last.start, each.end, last.context)
-    return merged
-
-
-def _replaced(text: str, found: Iterable[Found], instead: str | None) -> str:
-    """The text with this in the place of what was found; None keeps its length."""
-    parts: list[str] = []
-    done = 0
-    for each in found:
-        start, end = (each.start, each.end) if instead is None or each.instead else _untorn(text, each.start, each.end)
-        start = max(start, done)
-        if start >= end:
-            continue
-        parts += [text[done:start], each.instead or _instead(text[start:end], instead)]
-        done = end
-    return "".join([*parts, text[done:]]) if parts else text
-
-
-def _instead(secret: str, instead: str | None) -> str:
-    if instead is None:
-        return filler(len(secret))
-    return _WORDS.sub(_word, secret) if '"' in secret else _word(secret)
-
-
-def _word(found: str | re.Match[str]) -> str:
-    word = found if isinstance(found, str) else found[0]
-    if word in _LITERALS or (word[0] == "\\" and not isinstance(found, str)):
-        return word
-    return re.sub(r"[0-9]", "9", word) if _NUMBER.fullmatch(word) else REDACTED
-
-
-def _untorn(text: str, start: int, end: int) -> tuple[int, int]:
-    """With all of a JSON escape that is torn at either side: its other half would make a wrong one with what comes."""
-    if (before := _HALF.search(text, max(0, start - LONGEST_RUN), start)) is not None:
-        start = before.start()
-    if (inside := _HALF.search(text, max(start, end - LONGEST_RUN), end)) is not None:
-        slashes = _SLASHES.match(text, inside.start())
-        assert slashes is not None
-        end = max(end, slashes.end())
-        if len(slashes[0]) % 2 and (rest := _ESCAPED.match(text, slashes.end())) is not None:
-            end = max(end, rest.end())
-    return start, end
-
-
-def filler(length: int) -> str:
-    """What takes the place of so many characters where their number counts."""
-    return REDACTED[:length] + "*" * (length - len(REDACTED))
-
-
 def _lines(secret: str) -> list[str]:
     """Those of a secret that has several: a text is searched line by line."""
     return [line for line in secret.splitlines() if len(line) >= LONG_LINE] if "\n" in secret else []
 
 
-class _Form(NamedTuple):
-    """A form in which a secret may stand. `needle` stands in it whatever is escaped; no text without it is searched."""
+class _Seen:
+    """A text, and its views once somebody asks for them."""
 
-    needle: str
-    pattern: re.Pattern[str] | None
+    def __init__(self, text: str) -> None:
+        self.text = text
+
+    @cached_property
+    def views(self) -> list[View]:
+        return list(views(self.text))
+
+
+def _original(view: View, found: Found, offset: int = 0) -> Found:
+    """What was found in a view, behind so many characters of it, where it stands in the text itself."""
+    start, end, context = (view.origin(offset + place) for place in found[:3])
+    return Found(start, end, context, found.instead)
+
+
+class _Form(NamedTuple):
+    """A form in which a secret may stand. `hint` stands in it whatever is escaped; no text without it is searched."""
+
+    hint: str
+    text: str
     instead: str | None = None
 
-    def find(self, text: str) -> Iterator[Found]:
-        if self.pattern is not None:
-            for match in self.pattern.finditer(text):
-                yield Found(match.start(), match.end(), match.start(), self.instead)
+    def find(self, seen: _Seen) -> Iterator[Found]:
+        if self.hint == self.text:  # nothing of it is ever escaped
+            yield from self._find(seen.text)
             return
-        start = text.find(self.needle)
+        for view in seen.views:
+            for found in self._find(view.text):
+                yield _original(view, found)
+
+    def _find(self, text: str) -> Iterator[Found]:
+        start = text.find(self.text)
         while start >= 0:
-            end = start + len(self.needle)
+            end = start + len(self.text)
             yield Found(start, end, start, self.instead)
-            start = text.find(self.needle, end)
+            start = text.find(self.text, end)
 
 
 @lru_cache(maxsize=1024)
 def _forms(secret: str) -> tuple[_Form, ...]:
     made = [_form(secret)]
     data = secret.encode("utf-8", "surrogatepass")
-    if not secret.isascii():  # what is not UTF-8 is searched as if each byte were a character
-        made.append(_Form(data.decode("latin-1"), None))
+    if secret in SEAL:
+        return tuple(made)
     covered = filler(len(data)).encode()
     for offset in range(3):
         # Of the characters of base64 those at the ends also have bits of what stands before and behind it.
         before, end = -(-8 * offset // 6), 8 * (offset + len(data)) // 6
         core, instead = (b64encode(b"\0" * offset + each + b"\0\0").decode()[before:end] for each in (data, covered))
         made.append(_form(core, instead))
+        if "+" in core or "/" in core:
+            made.append(_form(core.replace("+", "-").replace("/", "_"), instead))
     return tuple(made)
 
 
 def _form(text: str, instead: str | None = None) -> _Form:
-    if text.isalnum() and text.isascii():
-        return _Form(text, None, instead)
-    needle = max(re.findall(r"[A-Za-z0-9]*", text), key=len)
-    return _Form(needle, re.compile("".join(_escapes(each, instead is not None) for each in text)), instead)
-
-
-def _escapes(character: str, is_base64: bool) -> str:
-    """The forms of one character: as it is, escaped in JSON (in JSON), in a URL."""
-    if character.isalnum() and character.isascii():
-        return character
-    if character == "\\":
-        return r"(?:\\{1,16}|%5[Cc])"
-    plain = {"+": r"[+-]", "/": r"[/_]"}.get(character) if is_base64 else None
-    units = character.encode("utf-16-be", "surrogatepass")
-    escaped = "".join(rf"\\{{1,8}}u(?i:{units[at : at + 2].hex()})" for at in range(0, len(units), 2))
-    short = {"\n": "n", "\r": "r", "\t": "t", "\b": "b", "\f": "f"}.get(character)
-    forms = [rf"\\{{0,8}}{plain or re.escape(character)}", escaped]
-    forms += [rf"\\{{1,8}}{short}"] if short else []
-    percent = quote(character.encode("utf-8", "surrogatepass"), safe="")
-    forms.append(f"(?i:{percent})" if percent.startswith("%") else f"%{ord(character):02X}")
-    forms += [r"\+"] if character == " " else []
-    return f"(?:{'|'.join(forms)})"
+    return _Form(max(re.findall(r"[A-Za-z0-9]*", text), key=len), text, instead)

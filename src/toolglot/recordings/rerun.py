@@ -1,7 +1,8 @@
 """A recorded exchange, run again through today's code, for its own client or for one of another dialect.
 
-The recording tells the dialects, the models and what was said. What it does not tell, how the model was configured, is
-found by trying: the settings with which today's requests are the recorded ones, or the nearest to them.
+The recording tells the dialects, the models, how they were set and what was said. An older one does not tell how models
+were set. That is found by trying: the settings with which today's requests are the recorded ones, or the nearest to
+them.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from toolglot.ir import Request
 from toolglot.recordings.comparison import Comparison, Outcome, compared
 from toolglot.recordings.read import Recording
 from toolglot.recordings.scene import Question, Settings, play
+from toolglot.recordings.settings import why_not_again
 from toolglot.textcalls import FORMATS
 from toolglot.translate import Exchange
 from toolglot.upstream.calling import uses_tools
@@ -69,6 +71,8 @@ def _refuse(recording: Recording) -> None:
     if not recording.attempts and recording.response is None:
         cut = None if recording.end is None else recording.end.cut
         raise NotRerunError(f"the recording is cut: {cut}" if cut else "the recording ends before anything was sent")
+    if why := why_not_again(recording):
+        raise NotRerunError(why)
     if recording.head.client != "openai_responses":
         return
     asked = _members(recording.request.data)
@@ -105,8 +109,10 @@ def question_of(recording: Recording, client: str) -> Question:
 
 
 def _candidates(recording: Recording) -> Iterator[Settings]:
-    """Settings that the recorded model may have had, the likeliest first."""
+    """Settings that the recorded model may have had, the likeliest first. Those that are told need not be tried."""
     yield Settings()
+    if recording.attempts and all(attempt.request.settings is not None for attempt in recording.attempts):
+        return
     yield Settings(verbatim=False)
     request = _decoded(recording)
     if request is None or not uses_tools(request):

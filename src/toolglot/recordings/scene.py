@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, MutableMapping
+from collections.abc import Mapping, MutableMapping, Sequence
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
@@ -15,8 +15,10 @@ from toolglot.config.assemble import assemble, router
 from toolglot.config.schema import BreakerConfig, Config, Limits, ModelConfig, Retries, UpstreamConfig
 from toolglot.dialect import Dialect
 from toolglot.recordings.comparison import Outcome, Sent
+from toolglot.recordings.format import CallSettings
 from toolglot.recordings.label import first_start, start_of
 from toolglot.recordings.read import Recording
+from toolglot.recordings.settings import layers_of, quirks_of
 from toolglot.server.app import App
 from toolglot.server.gateway import Gateway
 from toolglot.server.metrics import Metrics
@@ -100,7 +102,8 @@ class Nowhere:
 async def play(recording: Recording, question: Question, settings: Settings) -> Outcome:
     """What comes of the question today, when the upstreams answer as they did then."""
     tape = _Tape(recording, [])
-    store = SqliteStore(MEMORY) if _was_kept(recording) else None
+    keeps = any(told.keeps_state for attempt in recording.attempts if (told := attempt.request.settings) is not None)
+    store = SqliteStore(MEMORY) if keeps or _was_kept(recording) else None
     service = Service(gateway=_gateway(tape, settings), receipts=Receipts(), metrics=Metrics(), store=store)
     try:
         status, headers, body = await _asked(App(service), question)
@@ -143,22 +146,70 @@ def _gateway(tape: _Tape, settings: Settings) -> Gateway:
         asked = attempt.request
         places[asked.upstream, asked.model] = None
         upstreams[asked.upstream] = _upstream(asked.upstream, asked.dialect, asked.url, recording, settings)
-    models: dict[str, ModelConfig] = {}
-    if places:
-        (upstream, model), *others = places
-        fallbacks = tuple(f"{name}/{of}" for name, of in others if of)
-        models[recording.head.model] = ModelConfig(
-            upstream=upstream, model=model or None, fallbacks=fallbacks, **settings.model_fields
-        )
+    models = _models(recording, list(places), settings)
     default = next(iter(upstreams), None)
     config = Config(upstreams=upstreams, models=models, default_upstream=default, discover=False, limits=_LONG)
     config = assemble(config, {}).config
     made = build(config, Nowhere())
     behind = {
-        name: replace(upstream, transport=InOrder(tape, name, upstream.dialect))
+        name: replace(upstream, transport=InOrder(tape, name, upstream.dialect), **_as_recorded(recording, name))
         for name, upstream in made.upstreams.items()
     }
     return Gateway(config, behind, router(config))
+
+
+def _models(recording: Recording, places: Sequence[tuple[str, str]], settings: Settings) -> dict[str, ModelConfig]:
+    """The model that was asked for, and those after it under names of their own where it is known how they were set."""
+    models: dict[str, ModelConfig] = {}
+    if not places:
+        return models
+    fallbacks: list[str] = []
+    for number, (upstream, model) in enumerate(places[1:]):
+        if told := _told(recording, upstream, model):
+            fallbacks.append(f"recorded fallback {number}")
+            models[fallbacks[-1]] = ModelConfig(upstream=upstream, model=model or None, **_model_fields(told))
+        elif model:
+            fallbacks.append(f"{upstream}/{model}")
+    upstream, model = places[0]
+    told = _told(recording, upstream, model)
+    fields = _model_fields(told) if told else settings.model_fields
+    models[recording.head.model] = ModelConfig(
+        upstream=upstream, model=model or None, fallbacks=tuple(fallbacks), **fields
+    )
+    return models
+
+
+def _told(recording: Recording, upstream: str, model: str) -> list[CallSettings]:
+    """How the calls to a model were set, as far as the recording tells it."""
+    asked = [attempt.request for attempt in recording.attempts]
+    return [each.settings for each in asked if (each.upstream, each.model) == (upstream, model) and each.settings]
+
+
+def _model_fields(told: Sequence[CallSettings]) -> dict[str, Any]:
+    first = told[0]
+    text_format = first.text_format
+    tools = "native" if text_format is None or first.rescue else text_format
+    if any(each.text_format != text_format for each in told):
+        tools = "auto"  # it was refused natively, and sent as text
+    return {
+        "tools": tools,
+        "rescue": text_format if text_format is not None and first.rescue else False,
+        "bad_calls": first.bad_calls,
+        "starts_in_reasoning": first.starts_in_reasoning,
+        "strict": first.strict,
+        "quirks": quirks_of(first),
+    }
+
+
+def _as_recorded(recording: Recording, name: str) -> dict[str, Any]:
+    """What is known of how an upstream was set."""
+    for attempt in recording.attempts:
+        told = attempt.request.settings
+        if told is not None and attempt.request.upstream == name:
+            warp = {} if told.warp_history is None else {"warp_history": told.warp_history}
+            tools = {"disable_warp_tools": told.disable_warp_tools}
+            return {"history": layers_of(told), "verbatim": told.verbatim, **warp, **tools}
+    return {}
 
 
 def _upstream(name: str, dialect: str, url: str, recording: Recording, settings: Settings) -> UpstreamConfig:

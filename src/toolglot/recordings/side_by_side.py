@@ -32,7 +32,7 @@ class Style(NamedTuple):
 
 def lines_of(timeline: Timeline, style: Style) -> Iterator[str]:
     """The lines, without their ends."""
-    yield _painted(_cut(timeline.title, style.width), "head", style)
+    yield _painted(_cut(visible(timeline.title), style.width), "head", style)
     if style.frames is None:
         for asked in timeline.requests:
             yield ""

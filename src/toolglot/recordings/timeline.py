@@ -32,6 +32,8 @@ from toolglot.recordings.format import (
 )
 from toolglot.recordings.frames import Cell, Cutter, cell_of, document_cell, payload_of
 from toolglot.recordings.read import Attempt, Recording
+from toolglot.recordings.recorded_receipt import key_of, loss_of, receipt_of
+from toolglot.recordings.settings import why_not_again
 from toolglot.recordings.wording import counted, event_cell, request_text
 from toolglot.wire import json
 from toolglot.wire.sse import SseReader
@@ -102,7 +104,11 @@ class _Teller:
         self._entries: list[Row | Banner] = []
         self._requests: list[Asked] = []
         self._receipt: set[tuple[str, str, str]] = set()
+        self._recorded_receipt = receipt_of(recording) if recorded else None
+        self._unknown = why_not_again(recording)
+        self._news: dict[tuple[str, str, str], Loss] = {}
         self._rows = self._client_frames = self._client_bytes = self._strange = 0
+        self._cut_into_frames = False
         self._first: float | None = None
         self._last: float | None = None
 
@@ -176,7 +182,7 @@ class _Teller:
         if not line.data:
             return
         served = bool(self._recording.served)
-        asked = replace(_upstream_request(line, again, served=served), receipt=self._new(lines))
+        asked = replace(_upstream_request(line, again, served=served, unknown=self._unknown), receipt=self._new(lines))
         self._requests += [asked] if line.attempt == 1 else []
         if line.attempt > 1:
             self._banner(line.at, f"{asked.title} ({asked.about})", "attempt", asked.receipt)
@@ -188,16 +194,20 @@ class _Teller:
             return
         self._attempt = None
         rest = self._cutter.close()
+        streamed = not again.streams and self._cut_into_frames
+        self._cut_into_frames = False
         ended = attempt.end is not None or not self._recorded
         at = attempt.pieces[-1].at if at is None and attempt.pieces else at
         status = attempt.response.status if attempt.response is not None else 200
         for frame in rest:
             if status >= 400:
                 self._row(frame, again.failed(frame), at)
-            elif again.streams:
+            elif again.streams or streamed:
                 self._row(frame, again.feed(frame), at)
             else:
                 self._row(frame, again.whole(frame), at)
+        if streamed and status < 400:  # the client wanted it whole
+            self._row(b"", replace(again.whole(attempt.body), events=()), at)
         if again.streams and status < 400 and attempt.pieces:
             self._ended(again.close(), at, ended=ended)
 
@@ -213,6 +223,7 @@ class _Teller:
             return
         status = self._attempt.response.status if self._attempt.response is not None else 200
         for frame in frames:
+            self._cut_into_frames = True
             self._row(frame, self._again.failed(frame) if status >= 400 else self._again.feed(frame), at)
 
     def _row(self, frame: bytes, done: Done, at: float | None) -> None:
@@ -270,16 +281,23 @@ class _Teller:
         self._entries.append(Banner(at=at, text=text, kind=kind, lines=lines))
 
     def _new(self, lines: Sequence[Loss]) -> tuple[Loss, ...]:
-        """Lines of the receipt that no other place has told."""
-        fresh = tuple(line for line in lines if _key(line) not in self._receipt)
-        self._receipt |= {_key(line) for line in fresh}
-        return fresh
+        """Lines of the receipt that no other place has told. The recorded receipt is what counts: what it does not have
+        is told apart."""
+        fresh = [line for line in lines if key_of(line) not in self._receipt]
+        self._receipt |= {key_of(line) for line in fresh}
+        if self._recorded_receipt is None:
+            return tuple(fresh)
+        self._news |= {key_of(line): line for line in fresh if not self._recorded_receipt.has(key_of(line))}
+        return tuple(line for line in fresh if key_of(line) not in self._news)
 
     def _totals(self) -> Iterator[str]:
         recording = self._recording
-        rest = [line for line in map(_loss, recording.receipt) if _key(line) not in self._receipt]
+        told = self._receipt if self._recorded_receipt is None else self._recorded_receipt.found
+        rest = [line for line in map(loss_of, recording.receipt) if key_of(line) not in told]
         for line in rest:
             yield f"receipt, from elsewhere: {line}"
+        for line in self._news.values() if self._unknown is None else ():
+            yield f"today's code would say: {line}"
         first = f", the first byte to the client after {self._first:.3f} s" if self._first is not None else ""
         if self._recorded:
             served = f", {counted(len(recording.served), 'tool')} run here" if recording.served else ""
@@ -308,7 +326,7 @@ class _Teller:
             yield ", ".join(filter(None, told))
 
 
-def _upstream_request(line: UpstreamRequest, again: Again, *, served: bool) -> Asked:
+def _upstream_request(line: UpstreamRequest, again: Again, *, served: bool, unknown: str | None) -> Asked:
     passes = dict.fromkeys(change.name for change in again.changes)
     if again.exchange.verbatim and again.same:
         how = "the client's bytes, but for the model's name"
@@ -317,6 +335,8 @@ def _upstream_request(line: UpstreamRequest, again: Again, *, served: bool) -> A
     lines = [how]
     if again.refused is not None:
         lines.append(f"today's code does not make this request: {again.refused}")
+    elif not again.same and unknown is not None:
+        lines.append(f"not made again: {unknown}")
     elif not again.same and served:
         lines.append("with the tools that are run here, and what they have returned")
     elif not again.same:
@@ -352,12 +372,3 @@ def _mark(frame: bytes) -> bytes:
         return data
     told = {name: response[name] for name in _TOLD_OF_RESPONSE if name in response}
     return json.encode([events[0][0].decode("utf-8", "replace"), value.get("sequence_number"), told])
-
-
-def _key(line: Loss) -> tuple[str, str, str]:
-    return line.where, line.what, line.why
-
-
-def _loss(line: dict[str, str]) -> Loss:
-    where, what, why = (line.get(name, "") for name in ("where", "what", "why"))
-    return Loss(where, what, why, "note" if line.get("severity") == "note" else "loss")

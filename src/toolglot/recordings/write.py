@@ -15,6 +15,7 @@ from queue import SimpleQueue
 from threading import Event, Thread
 from typing import Any, Literal, TypeAlias
 
+from msgspec import Struct
 from msgspec.structs import asdict, replace
 
 from toolglot.config.schema import RecordConfig
@@ -313,5 +314,7 @@ def _clean_value(redactor: Redactor, value: Any) -> Any:
             return {name: _clean_value(redactor, each) for name, each in value.items()}
         case list():
             return [_clean_value(redactor, each) for each in value]
+        case Struct():
+            return replace(value, **{name: _clean_value(redactor, each) for name, each in asdict(value).items()})
         case _:
             return value

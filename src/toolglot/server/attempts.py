@@ -18,6 +18,7 @@ from toolglot.dialect import Dialect, StreamEncoder
 from toolglot.errors import ApiError, ToolglotError, UpstreamDecodeError, UpstreamError, unreadable
 from toolglot.ir import Request, Usage, replace
 from toolglot.receipt import Receipt
+from toolglot.recordings.format import CallSettings
 from toolglot.routing import Target
 from toolglot.server import headers
 from toolglot.server.calling import Calling
@@ -27,7 +28,7 @@ from toolglot.server.outcomes import RESTING, refused, resting, said, told
 from toolglot.server.record import Record
 from toolglot.server.replays import Replays
 from toolglot.server.states import States
-from toolglot.server.taping import Tape
+from toolglot.server.taping import Tape, settings_of
 from toolglot.streaming import StreamTranslation
 from toolglot.textcalls.settings import BAD_TOOL_CALL, TextCalls
 from toolglot.translate import Exchange
@@ -36,6 +37,7 @@ from toolglot.upstream.breaker import Ticket
 from toolglot.upstream.exchange import Told, exchange_for
 from toolglot.upstream.mend import mend
 from toolglot.upstream.replay import labels
+from toolglot.upstream.replay.unmatched import CODE as NO_RECORDING
 from toolglot.upstream.retry import falls_back, next_wait
 from toolglot.upstream.transport import Reply, TransportError
 from toolglot.upstream.upstream import Upstream
@@ -104,6 +106,7 @@ class Attempts:
         self.spent: Usage | None = None
         """What a first try cost, after which the model was asked once more."""
         self._ticket: Ticket | None = None
+        self._settings: CallSettings | None = None
 
     async def answer(self, targets: tuple[Target, ...]) -> Answer:
         """The first answer that any target gives.
@@ -172,7 +175,8 @@ class Attempts:
         size = len(asked.body)
         told = await self._replays.told(asked.client, upstream, target, asked.request, text_calls, size)
         states = await self._states.found(asked.client, upstream, target, asked.request, size)
-        exchange = self._exchange(upstream, target, text_calls, replace(told, states=states))
+        told = replace(told, states=states)
+        exchange = self._exchange(upstream, target, text_calls, told)
         self._states.watch(exchange)
         try:
             body = await aside(size, exchange.request_of, asked.request, asked.body)
@@ -180,6 +184,9 @@ class Attempts:
             self.exchange = exchange
             raise
         self.exchange = exchange  # not before: somebody may look at its receipt while it is being written
+        if asked.tape is not None:
+            forward = asked.encoder is None
+            self._settings = settings_of(upstream, target, exchange, text_calls, told, forward=forward)
         self._note(upstream, exchange)
         return exchange, body
 
@@ -199,6 +206,8 @@ class Attempts:
                 if as_text:
                     await self._calling.refused(upstream, target)
                 return outcome
+            if isinstance(outcome, ApiError) and outcome.code == NO_RECORDING:
+                return outcome  # it quotes the request, whose words are no refusal
             if (
                 not as_text
                 and isinstance(outcome, ApiError)
@@ -314,7 +323,7 @@ class Attempts:
         path = headers.with_query(exchange.path, asked.client, upstream.dialect, asked.query)
         passed = headers.to_upstream(asked.client, upstream.dialect, asked.headers, stream=exchange.sent.stream)
         call, tape = upstream.call(path, body, passed), asked.tape
-        taped = None if tape is None else tape.call(upstream, exchange.sent.model, call, stream=exchange.sent.stream)
+        taped = None if tape is None else tape.call(upstream, exchange.sent, call, self._settings)
         try:
             reply = await upstream.transport.send(call)
         except TransportError as failure:

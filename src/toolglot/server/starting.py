@@ -111,6 +111,7 @@ async def start(
     local = await probe_local(environ, own_port=own_port) if config.discover else Discovery()
     assembled = assemble(config, environ, local, own_port=own_port)
     _refuse_circles(assembled.config, own_port, file)
+    _refuse_missing(assembled.config, file)
     try:
         gateway = build(assembled.config, transport, _PACES[wishes.demo_pace], before)
     except MissingExtraError as error:
@@ -133,6 +134,15 @@ def _refuse_circles(config: Config, own_port: int, file: Path | None) -> None:
     for name, upstream in config.upstreams.items():
         if upstream.base_url is not None and leads_to(upstream.base_url, own_port):
             message = f"the upstream {name} leads to this gateway itself: {upstream.base_url}"
+            raise ConfigError([Problem(file=_origin(file), message=message)])
+
+
+def _refuse_missing(config: Config, file: Path | None) -> None:
+    """Recordings that are not there: nothing could ever be answered from them."""
+    for name, upstream in config.upstreams.items():
+        place = recordings_of(upstream.base_url or "") if is_replay(upstream.base_url) else ""
+        if place and not Path(place).expanduser().exists():
+            message = f"the upstream {name} answers from recordings in {place}, and there is no such file or folder"
             raise ConfigError([Problem(file=_origin(file), message=message)])
 
 

@@ -13,14 +13,18 @@ from binascii import Error as Base64Error
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
 from datetime import UTC, datetime, timedelta
 from time import monotonic
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+from msgspec.structs import asdict
 
 from toolglot import __version__
 from toolglot.config.schema import RecordConfig
+from toolglot.dialects.warp.native import NAME as WARP
 from toolglot.ir import Request
 from toolglot.receipt import Receipt
 from toolglot.recordings.format import (
     VERSION,
+    CallSettings,
     ClientRequest,
     ClientResponse,
     End,
@@ -32,10 +36,14 @@ from toolglot.recordings.format import (
     UpstreamResponse,
 )
 from toolglot.recordings.redact import TELLING
+from toolglot.recordings.settings import PUT_BACK, told_of
 from toolglot.recordings.write import OUTCOMES, Recorder, Writing
-from toolglot.routing import Pattern, bare
+from toolglot.routing import Pattern, Target, bare
 from toolglot.server.metrics import Metrics
 from toolglot.server.record import Record
+from toolglot.textcalls.settings import TextCalls
+from toolglot.translate import Exchange
+from toolglot.upstream.exchange import Told, policy_of
 from toolglot.upstream.transport import Call, Reply, TransportError
 from toolglot.upstream.upstream import Upstream
 
@@ -49,6 +57,16 @@ with it, and is hidden where keys stand alone."""
 _PLACEHOLDER = re.compile(r"[A-Za-z]{1,7}")
 """A key that is one short word, as `none` and `ollama` for servers that want any. Hidden everywhere it would turn
 `"tool_choice": "none"` into nonsense; it is hidden where keys stand alone."""
+_WORD = re.compile(r"[a-z]{1,24}|[A-Z]{1,24}|[A-Z][a-z]{1,23}|(?:sk-)?[xX0*.-]+")
+_STAND_INS = frozenset(
+    """api-key dummy-key fake-key key-1 lm-studio my-key no-key no-key-needed no-key-required none-needed not-needed
+    not-used sk-1234 sk-anything sk-dummy sk-fake sk-key sk-no-key-required sk-none sk-test sk-toolglot test-key
+    your-api-key your-key""".split()  # noqa: SIM905
+)
+"""Keys that are none: a plain word, or what examples have in the place of one. Clients show them where any key will do
+(`toolglot launch` shows `toolglot`). A key that counts here is known by the configuration, whatever it looks like."""
+_KEYS = frozenset({"authorization", "x-api-key", "x-goog-api-key", "api-key", "key"})
+"""The headers, and what is asked behind a `?`, in which such a key stands."""
 UNREAD = "closed before its end"
 _COUNTED = ("input_tokens", "output_tokens", "cached_tokens", "cache_write_tokens", "reasoning_tokens")
 
@@ -119,7 +137,7 @@ class Tape:
     def at(self) -> float:
         return round(monotonic() - self._began, 6)
 
-    def call(self, upstream: Upstream, model: str, call: Call, *, stream: bool) -> TapedCall:
+    def call(self, upstream: Upstream, sent: Request, call: Call, settings: CallSettings | None) -> TapedCall:
         """An upstream is called."""
         number = len(self._calls) + 1
         line = UpstreamRequest(
@@ -127,11 +145,12 @@ class Tape:
             attempt=number,
             upstream=upstream.name,
             dialect=upstream.dialect.name,
-            model=model,
-            stream=stream,
+            model=sent.model,
+            stream=sent.stream,
             method=call.method,
             url=call.url,
             headers=dict(call.headers),
+            settings=settings,
         )
         self.writing.line(line, call.body, call.headers.get("content-type", ""))
         taped = TapedCall(self, number, upstream)
@@ -185,6 +204,30 @@ class Tape:
             cancelled=record.cancelled,
         )
         self.writing.end(line)
+
+
+def settings_of(
+    upstream: Upstream, target: Target, exchange: Exchange, text_calls: TextCalls | None, told: Told, *, forward: bool
+) -> CallSettings:
+    """How a call is made that belongs to this exchange."""
+    history, exact = ({}, []) if told.whole or told.replay is not None else told_of(policy_of(upstream, target))
+    text: dict[str, Any] = {}
+    if text_calls is not None:
+        text = asdict(text_calls)
+        text["text_format"] = text.pop("format")
+    return CallSettings(
+        **text,
+        quirks=dict(target.quirks),
+        history=history,
+        exact=exact,
+        strict=exchange.strict,
+        verbatim=forward and upstream.verbatim,
+        keeps_state=exchange.keeps_state,
+        state_put_back=bool(told.states) and any(PUT_BACK in line.why for line in exchange.receipt),
+        conversation_put_back=told.replay is not None,
+        warp_history=upstream.warp_history if upstream.dialect.name == WARP else None,
+        disable_warp_tools=upstream.disable_warp_tools,
+    )
 
 
 class TapedCall:
@@ -284,14 +327,19 @@ def _known(secrets: Iterable[str]) -> Iterator[str]:
 
 def _shown(headers: Mapping[str, str], query: Mapping[str, str]) -> Iterator[str]:
     """What the client has shown as its own keys, whichever of them count here."""
-    told = [value for name, value in (*headers.items(), *query.items()) if TELLING.search(name)]
-    for value in told:
+    for name, value in (*headers.items(), *query.items()):
         scheme, _, credential = value.strip().partition(" ")
+        if not TELLING.search(name) or (name in _KEYS and _is_none(credential.strip() or scheme)):
+            continue
         yield from _long_enough((value.strip(), credential.strip()))
         if scheme.lower() == "basic":
             yield from _long_enough(_password(credential))
         for part in value.split(";"):  # a cookie's
             yield from _long_enough((part.partition("=")[2].strip(),))
+
+
+def _is_none(key: str) -> bool:
+    return key.lower() in _STAND_INS or _WORD.fullmatch(key) is not None
 
 
 def _password(credential: str) -> tuple[str, ...]:

@@ -64,7 +64,8 @@ ROWS: tuple[Row, ...] = (
     ),
     row(
         RESPONSES,
-        r"invalid_encrypted_content|encrypted content.{1,200}could not be|without its required|item with id '?rs_",
+        r"invalid_encrypted_content|encrypted content.{1,200}could not be|without its required|item with id '?rs_"
+        r"|reasoning input items can only be provided to",
         mends.forget_reasoning,
     ),
     row(CHAT, r"reasoning_content.{1,60}must be passed back|missing `?reasoning_content", mends.add_empty_reasoning),

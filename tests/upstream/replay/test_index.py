@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ import pytest
 from tests.recordings.made import exchange, lines_of
 from toolglot.recordings.format import PARTIAL, SUFFIX
 from toolglot.upstream.replay.index import Entry, Index, read_entry
-from toolglot.upstream.replay.matching import asked
+from toolglot.upstream.replay.matching import asked, parts_of
 
 URL = "https://example.com/v1/chat/completions"
 ANSWER = (
@@ -115,3 +116,47 @@ def test_no_more_is_known_than_there_is_room_for(tmp_path: Path, caplog: pytest.
     index = Index(tmp_path, most=2)
     assert [found(index, f"Hi {number}") for number in range(4)] == ["0", "1", None, None]
     assert "the rest is not used" in caplog.text
+
+
+def test_a_recording_without_holes_comes_before_one_with_them(tmp_path: Path) -> None:
+    record(tmp_path, "a", "key [redacted]", "one")
+    record(tmp_path, "b", "key abc", "two")
+    record(tmp_path, "c", "key [redacted]", "three", time="2026-01-02T03:04:06Z")
+    index = Index(tmp_path)
+
+    def look(text: str, **members: Any) -> str | None:
+        data = json.dumps(body(text, **members)).encode()
+        wanted = asked("openai_chat", URL, data)
+        entry = index.next(wanted) or index.next_with_holes(
+            wanted, lambda: list(parts_of("openai_chat", json.loads(data)))
+        )
+        return None if entry is None else entry.file.name.removesuffix(SUFFIX)
+
+    assert look("key abc") == "b"
+    assert [look("key def") for _ in range(3)] == ["a", "c", "c"]
+    assert look("key def", temperature=1) is None
+    assert look("door def") is None
+
+
+def test_one_bad_file_does_not_keep_anybody_from_those_beside_it(tmp_path: Path) -> None:
+    good = record(tmp_path, "1-good", "Hi", "Hello").read_bytes()
+    head, request, *rest = good.splitlines(keepends=True)
+    upstream = next(line for line in rest if b'"upstream.request"' in line)
+
+    def changed(name: str, **members: object) -> None:
+        line = json.dumps({**json.loads(upstream), **members}).encode() + b"\n"
+        (tmp_path / f"{name}.exchange.jsonl").write_bytes(head + request + line)
+
+    changed("0-base64", base64="*", text=None)
+    changed("0-url", url="http://[")
+    changed("0-dialect", dialect="klingon")
+    (tmp_path / "0-deep.exchange.jsonl").write_bytes(head + request + b"[" * 100_000 + b"\n")
+    (tmp_path / "0-later.exchange.jsonl").write_bytes(
+        head.replace(b'"version":1', b'"version":99') + request + upstream
+    )
+    os.mkfifo(tmp_path / "0-pipe.exchange.jsonl")
+    (tmp_path / "0-zero.exchange.jsonl").symlink_to("/dev/zero")
+    index = Index(tmp_path)
+    index.look()
+    assert index.entries >= 1
+    assert {entry.file.name for group in index._groups.values() for entry in group} == {"1-good.exchange.jsonl"}

@@ -86,11 +86,23 @@ def test_a_request_that_was_not_recorded_gets_an_error_that_shows_the_nearest_re
     replaying: Running, client: str, upstream: str
 ) -> None:
     answer = replaying.ask(client, model=model_of(upstream), body=UNKNOWN[client])
-    assert answer.status == 404
+    assert answer.status == 400
     told = answer.body.decode()
     assert "no_recording" in told
     assert f"{SUFFIX}, call 1" in told
     assert f'is recorded as \\"{WISH}\\", asked is \\"Bye\\"' in told
+
+
+@EVERY_UPSTREAM
+def test_the_words_of_a_request_that_was_not_recorded_are_no_refusal_of_it(replaying: Running, upstream: str) -> None:
+    said = "Unsupported parameter: 'temperature' is not supported with this model. It does not support tools."
+    body = {**ASKED["openai_chat"], "temperature": 0.5, "messages": [{"role": "user", "content": said}]}
+    answer = replaying.ask("openai_chat", model=model_of(upstream), body=body)
+    assert answer.status == 400
+    record = replaying.record()
+    while record.upstream_model != model_of(upstream) or record.error is None:
+        record = replaying.record()
+    assert (record.calls, record.mended) == ({f"to_{upstream}": 1}, 0)
 
 
 def test_errors_and_retries_are_answered_in_their_order(tmp_path: Path, start: Callable[..., Running]) -> None:
@@ -121,9 +133,9 @@ def test_recordings_that_appear_later_are_found(
 ) -> None:
     later = tmp_path / "later" / "below"
     running = start(at("openai_chat", f"replay:{later.parent}"))
-    assert running.ask("openai_chat", body=ASKED["openai_chat"]).status == 404
+    assert running.ask("openai_chat", body=ASKED["openai_chat"]).status == 400
     later.mkdir(parents=True)
-    assert running.ask("openai_chat", body=ASKED["openai_chat"]).status == 404
+    assert running.ask("openai_chat", body=ASKED["openai_chat"]).status == 400
     for file in folder.iterdir():
         (later / file.name).write_bytes(file.read_bytes())
     assert running.ask("openai_chat", body=ASKED["openai_chat"]).status == 200

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,7 @@ from toolglot.config.assemble import assemble
 from toolglot.config.problems import ConfigError
 from toolglot.config.schema import Config, RecordConfig, UpstreamConfig
 from toolglot.server.gateway import Gateway
-from toolglot.server.starting import Wishes, build, configured
+from toolglot.server.starting import Start, Wishes, build, configured, start
 from toolglot.upstream.http import HttpTransport
 from toolglot.upstream.replay.transport import ReplayTransport
 
@@ -74,3 +75,13 @@ def test_a_reload_goes_on_where_it_was() -> None:
     assert built(config, before=first).upstreams["recorded"].transport is transport
     moved = UpstreamConfig(dialect="openai_chat", base_url="replay:y")
     assert built(moved, before=first).upstreams["recorded"].transport is not transport
+
+
+def test_recordings_that_are_not_there_are_refused_at_the_start(tmp_path: Path) -> None:
+    async def begin(place: Path) -> Start:
+        wishes = Wishes(upstreams=(f"openai_chat=replay:{place}",), discover=False)
+        return await start(wishes, {}, HttpTransport(environment={}))
+
+    with pytest.raises(ConfigError, match="nothere, and there is no such file or folder"):
+        asyncio.run(begin(tmp_path / "nothere"))
+    assert "openai_chat" in asyncio.run(begin(tmp_path)).gateway.upstreams

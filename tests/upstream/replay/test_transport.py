@@ -157,7 +157,7 @@ def test_only_the_list_of_models_can_be_got(tmp_path: Path) -> None:
 def test_a_folder_that_is_not_there_is_told(tmp_path: Path) -> None:
     async def ask() -> bytes:
         reply = await ReplayTransport(find("openai_chat"), tmp_path / "nowhere").send(call())
-        assert reply.status == 404
+        assert reply.status == 400
         return await reply.read(10_000)
 
     assert b"There is no such folder" in run(ask())
@@ -177,5 +177,28 @@ def test_what_is_redacted_in_recordings_matches_and_is_not_told(tmp_path: Path) 
 
     assert run(ask())[0] == 200
     status, told = run(ask(temperature=1))
-    assert status == 404
+    assert status == 400
     assert b"canary" not in told
+
+
+def test_the_real_value_of_what_was_redacted_matches(tmp_path: Path) -> None:
+    hidden = [{"role": "user", "content": "I am [redacted], not [redacted]."}, {"role": "user", "content": "Hi"}]
+    lines = exchange("openai_chat", "openai_chat", {**ASKED, "messages": hidden}, [CHUNK, b"data: [DONE]\n\n"])
+    replaying = transport(tmp_path, lines)
+
+    async def ask(said: str, more: str = "Hi", **members: Any) -> tuple[int, bytes]:
+        messages = [{"role": "user", "content": said}, {"role": "user", "content": more}]
+        body = json.encode({**ASKED, "messages": messages, **members})
+        reply = await replaying.send(Call(url="replay:x/v1/chat/completions", headers={}, body=body))
+        return reply.status, await reply.read(10_000)
+
+    assert run(ask("I am canary-17, not canary-18."))[0] == 200
+    assert run(ask('I am a "quoted\\\\" one, not me.'))[0] == 200
+    assert run(ask("I am [redacted], not [redacted]."))[0] == 200
+    for said in ("I am , not me.", "I was me, not you.", "I am me, not you", "I am me."):
+        assert run(ask(said))[0] == 400, said
+    assert run(ask("I am me, not you.", temperature=1))[0] == 400
+    status, told = run(ask("I am me, not you.", "Ho"))
+    assert status == 400
+    assert b"messages[1].content is recorded" in told
+    assert b"messages[0]" not in told

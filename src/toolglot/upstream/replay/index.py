@@ -5,22 +5,27 @@ from __future__ import annotations
 
 import logging
 from bisect import insort
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
-from toolglot.errors import DecodeError
-from toolglot.recordings.format import SUFFIX, Head, UpstreamRequest, decoder
+from toolglot.errors import DecodeError, ToolglotError
+from toolglot.recordings.format import SUFFIX, VERSION, Head, UpstreamRequest, decoder
 from toolglot.recordings.read import Attempt, Recording, read_recording
-from toolglot.upstream.replay.matching import Asked, asked, likeness
+from toolglot.upstream.replay.matching import Asked, Part, asked, document, fits, likeness, parts_of
 
 log = logging.getLogger("toolglot.server")
 
 MOST_ENTRIES = 100_000
 """Calls that are known at most."""
 MOST_FOLDERS = 10_000
+LONGEST_LINE = 64 * 1024 * 1024
+MOST_READ = 64
+"""Recordings with holes that are read, the first ones, to see whether they fit a request."""
 
 
 class Entry(Struct, frozen=True, kw_only=True):
@@ -58,9 +63,10 @@ class Index:
         self.entries = 0
         self._most = most
         self._groups: dict[bytes, list[Entry]] = {}
+        self._with_holes: dict[bytes, list[Entry]] = {}
         self._files: set[Path] = set()
         self._folders: dict[Path, int] = {}
-        self._given: dict[tuple[bytes, str], int] = {}
+        self._given: dict[tuple[Any, ...], int] = {}
         self._models: dict[tuple[str, str], None] = {}
 
     def models(self, dialect: str) -> list[str]:
@@ -77,7 +83,20 @@ class Index:
         if not chosen:
             return None
         # Who is given something else each time has a count of its own.
-        key = (wanted.exact if exact is not group else wanted.group, wanted.model if chosen is not exact else "")
+        return self._turn(
+            chosen, wanted.exact if exact is not group else wanted.group, wanted.model if chosen is not exact else ""
+        )
+
+    def next_with_holes(self, wanted: Asked, live: Callable[[], Sequence[Part]]) -> Entry | None:
+        """The same among recordings in which something was redacted. `live` gives the parts of the request."""
+        alike = [entry for entry in self._with_holes.get(wanted.shape, ()) if _may_fit(entry.asked, wanted)]
+        alike.sort(key=lambda entry: (entry.asked.model != wanted.model, entry.order))
+        now = live() if alike else ()
+        fitting = [entry for entry in alike[:MOST_READ] if _fits(entry, now)]
+        same = [entry for entry in fitting if entry.asked.model == wanted.model]
+        return self._turn(same or fitting, b"holes" + wanted.group, wanted.model) if fitting else None
+
+    def _turn(self, chosen: Sequence[Entry], *key: Any) -> Entry:
         given = self._given.get(key, 0)
         self._given[key] = given + 1
         return chosen[min(given, len(chosen) - 1)]
@@ -94,15 +113,23 @@ class Index:
                 log.warning("%s: more than %d calls are recorded: the rest is not used", self.place, self._most)
                 break
             self._files.add(file)
+            if not file.is_file():  # a pipe or a device could be read for ever
+                log.warning("%s cannot be replayed: it is no file", file)
+                continue
             try:
                 for entry in _entries(file):
                     self._add(entry)
-            except (OSError, DecodeError) as error:
-                log.warning("%s cannot be replayed: %s", file, error)
+            except (OSError, ToolglotError, ValueError, KeyError, RecursionError) as error:
+                # Whatever is in it, it must not keep anybody from the files beside it.
+                log.warning("%s cannot be replayed: %s", file, str(error)[:500])
 
     def _add(self, entry: Entry) -> None:
         self.entries += 1
         self._models[entry.dialect, entry.model] = None
+        if None in entry.asked.solid:
+            self._with_holes.setdefault(entry.asked.shape, []).append(entry)
+        else:
+            entry = replace(entry, asked=replace(entry.asked, solid=()))  # which nobody needs
         insort(self._groups.setdefault(entry.asked.group, []), entry, key=lambda each: each.order)
 
     def _new_files(self) -> list[Path]:
@@ -131,7 +158,9 @@ def _entries(file: Path) -> Iterator[Entry]:
     """The calls in a file. Only the lines that tell what was asked are read whole."""
     head = Head()
     with file.open("rb") as lines:
-        for line in lines:
+        while line := lines.readline(LONGEST_LINE):
+            if len(line) == LONGEST_LINE:
+                return
             try:
                 kind = _kind.decode(line).type
                 if kind not in ("exchange", "upstream.request"):
@@ -141,6 +170,8 @@ def _entries(file: Path) -> Iterator[Entry]:
                 return  # what was cut, or is no recording
             if isinstance(read, Head):
                 head = read
+                if head.version > VERSION:
+                    return
             elif isinstance(read, UpstreamRequest):
                 yield Entry(
                     order=(head.time, file.name, read.attempt),
@@ -150,6 +181,21 @@ def _entries(file: Path) -> Iterator[Entry]:
                     model=read.model,
                     asked=asked(read.dialect, read.url, read.data),
                 )
+
+
+def _may_fit(then: Asked, now: Asked) -> bool:
+    """Whether the parts without holes are the same."""
+    return len(then.solid) == len(now.solid) and all(
+        one is None or one == other for one, other in zip(then.solid, now.solid, strict=True)
+    )
+
+
+def _fits(entry: Entry, now: Sequence[Part]) -> bool:
+    try:
+        request = read_entry(entry).attempt.request
+    except (OSError, DecodeError):
+        return False
+    return fits(list(parts_of(entry.dialect, document(entry.dialect, request.data))), now)
 
 
 def read_entry(entry: Entry) -> Recorded:

@@ -6,13 +6,14 @@ They are, when they ask for the same in the same dialect. What does not matter:
 - the model's name, which an alias may have changed; of several recordings one of the same model is taken;
 - members that tell who asks and not what (`VOLATILE`);
 - parts of texts that are new in each run of an agent (`CHANGING`): ids, dates, how long something took. A recording
-  that is the same in these too is taken before others.
+  that is the same in these too is taken before others;
+- what was redacted in the recording (`recordings/holes.py`). A recording without such holes is taken before others.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from hashlib import blake2b
 from typing import Any
 from urllib.parse import unquote, urlsplit
@@ -23,6 +24,7 @@ from msgspec import Struct
 from toolglot.dialects import DIALECTS, find
 from toolglot.dialects.warp.native import NAME as WARP
 from toolglot.errors import DecodeError, MissingExtraError
+from toolglot.recordings.holes import fits_text
 from toolglot.recordings.redact import Redactor
 from toolglot.wire import json
 
@@ -53,8 +55,6 @@ CHANGING = (
     # The first line of Claude Code's instructions has a checksum in it.
     Changing(re.compile(rb"-billing-header:(?:[^\"\\]|\\[^n])*")),
     Changing(re.compile(rb"-(?<=[0-9A-Fa-f]{8}-)(?:[0-9A-Fa-f]{4}-){3}[0-9A-Fa-f]{12}"), 8),
-    # Ids of sessions are redacted where a header tells them too.
-    Changing(re.compile(rb"\[redacted\]")),
     # What Codex tells of a command that it has run.
     Changing(re.compile(rb"Chunk ID: [0-9a-f]{1,40}")),
     Changing(re.compile(rb"all time: [0-9.]{1,24}"), 0, b"(seconds)"),
@@ -74,6 +74,11 @@ CHANGING = (
     ),
 )
 
+HINT = b"[redacte"
+"""Stands in every part that something was redacted in."""
+_REDACTED = Changing(re.compile(rb"\[redacted\]"))
+"""Ids of sessions are redacted where a header tells them too."""
+
 ENDS = 24
 """Parts at the beginning and at the end of a request by which the nearest recording is looked for."""
 
@@ -92,6 +97,24 @@ class Asked(Struct, frozen=True, kw_only=True):
     """Of what it consists, in hashes of four bytes: to find what is nearest."""
     model: str = ""
     """As far as the address or the body tells it."""
+    shape: bytes = b""
+    """The same for requests that have the same members, and as long a conversation."""
+    solid: tuple[bytes | None, ...] = ()
+    """All parts in hashes of four bytes; of one that something was redacted in, None."""
+
+
+class Part(Struct, frozen=True):
+    """A member of a request, or a message of its conversation, as JSON."""
+
+    name: str
+    told: bytes
+    open: bytes
+    """Without what differs from run to run, but with what was redacted."""
+
+    @property
+    def lasting(self) -> bytes:
+        """Without what differs from run to run."""
+        return _without(_REDACTED, self.open)
 
 
 def operation(url: str) -> str:
@@ -124,29 +147,49 @@ def telling(dialect: str, value: Any) -> Any:
 def steady(data: bytes) -> bytes:
     """JSON without what differs from run to run."""
     for changing in CHANGING:
-        parts, done = [], 0
-        for found in changing.pattern.finditer(data):
-            parts += [data[done : max(found.start() - changing.before, done)], changing.instead]
-            done = found.end()
-        data = b"".join([*parts, data[done:]]) if parts else data
+        data = _without(changing, data)
     return data
+
+
+def _without(changing: Changing, data: bytes) -> bytes:
+    parts, done = list[bytes](), 0
+    for found in changing.pattern.finditer(data):
+        parts += [data[done : max(found.start() - changing.before, done)], changing.instead]
+        done = found.end()
+    return b"".join([*parts, data[done:]]) if parts else data
+
+
+def parts_of(dialect: str, value: Any, redactor: Redactor | None = None) -> Iterator[Part]:
+    """What is compared of a request, part by part. The `redactor` takes out of it what no recording has in it."""
+    for name, written in _written(dialect, telling(dialect, value)):
+        told = written if redactor is None else redactor.body(written)
+        yield Part(name, told, steady(told))
 
 
 def asked(dialect: str, url: str, body: bytes, redactor: Redactor | None = None) -> Asked:
     """What is compared of a request. The `redactor` takes out of it what no recording has in it."""
-    whole = document(dialect, body)
-    value = telling(dialect, whole)
     head = f"{dialect} {operation(url)} ".encode()
-    exact, group, parts = blake2b(head, digest_size=16), blake2b(head, digest_size=16), list[bytes]()
-    for name, written in _written(dialect, value):
-        told = written if redactor is None else redactor.body(written)
-        lasting = steady(told)
-        parts.append(_hash(lasting))
-        for summed, part in ((exact, told), (group, lasting)):
-            summed.update(b"%b %d " % (name.encode(), len(part)))
-            summed.update(part)
-    ends = parts if len(parts) <= 2 * ENDS else [*parts[:ENDS], *parts[-ENDS:]]
-    return Asked(group=group.digest(), exact=exact.digest(), parts=b"".join(ends), model=_model(url, whole))
+    exact, group, shape = (blake2b(head, digest_size=16) for _ in range(3))
+    hashes, has_hole = list[bytes](), list[bool]()
+    whole = document(dialect, body)
+    for part in parts_of(dialect, whole, redactor):
+        lasting, name = part.lasting, part.name.encode()
+        hashes.append(_hash(lasting))
+        has_hole.append(HINT in part.open)
+        shape.update(b"%b " % name)
+        for summed, data in ((exact, part.told), (group, lasting)):
+            summed.update(b"%b %d " % (name, len(data)))
+            summed.update(data)
+    ends = hashes if len(hashes) <= 2 * ENDS else [*hashes[:ENDS], *hashes[-ENDS:]]
+    solid = [None if hole else each for each, hole in zip(hashes, has_hole, strict=True)] if any(has_hole) else hashes
+    return Asked(
+        group=group.digest(),
+        exact=exact.digest(),
+        parts=b"".join(ends),
+        model=_model(url, whole),
+        shape=shape.digest(),
+        solid=tuple(solid),
+    )
 
 
 def _written(dialect: str, value: Any) -> Iterator[tuple[str, bytes]]:
@@ -168,6 +211,14 @@ def _model(url: str, value: Any) -> str:
     in_path = _IN_PATH.search(urlsplit(url).path)
     named = unquote(in_path[1]) if in_path else value.get("model") if isinstance(value, dict) else None
     return named if isinstance(named, str) else ""
+
+
+def fits(then: Sequence[Part], now: Sequence[Part]) -> bool:
+    """Whether a recorded request is this one but for its holes."""
+    return len(then) == len(now) and all(
+        one.name == other.name and (one.lasting == other.lasting or fits_text(one.open, other.open))
+        for one, other in zip(then, now, strict=True)
+    )
 
 
 def likeness(one: Asked, other: Asked) -> tuple[int, int]:

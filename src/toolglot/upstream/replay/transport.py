@@ -15,7 +15,7 @@ from toolglot.recordings.patterns import Pattern
 from toolglot.recordings.read import Attempt, Recording
 from toolglot.recordings.redact import Redactor
 from toolglot.upstream.replay.index import Entry, Index, Recorded, read_entry
-from toolglot.upstream.replay.matching import Asked, asked
+from toolglot.upstream.replay.matching import Asked, Part, asked, document, parts_of
 from toolglot.upstream.replay.reply import Clock, RecordedReply, Speed, WrittenReply, failure_of
 from toolglot.upstream.replay.unmatched import no_recording
 from toolglot.upstream.transport import Call, Reply, TransportError
@@ -54,8 +54,11 @@ class ReplayTransport:
 
     def _find(self, call: Call) -> Recorded | ApiError:
         wanted = asked(self.dialect.name, call.url, call.body, self._redactor)
-        entry = self._index.next(wanted)
+        entry = self._index.next(wanted) or self._index.next_with_holes(wanted, lambda: self._parts(call))
         return self._unmatched(wanted, call) if entry is None else _read(entry)
+
+    def _parts(self, call: Call) -> list[Part]:
+        return list(parts_of(self.dialect.name, document(self.dialect.name, call.body), self._redactor))
 
     def _unmatched(self, wanted: Asked, call: Call) -> ApiError:
         error = no_recording(self._index, wanted, self.dialect.name, call)
