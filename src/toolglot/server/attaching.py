@@ -91,7 +91,8 @@ def _configured(config: McpConfig, asked: AskedServer) -> str | None:
 def _named(config: McpConfig, asked: AskedServer, server: str | None) -> Wanted:
     if server is None:
         # Not as the client wrote it: there may be a credential in it.
-        address = "://".join(_address(asked.url)[:2])[:200] if asked.url is not None else "without a url"
+        scheme, host, *_ = _address(asked.url or "")
+        address = f"{scheme}://{host}"[:200] if scheme else "without an address"
         named = f"{asked.where} names the MCP server {asked.label[:100]!r} ({address})"
         raise FailedError(_unknown(config, named, asked.where))
     return Wanted(label=asked.label, server=server, asked=asked)
