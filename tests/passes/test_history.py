@@ -12,6 +12,7 @@ from .targets import (
     CHAT,
     GEMINI,
     RESPONSES,
+    TARGETS,
     answered,
     asked,
     calls,
@@ -156,6 +157,39 @@ def test_a_dialect_keeps_its_own_histories() -> None:
     context = to(RESPONSES, source="openai_responses")
     assert history.repair(request, context) is request
     assert not context.receipt
+
+
+@pytest.mark.parametrize(
+    ("messages", "shaped"),
+    [
+        ((calls("a"), said("Hm"), user("go")), ["calls a", "error a", "text", "user"]),
+        ((calls("a"), said("Hm"), answered(result("a")), user("go")), ["calls a", "result a", "text", "user"]),
+        (
+            (calls("a"), calls("b"), answered(result("b")), answered(result("a"))),
+            ["calls a", "result a", "calls b", "result b"],
+        ),
+        ((said("Hm"), calls("a"), answered(result("a"))), ["text", "calls a", "result a"]),
+    ],
+)
+def test_chat_clients_get_results_right_behind_the_message_with_the_calls(
+    messages: tuple[Message, ...], shaped: list[str]
+) -> None:
+    """Nothing merges the assistant's messages on the way from Chat to Chat, and OpenAI refuses one in between."""
+    context = to(CHAT, source="openai_chat")
+    request = history.pair(asked(user(), *messages), context)
+    words = {"call": "calls", "result": "result", "Text": "text"}
+    told = []
+    for role, *rest in shape(*request.messages[1:]):
+        kind, _, more = rest[0].partition(" ")
+        told.append("user" if role == "user" else f"{words[kind]} {more}".strip())
+    assert told == [each.replace("error a", "result a error") for each in shaped]
+    assert not context.receipt.losses
+
+
+@pytest.mark.parametrize("name", ["anthropic", "gemini", "openai_responses"])
+def test_where_messages_of_the_assistant_are_one_turn_they_stay_together(name: str) -> None:
+    request = asked(user(), calls("a"), said("Hm"), answered(result("a")))
+    assert history.pair(request, to(TARGETS[name], source=name)) is request
 
 
 def test_one_more_turn_changes_nothing_before_it() -> None:

@@ -76,6 +76,29 @@ def test_calls_without_ids_are_known_by_their_place() -> None:
     assert [native_of(block, "gemini").get("thoughtSignature") for block in message.content] == ["t", None]
 
 
+@pytest.mark.parametrize(
+    ("ids", "sent"),
+    [
+        (("call_0", "call_0"), ("call_0", "call_0")),
+        (("call_0", "call_0"), ("call_0", "call_1")),
+        (("call_0", "call_1"), ("call_0", "call_0")),
+        (("a", "a", "b"), ("b", "a", "a")),
+    ],
+)
+def test_ids_that_several_calls_share_tell_nothing(ids: tuple[str, ...], sent: tuple[str, ...]) -> None:
+    """The first of them is signed, so the first is that has not been told by its own id."""
+    bones = tuple(call(each, **({} if n else {"gemini": {"thoughtSignature": "s"}})) for n, each in enumerate(ids))
+    (message,) = restored(to(GEMINI, source="openai_chat"), bones, spoke(*map(call, sent)))
+    signed = [bool(native_of(block, "gemini")) for block in message.content]
+    assert signed == [n == sent.index(ids[0]) for n in range(len(sent))]
+
+
+def test_the_state_of_a_call_that_is_gone_goes_to_no_other() -> None:
+    bones = (call("a", gemini={"thoughtSignature": "s"}), call("b"))
+    (message,) = restored(to(GEMINI, source="openai_chat"), bones, spoke(call("b")))
+    assert message.content == (call("b"),)
+
+
 def test_what_the_client_has_sent_itself_stays() -> None:
     own = Thinking(text="Hm", native={"anthropic": {"signature": "mine"}})
     message = spoke(own, call("a"))

@@ -128,6 +128,12 @@ def test_what_cannot_be_read_any_more_changes_nothing(tmp_path: Path) -> None:
     assert asyncio.run(work()) == request
 
 
+def test_the_first_answer_of_a_long_conversation_is_still_told_in_full(tmp_path: Path) -> None:
+    later = [HI, Message(role="assistant", content=(Text(text="Yes."),))] * 600
+    request = told(HI, Message(role="assistant", content=SEEN), ANSWER, *later, HI)
+    assert after(tmp_path / "s", request).messages == (HI, ROUNDS[0], BOTH, *later, HI)
+
+
 def test_without_a_store_nothing_is_kept() -> None:
     async def work() -> bool:
         return await KeptRounds(None, "me").keep((HI,), SEEN, ROUNDS)

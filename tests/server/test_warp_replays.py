@@ -62,6 +62,22 @@ def test_two_runs_of_the_same_question_are_answered_under_the_ids_of_their_calls
     assert [cancelled(heard) for heard in warp.heard] == [0] * 5
 
 
+def test_a_conversation_is_kept_for_the_credential_that_it_was_held_with() -> None:
+    """Which may stand in any header, and in two gateways with one store."""
+    told = []
+    with kept() as store, warp_server(Agent(lambda heard: Turn("Well."))) as server:
+        first: list[Message] = []
+        for session in ("mine", "yours", "mine"):
+            upstream = at("warp", server.url, key=TOKEN, headers={"cookie": session})
+            with gateway(upstream, store=store) as running:
+                client = Client("openai_chat", running)
+                client.messages = list(first) or client.messages
+                client.say(user("Go on" if first else "Hi"))
+                first = first or client.messages
+                told.append(UNKNOWN in client.receipt())
+    assert told == [False, True, False]
+
+
 @pytest.mark.parametrize("dialect", CLIENTS)
 def test_calls_without_ids_are_told_anew_with_ids(dialect: str) -> None:
     calls = [story.add(story.called(number, "", name, {})) for number, name in ((1, "get_weather"), (2, "get_time"))]

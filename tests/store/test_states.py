@@ -7,7 +7,7 @@ import pytest
 
 from tests.store.turns import Clock, using
 from toolglot.ir import replace
-from toolglot.store import State
+from toolglot.store import Rounds, State
 from toolglot.store.kept import MAX_ALIKE
 from toolglot.store.sqlite import SqliteStore
 
@@ -69,6 +69,33 @@ def test_what_is_old_or_too_much_is_forgotten(path: Path) -> None:
         assert (await store.size()).threads == 1
 
     using(path, work, now=clock, max_age=100.0, max_bytes=10_000)
+
+
+def test_what_is_read_again_and_again_is_not_forgotten(path: Path) -> None:
+    clock = Clock()
+
+    async def work(store: SqliteStore) -> None:
+        await store.keep_state(state("read"))
+        await store.keep_state(state("unread"))
+        await store.keep_rounds("me", Rounds("r", b"[]"))
+        for _ in range(12):
+            clock.now += 10
+            assert await store.states("me", "i", ["read"]) == [state("read")]
+            assert await store.rounds("me", ["r"]) == [Rounds("r", b"[]")]
+        assert await store.states("me", "i", ["unread"]) == []
+
+    using(path, work, now=clock, max_age=90.0)
+
+
+def test_many_are_found_at_once(path: Path) -> None:
+    async def work(store: SqliteStore) -> None:
+        for name in ("first", "last"):
+            await store.keep_state(state(name))
+        others = [f"other {number}" for number in range(2000)]
+        found = await store.states("me", "i", ["first", *others, "last"], others)
+        assert {each.calls for each in found} == {"first", "last"}
+
+    using(path, work)
 
 
 def test_one_request_reads_no_more_than_some(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -42,14 +42,20 @@ def gpt(change: str) -> Any:
     outputs = [{"type": "function_call_output", "call_id": call["call_id"], "output": "ok"} for call in calls]
     changed = {
         "nothing": [reasoning, message, *calls],
+        "unreasoning": [reasoning, message, *calls],
         "signature": [{**reasoning, "encrypted_content": "c2ln"}, message, *calls],
         "lost": [message, *calls],
         "behind": [message, *calls, reasoning],
         "ids": [reasoning, message, {**calls[0], "id": "fc_r1_1"}, calls[1]],
+        "empty": [reasoning, message, *calls, {"type": "message", "role": "assistant", "content": []}],
         "long": [reasoning, message, *calls, {**calls[0], "id": calls[0]["id"], "call_id": "c" * 65}],
     }[change]
     tools = [{"type": "function", "name": "look", "parameters": {}}]
-    return vendor, {"tools": tools, "input": [{"role": "user", "content": "Hi"}, *changed, *outputs]}
+    return vendor, {
+        "model": "gpt-4.1" if change == "unreasoning" else vendor.model,
+        "tools": tools,
+        "input": [{"role": "user", "content": "Hi"}, *changed, *outputs],
+    }
 
 
 def gemini(change: str) -> Any:
@@ -105,10 +111,12 @@ def plain(change: str) -> Any:
         (claude, "behind", "do not follow their thinking"),
         (gpt, "nothing", None),
         (gpt, "signature", "could not be verified"),
+        (gpt, "unreasoning", "only be provided to a reasoning"),
         (gpt, "lost", "without its required 'reasoning' item"),
         (gpt, "behind", "without its required following item"),
         (gpt, "ids", "not found"),
         (gpt, "long", "too long"),
+        (gpt, "empty", "a message without content"),
         (gemini, "nothing", None),
         (gemini, "mark", None),
         (gemini, "signature", "not valid"),

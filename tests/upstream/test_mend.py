@@ -121,6 +121,11 @@ def test_a_turn_that_lost_its_thinking_goes_on_without() -> None:
         openai("The encrypted content gAAA...DQ== could not be verified.", None, "invalid_encrypted_content"),
         openai("Item 'fc_1' of type 'function_call' was provided without its required 'reasoning' item: 'rs_1'."),
         openai("Item with id 'rs_1' not found. Items are not persisted when `store` is set to false.", "input"),
+        openai(
+            "Reasoning input items can only be provided to a reasoning or computer use model. Remove reasoning items"
+            " from your input and try again.",
+            "input",
+        ),
     ],
 )
 def test_encrypted_reasoning_that_is_not_taken_back_is_left_out_with_the_ids_that_want_it(error: Json) -> None:

@@ -14,6 +14,7 @@ from toolglot.passes import Context
 from toolglot.passes.blocks import Place, has_results, with_messages
 
 INTERRUPTED = "The tool call was interrupted; its outcome is unknown."
+BEHIND = "they stand in call order, right behind their calls"
 
 
 def repair(request: Request, context: Context) -> Request:
@@ -31,11 +32,53 @@ def pair(request: Request, context: Context) -> Request:
             if number == 0:  # no call stands before these
                 messages.extend(_answers((), run, start, context))
             continue
-        calls = tuple(block for message in run for block in message.content if isinstance(block, ToolCall))
-        messages.extend(_spoken(run, start, context))
         next_start, next_stop = runs[number + 1] if number + 1 < len(runs) else (stop, stop)
-        messages.extend(_answers(calls, request.messages[next_start:next_stop], next_start, context))
+        following = request.messages[next_start:next_stop]
+        *earlier, last = _batches(run, context)
+        for batch in earlier:
+            found, following = _found(_calls(batch), following)
+            messages.extend(_spoken(batch, start, context))
+            messages.extend(_answers(_calls(batch), found, next_start, context))
+            if found:
+                context.receipt.note(str(Place(next_start)), "the results", BEHIND)
+            start += len(batch)
+        messages.extend(_spoken(last, start, context))
+        messages.extend(_answers(_calls(last), following, next_start, context))
     return with_messages(request, tuple(messages))
+
+
+def _calls(messages: tuple[Message, ...]) -> tuple[ToolCall, ...]:
+    return tuple(block for message in messages for block in message.content if isinstance(block, ToolCall))
+
+
+def _batches(run: tuple[Message, ...], context: Context) -> list[tuple[Message, ...]]:
+    """The parts of a run of which each has its results right behind it. That is all of it where its messages become one
+    or the wire takes them for one; Chat Completions wants the results behind the very message that has the calls."""
+    can = context.can
+    if context.source != context.target or can.roles_alternate or not can.calls_in_one_message:
+        return [run]
+    ends = [number + 1 for number, message in enumerate(run[:-1]) if _calls((message,))]
+    return [run[start:stop] for start, stop in zip((0, *ends), (*ends, len(run)), strict=True)]
+
+
+def _found(
+    calls: tuple[ToolCall, ...], messages: tuple[Message, ...]
+) -> tuple[tuple[Message, ...], tuple[Message, ...]]:
+    """The first result of each call, in messages of their own, and the messages without them."""
+    wanted = {call.id for call in calls}
+    found: list[Message] = []
+    rest: list[Message] = []
+    for message in messages:
+        others: list[Block] = []
+        for block in message.content:
+            if isinstance(block, ToolResult) and block.call_id in wanted:
+                wanted.discard(block.call_id)
+                found.append(message if message.content == (block,) else replace(message, content=(block,)))
+            else:
+                others.append(block)
+        if others or not message.content:
+            rest.append(message if len(others) == len(message.content) else replace(message, content=tuple(others)))
+    return tuple(found), tuple(rest)
 
 
 def _runs(messages: tuple[Message, ...]) -> list[tuple[int, int]]:
@@ -131,7 +174,7 @@ def _tell(
     standing = [block for message in messages for block in message.content]
     found = [id(result) for result, _ in results.values()]
     if [id(block) for block in standing[: len(found)]] != [id(results[c.id][0]) for c in calls if c.id in results]:
-        context.receipt.note(str(Place(start)), "the results", "they stand in call order, right behind their calls")
+        context.receipt.note(str(Place(start)), "the results", BEHIND)
 
 
 def _in_call_order(

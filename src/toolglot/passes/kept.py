@@ -9,6 +9,7 @@ itself, in its own field or in an envelope, stays as it is.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
@@ -175,17 +176,24 @@ def _with(run: Run, bones: Skeleton, context: Context) -> list[tuple[int, Block]
 
 
 def _places(bones: Skeleton, blocks: Sequence[Block]) -> Iterator[int | None]:
-    """Which block each bone belongs to: calls by their ids, or else by their order, as texts are."""
-    calls = [place for place, block in enumerate(blocks) if isinstance(block, ToolCall)]
+    """Which block each bone belongs to: calls by ids that are theirs alone, or else by their order, as texts are."""
     texts = iter([place for place, block in enumerate(blocks) if isinstance(block, Text)])
-    by_id = {block.id: place for place, block in enumerate(blocks) if isinstance(block, ToolCall) and block.id}
-    in_order = iter(calls)
+    by_id = _own_ids(blocks)
+    shared = by_id.keys() & _own_ids(bones).keys()
+    matched = {by_id[each] for each in shared}
+    others = iter([n for n, block in enumerate(blocks) if isinstance(block, ToolCall) and n not in matched])
     for bone in bones:
         if isinstance(bone, ToolCall):
-            place = next(in_order, None)
-            yield by_id.get(bone.id, place)
+            yield by_id[bone.id] if bone.id in shared else next(others, None)
         else:
             yield next(texts, None) if isinstance(bone, Text) else None
+
+
+def _own_ids(blocks: Sequence[Block]) -> dict[str, int]:
+    """The ids that one call alone has, and where it stands."""
+    calls = [(block.id, place) for place, block in enumerate(blocks) if isinstance(block, ToolCall) and block.id]
+    count = Counter(each for each, _ in calls)
+    return {each: place for each, place in calls if count[each] == 1}
 
 
 def _is_own(block: Block, context: Context) -> bool:

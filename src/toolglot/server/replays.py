@@ -23,6 +23,7 @@ from toolglot.events import Fold, unfold
 from toolglot.ir import Block, Message, Request, Response, is_instruction, replace
 from toolglot.receipt import Receipt
 from toolglot.routing import Target
+from toolglot.server.issuers import issuer
 from toolglot.store import Replay, Store, StoreError
 from toolglot.streaming import through
 from toolglot.textcalls.settings import TextCalls
@@ -48,6 +49,7 @@ class _Conversation(Struct, frozen=True):
     """The conversation that the current attempt is about, as the upstream gets it."""
 
     upstream: str
+    issuer: str
     messages: tuple[Message, ...]
     exchange: Exchange
     """One like that of the attempt, with nothing left out; its receipt is nobody's."""
@@ -93,7 +95,7 @@ class Replays:
         try:
             async with asyncio.timeout(PATIENCE):
                 hashes = [beginning.hash for beginning in known]
-                return await self._store.replay(self._owner, upstream.base_url, hashes, frozenset(calls))
+                return await self._store.replay(self._owner, issuer(upstream), hashes, frozenset(calls))
         except (StoreError, TimeoutError) as error:
             log.warning("what %s said could not be read: %s", upstream.name, error or "no answer in time")
             return None
@@ -112,7 +114,7 @@ def _as_sent(
     exchange = exchange_for(client, upstream, target, text_calls=text_calls, told=Told(whole=True))
     try:
         messages = tuple(map(_as_said, exchange.rewrite(request).messages))
-        conversation = _Conversation(upstream.base_url, messages, exchange, marks(request.messages))
+        conversation = _Conversation(upstream.base_url, issuer(upstream), messages, exchange, marks(request.messages))
         return conversation, beginnings(messages)
     except (ToolglotError, RecursionError):
         return None  # whoever sends it will say why
@@ -202,7 +204,7 @@ class _Keeper:
             return None
         return Replay(
             owner=self._owner,
-            upstream=self._conversation.upstream,
+            upstream=self._conversation.issuer,
             hash=beginning.hash,
             conversation=conversation,
             value=value,

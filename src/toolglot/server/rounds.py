@@ -12,12 +12,12 @@ import asyncio
 import logging
 from collections.abc import Sequence
 from hashlib import sha256
-from itertools import takewhile
 
 import msgspec
 
 from toolglot.errors import ToolglotError
 from toolglot.ir import Block, Message, Opaque, Request, ToolCall, ToolResult, replace
+from toolglot.server.lookups import skipped
 from toolglot.store import Rounds, Store, StoreError
 from toolglot.upstream.transcript import Beginning, answered, beginnings
 
@@ -27,8 +27,6 @@ PATIENCE = 1.5
 """Seconds that a request or an answer waits for the store."""
 LARGEST = 16 * 1024 * 1024
 """Bytes of what is kept of one answer."""
-TRIED = 200
-"""Answers of a conversation, the last ones, that are looked up."""
 
 _SYSTEM = ("system", "developer")
 
@@ -45,7 +43,9 @@ class KeptRounds:
     async def restored(self, request: Request) -> Request:
         """The request with what is kept of its answers in their place."""
         told = _told(request.messages)
-        known = [(each.covered, _keys(each, told)) for each in beginnings(told)[:TRIED]]
+        found_in = beginnings(told)  # the longest first
+        looked_up = found_in[: len(found_in) - skipped(len(found_in))]
+        known = [(each.covered, _keys(each, told)) for each in looked_up]
         if self._store is None or not known:
             return request
         try:
@@ -88,22 +88,25 @@ def _told(messages: Sequence[Message]) -> list[Message]:
 def _keys(beginning: Beginning, told: Sequence[Message]) -> list[str]:
     """What the rounds of a beginning are looked for under, the surest last. An answer that has words for served calls
     is known by its ids alone: its client has all of it, and another conversation's rounds would tell the model less."""
-    ids, has_words = _ids(told[: beginning.covered])
+    ids, has_words = _ids(told, beginning.covered)
     exact = _mark(beginning, [each for each, _ in ids])
     return [exact] if has_words else [beginning.hash, exact]
 
 
 def _all_keys(beginning: Beginning, told: Sequence[Message]) -> list[str]:
     """What they are kept under: a client may also leave out what it has no use for."""
-    ids, _ = _ids(told[: beginning.covered])
+    ids, _ = _ids(told, beginning.covered)
     without_words = _mark(beginning, [each for each, is_call in ids if is_call])
     return [*{beginning.hash: None, without_words: None, _mark(beginning, [each for each, _ in ids]): None}]
 
 
-def _ids(told: Sequence[Message]) -> tuple[list[tuple[str, bool]], bool]:
-    """The ids in the last answer, each with whether it is a call's, and whether it has words for served calls."""
-    answer = list(takewhile(lambda message: message.role == "assistant", reversed(told)))
-    blocks = [block for message in reversed(answer) for block in message.content]
+def _ids(told: Sequence[Message], end: int) -> tuple[list[tuple[str, bool]], bool]:
+    """The ids in the answer that ends there, each with whether it is a call's, and whether it has words for served
+    calls."""
+    start = end
+    while start and told[start - 1].role == "assistant":
+        start -= 1
+    blocks = [block for message in told[start:end] for block in message.content]
     ids = [(block.id, True) if isinstance(block, ToolCall) else (_told_id(block) or "", False) for block in blocks]
     return [each for each in ids if each[0]], any(isinstance(block, Opaque) for block in blocks)
 

@@ -29,6 +29,8 @@ from toolglot.ir import Block, Message, Request, Thinking, ToolCall, replace
 from toolglot.passes.envelope import STATE
 from toolglot.passes.kept import Skeleton, lacks_state, runs, skeleton
 from toolglot.routing import Target
+from toolglot.server.issuers import issuer
+from toolglot.server.lookups import skipped
 from toolglot.store import State, Store, StoreError
 from toolglot.translate import Exchange
 from toolglot.upstream.aside import aside
@@ -41,16 +43,25 @@ PATIENCE = 1.5
 """Seconds that a request or an answer waits for the store."""
 LARGEST = 4 * 1024 * 1024
 """Bytes of what is kept of one answer, and characters of an answer of which something is kept."""
-TRIED = 200
-"""Answers of a conversation, the last ones, that are looked up."""
 
-BOUND_TO_MODEL = frozenset({"anthropic", "openai_chat"})
-"""APIs whose state only the model that made it takes back: Claude's is bound to it, and behind one address of Chat
-Completions there may be models of many vendors."""
+BOUND_TO_MODEL = frozenset({"anthropic", "openai_chat", "openai_responses"})
+"""APIs whose state only the model that made it takes back: Claude's is bound to it, behind one address of Chat
+Completions there may be models of many vendors, and OpenAI's models that do not reason refuse what others thought
+("Reasoning input items can only be provided to a reasoning or computer use model")."""
 
 _SYSTEM = ("system", "developer")
-# Vendors' ids have long runs of letters and digits that are drawn by lot; ids that are counted up have none.
-_UNIQUE = re.compile(r"[A-Za-z0-9]{16}")
+# Vendors' ids have long runs of letters and digits that are drawn by lot. Ids that are counted up have none, but they
+# may have the tool's name in them: Kimi's are `functions.NAME:0`.
+_RUN = re.compile(r"[a-z0-9]{16,}")
+_UUID = re.compile(r"[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}")
+_CHANGE = re.compile(r"[a-z](?=[0-9])|[0-9](?=[a-z])")
+_SEPARATORS = re.compile(r"[^a-z0-9]+")
+_LEAST_CHANGES = 2
+"""Between letters and digits: a word with a number behind it has one."""
+_LEAST_DIFFERENT = 7
+"""Characters: a number that is padded with zeros has fewer."""
+_SHORTEST_NAME = 4
+"""Characters. Shorter names may be a part of anything, and make no id long."""
 
 _skeletons = msgspec.json.Decoder(tuple[Block, ...])
 
@@ -101,6 +112,7 @@ class States:
         self._asked: Request | None = None
         self._heard: Heard | None = None
         self._size = 0
+        self._skipped = 0
 
     @property
     def kept(self) -> bool:
@@ -113,14 +125,15 @@ class States:
         """What the target wants back of this conversation, of so many bytes, and the client may not have sent: for the
         answers of these numbers."""
         self._asked = self._heard = None
+        self._skipped = 0
         owner = upstream.dialect.name
         if self._store is None or owner not in STATE:
             return {}
         try:
-            lacking, names = await aside(size, _lacking, request.messages, client, owner)
+            lacking, names, self._skipped = await aside(size, _lacking, request.messages, client, owner)
         except (ToolglotError, RecursionError, UnicodeEncodeError):
             return {}  # whoever sends the request will say why
-        self._issuer = _issuer(upstream, target.model)
+        self._issuer = issuer(upstream, target.model if owner in BOUND_TO_MODEL else "")
         self._size = size
         if owner != client.name or client.state_slot is None or lacking:
             self._asked = request  # else the client has shown that it keeps what it is given
@@ -128,23 +141,28 @@ class States:
 
     async def _find(self, names: Mapping[int, _Name]) -> Mapping[int, Skeleton]:
         assert self._store is not None
-        calls = [name.calls for name in names.values() if name.calls]
-        hashes = [name.hash for name in names.values() if not name.calls]
+        newest_first = [names[number] for number in sorted(names, reverse=True)]  # where all would be too much to read
+        calls = [name.calls for name in newest_first if name.calls]
+        hashes = [name.hash for name in newest_first if not name.calls]
         try:
             async with asyncio.timeout(PATIENCE):
                 found = await self._store.states(self._owner, self._issuer, calls, hashes)
         except (StoreError, TimeoutError) as error:
             log.warning("reasoning state could not be read: %s", error or "no answer in time")
             return {}
-        by_calls = {state.calls: state for state in reversed(found) if state.calls}
-        by_hash = {state.hash: state for state in reversed(found) if not state.calls}
+        newest = {(state.calls, "" if state.calls else state.hash): state for state in reversed(found)}
+        exact = {(state.calls, state.hash): state for state in reversed(found)}
         chosen = {
-            number: by_calls.get(name.calls) if name.calls else by_hash.get(name.hash) for number, name in names.items()
+            number: exact.get((name.calls, name.hash)) or newest.get((name.calls, "" if name.calls else name.hash))
+            for number, name in names.items()
         }
         return {number: bones for number, state in chosen.items() if state is not None and (bones := _read(state))}
 
     def watch(self, exchange: Exchange) -> None:
         """Follow the answer of this exchange."""
+        if self._skipped:
+            why = f"it is not looked up any more for the first {self._skipped} answers of so long a conversation"
+            exchange.receipt.note("messages", "reasoning state", why)
         if self._asked is not None:
             self._heard = Heard()
             exchange.listener = self._heard.hear
@@ -177,7 +195,10 @@ class States:
         calls = [block for block in content if isinstance(block, ToolCall)]
         if is_legacy(asked.tools):
             calls = [replace(call, id="") for call in calls]  # the client is not told any ids
-        name = _name(calls, answered(_told(asked.messages), content).hash, _ids(asked.messages))
+        before = b""
+        for run in runs(asked.messages):
+            before = _with_ids(before, run.calls())
+        name = _name(calls, answered(_told(asked.messages), content).hash, before)
         return State(owner=self._owner, issuer=self._issuer, calls=name.calls, hash=name.hash, value=value)
 
 
@@ -187,12 +208,6 @@ def _content(exchange: Exchange) -> tuple[Block, ...]:
     return () if answer is None else answer.content
 
 
-def _issuer(upstream: Upstream, model: str) -> str:
-    dialect = upstream.dialect.name
-    bound = (dialect, upstream.base_url, upstream.key or "", model if dialect in BOUND_TO_MODEL else "")
-    return sha256(repr(bound).encode("utf-8", "surrogatepass")).hexdigest()
-
-
 class _Name(Struct, frozen=True):
     """What an answer is known by. `calls` is empty where only what was said can tell it from others."""
 
@@ -200,34 +215,54 @@ class _Name(Struct, frozen=True):
     hash: str
 
 
-def _name(calls: Sequence[ToolCall], said: str, before: Sequence[str]) -> _Name:
-    """The name of an answer with these calls. `said` is the hash of the conversation up to its end, `before` are the
-    ids of the calls that went before it."""
+def _name(calls: Sequence[ToolCall], said: str, before: bytes) -> _Name:
+    """The name of an answer with these calls. `said` is the hash of the conversation up to its end, `before` that of
+    the ids of the calls that went before it, if there were any."""
     ids = [call.id for call in calls]
-    if not all(ids) or not (ids or any(before)):
+    if not all(ids) or not (ids or before):
         return _Name("", said)
     told = [(call.id, call.name, arguments_said(call.arguments)) for call in calls]
-    unique = ids and all(_UNIQUE.search(each.replace("-", "")) for each in ids)
-    marked = ascii(told if unique else (told, said, list(before)))
+    unique = ids and all(_is_drawn(call.id, call.name) for call in calls)
+    marked = ascii(told if unique else (told, said, before))
     return _Name(sha256(marked.encode("ascii")).hexdigest(), said)
 
 
-def _lacking(messages: Sequence[Message], client: Dialect, owner: str) -> tuple[bool, dict[int, _Name]]:
-    """Whether every answer of a conversation may lack what its owner wants back, and the names of those that may."""
+def _is_drawn(identity: str, name: str) -> bool:
+    """Is an id drawn by lot, so that no other call has it? In doubt it is not: then what was said tells, too."""
+    identity, name = identity.lower(), name.lower()
+    if _UUID.search(identity):
+        return True
+    if len(name) >= _SHORTEST_NAME:
+        identity = identity.replace(name, " ")
+    named = _SEPARATORS.sub("", name)
+    return any(
+        run not in named and len(_CHANGE.findall(run)) >= _LEAST_CHANGES and len(set(run)) >= _LEAST_DIFFERENT
+        for run in _RUN.findall(identity)
+    )
+
+
+def _with_ids(before: bytes, calls: Sequence[ToolCall]) -> bytes:
+    """The hash of all ids up to an answer, this one's included; nothing while there are none."""
+    for call in calls:
+        if before or call.id:
+            before = sha256(before + ascii(call.id).encode("ascii")).digest()
+    return before
+
+
+def _lacking(messages: Sequence[Message], client: Dialect, owner: str) -> tuple[bool, dict[int, _Name], int]:
+    """Whether every answer of a conversation may lack what its owner wants back, the names of those that may, and how
+    many of the first ones nobody looks for."""
     said = runs(messages)
+    first = skipped(len(said))
     lacking = {number for number, run in enumerate(said) if lacks_state(run, client.name, client.state_slot, owner)}
     names: dict[int, _Name] = {}
-    before: list[str] = []
+    before = b""
     hashes = {each.covered: each.hash for each in beginnings(_told(messages))} if lacking else {}
     for number, run in enumerate(said):
-        if number in lacking and run.end in hashes and number >= len(said) - TRIED:
+        if number in lacking and run.end in hashes and number >= first:
             names[number] = _name(run.calls(), hashes[run.end], before)
-        before += [call.id for call in run.calls()]
-    return len(lacking) == len(said), names
-
-
-def _ids(messages: Sequence[Message]) -> list[str]:
-    return [call.id for run in runs(messages) for call in run.calls()]
+        before = _with_ids(before, run.calls())
+    return len(lacking) == len(said), names, first
 
 
 def _told(messages: Sequence[Message]) -> list[Message]:

@@ -121,7 +121,7 @@ class Replay(Struct, frozen=True, kw_only=True):
 
     owner: str
     upstream: str
-    """Its address."""
+    """A hash of its address and of the credential that it is shown."""
     hash: str
     """Of the conversation, that answer included, as the client tells it: `upstream/transcript.py`."""
     conversation: str
@@ -144,7 +144,7 @@ class State(Struct, frozen=True, kw_only=True):
 
     owner: str
     issuer: str
-    """Who takes it back: a hash of the upstream and, where it is bound to it, the model."""
+    """Who takes it back: a hash of the upstream, its credential and, where it is bound to it, the model."""
     calls: str
     """What tells the answer from all others: a hash of the ids of its calls and of more; empty where it has no ids."""
     hash: str

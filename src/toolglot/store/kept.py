@@ -6,8 +6,9 @@ All functions run inside a transaction which their caller begins.
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from hashlib import sha256
+from typing import Any
 
 from toolglot.store import Replay, Rounds, State
 from toolglot.store.threads import ROW_BYTES, use
@@ -23,7 +24,9 @@ _SAME_CALLS = "calls = ? AND owner = ? AND issuer = ?"
 _STATE = "owner, issuer, calls, hash, value"
 
 MOST_READ = 32 * 1024 * 1024
-"""Bytes of states that one request gets back."""
+"""Bytes of states, or of rounds, that one request gets back."""
+AT_ONCE = 500
+"""Keys that are looked up with one statement."""
 
 
 def keep_replay(connection: sqlite3.Connection, now: float, max_bytes: int, kept: Replay) -> None:
@@ -98,16 +101,13 @@ def keep_rounds(connection: sqlite3.Connection, now: float, max_bytes: int, owne
     )
 
 
-def rounds(connection: sqlite3.Connection, oldest: float, owner: str, hashes: Sequence[str]) -> list[Rounds]:
-    rows = (
-        connection.execute(
-            "SELECT hash, value FROM rounds JOIN threads ON threads.id = thread "
-            "WHERE hash = ? AND owner = ? AND used >= ?",
-            (wanted, owner, oldest),
-        ).fetchone()
-        for wanted in hashes
-    )
-    return [Rounds(*row) for row in rows if row is not None]
+def rounds(
+    connection: sqlite3.Connection, oldest: float, fresh: float, owner: str, hashes: Sequence[str]
+) -> tuple[list[Rounds], list[str]]:
+    """Those that are there, and the threads of those that were not used since they were `fresh`."""
+    wanted = [("owner = ? AND hash IN", (owner,), hashes)]
+    rows, stale = _rows(connection, "rounds", "hash, value", wanted, oldest, fresh)
+    return [Rounds(*row) for row in rows], stale
 
 
 def keep_state(connection: sqlite3.Connection, now: float, max_bytes: int, kept: State) -> None:
@@ -130,25 +130,53 @@ def keep_state(connection: sqlite3.Connection, now: float, max_bytes: int, kept:
 def states(
     connection: sqlite3.Connection,
     oldest: float,
+    fresh: float,
     owner: str,
     issuer: str,
     calls: Collection[str],
     hashes: Collection[str],
-) -> list[State]:
-    found: dict[int, State] = {}
+) -> tuple[list[State], list[str]]:
+    """Those that are there, and the threads of those that were not used since they were `fresh`."""
+    whose = (owner, issuer)
+    wanted = [
+        ("owner = ? AND issuer = ? AND calls IN", whose, calls),
+        ("calls = '' AND owner = ? AND issuer = ? AND hash IN", whose, hashes),
+    ]
+    rows, stale = _rows(connection, "states", _STATE, wanted, oldest, fresh)
+    return [State(**dict(zip(State.__struct_fields__, row, strict=True))) for row in rows], stale
+
+
+def _rows(
+    connection: sqlite3.Connection,
+    table: str,
+    columns: str,
+    wanted: Iterable[tuple[str, tuple[str, ...], Collection[str]]],
+    oldest: float,
+    fresh: float,
+) -> tuple[list[tuple[Any, ...]], list[str]]:
+    """These columns of the rows under some keys, the newest of each first, with the bytes `value` as the last; and the
+    threads among theirs that are used again only now."""
+    rows: list[tuple[Any, ...]] = []
+    stale: list[str] = []
     size = 0
-    wanted = [*(("calls = ?", key) for key in calls), *(("calls = '' AND hash = ?", key) for key in hashes)]
-    for where, key in wanted:
-        rows = connection.execute(
-            f"SELECT states.rowid, {_STATE} FROM states JOIN threads ON threads.id = thread "
-            f"WHERE {where} AND owner = ? AND issuer = ? AND used >= ? ORDER BY states.rowid DESC",
-            (key, owner, issuer, oldest),
-        )
-        for row, *values in rows:
-            if row in found:
-                continue
-            found[row] = State(**dict(zip(State.__struct_fields__, values, strict=True)))
-            size += len(found[row].value)
-            if size > MOST_READ:
-                return list(found.values())
-    return list(found.values())
+    for where, whose, keys in wanted:
+        for some in _chunks(list(dict.fromkeys(keys))):
+            marks = ", ".join("?" * len(some))
+            known = connection.execute(
+                f"SELECT {table}.rowid, thread, used FROM {table} JOIN threads ON threads.id = thread "
+                f"WHERE {where} ({marks}) AND used >= ? ORDER BY {table}.rowid DESC",
+                (*whose, *some, oldest),
+            ).fetchall()
+            for number, thread, used in known:
+                rows.append(connection.execute(f"SELECT {columns} FROM {table} WHERE rowid = ?", (number,)).fetchone())
+                if used < fresh:
+                    stale.append(thread)
+                size += len(rows[-1][-1])
+                if size > MOST_READ:
+                    return rows, stale
+    return rows, stale
+
+
+def _chunks(keys: Sequence[str]) -> Iterator[Sequence[str]]:
+    """SQLite takes some hundred values at a time."""
+    return (keys[start : start + AT_ONCE] for start in range(0, len(keys), AT_ONCE))

@@ -15,7 +15,7 @@ import sqlite3
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from math import inf
 from pathlib import Path
 from threading import Lock
@@ -240,7 +240,9 @@ class SqliteStore:
         await self._grow(kept.keep_rounds, self._now(), self._max_bytes, owner, rounds)
 
     async def rounds(self, owner: str, hashes: Sequence[str]) -> list[Rounds]:
-        return await self._read(kept.rounds, self._now() - self._max_age, owner, hashes)
+        found, stale = await self._read(kept.rounds, *self._ages(), owner, hashes)
+        self._touch(stale)
+        return found
 
     async def keep_state(self, state: State) -> None:
         await self._grow(kept.keep_state, self._now(), self._max_bytes, state)
@@ -248,7 +250,24 @@ class SqliteStore:
     async def states(
         self, owner: str, issuer: str, calls: Collection[str] = (), hashes: Collection[str] = ()
     ) -> list[State]:
-        return await self._read(kept.states, self._now() - self._max_age, owner, issuer, calls, hashes)
+        found, stale = await self._read(kept.states, *self._ages(), owner, issuer, calls, hashes)
+        self._touch(stale)
+        return found
+
+    def _ages(self) -> tuple[float, float]:
+        """When what is too old was used last, and what is not to be touched yet: reading is to write but rarely."""
+        return self._now() - self._max_age, self._now() - self._max_age / 10
+
+    def _touch(self, stale: Sequence[str]) -> None:
+        """Note, when there is time for it, that threads are of use: whoever has read waits for nothing."""
+        if stale:
+            call = asyncio.create_task(self._touched(stale))
+            self._calls.add(call)
+            call.add_done_callback(self._calls.discard)
+
+    async def _touched(self, stale: Sequence[str]) -> None:
+        with suppress(StoreError):  # they are found again the next time
+            await self._write(threads.touch, self._now(), stale)
 
     async def size(self) -> Size:
         return await self._read(threads.size)

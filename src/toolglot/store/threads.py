@@ -6,6 +6,7 @@ All functions run inside a transaction which their caller begins.
 from __future__ import annotations
 
 import sqlite3
+from collections.abc import Sequence
 
 from toolglot.store import Size, StoreError
 
@@ -23,6 +24,11 @@ def use(connection: sqlite3.Connection, thread: str, now: float, max_bytes: int,
     if weight + more > max_bytes:
         message = f"this would make one conversation larger than the whole store may be ({max_bytes} bytes)"
         raise StoreError("full", message)
+
+
+def touch(connection: sqlite3.Connection, now: float, threads: Sequence[str]) -> None:
+    """Note that threads were of use, as far as they are still there."""
+    connection.executemany("UPDATE threads SET used = max(used, ?) WHERE id = ?", ((now, each) for each in threads))
 
 
 def size(connection: sqlite3.Connection) -> Size:
