@@ -456,3 +456,15 @@ def test_text_before_a_mark_that_begins_no_secret_stays() -> None:
 def test_escaped_letters_of_a_match_with_quotes_do_not_stay() -> None:
     redactor = Redactor(finders=[Pattern(r'"name": "[^"]*"').find])
     assert json.loads(redactor.text(_within({"name": "太郎", "n": 1}))) == {REDACTED: REDACTED, "n": 1}
+
+
+@pytest.mark.parametrize("size", [4000, 8191, HELD - 1, HELD + 1])
+@pytest.mark.parametrize("count", [65_536, 65_537, 70_002])
+def test_a_long_run_of_backslashes_is_not_cut_inside_of_an_escape(count: int, size: int) -> None:
+    body = _within({"a": "x" + "\\" * count + '\nJörg "Müller"'}).encode()
+    stream = Redactor(finders=[Pattern('Jörg "Müller"').find]).stream()
+    told = [piece for at in range(0, len(body), size) for piece in stream.feed(body[at : at + size])]
+    redacted = json.loads(b"".join([*told, *stream.close()]))["a"]
+    assert redacted.startswith("x" + "\\" * count + "\n")
+    assert "J" not in redacted
+    assert "ller" not in redacted

@@ -245,6 +245,8 @@ def _cut(text: str, found: Iterable[Found], cut: int) -> int:
             # What goes up to the end may go on behind it.
             cut = each.end if each.end < len(text) or not each.context else each.context
     near = text.rfind("\\", max(0, cut - 6), cut)
+    # Two backslashes are one escape: a run of them is read in pairs from where it begins.
+    near -= max(0, near - len(text[: max(0, near)].rstrip("\\"))) % 2
     return near if near > 0 and not any(each.start < near < each.end for each in found) else cut
 
 
