@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections import Counter
 from pathlib import Path
 from shutil import rmtree
@@ -11,13 +12,22 @@ import pytest
 
 from tests.e2e.agents.agents import Agent, Outcome, claude_code, codex, run_agent
 from tests.e2e.gateway import serving
+from tests.e2e.mcp.strict import refusals
 from toolglot.dialects import DIALECTS
 from toolglot.recordings.format import SUFFIX
 from toolglot.recordings.read import Recording, read_recording
 from toolglot.recordings.rerun import rerun
+from toolglot.translate import Exchange
 
 PROMPT = "Show hello.txt with the shell and report."
 WORD = "a word that stands in the file alone"
+ELSEWHERE = {
+    "openai_chat": "gpt-4.1",
+    "openai_responses": "gpt-5",
+    "anthropic": "claude-sonnet-4-5",
+    "gemini": "gemini-3-pro",
+}
+"""Upstreams that an agent's recorded requests could go to instead."""
 RECORDED = [(claude_code("claude-sonnet-4-5"), "openai_responses"), (codex("gpt-5"), "anthropic")]
 
 
@@ -54,3 +64,8 @@ def test_a_recorded_agent_gets_the_same_bytes_from_its_recordings(tmp_path: Path
         assert not asyncio.run(rerun(recording)).comparison.differs
         for client in DIALECTS:
             assert asyncio.run(rerun(recording, client)).comparison.breaches == []
+        for target, model in ELSEWHERE.items():
+            if target != recording.head.client:
+                exchange = Exchange(recording.head.client, target, model=model)
+                sent = json.loads(exchange.request(recording.request.data))
+                assert refusals(target, sent) == [], (target, recording.head.id)
