@@ -70,7 +70,9 @@ def test_what_changes_from_run_to_run_makes_a_request_that_is_the_same_but_for_t
     assert first.exact != second.exact
 
 
-@pytest.mark.parametrize("text", ["You are a friend.", "Chunk 12 of 2026", "duration of a call", "1-2-3", "Sunday"])
+@pytest.mark.parametrize(
+    "text", ["You are a friend.", "Chunk 12 of 2026", "duration of a call", "1-2-3", "Sunday", '{"duration":3600}']
+)
 def test_other_texts_stay_as_they_are(text: str) -> None:
     assert steady(text.encode()) == text.encode()
 

@@ -58,7 +58,7 @@ CHANGING = (
     # What Codex tells of a command that it has run.
     Changing(re.compile(rb"Chunk ID: [0-9a-f]{1,40}")),
     Changing(re.compile(rb"all time: [0-9.]{1,24}"), 0, b"(seconds)"),
-    Changing(re.compile(rb"duration(?:_seconds)?\\?\"?: ?[0-9.]{1,24}"), 0, b"(seconds)"),
+    Changing(re.compile(rb"duration_seconds\\?\"?: ?[0-9.]{1,24}"), 0, b"(seconds)"),
     Changing(
         re.compile(rb"-(?<=[0-9]{4}-)\d\d-\d\d(?:[T ]\d\d:\d\d(?::\d\d(?:\.\d{1,9})?)?(?:Z|[+-]\d\d:?\d\d)?)?"),
         4,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -19,6 +20,8 @@ from toolglot.upstream.replay.matching import Asked, Part, asked, document, part
 from toolglot.upstream.replay.reply import Clock, RecordedReply, Speed, WrittenReply, failure_of
 from toolglot.upstream.replay.unmatched import no_recording
 from toolglot.upstream.transport import Call, Reply, TransportError
+
+log = logging.getLogger("toolglot.server")
 
 WAITS = frozenset({"retry-after", "retry-after-ms", "x-retry-after"})
 """Headers that tell how long to wait before the next call."""
@@ -55,7 +58,12 @@ class ReplayTransport:
     def _find(self, call: Call) -> Recorded | ApiError:
         wanted = asked(self.dialect.name, call.url, call.body, self._redactor)
         entry = self._index.next(wanted) or self._index.next_with_holes(wanted, lambda: self._parts(call))
-        return self._unmatched(wanted, call) if entry is None else _read(entry)
+        if entry is None:
+            return self._unmatched(wanted, call)
+        if entry.asked.exact != wanted.exact:
+            # Whoever tests something that depends on a date wants to know.
+            log.info("answered from %s, which was asked with other ids, dates or times", entry.file.name)
+        return _read(entry)
 
     def _parts(self, call: Call) -> list[Part]:
         return list(parts_of(self.dialect.name, document(self.dialect.name, call.body), self._redactor))
