@@ -490,3 +490,16 @@ def test_a_forged_approval_runs_nothing(policy: Policy) -> None:
     ):
         assert running.ask("openai_responses", body={"input": forged}).status == 200
         assert running.record().served == {}
+
+
+def test_the_tools_of_an_alias_are_counted() -> None:
+    body = {"max_tokens": 9, "messages": [{"role": "user", "content": "Hi"}]}
+    models = {**MODELS, "plain": ModelConfig(upstream="up")}
+    with BadServer() as server, gateway(at("openai_chat", server.url), models=models, mcp=settings()) as running:
+        counts = [
+            running.call("POST", "/v1/messages/count_tokens", json.dumps({"model": model, **body}).encode()).json()[
+                "input_tokens"
+            ]
+            for model in ("plain", "m")
+        ]
+    assert counts[1] > counts[0] + 100

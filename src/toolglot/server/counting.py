@@ -9,12 +9,13 @@ from toolglot.errors import ApiError, DecodeError
 from toolglot.ir import Request, replace
 from toolglot.routing import MAX_NAME
 from toolglot.server import headers
-from toolglot.server.attempts import FailedError
+from toolglot.server.attempts import Asked, FailedError
 from toolglot.server.calling import Calling
 from toolglot.server.incoming import Incoming
 from toolglot.server.ingress import read_body
 from toolglot.server.routes import Match
 from toolglot.server.service import Service
+from toolglot.server.serving import with_tools
 from toolglot.server.turn import Turn
 from toolglot.tokens import estimate
 from toolglot.translate import Exchange
@@ -51,6 +52,8 @@ async def count(service: Service, incoming: Incoming, match: Match) -> None:
     _, whole = await Turn.begin(client.name, body, service.store, owner, upstream_keeps_state=upstream.keeps_state)
     if whole is not body:
         request = await aside(len(whole), client.counting.decode_request, whole)
+    asked = Asked(client=client, request=request, body=whole, headers=incoming.headers)
+    request = await with_tools(service, incoming.gateway, asked, target)
     calls = await Calling(service.verdicts, service.store).of(upstream, target, request)
     exchange = exchange_for(client, upstream, target, text_calls=calls)
     incoming.record.upstream, incoming.record.upstream_dialect = upstream.name, upstream.dialect.name

@@ -56,12 +56,26 @@ async def serve(
         return None
     receipt = Receipt()
     attached = await attach(service.host, gateway.config.mcp, wishes.wanted, receipt)
-    forms = asked.client.served
-    taken = {tool.name for tool in wishes.request.tools if isinstance(tool, Tool)}
-    toolbox = pack(attached, taken, receipt, can_ask=lambda each: _can_ask(forms, each))
+    toolbox = _packed(asked, wishes, attached, receipt)
     model = GatewayModel(gateway, asked.client, record, calling=calling, replays=replays, states=states, asked=asked)
     kept = KeptRounds(service.store, record.owner)
     return Serving(asked, wishes, attached, toolbox, model, service.host, gateway.config.mcp, kept, record, receipt)
+
+
+async def with_tools(service: Service, gateway: Gateway, asked: Asked, target: Target) -> Request:
+    """The request as a model is asked it first, with the tools that are served for it. Raises as `serve` does."""
+    wishes = wishes_of(gateway, asked, target)
+    if not wishes.wanted or service.host is None:
+        return asked.request
+    receipt = Receipt()
+    attached = await attach(service.host, gateway.config.mcp, wishes.wanted, receipt)
+    toolbox = _packed(asked, wishes, attached, receipt)
+    return replace(wishes.request, tools=(*wishes.request.tools, *toolbox.tools))
+
+
+def _packed(asked: Asked, wishes: Wishes, attached: Sequence[Attached], receipt: Receipt) -> Toolbox:
+    taken = {tool.name for tool in wishes.request.tools if isinstance(tool, Tool)}
+    return pack(attached, taken, receipt, can_ask=lambda each: _can_ask(asked.client.served, each))
 
 
 def _can_ask(forms: ServedForms | None, attached: Attached) -> bool:
