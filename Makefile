@@ -7,7 +7,7 @@ INSTALLED := $(VENV)/.installed
 INSTALLED_DEV := $(VENV)/.installed-dev
 INSTALLED_E2E := $(VENV)/.installed-e2e
 
-.PHONY: help demo test test-all lint format bench mutants clean
+.PHONY: help demo test test-all test-e2e set-up-e2e lint format bench mutants clean
 
 help:
 	@echo "make demo     a worked translation in the terminal"
@@ -43,13 +43,20 @@ $(INSTALLED_E2E): $(INSTALLED_DEV) tests/e2e/requirements.txt $(wildcard tests/e
 demo: $(INSTALLED)
 	@$(BIN)/python -m toolglot.demo
 
-# Together with test-all it leaves to that what would be skipped here.
+# Together with the tests end to end it leaves to those what would be skipped here.
 test: lint
-	$(BIN)/python -m pytest $(if $(filter test-all,$(MAKECMDGOALS)),--ignore=tests/e2e)
+	$(BIN)/python -m pytest $(if $(filter test-all test-e2e,$(MAKECMDGOALS)),--ignore=tests/e2e)
+
+# Not before `test`: what is installed for one must not change under the other. With `make set-up-e2e` before it,
+# `make -j 2 test test-e2e` runs both at once.
+test-all: test
+	@$(MAKE) --no-print-directory test-e2e
 
 # What a machine without Node, the SDKs, the agents or the engine skips, nothing may skip here.
-test-all: test $(INSTALLED_E2E)
+test-e2e: $(INSTALLED_E2E)
 	TOOLGLOT_NO_SKIPS=1 $(BIN)/python -m pytest tests/e2e
+
+set-up-e2e: $(INSTALLED_E2E)
 
 lint: $(INSTALLED_DEV)
 	$(BIN)/ruff check .

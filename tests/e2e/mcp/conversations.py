@@ -123,12 +123,12 @@ class Responses:
         if not self._streams:
             return self._client.responses.create(**self._asked, **new)
         with self._client.responses.stream(**self._asked, **new) as stream:
-            items = {}
+            items: dict[int, Any] = {}
             for event in stream:
                 if event.type == "response.output_item.done":
                     items[event.output_index] = event.item
             response = stream.get_final_response()
-        assert [item.id for item in response.output] == [items[index].id for index in sorted(items)]
+        assert [getattr(item, "id", None) for item in response.output] == [items[index].id for index in sorted(items)]
         return response
 
 
