@@ -43,12 +43,9 @@ $(INSTALLED_E2E): $(INSTALLED_DEV) tests/e2e/requirements.txt $(wildcard tests/e
 demo: $(INSTALLED)
 	@$(BIN)/python -m toolglot.demo
 
-# Where both kinds of tests run at once, the shorter one takes these from the longer.
-BESIDE := $(if $(and $(filter test,$(MAKECMDGOALS)),$(filter test-e2e,$(MAKECMDGOALS))),tests/cli tests/docs)
-
 # Together with the tests end to end it leaves to those what would be skipped here.
 test: lint
-	$(BIN)/python -m pytest $(if $(filter test-all test-e2e,$(MAKECMDGOALS)),--ignore=tests/e2e) $(addprefix --ignore=,$(BESIDE))
+	$(BIN)/python -m pytest $(if $(filter test-all test-e2e,$(MAKECMDGOALS)),--ignore=tests/e2e)
 
 # Not before `test`: what is installed for one must not change under the other. With `make set-up-e2e` before it,
 # `make -j 2 test test-e2e` runs both at once.
@@ -57,7 +54,7 @@ test-all: test
 
 # What a machine without Node, the SDKs, the agents or the engine skips, nothing may skip here.
 test-e2e: $(INSTALLED_E2E)
-	TOOLGLOT_NO_SKIPS=1 $(BIN)/python -m pytest tests/e2e $(BESIDE)
+	TOOLGLOT_NO_SKIPS=1 $(BIN)/python -m pytest tests/e2e
 
 set-up-e2e: $(INSTALLED_E2E)
 
