@@ -7,7 +7,7 @@ INSTALLED := $(VENV)/.installed
 INSTALLED_DEV := $(VENV)/.installed-dev
 INSTALLED_E2E := $(VENV)/.installed-e2e
 
-.PHONY: help demo test test-all test-e2e set-up-e2e lint format bench mutants clean
+.PHONY: help demo test test-all test-e2e set-up-e2e lint format bench bench-quick bench-core mutants clean
 
 help:
 	@echo "make demo     a worked translation in the terminal"
@@ -15,7 +15,8 @@ help:
 	@echo "make test-all the same, and end to end: the official SDKs, coding agents, an inference engine (1.5 GB)"
 	@echo "make lint     lint and types alone"
 	@echo "make format   rewrite the code in the project's format"
-	@echo "make bench    measure the core"
+	@echo "make bench    measure the gateway beside others (40 minutes); bench-quick: beside nginx alone (two minutes)"
+	@echo "make bench-core  measure the core"
 	@echo "make mutants  break the code in 200 places and see whether the tests notice"
 	@echo "make clean    remove what make has made"
 
@@ -67,13 +68,20 @@ format: $(INSTALLED_DEV)
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
+# Needs a C compiler, taskset and nginx; peers come from the registries, with Node and Go where they are there.
 bench: $(INSTALLED_DEV)
 	$(BIN)/python -m bench
+
+bench-quick: $(INSTALLED_DEV)
+	$(BIN)/python -m bench --quick
+
+bench-core: $(INSTALLED_DEV)
+	$(BIN)/python -m bench.core
 	$(BIN)/python -m bench.textcalls
 
 mutants: $(INSTALLED_DEV)
 	$(BIN)/python -m tests.mutate
 
 clean:
-	rm -rf tests/e2e/*/node_modules
+	rm -rf tests/e2e/*/node_modules bench/.cache
 	rm -rf $(VENV) dist build .mypy_cache .pytest_cache .ruff_cache .hypothesis

@@ -1,133 +1,121 @@
-"""`python -m bench [--quick]`: a table of what the core costs, beside plain JSON work on the same bytes.
+"""`python -m bench`: this gateway beside others, with nginx as the limit.
 
-Each number is the best of several runs in processor time. A ratio compares with msgspec decoding and encoding the
-same bytes, which is the least that any translation could cost.
+Everything that is needed is compiled or installed into `bench/.cache` the first time. `python -m bench.core` measures
+the core alone.
 """
 
 from __future__ import annotations
 
-import json
+import argparse
+import os
+import shlex
+import shutil
+import signal
 import sys
-import time
-from collections.abc import Callable, Iterable, Iterator
-from itertools import product
-from typing import NamedTuple
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from types import FrameType
 
-import msgspec
+from bench.gateway.cases import FULL, QUICK, matching
+from bench.gateway.native import NoCompilerError
+from bench.gateway.peers import PEERS
+from bench.gateway.peers import QUICK as QUICK_PEERS
+from bench.gateway.processes import INTERRUPTIONS
+from bench.gateway.report import tables, write_report
+from bench.gateway.running import Effort
+from bench.gateway.session import Session, Wishes
+from bench.gateway.standing import Plan
+from bench.gateway.tables import as_text
 
-from bench import bodies
-from toolglot.dialects import DIALECTS
-from toolglot.translate import Exchange
+HERE = Path(__file__).parent
+CACHE = HERE / ".cache"
 
-
-class Size(NamedTuple):
-    """How much is measured."""
-
-    chunks: int
-    request_bytes: int
-    tools: int
-    deltas: int
-    runs: int
-
-
-FULL = Size(chunks=200, request_bytes=100_000, tools=60, deltas=20_000, runs=15)
-QUICK = Size(chunks=20, request_bytes=4_000, tools=3, deltas=200, runs=1)
-BYTES_PER_DELTA = 52
+THOUSAND = Plan(streams=1000, pace=100, ramp=2.0, seconds=4.0)
+TEN_THOUSAND = Plan(streams=10_000, pace=2000, ramp=6.0, seconds=5.0)
+MEMORY = "memory"
+"""What `--cases` calls the start, the memory and the slow streams."""
 
 
-def best(work: Callable[[], object], runs: int) -> float:
-    """Seconds of the fastest run."""
-    times: list[float] = []
-    for _ in range(runs):
-        start = time.process_time()
-        work()
-        times.append(time.process_time() - start)
-    return max(min(times), 1e-9)
+def options(arguments: Sequence[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m bench", description="Measure this gateway beside others.")
+    parser.add_argument("--quick", action="store_true", help="under two minutes: this gateway and nginx alone")
+    parser.add_argument("--only", metavar="NAME,...", type=_names, help=f"gateways: {', '.join(PEERS)}")
+    parser.add_argument(
+        "--cases", metavar="TEXT,...", type=_names, help="cases with one of these in their names, and `memory`"
+    )
+    parser.add_argument("--repeat", type=int, help="how often each case is measured; the median counts")
+    parser.add_argument("--seconds", type=float, help="how long each case is measured")
+    parser.add_argument("--output", type=Path, help="the folder for RESULTS.md, results.json and results.svg")
+    parser.add_argument("--list", action="store_true", help="print the names of the cases, and end")
+    return parser.parse_args(arguments)
 
 
-def translate(client: str, upstream: str, chunks: list[bytes]) -> None:
-    """A stream through an exchange that may not forward the bytes as they are."""
-    exchange = Exchange(client, upstream)
-    exchange.verbatim = False
-    translation = exchange.stream()
-    for chunk in chunks:
-        translation.feed(chunk)
-    translation.close()
+def _names(text: str) -> tuple[str, ...]:
+    return tuple(name.strip() for name in text.split(",") if name.strip())
 
 
-IN_JSON = tuple(name for name in DIALECTS if name != "warp")
-"""The dialects that a parser of JSON can be compared with."""
-
-
-def payloads(chunks: Iterable[bytes]) -> list[bytes]:
-    """The JSON in the frames."""
-    lines = b"".join(chunks).split(b"\n")
-    return [line[6:] for line in lines if line.startswith(b"data: {")]
-
-
-def with_json(documents: list[bytes]) -> None:
-    for document in documents:
-        json.dumps(json.loads(document))
-
-
-def with_msgspec(documents: list[bytes]) -> None:
-    for document in documents:
-        msgspec.json.encode(msgspec.json.decode(document))
-
-
-def stream_rows(size: Size) -> Iterator[str]:
-    yield f"\nStream of {size.chunks} deltas, text and one call: microseconds an upstream event\n"
-    yield _head("upstream", "client")
-    events = bodies.answer(size.chunks)
-    for upstream, client in product(IN_JSON, DIALECTS):
-        chunks = bodies.stream(upstream, events)
-        documents = payloads(chunks)
-        took = best(lambda: translate(client, upstream, chunks), size.runs)  # noqa: B023
-        yield _row(upstream, client, took, documents, len(documents), 1e6, size.runs)
-
-
-def request_rows(size: Size) -> Iterator[str]:
-    yield f"\nRequest of {size.request_bytes // 1000} KB with {size.tools} tools: milliseconds\n"
-    yield _head("client", "upstream")
-    for client, upstream in product(IN_JSON, DIALECTS):
-        body = bodies.request(client, size.tools, size.request_bytes)
-        took = best(lambda: Exchange(client, upstream).request(body, model="model"), size.runs)  # noqa: B023
-        yield _row(client, upstream, took, [body], 1, 1e3, size.runs)
-
-
-def argument_rows(size: Size) -> Iterator[str]:
-    total = size.deltas * BYTES_PER_DELTA / 1e6
-    yield f"\n{total:.2f} MB in {size.deltas} deltas of one block: seconds, and how much longer than for half of them\n"
-    yield f"{'upstream':18}{'client':18}{'toolglot':>10}{'growth':>10}  of\n"
-    runs = max(1, size.runs // 5)
-    for upstream, client in product(DIALECTS, DIALECTS):
-        kind, whole = bodies.long_stream(upstream, size.deltas, BYTES_PER_DELTA)
-        half = bodies.long_stream(upstream, size.deltas // 2, BYTES_PER_DELTA)[1]
-        took = best(lambda: translate(client, upstream, whole), runs)  # noqa: B023
-        before = best(lambda: translate(client, upstream, half), runs)  # noqa: B023
-        yield f"{upstream:18}{client:18}{took:10.3f}{took / before:9.2f}x  {kind}\n"
-
-
-def _head(first: str, second: str) -> str:
-    return f"{first:18}{second:18}{'toolglot':>10}{'json':>10}{'msgspec':>10}{'x json':>9}{'x msgspec':>11}\n"
-
-
-def _row(first: str, second: str, took: float, documents: list[bytes], count: int, scale: float, runs: int) -> str:
-    plain = best(lambda: with_json(documents), runs)
-    quick = best(lambda: with_msgspec(documents), runs)
-    unit = scale / count
-    return (
-        f"{first:18}{second:18}{took * unit:10.2f}{plain * unit:10.2f}{quick * unit:10.2f}"
-        f"{took / plain:9.1f}{took / quick:11.1f}\n"
+def wishes(chosen: argparse.Namespace) -> Wishes:
+    names = chosen.only or (QUICK_PEERS if chosen.quick else tuple(PEERS))
+    if unknown := [name for name in names if name not in PEERS]:
+        raise SystemExit(f"there is no gateway {unknown[0]!r}: {', '.join(PEERS)}")
+    patterns = tuple(name for name in chosen.cases or () if name != MEMORY)
+    # Cases that only the full run has can be asked for by name in the quick one as well.
+    cases = matching(FULL if patterns else (QUICK if chosen.quick else FULL), patterns)
+    with_memory = not chosen.cases or MEMORY in chosen.cases
+    seconds = chosen.seconds or (0.8 if chosen.quick else 2.0)
+    return Wishes(
+        peers=[PEERS[name] for name in names],
+        cases=() if chosen.cases and not patterns else cases,
+        repeat=chosen.repeat or (2 if chosen.quick else 3),
+        effort=Effort(seconds, warm_up=0.2 if chosen.quick else 0.7, longest=max(15.0, seconds)),
+        plans=[THOUSAND] if chosen.quick else [THOUSAND, TEN_THOUSAND],
+        starts=(2 if chosen.quick else 5) if with_memory else 0,
     )
 
 
-def main(arguments: list[str], write: Callable[[str], object] = sys.stdout.write) -> None:
-    size = QUICK if "--quick" in arguments else FULL
-    for rows in (stream_rows, request_rows, argument_rows):
-        for row in rows(size):
-            write(row)
+def output(chosen: argparse.Namespace) -> Path:
+    """What is not the whole run does not overwrite its results."""
+    if chosen.output:
+        return Path(chosen.output)
+    if chosen.quick or chosen.only or chosen.cases:
+        return CACHE / "part"
+    return HERE
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    chosen = options(arguments)
+    if chosen.list:
+        print(*(case.name for case in FULL), sep="\n")
+        return
+    if shutil.which("taskset") is None:
+        raise SystemExit("there is no `taskset` here: the benchmark runs on Linux, with util-linux")
+    for number in INTERRUPTIONS:  # a shell may have SIGINT ignored
+        signal.signal(number, _interrupt)
+    with tempfile.TemporaryDirectory(prefix="bench-") as folder:
+        session = Session(wishes(chosen), CACHE.absolute(), Path(folder), lambda line: print(line, file=sys.stderr))
+        # What watches the gateways must not take their core.
+        os.sched_setaffinity(0, {session.cores.upstream, session.cores.load})
+        try:
+            results = session.run()
+        except NoCompilerError as problem:
+            raise SystemExit(str(problem)) from None
+        except KeyboardInterrupt:
+            raise SystemExit("interrupted: everything that was started has been ended") from None
+    results.settings = {
+        "command": shlex.join(["python", "-m", "bench", *(arguments or sys.argv[1:])]),
+        **results.settings,
+    }
+    for table in tables(results):
+        print(as_text(table))
+    folder_of_results = output(chosen)
+    write_report(results, folder_of_results)
+    print(f"written to {folder_of_results}")
+
+
+def _interrupt(number: int, frame: FrameType | None) -> None:
+    raise KeyboardInterrupt
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    main()

@@ -1,8 +1,9 @@
-"""The benchmarks run, and cover every pair of dialects and every text format."""
+"""The benchmarks of the core run, and cover every pair of dialects and every text format."""
 
 from __future__ import annotations
 
-from bench.__main__ import main
+from bench.core import main
+from bench.prefixes import main as prefixes
 from bench.textcalls import main as textcalls
 
 from tests.exchanges import PAIRS
@@ -24,3 +25,14 @@ def test_the_benchmark_of_text_calls_runs_in_quick_mode() -> None:
     measured = {line.split()[0]: line.split()[1:] for line in "".join(written).splitlines()[2:]}
     assert measured.keys() >= set(FORMATS)
     assert all(float(value) > 0 for name in FORMATS for value in measured[name])
+
+
+def test_the_benchmark_of_prefixes_tells_policies_that_cut_often_from_those_that_do_not() -> None:
+    written: list[str] = []
+    prefixes(["60"], written.append)
+    rows = [[cell.strip() for cell in line.strip("|\n").split("|")] for line in written[1:]]
+    cuts = {name: int(count) for name, count, _ in rows}
+    shares = {name: int(share.rstrip("%")) for name, _, share in rows}
+    assert cuts["none"] == 0
+    assert 0 < cuts["`max_messages = 100`"] < cuts["`max_messages = 100`, `cut_to = 1`"]
+    assert shares["none"] > shares["`max_messages = 100`"] > shares["`max_messages = 100`, `cut_to = 1`"]

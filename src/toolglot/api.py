@@ -86,6 +86,7 @@ def translate_request(
     """
     exchange = Exchange(source, target, strict=strict)
     encoded = exchange.request(data, model=model, stream=stream)
+    exchange.receipt.asked_at = None  # nothing more will be written, and whoever keeps it need not keep the messages
     return Translated(encoded, exchange.receipt)
 
 

@@ -13,6 +13,7 @@ from typing import Literal, Protocol
 
 from msgspec import Struct
 
+from toolglot.direct.plain import Direct
 from toolglot.errors import ApiError, HttpError
 from toolglot.events import Event
 from toolglot.ir import Request, Response, replace
@@ -52,6 +53,12 @@ class StreamEncoder(Protocol):
 
     def keepalive(self) -> bytes:
         """Bytes that this dialect's real clients ignore."""
+        ...
+
+    @property
+    def text_around(self) -> tuple[bytes, bytes] | None:
+        """What a delta of the open block writes before and behind the JSON of its text, where it does nothing else than
+        to write these; None where it has more to do."""
         ...
 
 
@@ -218,6 +225,9 @@ class Dialect(Struct, frozen=True, kw_only=True):
     models: tuple[ModelRule, ...] = ()
     state_slot: str | None = None
     """The native key of a `Thinking` block for opaque reasoning state, which this dialect's clients return as it is."""
+    details_slot: str | None = None
+    """The same where clients return a list of such state beside all the rest of an answer: it holds entries of the form
+    that OpenRouter has brought in (`reasoning_details`)."""
     model_in_path: bool = False
     """The model and whether to stream stand in the URL, not in the body."""
     history_key: str = "messages"
@@ -253,6 +263,10 @@ class Dialect(Struct, frozen=True, kw_only=True):
     """Makes the dialect as it reads the answer to this request, where that takes knowing what was sent."""
     served: ServedForms | None = None
     """Its words for tools that are run on the way; None where it has none."""
+    text_of_frame: Callable[[bytes], str | None] | None = None
+    """Reads the JSON of a frame that brings more text to its block and says nothing else; None for any other frame."""
+    direct: Direct | None = None
+    """Its direct way; None where everything goes the general one."""
 
 
 def capabilities(dialect: Dialect, model: str) -> Capabilities:

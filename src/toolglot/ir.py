@@ -297,10 +297,11 @@ def with_native(node: N, dialect: str, **fields: Any) -> N:
     return replace(node, native={**node.native, dialect: merged})
 
 
-_OURS = "toolglot"
-INSTRUCTION: Native = {_OURS: {"$instruction": True}}
+OURS = "toolglot"
+"""The owner of marks that we put on nodes ourselves; no encoder reads it."""
+INSTRUCTION: Native = {OURS: {"$instruction": True}}
 """On a line of our own among the user's words: the client has not said it, and will not send it again."""
 
 
 def is_instruction(block: Block) -> bool:
-    return "$instruction" in native_of(block, _OURS)
+    return "$instruction" in native_of(block, OURS)

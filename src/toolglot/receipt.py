@@ -8,7 +8,7 @@ A `Receipt` is handed to every pass, encoder and decoder of one exchange, and ea
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Literal
 
 from msgspec import Struct
@@ -33,19 +33,24 @@ class Loss(Struct, frozen=True):
 class Receipt:
     """The lines of one exchange, in the order they were written, each once."""
 
-    __slots__ = ("_lines", "loss_count")
+    __slots__ = ("_lines", "asked_at", "loss_count")
 
     def __init__(self) -> None:
         self._lines: dict[Loss, None] = {}
         self.loss_count = 0
+        self.asked_at: Callable[[str], str] | None = None
+        """Where in the client's request something stood that has this path now; None while all stands where it did."""
 
     def loss(self, where: str, what: str, why: str) -> None:
         """Something did not survive, or only roughly."""
-        self._write(Loss(where, what, why, "loss"))
+        self._write(Loss(self._place(where), what, why, "loss"))
 
     def note(self, where: str, what: str, why: str) -> None:
         """Something took another form and kept its meaning."""
-        self._write(Loss(where, what, why, "note"))
+        self._write(Loss(self._place(where), what, why, "note"))
+
+    def _place(self, where: str) -> str:
+        return where if self.asked_at is None else self.asked_at(where)
 
     def add(self, lines: Iterable[Loss]) -> None:
         """Lines that somebody else wrote."""

@@ -19,6 +19,7 @@ from toolglot.events import Delta, Event, Fault, Finish, Open, Start, unfold
 from toolglot.forwarding import Forwarder, is_end_mark
 from toolglot.ir import Refusal, Stop, Text, ToolCall, Usage, replace
 from toolglot.receipt import Receipt
+from toolglot.text_frames import CLEAN, TextFrames, text_of
 from toolglot.wire import json
 from toolglot.wire.sse import MAX_EVENT_BYTES
 
@@ -84,6 +85,9 @@ class StreamTranslation:
         self._plain_as = -1  # the client's index of the same block
         self._text_as = -1, -1  # the reader's index of the text it has opened, and the client's of the same block
         self._called = False  # a forwarded stream has a tool call in it
+        text_of = exchange.upstream.text_of_frame
+        self._texts = None if text_of is None or self._reader is not None else TextFrames(text_of)
+        self._at_start = False  # what comes next is the beginning of a frame
         self.usage: Usage | None = None
         self.stop: Stop | None = None
         self.fault: ApiError | None = None
@@ -99,11 +103,53 @@ class StreamTranslation:
             self._document += data
             return b"" if len(self._document) <= json.MAX_DOCUMENT_BYTES else self.fail(_too_large())
         if self._forwarder is None:
-            return self._translate(self._decode(data))
+            return self._translate(self._decode(data)) if self._texts is None else self._read_frames(self._texts, data)
         written = self._forward(self._forwarder, self._forwarder.frames(data))
         if self._forwarder.overflows and not self.ended:
             written += self.fail(unreadable(DecodeError("$", f"one event has more than {MAX_EVENT_BYTES} bytes")))
         return written
+
+    def _read_frames(self, texts: TextFrames, data: bytes) -> bytes:
+        """Frame by frame: those that only bring more text to an open block take the shortest way."""
+        if b"\r" in data:
+            self._texts = None
+            return self._translate(self._decode(data))
+        *frames, tail = data.split(b"\n\n")
+        written: list[bytes] = []
+        around, in_text, said = self._encoder.text_around, self._in_text, list[bytes]()
+        for frame in frames:
+            if in_text and (body := texts.body(frame)):
+                if around is not None and not body.translate(None, CLEAN):
+                    written += (around[0], body, around[1])
+                    said.append(body)
+                    continue
+                if text := text_of(body):
+                    self._tell(said)
+                    written.append(self._encode(Delta(self._plain_as, text)))
+                    continue
+            self._tell(said)
+            events = self._decode(frame + b"\n\n")
+            written.append(self._translate(events))
+            if self._at_start and len(events) == 1 and type(event := events[0]) is Delta and event.index == self._plain:
+                texts.learn(frame, event.text)
+            self._at_start = True
+            around, in_text = self._encoder.text_around, self._in_text
+        self._tell(said)
+        if tail:
+            self._at_start = False
+            written.append(self._translate(self._decode(tail)))
+        return written[0] if len(written) == 1 else b"".join(written)
+
+    def _tell(self, said: list[bytes]) -> None:
+        """Whoever listens hears texts that came at once as one."""
+        if self._listener is not None and said:
+            self._listener(Delta(self._plain_as, b"".join(said).decode()))
+        said.clear()
+
+    @property
+    def _in_text(self) -> bool:
+        """A frame begins, and a text is open that it may go on with."""
+        return self._at_start and self._plain >= 0 and not self.ended
 
     def close(self) -> bytes:
         """The upstream has ended: what is left to say to the client."""

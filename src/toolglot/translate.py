@@ -10,7 +10,7 @@ anything to change, the bytes go through as they are, but for the model's name.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from toolglot.dialect import Capabilities, Dialect, StreamEncoder, capabilities
@@ -27,15 +27,18 @@ from toolglot.errors import (
 )
 from toolglot.events import Event, Fold, unfold
 from toolglot.forwarding import renamed
-from toolglot.ir import Request, Response, replace
-from toolglot.passes import Context, RequestPass, textual
+from toolglot.ir import Request, Response, Tool, replace
+from toolglot.passes import Context, OriginalTool, RequestPass, textual
 from toolglot.passes.carry import Carrier
+from toolglot.passes.details import DetailsCarrier
 from toolglot.passes.foreign import Reporter
+from toolglot.passes.origins import Origins, rewritten
 from toolglot.passes.pipeline import REQUEST_PASSES
 from toolglot.passes.restore import Restorer
 from toolglot.passes.sequence import Sequencer
 from toolglot.passes.settle import Settler
-from toolglot.receipt import Receipt
+from toolglot.passes.skeleton import issuer_of
+from toolglot.receipt import Loss, Receipt
 from toolglot.streaming import EventPass, Labeller, StreamTranslation, through
 from toolglot.wire import json
 
@@ -66,6 +69,7 @@ class Exchange:
         text_calls: how the model writes tool calls as text, when it has no native ones or leaks them.
         history_format: the text format in which calls stand in the client's own history, when they do.
         keeps_state: reasoning state that the client has no field for is kept by the caller, who listens to the answer.
+        issuer: the upstream's server, where state that the client carries is to go back to the same one only.
     """
 
     def __init__(
@@ -84,6 +88,7 @@ class Exchange:
         text_calls: TextCalls | None = None,
         history_format: str | None = None,
         keeps_state: bool = False,
+        issuer: str = "",
     ) -> None:
         client, upstream = find(client), find(upstream)
         self.client = client
@@ -105,6 +110,7 @@ class Exchange:
         self.listener: Callable[[Event], None] | None = None
         """Hears every event of a streamed answer, as the client gets it, before its bytes are there."""
         self.keeps_state = keeps_state
+        self.issuer = issuer
         self._asked_again: Again | None = None
         self._text_calls = text_calls
         self._history_format = history_format
@@ -116,6 +122,7 @@ class Exchange:
         self._renamed = False
         self.hide = hide
         self._may_forward = self.verbatim
+        self._origins = Origins(())
         self._context = self._new_context(model or "")
 
     def _new_context(self, model: str) -> Context:
@@ -127,10 +134,28 @@ class Exchange:
             cosmetic=self.client.can.cosmetic,
             containers=self.client.can.containers,
             slot=self.client.state_slot,
+            details=self.client.details_slot,
+            issuer=issuer_of(self.issuer, self.upstream.name, model),
             aliased=self._can is not None or (self.asked is not None and model != self.asked.model),
             text_calls=self._text_calls,
             history_format=self._history_format,
         )
+
+    @property
+    def can(self) -> Capabilities:
+        """What the upstream's model can be told."""
+        return self._context.can
+
+    @property
+    def plain_tools(self) -> frozenset[str] | None:
+        """The names of the request's tools; None unless each is a function of one name on both sides, and no text has
+        a call in it."""
+        tools = self._context.tools
+        if self._text_calls is not None or self._history_format is not None or self._context.stops or self.asked is None:
+            return None
+        if any((known.name, known.namespace, known.kind) != (name, None, "function") for name, known in tools.items()):
+            return None
+        return frozenset(tools) if all(isinstance(tool, Tool) for tool in self.asked.tools) else None
 
     @property
     def path(self) -> str:
@@ -183,12 +208,22 @@ class Exchange:
         self.asked = asked
         sent = asked if self._model is None else replace(asked, model=self._model)
         self._context = self._new_context(sent.model)
-        for rewrite in self._passes:
-            sent = rewrite(sent, self._context)
+        sent, self._origins = rewritten(sent, self._passes, self._context)
         self._remember(sent)
         unchanged = replace(sent, model=asked.model) == asked
         self.verbatim = self._may_forward and unchanged and self._context.text_tools is None
         return sent
+
+    def adopt(self, asked: Request, sent: Request, call_ids: set[str], lines: Iterable[Loss], *, verbatim: bool) -> None:
+        """Stand for a request that was translated elsewhere, with tools of one name on both sides: the answer is next.
+        `asked` and `sent` have its settings; what they say of a conversation does not count."""
+        self.asked = asked
+        self._context = self._new_context(sent.model)
+        self._context.call_ids = call_ids
+        self._context.tools = {tool.name: OriginalTool(tool.name) for tool in asked.tools if isinstance(tool, Tool)}
+        self._remember(sent)
+        self.receipt.add(lines)
+        self.verbatim = verbatim
 
     def resend(self, sent: Request) -> bytes:
         """The request once more, after its `sent` form was changed to what the upstream accepts."""
@@ -199,6 +234,7 @@ class Exchange:
 
     def _remember(self, sent: Request) -> None:
         self.sent = sent
+        self._origins.moved(sent.messages)
         if self.upstream.answering is not None:
             self.upstream = self.upstream.answering(self.upstream, sent)
 
@@ -289,14 +325,6 @@ class Exchange:
 
         A reader of text calls comes before what settles and names calls. It sequences blocks itself.
         """
-        carrier = Carrier(
-            self.client.name,
-            self.client.state_slot,
-            self.upstream.name,
-            self.upstream.state_slot,
-            self.receipt,
-            kept=self.keeps_state,
-        )
         reporter = Reporter(self.client, self.upstream, self.receipt)
         restorer = Restorer(self._context, self.client.can, whole=whole)
         settler = Settler(self.receipt, whole=whole)
@@ -305,7 +333,14 @@ class Exchange:
         made = self.upstream.answer_pass
         asked = () if made is None else (made(self.sent, self.client.name, self.receipt),)
         first = (*asked, settler, Sequencer()) if reader is None else (reader, *asked, settler)
-        return labeller, *first, reporter, restorer, carrier
+        return labeller, *first, reporter, restorer, self._carrier()
+
+    def _carrier(self) -> EventPass:
+        client, owner, kept = self.client, self.upstream, self.keeps_state
+        if client.details_slot is None:
+            return Carrier(client.name, client.state_slot, owner.name, owner.state_slot, self.receipt, kept=kept)
+        issuer = self._context.issuer if self.sent is not None else ""  # else it is not known who answers
+        return DetailsCarrier(client.name, client.details_slot, owner.name, issuer, self.receipt, kept=kept)
 
     def _refuse_losses(self) -> None:
         if self.strict and self.receipt.losses:

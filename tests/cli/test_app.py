@@ -15,6 +15,22 @@ def test_a_command_that_is_nearly_right_is_told_the_right_one(wrong: str, right:
     assert f"there is no command {wrong!r}; did you mean `{right}`?" in result.stderr
 
 
+@pytest.mark.parametrize(
+    ("words", "right"),
+    [
+        (["recrod"], "serve --record"),
+        (["record", "DIR"], "serve --record"),
+        (["check"], "config check"),
+        (["config", "chek"], "check"),
+        (["warp", "deocde"], "decode"),
+    ],
+)
+def test_so_are_words_that_mean_a_command_and_commands_of_a_group(words: list[str], right: str) -> None:
+    result = run(*words)
+    assert result.exit_code == 2
+    assert f"did you mean `{right}`?" in result.stderr
+
+
 def test_a_command_that_is_like_no_other_gets_no_suggestion() -> None:
     result = run("bake")
     assert result.exit_code == 2

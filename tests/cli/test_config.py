@@ -97,6 +97,60 @@ def test_a_model_is_explained_step_by_step(folder: Path) -> None:
     ]
 
 
+HISTORIES = """
+discover = false
+[history]
+result_bytes = 30000
+max_messages = 90
+max_images = 5
+[upstreams.local]
+dialect = "openai_chat"
+base_url = "http://127.0.0.1:8000/v1"
+max_history_messages = 60
+[upstreams.local.history]
+max_tokens = 24000
+max_images = 0
+[upstreams.warp]
+dialect = "warp"
+base_url = "http://127.0.0.1:8001"
+[models."small.*"]
+upstream = "local"
+model = "qwen3-*"
+fallbacks = ["other", "warp/auto"]
+[models."small.*".history]
+max_tokens = 6000
+continuation = true
+[models.other]
+upstream = "local"
+model = "gemma"
+history = "cline_xml"
+"""
+
+
+def test_what_is_sent_of_a_history_is_told_with_the_place_that_says_so(folder: Path) -> None:
+    (folder / "x.toml").write_text(HISTORIES)
+    lines = run("config", "explain", "small.7b", "--config", "x.toml").stdout.splitlines()
+    first, second, third = (number for number, line in enumerate(lines) if line.startswith(("goes to", "then to")))
+    assert lines[first + 1 : second] == [
+        "  history: max_messages 60 (cut to the brim): upstreams.local.max_history_messages",
+        '  history: max_tokens 6000: models."small.*".history',
+        "  history: max_images (no limit): upstreams.local.history",
+        "  history: result_bytes 30000: history",
+        '  history: continuation on: models."small.*".history',
+        "  history: cut_to 0.75: the default",
+    ]
+    assert "  history: calls 'cline_xml': models.other.history" in lines[second:third]
+    assert lines[third + 1 :] == [
+        "  history: max_messages 90: history",
+        "  history: max_tool_results 10 (cut to the brim): the default for warp",
+        "  history: max_images 5: history",
+        "  history: result_bytes 30000: history",
+        "  history: cut_to 0.75: the default",
+    ]
+    own_name = run("config", "explain", "local/gemma", "--config", "x.toml").stdout
+    assert "calls 'cline_xml': models.other.history" in own_name
+
+
 def test_a_model_that_nothing_serves_is_explained_too(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "k")
     monkeypatch.setenv("ANTHROPIC_API_KEY", "k")

@@ -61,6 +61,24 @@ def test_a_page_is_one_file_that_needs_nothing_else(tmp_path: Path) -> None:
     assert run("explain", str(SAMPLE), "--html", "-").stdout == text
 
 
+@pytest.mark.parametrize("out", ["a.exchange.jsonl", "b.exchange.jsonl"])
+def test_neither_the_input_nor_another_recording_is_written_over(tmp_path: Path, out: str) -> None:
+    for name in ("a.exchange.jsonl", "b.exchange.jsonl"):
+        (tmp_path / name).write_bytes(SAMPLE.read_bytes())
+    done = run("explain", str(tmp_path / "a.exchange.jsonl"), "--html", str(tmp_path / out))
+    assert done.exit_code == 2
+    assert "would be written over: name another file" in done.stderr
+    assert (tmp_path / out).read_bytes() == SAMPLE.read_bytes()
+
+
+def test_a_page_replaces_a_page_where_a_link_leads(tmp_path: Path) -> None:
+    (tmp_path / "page").write_text("old")
+    (tmp_path / "link").symlink_to("page")
+    assert run("explain", str(SAMPLE), "--html", str(tmp_path / "link")).exit_code == 0
+    assert (tmp_path / "link").is_symlink()
+    assert (tmp_path / "page").read_text() == run("explain", str(SAMPLE), "--html", "-").stdout
+
+
 @pytest.mark.parametrize(
     ("arguments", "data", "told"),
     [
@@ -75,6 +93,7 @@ def test_a_page_is_one_file_that_needs_nothing_else(tmp_path: Path) -> None:
         (["--from", "gemini"], b"", "--from and --to belong together"),
         (["--frames", "x"], b"", "'x' is no range of frames"),
         (["--frames", ".."], b"", "'..' is no range of frames"),
+        (["--frames", "6..3"], b"", "'6..3' has no frame in it: the last one comes before the first"),
         (["--html", "-", "--full"], b"", "a page has everything in it"),
         ([str(STREAM), "--from", "anthropic", "--to", "gemini"], b"", "this looks like openai_chat, not anthropic"),
         (["--from", "gemini", "--to", "gemini"], b"hello", "no server-sent event in it"),

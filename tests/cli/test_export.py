@@ -5,16 +5,19 @@ from __future__ import annotations
 import json
 import os
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 import pytest
 
-from tests.cli.run import run
+from tests.cli.run import on_terminal, run
 from toolglot.cli import export as module
 
 CASES = Path(__file__).parent.parent / "cases"
 SAMPLES = Path(__file__).parent.parent / "recordings" / "samples"
 CHAT = CASES / "openai_chat" / "tool_round_trip" / "request.json"
+PLAIN = SAMPLES / "whole.exchange.jsonl"
+"""Nothing of it is lost."""
 FULL = CASES / "anthropic" / "full" / "request.json"
 
 
@@ -50,11 +53,87 @@ def test_lines_of_any_dialect_can_be_exported_again(tmp_path: Path, dialect: str
     assert list(filter(None, ids(found))) == list(filter(None, ids(wanted)))
 
 
-def test_the_output_may_take_the_place_of_the_input(tmp_path: Path) -> None:
-    file = tmp_path / "a.jsonl"
-    file.write_text('{"role":"user","content":"Hi"}\n{"role":"assistant","content":"Hello"}\n')
-    assert run("export", str(file), "--dialect", "gemini", "-o", str(file)).exit_code == 0
-    assert [json.loads(line)["role"] for line in file.read_text().splitlines()] == ["user", "model"]
+LINES = '{"role":"user","content":"Hi"}\n{"role":"assistant","content":"Hello"}\n'
+
+
+@pytest.mark.parametrize("form", ["its name", "a link", "another name of the same file"])
+def test_the_output_never_takes_the_place_of_the_input(tmp_path: Path, form: str) -> None:
+    file, other = tmp_path / "a.jsonl", tmp_path / "b.jsonl"
+    file.write_text(LINES)
+    if form == "a link":
+        other.symlink_to(file)
+    elif form != "its name":
+        other.hardlink_to(file)
+    out = file if form == "its name" else other
+    done = run("export", str(file), "--dialect", "gemini", "-o", str(out))
+    assert (done.exit_code, file.read_text()) == (2, LINES)
+    assert done.stderr == f"toolglot: {out}: this is the input, and would be written over: name another file\n"
+
+
+@pytest.mark.parametrize("input_is", ["a folder", "another file"])
+def test_a_recording_is_never_written_over(tmp_path: Path, input_is: str) -> None:
+    out = tmp_path / "b.exchange.jsonl"
+    out.write_bytes((SAMPLES / "whole.exchange.jsonl").read_bytes())
+    done = run("export", str(tmp_path if input_is == "a folder" else CHAT), "--format", "jsonl", "-o", str(out))
+    assert done.exit_code == 2
+    assert "would be written over: name another file" in done.stderr
+    assert out.read_bytes() == (SAMPLES / "whole.exchange.jsonl").read_bytes()
+
+
+@pytest.mark.parametrize("strict", [(), ("--strict",)])
+def test_a_link_is_followed_and_stays(tmp_path: Path, strict: tuple[str, ...]) -> None:
+    target, link, dangling = tmp_path / "target", tmp_path / "link", tmp_path / "dangling.md"
+    target.write_text("old")
+    link.symlink_to("target")
+    dangling.symlink_to("new")
+    for out in (link, dangling):
+        assert run("export", str(PLAIN), "--format", "markdown", "-o", str(out), *strict).exit_code == 0
+        assert out.is_symlink()
+    assert target.read_text() == (tmp_path / "new").read_text() == run("export", str(PLAIN)).stdout
+
+
+@pytest.mark.parametrize("strict", [(), ("--strict",)])
+def test_a_pipe_is_written_into_and_stays(tmp_path: Path, strict: tuple[str, ...]) -> None:
+    pipe, link, got = tmp_path / "pipe", tmp_path / "link", []
+    os.mkfifo(pipe)
+    link.symlink_to(pipe)
+    for out in (pipe, link):
+        reader = Thread(target=lambda: got.append(pipe.read_text()))
+        reader.start()
+        assert run("export", str(PLAIN), "--format", "markdown", "-o", str(out), *strict).exit_code == 0
+        reader.join()
+    assert pipe.is_fifo()
+    assert got == [run("export", str(PLAIN)).stdout] * 2
+    reader = Thread(target=lambda: got.append(pipe.read_text()))
+    reader.start()
+    assert run("export", str(CHAT), "--format", "markdown", "-o", str(pipe), "--strict").exit_code == 3
+    reader.join()
+    assert got[2] == ""
+
+
+def test_an_open_handle_is_added_to(tmp_path: Path) -> None:
+    shown = on_terminal(
+        f"echo before > out; toolglot export {PLAIN} -o /dev/stdout --format markdown >> out; cat out", tmp_path
+    )
+    assert shown.output == "before\n" + run("export", str(PLAIN)).stdout
+
+
+def test_damaged_recordings_of_a_folder_are_left_out_and_told(tmp_path: Path) -> None:
+    whole = (SAMPLES / "whole.exchange.jsonl").read_bytes()
+    (tmp_path / "a.exchange.jsonl").write_bytes(whole)
+    (tmp_path / "b.exchange.jsonl.partial").write_bytes(b"")
+    (tmp_path / "c.exchange.jsonl.partial").write_bytes(whole[:100])
+    os.mkfifo(tmp_path / "d.exchange.jsonl")
+    done = run("export", str(tmp_path), "--conversation", "1")
+    assert (done.exit_code, done.stdout) == (0, run("export", data=whole).stdout)
+    told = done.stderr.splitlines()
+    assert [line.partition(": left out, because this is no recorded exchange: ")[0] for line in told] == [
+        f"toolglot: {tmp_path / name}" for name in ("b.exchange.jsonl.partial", "c.exchange.jsonl.partial")
+    ]
+    (tmp_path / "a.exchange.jsonl").unlink()
+    none = run("export", str(tmp_path))
+    assert none.exit_code == 2
+    assert none.stderr.endswith(f"toolglot: {tmp_path}: there is no recorded exchange in it\n")
 
 
 def test_the_receipt_goes_to_standard_error_and_strict_refuses_to_lose(tmp_path: Path) -> None:
@@ -155,8 +234,14 @@ def test_a_name_that_tells_no_format_needs_one(tmp_path: Path) -> None:
         (["--dialect", "gemini"], b"[]", "--dialect has no meaning with --format markdown"),
         (["--title", "x"], b"[]", "--title has no meaning with --format markdown"),
         (["--from", "klingon"], b"[]", "there is no dialect 'klingon'"),
-        ([], b"", "toolglot: <stdin>: $: there is nothing in it"),
+        ([], b"", "toolglot: <stdin>: there is nothing in it"),
         ([], b'{"role":"user","content":"a"}\n{"role":1}', "toolglot: <stdin>: line 2: $.role: "),
+        (
+            [],
+            b"# A page\n\nof text\n",
+            "toolglot: <stdin>: this is no JSON object or array; a request's body, an array",
+        ),
+        ([], b"SQLite format 3\0\x10", "toolglot: <stdin>: this is neither JSON nor a request in Warp's protobuf"),
         (["nowhere.json"], b"", "toolglot: nowhere.json: No such file or directory"),
         (["-o", "no/such/folder/a.md"], b"[]", "toolglot: no/such/folder/a.md: No such file or directory"),
         ([str(CASES)], b"", "there is no recorded exchange in it"),

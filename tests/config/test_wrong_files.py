@@ -482,6 +482,14 @@ def test_no_problem_repeats_a_secret(wrong: Wrong) -> None:
         ),
         ("server.port = 5000\n[upstreams.other]\ndialect = 'gemini'\nbase_url = 'http://localhost:4141/v1'\n", []),
         ("[upstreams.ollama]\n[upstreams.demo]\ndialect = 'gemini'\n", []),
+        (
+            "[server]\nworkers = 2\n[store]\npath = ':memory:'\n",
+            [
+                "a.toml:4:1: store.path: a store in `:memory:` belongs to one process: with several workers give it a "
+                "file, or `none`; `serve --store FILE` gives one too"
+            ],
+        ),
+        ("[server]\nworkers = 2\n[store]\npath = 'none'\n", []),
     ],
 )
 def test_what_the_command_line_could_mend_is_a_doubt_and_refuses_nothing(text: str, doubts: list[str]) -> None:

@@ -63,6 +63,12 @@ custom_calls = record(
 )
 novel_calls = tagged("novel", {"id": ids, "novel": objects})
 
+details = some(
+    tagged("reasoning.encrypted", {"data": texts}),
+    tagged("reasoning.text", {"text": texts, "signature": st.none() | words, "index": counts}),
+    at_least=1,
+)
+
 messages = st.one_of(
     record(
         {"role": st.sampled_from(["system", "developer", "critic"]), "content": texts | some(text_parts)},
@@ -77,11 +83,11 @@ messages = st.one_of(
     ),
     record(
         {"role": st.just("assistant"), "tool_calls": some(function_calls, custom_calls, novel_calls, at_least=1)},
-        {"content": st.just("") | texts, "reasoning_content": texts, "refusal": texts},
+        {"content": st.just("") | texts, "reasoning_content": texts, "reasoning_details": details, "refusal": texts},
     ),
     record(
         {"role": st.just("assistant"), "content": texts | some(text_parts, tagged("refusal", {"refusal": texts}))},
-        {"reasoning": texts, "audio": record({"id": words}), "name": words},
+        {"reasoning": texts, "reasoning_details": details, "audio": record({"id": words}), "name": words},
     ),
     record(
         {"role": st.just("assistant"), "function_call": record({"name": names, "arguments": arguments()})},
@@ -183,6 +189,7 @@ answer_messages = record(
     {
         "refusal": texts,
         "reasoning_content": texts,
+        "reasoning_details": details,
         "tool_calls": some(function_calls, custom_calls, at_least=1),
         "annotations": st.just(
             [

@@ -216,7 +216,7 @@ def test_a_long_conversation_is_never_held_whole() -> None:
         (b"", "$: there is nothing in it"),
         (b" \n\n", "$: there is nothing in it"),
         (b"hello", "$: "),
-        (b"12", "$: a request, an array of messages or JSON lines of messages are expected"),
+        (b"12", "$: this is no JSON object or array; a request's body, an array of messages"),
         (b'{"role":"user","content":"a"}\n{"role":', "line 2: "),
         (b'{"role":"user","content":"a"}\n{"content":1}\n', "line 2: "),
         (b'{"role":"user","content":"a"}\n{}],"x":[{}\n', "line 2: "),

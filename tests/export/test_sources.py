@@ -13,7 +13,8 @@ from tests.case_files import Case, cases_with
 from tests.exchanges import JSON_NAMES
 from tests.recordings.made import as_recording, exchange, lines_of
 from tests.warp_server.messages import encode
-from toolglot.errors import DecodeError
+from toolglot.dialect import Dialect
+from toolglot.errors import DecodeError, MissingExtraError
 from toolglot.export.lines import lines_of as split
 from toolglot.export.sources import Conversation, conversation_of, read_conversation
 from toolglot.ir import Message, Text, ToolCall, ToolResult
@@ -225,3 +226,14 @@ def test_a_recording_tells_its_dialect_itself() -> None:
 def test_a_recording_is_read_from_lines_as_well() -> None:
     data = (SAMPLES / "whole.exchange.jsonl").read_bytes()
     assert read_recording(data.splitlines()).whole
+
+
+def test_where_a_package_is_missing_any_bytes_are_not_taken_for_what_needs_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    def missing(name: str) -> Dialect:
+        raise MissingExtraError(f"the dialect {name}", "protobuf", "warp")
+
+    monkeypatch.setattr("toolglot.export.sources.find", missing)
+    with pytest.raises(DecodeError, match="this is no text; if it is a request in Warp's protobuf: the dialect warp"):
+        read_conversation([b"SQLite format 3\0"])
+    with pytest.raises(MissingExtraError):
+        read_conversation([b"SQLite format 3\0"], "warp")

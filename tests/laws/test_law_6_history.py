@@ -18,11 +18,12 @@ from tests.passes.targets import TARGETS, to
 from tests.strategies import requests
 from toolglot.dialect import Capabilities
 from toolglot.dialects import DIALECTS
-from toolglot.ir import Block, Media, Message, Request, Source, Text, ToolCall, ToolResult
+from toolglot.ir import Block, Media, Message, Request, Source, Text, ToolCall, ToolResult, replace
 from toolglot.passes import Context, RequestPass, history
 from toolglot.passes.blocks import has_results
 from toolglot.passes.history_policy import HistoryPolicy, Layer, settle, with_policy
 from toolglot.passes.history_size import NOUNS, Scale, Size, plus
+from toolglot.passes.history_units import is_made_up
 from toolglot.passes.pipeline import REQUEST_PASSES
 from toolglot.receipt import Receipt
 from toolglot.tokens.media import by_area
@@ -41,6 +42,24 @@ def parts(draw: st.DrawFn) -> tuple[Block, ...]:
     return (text, draw(images)) if draw(st.integers(0, 3)) == 0 else (text,)
 
 
+REMINDER = Text(text="<system-reminder/>")
+
+
+@st.composite
+def answers(draw: st.DrawFn, called: tuple[ToolCall, ...]) -> list[Message]:
+    """The results of a turn: each in a message of its own, or all in one; with words of others beside or behind them,
+    as agents write them."""
+    results = tuple(ToolResult(call_id=call.id, name="look", content=draw(parts())) for call in called)
+    match draw(st.sampled_from(["apart", "together", "reminded", "told"])):
+        case "together":
+            return [Message(role="user", content=results)]
+        case "reminded":
+            return [Message(role="user", content=(*results, REMINDER))]
+        case "told":
+            return [Message(role="user", content=results), Message(role="user", content=draw(parts()))]
+    return [Message(role="tool", content=(result,)) for result in results]
+
+
 @st.composite
 def sessions(draw: st.DrawFn) -> tuple[Message, ...]:
     """A long talk, as agents have it: a task, rounds of calls, an answer, the next task."""
@@ -52,11 +71,7 @@ def sessions(draw: st.DrawFn) -> tuple[Message, ...]:
         called = tuple(ToolCall(id=f"c{number}_{each}", name="look", arguments="{}") for each in range(count))
         spoken: tuple[Block, ...] = (Text(text=f"{number}."),) if not count or draw(st.booleans()) else ()
         messages.append(Message(role="assistant", content=(*spoken, *called)))
-        for call in called:
-            result = ToolResult(call_id=call.id, name="look", content=draw(parts()))
-            messages.append(Message(role="tool", content=(result,)))
-        if not count:
-            messages.append(Message(role="user", content=draw(parts())))
+        messages += draw(answers(called)) if called else [Message(role="user", content=draw(parts()))]
     return tuple(messages)
 
 
@@ -70,6 +85,8 @@ policies = st.builds(
     result_bytes=st.sampled_from([None, 256]),
     keep_first=st.booleans(),
     cut_to=st.sampled_from([None, 0.5, 1.0]),
+    repair=st.booleans(),
+    continuation=st.sampled_from([None, True]),
 )
 conversations = st.builds(Request, model=st.just("gpt-5"), messages=sessions()) | requests()
 
@@ -114,19 +131,26 @@ def spoken(request: Request) -> list[Message]:
 
 
 @pytest.mark.parametrize("can", TARGETS.values(), ids=TARGETS)
-@given(request=conversations, policy=policies)
+@settings(max_examples=60)
+@given(request=conversations, policy=policies, at_home=st.booleans())
 def test_a_policy_tears_no_pair_grows_nothing_keeps_what_is_asked_and_keeps_to_its_limits(
-    can: Capabilities, request: Request, policy: HistoryPolicy
+    can: Capabilities, request: Request, policy: HistoryPolicy, at_home: bool
 ) -> None:
-    context = to(can)
+    context = to(can, source="target" if at_home else "elsewhere", target="target")
     whole = through(REQUEST_PASSES[:REPAIRED], request, context)
-    whole = through(keeping(HistoryPolicy(result_bytes=policy.result_bytes)), whole, context)
+    whole = through(keeping(HistoryPolicy(result_bytes=policy.result_bytes, repair=policy.repair)), whole, context)
     passes = keeping(policy)
     cut = through(passes, whole, context)
     # Nothing to do twice.
     written = list(context.receipt)
     assert through(passes, cut, context) == cut
     assert list(context.receipt) == written
+    # Who must begin does, if there is anybody.
+    if can.starts_with_user and words(whole) and spoken(whole)[0].role == "user":
+        assert spoken(cut)[0].role != "assistant"
+    # A word that begins, and one to go on with, are ours.
+    assert policy.continuation or at_home or not any(map(is_made_up, cut.messages))
+    cut = replace(cut, messages=tuple(message for message in cut.messages if not is_made_up(message)))
     # No pair is torn.
     (calls, results), (calls_before, results_before) = pairs(cut), pairs(whole)
     assert calls & results_before == results & calls_before
@@ -142,9 +166,6 @@ def test_a_policy_tears_no_pair_grows_nothing_keeps_what_is_asked_and_keeps_to_i
     limits = settle((Layer(policy),)).limits
     beyond = {f"{now[limit.measure]} {NOUNS[limit.name]}" for limit in limits if now[limit.measure] > limit.most}
     assert {note.what for note in context.receipt.notes if "never goes" in note.why} == beyond
-    # Who must begin does, if there is anybody.
-    if can.starts_with_user and words(whole) and spoken(whole)[0].role == "user":
-        assert spoken(cut)[0].role == "user"
 
 
 ROUTES = [(next(name for name in NAMES if name != upstream), upstream) for upstream in NAMES]
@@ -167,10 +188,12 @@ def test_the_next_turn_extends_what_was_sent_unless_something_was_cut(
         cuts = {
             str(line) for line in exchange.receipt.losses if "at most" in line.why and "of a result" not in line.why
         }
-        turns.append((sent, cuts))
-    for (before, cuts_before), (now, cuts_now) in pairwise(turns):
+        # A word to go on with is not said again; it stands in the last item.
+        asked_to_go_on = any(line.what == "a word to go on" for line in exchange.receipt.notes)
+        turns.append((sent, cuts, len(sent.items) - asked_to_go_on))
+    for (before, cuts_before, count), (now, cuts_now, _) in pairwise(turns):
         if cuts_now == cuts_before and (policy.cut_to or 0) < 1:
-            assert now.items[: len(before.items)] == before.items
+            assert now.items[:count] == before.items[:count]
             assert now.rest == before.rest
 
 

@@ -199,11 +199,6 @@ def test_no_vendor_ever_sees_an_envelope(client: str, owner: str, upstream: str)
         assert SIGNATURE.encode() not in sent
 
 
-def test_a_client_without_a_slot_is_told_that_state_is_lost() -> None:
-    _, receipt = respond("openai_chat", "gemini", ToolCall(id="c", name="f", arguments="{}", native=own("gemini")))
-    assert [line.what for line in receipt.losses] == ["reasoning state"]
-
-
 def test_streams_carry_the_same_as_responses() -> None:
     call = ToolCall(id="c", name="f", arguments='{"x":1}', native=own("gemini"))
     response = Response(id="r", model="m", content=(Text(text="so"), call), stop=Stop("tool_calls"))
@@ -301,12 +296,48 @@ def test_state_on_a_text_comes_back_to_its_owner_byte_for_byte(client: str) -> N
     assert [(block.text, native_of(block, "gemini").get("thoughtSignature")) for block in texts] == [("so", SIGNATURE)]
 
 
+CHAT_STATE = {"openai_chat": {"reasoning_details": [{"type": "reasoning.encrypted", "data": "d"}]}}
+GOOGLE = {"openai_chat": {"extra_content": {"google": {"thought_signature": "c2ln"}}}}
+
+
 @pytest.mark.parametrize(
-    "content", [Text(text="so", native=own("gemini")), ToolCall(id="c", name="f", native=own("gemini"))]
+    "content",
+    [
+        Text(text="so", native=own("gemini")),
+        ToolCall(id="c", name="f", native=own("gemini")),
+        Thinking(text="hm", native=own("gemini")),
+        Thinking(native=CHAT_STATE),
+        ToolCall(id="c", name="f", native=GOOGLE),
+    ],
 )
-def test_state_that_a_client_cannot_carry_is_told_once(content: Any) -> None:
-    _, receipt = respond("openai_chat", "gemini", content)
-    assert [(line.where, line.what) for line in receipt.losses] == [("content[0]", "reasoning state")]
+@pytest.mark.parametrize("kept", [True, False])
+def test_state_that_a_client_cannot_carry_is_told_once(content: Any, kept: bool) -> None:
+    (owner,) = content.native
+    carrier = Carrier("warp", None, owner, DIALECTS[owner].state_slot, receipt := Receipt(), kept=kept)
+    events = list(unfold(Response(content=(content,))))
+    assert [out for event in events for out in carrier.feed(event)] == events
+    assert [(line.severity, line.where, line.what) for line in receipt] == [
+        ("note" if kept else "loss", "content[0]", "reasoning state")
+    ]
+
+
+@pytest.mark.parametrize("client", sorted(SLOTS))
+def test_state_of_a_chat_server_comes_back_to_it_as_it_was(client: str) -> None:
+    """OpenRouter's details of the reasoning, and Google's signature of a call."""
+    thought = Thinking(text="hm", native=CHAT_STATE)
+    call = ToolCall(id="c", name="f", arguments="{}", native=GOOGLE)
+    given_out, receipt = respond(client, "openai_chat", thought, Text(text="so"), call)
+    assert not receipt.losses
+    returned = send_back(client, "openai_chat", given_out)
+    content = [block for message in returned.messages for block in message.content]
+    (thinking,) = [block for block in content if isinstance(block, Thinking)]
+    assert thinking.text == "hm"
+    assert native_of(thinking, "openai_chat")["reasoning_details"] == CHAT_STATE["openai_chat"]["reasoning_details"]
+    assert [block.native for block in content if isinstance(block, ToolCall)] == [GOOGLE]
+    for other in SLOTS:
+        sent = DIALECTS[other].encode_request(send_back(client, other, given_out), Receipt())
+        assert b"reasoning.encrypted" not in sent
+        assert b"c2ln" not in sent
 
 
 def test_state_on_an_image_is_told() -> None:

@@ -185,6 +185,8 @@ STATES: list[tuple[str, str, Any, Any]] = [
     ("gemini", "thought", True, 1),
     ("openai_chat", "$field", "reasoning", "content"),
     ("openai_chat", "$field", "reasoning_content", None),
+    ("openai_chat", "reasoning_details", [{"type": "reasoning.encrypted", "data": "d"}], ["d"]),
+    ("openai_chat", "extra_content", {"google": {"thought_signature": "c2ln"}}, "c2ln"),
 ]
 
 

@@ -14,6 +14,7 @@ from toolglot.ir import Block, Cache, Media, Message, Request, Source, Text, Thi
 from toolglot.passes import Context
 from toolglot.passes.history_policy import HistoryPolicy, Layer, settle, with_policy
 from toolglot.passes.history_size import NO_IMAGE
+from toolglot.passes.history_units import made_up
 from toolglot.passes.pipeline import REQUEST_PASSES
 from toolglot.tokens import estimate
 from toolglot.tools.words import ANALYSE
@@ -73,6 +74,24 @@ def test_the_users_task_stays_when_others_put_words_beside_results() -> None:
     cut = kept_to(asked(user("Do it."), *rounds), to(ANTHROPIC, source="anthropic"), max_messages=8)
     assert texts(cut.messages[0]) == ["Do it."]
     assert len(cut.messages) <= 8
+
+
+def test_a_reminder_is_not_taken_for_the_task_once_its_results_have_gone() -> None:
+    """Beside results it was none; what is cut once more has nothing else to go by."""
+    reminded = Message(role="user", content=(result("a"), Text(text="<system-reminder/>")))
+    request = asked(user("Do it."), calls("a"), reminded, calls("b"), answered(result("b")))
+    home = to(ANTHROPIC, source="anthropic")
+    cut = kept_to(request, home, max_tool_results=1, max_messages=2, cut_to=1)
+    assert [texts(message) for message in cut.messages][:2] == [["Do it."], ["<system-reminder/>"]]
+    assert kept_to(cut, home, max_tool_results=1, max_messages=2, cut_to=1) == cut
+
+
+def test_what_is_left_of_a_turn_and_of_the_words_beside_its_results_goes_apart() -> None:
+    spoken = Message(role="assistant", content=(Text(text="Let me see."), ToolCall(id="a", name="look")))
+    reminded = Message(role="user", content=(result("a"), Text(text="<system-reminder/>")))
+    request = asked(user("Do it."), spoken, reminded, calls("b"), answered(result("b")))
+    cut = kept_to(request, to(CHAT), max_tool_results=1, max_messages=4, cut_to=1)
+    assert [message.role for message in cut.messages] == ["user", "user", "assistant", "tool"]
 
 
 def test_the_first_message_stays_if_it_is_to() -> None:
@@ -221,7 +240,7 @@ def test_a_conversation_that_ends_in_results_is_asked_to_go_on(words: bool | str
     context = to(CHAT)
     request = asked(user(), calls("a"), answered(result("a")))
     cut = kept_to(request, context, continuation=words)
-    assert cut.messages == (*request.messages, user(expected))
+    assert cut.messages == (*request.messages, made_up(user(expected)))
     assert lines(context) == ["note messages[3]"]
     assert kept_to(cut, to(CHAT), continuation=words) is cut
 
@@ -248,8 +267,8 @@ def test_what_goes_on_from_the_upstreams_own_state_is_not_repaired() -> None:
     request = asked(answered(result("a")))
     settled = settle((Layer(HistoryPolicy(repair=True)),))
     passes = with_policy(REQUEST_PASSES, settled, leans=lambda request: True)
-    (repair,) = [each for each in passes if each not in REQUEST_PASSES]
-    assert repair(request, to(CHAT, source="openai_chat")) is request
+    home = to(CHAT, source="openai_chat")
+    assert all(each(request, home) is request for each in passes if each not in REQUEST_PASSES)
 
 
 # Layers

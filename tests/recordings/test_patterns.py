@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from random import Random
 from time import process_time
 
 import pytest
@@ -87,3 +88,33 @@ def test_no_text_makes_a_search_slow(pattern: str) -> None:
 def test_where_the_work_has_no_end_all_of_the_text_counts_as_found() -> None:
     text = "ab" * 30_000
     assert [(each.start, each.end) for each in Pattern(r"a|a[ab]*z").find(text)] == [(0, len(text))]
+
+
+ENDLESS = {
+    r"a[ab]{400}b[ab]{400}": "ab",
+    r"(a|b)*a(a|b){150}": "ab",
+    r"[ab]{480}a[ab]*c": "abc",
+}
+
+
+@pytest.mark.parametrize("pattern", ENDLESS)
+def test_the_work_of_a_pattern_has_one_bound_for_all_texts(pattern: str) -> None:
+    chosen = Random(1)
+    told: list[None] = []
+    made = Pattern(pattern, lambda: told.append(None))
+    began = process_time()
+    for _ in range(10):
+        text = "".join(chosen.choices(ENDLESS[pattern], k=20_000))
+        list(made.find(text))
+    assert process_time() - began < 10
+    assert len(told) > 7 or "c" in ENDLESS[pattern]
+
+
+def test_a_pattern_that_has_given_up_finds_again_what_is_easy(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("toolglot.recordings.patterns.MOST_WORK", 50_000)
+    made = Pattern(r"(a|b)*a(a|b){150}|ACME-[0-9]{6}")
+    hard = "".join(Random(1).choices("ab", k=60_000))
+    assert [(each.start, each.end) for each in made.find(hard)] == [(0, len(hard))]
+    for _ in range(20):
+        found = [(each.start, each.end) for each in made.find("there is ACME-123456 " + "." * 1000)]
+    assert found == [(9, 20)]

@@ -12,16 +12,16 @@ from msgspec.structs import replace
 
 from tests.recordings.demos import record_demos
 from tests.recordings.made import as_recording, exchange
+from tests.recordings.rerunning import again, changed, read_all
 from tests.server.gateway import Body, at, gateway
 from tests.upstream.bad_server import BadServer, Step, expect, reply
 from toolglot.config.schema import ModelConfig, RecordConfig
 from toolglot.dialects import DIALECTS
 from toolglot.passes.history_policy import HistoryPolicy
-from toolglot.recordings.comparison import Comparison
-from toolglot.recordings.format import AnyLine, ClientData, End, Served, UpstreamData, UpstreamRequest
+from toolglot.recordings.format import AnyLine, ClientData, End, Served, StoreRead, UpstreamData, UpstreamRequest
 from toolglot.recordings.label import label_of
 from toolglot.recordings.read import Recording, read_recording
-from toolglot.recordings.rerun import NotRerunError, rerun
+from toolglot.recordings.rerun.run import NotRerunError, rerun
 from toolglot.recordings.timeline import timeline_of
 from toolglot.store.sqlite import SqliteStore
 
@@ -32,14 +32,6 @@ CHUNK = (
     b'{"role":"assistant","content":"Hi"},"finish_reason":"stop"}]}\n\n'
 )
 DONE = b"data: [DONE]\n\n"
-
-
-def again(recording: Recording, client: str | None = None) -> Comparison:
-    return asyncio.run(rerun(recording, client)).comparison
-
-
-def read_all(folder: Path) -> list[Recording]:
-    return [read_recording(file.read_bytes()) for file in sorted(folder.iterdir())]
 
 
 @pytest.fixture(scope="module")
@@ -73,14 +65,6 @@ def test_a_client_of_any_dialect_is_told_the_same_and_by_the_rules(recorded: lis
             comparison = again(recording, client)
             assert comparison.breaches == [], recording.head
             assert comparison.answer == [], recording.head
-
-
-def changed(lines: list[AnyLine], kind: type[AnyLine], old: str, new: str) -> Recording:
-    """The recording with another text in some of its lines."""
-    return as_recording(
-        replace(line, text=(line.text or "").replace(old, new)) if type(line) is kind else line  # type: ignore[union-attr]
-        for line in lines
-    )
 
 
 def made(client: str = "anthropic", upstream: str = "openai_chat") -> list[AnyLine]:
@@ -202,14 +186,10 @@ def test_a_fallback_is_fallen_back_to_again(tmp_path: Path) -> None:
 def test_the_id_of_a_kept_response_is_no_difference(tmp_path: Path) -> None:
     record = RecordConfig(directory=str(tmp_path))
     with gateway(at("gemini", "demo:"), store=SqliteStore(":memory:"), record=record) as running:
-        first = running.ask("openai_responses", body={"input": "Hi"}).json()
+        running.ask("openai_responses", body={"input": "Hi"})
         running.ask("openai_responses", stream=True, body={"input": "Hi"})
-        running.ask("openai_responses", body={"input": "And?", "previous_response_id": first["id"]})
-    *alone, linked = read_all(tmp_path)
-    for recording in alone:
+    for recording in read_all(tmp_path):
         assert not again(recording).differs
-    with pytest.raises(NotRerunError, match="previous_response_id"):
-        again(linked)
 
 
 THOUGHT = {
@@ -226,7 +206,7 @@ THOUGHT = {
 }
 
 
-def test_an_exchange_into_which_kept_state_was_put_is_not_run_and_one_that_kept_it_is(tmp_path: Path) -> None:
+def test_state_that_was_kept_is_put_back_again(tmp_path: Path) -> None:
     tools = [{"type": "function", "function": {"name": "f", "parameters": {"type": "object"}}}]
     turns: list[dict[str, Any]] = [{"role": "user", "content": "Hi"}]
     with (
@@ -245,16 +225,36 @@ def test_an_exchange_into_which_kept_state_was_put_is_not_run_and_one_that_kept_
     first, second = read_all(tmp_path)
     assert b"c2lnbmF0dXJl" in second.attempts[0].request.data
     assert not again(first).differs
-    with pytest.raises(NotRerunError, match="state that was kept was put back"):
-        again(second)
+    assert not again(second).differs
+    other = again(changed(second.lines, StoreRead, "c2lnbmF0dXJl", "b3RoZXI="))
+    assert "b3RoZXI=" in str(other.requests[0][0])
     timeline = timeline_of(second)
-    why = "state that was kept was put back, which is not in the recording"
-    assert f"not made again: {why}" in timeline.requests[1].lines
+    assert "not made again: state that was kept was put back" in timeline.requests[1].lines
     assert not any("today's code" in line for line in (*timeline.totals, *timeline.requests[1].lines))
-    without = replace(second.attempts[0].request, settings=None)
-    second.attempts[0].request = without  # as an earlier version has recorded it
+    earlier = as_recording(line for line in second.lines if not isinstance(line, StoreRead))
+    with pytest.raises(NotRerunError, match="state that was kept was put back, which is not in the recording"):
+        again(earlier)
+    earlier.attempts[0].request = replace(earlier.attempts[0].request, settings=None)
     with pytest.raises(NotRerunError, match="state that was kept was put back"):
-        again(second)
+        again(earlier)
+
+
+def test_state_that_a_client_carries_belongs_to_the_same_address_again(tmp_path: Path) -> None:
+    """It is sealed for an upstream, of which the recording has what was asked, and not the configured address."""
+    tools = [{"type": "function", "function": {"name": "f", "parameters": {"type": "object"}}}]
+    turns: list[dict[str, Any]] = [{"role": "user", "content": "Hi"}]
+    with (
+        BadServer([expect(), reply(THOUGHT)], [expect(), reply(THOUGHT)]) as bad,
+        gateway(at("anthropic", f"{bad.url}/behind/v1"), record=RecordConfig(directory=str(tmp_path))) as running,
+    ):
+        for _ in range(2):
+            body = {"messages": turns, "tools": tools, "reasoning_effort": "low"}
+            said = running.ask("openai_chat", body=body).json()["choices"][0]["message"]
+            turns += [said, {"role": "tool", "tool_call_id": said["tool_calls"][0]["id"], "content": "1"}]
+    first, second = read_all(tmp_path)
+    assert b"c2lnbmF0dXJl" in second.attempts[0].request.data
+    assert not again(first).differs
+    assert not again(second).differs
 
 
 def test_a_history_policy_is_kept_to_again(record: Callable[..., list[Recording]]) -> None:
@@ -297,7 +297,7 @@ def test_warp_is_told_of_the_conversation_as_it_was(history: str, disable: bool,
     assert not any("today's code" in line for line in (*timeline.totals, *timeline.requests[1].lines))
 
 
-def test_tools_that_were_run_in_between_cannot_be_run_again() -> None:
+def test_tools_that_an_earlier_version_has_run_in_between_cannot_be_run_again() -> None:
     lines = made()
     with pytest.raises(NotRerunError, match="tools were run"):
         again(as_recording([*lines[:-1], Served(tool="f"), lines[-1]]))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import fcntl
 import os
 import stat
 import subprocess
@@ -12,6 +13,7 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pytest
@@ -29,7 +31,7 @@ from toolglot.recordings.format import (
     UpstreamResponse,
 )
 from toolglot.recordings.read import Recording, read_recording
-from toolglot.recordings.write import Outcome, Recorder, Writing
+from toolglot.recordings.writing.recorder import Outcome, Recorder, Writing
 
 SECRET = "canary-7f3a9c2e51"
 
@@ -295,3 +297,84 @@ def test_a_folder_that_may_not_be_written_to_is_told_at_once(
         assert [record.getMessage() for record in caplog.records] == [
             f"recordings cannot be written to {tmp_path}: Permission denied"
         ]
+
+
+def test_a_recording_that_takes_a_pattern_too_much_work_is_cut_and_says_so(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("toolglot.recordings.patterns.MOST_WORK", 50_000)
+    counts = Counts()
+    hard = "".join(Random(1).choices("ab", k=60_000)).encode()
+    with recording(tmp_path, counts, redact=("(a|b)*a(a|b){150}",)) as recorder:
+        for name in ("req_1", "req_2"):
+            exchange(recorder, name, b'{"x":"%s"}' % hard)
+        writing = begin(recorder, "req_3")
+        writing.piece(0, 0.5, hard + b"\n")
+        writing.piece(0, 0.5, b"no more\n")
+        writing.end(End(at=1.0))
+    assert counts.told == {"cut": 3}
+    told = [read_recording((tmp_path / name).read_bytes()) for name in files(tmp_path)]
+    assert {each.end.cut for each in told if each.end is not None} == {"a pattern of record.redact took too much work"}
+    assert [(each.request.data, each.body) for each in told] == [(b"", b""), (b"", b""), (b'{"a":"[redacted]"}', b"")]
+    assert len(caplog.records) == 1
+    assert "(a|b)*a(a|b){150}" in caplog.text
+
+
+def test_what_cannot_be_written_before_the_end_of_the_process_is_told(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("toolglot.recordings.writing.recorder.PATIENCE", 0.01)
+    go_on = threading.Event()
+    with recording(tmp_path) as recorder:
+        exchange(recorder)
+        recorder.hand_over_in_any_case(0, go_on.wait, 10)
+        exchange(recorder)
+        exchange(recorder)
+    go_on.set()
+    recorder.close()
+    assert [record.getMessage() for record in caplog.records] == [
+        "2 recordings were not finished in 0.01 seconds: what is missing of them is lost"
+    ]
+
+
+def test_a_file_that_another_process_is_writing_is_not_removed_to_make_room(tmp_path: Path) -> None:
+    script = f"""
+from tests.recordings.test_write import *
+with recording(Path({str(tmp_path)!r})) as recorder:
+    writing = begin(recorder, "req_0")
+    while not files(recorder.folder.path): pass
+    print(flush=True)
+    input()
+    writing.end(End(at=1.0))
+"""
+    root = Path(__file__).parents[2]
+    with subprocess.Popen(
+        [sys.executable, "-c", script], cwd=root, stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as other:
+        assert other.stdin is not None
+        assert other.stdout is not None
+        other.stdout.readline()
+        counts = Counts()
+        with recording(tmp_path, counts, max_files=2) as recorder:
+            for number in range(1, 5):
+                exchange(recorder, f"req_{number}")
+        assert counts.told == {"written": 4}
+        other.communicate(b"\n")
+    ids = [read_recording((tmp_path / name).read_bytes()).head.id for name in files(tmp_path)]
+    assert ids == ["req_0", "req_4"]
+
+
+def test_room_that_others_have_left_is_found(tmp_path: Path) -> None:
+    busy = tmp_path / f"20260102T030405.000000Z-req_0{SUFFIX}{PARTIAL}"
+    busy.write_bytes(b"x\n")
+    with busy.open() as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        counts = Counts()
+        with recording(tmp_path, counts, max_files=1) as recorder:
+            exchange(recorder)
+            done = threading.Event()
+            recorder.hand_over_in_any_case(0, done.set)
+            assert done.wait(10)
+            file.close()
+            exchange(recorder)
+    assert counts.told == {"dropped": 1, "written": 1}

@@ -41,6 +41,11 @@ from toolglot.config.schema import (
     ServerConfig,
     UpstreamConfig,
 )
+from toolglot.dialects import DIALECTS
+from toolglot.routing import UnknownModelError
+from toolglot.server.express.lanes import Lane, Lanes
+from toolglot.server.express.watch import Crossings
+from toolglot.server.gateway import Gateway
 from toolglot.server.metrics import Metrics
 from toolglot.server.record import Record
 from toolglot.server.run import Server
@@ -48,7 +53,8 @@ from toolglot.server.service import Receipts, Service
 from toolglot.server.starting import build
 from toolglot.server.taping import recording
 from toolglot.store import Store
-from toolglot.upstream.http import HttpTransport
+from toolglot.upstream.calling import text_calls
+from toolglot.upstream.opening import open_transport
 
 ONCE = Retries(attempts=1)
 LIMITS = Limits(drain=10)  # at the end of a test: less than its failsafe
@@ -240,6 +246,34 @@ class Asking:
             talk.leave()
 
 
+EXPRESS = False
+"""Requests take the express lane from the first one on; else none does."""
+
+
+class ClosedLanes(Lanes):
+    def find(self, client: str, model: str, now: float) -> Lane | None:
+        return None
+
+
+class EagerLanes(Lanes):
+    """Open for every model that has nothing out of the ordinary."""
+
+    def __init__(self, gateway: Gateway) -> None:
+        super().__init__()
+        self._gateway = gateway
+
+    def find(self, client: str, model: str, now: float) -> Lane | None:
+        gateway = self._gateway
+        try:
+            target = gateway.router.resolve(model)[0]
+        except UnknownModelError:
+            return None
+        upstream = gateway.upstreams[target.upstream]
+        if text_calls(upstream, target) is None:
+            self.open(DIALECTS[client], model, upstream, target, gateway.breaker(upstream), gateway.config.strict, now)
+        return super().find(client, model, now)
+
+
 class Running(Asking):
     """A gateway that serves. `service` is everything it has, for a test that looks inside."""
 
@@ -355,13 +389,15 @@ class _Thread(threading.Thread):
             self._ready.put(error)
 
     async def _serve(self) -> None:
-        transport = HttpTransport(environment={})
+        transport = open_transport(self._config.transport, self._config.limits.upstream_connections, {})
         metrics = Metrics()
         host = Host(self._config.mcp.servers)
         service = Service(
             gateway=build(self._config, transport), receipts=Receipts(), metrics=metrics, store=self._store, host=host
         )
         service.tapes = recording(self._config.record, metrics)
+        service.crossings = Crossings(lambda: service.gateway.config.limits.keepalive)
+        service.gateway.lanes = EagerLanes(service.gateway) if EXPRESS else ClosedLanes()
         await host.start()
         running = Running(self._listener.getsockname()[1], service)
         service.observers = (metrics.observe, *self._observers, running.observe)

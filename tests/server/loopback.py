@@ -13,7 +13,8 @@ import uvicorn
 
 from toolglot.config.schema import Limits
 from toolglot.errors import error_status
-from toolglot.server.guarded import Gates, GuardedProtocol, guarded
+from toolglot.server.guarded import GuardedProtocol, guarded
+from toolglot.server.heads import Gates
 from toolglot.server.ingress import ClientGone, IngressError, read_body
 
 FAILSAFE = 20.0

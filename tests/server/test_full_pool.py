@@ -2,22 +2,15 @@
 
 from __future__ import annotations
 
-from functools import partial
-
-import pytest
-
 from tests.lint.streams import SOUND
-from tests.server import gateway as served
 from tests.server.gateway import CLIENTS, at, gateway
 from tests.server.test_fallbacks import GOOD
 from tests.upstream.bad_server import BadServer, Gate, expect, pause, stream
-from toolglot.config.schema import BreakerConfig, ModelConfig, Retries
-from toolglot.upstream.http import HttpTransport
+from toolglot.config.schema import BreakerConfig, Limits, ModelConfig, Retries
 from toolglot.upstream.transport import Timeouts
 
 
-def test_a_full_pool_is_a_503_of_our_own_and_no_upstream_rests_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(served, "HttpTransport", partial(HttpTransport, max_connections=1))
+def test_a_full_pool_is_a_503_of_our_own_and_no_upstream_rests_for_it() -> None:
     seen, free = Gate(), Gate()
     with (
         BadServer([expect(seen=seen), pause(free), stream(SOUND["openai_chat"])]) as slow,
@@ -34,6 +27,7 @@ def test_a_full_pool_is_a_503_of_our_own_and_no_upstream_rests_for_it(monkeypatc
                 ),
             },
             models={"m": ModelConfig(upstream="good", fallbacks=("slow/m",))},
+            limits=Limits(upstream_connections=1),
         ) as running,
     ):
         holding = running.begin("openai_chat", stream=True, model="slow/m")

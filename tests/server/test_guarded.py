@@ -11,7 +11,7 @@ from tests.server.loopback import HEAD, Served, headers_of, json_of, responses_i
 from tests.server.loopback import LARGE as LARGE_ANSWER
 from tests.server.loopback import until_close as rest
 from tests.server.loopback import until_response as response
-from toolglot.server.guarded import Gates
+from toolglot.server.heads import Gates
 
 GET = b"GET /echo HTTP/1.1\r\n"
 POST = b"POST /echo HTTP/1.1\r\n"

@@ -364,11 +364,66 @@ def test_without_a_store_answers_are_given_and_stored_things_are_refused() -> No
     with gateway() as running:
         assert running.ask("openai_responses", model="demo").status == 200
         refused = running.call("GET", "/v1/responses/resp_1")
-        assert refused.status == 503
+        assert refused.status == 404
         for link in ({"previous_response_id": "resp_1"}, {"conversation": "conv_1"}):
             answer = running.ask("openai_responses", model="demo", body={"input": "A.", **link})
             assert answer.status == 400
             assert answer.json()["error"]["code"] == "previous_response_not_found"
+
+
+STREAMS = pytest.mark.parametrize("streams", [False, True])
+
+
+@STREAMS
+@pytest.mark.parametrize(("fields", "told"), [({"store": True}, "loss"), ({}, "note"), ({"store": False}, None)])
+def test_without_a_store_an_answer_does_not_say_that_it_is_stored(
+    fields: dict[str, Any], told: str | None, streams: bool
+) -> None:
+    with gateway() as running:
+        body = {"input": "Hi", **fields}
+        answer = running.ask("openai_responses", model="demo", body=body, stream=streams)
+        if streams:
+            told_in_events = [json.loads(data) for _, data in frames(answer.body)]
+            stored = [event["response"]["store"] for event in told_in_events if "response" in event]
+        else:
+            stored = [answer.json()["store"]]
+        assert set(stored) == {False}
+        lines = running.call("GET", f"/debug/receipts/{answer.headers['x-request-id']}").json()["lines"]
+        assert [line["severity"] for line in lines if line["where"] == "store"] == ([] if told is None else [told])
+        losses = 1 if told == "loss" else 0
+        assert answer.headers["x-toolglot-receipt"].startswith(f"losses={losses};")
+
+
+@pytest.mark.parametrize(("fields", "status"), [({"store": True}, 400), ({}, 200), ({"store": False}, 200)])
+def test_strict_refuses_to_be_asked_for_storing_where_nothing_is_stored(fields: dict[str, Any], status: int) -> None:
+    with gateway(strict=True) as running:
+        answer = running.ask("openai_responses", model="demo", body={"input": "Hi", **fields})
+        assert answer.status == status
+        assert status == 200 or "stores nothing" in answer.json()["error"]["message"]
+
+
+@pytest.mark.parametrize(
+    ("method", "path"),
+    [
+        ("GET", "/v1/responses/resp_1"),
+        ("DELETE", "/v1/responses/resp_1"),
+        ("GET", "/v1/responses/resp_1/input_items"),
+        ("POST", "/v1/conversations"),
+        ("GET", "/v1/conversations/conv_1"),
+        ("GET", "/v1/conversations/conv_1/items"),
+    ],
+)
+def test_a_gateway_that_is_to_store_nothing_says_so_and_nobody_tries_again(method: str, path: str) -> None:
+    what = path.split("/")[2].removesuffix("s")
+    with gateway() as running:
+        answer = running.call(method, path, b"{}" if method == "POST" else None)
+        assert answer.status == 404
+        assert answer.json()["error"]["code"] == f"{what}_not_found"
+        assert "stores nothing" in answer.json()["error"]["message"]
+        running.service.store_failure = "the disk is full"
+        answer = running.call(method, path, b"{}" if method == "POST" else None)
+        assert answer.status == 503
+        assert "could not be opened (the disk is full)" in answer.json()["error"]["message"]
 
 
 def test_a_count_counts_the_history_too(scene: Stage) -> None:

@@ -14,7 +14,7 @@ from tests.server.turns import HELLO, body, in_memory, message, refused, respons
 from tests.store.turns import using
 from toolglot.errors import RefusedError
 from toolglot.server import responses_state
-from toolglot.server.responses_state import Expanded, echo, expand, mint_id, refuse_links, settle
+from toolglot.server.responses_state import Expanded, echo, expand, mint_id, settle, unstored
 from toolglot.store import Conversation, Item, StoreError
 from toolglot.store.sqlite import SqliteStore
 from toolglot.translate import Exchange
@@ -371,6 +371,6 @@ def test_ids_are_minted_from_the_random_bytes_that_are_given() -> None:
 )
 def test_where_nothing_is_stored_nothing_can_be_gone_on_from(request_body: dict[str, object], param: str) -> None:
     with pytest.raises(RefusedError) as told:
-        refuse_links(json.dumps({"model": "m", **request_body}).encode())
+        unstored(json.dumps({"model": "m", **request_body}).encode())
     assert told.value.error.param == param
-    refuse_links(b'{"model": "m", "input": "Hi"}')
+    unstored(b'{"model": "m", "input": "Hi"}')

@@ -18,7 +18,7 @@ from tests.upstream.bad_server import BadServer, Peer, expect, reply, stream
 from tests.upstream.judges import Claude, DeepSeek, Gemini, Vendor
 from toolglot.config.schema import ServerConfig, StoreConfig
 from toolglot.server import states
-from toolglot.server.run import _store
+from toolglot.server.run import _open_store
 from toolglot.store import State, StoreError
 from toolglot.store.sqlite import MEMORY, SqliteStore
 
@@ -120,7 +120,12 @@ def test_an_answer_that_is_too_large_is_not_kept_and_that_is_told(
 
 
 def test_a_gateway_can_do_without_a_store() -> None:
-    assert _store(StoreConfig(path="none"), {}) is None
+    with gateway() as running:
+        _open_store(running.service, StoreConfig(path="none"), {})
+        assert (running.service.store, running.service.store_failure) == (None, None)
+        _open_store(running.service, StoreConfig(path="/dev/null/store"), {})
+        assert running.service.store is None
+        assert running.service.store_failure is not None
 
     async def work() -> list[str]:
         talk = Talk(Stage(None), "openai_chat", keeps=False)

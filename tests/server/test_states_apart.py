@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import asyncio
+import json
+import re
 from collections.abc import Collection, Mapping
+from contextlib import ExitStack
 from typing import Any
 
 import pytest
 
 from tests.e2e.wires import Call, Turn
-from tests.server.gateway import at, gateway
-from tests.server.test_states import CALLS, DONE, HI, ask, go_on, vendor_server
+from tests.server.gateway import Running, at, gateway
+from tests.server.test_states import CALLS, DONE, HI, TOOLS, ask, go_on, vendor_server
 from tests.server.warp_loop import kept
-from tests.upstream.judges import DeepSeek, Gpt, drawn
+from tests.upstream.judges import Claude, DeepSeek, Gemini, Gpt, Vendor, drawn
 from toolglot.config.schema import ModelConfig
 from toolglot.dialects import DIALECTS
-from toolglot.ir import Message, Request, Text, ToolCall
+from toolglot.ir import Message, Request, Text, Thinking, ToolCall
+from toolglot.passes.skeleton import Sealed, seal
 from toolglot.routing import Target
 from toolglot.server import lookups
 from toolglot.server.issuers import issuer
@@ -138,6 +142,74 @@ def test_an_issuer_is_an_address_and_whatever_credential_it_is_shown(
     fields: Mapping[str, Any], is_another: bool
 ) -> None:
     assert (issued(**fields) != issued()) is is_another
+
+
+# What a client carries itself
+
+
+def echoed(running: Running, messages: list[Any], model: str) -> Any:
+    """What a Chat client has that keeps all that it is given."""
+    body = {"messages": messages, "tools": TOOLS, "reasoning_effort": "high"}
+    answer = running.ask("openai_chat", model=model, body=body)
+    assert answer.status == 200, answer.body
+    return answer.json()["choices"][0]["message"]
+
+
+def test_a_client_that_echoes_its_messages_gets_by_without_a_store() -> None:
+    """Through a whole gateway: Claude, GPT, Gemini, and Claude again."""
+    vendors = {"claude": Claude(), "gpt": Gpt(), "gemini": Gemini()}
+    with ExitStack() as stack:
+        servers = {name: stack.enter_context(vendor_server(each, [CALLS] * 2)) for name, each in vendors.items()}
+        upstreams = {name: at(each.dialect, servers[name].url, models=(each.model,)) for name, each in vendors.items()}
+        running = stack.enter_context(gateway(upstreams))
+        history: list[Any] = [*HI]
+        for name in ("claude", "gpt", "gemini", "claude"):
+            message = echoed(running, history, vendors[name].model)
+            history += go_on(message)[1:]
+            others = {other for other in vendors if other != name}
+            sent = servers[name].requests[-1].body
+            assert b"dG9vbGdsb3QA" not in sent
+            assert not any(state.encode() in sent for other in others for state in issued_by(vendors[other]))
+        assert 0 in vendors["claude"].returned(servers["claude"].requests[-1].json())
+    assert [each.refused for each in vendors.values()] == [[], [], []]
+
+
+def issued_by(vendor: Vendor) -> list[str]:
+    """The signatures of its answers: long texts that nobody else could have written."""
+    return re.findall(r"[A-Za-z0-9+/]{60,}", json.dumps(vendor.issued))
+
+
+def test_what_a_client_carries_goes_to_the_upstream_and_the_model_that_made_it_alone() -> None:
+    model = Claude()
+    with vendor_server(model, [CALLS, DONE, DONE, DONE]) as server:
+        names = ("claude-sonnet-4-5", "claude-opus-4-1")
+        upstreams = {name: at(model.dialect, server.url, models=names) for name in ("a", "b")}
+        models = {
+            f"{upstream}-{name}": ModelConfig(upstream=upstream, model=name) for upstream in upstreams for name in names
+        }
+        with gateway(upstreams, models=models) as running:
+            history = go_on(echoed(running, HI, f"a-{names[0]}"))
+            found = []
+            for name in (f"b-{names[0]}", f"a-{names[1]}", f"a-{names[0]}"):
+                echoed(running, history, name)
+                found.append(0 in model.returned(server.requests[-1].json()))
+    assert found == [False, False, True]
+    assert model.refused == []
+
+
+def test_what_a_client_has_sent_itself_counts_more_than_what_is_kept() -> None:
+    model = Claude()
+    with (
+        kept() as store,
+        vendor_server(model, [CALLS, DONE]) as server,
+        gateway({"it": at(model.dialect, server.url, models=(model.model,))}, store=store) as running,
+    ):
+        history = go_on(echoed(running, HI, model.model))
+        bones = (Thinking(text="Other", native={"anthropic": {"signature": "b3RoZXI="}}), Text(text=""))
+        history[1]["reasoning_details"][0]["data"] = seal(Sealed("anthropic", "", bones))
+        echoed(running, history, model.model)
+        (thinking, *_) = server.requests[-1].json()["messages"][1]["content"]
+        assert thinking == {"type": "thinking", "thinking": "Other", "signature": "b3RoZXI="}
 
 
 # Models

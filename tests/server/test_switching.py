@@ -64,6 +64,25 @@ def test_without_a_store_no_model_refuses_a_switch(client: str, keeps: bool) -> 
     assert staged(lambda stage: there_and_back(stage, client, keeps, (2, 4)), None) == []
 
 
+@pytest.mark.parametrize("streams", [True, False])
+@pytest.mark.parametrize(
+    "order",
+    [
+        ("claude", "gpt", "gemini", "claude", "gpt", "gemini"),
+        ("gemini", "claude", "gemini", "gpt", "deepseek", "claude"),
+        ("gpt", "plain", "gpt", "warp", "claude", "gpt"),
+    ],
+)
+def test_a_chat_client_that_echoes_its_messages_needs_no_store(order: tuple[str, ...], streams: bool) -> None:
+    async def work(stage: Stage) -> list[set[int]]:
+        talk = Talk(stage, "openai_chat", keeps=True, streams=streams)
+        lost = [await talk.turn(by) for by in order]
+        assert stage.refused == []
+        return lost
+
+    assert staged(work, None) == [set()] * len(order)
+
+
 AROUND = ("claude", "gpt", "gemini", "plain", "warp", "claude")
 
 
@@ -142,15 +161,26 @@ def test_each_steps_receipt_says_what_became_of_the_state() -> None:
     assert "note messages[1] reasoning state: the client has not sent it; it was kept here for openai_responses" in back
 
 
-def test_a_client_without_a_field_is_told_that_its_state_is_kept() -> None:
-    async def work(stage: Stage) -> list[str]:
-        talk = Talk(stage, "openai_chat", keeps=False)
-        await talk.turn("claude")
-        return lines(talk)
+@pytest.mark.parametrize(
+    ("client", "where", "kept", "alone"),
+    [
+        (
+            "openai_chat",
+            "it travels in reasoning_details of the client's message",
+            "; it is kept here for gemini as well",
+            "note",
+        ),
+        ("warp", "the client's API has no field that carries it", "; it is kept here for gemini", "loss"),
+    ],
+)
+def test_a_client_is_told_where_its_state_is(client: str, where: str, kept: str, alone: str) -> None:
+    async def work(stage: Stage) -> list[tuple[str, str]]:
+        talk = Talk(stage, client, keeps=False)
+        await talk.turn("gemini")
+        return [(line.severity, line.why) for line in talk.receipt if line.what == "reasoning state"]
 
-    why = "the client's API has no field that carries it"
-    assert f"note content[0] reasoning state: {why}; it is kept here for anthropic" in staged(work)
-    assert f"loss content[0] reasoning state: {why}" in staged(work, None)
+    assert staged(work) == [("note", where + kept)]
+    assert staged(work, None) == [(alone, where)]
 
 
 def test_what_nobody_kept_is_made_up_for_and_told() -> None:

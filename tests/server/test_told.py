@@ -102,7 +102,7 @@ def test_kept_receipts_are_bounded_however_much_a_client_sends() -> None:
     receipts = Receipts(size=2)
     for name in ("req_1", "req_2", "req_3"):
         record = Record(id=name, method="POST", path="/", started=0.0, owner="me")
-        receipts.keep(record, exchange)
+        receipts.keep(record, tuple(exchange.receipt))
     assert (record.losses, record.notes) == (KEPT_LINES + 50, 1)
     assert receipts.find("me", "req_1") is None
     kept = receipts.find("me", "req_3")

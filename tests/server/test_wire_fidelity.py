@@ -40,7 +40,7 @@ def scene() -> Iterator[Stage]:
 
 LOSSY: dict[str, Body] = {
     "openai_chat": {"messages": [{"role": "user", "content": "Hi"}], "logit_bias": {"50256": -100}},
-    "openai_responses": {"input": "Hi", "tools": [{"type": "image_generation"}]},
+    "openai_responses": {"input": "Hi", "tools": [{"type": "image_generation"}], "store": False},
     "anthropic": {"max_tokens": 99, "messages": [{"role": "user", "content": "Hi"}], "container": "c_1"},
     "gemini": {"contents": [{"role": "user", "parts": [{"text": "Hi"}]}], "safetySettings": [{"category": "X"}]},
 }

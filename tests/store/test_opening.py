@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import sqlite3
 import stat
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -106,3 +108,40 @@ def test_a_store_in_memory_leaves_no_file(tmp_path: Path, monkeypatch: pytest.Mo
 
     using(MEMORY, work)
     assert list(tmp_path.iterdir()) == []
+
+
+OPENED_BY_MANY = """
+import asyncio, os, sys
+from toolglot.store.sqlite import SqliteStore
+
+async def use(path):
+    store = SqliteStore(path)
+    await store.size()
+    await store.close()
+
+for number in range(6):
+    waits, begin = os.pipe()
+    children = []
+    for _ in range(6):
+        child = os.fork()
+        if not child:
+            os.close(begin)
+            os.read(waits, 1)  # its end: all begin at once
+            try:
+                asyncio.run(use(f"{sys.argv[1]}/{number}.sqlite3"))
+            except BaseException as error:
+                print(error, flush=True)
+            os._exit(0)
+        children.append(child)
+    os.close(waits)
+    os.close(begin)
+    for child in children:
+        os.waitpid(child, 0)
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="makes many processes")
+def test_many_processes_may_open_a_new_file_at_once(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", OPENED_BY_MANY, str(tmp_path)]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert (done.stdout, done.stderr) == ("", "")

@@ -1,39 +1,12 @@
-"""Calls of a scripted server through the real transport, and what is asked of every failure."""
+"""Calls of a scripted server, and what is asked of every failure."""
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import AsyncIterator, Callable, Coroutine
-from contextlib import asynccontextmanager
-from typing import Any
-
 import pytest
 
-from tests.upstream.bad_server import (
-    FAILSAFE,
-    BadServer,
-)
-from toolglot.upstream.http import HttpTransport
-from toolglot.upstream.transport import Call, Timeouts, TransportError
+from toolglot.upstream.transport import Call, Timeouts, Transport, TransportError
 
 SECRET = "sk-canary-0123456789"
-
-
-def run(test: Callable[[], Coroutine[Any, Any, None]]) -> None:
-    async def bounded() -> None:
-        async with asyncio.timeout(FAILSAFE):
-            await test()
-
-    asyncio.run(bounded())
-
-
-@asynccontextmanager
-async def transport(**environment: str) -> AsyncIterator[HttpTransport]:
-    opened = HttpTransport(max_connections=10, environment=environment)
-    try:
-        yield opened
-    finally:
-        await opened.close()
 
 
 def call(url: str, body: bytes = b"{}", **timeouts: float) -> Call:
@@ -45,7 +18,7 @@ def call(url: str, body: bytes = b"{}", **timeouts: float) -> Call:
     )
 
 
-async def failure(opened: HttpTransport, wanted: Call, limit: int = 10_000) -> TransportError:
+async def failure(opened: Transport, wanted: Call, limit: int = 10_000) -> TransportError:
     """What goes wrong with this call, at its head or in its body."""
     with pytest.raises(TransportError) as caught:
         answer = await opened.send(wanted)
@@ -59,13 +32,6 @@ async def failure(opened: HttpTransport, wanted: Call, limit: int = 10_000) -> T
     return caught.value
 
 
-def fails(*script: Any, limit: int = 10_000, **timeouts: float) -> str:
-    """How a call of a server with this script fails."""
-    seen: list[str] = []
-
-    async def test() -> None:
-        async with BadServer(list(script)) as server, transport() as opened:
-            seen.append((await failure(opened, call(server.url, b"{}", **timeouts), limit)).failure)
-
-    run(test)
-    return seen[0]
+async def pass_time(opened: Transport, silent: str, seconds: float) -> None:
+    """Until a call of a server that says nothing has waited so long."""
+    assert (await failure(opened, call(silent, first_byte=seconds))).failure == "timeout"

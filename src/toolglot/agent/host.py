@@ -29,7 +29,7 @@ class Host:
         pace: Pace | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._pace = pace or Pace()
+        self.pace = pace or Pace()
         self._clock = clock
         self._generations = itertools.count(1)
         self._keepers = {name: self._keeper(name, config) for name, config in servers.items()}
@@ -122,7 +122,7 @@ class Host:
         return await keeper.call(name, arguments, on_progress)
 
     def _keeper(self, name: str, config: McpServerConfig) -> Keeper:
-        return Keeper(name, config, self._pace, self._clock, next(self._generations))
+        return Keeper(name, config, self.pace, self._clock, next(self._generations))
 
 
 def _need_sdk(servers: Iterable[str]) -> None:

@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from toolglot.agent.results import failed, result_of, size_of
 from toolglot.agent.toolbox import Offered
-from toolglot.agent.tools import ToolFailedError
+from toolglot.agent.tools import Pace, ToolFailedError
 from toolglot.config.schema import McpConfig
 from toolglot.ir import ToolCall, ToolResult
 from toolglot.tools.served import ServedCall
@@ -21,8 +21,8 @@ from toolglot.wire import json
 log = logging.getLogger("toolglot.agent")
 
 MOST_PROGRESS = 500
-PROGRESS_SECONDS = 0.2
 """Of one call."""
+PACE = Pace().progress
 
 OnProgress: TypeAlias = Callable[[float, float | None, str | None], None]
 
@@ -81,11 +81,28 @@ class Outcome(Struct, frozen=True, kw_only=True):
 Approve: TypeAlias = Callable[[Served], Awaitable[bool]]
 
 
+class Watch(Protocol):
+    """Whoever wants to know what tools have said themselves, before anything is made of it."""
+
+    def said(self, served: Served, done: float, total: float | None, message: str | None) -> None:
+        """A tool told of its progress, and that is passed on."""
+        ...
+
+    async def returned(self, served: Served, value: dict[str, Any]) -> None:
+        """A tool has returned this, which is used up afterwards."""
+        ...
+
+    def failed(self, served: Served, why: Exception) -> None:
+        """There is no result, for one of these reasons: `ToolFailedError`, `TimeoutError`, or something unforeseen."""
+        ...
+
+
 class Paced:
     """How much a call may say of its progress: not more than a reader can follow."""
 
-    def __init__(self, clock: Callable[[], float]) -> None:
+    def __init__(self, clock: Callable[[], float], seconds: float = PACE) -> None:
         self._clock = clock
+        self._seconds = seconds
         self._left = MOST_PROGRESS
         self._next = 0.0
 
@@ -93,7 +110,7 @@ class Paced:
         if self._left == 0 or self._clock() < self._next:
             return False
         self._left -= 1
-        self._next = self._clock() + PROGRESS_SECONDS
+        self._next = self._clock() + self._seconds
         return True
 
 
@@ -103,12 +120,22 @@ class NotRunError(Exception):
 
 class Runner:
     """Runs the calls of one request, up to `limits.calls` in all. `approve` asks somebody about a call that needs it;
-    one question at a time."""
+    one question at a time. Between two things that a call says of its progress `pace` seconds go by."""
 
-    def __init__(self, servers: Servers, limits: McpConfig, approve: Approve | None = None) -> None:
+    def __init__(
+        self,
+        servers: Servers,
+        limits: McpConfig,
+        approve: Approve | None = None,
+        *,
+        watch: Watch | None = None,
+        pace: float = PACE,
+    ) -> None:
         self._servers = servers
         self._limits = limits
         self._approve = approve
+        self._watch = watch
+        self._pace = pace
         self._left = limits.calls
         self._places = asyncio.Semaphore(limits.parallel)
         self._asking = asyncio.Lock()
@@ -141,11 +168,13 @@ class Runner:
         self, position: int, served: Served, deadline: float, heard: asyncio.Queue[Progress | Outcome]
     ) -> None:
         loop = asyncio.get_running_loop()
-        began, ran = loop.time(), False
-        told = Paced(loop.time)
+        began, ran, value = loop.time(), False, None
+        told = Paced(loop.time, self._pace)
 
         def on_progress(done: float, total: float | None, message: str | None) -> None:
             if told.may_tell():
+                if self._watch is not None:
+                    self._watch.said(served, done, total, message)
                 share = f"{done:g}" if total is None else f"{done:g}/{total:g}"
                 heard.put_nowait(Progress(served, f"{share} {message}" if message else share))
 
@@ -157,18 +186,26 @@ class Runner:
                 value = await self._servers.call(
                     tool.server, tool.name, arguments, on_progress=on_progress, generation=tool.generation
                 )
+            if self._watch is not None:
+                await self._watch.returned(served, value)
             # What a tool returns may be large, and others must not wait while it is looked through.
             result = await aside(size_of(value), result_of, value, served.call, self._limits.result_bytes)
-        except (NotRunError, ToolFailedError) as error:
-            result = failed(served.call, str(error))
-        except TimeoutError:
-            result = failed(served.call, f"The {self._limits.seconds:g} seconds for all calls together are over.")
-        except Exception:
-            # Whatever it is, the loop must go on, and the model must not wait for a result that never comes.
-            log.exception("a call to %s of %s failed", served.offered.tool.name, served.offered.tool.server)
-            result = failed(served.call, "The tool could not be run.")
+        except Exception as error:  # of any kind: a call ends in a result whatever happens
+            result = failed(served.call, self._why(served, error))
+            if ran and value is None and self._watch is not None:
+                self._watch.failed(served, error)
         seconds = loop.time() - began
         heard.put_nowait(Outcome(position=position, served=served, result=result, ran=ran, seconds=seconds))
+
+    def _why(self, served: Served, error: Exception) -> str:
+        """Why there is no result, for the model to read."""
+        if isinstance(error, NotRunError | ToolFailedError):
+            return str(error)
+        if isinstance(error, TimeoutError):
+            return f"The {self._limits.seconds:g} seconds for all calls together are over."
+        # Whatever it is, the loop must go on, and the model must not wait for a result that never comes.
+        log.error("a call to %s of %s failed", served.offered.tool.name, served.offered.tool.server, exc_info=error)
+        return "The tool could not be run."
 
     async def _allowed(self, served: Served) -> dict[str, Any]:
         """The arguments of a call that may be run. Raises `NotRunError`."""

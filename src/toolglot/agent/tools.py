@@ -65,6 +65,8 @@ class Pace(Struct, frozen=True, kw_only=True):
     """How often a server is asked that tells nobody when its tools change, although its generation could."""
     closing: float = 8.0
     """When what still is not closed is left to itself."""
+    progress: float = 0.2
+    """Between two things that a call says of its progress and that are passed on."""
 
 
 def server_tools(server: str, listed: list[dict[str, Any]], generation: int = 0) -> tuple[ServerTool, ...]:

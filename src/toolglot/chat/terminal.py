@@ -23,10 +23,10 @@ from toolglot.chat.screen import Screen
 from toolglot.chat.session import Ask, Consent, Session
 from toolglot.chat.starting import Begun, Options, begin
 from toolglot.chat.telling import Line
-from toolglot.config.schema import Limits
+from toolglot.server.starting import configured
 from toolglot.store.sqlite import default_path
 from toolglot.tools.served import ServedCall
-from toolglot.upstream.http import HttpTransport
+from toolglot.upstream.opening import open_transport
 
 FAILED = 1
 INTERRUPTED = 130
@@ -62,7 +62,8 @@ class Chat:
 
     async def open(self) -> tuple[Session, Begun]:
         """Raises `ConfigError`."""
-        transport = HttpTransport(Limits().upstream_connections, self._environ)
+        config, _, _ = configured(self._wanted.options.wishes, self._environ)
+        transport = open_transport(config.transport, config.limits.upstream_connections, self._environ)
         self._open.push_async_callback(transport.close)
         begun = await begin(self._wanted.options, self._environ, transport)
         host = Host(begun.servers)

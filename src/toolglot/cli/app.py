@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from difflib import get_close_matches
+from collections.abc import Mapping
 from importlib import import_module
+from typing import ClassVar
 
 import click
+
+from toolglot.cli.groups import Group
 
 COMMANDS = {
     "serve": "toolglot.cli.serve",
@@ -26,7 +29,17 @@ COMMANDS = {
 """Where each command lives; the function has the command's name."""
 
 
-class Commands(click.Group):
+class Commands(Group):
+    meant: ClassVar[Mapping[str, str]] = {
+        "record": "serve --record",
+        "start": "serve",
+        "run": "launch",
+        "lint": "lint-stream",
+        "check": "config check",
+        "init": "config init",
+        "import": "export",
+    }
+
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(COMMANDS)
 
@@ -36,15 +49,6 @@ class Commands(click.Group):
         command = getattr(import_module(COMMANDS[cmd_name]), cmd_name.replace("-", "_"))
         assert isinstance(command, click.Command)
         return command
-
-    def resolve_command(
-        self, ctx: click.Context, args: list[str]
-    ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Click suggests options that are near, and commands not."""
-        near = get_close_matches(args[0], COMMANDS, n=1)
-        if args[0] not in COMMANDS and not args[0].startswith("-") and near:
-            ctx.fail(f"there is no command {args[0]!r}; did you mean `{near[0]}`?")
-        return super().resolve_command(ctx, args)
 
 
 @click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})

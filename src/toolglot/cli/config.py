@@ -8,8 +8,10 @@ from typing import NoReturn
 
 import click
 
+from toolglot.cli.groups import Group
 from toolglot.cli.parameters import UNREADABLE, counted, refuse_config
 from toolglot.config.assemble import Assembled, assemble, router
+from toolglot.config.histories import explained
 from toolglot.config.json_schema import text as schema_text
 from toolglot.config.load import NAMES, Loaded, load
 from toolglot.config.problems import ConfigError
@@ -21,7 +23,7 @@ file_argument = click.argument("file", type=click.Path(path_type=Path), required
 NO_FILE = "no configuration file: everything has a default"
 
 
-@click.group()
+@click.group(cls=Group)
 def config() -> None:
     """Check a configuration, or see what it means."""
 
@@ -68,6 +70,8 @@ def explain(model: str, file: Path | None) -> None:
         label = "goes to" if number == 0 else "then to"
         place = f"{target.upstream} ({upstream.dialect} at {upstream.base_url})"
         click.echo(f"{label} {visible(target.model)} of {visible(place)}{_facts(target)}")
+        for line in explained(assembled.config, target):
+            click.echo(f"  history: {visible(line)}")
 
 
 def _facts(target: Target) -> str:

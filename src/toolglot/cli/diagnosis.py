@@ -7,11 +7,11 @@ file than they meant: an empty one, a stream where a response should be, another
 from __future__ import annotations
 
 import codecs
-from collections.abc import Iterator
 from typing import Any
 
 import msgspec
 
+from toolglot.export.recognise import Marks, marks_in, nearest
 from toolglot.lint.report import visible
 from toolglot.wire.sse import SseReader
 
@@ -22,9 +22,10 @@ NO_EVENT = "no server-sent event in it"
 _SHOWN = 20
 """Characters of the beginning that are shown."""
 
-Marks = dict[str, frozenset[str]]
+_DEPTH = 4
+"""Objects one in the other: so deep do marks go."""
 
-# Members that one dialect has and the others do not. `[]` is any element of an array; `=` tells a member's value.
+# Members that one dialect has and the others do not.
 _REQUEST: Marks = {
     "openai_chat": frozenset(
         {
@@ -179,12 +180,9 @@ def first_event(head: bytes) -> Any:
 
 def other_dialect(value: Any, kind: str, dialect: str) -> str | None:
     """The dialect that this document seems to be of, when it bears that one's marks and none of its own."""
-    found = set(_marks(value))
-    counts = {name: len(found & marks) for name, marks in MARKS[kind].items()}
-    best = max(counts, key=lambda name: counts[name])
-    rivals = [name for name, count in counts.items() if count == counts[best]]
-    own = counts.get(dialect) or found & _SHARED.get(kind, {}).get(dialect, frozenset())
-    return best if counts[best] and len(rivals) == 1 and not own else None
+    found = set(marks_in(value, _DEPTH))
+    own = MARKS[kind].get(dialect, frozenset()) | _SHARED.get(kind, {}).get(dialect, frozenset())
+    return None if found & own else nearest(found, MARKS[kind])
 
 
 def json_or_none(data: bytes) -> Any:
@@ -207,24 +205,3 @@ def is_stream(data: bytes) -> bool:
 def _beginning(data: bytes) -> str:
     line = data.lstrip().splitlines()[0].decode("utf-8", "backslashreplace").rstrip()
     return f"'{visible(line[:_SHOWN])}{'…' if len(line) > _SHOWN else ''}'"
-
-
-_DEPTH = 4
-_TOLD = ("type", "role", "object")
-"""Members whose value is a mark."""
-
-
-def _marks(value: Any, path: str = "", depth: int = _DEPTH) -> Iterator[str]:
-    """The paths of a document's members, as deep as marks go."""
-    if not depth:
-        return
-    if isinstance(value, list):
-        for element in value:
-            yield from _marks(element, f"{path}[]", depth)
-    elif isinstance(value, dict):
-        for name, member in value.items():
-            inner = f"{path}.{name}" if path else name
-            yield inner
-            if name in _TOLD and isinstance(member, str):
-                yield f"{inner}={member}"
-            yield from _marks(member, inner, depth - 1)

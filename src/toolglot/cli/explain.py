@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import re
 import sys
@@ -12,9 +13,12 @@ import click
 from msgspec.structs import replace
 
 from toolglot.cli.diagnosis import BYTE_ORDER_MARK, is_stream, not_this_stream
+from toolglot.cli.output import check_output, written
 from toolglot.cli.parameters import chunks, known_dialect, refuse
+from toolglot.cli.replay import quietly
 from toolglot.dialects import DIALECTS
 from toolglot.errors import DecodeError, MissingExtraError, ToolglotError
+from toolglot.recordings.comparison import Comparison
 from toolglot.recordings.format import (
     ClientRequest,
     Head,
@@ -26,6 +30,7 @@ from toolglot.recordings.format import (
 )
 from toolglot.recordings.page import page_of
 from toolglot.recordings.read import Attempt, Recording, read_recording
+from toolglot.recordings.rerun.run import NotRerunError, rerun
 from toolglot.recordings.side_by_side import Style, lines_of
 from toolglot.recordings.timeline import Row, Timeline, timeline_of
 
@@ -46,6 +51,8 @@ def _frames(context: click.Context, option: click.Parameter, value: str | None) 
         raise click.BadParameter(f"{value!r} is no range of frames: N, N..M, N.. or ..M")
     first = int(found[1] or 1)
     last = int(found[3]) if found[3] else sys.maxsize if found[2] else first
+    if last < first:
+        raise click.BadParameter(f"{value!r} has no frame in it: the last one comes before the first")
     return range(first, min(last + 1, sys.maxsize))
 
 
@@ -90,6 +97,8 @@ def explain(
         raise click.UsageError("a page has everything in it: --full and --frames have no meaning with --html", context)
     if file.is_dir():
         refuse(file, "this is a folder: explain takes one file of it")
+    if html is not None and str(html) != "-":
+        check_output(html, (file,))
     data = b"".join(chunks(file))
     try:
         timeline = _of_recording(file, data) if source is None else _of_stream(file, data, source, target or source)
@@ -123,7 +132,16 @@ def _of_recording(file: Path, data: bytes) -> Timeline:
     except DecodeError as error:
         begins = _FIRST.match(head) is not None
         refuse(file, str(error) if begins else "this is no recorded exchange; a plain stream needs --from and --to")
-    return timeline_of(recording)
+    return timeline_of(recording, replayed=_replayed(recording))
+
+
+def _replayed(recording: Recording) -> Comparison | str:
+    """What `toolglot replay` says of it, so that both say the same."""
+    try:
+        with quietly():
+            return asyncio.run(rerun(recording)).comparison
+    except (DecodeError, NotRerunError) as error:
+        return str(error)
 
 
 def _of_stream(file: Path, data: bytes, source: str, target: str) -> Timeline:
@@ -150,8 +168,7 @@ def _write_page(timeline: Timeline, html: Path) -> None:
             sys.stdout.buffer.write(piece)
         return
     try:
-        # It is as private as the recording.
-        with open(html, "wb", opener=lambda path, flags: os.open(path, flags, 0o600)) as out:
+        with written(html, 0o600) as out:  # it is as private as the recording
             out.writelines(page)
     except OSError as error:
         refuse(html, error.strerror or str(error))

@@ -6,11 +6,12 @@ import os
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from tempfile import NamedTemporaryFile, SpooledTemporaryFile
+from tempfile import SpooledTemporaryFile
 from typing import IO, NamedTuple
 
 import click
 
+from toolglot.cli.output import check_output, is_replaced, written
 from toolglot.cli.parameters import CHUNK_BYTES, chunks, counted, known_dialect, refuse, tell
 from toolglot.dialects import DIALECTS
 from toolglot.errors import DecodeError, MissingExtraError, ToolglotError
@@ -153,37 +154,40 @@ def _title(files: Sequence[Path]) -> str:
 def _write(job: Job, output: Path | None, strict: bool) -> int:
     """Writes it to where it belongs; returns how many losses there were. Strict, losses leave nothing written."""
     ledger = Ledger()
-    if output is not None:
-        _to_file(job, output, strict, ledger)
-    elif strict:
-        with SpooledTemporaryFile(max_size=HELD) as held:
-            _fill(job, held, ledger)
-            held.seek(0)
-            while not ledger.losses and (chunk := held.read(CHUNK_BYTES)):
-                sys.stdout.buffer.write(chunk)
+    if output is None:
+        _to_stream(job, sys.stdout.buffer, strict, ledger)
     else:
-        _fill(job, sys.stdout.buffer, ledger)
+        check_output(output, _sources(job))
+        try:
+            with written(output, 0o600 | _mode(job)) as file:
+                if is_replaced(output):
+                    _fill(job, file, ledger)
+                else:
+                    _to_stream(job, file, strict, ledger)
+                if strict and ledger.losses:
+                    raise _NotWantedError
+        except _NotWantedError:
+            pass
+        except OSError as error:
+            refuse(output, error.strerror or str(error))
     ledger.close()
     return ledger.losses
 
 
-def _to_file(job: Job, output: Path, strict: bool, ledger: Ledger) -> None:
-    """Beside its place first, so that half an export never stands there, and the input may be the same file."""
-    try:
-        with NamedTemporaryFile(dir=output.parent, prefix=f".{output.name}.", delete=False) as file:
-            temporary = Path(file.name)
-            try:
-                _fill(job, file, ledger)
-            except BaseException:
-                temporary.unlink(missing_ok=True)
-                raise
-        if strict and ledger.losses:
-            temporary.unlink()
-            return
-        temporary.chmod(0o600 | _mode(job))
-        temporary.replace(output)
-    except OSError as error:
-        refuse(output, error.strerror or str(error))
+class _NotWantedError(Exception):
+    """What was written has losses, and must not take its place."""
+
+
+def _to_stream(job: Job, out: IO[bytes], strict: bool, ledger: Ledger) -> None:
+    """Into what keeps whatever it gets."""
+    if not strict:
+        _fill(job, out, ledger)
+        return
+    with SpooledTemporaryFile(max_size=HELD) as held:
+        _fill(job, held, ledger)
+        held.seek(0)
+        while not ledger.losses and (chunk := held.read(CHUNK_BYTES)):
+            out.write(chunk)
 
 
 def _mode(job: Job) -> int:
@@ -212,7 +216,7 @@ def _fill(job: Job, file: IO[bytes], ledger: Ledger) -> None:
     except MissingExtraError as error:
         raise click.UsageError(str(error)) from None
     except ToolglotError as error:
-        refuse(job.files[0], str(error))
+        refuse(job.files[0], str(error).removeprefix("$: "))  # the document as a whole, which the file's name says
 
 
 def _written(job: Job, conversation: Conversation, ledger: Ledger) -> Iterator[bytes]:
@@ -250,10 +254,13 @@ def _read(job: Job) -> Conversation:
     if not found:
         refuse(job.files[0], f"there is no recorded exchange in it (*{SUFFIX})")
     wanted = job.wanted if job.wanted is None else _recording_of(job.wanted, found)
-    conversation = conversation_of(_each(found), wanted)
+    damaged: set[Path] = set()
+    conversation = conversation_of(_each(found, job.files, damaged), wanted)
     if job.wanted is not None and wanted is None:
         name = _numbered(int(job.wanted), conversation)
-        conversation = conversation if name == conversation.name else conversation_of(_each(found), name)
+        conversation = (
+            conversation if name == conversation.name else conversation_of(_each(found, job.files, damaged), name)
+        )
     _tell_which(job, conversation)
     return conversation
 
@@ -312,13 +319,18 @@ def _recordings_in(given: Path) -> list[Path]:
     return sorted(file for file in given.rglob(f"*{SUFFIX}*") if file.name.endswith(endings) and file.is_file())
 
 
-def _each(files: Mapping[str, Path]) -> Iterator[tuple[str, Recording]]:
-    """The recordings in the order of time, one at a time in memory."""
+def _each(files: Mapping[str, Path], given: Sequence[Path], damaged: set[Path]) -> Iterator[tuple[str, Recording]]:
+    """The recordings in the order of time, one at a time in memory. What a folder has of damaged ones is left out and
+    told, once: a process that died, or a full disk, leaves some behind."""
     for name, file in sorted(files.items(), key=lambda named: _time_of(named[1])):
         try:
             yield name, read_recording(b"".join(chunks(file)))
         except DecodeError as error:
-            refuse(file, f"of several files each is a recorded exchange, and this is none: {error}")
+            if file in given:
+                refuse(file, f"of several files each is a recorded exchange, and this is none: {error}")
+            if file not in damaged:
+                damaged.add(file)
+                tell(file, f"left out, because this is no recorded exchange: {error}")
 
 
 def _time_of(file: Path) -> str:

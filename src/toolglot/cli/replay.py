@@ -20,7 +20,7 @@ from toolglot.lint.report import visible
 from toolglot.recordings.differences import Difference
 from toolglot.recordings.format import PARTIAL, SUFFIX
 from toolglot.recordings.read import Recording, read_recording
-from toolglot.recordings.rerun import NotRerunError, Rerun, rerun
+from toolglot.recordings.rerun.run import NotRerunError, Rerun, rerun
 from toolglot.wire import json
 
 DIFFERENT = 1
@@ -72,7 +72,7 @@ def replay(
     several = len(files) > 1 or files[0].is_dir()
     results: Counter[str] = Counter()
     for each in found:
-        with _quietly():
+        with quietly():
             told = _told(each, client, show_body)
         results[told["result"]] += 1
         for line in [json.encode_text(_plain(told))] if as_json else _lines(told, brief=several and not differences):
@@ -97,7 +97,7 @@ def _found(context: click.Context, file: Path) -> list[Path]:
 
 
 @contextmanager
-def _quietly() -> Iterator[None]:
+def quietly() -> Iterator[None]:
     """Without the gateway's log: what a recorded upstream failed at is no news."""
     log = logging.getLogger("toolglot")
     level = log.level

@@ -46,6 +46,7 @@ from toolglot.server.starting import Start, Wishes
     type=click.Path(path_type=Path),
     help="A file with `mcpServers` in it. Repeatable.",
 )
+@click.option("--workers", type=click.IntRange(1, 1024), help="Processes that serve. Default: 1.")
 @click.option("--log", "log_format", type=click.Choice(["auto", "json", "text"]), help="The form of the log.")
 @click.option("--address-file", type=click.Path(dir_okay=False, path_type=Path), help="Write the URL there when ready.")
 @click.option("--quiet", is_flag=True, help="Log errors alone.")
@@ -64,6 +65,7 @@ def serve(
     replay_speed: Literal["none", "real"] | None,
     record: str | None,
     mcp_files: tuple[Path, ...],
+    workers: int | None,
     log_format: str | None,
     address_file: Path | None,
     quiet: bool,
@@ -90,8 +92,11 @@ def serve(
         replay_speed=replay_speed,
         record=record,
         mcp_files=mcp_files,
+        workers=workers,
     )
-    from toolglot.server.run import PortInUseError, run
+    from toolglot.server.run import PortInUseError
+    from toolglot.server.workers.errors import GaveUpError
+    from toolglot.server.workers.running import run
 
     try:
         run(wishes, os.environ, log_format=log_format, quiet=quiet, on_ready=_greeting(quiet, address_file))
@@ -100,6 +105,9 @@ def serve(
     except (UnsafeServerError, PortInUseError) as error:
         click.echo(f"toolglot: {error}", err=True)
         sys.exit(2)
+    except GaveUpError as error:
+        click.echo(f"toolglot: {error}", err=True)
+        sys.exit(1)
 
 
 def _greeting(quiet: bool, address_file: Path | None) -> Callable[[str, Start], None]:
@@ -132,6 +140,8 @@ def _told(url: str, start: Start) -> Iterator[str]:
     yield f"  Gemini     base_url = {url}"
     if config.record.directory is not None and _can_be_written(Path(config.record.directory).expanduser()):
         yield f"  exchanges are recorded in {config.record.directory}"
+    if config.server.workers > 1:
+        yield f"  {config.server.workers} workers answer"
     yield "  clients must show a key" if config.server.keys else "  any key will do"
     yield '  the model "demo" needs no upstream'
 

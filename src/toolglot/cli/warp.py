@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 
 import click
 
+from toolglot.cli.groups import Group
 from toolglot.cli.layout import laid_out
 from toolglot.cli.parameters import chunks, input_file, refuse, tell
 from toolglot.dialects import find
@@ -28,7 +29,7 @@ message_option = click.option(
 )
 
 
-@click.group(short_help="Warp's protobuf as JSON, and back.")
+@click.group(cls=Group, short_help="Warp's protobuf as JSON, and back.")
 def warp() -> None:
     """Turn what Warp's API sends and takes into JSON, and back."""
 

@@ -15,6 +15,7 @@ from toolglot.config.mcp_checks import check_servers
 from toolglot.config.problems import Path, Problem, did_you_mean, one_of
 from toolglot.config.record_checks import check_recording
 from toolglot.config.schema import YEAR, Config, ModelConfig, ServerConfig, UpstreamConfig
+from toolglot.config.worker_checks import store_problem
 from toolglot.dialects import DIALECTS
 from toolglot.dialects.warp.native import NAME as WARP
 from toolglot.routing import AUTO, DEMO, NATIVE, UnknownModelError
@@ -68,6 +69,8 @@ def check_serving(config: Config, builder: Builder) -> list[Problem]:
         check_bind(server)
     except UnsafeServerError as error:
         problems.append(problem(("server", "host"), str(error).rstrip("."), "`serve --key-env NAME` gives one too"))
+    if told := store_problem(config, server.workers):
+        problems.append(problem(("store", "path"), told, "`serve --store FILE` gives one too"))
     for name, upstream in config.upstreams.items():
         url = complete(name, upstream, builder.environ).base_url or ""
         if address_problem(url) is not None:  # of a variable: told at the start

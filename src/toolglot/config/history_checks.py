@@ -5,15 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from toolglot.config.build import Builder
+from toolglot.config.histories import OLDER
 from toolglot.config.problems import Path, one_of
 from toolglot.config.schema import Config
 from toolglot.passes.history_policy import HistoryPolicy
 from toolglot.passes.history_shorten import LEAST
 from toolglot.routing import AUTO
 from toolglot.textcalls import ALIASES, FORMATS
-
-OLDER = {"max_history_messages": "max_messages", "max_tool_results": "max_tool_results"}
-"""Limits that stand with the upstream itself, and what they are called in its section."""
 
 
 def check_histories(config: Config, builder: Builder) -> None:

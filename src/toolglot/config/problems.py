@@ -53,11 +53,17 @@ def field_name(path: Path) -> str:
     return name
 
 
-def did_you_mean(wrong: str, known: Iterable[str]) -> str | None:
-    """A question with the nearest name, if there is a near one."""
+def nearest(wrong: str, known: Iterable[str]) -> str | None:
+    """The name that this is nearly, if there is one."""
     names = {name.lower(): name for name in known}
     near = difflib.get_close_matches(wrong.lower(), names, n=1, cutoff=0.6)
-    return f"did you mean `{names[near[0]]}`?" if near else None
+    return names[near[0]] if near else None
+
+
+def did_you_mean(wrong: str, known: Iterable[str]) -> str | None:
+    """A question with the nearest name, if there is a near one."""
+    near = nearest(wrong, known)
+    return None if near is None else f"did you mean `{near}`?"
 
 
 def one_of(wrong: str, known: Iterable[str]) -> str:

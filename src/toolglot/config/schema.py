@@ -12,7 +12,7 @@ from msgspec.structs import asdict
 
 from toolglot.passes.history_policy import HistoryPolicy
 from toolglot.textcalls.settings import BadCalls
-from toolglot.upstream.transport import Timeouts
+from toolglot.upstream.transport import Timeouts, TransportKind
 
 YEAR = 366 * 24 * 3600.0
 
@@ -242,6 +242,8 @@ class Limits(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Connections to upstreams, all together."""
     drain: Pause = 30.0
     """How long running requests may go on after SIGTERM."""
+    retire: Pause = 600.0
+    """How long running requests may go on in a worker that another one has replaced, after SIGUSR2."""
     keepalive: Seconds = 15.0
     """The silence after which a stream's client gets a keep-alive."""
     messages: Count = 100_000
@@ -265,6 +267,9 @@ class ServerConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     """Web pages that may call this server, each as scheme://host[:port]."""
     insecure: bool = False
     """Serve beyond loopback without keys."""
+    workers: Annotated[int, Meta(ge=1, le=1024)] = 1
+    """Processes that serve: one for each core that is to be used. The connections and requests that `limits` allows are
+    shared out equally."""
     warp_bridge: bool = False
     """Also serve `/api/encode`, `/api/decode` and `/api/stream-decode`: Warp's protobuf as JSON, and back."""
 
@@ -335,6 +340,9 @@ class Config(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Where exchanges are recorded, if they are."""
     log: LogConfig = LogConfig()
     """What is told on standard error."""
+    transport: TransportKind = "lean"
+    """The HTTP client that calls upstreams, read when the gateway starts: `lean` is the fast one; `aiohttp` also reads
+    answers that are not quite HTTP, such as those with bare line feeds."""
     discover: bool = True
     """Also use the keys in the environment and the local servers that answer."""
     strict: bool = False

@@ -9,7 +9,7 @@ more of it than a turn and its tool results, so a conversation goes by in such p
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 
 import msgspec
@@ -19,7 +19,6 @@ from toolglot.dialect import Capabilities, Dialect, capabilities
 from toolglot.dialects import find
 from toolglot.errors import DecodeError
 from toolglot.export.ledger import Tell, pass_on
-from toolglot.export.pairs import paired
 from toolglot.fragment_forms import elements, form_of
 from toolglot.ir import Message, Native, Request, ToolCall, ToolResult, replace
 from toolglot.passes import (
@@ -39,7 +38,8 @@ from toolglot.passes import (
     turns,
 )
 from toolglot.passes.blocks import INSTRUCTION_ROLES, has_results, with_messages
-from toolglot.receipt import Receipt
+from toolglot.passes.origins import rewritten
+from toolglot.receipt import Loss, Receipt
 from toolglot.wire import json
 
 BEFORE_NAMES: tuple[RequestPass, ...] = (carry.open_envelopes, foreign.report)
@@ -80,7 +80,7 @@ def jsonl_of(
     if writer.same:
         yield from writer.written(messages)
     else:
-        yield from writer.written(paired(messages, tell))
+        yield from writer.written(ids.Pairing(_noting(tell)).over(messages))
 
 
 class _Writer:
@@ -122,8 +122,8 @@ class _Writer:
         )
         sent = Request(model=self._model, messages=piece, native=self._native)
         # A conversation that stays in its dialect stays as it is.
-        for fit in (*BEFORE_NAMES, self._names.shorten, *AFTER_NAMES) if not self.same else ():
-            sent = fit(sent, context)
+        passes = (*BEFORE_NAMES, self._names.shorten, *AFTER_NAMES) if not self.same else ()
+        sent, _ = rewritten(sent, passes, context)
         limit = LIMIT if "max_output_tokens" in self._target.can.fields else None
         encoded = self._target.encode_request(replace(sent, max_output_tokens=limit), receipt)
         found = self._form.read(encoded)
@@ -160,6 +160,10 @@ class Names:
         self._renamed = self._renamed or any(new is not old for new, old in zip(made, request.messages, strict=True))
         self._known.update({key: call for key, call in here.items() if key not in self._known})
         return with_messages(request, made)
+
+
+def _noting(tell: Tell) -> Callable[[str, str, str], None]:
+    return lambda where, what, why: tell(Loss(where, what, why, "note"))
 
 
 def _teller(receipt: Receipt) -> Tell:

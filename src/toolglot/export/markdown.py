@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
+from html import unescape
 from itertools import groupby
 from operator import attrgetter
 
@@ -18,17 +19,19 @@ from toolglot.ir import Message
 
 RULE = "---\n\n"
 
-_FENCE = re.compile(r" {0,3}(`{3,}|~{3,})(.*)")
+_FENCE = re.compile(r"( {0,3})(`{3,}|~{3,})(.*)")
 _RUNS = re.compile(r"`{3,}")
 _WILD = re.compile(
     r"[ \t]*(?:\#{1,6}(?:\s|$)"  # headings
-    r"|=+[ \t]*$|(?:-[ \t]*){2,}$|(?:\*[ \t]*){3,}$|(?:_[ \t]*){3,}$"  # rules, and lines that make headings
-    r"|\[[^\]]*\]:"  # links of the whole page
-    r"|\[(?:Tool|Reasoning|Refusal|Image|Document|Audio|Video|Source)\b"  # this page's own marks
-    r"|\*\*[^*\n]{1,64}:\*\*[ \t]*$)"
+    r"|=+[ \t]*$|(?:-[ \t]*)+$|(?:\*[ \t]*)+$|(?:_[ \t]*){3,}$"  # rules, and lines that make headings
+    r"|\[(?:Tool|Reasoning|Refusal|Image|Document|Audio|Video|Source)\b)"  # this page's own marks
 )
-_ACTIVE = re.compile(r"<[A-Za-z/!?]|!\[")
-"""HTML, and images, which whoever looks at the page would fetch."""
+_CONTAINERS = re.compile(r"(?:[ \t]*+(?:>|(?:[-*+]|[0-9]{1,9}[.)])(?=[ \t])))*+")
+"""What lines in quotations and in lists begin with."""
+_ACTIVE = re.compile(r"<[A-Za-z/!?]|!\[|\]:")
+"""HTML, images, which whoever looks at the page would fetch, and links of the whole page, whose names may be broken."""
+_ROLE = re.compile(r"[^\w*]*+(?:\*\*|__).{1,64}:(?:\*\*|__)[^\w]*+")
+"""A line that looks like the ones above each message."""
 _PLAIN_NAME = re.compile(r"[A-Za-z0-9](?:[\w.:/ ,-]*[A-Za-z0-9])?")
 _PUNCTUATION = re.compile(r"([\\`*_\[\]<>&#!|~])")
 
@@ -110,10 +113,21 @@ def is_tame(text: str) -> bool:
     for line in text.split("\n"):
         mark = _FENCE.fullmatch(line)
         if fence:
-            if mark and mark[1][0] == fence[0] and len(mark[1]) >= len(fence) and not mark[2].strip():
+            if mark and mark[2][0] == fence[0] and len(mark[2]) >= len(fence) and not mark[3].strip():
                 fence = ""
-        elif mark and not (mark[1][0] == "`" and "`" in mark[2]):
-            fence = mark[1]
-        elif "```" in line or "~~~" in line or _WILD.match(line) or _ACTIVE.search(line):
+        elif mark and len(mark[1]) < 2 and not (mark[2][0] == "`" and "`" in mark[3]):
+            # Further in it may stand in an item of a list, and end with it.
+            fence = mark[2]
+        elif "```" in line or "~~~" in line or _is_wild(line):
             return False
     return not fence
+
+
+def _is_wild(line: str) -> bool:
+    line = line.rstrip()  # so that the last mark of a rule is not taken for one of an item
+    inside = _CONTAINERS.match(line)
+    assert inside is not None
+    if _WILD.match(line) or _WILD.match(line, inside.end()) or _ACTIVE.search(line):
+        return True
+    # A colon may be written in other ways.
+    return ("**" in line or "__" in line) and bool(_ROLE.fullmatch(unescape(line[inside.end() :]).replace("\\", "")))

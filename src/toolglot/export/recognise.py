@@ -1,14 +1,20 @@
-"""Whose messages are these? Told by the members that one dialect has and the others do not."""
+"""Whose messages are these? Told by the members that one dialect has and the others do not.
+
+A mark is the path of a member: `[]` is any element of an array, `=` tells a member's value.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from typing import Any
+from collections.abc import Iterable, Iterator, Mapping, Set
+from typing import Any, TypeAlias
+
+Marks: TypeAlias = Mapping[str, frozenset[str]]
+"""The telling marks of each dialect."""
 
 UNMARKED = "openai_chat"
 """The dialect of messages in which nothing tells it: a role and a text, which several read alike."""
 
-_MESSAGE: dict[str, frozenset[str]] = {
+_MESSAGE: Marks = {
     "openai_chat": frozenset(
         {
             "tool_calls",
@@ -17,9 +23,9 @@ _MESSAGE: dict[str, frozenset[str]] = {
             "reasoning_content",
             "role=tool",
             "role=function",
-            "content.type=image_url",
-            "content.type=input_audio",
-            "content.type=file",
+            "content[].type=image_url",
+            "content[].type=input_audio",
+            "content[].type=file",
         }
     ),
     "openai_responses": frozenset(
@@ -32,39 +38,39 @@ _MESSAGE: dict[str, frozenset[str]] = {
             "type=reasoning",
             "type=item_reference",
             "encrypted_content",
-            "content.type=input_text",
-            "content.type=input_image",
-            "content.type=input_file",
-            "content.type=output_text",
+            "content[].type=input_text",
+            "content[].type=input_image",
+            "content[].type=input_file",
+            "content[].type=output_text",
             "instructions",
         }
     ),
     "anthropic": frozenset(
         {
             "system",
-            "content.type=tool_use",
-            "content.type=tool_result",
-            "content.type=thinking",
-            "content.type=redacted_thinking",
-            "content.type=server_tool_use",
-            "content.cache_control",
-            "content.source",
+            "content[].type=tool_use",
+            "content[].type=tool_result",
+            "content[].type=thinking",
+            "content[].type=redacted_thinking",
+            "content[].type=server_tool_use",
+            "content[].cache_control",
+            "content[].source",
         }
     ),
     "gemini": frozenset({"parts", "systemInstruction", "system_instruction"}),
     "warp": frozenset({"task_context"}),
 }
-"""Marks of one message; of a member that is a list, those of its elements."""
+"""Marks of one message."""
 
-_BODY: dict[str, frozenset[str]] = {
+_BODY: Marks = {
     "openai_chat": frozenset(
-        {"max_completion_tokens", "response_format", "stream_options", "functions", "tools.function", "n", "stop"}
+        {"max_completion_tokens", "response_format", "stream_options", "functions", "tools[].function", "n", "stop"}
     ),
     "openai_responses": frozenset(
-        {"input", "instructions", "previous_response_id", "store", "include", "max_output_tokens", "tools.parameters"}
+        {"input", "instructions", "previous_response_id", "store", "include", "max_output_tokens", "tools[].parameters"}
     ),
     "anthropic": frozenset(
-        {"system", "stop_sequences", "thinking", "anthropic_version", "anthropic_beta", "tools.input_schema"}
+        {"system", "stop_sequences", "thinking", "anthropic_version", "anthropic_beta", "tools[].input_schema"}
     ),
     "gemini": frozenset(
         {"contents", "systemInstruction", "system_instruction", "generationConfig", "generation_config"}
@@ -73,17 +79,13 @@ _BODY: dict[str, frozenset[str]] = {
 }
 """The same of a request's body."""
 
-_TOLD = ("type", "role")
-"""Members whose value is a mark."""
-
 
 def dialect_of_message(message: Any) -> str | None:
-    return _best(set(_marks(message)), _MESSAGE)
+    return nearest(set(marks_in(message, 2)), _MESSAGE)
 
 
 def dialect_of_body(body: Any) -> str | None:
-    found = set(_marks(body))
-    if (dialect := _best(found, _BODY)) is not None:
+    if (dialect := nearest(set(marks_in(body, 2)), _BODY)) is not None:
         return dialect
     messages = body.get("messages") if isinstance(body, dict) else None
     return dialect_of_messages(messages if isinstance(messages, list) else ())
@@ -94,17 +96,27 @@ def dialect_of_messages(messages: Iterable[Any]) -> str | None:
     return next((found for message in messages if (found := dialect_of_message(message)) is not None), None)
 
 
-def _best(found: set[str], marks: dict[str, frozenset[str]]) -> str | None:
-    """The dialect with most marks; None where there is none, or a rival."""
+def nearest(found: Set[str], marks: Marks) -> str | None:
+    """The dialect with most of these marks; None where there is none, or a rival."""
     counts = sorted(((len(found & own), name) for name, own in marks.items()), reverse=True)
     return counts[0][1] if counts[0][0] > counts[1][0] else None
 
 
-def _marks(value: Any, prefix: str = "") -> Iterator[str]:
-    for name, member in value.items() if isinstance(value, dict) else ():
-        yield prefix + name
-        if name in _TOLD and isinstance(member, str):
-            yield f"{prefix}{name}={member}"
-        if not prefix and isinstance(member, list):
-            for element in member:
-                yield from _marks(element, f"{name}.")
+_TOLD = ("type", "role", "object")
+"""Members whose value is a mark."""
+
+
+def marks_in(value: Any, depth: int, path: str = "") -> Iterator[str]:
+    """The paths of a document's members, down to so many objects one in the other."""
+    if not depth:
+        return
+    if isinstance(value, list):
+        for element in value:
+            yield from marks_in(element, depth, f"{path}[]")
+    elif isinstance(value, dict):
+        for name, member in value.items():
+            inner = f"{path}.{name}" if path else name
+            yield inner
+            if name in _TOLD and isinstance(member, str):
+                yield f"{inner}={member}"
+            yield from marks_in(member, depth - 1, inner)

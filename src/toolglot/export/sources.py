@@ -13,7 +13,7 @@ from msgspec import Raw, Struct
 
 from toolglot.dialect import Dialect
 from toolglot.dialects import find
-from toolglot.errors import DecodeError, UnknownDialectError
+from toolglot.errors import DecodeError, MissingExtraError, UnknownDialectError
 from toolglot.export.answers import answer_in
 from toolglot.export.jsonl import message_of
 from toolglot.export.lines import lines_of
@@ -31,6 +31,7 @@ _CONTROLS = re.compile(rb"[\x00-\x08\x0b\x0c\x0e-\x1f]")
 """Bytes that no JSON document has, and every request in protobuf: the tags and the lengths of its members."""
 _TEXTUAL = (b"{", b"[", b" ", b"\t", b"\r")
 """How JSON begins and such a request does not: both may begin with a line feed."""
+EXPECTED = "a request's body, an array of messages, JSON lines of messages or a recorded exchange are expected"
 HELD_ELSEWHERE = ("previous_response_id", "conversation")
 """Members of a request that say: what went before is kept by the server."""
 
@@ -79,7 +80,12 @@ def _binary(data: bytes, dialect: str | None) -> Conversation:
     """A request of the one dialect whose wire is no text."""
     if dialect not in (None, BINARY):
         raise DecodeError("$", f"this is no text, and {dialect} is JSON")
-    client = find(BINARY)
+    try:
+        client = find(dialect or BINARY)
+    except MissingExtraError as error:
+        if dialect is not None:
+            raise
+        raise DecodeError("$", f"this is no text; if it is a request in Warp's protobuf: {error}") from None
     try:
         asked = client.decode_request(data)
     except DecodeError as error:
@@ -112,9 +118,9 @@ def _bounded(pieces: Iterable[bytes]) -> Iterator[bytes]:
 
 def _document(data: bytes, dialect: str | None) -> Conversation:
     """A request's body, an array of messages, or one message."""
+    if not data.lstrip().startswith((b"{", b"[")):
+        raise DecodeError("$", f"this is no JSON object or array; {EXPECTED}")
     value = json.decode(data)
-    if not isinstance(value, dict | list):
-        raise DecodeError("$", "a request, an array of messages or JSON lines of messages are expected")
     if isinstance(value, list):
         client = find(dialect or dialect_of_messages(value) or UNMARKED)
         return Conversation(dialect=client.name, messages=_decoded(client, {client.history_key: Raw(data)}).messages)

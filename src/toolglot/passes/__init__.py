@@ -34,9 +34,10 @@ class Context(Struct, kw_only=True):
 
     `tools` maps the upstream's name of a tool to the client's, for the way back; `call_ids` are the ids that the
     conversation has used, so that a new call gets another one. `cosmetic` are the native keys of the source that mean
-    nothing to anybody else, `containers` those that hold what is left of an object; `slot` is the source's place for
-    reasoning state. `aliased`: the upstream is not the one the client thinks it speaks to: another model, or one that
-    is said to differ. `carried`: the history holds turns of other vendors, whose state the client carried.
+    nothing to anybody else, `containers` those that hold what is left of an object; `slot` and `details` are the
+    source's places for reasoning state, and `issuer` is who takes such state back. `aliased`: the upstream is not the
+    one the client thinks it speaks to: another model, or one that is said to differ. `carried`: the history holds turns
+    of other vendors, whose state the client carried.
     `limit_is_ours`: nobody asked for this output limit, the wire wants one.
 
     `text_calls`: how the model writes calls as text, if it does; `history_format`: how calls stand as text in the
@@ -55,6 +56,8 @@ class Context(Struct, kw_only=True):
     cosmetic: frozenset[str] = frozenset()
     containers: frozenset[str] = frozenset()
     slot: str | None = None
+    details: str | None = None
+    issuer: str = ""
     aliased: bool = False
     carried: bool = False
     limit_is_ours: bool = False

@@ -130,6 +130,10 @@ class _Run:
         return done
 
 
+_SIGNS = frozenset({"$redacted", "reasoning_details", "extra_content"})
+"""What is state beside what stands in an owner's slot. The servers of Chat Completions have none and bring these."""
+
+
 class Carrier:
     """The event pass that packs: it needs sequenced events, and gives blocks new indices where it adds one."""
 
@@ -221,7 +225,7 @@ class Carrier:
 
     def _has_state(self, native: Native) -> bool:
         fields = native.get(self._owner, {})
-        return self._owner_slot in fields or "$redacted" in fields
+        return not _SIGNS.isdisjoint(fields) or self._owner_slot in fields
 
     def _lost(self, index: int, *, kept: bool = True) -> None:
         """`kept`: it is of a kind that can be kept elsewhere."""

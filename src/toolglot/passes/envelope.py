@@ -9,7 +9,7 @@ from __future__ import annotations
 import base64
 import binascii
 from collections.abc import Callable, Mapping
-from typing import Any, Literal, get_args
+from typing import Any, Literal, TypeAlias, TypeGuard, get_args
 
 from msgspec import Struct
 
@@ -53,7 +53,18 @@ def _is_list_of(kind: str) -> Callable[[object], bool]:
     return lambda value: isinstance(value, list) and all(map(is_text_part, value))
 
 
-STATE: dict[str, Mapping[str, Callable[[object], bool]]] = {
+def _is_object(value: object) -> bool:
+    return isinstance(value, dict)
+
+
+def _is_list_of_objects(value: object) -> bool:
+    return isinstance(value, list) and all(map(_is_object, value))
+
+
+Checks: TypeAlias = Mapping[str, Callable[[object], bool]]
+"""The fields that there may be, each with what its value must be."""
+
+STATE: dict[str, Checks] = {
     "anthropic": {"signature": _is_text, "data": _is_text, "$redacted": _is_true, "$unsigned": _is_true},
     "openai_responses": {
         "encrypted_content": _is_text,
@@ -62,9 +73,18 @@ STATE: dict[str, Mapping[str, Callable[[object], bool]]] = {
         "content": _is_list_of("reasoning_text"),
     },
     "gemini": {"thoughtSignature": _is_text, "thought": _is_true},
-    "openai_chat": {"$field": lambda value: value in ("reasoning_content", "reasoning")},
+    "openai_chat": {
+        "$field": lambda value: value in ("reasoning_content", "reasoning"),
+        "reasoning_details": _is_list_of_objects,
+        "extra_content": _is_object,
+    },
 }
 """What each vendor's reasoning state consists of."""
+
+BOUND_TO_MODEL = frozenset({"anthropic", "openai_chat", "openai_responses"})
+"""APIs whose state only the model that made it takes back: Claude's is bound to it, behind one address of Chat
+Completions there may be models of many vendors, and OpenAI's models that do not reason refuse what others thought
+("Reasoning input items can only be provided to a reasoning or computer use model")."""
 
 # The whole envelope is base64, because Gemini's clients check that. Nine bytes make twelve characters that never vary.
 _SEAL = b"toolglot\0"
@@ -74,26 +94,41 @@ _PLAIN_ALPHABET = str.maketrans("-_", "+/")
 
 def pack(envelope: Envelope) -> str:
     """The text that stands in the client's slot."""
-    state = _known(envelope.owner, envelope.state)
-    return base64.b64encode(_SEAL + json.encode([envelope.owner, envelope.place, state, envelope.text])).decode()
+    state = known(envelope.state, STATE.get(envelope.owner, {}))
+    return close([envelope.owner, envelope.place, state, envelope.text])
 
 
 def unpack(value: object) -> Envelope | None:
     """The envelope; None for anything that is none of ours."""
-    if not isinstance(value, str) or not value.startswith(_PREFIX):
+    match opened(value):
+        case [str() as owner, str() as place, dict() as state, str() as text] if owner in STATE and place in PLACES:
+            state = known(state, STATE[owner])
+            return Envelope(owner=owner, state=state, place=place, text=text)  # type: ignore[arg-type]
+    return None
+
+
+def close(content: list[Any]) -> str:
+    """Any content as the text that no vendor takes for its own."""
+    return base64.b64encode(_SEAL + json.encode(content)).decode()
+
+
+def is_ours(value: object) -> TypeGuard[str]:
+    """Does it look like an envelope? What is in it, `opened` tells."""
+    return isinstance(value, str) and value.startswith(_PREFIX)
+
+
+def opened(value: object) -> Any:
+    """The content; None for anything that is none of ours."""
+    if not is_ours(value):
         return None
     # Google's own clients read the bytes and write them again in the other alphabet of base64, some without padding.
     value = value.translate(_PLAIN_ALPHABET).rstrip("=")
     try:
-        content = json.decode_frame(base64.b64decode(value + "=" * (-len(value) % 4), validate=True)[len(_SEAL) :])
+        return json.decode_frame(base64.b64decode(value + "=" * (-len(value) % 4), validate=True)[len(_SEAL) :])
     except (binascii.Error, DecodeError, ValueError):
         return None
-    match content:
-        case [str() as owner, str() as place, dict() as state, str() as text] if owner in STATE and place in PLACES:
-            return Envelope(owner=owner, state=_known(owner, state), place=place, text=text)  # type: ignore[arg-type]
-    return None
 
 
-def _known(owner: str, state: Mapping[str, Any]) -> dict[str, Any]:
-    fits = STATE.get(owner, {})
-    return {key: value for key, value in state.items() if key in fits and fits[key](value)}
+def known(state: Mapping[str, Any], checks: Checks) -> dict[str, Any]:
+    """Of these fields those that there may be."""
+    return {key: value for key, value in state.items() if key in checks and checks[key](value)}

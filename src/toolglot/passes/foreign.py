@@ -11,29 +11,30 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from toolglot.dialect import Dialect
 from toolglot.events import Close, Delta, Event, Finish, Open, Start
-from toolglot.ir import Block, Json, Opaque, Request, Stop, Text, Thinking, Tool, Usage, replace
+from toolglot.ir import Block, Json, Opaque, Request, Stop, Text, Thinking, Tool, ToolCall, Usage, replace
 from toolglot.ir import Native as NativeFields
 from toolglot.passes import Context
 from toolglot.passes.blocks import Place, blocks, rewrite_blocks
-from toolglot.passes.reasoning import STATE
-from toolglot.receipt import Receipt
+from toolglot.passes.reasoning import ON_CALLS, STATE
+from toolglot.receipt import Loss, Receipt
 
 
 def report(request: Request, context: Context) -> Request:
     """Tells every native field that the target's encoder will not read. Changes nothing."""
-    for where, native in _natives(request):
+    for where, native, state in _natives(request):
         for owner, fields in native.items():
             if owner == context.target:
                 continue
-            for path, key in missed(fields, context.cosmetic, context.containers):
+            for path, key in missed(fields, context.cosmetic, context.containers, state):
                 context.receipt.loss(f"{where}.{path}" if where else path, key, f"only {owner} understands it")
     return request
 
 
 def missed(
-    fields: Mapping[str, Json], cosmetic: frozenset[str], containers: frozenset[str]
+    fields: Mapping[str, Json], cosmetic: frozenset[str], containers: frozenset[str], state: frozenset[str] = STATE
 ) -> Iterator[tuple[str, str]]:
-    """The native fields that their owner would miss, as (path, key). Containers are told by what they contain.
+    """The native fields that their owner would miss, as (path, key). Containers are told by what they contain, and what
+    is `state` is told elsewhere.
 
     Nobody misses nulls, empty things, flags that are off, notes on shape and cosmetic keys. A peer may nest containers
     as deep as JSON can, so this does not recurse.
@@ -42,7 +43,7 @@ def missed(
     while waiting:
         path, items = waiting[-1]
         for key, value in items:
-            if _says_nothing(value) or key.startswith("$") or key in STATE or key in cosmetic:
+            if _says_nothing(value) or key.startswith("$") or key in state or key in cosmetic:
                 continue
             if key in containers and isinstance(value, dict):
                 waiting.append((f"{path}{key}.", iter(value.items())))
@@ -62,13 +63,14 @@ class Reporter:
     Reasoning state is told by the pass that carries it.
     """
 
-    __slots__ = ("_client", "_receipt", "_thinking", "_upstream")
+    __slots__ = ("_calls", "_client", "_receipt", "_thinking", "_upstream")
 
     def __init__(self, client: Dialect, upstream: Dialect, receipt: Receipt) -> None:
         self._client = client.name
         self._upstream = upstream
         self._receipt = receipt
         self._thinking: set[int] = set()
+        self._calls: set[int] = set()
 
     def feed(self, event: Event) -> Sequence[Event]:
         match event:
@@ -77,10 +79,12 @@ class Reporter:
             case Open(index=index, block=Thinking()):
                 self._thinking.add(index)
             case Open(index=index, block=block):
-                self._report(f"content[{index}].", block.native)
+                if isinstance(block, ToolCall):
+                    self._calls.add(index)
+                self._report(f"content[{index}].", block.native, ON_CALLS if index in self._calls else STATE)
             case Close(index=index, native=native):
                 if index not in self._thinking:
-                    self._report(f"content[{index}].", native)
+                    self._report(f"content[{index}].", native, ON_CALLS if index in self._calls else STATE)
                 for number, citation in enumerate(event.citations):
                     self._report(f"content[{index}].citations[{number}].", citation.native)
             case Start(native=native):
@@ -94,23 +98,19 @@ class Reporter:
                 pass
         return (event,)
 
-    def _report(self, where: str, native: NativeFields) -> None:
+    def _report(self, where: str, native: NativeFields, state: frozenset[str] = STATE) -> None:
         can = self._upstream.can
         for owner, fields in native.items():
             if owner != self._client:
-                for path, key in missed(fields, can.cosmetic, can.containers):
+                for path, key in missed(fields, can.cosmetic, can.containers, state):
                     self._receipt.loss(f"{where}{path}", key, f"only {owner} understands it")
 
     def _report_usage(self, usage: Usage | None) -> None:
-        """What a bill says besides token counts. Nothing in an answer depends on it."""
         for owner, fields in usage.native.items() if usage is not None else ():
-            if owner == self._client:
-                continue
-            original = fields.get("$usage")
-            for key, value in {**fields, **(original if isinstance(original, dict) else {})}.items():
-                if key.startswith("$") or key in self._upstream.can.cosmetic or _counts_tokens(key) or _is_zero(value):
-                    continue
-                self._receipt.note(f"usage.{key}", key, f"only {owner} understands it; the counts are carried over")
+            if owner != self._client:
+                original = fields.get("$usage")
+                bill = {**fields, **(original if isinstance(original, dict) else {})}
+                self._receipt.add(told_of_bill(owner, bill, self._upstream.can.cosmetic))
 
     def _report_stop(self, stop: Stop) -> None:
         if self._client == self._upstream.name:
@@ -119,6 +119,13 @@ class Reporter:
             self._receipt.loss("stop", stop.raw, "the client's API has no such reason to stop")
         if stop.sequence is not None and self._client not in TELLS_SEQUENCE:
             self._receipt.note("stop.sequence", "the stop sequence", "the client's API tells only that one was written")
+
+
+def told_of_bill(owner: str, bill: Mapping[str, Json], cosmetic: frozenset[str]) -> Iterator[Loss]:
+    """What a bill says besides token counts. Nothing in an answer depends on it."""
+    for key, value in bill.items():
+        if not (key.startswith("$") or key in cosmetic or _counts_tokens(key) or _is_zero(value)):
+            yield Loss(f"usage.{key}", key, f"only {owner} understands it; the counts are carried over", "note")
 
 
 TELLS_SEQUENCE = frozenset({"anthropic"})
@@ -136,27 +143,28 @@ def _is_zero(value: Json) -> bool:
     return _says_nothing(value) or value == 0
 
 
-def _natives(request: Request) -> Iterator[tuple[str, NativeFields]]:
+def _natives(request: Request) -> Iterator[tuple[str, NativeFields, frozenset[str]]]:
+    """Every path with what is native there, and which of its keys are state."""
     if request.native:
-        yield "", request.native
+        yield "", request.native, STATE
     for name in ("response_format", "reasoning", "tool_choice"):
         node = getattr(request, name)
         # A choice that only its dialect understands is told as a whole by `choice.fit`.
         if node is not None and node.native and getattr(node, "mode", None) != "opaque":
-            yield name, node.native
+            yield name, node.native, STATE
     for index, tool in enumerate(request.tools):
         if tool.native:
-            yield f"tools[{index}]", tool.native
+            yield f"tools[{index}]", tool.native, STATE
     for number, message in enumerate(request.messages):
         if message.native:
-            yield str(Place(number)), message.native
+            yield str(Place(number)), message.native, STATE
     for block, place in blocks(request):
         if block.native and not isinstance(block, Thinking):
-            yield str(place), block.native
+            yield str(place), block.native, ON_CALLS if isinstance(block, ToolCall) else STATE
         if isinstance(block, Text):
             for index, citation in enumerate(block.citations):
                 if citation.native:
-                    yield f"{place}.citations[{index}]", citation.native
+                    yield f"{place}.citations[{index}]", citation.native, STATE
 
 
 def remove(request: Request, context: Context) -> Request:

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import heapq
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from toolglot.ir import Message, Request, Thinking, ToolResult
 from toolglot.passes.blocks import INSTRUCTION_ROLES, has_results
 from toolglot.passes.history_size import Limit, Scale, Size, is_image, minus, plus, without_image
-from toolglot.passes.history_units import Batch, together
+from toolglot.passes.history_units import Batch, is_beside_results, together
 
 _BY_IMAGES, _BY_RESULTS = "max_images", "max_tool_results"
 
@@ -29,6 +29,9 @@ class Cutting:
         self._bare = [scale.bare(message) for message in messages]
         self._blocks = [[scale.block(block, message.role) for block in message.content] for message in messages]
         self._fixed = scale.fixed(request)
+        # Blocks and results that are left of each message.
+        self._left = [len(message.content) for message in messages]
+        self._results = [sum(isinstance(block, ToolResult) for block in message.content) for message in messages]
         self.gone: dict[int, Limit | None] = {}
         """Messages; with the limit for which they went, or None where their calls went and nothing else was there."""
         self.gone_blocks: set[tuple[int, int]] = set()
@@ -76,10 +79,12 @@ class Cutting:
         self._total = self._fixed
         self._head = 0
         self._images: deque[tuple[int, list[tuple[int, int]]]] = deque()
-        self._units, self._unit_of, self._batches = together(self._messages)
-        self._ready_units: list[int] = []
+        units, self._unit_of, self._batches = together(self._messages)
+        self._units = [deque(unit) for unit in units]
+        self._ready_units: list[tuple[int, int]] = []
+        """By the first message of each."""
         self._ready_batches: list[int] = []
-        self._waiting_units = deque(sorted(range(len(self._units)), key=lambda number: self._units[number][-1]))
+        self._waiting_units = deque(sorted(range(len(units)), key=lambda number: units[number][-1]))
         self._waiting_batches = deque(sorted(range(len(self._batches)), key=lambda number: self._batches[number].last))
 
     def _say(self, number: int) -> None:
@@ -93,7 +98,7 @@ class Cutting:
     def _cut(self, now: int, kept: set[int], starts_with_user: bool) -> None:
         """Cut what is beyond a limit. What stands wholly before what is asked `now` may go, but not what is `kept`."""
         while self._waiting_units and self._units[self._waiting_units[0]][-1] < now:
-            heapq.heappush(self._ready_units, self._waiting_units.popleft())
+            self._put_back((self._waiting_units.popleft(),))
         while self._waiting_batches and self._batches[self._waiting_batches[0]].last < now:
             heapq.heappush(self._ready_batches, self._waiting_batches.popleft())
         for limit in self.passed:
@@ -103,9 +108,10 @@ class Cutting:
                 self._drop_batches(limit)
         passed = [limit for limit in self.passed if limit.name not in (_BY_IMAGES, _BY_RESULTS)]
         if passed:
-            self._drop_units(passed, {self._unit_of[number] for number in kept if number in self._unit_of})
+            kept_units = {self._unit_of[number] for number in kept if number in self._unit_of}
+            self._drop_units(passed, kept_units)
             if starts_with_user:
-                self._drop_head(passed[0], kept)
+                self._drop_head(passed[0], kept_units)
 
     def _above(self, limit: Limit) -> bool:
         """Is there more than is to be left?"""
@@ -150,16 +156,32 @@ class Cutting:
                 self._drop_batch(batch)
 
     def _drop_batch(self, batch: Batch) -> None:
-        blocks = {*batch.blocks, *self._reasons(batch)}
-        numbers = sorted({number for number, _ in blocks if number not in self.gone})
-        for number in numbers:
-            self._total = minus(self._total, self.size(number))
-        self.gone_blocks |= blocks
-        for number in numbers:
-            if all((number, index) in self.gone_blocks for index in range(len(self._messages[number].content))):
+        for number, index in (*batch.blocks, *self._reasons(batch)):
+            if number in self.gone or (number, index) in self.gone_blocks:
+                continue
+            self.gone_blocks.add((number, index))
+            self._total = minus(self._total, self._blocks[number][index])
+            self._results[number] -= isinstance(self._messages[number].content[index], ToolResult)
+            self._left[number] -= 1
+            if not self._left[number]:
                 self.gone[number] = None
-            else:
-                self._total = plus(self._total, self.size(number))
+                self._total = minus(self._total, self._bare[number])
+        self._part(batch)
+
+    def _part(self, batch: Batch) -> None:
+        """Where a batch has gone nothing holds its turn and the words beside its results together any more."""
+        answers = sorted({number for number, _ in batch.blocks if self._messages[number].role != "assistant"})
+        turn = range(batch.start, self._turn_end(batch.start))
+        for numbers in (turn, *((number,) for number in answers if not self._results[number])):
+            left = deque(number for number in numbers if number not in self.gone)
+            self._unit_of.update(dict.fromkeys(left, len(self._units)))
+            self._units.append(left)
+            self._put_back((len(self._units) - 1,))
+
+    def _turn_end(self, number: int) -> int:
+        while number < len(self._messages) and self._messages[number].role == "assistant":
+            number += 1
+        return number
 
     def _reasons(self, batch: Batch) -> list[tuple[int, int]]:
         """The reasoning that led to these calls and to nothing else: it stands right before one of them, or alone."""
@@ -167,8 +189,7 @@ class Cutting:
         reasons: list[tuple[int, int]] = []
         waiting: list[tuple[int, int]] = []
         stays = False
-        number = batch.start
-        while number < len(self._messages) and self._messages[number].role == "assistant":
+        for number in range(batch.start, self._turn_end(batch.start)):
             for index, block in enumerate(self._messages[number].content):
                 if isinstance(block, Thinking):
                     waiting.append((number, index))
@@ -178,41 +199,56 @@ class Cutting:
                 else:
                     stays = True
                 waiting = []
-            number += 1
         return reasons if stays else [*reasons, *waiting]
 
     # Messages
 
     def _drop_units(self, passed: list[Limit], kept: set[int]) -> None:
         put_back: list[int] = []
-        while self._ready_units and (limit := next(filter(self._above, passed), None)) is not None:
-            unit = heapq.heappop(self._ready_units)
+        while (limit := next(filter(self._above, passed), None)) is not None:
+            unit = self._oldest()
+            if unit is None:
+                break
             if unit in kept:
                 put_back.append(unit)
             else:
                 self._drop_unit(unit, limit)
-        for unit in put_back:
-            heapq.heappush(self._ready_units, unit)
+        self._put_back(put_back)
+
+    def _oldest(self) -> int | None:
+        """Takes the oldest unit off that may go."""
+        while self._ready_units:
+            first, unit = heapq.heappop(self._ready_units)
+            members = self._units[unit]
+            while members and (members[0] in self.gone or self._unit_of[members[0]] != unit):
+                members.popleft()
+            if members and members[0] == first:
+                return unit
+            self._put_back((unit,))  # it begins later by now
+        return None
+
+    def _put_back(self, units: Iterable[int]) -> None:
+        for unit in units:
+            if self._units[unit]:
+                heapq.heappush(self._ready_units, (self._units[unit][0], unit))
 
     def _drop_unit(self, unit: int, limit: Limit) -> None:
         for number in self._units[unit]:
-            if number not in self.gone:
+            if number not in self.gone and self._unit_of[number] == unit:
                 self._total = minus(self._total, self.size(number))
                 self.gone[number] = limit
 
     def _drop_head(self, limit: Limit, kept: set[int]) -> None:
         """Let the conversation begin with the user again, where the assistant's turn at its head can go."""
         put_back: list[int] = []
-        while self._ready_units and self._speaker() == "assistant":
-            unit = heapq.heappop(self._ready_units)
-            if unit == self._unit_of[self._head] and kept.isdisjoint(self._units[unit]):
+        while self._speaker() == "assistant" and (unit := self._oldest()) is not None:
+            if unit == self._unit_of[self._head] and unit not in kept:
                 self._drop_unit(unit, limit)
             else:
                 put_back.append(unit)
                 if self._units[unit][0] > self._head:
                     break
-        for unit in put_back:
-            heapq.heappush(self._ready_units, unit)
+        self._put_back(put_back)
 
     def _speaker(self) -> str:
         """Who says the first thing that is left."""
@@ -237,6 +273,8 @@ class _Talk:
         self._last: int | None = None
         self._last_alone: int | None = None
         """The last words that do not stand beside results, where agents write reminders of their own."""
+        self._last_user: int | None = None
+        """Where the user spoke last, if only without a word."""
         self._led: int | None = None
         """Those that led to the assistant's last turn."""
         self._answered = False
@@ -246,15 +284,17 @@ class _Talk:
         message, self._count = self._messages[number], number + 1
         if message.role == "assistant":
             if self.now != number:
-                self._led = self._last_alone
+                self._led = self._last_user if self._last_alone is None else self._last_alone
             self.now, self._answered = number + 1, False
             return
-        answers = has_results(message)
-        self._answered = self._answered or answers
-        if message.role == "user" and any(not isinstance(block, ToolResult) for block in message.content):
+        self._answered = self._answered or has_results(message)
+        if message.role != "user":
+            return
+        self._last_user = number
+        if any(not isinstance(block, ToolResult) for block in message.content):
             self._first = number if self._first is None else self._first
             self._last = number
-            self._last_alone = self._last_alone if answers else number
+            self._last_alone = self._last_alone if is_beside_results(message) else number
 
     @property
     def kept(self) -> set[int]:

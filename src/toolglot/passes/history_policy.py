@@ -113,7 +113,8 @@ def with_policy(
 def _keeping(settled: Settled, image_tokens: ImageTokens, leans: Callable[[Request], bool]) -> Iterator[RequestPass]:
     said = settled.said
     if said.repair:
-        yield _repaired(leans)
+        yield _at_home(ids.unique, leans)
+        yield _at_home(history.pair, leans)
     if said.result_bytes:
         yield shorten(said.result_bytes)
     if settled.limits:
@@ -122,11 +123,11 @@ def _keeping(settled: Settled, image_tokens: ImageTokens, leans: Callable[[Reque
         yield go_on(said.continuation if isinstance(said.continuation, str) else ANALYSE)
 
 
-def _repaired(leans: Callable[[Request], bool]) -> RequestPass:
-    def repair(request: Request, context: Context) -> Request:
-        # The calls of results that come alone may be in what the upstream keeps.
-        if context.source != context.target or leans(request):
-            return request
-        return history.pair(ids.unique(request, context), context)
+def _at_home(mend: RequestPass, leans: Callable[[Request], bool]) -> RequestPass:
+    """The pass that does for a dialect's own client what is always done for others."""
 
-    return repair
+    def mended(request: Request, context: Context) -> Request:
+        # The calls of results that come alone may be in what the upstream keeps.
+        return request if context.source != context.target or leans(request) else mend(request, context)
+
+    return mended

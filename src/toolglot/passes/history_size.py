@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping
 from operator import add, sub
 from typing import NamedTuple, TypeAlias
 
-from toolglot.ir import Block, Media, Message, Request, Text, Thinking, ToolCall, ToolResult, replace
+from toolglot.ir import OURS, Block, Media, Message, Native, Request, Text, Thinking, ToolCall, ToolResult, replace
 from toolglot.passes.blocks import INSTRUCTION_ROLES
 from toolglot.tokens import MESSAGE, Estimate, estimate
 from toolglot.tokens.media import ImageTokens
@@ -74,7 +74,7 @@ class Scale:
     def bare(self, message: Message) -> Size:
         if message.role in INSTRUCTION_ROLES:
             return (0, 0, 0 if self._tokens is None else MESSAGE, 0, 0)
-        size = len(json.encode(replace(message, content=()))) if self._bytes else 0
+        size = len(json.encode(replace(message, content=(), native=_foreign(message)))) if self._bytes else 0
         return (1, 0, 0 if self._tokens is None else MESSAGE, size, 0)
 
     def block(self, block: Block, role: str) -> Size:
@@ -86,6 +86,11 @@ class Scale:
             _bytes(block) if self._bytes and not system else 0,
             _images(block),
         )
+
+
+def _foreign(message: Message) -> Native:
+    """Marks of our own are on no wire."""
+    return {owner: fields for owner, fields in message.native.items() if owner != OURS}
 
 
 def _bytes(block: Block) -> int:

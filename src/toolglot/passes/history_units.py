@@ -11,8 +11,27 @@ from collections import defaultdict
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from toolglot.ir import Message, ToolCall, ToolResult
-from toolglot.passes.blocks import INSTRUCTION_ROLES
+from toolglot.ir import OURS, Message, ToolCall, ToolResult, native_of, with_native
+from toolglot.passes.blocks import INSTRUCTION_ROLES, has_results
+
+
+def made_up(message: Message) -> Message:
+    """The message, marked as one that the user has never said: nothing has to be kept for its sake."""
+    return with_native(message, OURS, **{"$made_up": True})
+
+
+def is_made_up(message: Message) -> bool:
+    return "$made_up" in native_of(message, OURS)
+
+
+def left_alone(message: Message) -> Message:
+    """The message, marked as words that stood beside results which have gone: they are still not what was asked."""
+    return with_native(message, OURS, **{"$beside_results": True})
+
+
+def is_beside_results(message: Message) -> bool:
+    """Are these words that stand beside results, or did, where agents write reminders of their own?"""
+    return has_results(message) or "$beside_results" in native_of(message, OURS)
 
 
 class Batch(NamedTuple):

@@ -8,16 +8,15 @@ from __future__ import annotations
 
 import re
 from collections import deque
-from collections.abc import Set
+from collections.abc import Callable, Iterable, Iterator, Set
 
 from msgspec import Struct
 
 from toolglot.dialect import Capabilities
-from toolglot.ir import Block, Request, ToolCall, ToolKind, ToolResult, replace
+from toolglot.ir import Block, Message, Request, ToolCall, ToolKind, ToolResult, replace
 from toolglot.passes import Context
-from toolglot.passes.blocks import Place, blocks, rewrite_blocks, rewrite_message, rewrite_messages
+from toolglot.passes.blocks import Place, blocks, rewrite_blocks, rewrite_message, with_messages
 from toolglot.passes.digest import digest
-from toolglot.receipt import Receipt
 
 
 def derive(request: Request, context: Context) -> Request:
@@ -33,18 +32,10 @@ def derive(request: Request, context: Context) -> Request:
 
 def unique(request: Request, context: Context) -> Request:
     """Ids for all calls, no two the same, whoever speaks."""
-    pairing = _Pairing(context.receipt)
-    role = ""
-    messages = []
-    for number, message in enumerate(request.messages):
-        if message.role == "assistant":
-            pairing.next_turn(new_batch=role != "assistant")
-        role = message.role
-        messages.append(rewrite_message(message, number, pairing.pair, ToolCall, ToolResult))
-    if pairing.missing:
-        context.receipt.note(f"messages[{pairing.missing[0]}]", "calls without ids", "ids were derived from position")
+    pairing = Pairing(context.receipt.note)
+    messages = tuple(pairing.over(request.messages))
     context.call_ids |= pairing.seen
-    return rewrite_messages(request, lambda _, number: messages[number])
+    return with_messages(request, messages)
 
 
 def _id_of(block: Block) -> str | None:
@@ -64,25 +55,35 @@ class _Call(Struct):
     answered: bool = False
 
 
-class _Pairing:
-    """The ids given so far, and the batch of calls that is waiting for results."""
+class Pairing:
+    """The ids given so far, and the batch of calls that is waiting for results. `note` is told, as a receipt is, what
+    gets another id."""
 
-    def __init__(self, receipt: Receipt) -> None:
+    def __init__(self, note: Callable[[str, str, str], None]) -> None:
         self.seen: set[str] = set()
-        self.missing: list[int] = []
-        self._receipt = receipt
+        self._note = note
+        self._told_missing = False
         self._turn = 0
         self._ordinal = 0
         self._waiting: dict[tuple[str, str], deque[_Call]] = {}
         self._latest: dict[str, _Call] = {}
 
-    def next_turn(self, *, new_batch: bool) -> None:
+    def over(self, messages: Iterable[Message]) -> Iterator[Message]:
+        """The messages of a conversation of any length, each seen once."""
+        before = ""
+        for number, message in enumerate(messages):
+            if message.role == "assistant":
+                self._next_turn(new_batch=before != "assistant")
+            before = message.role
+            yield rewrite_message(message, number, self._pair, ToolCall, ToolResult)
+
+    def _next_turn(self, *, new_batch: bool) -> None:
         self._turn += 1
         self._ordinal = 0
         if new_batch:
             self._waiting = {}
 
-    def pair(self, block: Block, place: Place) -> tuple[Block, ...]:
+    def _pair(self, block: Block, place: Place) -> tuple[Block, ...]:
         if isinstance(block, ToolCall):
             return (self._call(block, place),)
         if isinstance(block, ToolResult):
@@ -109,9 +110,10 @@ class _Pairing:
             new = stem + digest(self._turn, self._ordinal, call.name, *([salt] if salt else []))[:length]
             salt += 1
         if call.id:
-            self._receipt.note(str(place), f"repeated call id {call.id}", f"an id is used once; it is {new} now")
-        else:
-            self.missing.append(place.message)
+            self._note(str(place), f"repeated call id {call.id}", f"an id is used once; it is {new} now")
+        elif not self._told_missing:
+            self._told_missing = True
+            self._note(str(Place(place.message)), "calls without ids", "ids were derived from position")
         return new
 
     def _result(self, result: ToolResult) -> ToolResult:

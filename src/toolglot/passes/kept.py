@@ -10,58 +10,14 @@ itself, in its own field or in an envelope, stays as it is.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, TypeAlias
+from collections.abc import Iterator, Mapping, Sequence
 
 from toolglot.events import merge_native
 from toolglot.ir import Block, Message, Request, Text, Thinking, ToolCall, native_of, replace
 from toolglot.passes import Context, RequestPass
 from toolglot.passes.blocks import INSTRUCTION_ROLES, Place, with_messages
 from toolglot.passes.carry import open_envelopes
-from toolglot.passes.envelope import STATE
-
-Skeleton: TypeAlias = tuple[Block, ...]
-
-PHASE = "$phase"
-"""Where a text of the Responses API says in which phase of the turn it stands, outside the item that it came in."""
-
-_ON_CALLS: Mapping[str, frozenset[str]] = {
-    "gemini": frozenset({"thoughtSignature"}),
-    "openai_chat": frozenset({"extra_content"}),  # where Google's server for Chat clients puts its signatures
-}
-_ON_TEXTS: Mapping[str, frozenset[str]] = {
-    "gemini": frozenset({"thoughtSignature"}),
-    "openai_responses": frozenset({PHASE}),
-}
-
-
-def skeleton(content: Iterable[Block], owner: str) -> Skeleton:
-    """What the owner will want back of an answer; empty if nothing."""
-    if owner not in STATE:
-        return ()
-    bones = [bone for block in content if (bone := _bone(block, owner)) is not None]
-    worth = any(isinstance(bone, Thinking) or bone.native for bone in bones)
-    return tuple(bones) if worth else ()
-
-
-def _bone(block: Block, owner: str) -> Block | None:
-    fields = native_of(block, owner)
-    match block:
-        case Thinking(text=text) if text or fields:
-            known = {key: value for key, value in fields.items() if key in STATE[owner]}
-            return Thinking(text=text, native={owner: known} if known else {})
-        case ToolCall(id=call_id, name=name):
-            return ToolCall(id=call_id, name=name, native=_native(owner, fields, _ON_CALLS))
-        case Text():
-            item = fields.get("$item")
-            phase = {PHASE: item["phase"]} if isinstance(item, dict) and item.get("phase") is not None else {}
-            return Text(text="", native=_native(owner, {**fields, **phase}, _ON_TEXTS))
-    return None
-
-
-def _native(owner: str, fields: Mapping[str, Any], table: Mapping[str, frozenset[str]]) -> dict[str, dict[str, Any]]:
-    known = {key: value for key, value in fields.items() if key in table.get(owner, ())}
-    return {owner: known} if known else {}
+from toolglot.passes.skeleton import Skeleton
 
 
 class Run:
@@ -126,7 +82,7 @@ def put_back(kept: Mapping[int, Skeleton]) -> RequestPass:
             return request
         messages = list(request.messages)
         for number, run in enumerate(runs(messages)):
-            if number in kept and (blocks := _with(run, kept[number], context)) is not None:
+            if number in kept and (blocks := placed(run, kept[number], context)) is not None:
                 for place in run.numbers:
                     content = tuple(block for home, block in blocks if home == place)
                     messages[place] = replace(messages[place], content=content)
@@ -145,15 +101,16 @@ def with_states(passes: Sequence[RequestPass], kept: Mapping[int, Skeleton]) -> 
     return (*passes[:place], put_back(kept), *passes[place:])
 
 
-def _with(run: Run, bones: Skeleton, context: Context) -> list[tuple[int, Block]] | None:
-    """The run's blocks with the state on them; None if there was nothing to add."""
+def placed(run: Run, bones: Skeleton, context: Context) -> list[tuple[int, Block]] | None:
+    """The run's blocks with the target's state on them; None if there was nothing to add."""
     owner = context.target
     blocks = list(run.blocks)
     thinking: Sequence[Thinking] = [bone for bone in bones if isinstance(bone, Thinking)]
     if any(_is_own(block, context) for _, block in blocks):
         thinking = ()
     if thinking:
-        told = "".join(bone.text for bone in thinking)
+        texts = [bone.text for bone in thinking]
+        told = ("".join(texts), "\n\n".join(texts))  # as a client has it of a stream, and of a whole answer
         blocks = [each for each in blocks if not _repeats(each[1], told)]
     before: dict[int, list[Block]] = {}
     pending: list[Block] = []
@@ -171,8 +128,8 @@ def _with(run: Run, bones: Skeleton, context: Context) -> list[tuple[int, Block]
                 changed = True
     if not changed:
         return None
-    placed = [(home, new) for place, (home, block) in enumerate(blocks) for new in (*before.get(place, ()), block)]
-    return [*placed, *((run.numbers[-1], block) for block in pending)]
+    done = [(home, new) for place, (home, block) in enumerate(blocks) for new in (*before.get(place, ()), block)]
+    return [*done, *((run.numbers[-1], block) for block in pending)]
 
 
 def _places(bones: Skeleton, blocks: Sequence[Block]) -> Iterator[int | None]:
@@ -202,6 +159,6 @@ def _is_own(block: Block, context: Context) -> bool:
     return bool(native_of(block, context.target)) or (context.source == context.target and not block.native)
 
 
-def _repeats(block: Block, told: str) -> bool:
+def _repeats(block: Block, told: Sequence[str]) -> bool:
     """Is it reasoning without state whose words are a part of what was kept? A client had only the words."""
-    return isinstance(block, Thinking) and bool(block.text) and block.text in told
+    return isinstance(block, Thinking) and bool(block.text) and any(block.text in words for words in told)

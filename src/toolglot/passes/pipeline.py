@@ -31,6 +31,7 @@ from toolglot.passes import (
     content,
     custom,
     deferred,
+    details,
     effort,
     foreign,
     formats,
@@ -46,8 +47,10 @@ from toolglot.passes import (
     textual,
     turns,
 )
+from toolglot.passes.origins import rewritten
 
 REQUEST_PASSES: tuple[RequestPass, ...] = (
+    details.open_details,
     carry.open_envelopes,
     textual.read_history,
     foreign.report,
@@ -76,6 +79,4 @@ REQUEST_PASSES: tuple[RequestPass, ...] = (
 
 def prepare(request: Request, context: Context) -> Request:
     """The request as the target can express it."""
-    for request_pass in REQUEST_PASSES:
-        request = request_pass(request, context)
-    return request
+    return rewritten(request, REQUEST_PASSES, context)[0]

@@ -22,6 +22,8 @@ UNSIGNED = "skip_thought_signature_validator"
 
 STATE = frozenset({"signature", "thoughtSignature", "encrypted_content"})
 """Native keys that hold a model's own reasoning state."""
+ON_CALLS = STATE | {"extra_content"}
+"""The same on calls: there Google's server for Chat clients puts its signatures."""
 
 # Gemini 3 was the first to demand signatures; a name that tells no generation counts as new.
 _UNSIGNED_MODELS = re.compile(r"(^|/)(gemini-[12]([.-]|$)|gemma)")
@@ -77,12 +79,13 @@ def _is_own(block: Thinking, context: Context) -> bool:
 
 
 def _holds_state(block: Block, target: str) -> bool:
-    return any(owner != target and _is_state(fields) for owner, fields in block.native.items())
+    keys = ON_CALLS if isinstance(block, ToolCall) else STATE
+    return any(owner != target and _is_state(fields, keys) for owner, fields in block.native.items())
 
 
-def _is_state(fields: Mapping[str, Any]) -> bool:
+def _is_state(fields: Mapping[str, Any], keys: frozenset[str]) -> bool:
     """Is there state of a model? The mark for calls of other models stands in its place and is none."""
-    return any(key in fields and fields[key] != UNSIGNED for key in STATE)
+    return any(key in fields and fields[key] != UNSIGNED for key in keys)
 
 
 def reasons(request: Request, context: Context) -> bool:

@@ -96,7 +96,7 @@ def _with_empty_reasoning(request: Request, context: Context) -> Request:
         if not any(isinstance(block, ToolCall) for block in message.content):
             return message
         told = native_of(message, CHAT).get("reasoning_content") is not None
-        if told or any(isinstance(block, Thinking) for block in message.content):
+        if told or any(isinstance(block, Thinking) and block.text for block in message.content):
             return message
         context.receipt.note(str(Place(number)), "no reasoning", "the target wants the field, if only empty")
         return with_native(message, CHAT, reasoning_content="")

@@ -14,9 +14,10 @@ from collections.abc import Mapping, Sequence
 
 from toolglot.ir import Block, Message, Request, Text, ToolCall, ToolResult, replace
 from toolglot.passes import Context, RequestPass
-from toolglot.passes.blocks import INSTRUCTION_ROLES, Place, with_messages
+from toolglot.passes.blocks import INSTRUCTION_ROLES, Place, has_results, with_messages
 from toolglot.passes.history_cut import Cutting
 from toolglot.passes.history_size import NOUNS, Limit, Scale, without_image
+from toolglot.passes.history_units import is_made_up, left_alone, made_up
 from toolglot.passes.turns import BEGIN
 from toolglot.tokens.media import ImageTokens, by_area
 
@@ -28,6 +29,11 @@ def trim(limits: Sequence[Limit], *, keep_first: bool = False, image_tokens: Ima
     reasons = {limit.name: limit for limit in limits}
 
     def fit(request: Request, context: Context) -> Request:
+        said = tuple(message for message in request.messages if not is_made_up(message))
+        if len(said) < len(request.messages):  # they count for nothing, and stand as they were put
+            rest = fit(replace(request, messages=said), context).messages
+            asking = request.messages[-1:] if is_made_up(request.messages[-1]) else ()
+            return request if rest is said else replace(request, messages=(*rest, *asking))
         cutting = Cutting(request, scale, limits)
         if not cutting.passed:
             return request
@@ -48,7 +54,7 @@ def _left(messages: Sequence[Message], cutting: Cutting, context: Context) -> tu
         if number in cutting.gone:
             continue
         if number in changed:
-            message = replace(message, content=_content(message, number, cutting))
+            message = _changed(message, number, cutting)
         if joins and left and before != number - 1 and left[-1].role == message.role == "assistant":
             left[-1] = replace(left[-1], content=(*left[-1].content, *message.content))
         else:
@@ -57,12 +63,14 @@ def _left(messages: Sequence[Message], cutting: Cutting, context: Context) -> tu
     return tuple(left)
 
 
-def _content(message: Message, number: int, cutting: Cutting) -> tuple[Block, ...]:
-    return tuple(
+def _changed(message: Message, number: int, cutting: Cutting) -> Message:
+    content = tuple(
         _thinned(block, number, index, cutting)
         for index, block in enumerate(message.content)
         if (number, index) not in cutting.gone_blocks
     )
+    left = replace(message, content=content)
+    return left_alone(left) if has_results(message) and not has_results(left) else left
 
 
 def _thinned(block: Block, number: int, index: int, cutting: Cutting) -> Block:
@@ -89,7 +97,8 @@ def _begun(messages: tuple[Message, ...], request: Request, context: Context) ->
         or messages[first] is request.messages[before]
     ):
         return messages
-    return (*messages[:first], Message(role="user", content=(Text(text=BEGIN),)), *messages[first:])
+    begin = made_up(Message(role="user", content=(Text(text=BEGIN),)))
+    return (*messages[:first], begin, *messages[first:])
 
 
 def _first(messages: Sequence[Message]) -> int | None:

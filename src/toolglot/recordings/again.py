@@ -49,6 +49,8 @@ class Done(Struct, frozen=True):
 class Spy:
     """A stream encoder that remembers the events it is given."""
 
+    text_around: tuple[bytes, bytes] | None = None
+
     def __init__(self, encoder: StreamEncoder) -> None:
         self._encoder = encoder
         self.events: list[Event] = []
@@ -212,6 +214,7 @@ def _exchange(
         text_calls=text_calls_of(settings),
         history_format=policy.said.calls,
         keeps_state=settings.keeps_state,
+        issuer=settings.issuer,
     )
     return exchange, changes
 

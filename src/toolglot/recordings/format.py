@@ -9,7 +9,11 @@ the request came. A later version may add members and types: a reader leaves alo
     upstream.end        its body is over, or has broken off
     client.response     the head of what the client got
     client.data         a piece of its body
-    served              a tool that was run here in between
+    store.read          what the store had of the conversation, which went into the requests
+    served.tools        the MCP servers that are at hand for the exchange, with their tools
+    served.progress     what one of these tools said while it ran
+    served.result       what it returned, as its server sent it
+    served              a tool that was run here in between: how that went
     receipt             what was lost or changed
     end                 how it all ended: the last line of a whole recording
 
@@ -96,6 +100,8 @@ class CallSettings(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Bytes may go through as they are."""
     keeps_state: bool = False
     """Reasoning state that the client cannot carry is kept."""
+    issuer: str = ""
+    """The server that takes back what the client carries."""
     state_put_back: bool = False
     """What was kept was put into the request."""
     conversation_put_back: bool = False
@@ -154,6 +160,47 @@ class Served(Line, frozen=True, kw_only=True, omit_defaults=True, tag="served"):
     seconds: float = 0.0
 
 
+class StoreRead(Data, frozen=True, kw_only=True, omit_defaults=True, tag="store.read"):
+    """The body is what was found, as JSON. Reads of one kind stand in their order."""
+
+    what: str = ""
+    """`history`, `holders`, `rounds`, `states` or `replay`."""
+    failure: str | None = None
+    """Why nothing could be read: the kind of failure, and its words in `message`."""
+    message: str = ""
+
+
+class ServedTools(Data, frozen=True, kw_only=True, omit_defaults=True, tag="served.tools"):
+    """The body is the list of servers as JSON: `served.py`."""
+
+    limits: dict[str, Any] = {}
+    """How far tools may go, as in the configuration."""
+    keeps: bool = False
+    """What is run is kept for the next turn."""
+
+
+class ServedProgress(Line, frozen=True, kw_only=True, omit_defaults=True, tag="served.progress"):
+    call: str = ""
+    server: str = ""
+    tool: str = ""
+    done: float = 0.0
+    total: float | None = None
+    message: str | None = None
+
+
+class ServedResult(Data, frozen=True, kw_only=True, omit_defaults=True, tag="served.result"):
+    """The body is the result as JSON; there is none where `failure` tells why."""
+
+    call: str = ""
+    server: str = ""
+    tool: str = ""
+    arguments: str = ""
+    failure: str | None = None
+    """`failed`: `message` has the reason. `late`: the time for all calls was over. `broken`: something unforeseen.
+    `unwritable`: there was a result, which no JSON can say."""
+    message: str = ""
+
+
 class ReceiptLines(Line, frozen=True, kw_only=True, omit_defaults=True, tag="receipt"):
     lines: list[dict[str, str]] = []
     """Each with `severity`, `where`, `what` and `why`."""
@@ -179,6 +226,10 @@ AnyLine = (
     | UpstreamEnd
     | ClientResponse
     | ClientData
+    | StoreRead
+    | ServedTools
+    | ServedProgress
+    | ServedResult
     | Served
     | ReceiptLines
     | End

@@ -4,8 +4,11 @@ A pattern is written as Python's `re` has it, and `re` reads it; but `re` search
 `(a+)+b` and a text that somebody else chose can drag out for years, and nothing can stop it. Here a pattern becomes an
 automaton, which looks at each character twice: backwards, to see where a match begins, and forwards from there to its
 end. What an automaton cannot do is refused: references to groups, looking ahead and behind, `^` and `$`. The longest
-match counts, or with a lazy repeat (`+?`) the shortest. Where the work grows beyond its bounds all the same, all of the
-text counts as found: too much is redacted, never too little.
+match counts, or with a lazy repeat (`+?`) the shortest.
+
+A move of the automaton is worked out once and remembered, but there are patterns and texts with a new one for every
+character. So a pattern has a stock of work, which every text adds to by its length. When it is used up, all of the text
+counts as found, and that is told: too much is redacted, never too little.
 """
 
 from __future__ import annotations
@@ -24,10 +27,12 @@ MOST_STATES = 1000
 """Of the automaton of a pattern: about one for a character, and `{100}` is a hundred."""
 _MOST_KEPT = 20_000
 """Moves between sets of states that are remembered."""
-_MOST_NEW = 20_000
-"""Moves that are worked out anew for one text."""
+MOST_WORK = 500_000
+"""States that are looked at to work out moves: the stock of a pattern, a second or so."""
+_EARNED = 1
+"""States that each character of a text adds to it."""
 _STEPS = 8
-"""Characters looked at forwards, for each one of a text."""
+"""Characters looked at forwards, for each one of a text, that are no work."""
 
 Test: TypeAlias = Callable[[str], bool]
 
@@ -40,15 +45,34 @@ class _TooMuchError(Exception):
     pass
 
 
+class _Work:
+    """What is left of it."""
+
+    def __init__(self) -> None:
+        self._left = MOST_WORK
+
+    def earn(self, characters: int) -> None:
+        self._left = min(MOST_WORK, max(0, self._left) + _EARNED * characters)
+
+    def spend(self, work: int) -> None:
+        self._left -= work
+        if self._left < 0:
+            raise _TooMuchError
+
+
 class Pattern:
-    def __init__(self, text: str) -> None:
+    """`gave_up` is called when the work has become too much, for each text."""
+
+    def __init__(self, text: str, gave_up: Callable[[], None] = lambda: None) -> None:
         try:
             tree = parser.parse(text)
         except (re.error, RecursionError, OverflowError) as error:
             raise PatternError(f"this is not a regular expression: {error}") from None
         flags = tree.state.flags
-        self._forwards = _Automaton(tree, flags, backwards=False)
-        self._backwards = _Automaton(tree, flags, backwards=True)
+        self._gave_up = gave_up
+        self._work = _Work()
+        self._forwards = _Automaton(tree, flags, self._work, backwards=False)
+        self._backwards = _Automaton(tree, flags, self._work, backwards=True)
         if self._forwards.matches_nothing:
             raise PatternError("it matches the empty text, which is everywhere")
         self._shortest = self._forwards.lazy
@@ -58,14 +82,15 @@ class Pattern:
         """All matches, from left to right."""
         if self._needle not in text:
             return ()
+        self._work.earn(len(text))
         try:
             return list(self._find(text))
         except _TooMuchError:
+            self._gave_up()
             return [Found(0, len(text), 0)]
 
     def _find(self, text: str) -> Iterator[Found]:
-        steps = _STEPS * len(text) + LONGEST_MATCH
-        self._backwards.begin()
+        steps = _STEPS * len(text)
         for left, right in self._stretches(text):
             # With the characters at its sides, which tell where words end.
             before, done = max(0, left - 1), 0
@@ -76,7 +101,8 @@ class Pattern:
                 end, taken = self._forwards.end(stretch, start, shortest=self._shortest)
                 steps -= taken
                 if steps < 0:
-                    raise _TooMuchError
+                    self._work.spend(-steps)
+                    steps = 0
                 if end > start:
                     yield Found(before + start, before + end, before + start)
                     done = end
@@ -121,7 +147,8 @@ class _Set:
 class _Automaton:
     """State 0 is the end. A state has a test and the state behind it, or leads on without a character."""
 
-    def __init__(self, tree: Any, flags: int, *, backwards: bool) -> None:
+    def __init__(self, tree: Any, flags: int, work: _Work, *, backwards: bool) -> None:
+        self._work = work
         self._order = -1 if backwards else 1
         self._tests: list[Test | None] = [None]
         self._next: list[list[int]] = [[]]
@@ -131,12 +158,8 @@ class _Automaton:
         self.matches_nothing = any(0 in self._reached(self._first, a, b) for a in (False, True) for b in (False, True))
         self._searching = backwards
         self._sets: dict[tuple[frozenset[int], bool], _Set] = {}
-        self._kept = self._new = 0
+        self._kept = 0
         self._had: dict[str, bool] = {}
-
-    def begin(self) -> None:
-        """With another text."""
-        self._new = 0
 
     def may_have(self, character: str) -> bool:
         """Is there a match with this character in it?"""
@@ -164,7 +187,6 @@ class _Automaton:
 
     def end(self, text: str, start: int, *, shortest: bool) -> tuple[int, int]:
         """Forwards from here: the end of the match, and how many characters that took."""
-        self._new = 0
         current = self._set(self._first, start > 0 and _is_word(text[start - 1]))
         found, place = start, start
         most = min(len(text), start + LONGEST_MATCH)
@@ -184,11 +206,9 @@ class _Automaton:
 
     def _move(self, current: _Set, character: str) -> tuple[_Set, bool]:
         """Work out where this character leads from there; the empty one is the end of the text."""
-        self._new += 1
-        if self._new > _MOST_NEW:
-            raise _TooMuchError
         is_word = _is_word(character)
         reached = self._reached(current.states, current.is_word, is_word)
+        self._work.spend(len(reached))
         behind: set[int] = set(self._first) if self._searching else set()
         for state in reached:
             test = self._tests[state]

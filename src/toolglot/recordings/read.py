@@ -17,6 +17,10 @@ from toolglot.recordings.format import (
     Head,
     ReceiptLines,
     Served,
+    ServedProgress,
+    ServedResult,
+    ServedTools,
+    StoreRead,
     UpstreamData,
     UpstreamEnd,
     UpstreamRequest,
@@ -47,6 +51,12 @@ class Recording(Struct, kw_only=True):
     attempts: list[Attempt] = field(default_factory=list)
     response: ClientResponse | None = None
     pieces: list[ClientData] = field(default_factory=list)
+    reads: list[StoreRead] = field(default_factory=list)
+    """What the store had."""
+    at_hand: ServedTools | None = None
+    """The MCP servers for this exchange, if there were any; earlier versions do not tell."""
+    progress: list[ServedProgress] = field(default_factory=list)
+    results: list[ServedResult] = field(default_factory=list)
     served: list[Served] = field(default_factory=list)
     receipt: list[dict[str, str]] = field(default_factory=list)
     end: End | None = None
@@ -55,6 +65,11 @@ class Recording(Struct, kw_only=True):
     @property
     def whole(self) -> bool:
         return self.end is not None and self.end.cut is None
+
+    @property
+    def serves(self) -> bool:
+        """Is the answer one of a loop that may run tools in between?"""
+        return self.at_hand is not None or bool(self.served)
 
     @property
     def missing(self) -> str | None:
@@ -120,6 +135,14 @@ def _add(recording: Recording, line: AnyLine) -> None:
             recording.response = line
         case ClientData():
             recording.pieces.append(line)
+        case StoreRead():
+            recording.reads.append(line)
+        case ServedTools():
+            recording.at_hand = line
+        case ServedProgress():
+            recording.progress.append(line)
+        case ServedResult():
+            recording.results.append(line)
         case Served():
             recording.served.append(line)
         case ReceiptLines():

@@ -20,7 +20,8 @@ from toolglot.recordings.base64_runs import BASE64, decoded, gone_of
 from toolglot.recordings.replacing import NUMBER, Found, filler, merged, replaced
 from toolglot.recordings.replacing import REDACTED as REDACTED
 from toolglot.recordings.shortened import Beginnings
-from toolglot.recordings.views import View, views
+from toolglot.recordings.structure import Place, after, begins_document, kept_in
+from toolglot.recordings.views import View, may_hide, views
 
 SHORTEST = 4
 """Characters. Hiding shorter secrets would make text unreadable and keep nothing secret."""
@@ -97,8 +98,8 @@ class Redactor:
 
     def _told(self, seen: _Seen) -> list[Found]:
         """Known secrets, and what stands where keys stand."""
-        text = seen.text
-        found = [each for form in self._forms if form.hint in text for each in form.find(seen)]
+        text, hides = seen.text, may_hide(seen.text)
+        found = [each for form in self._forms if hides or form.hint in text for each in form.find(seen, hides)]
         lower = text.lower()
         if any(hint in lower for hint in _SHOWN_HINTS):
             found += (Found(match.start(1), match.end(1), match.start()) for match in _SHOWN.finditer(text))
@@ -185,12 +186,14 @@ class Stream:
         self._size = 0
         self._gone: int | None = 0
         """Characters of the base64 that goes on in what is held, modulo four; None if nobody knows."""
+        self._place = Place()
+        self._begun = False
 
     def feed(self, data: bytes) -> Iterator[bytes]:
         cut = data.rfind(b"\n") + 1
         if cut:
             yield self._clean(b"".join([*self._held, data[:cut]]))
-            self._held, self._size, self._gone = [], 0, 0
+            self._start_line()
         if cut < len(data):
             self._held.append(data[cut:])
             self._size += len(data) - cut
@@ -200,12 +203,23 @@ class Stream:
     def close(self) -> Iterator[bytes]:
         if self._held:
             yield self._clean(b"".join(self._held))
+        self._start_line()
+
+    def _start_line(self) -> None:
         self._held, self._size, self._gone = [], 0, 0
+        self._place = Place(document=self._place.document)
 
     def _clean(self, data: bytes) -> bytes:
         text, encoding = self._decoded(data)
         found = self._redactor.find(text, gone=self._gone)
-        return replaced(text, found, None if self._binary or encoding != "utf-8" else REDACTED).encode(encoding)
+        return self._replaced(text, found, encoding)
+
+    def _replaced(self, text: str, found: list[Found], encoding: str) -> bytes:
+        if not self._begun and (document := begins_document(text)) is not None:
+            self._begun, self._place = True, self._place._replace(document=document)
+        if self._binary or encoding != "utf-8":
+            return replaced(text, found, None).encode(encoding)
+        return replaced(text, kept_in(text, found, self._place), REDACTED).encode(encoding)
 
     def _decoded(self, data: bytes) -> tuple[str, str]:
         try:
@@ -219,11 +233,11 @@ class Stream:
         text, encoding = self._decoded(data[:whole])
         found = self._redactor.find(text, gone=self._gone)
         cut = _cut(text, found, len(text) - self._redactor.overlap)
-        filler = None if self._binary or encoding != "utf-8" else REDACTED
-        done = replaced(text[:cut], [each for each in found if each.end <= cut], filler)
+        done = self._replaced(text[:cut], [each for each in found if each.end <= cut], encoding)
         rest = text[cut:].encode(encoding) + data[whole:]
         self._held, self._size, self._gone = [rest], len(rest), gone_of(text[:cut], self._gone)
-        yield done.encode(encoding)
+        self._place = after(text[:cut], self._place)
+        yield done
 
 
 def _whole_characters(data: bytes) -> int:
@@ -273,14 +287,15 @@ def _original(view: View, found: Found, offset: int = 0) -> Found:
 
 
 class _Form(NamedTuple):
-    """A form in which a secret may stand. `hint` stands in it whatever is escaped; no text without it is searched."""
+    """A form in which a secret may stand. `hint` are those of its characters that are escaped by nobody who has nothing
+    to hide: no other text without them is searched."""
 
     hint: str
     text: str
     instead: str | None = None
 
-    def find(self, seen: _Seen) -> Iterator[Found]:
-        if self.hint == self.text:  # nothing of it is ever escaped
+    def find(self, seen: _Seen, hides: bool) -> Iterator[Found]:
+        if self.hint == self.text and not hides:
             yield from self._find(seen.text)
             return
         for view in seen.views:

@@ -11,7 +11,10 @@ REDACTED = "[redacted]"
 _WORDS = re.compile(r"(?:\\{1,8}u[0-9A-Fa-f]{4}|[^\"{}\[\],:\s\\])+|\\.")
 """What of a match is redacted that has a quote in it: it may go over more than one string of a document."""
 NUMBER = re.compile(r"-?[0-9][0-9.eE+-]*")
-_LITERALS = ("true", "false", "null")
+_NUMBERS = re.compile(r"(?:[\s,:\[\]{}]++|-?[0-9][0-9.eE+-]*+)++")
+"""Several of them, with what stands between them in JSON: this may be a part of a document that a string holds."""
+_EXPONENT = re.compile(r"[eE][+-]?[0-9]+")
+LITERALS = ("true", "false", "null")
 _HALF = re.compile(r"\\(?:u[0-9A-Fa-f]{0,3})?\Z")
 _SLASHES = re.compile(r"\\+")
 _ESCAPED = re.compile(r"u[0-9A-Fa-f]{1,4}|.", re.DOTALL)
@@ -67,9 +70,16 @@ def _instead(secret: str, quoted: bool, instead: str | None) -> str:
 
 def _word(word: str, kept: str = "") -> str:
     """`kept` is what escapes of two characters begin with that stay."""
-    if word in _LITERALS or (kept and len(word) == 2 and word[0] == kept):
+    if word in LITERALS or (kept and len(word) == 2 and word[0] == kept):
         return word
-    return re.sub(r"[0-9]", "9", word) if NUMBER.fullmatch(word) else REDACTED
+    return nines(word) if _NUMBERS.fullmatch(word) and any(map(str.isdigit, word)) else REDACTED
+
+
+def nines(number: str) -> str:
+    """A number of the same length that tells nothing, and is not too large for anybody."""
+    power = _EXPONENT.search(number)
+    digits, exponent = (number, "") if power is None else (number[: power.start()], number[power.start() :])
+    return re.sub("[0-9]", "9", digits) + re.sub("[0-9]", "0", exponent)
 
 
 def _untorn(text: str, start: int, end: int) -> tuple[int, int]:

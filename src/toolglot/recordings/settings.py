@@ -62,14 +62,25 @@ def _known(told: Mapping[str, Any], kind: type[Struct]) -> dict[str, Any]:
     return known
 
 
-def why_not_again(recording: Recording) -> str | None:
-    """What went into the requests of an exchange and is not in its recording; None if nothing."""
+def put_in(recording: Recording) -> str | None:
+    """What went into the requests of an exchange beside what the client has sent; None if nothing."""
     told = [attempt.request.settings for attempt in recording.attempts]
     receipt = [line.get("why", "") for line in recording.receipt]
     if any(each.state_put_back for each in told if each is not None) or any(PUT_BACK in why for why in receipt):
-        return "state that was kept was put back, which is not in the recording"
+        return "state that was kept was put back"
     if any(each.conversation_put_back for each in told if each is not None):
-        return "the upstream was told what it had said itself, which is not in the recording"
-    if None in told and any(why.startswith(POLICIES) for why in receipt):
+        return "the upstream was told what it had said itself"
+    if any(line.what == "history" for line in recording.reads):
+        return "it goes on from what was stored"
+    return None
+
+
+def why_not_again(recording: Recording) -> str | None:
+    """What went into the requests of an exchange and is not in its recording; None if nothing. What the store had is
+    there, but in recordings of earlier versions."""
+    told = [attempt.request.settings for attempt in recording.attempts]
+    if (put := put_in(recording)) is not None and not recording.reads:
+        return f"{put}, which is not in the recording"
+    if None in told and any(line.get("why", "").startswith(POLICIES) for line in recording.receipt):
         return "a history policy was applied, and which one the recording does not tell"
     return None

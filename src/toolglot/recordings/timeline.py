@@ -7,7 +7,6 @@ keep-alive, a frame that today's code would write otherwise) has a row of its ow
 
 from __future__ import annotations
 
-import re
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 
@@ -19,6 +18,7 @@ from toolglot.errors import DecodeError
 from toolglot.ir import Request
 from toolglot.receipt import Loss
 from toolglot.recordings.again import Again, Done
+from toolglot.recordings.comparison import Comparison
 from toolglot.recordings.format import (
     AnyLine,
     ClientData,
@@ -30,20 +30,14 @@ from toolglot.recordings.format import (
     UpstreamRequest,
     UpstreamResponse,
 )
-from toolglot.recordings.frames import Cell, Cutter, cell_of, document_cell, payload_of
+from toolglot.recordings.frames import Cell, Cutter, cell_of, document_cell, mark_of
 from toolglot.recordings.read import Attempt, Recording
 from toolglot.recordings.recorded_receipt import key_of, loss_of, receipt_of
-from toolglot.recordings.settings import why_not_again
+from toolglot.recordings.settings import put_in, why_not_again
 from toolglot.recordings.wording import counted, event_cell, request_text
-from toolglot.wire import json
-from toolglot.wire.sse import SseReader
 
 WINDOW = 64
 """So many frames ahead are looked at for the one that the client got."""
-_TIMES = re.compile(rb'"(created|created_at|completed_at|createTime)":\s*("[^"]*"|\d+)')
-
-_TOLD_OF_RESPONSE = ("status", "output", "usage", "error", "incomplete_details")
-"""Of a response that an event repeats, or that is the whole answer: what the upstream said."""
 
 
 class Row(Struct, kw_only=True):
@@ -87,14 +81,19 @@ class Timeline(Struct, kw_only=True):
     totals: list[str] = field(default_factory=list)
 
 
-def timeline_of(recording: Recording, *, recorded: bool = True) -> Timeline:
+Replayed = Comparison | str | None
+"""What differs when the exchange is run again as a whole, with all that was around it; why it cannot be; None: unknown."""
+
+
+def timeline_of(recording: Recording, *, recorded: bool = True, replayed: Replayed = None) -> Timeline:
     """The whole of it. `recorded` is False where nobody was answered: then the client gets what would be written."""
-    return _Teller(recording, recorded=recorded).told()
+    return _Teller(recording, recorded=recorded, replayed=replayed).told()
 
 
 class _Teller:
-    def __init__(self, recording: Recording, *, recorded: bool) -> None:
+    def __init__(self, recording: Recording, *, recorded: bool, replayed: Replayed) -> None:
         self._recording = recording
+        self._replayed = replayed
         self._recorded = recorded
         self._again: Again | None = None
         self._attempt: Attempt | None = None
@@ -105,7 +104,7 @@ class _Teller:
         self._requests: list[Asked] = []
         self._receipt: set[tuple[str, str, str]] = set()
         self._recorded_receipt = receipt_of(recording) if recorded else None
-        self._unknown = why_not_again(recording)
+        self._unknown = put_in(recording) or why_not_again(recording)
         self._news: dict[tuple[str, str, str], Loss] = {}
         self._rows = self._client_frames = self._client_bytes = self._strange = 0
         self._cut_into_frames = False
@@ -181,11 +180,30 @@ class _Teller:
         lines = tuple(loss for change in again.changes for loss in change.lines)
         if not line.data:
             return
-        served = bool(self._recording.served)
-        asked = replace(_upstream_request(line, again, served=served, unknown=self._unknown), receipt=self._new(lines))
+        asked = replace(_upstream_request(line, again, self._how_made(again)), receipt=self._new(lines))
         self._requests += [asked] if line.attempt == 1 else []
         if line.attempt > 1:
             self._banner(line.at, f"{asked.title} ({asked.about})", "attempt", asked.receipt)
+
+    def _how_made(self, again: Again) -> str | None:
+        """What is to be said of how today's code makes the request of the current attempt. Whoever runs all of the
+        exchange again knows best."""
+        number = next(at for at, each in enumerate(self._recording.attempts) if each is self._attempt)
+        replayed = self._replayed
+        differs, put = not again.same, self._unknown
+        if isinstance(replayed, Comparison):
+            differs, put = number < len(replayed.requests) and bool(replayed.requests[number]), put_in(self._recording)
+        elif again.refused is not None and replayed is None:
+            return f"today's code does not make this request: {again.refused}"
+        if differs and isinstance(replayed, str):
+            return f"not made again: {replayed}"
+        if differs and (isinstance(replayed, Comparison) or not (put or self._recording.serves)):
+            return "today's code makes another request of it: `toolglot replay` tells the differences"
+        if again.same:
+            return None
+        if put is not None:
+            return f"not made again: {put}" if replayed is None else f"with what was kept: {put}"
+        return "with the tools that are run here, and what they have returned" if self._recording.serves else None
 
     def _finish_attempt(self, at: float | None) -> None:
         """The end of an upstream's bytes, as the recording tells it, or because there is nothing more."""
@@ -239,7 +257,7 @@ class _Teller:
         for written in (*cutter.feed(done.written), *cutter.close()):
             if self._recorded:
                 # Where tools are run here, one answer to the client is made of several, and not frame by frame.
-                self._expected += [] if self._recording.served else [(row, _mark(written))]
+                self._expected += [] if self._recording.serves else [(row, mark_of(written))]
             else:
                 self._client_frames += 1
                 self._client_bytes += len(written)
@@ -256,13 +274,13 @@ class _Teller:
                 continue
             self._strange += not frame.startswith(b":")
             last = self._entries[-1] if self._entries else None
-            if isinstance(last, Row) and (self._recording.served or not (last.upstream or last.events)):
+            if isinstance(last, Row) and (self._recording.serves or not (last.upstream or last.events)):
                 last.client.append(cell)
             else:
                 self._add(Row(at=at, client=[cell]))
 
     def _row_of(self, frame: bytes) -> Row | None:
-        wanted = _mark(frame)
+        wanted = mark_of(frame)
         for number, (row, written) in enumerate(self._expected):
             if number >= WINDOW:
                 break
@@ -296,8 +314,7 @@ class _Teller:
         rest = [line for line in map(loss_of, recording.receipt) if key_of(line) not in told]
         for line in rest:
             yield f"receipt, from elsewhere: {line}"
-        for line in self._news.values() if self._unknown is None else ():
-            yield f"today's code would say: {line}"
+        yield from self._news_told()
         first = f", the first byte to the client after {self._first:.3f} s" if self._first is not None else ""
         if self._recorded:
             served = f", {counted(len(recording.served), 'tool')} run here" if recording.served else ""
@@ -307,9 +324,30 @@ class _Teller:
         frames = counted(self._client_frames, "frame")
         yield f"{counted(got, 'byte')} from upstream, {counted(written, 'byte')} to the client in {frames}"
         yield from self._end()
+        yield from self._answer_told()
+
+    def _news_told(self) -> Iterator[str]:
+        """Of the receipt."""
+        replayed = self._replayed
+        differs = bool(replayed.receipt) if isinstance(replayed, Comparison) else self._unknown is None
+        if not differs or isinstance(replayed, str):
+            return
+        for line in self._news.values():
+            yield f"today's code would say: {line}"
+        if replayed is not None and not self._news:
+            yield "today's code writes another receipt: `toolglot replay` tells the differences"
+
+    def _answer_told(self) -> Iterator[str]:
+        recording, replayed = self._recording, self._replayed
+        if isinstance(replayed, str):
+            yield f"`toolglot replay` does not run it again: {replayed}"
+            return
         failed = recording.response is not None and recording.response.status >= 400
-        placed = failed or recording.served or not (self._strange or self._expected)
-        if recording.body and recording.whole and not placed:
+        placed = failed or recording.serves or not (self._strange or self._expected)
+        differs = bool(recording.body and recording.whole and not placed)
+        if replayed is not None:
+            differs = bool(replayed.answer or replayed.breaches)
+        if differs:
             yield "today's code writes other bytes to the client: `toolglot replay` tells the differences"
 
     def _end(self) -> Iterator[str]:
@@ -326,21 +364,13 @@ class _Teller:
             yield ", ".join(filter(None, told))
 
 
-def _upstream_request(line: UpstreamRequest, again: Again, *, served: bool, unknown: str | None) -> Asked:
+def _upstream_request(line: UpstreamRequest, again: Again, made: str | None) -> Asked:
     passes = dict.fromkeys(change.name for change in again.changes)
     if again.exchange.verbatim and again.same:
         how = "the client's bytes, but for the model's name"
     else:
         how = f"changed by {', '.join(passes)}" if passes else "translated; no pass changed anything"
-    lines = [how]
-    if again.refused is not None:
-        lines.append(f"today's code does not make this request: {again.refused}")
-    elif not again.same and unknown is not None:
-        lines.append(f"not made again: {unknown}")
-    elif not again.same and served:
-        lines.append("with the tools that are run here, and what they have returned")
-    elif not again.same:
-        lines.append("today's code makes another request of it: `toolglot replay` tells the differences")
+    lines = [how] if made is None else [how, made]
     about = request_text(_decoded(line.dialect, line.data), len(line.data))
     return Asked(
         title=f"attempt {line.attempt}: {line.method} {line.url}",
@@ -355,20 +385,3 @@ def _decoded(dialect: str, data: bytes) -> Request | None:
         return find(dialect).decode_request(data)
     except (DecodeError, RecursionError):
         return None
-
-
-def _mark(frame: bytes) -> bytes:
-    """A frame without what no two runs have in common: the time, and the id under which a response is kept."""
-    data = payload_of(frame)
-    if b'"object":"response"' not in data:
-        return _TIMES.sub(b"", data)
-    events = SseReader().feed(frame) or [(b"", data)]
-    try:
-        value = json.decode_frame(events[0][1])
-    except DecodeError:
-        return data
-    response = value.get("response", value) if isinstance(value, dict) else None
-    if not isinstance(response, dict):
-        return data
-    told = {name: response[name] for name in _TOLD_OF_RESPONSE if name in response}
-    return json.encode([events[0][0].decode("utf-8", "replace"), value.get("sequence_number"), told])

@@ -30,6 +30,15 @@ _UTF8 = re.compile("[\xc2-\xdf][\x80-\xbf]|[\xe0-\xef][\x80-\xbf]{2}|[\xf0-\xf4]
 """A character in what is read as if each byte were one."""
 _FORM = re.compile(r"=[\w.%*-]+\+")
 """A space in a form that is sent, or in an address."""
+_BASE64 = "[A-Za-z0-9+/_-]"
+_INDENT = f"[ \t]{{0,32}}(?={_BASE64})"
+_WRAP = re.compile(rf"\n(?<={_BASE64}{{16}}\n){_INDENT}|\r\n(?<={_BASE64}{{16}}\r\n){_INDENT}")
+"""Where a line of base64 goes on in the next one, as in mail."""
+_MAYBE_WRAPPED = re.compile(rf"{_WRAP.pattern}|\\(?<={_BASE64}{{16}}\\)\\{{0,7}}(?:r\\{{1,8}})?n")
+"""The same, whatever of it is escaped."""
+_LETTER = "(?:3[0-9]|[46][1-9A-Fa-f]|[57][0-9Aa]|25|5[Cc])"
+_HIDDEN = re.compile(rf"\\u00{_LETTER}|%{_LETTER}")
+"""Escapes of letters and digits, and of what escapes begin with. No program writes them: somebody hides something."""
 _SHORT = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"}
 
 
@@ -88,6 +97,10 @@ def _character(data: str) -> str:
         return data
 
 
+def _nothing(wrap: str) -> str:
+    return ""
+
+
 def _undone(view: View, step: Step) -> View | None:
     """The view with these escapes undone, once; None if it has none."""
     text, parts = view.text, [""]
@@ -112,8 +125,20 @@ def _deeper(view: View, step: Step) -> Iterator[View]:
         view = inner
 
 
+def may_hide(text: str) -> bool:
+    """May a run of letters and digits stand in a view of this text that does not stand in itself?"""
+    return _HIDDEN.search(text) is not None or _MAYBE_WRAPPED.search(text) is not None
+
+
 def views(text: str) -> Iterator[View]:
     """The text as it is, and then all others that there are of it."""
+    for view in _unescaped(text):
+        yield view
+        if "\n" in view.text and (unwrapped := _undone(view, Step(_WRAP, _nothing))) is not None:
+            yield unwrapped
+
+
+def _unescaped(text: str) -> Iterator[View]:
     first = View(text)
     yield first
     if not text.isascii() and (read := _undone(first, Step(_UTF8, _character))) is not None:

@@ -18,8 +18,8 @@ from toolglot.server.counting import count
 from toolglot.server.generate import generate
 from toolglot.server.incoming import Incoming, dialect_of
 from toolglot.server.ingress import read_body
-from toolglot.server.metrics import CONTENT_TYPE
-from toolglot.server.responses_routes import Ask
+from toolglot.server.metrics import CONTENT_TYPE, together
+from toolglot.server.responses_routes import Ask, without_store
 from toolglot.server.routes import ROUTES, Match
 from toolglot.server.service import Service
 from toolglot.upstream.aside import aside
@@ -52,8 +52,7 @@ async def stored(service: Service, incoming: Incoming, match: Match) -> None:
         await kept_elsewhere.relay(incoming.gateway, keeper, incoming, match, body)
         return
     if service.store is None:
-        message = "This gateway stores no responses: its store could not be opened"
-        raise FailedError(ApiError(kind="overloaded", status=503, message=message))
+        raise FailedError(without_store(match.route.path, service.store_failure))
     ask = Ask(
         store=service.store,
         owner=incoming.record.owner,
@@ -74,14 +73,21 @@ async def stored(service: Service, incoming: Incoming, match: Match) -> None:
 
 async def receipts(service: Service, incoming: Incoming, match: Match) -> None:
     """The newest receipts; whoever has a key sees those of that key alone."""
-    listed = service.receipts.latest(incoming.record.owner, RECEIPTS_LISTED)
-    await incoming.reply(200, JSON, json.encode({"receipts": listed}))
+    owner = incoming.record.owner
+    listed = service.receipts.dated(owner, RECEIPTS_LISTED)
+    if service.peers is not None:
+        listed += await service.peers.receipts(owner, RECEIPTS_LISTED)
+        listed = sorted(listed, key=lambda dated: dated[0], reverse=True)[:RECEIPTS_LISTED]
+    await incoming.reply(200, JSON, json.encode({"receipts": [told for _, told in listed]}))
 
 
 async def receipt(service: Service, incoming: Incoming, match: Match) -> None:
-    kept = service.receipts.find(incoming.record.owner, match.values["id"])
+    owner, request_id = incoming.record.owner, match.values["id"]
+    kept = service.receipts.find(owner, request_id)
+    if kept is None and service.peers is not None:
+        kept = await service.peers.receipt(owner, request_id)
     if kept is None:
-        message = f"There is no receipt {match.values['id']}: the last requests alone are kept"
+        message = f"There is no receipt {request_id}: the last requests alone are kept"
         raise FailedError(ApiError(kind="not_found", code="receipt_not_found", message=message))
     await incoming.reply(200, JSON, json.encode(kept))
 
@@ -115,11 +121,13 @@ async def welcome(service: Service, incoming: Incoming, match: Match) -> None:
 
 
 async def metrics(service: Service, incoming: Incoming, match: Match) -> None:
-    gateway, now = incoming.gateway, asyncio.get_running_loop().time()
-    resting = {name: gateway.breaker(upstream).wait(now) > 0 for name, upstream in gateway.upstreams.items()}
-    states = [] if service.host is None else service.host.states()
-    up = {state.name: state.state == "ready" for state in states}
-    await incoming.reply(200, {"content-type": CONTENT_TYPE}, service.metrics.text(service.in_flight, resting, up))
+    now = service.snapshot(asyncio.get_running_loop().time())
+    try:
+        snapshots = [now] if service.peers is None else await service.peers.snapshots(now)
+    except TimeoutError:
+        message = "What the other workers have counted could not be had in time"
+        raise FailedError(ApiError(kind="overloaded", status=503, message=message, retry_after=1.0)) from None
+    await incoming.reply(200, {"content-type": CONTENT_TYPE}, together(snapshots))
 
 
 async def warp_bridge(service: Service, incoming: Incoming, match: Match) -> None:

@@ -13,6 +13,7 @@ from toolglot.ir import replace
 from toolglot.receipt import Receipt
 from toolglot.server import actions, failures, headers, json_array, routes
 from toolglot.server.attempts import FailedError
+from toolglot.server.express.handing import HANDED
 from toolglot.server.incoming import ClientLeftError, Incoming, Receive, Scope, Send, dialect_of
 from toolglot.server.record import Record
 from toolglot.server.service import Service
@@ -39,7 +40,9 @@ class App:
 
     async def _http(self, scope: Scope, receive: Receive, send: Send) -> None:
         service, loop = self.service, asyncio.get_running_loop()
-        record = Record(id=f"req_{token_hex(12)}", method=scope["method"], path=scope["path"], started=loop.time())
+        handed = scope.get(HANDED)
+        identity, began = (f"req_{token_hex(12)}", loop.time()) if handed is None else handed.begun
+        record = Record(id=identity, method=scope["method"], path=scope["path"], started=began)
         incoming = Incoming(scope, receive, send, record, service.gateway)
         record.user_agent = incoming.headers.get("user-agent")
         record.traceparent = incoming.headers.get("traceparent")
@@ -58,6 +61,8 @@ class App:
             record.cancelled = True
         finally:
             service.in_flight -= 1
+            if handed is not None:
+                handed.drop()
             record.ended = record.ended or loop.time()
             if incoming.tape is not None:
                 incoming.tape.end(record)

@@ -16,10 +16,11 @@ from toolglot.receipt import Receipt
 from toolglot.routing import Target
 from toolglot.server.attempts import Asked, FailedError
 from toolglot.server.gateway import Gateway
+from toolglot.server.headers import SERVERS
 from toolglot.tools.served import Asked as Named
 from toolglot.tools.served import AskedServer
 
-HEADER = "x-toolglot-mcp"
+HEADER = SERVERS
 
 
 class Wanted(Struct, frozen=True, kw_only=True):
@@ -132,7 +133,7 @@ def _once(wanted: Sequence[Wanted]) -> Iterator[Wanted]:
         yield each
 
 
-def _missing(host: Host, server: str) -> str | None:
+def missing(host: Host, server: str) -> str | None:
     """Why a server is not there at the moment."""
     try:
         state = host.state(server)
@@ -146,7 +147,7 @@ async def attach(host: Host, config: McpConfig, wanted: Sequence[Wanted], receip
     await host.ready([each.server for each in wanted])
     attached: list[Attached] = []
     for each in wanted:
-        if (why := _missing(host, each.server)) is not None:
+        if (why := missing(host, each.server)) is not None:
             receipt.loss(f"mcp.{each.label}", "MCP server", f"it is not available: {why}")
         if each.asked is not None and each.asked.credentials:
             why = "a server is reached with the credentials of the gateway's own configuration"

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import Callable, Mapping
 from random import random
 from time import time
 
@@ -17,11 +17,13 @@ from msgspec import Struct
 from toolglot.dialect import Dialect, StreamEncoder
 from toolglot.errors import ApiError, ToolglotError, UpstreamDecodeError, UpstreamError, unreadable
 from toolglot.ir import Request, Usage, replace
-from toolglot.receipt import Receipt
+from toolglot.receipt import Loss, Receipt
 from toolglot.recordings.format import CallSettings
 from toolglot.routing import Target
 from toolglot.server import headers
+from toolglot.server.beginning import Answer, Bounded, begin_stream
 from toolglot.server.calling import Calling
+from toolglot.server.express.handing import Handed
 from toolglot.server.gateway import Gateway
 from toolglot.server.logs import printable
 from toolglot.server.outcomes import RESTING, refused, resting, said, told
@@ -29,8 +31,7 @@ from toolglot.server.record import Record
 from toolglot.server.replays import Replays
 from toolglot.server.states import States
 from toolglot.server.taping import Tape, settings_of
-from toolglot.streaming import StreamTranslation
-from toolglot.textcalls.settings import BAD_TOOL_CALL, TextCalls
+from toolglot.textcalls.settings import TextCalls
 from toolglot.translate import Exchange
 from toolglot.upstream.aside import aside
 from toolglot.upstream.breaker import Ticket
@@ -58,19 +59,8 @@ class Asked(Struct, frozen=True, kw_only=True):
     """Takes the place of the client's encoder where the events of an answer are wanted; no bytes are forwarded then."""
     tape: Tape | None = None
     """What the exchange is recorded on, if it is."""
-
-
-class Answer(Struct, kw_only=True):
-    """An answer that has begun. `whole` is all of it; else `first` and what `chunks` still bring."""
-
-    exchange: Exchange
-    reply: Reply
-    headers: Mapping[str, str] = {}
-    """The reply's, but those that repeat a credential."""
-    whole: bytes | None = None
-    first: bytes = b""
-    translation: StreamTranslation | None = None
-    chunks: AsyncIterator[bytes] | None = None
+    lines: tuple[Loss, ...] = ()
+    """What is known for the receipt already."""
 
 
 class FailedError(Exception):
@@ -93,7 +83,9 @@ class Attempts:
         calling: Calling | None = None,
         replays: Replays | None = None,
         states: States | None = None,
+        handed: Handed | None = None,
     ) -> None:
+        self._handed = handed
         self._gateway = gateway
         self._states = states if states is not None else States()
         self._replays = replays if replays is not None else Replays()
@@ -150,12 +142,27 @@ class Attempts:
         except BaseException:
             breaker.leave(ticket)
             raise
+        if isinstance(outcome, Answer) and calls is None:
+            self._open_lane(upstream, target)
         if isinstance(outcome, Answer) and outcome.whole is None:
             breaker.answer(ticket)
             self._ticket = ticket
         else:
             breaker.settle(ticket, None if isinstance(outcome, Answer) else outcome, loop.time())
         return outcome
+
+    def _open_lane(self, upstream: Upstream, target: Target) -> None:
+        """Later requests for the same may go on the express lane."""
+        if self._record.fallbacks == 0 and self._asked.encoder is None:
+            self._gateway.lanes.open(
+                self._asked.client,
+                self._asked.request.model,
+                upstream,
+                target,
+                self._gateway.breaker(upstream),
+                self._gateway.config.strict,
+                asyncio.get_running_loop().time(),
+            )
 
     async def keep(self, answer: Answer) -> None:
         """The answer is all there: what its upstream will want back of it is kept before the client can go on."""
@@ -177,6 +184,7 @@ class Attempts:
         states = await self._states.found(asked.client, upstream, target, asked.request, size)
         told = replace(told, states=states)
         exchange = self._exchange(upstream, target, text_calls, told)
+        exchange.receipt.add(asked.lines)
         self._states.watch(exchange)
         try:
             body = await aside(size, exchange.request_of, asked.request, asked.body)
@@ -325,7 +333,7 @@ class Attempts:
         call, tape = upstream.call(path, body, passed), asked.tape
         taped = None if tape is None else tape.call(upstream, exchange.sent, call, self._settings)
         try:
-            reply = await upstream.transport.send(call)
+            reply = await self._first_reply(upstream, exchange.sent.model) or await upstream.transport.send(call)
         except TransportError as failure:
             if taped is not None:
                 taped.failed(failure)
@@ -344,10 +352,15 @@ class Attempts:
         labels.put_on(exchange, upstream, reply)
         return error or self._replays.watched(exchange, reply, body)
 
+    async def _first_reply(self, upstream: Upstream, model: str) -> Reply | None:
+        """What came of the same call, where it was made already."""
+        handed, self._handed = self._handed, None
+        return None if handed is None else await handed.reply(upstream, model)
+
     async def _begin(self, exchange: Exchange, reply: Reply) -> Answer | ApiError:
         if exchange.sent is not None and exchange.sent.stream:
             encoder = None if self._asked.encoder is None else self._asked.encoder()
-            return await _begin_stream(exchange, reply, self._gateway.config.limits.response, encoder)
+            return await begin_stream(exchange, reply, self._gateway.config.limits.response, encoder)
         try:
             body = await reply.read(self._gateway.config.limits.response)
             whole = await aside(len(body), exchange.response, body)
@@ -356,40 +369,3 @@ class Attempts:
         except UpstreamDecodeError as error:
             return unreadable(error)
         return Answer(exchange=exchange, reply=reply, whole=whole)
-
-
-class Bounded:
-    """The pieces of a body, up to a number of bytes; `TransportError("too_large")` after that."""
-
-    def __init__(self, chunks: AsyncIterator[bytes], limit: int) -> None:
-        self._chunks = chunks
-        self._limit = self._left = limit
-
-    def __aiter__(self) -> AsyncIterator[bytes]:
-        return self
-
-    async def __anext__(self) -> bytes:
-        chunk = await anext(self._chunks)
-        self._left -= len(chunk)
-        if self._left < 0:
-            raise TransportError("too_large", f"its answer has more than {self._limit} bytes")
-        return chunk
-
-
-async def _begin_stream(
-    exchange: Exchange, reply: Reply, limit: int, encoder: StreamEncoder | None
-) -> Answer | ApiError:
-    """Read on until there is something to tell the client. An error that comes first is an error of the request; not so
-    a call that cannot be run: that is how this answer ends, however much of it came at once."""
-    translation = exchange.stream(encoder)
-    chunks = Bounded(aiter(reply.chunks()), limit)
-    first = b""
-    while not first and not translation.ended and translation.wants_again is None:
-        chunk = await anext(chunks, None)
-        if chunk is None:
-            first = translation.close()
-            break
-        first = translation.feed(chunk)
-    if translation.fault is not None and translation.fault.code != BAD_TOOL_CALL:
-        return translation.fault
-    return Answer(exchange=exchange, reply=reply, first=first, translation=translation, chunks=chunks)

@@ -8,6 +8,7 @@ from toolglot.config.schema import Config
 from toolglot.config.secrets import mcp_secrets
 from toolglot.routing import Router
 from toolglot.server.catalogue import Catalogue
+from toolglot.server.express.lanes import Lanes
 from toolglot.server.prefixes import Prefixes
 from toolglot.server.security import Guard
 from toolglot.upstream.breaker import Breaker
@@ -26,6 +27,7 @@ class Gateway:
         self.guard = Guard(config.server)
         self.catalogue = Catalogue(upstreams, router)
         self.prefixes: Prefixes = Prefixes() if before is None else before.prefixes
+        self.lanes = Lanes()
         self._breakers = {name: _breaker(upstream, before) for name, upstream in upstreams.items()}
 
     def breaker(self, upstream: Upstream) -> Breaker:

@@ -23,6 +23,7 @@ from toolglot.server.service import Service
 from toolglot.server.serving import serve
 from toolglot.server.sources import Plain, Source
 from toolglot.server.states import States
+from toolglot.server.taped_store import taped
 from toolglot.server.turn import Turn
 from toolglot.upstream.aside import aside
 
@@ -42,7 +43,7 @@ async def generate(service: Service, incoming: Incoming, match: Match) -> None:
         def note() -> None:
             source.note()
             if source.exchange is not None:
-                service.receipts.keep(record, source.exchange)
+                service.receipts.keep(record, tuple(source.exchange.receipt))
 
         try:
             await (_stream if asked.request.stream else _whole)(incoming, source, turn, note)
@@ -55,11 +56,13 @@ async def generate(service: Service, incoming: Incoming, match: Match) -> None:
 
 async def _source(service: Service, incoming: Incoming, asked: Asked, targets: tuple[Target, ...]) -> Source:
     record, gateway = incoming.record, incoming.gateway
-    calling, replays = Calling(service.verdicts, service.store), Replays(service.store, record.owner)
-    states = States(service.store, record.owner)
+    store = taped(service.store, incoming.tape)
+    calling, replays = Calling(service.verdicts, store), Replays(store, record.owner)
+    states = States(store, record.owner)
     if (serving := await serve(service, gateway, asked, targets[0], record, calling, replays, states)) is not None:
         return serving
-    return Plain(asked, Attempts(gateway, asked, record, calling, replays, states), targets, record)
+    attempts = Attempts(gateway, asked, record, calling, replays, states, incoming.handed)
+    return Plain(asked, attempts, targets, record)
 
 
 async def _read(service: Service, incoming: Incoming, match: Match) -> Asked:
@@ -90,15 +93,17 @@ async def _read(service: Service, incoming: Incoming, match: Match) -> Asked:
         headers=incoming.headers,
         query=incoming.query,
         tape=incoming.tape,
-        strict=incoming.gateway.config.strict or incoming.headers.get("x-toolglot-strict", "0").lower() not in _NO,
+        strict=incoming.gateway.config.strict or incoming.headers.get(headers.STRICT, "0").lower() not in _NO,
     )
 
 
 async def _with_history(service: Service, incoming: Incoming, asked: Asked, target: Target) -> tuple[Turn, Asked]:
     """The request with what went before it, where the client leaves that to the server."""
-    owner = incoming.record.owner
+    owner, store = incoming.record.owner, taped(service.store, incoming.tape)
     keeps_state = incoming.gateway.upstreams[target.upstream].keeps_state
-    turn, body = await Turn.begin(asked.client.name, asked.body, service.store, owner, upstream_keeps_state=keeps_state)
+    turn, body = await Turn.begin(asked.client.name, asked.body, store, owner, upstream_keeps_state=keeps_state)
+    if turn.withheld:
+        asked = replace(asked, lines=turn.withheld)
     if body is asked.body:
         return turn, asked
     request = await aside(len(body), asked.client.decode_request, body)

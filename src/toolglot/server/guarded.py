@@ -27,95 +27,20 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import re
-from http import HTTPStatus
 from typing import Any
-from urllib.parse import unquote_to_bytes
 
 import httptools
-import msgspec
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
+
+from toolglot.server.express.crossing import Crossing
+from toolglot.server.express.entry import Express
+from toolglot.server.express.handing import HANDED, Handed
+from toolglot.server.express.waiting import Waiting
+from toolglot.server.heads import Gates, Refused, head_problem, refusal, without_upgrade
 
 logger = logging.getLogger("toolglot.server")
 
-_HOST = re.compile(rb"(?:\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._~-]+)(?::[0-9]{1,5})?")
-_CONTROL = re.compile(rb"[\x00-\x1f\x7f\\]")
-
-_ERROR_TYPES = {408: "timeout_error", 503: "overloaded_error"}
-
-
-class Gates(msgspec.Struct, frozen=True, kw_only=True):
-    """Bytes, seconds and counts."""
-
-    head_bytes: int = 64 * 1024
-    head_fields: int = 200
-    head_timeout: float = 10.0
-    write_timeout: float = 120.0
-    linger: float = 5.0
-    connections: int = 10_000
-    spare: int = 32
-    spare_timeout: float = 1.0
-    health: frozenset[str] = frozenset({"/health", "/ready"})
-    """Paths that are answered although the server is full."""
-
-
-class Refused(Exception):  # noqa: N818
-    """Raised inside the parser's callbacks, to stop it."""
-
-    def __init__(self, status: int, message: str) -> None:
-        super().__init__(message)
-        self.status = status
-        self.message = message
-
-
-def target_problem(target: bytes) -> str | None:
-    """What is wrong with a request's target. A proxy in front and the routes behind must see the same path in it."""
-    if not target.startswith(b"/") or b"#" in target:
-        return "The request target must be a path, such as /v1/models"
-    path = unquote_to_bytes(target.partition(b"?")[0])
-    if b"//" in path:
-        return "The path has '//' in it: does the base URL end with a slash that is one too many?"
-    if _CONTROL.search(path):
-        return "The path has a backslash or a control character in it"
-    if not {b".", b".."}.isdisjoint(path.split(b"/")):
-        return "The path has '.' or '..' as a segment"
-    return None
-
-
-def head_problem(version: str, target: bytes, headers: list[tuple[bytes, bytes]]) -> str | None:
-    """What is wrong with a head that llhttp took. Names are in lower case."""
-    hosts = [value for name, value in headers if name == b"host"]
-    if len(hosts) != 1:
-        return f"There must be one Host header, not {len(hosts)}"
-    if not _HOST.fullmatch(hosts[0]):
-        return "The Host header is not a host"
-    codings = [value.lower() for name, value in headers if name == b"transfer-encoding"]
-    # RFC 9112, section 6.1: HTTP/1.0 has no transfer codings, and framing that relies on one is faulty.
-    if codings and (codings != [b"chunked"] or version == "1.0"):
-        return "Transfer-Encoding may only be chunked, in HTTP/1.1"
-    return target_problem(target)
-
-
-def _response(status: int, message: str, headers: list[tuple[bytes, bytes]]) -> bytes:
-    error = {"message": message, "type": _ERROR_TYPES.get(status, "invalid_request_error")}
-    body = msgspec.json.encode({"error": error})
-    fields = [
-        *headers,
-        (b"content-type", b"application/json"),
-        (b"content-length", b"%d" % len(body)),
-        (b"connection", b"close"),
-        *([(b"retry-after", b"1")] if status == 503 else []),
-    ]
-    line = f"HTTP/1.1 {status} {HTTPStatus(status).phrase}\r\n".encode()
-    return b"".join([line, *(b"%s: %s\r\n" % field for field in fields), b"\r\n", body])
-
-
-def _without_upgrade(head: list[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
-    """llhttp takes for an upgrade what has both headers; the routes may still want to see what was offered."""
-    kept = {b"close", b"keep-alive"}
-    tokens = [token.strip() for name, value in head if name == b"connection" for token in value.lower().split(b",")]
-    connection = b", ".join(token for token in tokens if token in kept)
-    return [field for field in head if field[0] != b"connection"] + [(b"connection", connection)]
+_BODY_SECONDS = 1.0
 
 
 class _Way(asyncio.Transport):
@@ -144,9 +69,11 @@ class GuardedProtocol(HttpToolsProtocol):
     """
 
     gates = Gates()
+    express: Express | None = None
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
+        self._waiting: Waiting | None = None
         self.receiving = False
         self.in_head = True
         self.finished = False
@@ -171,6 +98,10 @@ class GuardedProtocol(HttpToolsProtocol):
         self._clear_deadline()
         if self._watch is not None:
             self._watch.cancel()
+        self._waiting = None
+        if isinstance(self.cycle, Crossing):
+            self.cycle.left()
+            self.cycle = None  # type: ignore[assignment]
         super().connection_lost(exc)
         self.finished = True
         self._unset_keepalive_if_required()
@@ -183,10 +114,17 @@ class GuardedProtocol(HttpToolsProtocol):
                 self.cycle.keep_alive = False
                 return
             self.receiving = self.in_head = True
-            self._expect_head()
+            self._clear_deadline()
         self._unset_keepalive_if_required()
         self._untold += len(data)
         self._parse(data)
+        if self.receiving and self._deadline is None and not self.finished:
+            # Most requests come in one piece, and need no watching.
+            if self.in_head:
+                self._expect_head()
+            elif self._waiting is not None:
+                # A body that is long in coming is the general way's, which knows how long it waits.
+                self._deadline = self.loop.call_later(_BODY_SECONDS, self._release_late)
         if self._untold > self.gates.head_bytes and not self.finished:
             self._refuse_size()
 
@@ -209,7 +147,7 @@ class GuardedProtocol(HttpToolsProtocol):
         """The head of the request once more for a new parser, without the offer to upgrade."""
         method, version = self.parser.get_method(), self.parser.get_http_version().encode()
         lines = [b"%s %s HTTP/%s\r\n" % (method, self.url, version)]
-        lines += [b"%s: %s\r\n" % field for field in _without_upgrade(self.headers)]
+        lines += [b"%s: %s\r\n" % field for field in without_upgrade(self.headers)]
         self.parser = httptools.HttpRequestParser(self)
         return b"".join([*lines, b"\r\n"])
 
@@ -217,10 +155,12 @@ class GuardedProtocol(HttpToolsProtocol):
         if not self.receiving:
             raise Refused(400, "Requests are not taken before the one before them is answered")
         self._size = self._fields = 0
-        super().on_message_begin()
+        self.url = b""
+        self.headers = []
+        self.expect_100_continue = False
 
     def on_url(self, url: bytes) -> None:
-        super().on_url(url)
+        self.url += url
         self._size += len(url)
 
     def on_header(self, name: bytes, value: bytes) -> None:
@@ -230,7 +170,7 @@ class GuardedProtocol(HttpToolsProtocol):
             raise self._too_large()
         # Trailers come here too. They may be dropped (RFC 9110, section 6.5.1) and must not pass for headers.
         if self.in_head:
-            super().on_header(name, value)
+            self.headers.append((name.lower(), value))
 
     def on_headers_complete(self) -> None:
         if self._size > self.gates.head_bytes:
@@ -247,22 +187,93 @@ class GuardedProtocol(HttpToolsProtocol):
             raise Refused(503, "The server has as many connections as it takes")
         self._clear_deadline()
         self._untold = 0
-        super().on_headers_complete()
         self.in_head = False
-        self.cycle.transport = _Way(self)
         self.spare = full
-        if full:
+        if not full and self._may_cross():
+            return
+        self._start()
+
+    def _may_cross(self) -> bool:
+        """Hold the request back until all of it is there, if it may take the express lane."""
+        express, parser = self.express, self.parser
+        if express is None or parser.get_method() != b"POST":
+            return False
+        if not parser.should_keep_alive() or parser.get_http_version() != "1.1":
+            return False
+        self._waiting = express.admit(self.url, self.headers)
+        return self._waiting is not None
+
+    def _start(self, handed: Handed | None = None) -> None:
+        """Begin the request the general way: with what uvicorn makes at its beginning, and what has come since."""
+        url, headers = self.url, self.headers
+        super().on_message_begin()
+        self.url = url
+        self.headers += headers  # which the scope has too
+        self.expect_100_continue = any(
+            name == b"expect" and value.lower() == b"100-continue" for name, value in headers
+        )
+        if handed is not None:
+            self.scope[HANDED] = handed  # type: ignore[literal-required]
+        super().on_headers_complete()
+        self.cycle.transport = _Way(self)
+        if self.spare:
             self.cycle.keep_alive = False
+
+    def _release(self, waiting: Waiting, handed: Handed | None = None) -> None:
+        """Let a request go the general way, with what has come of its body."""
+        self._waiting = None
+        self.cycle = None  # type: ignore[assignment]
+        self._start(handed)
+        for piece in waiting.pieces:
+            super().on_body(piece)
 
     def on_body(self, body: bytes) -> None:
         self._untold = 0
-        super().on_body(body)
+        waiting = self._waiting
+        if waiting is None:
+            super().on_body(body)
+        elif not waiting.add(body):
+            self._release(waiting)
 
     def on_message_complete(self) -> None:
         if self.parser.should_upgrade():
             return
         self._untold = 0
         self.receiving = False
+        waiting, express = self._waiting, self.express
+        if waiting is not None and express is not None:
+            self._clear_deadline()
+            crossing = express.cross(self, waiting)
+            if crossing is not None:
+                self._waiting = None
+                self.cycle = crossing  # type: ignore[assignment]
+                return
+            self._release(waiting)
+        super().on_message_complete()
+
+    # What a crossing asks for
+
+    def put(self, data: bytes) -> None:
+        if not self.finished:
+            self.transport.write(data)
+
+    def greeting(self, status: int = 200) -> bytes:
+        fields = [b"%b: %b\r\n" % field for field in self.server_state.default_headers]
+        if not self.cycle.keep_alive:
+            fields.append(b"connection: close\r\n")
+        return STATUS_LINE[status] + b"".join(fields)
+
+    def answered(self) -> None:
+        self.server_state.total_requests += 1
+        if not self.cycle.keep_alive or self.receiving:
+            self.finish()
+        elif self.timeout_keep_alive_task is None:
+            self.timeout_keep_alive_task = self.loop.call_later(
+                self.timeout_keep_alive, self.timeout_keep_alive_handler
+            )
+
+    def go_general(self, waiting: Waiting, handed: Handed) -> None:
+        self._release(waiting, handed)
         super().on_message_complete()
 
     def on_response_complete(self) -> None:
@@ -277,12 +288,14 @@ class GuardedProtocol(HttpToolsProtocol):
         """Answer the request that is being received with an error, in the app's place, and end the connection."""
         logger.info("refused a request: %d %s", status, message)
         answered = False
-        if not self.in_head:
+        if self._waiting is not None:
+            self._waiting = None  # nobody has begun with it
+        elif not self.in_head:
             answered = self.cycle.response_started
             self.cycle.disconnected = True
             self.cycle.message_event.set()
         if not answered:
-            self.transport.write(_response(status, message, self.server_state.default_headers))
+            self.transport.write(refusal(status, message, self.server_state.default_headers))
         self.finish()
 
     def finish(self) -> None:
@@ -306,7 +319,14 @@ class GuardedProtocol(HttpToolsProtocol):
 
     def pause_writing(self) -> None:
         super().pause_writing()
+        if isinstance(self.cycle, Crossing):
+            self.cycle.pause()
         self._watch_writing()
+
+    def resume_writing(self) -> None:
+        super().resume_writing()
+        if isinstance(self.cycle, Crossing):
+            self.cycle.resume()
 
     def _watch_writing(self) -> None:
         """Look again later. Nothing is added to a full transport or a closing one, so only reading changes its size."""
@@ -334,6 +354,11 @@ class GuardedProtocol(HttpToolsProtocol):
         else:
             self.finish()
 
+    def _release_late(self) -> None:
+        self._deadline = None
+        if self._waiting is not None:
+            self._release(self._waiting)
+
     def _clear_deadline(self) -> None:
         if self._deadline is not None:
             self._deadline.cancel()
@@ -348,6 +373,6 @@ class GuardedProtocol(HttpToolsProtocol):
         self.refuse(refused.status, refused.message)
 
 
-def guarded(gates: Gates) -> type[GuardedProtocol]:
+def guarded(gates: Gates, express: Express | None = None) -> type[GuardedProtocol]:
     """The protocol class with these gates, for uvicorn's `http=`."""
-    return type("GuardedProtocol", (GuardedProtocol,), {"gates": gates})
+    return type("GuardedProtocol", (GuardedProtocol,), {"gates": gates, "express": express})

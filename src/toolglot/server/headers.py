@@ -10,6 +10,7 @@ from toolglot.errors import ApiError, header_value
 from toolglot.receipt import Receipt
 from toolglot.server.record import Record
 from toolglot.translate import Exchange
+from toolglot.upstream.replay.labels import of_recording
 
 STREAM_HEADERS = {
     "content-type": "text/event-stream; charset=utf-8",
@@ -24,6 +25,10 @@ _QUERY = {"anthropic": ("beta",)}
 _NAMED_LOSSES = 5
 
 HOPS = "x-toolglot-hops"
+STRICT = "x-toolglot-strict"
+SERVERS = "x-toolglot-mcp"
+OURS = (HOPS, STRICT, SERVERS)
+"""What a client can tell this gateway in headers."""
 MAX_HOPS = 8
 """Gateways in a row. More are a circle, in which a request would go round until nothing is left."""
 
@@ -88,8 +93,15 @@ def _printable(text: str) -> str:
 
 def of_exchange(exchange: Exchange, upstream_headers: Mapping[str, str], record: Record) -> dict[str, str]:
     """What every answer of a model is sent with."""
+    recording = of_recording(exchange.receipt, upstream_headers)
     return {
         **to_client(exchange.client, exchange.upstream, upstream_headers),
+        **{name: _printable(value) for name, value in recording.items()},
         **of_receipt(exchange.receipt),
-        "x-toolglot-upstream": _printable(f"{record.upstream}/{record.upstream_model}"),
+        **of_target(record.upstream, record.upstream_model),
     }
+
+
+def of_target(upstream: str | None, model: str | None) -> dict[str, str]:
+    """Who answers, in one header."""
+    return {"x-toolglot-upstream": _printable(f"{upstream}/{model}")}

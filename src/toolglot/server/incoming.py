@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeAlias
 from urllib.parse import parse_qsl
 
+from toolglot.server.express.handing import HANDED, Handed
 from toolglot.server.gateway import Gateway
 from toolglot.server.ingress import headers_of
 from toolglot.server.json_array import JsonArray
@@ -51,6 +52,8 @@ class Incoming:
         """What a streamed answer is written as, when that is not server-sent events."""
         self.tape: Tape | None = None
         """What the exchange is recorded on, if it is."""
+        self.handed: Handed | None = scope.get(HANDED)
+        """What the upstream has said already, where the request comes from the express lane."""
         self._send = send
         self._sending = asyncio.Lock()  # a keep-alive and the answer itself may want to write at the same time
         self._loop = asyncio.get_running_loop()

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import asyncio
 import zlib
-from collections.abc import Awaitable, Callable, MutableMapping
+from collections.abc import Awaitable, Callable, Iterable, MutableMapping
 from typing import Any, Protocol
 
 from toolglot.config.schema import Limits
@@ -57,8 +57,12 @@ class ClientGone(IngressError):  # noqa: N818
 
 def headers_of(scope: MutableMapping[str, Any]) -> dict[str, str]:
     """A request's headers by their names in lower case. Of one that stands there twice, the first."""
+    return named(scope["headers"])
+
+
+def named(fields: Iterable[tuple[bytes, bytes]]) -> dict[str, str]:
     headers: dict[str, str] = {}
-    for name, value in scope["headers"]:
+    for name, value in fields:
         headers.setdefault(name.decode("latin-1"), value.decode("latin-1"))
     return headers
 

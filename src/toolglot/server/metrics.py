@@ -6,7 +6,9 @@ The names that begin with `gen_ai_` are those of OpenTelemetry's conventions for
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+from msgspec import Struct
 
 from toolglot.server.record import Record
 
@@ -20,6 +22,15 @@ SHARES = (0, 0.1, 0.25, 0.5, 0.75, 0.9, 0.95, 0.99, 1)
 Labels = tuple[str, ...]
 
 
+class Snapshot(Struct, frozen=True, kw_only=True):
+    """What one process has counted, by the metric's name, and how things are there at the moment."""
+
+    counted: dict[str, list[tuple[Labels, list[float]]]]
+    in_flight: int = 0
+    resting: dict[str, bool] = {}
+    up: dict[str, bool] = {}
+
+
 class Counter:
     def __init__(self, name: str, text: str, labels: Sequence[str]) -> None:
         self.name, self.text, self.labels = name, text, tuple(labels)
@@ -27,6 +38,12 @@ class Counter:
 
     def add(self, labels: Labels, amount: float = 1) -> None:
         self._values[labels] = self._values.get(labels, 0) + amount
+
+    def counted(self) -> list[tuple[Labels, list[float]]]:
+        return [(labels, [value]) for labels, value in self._values.items()]
+
+    def add_counted(self, labels: Labels, numbers: Sequence[float]) -> None:
+        self.add(labels, numbers[0])
 
     def lines(self) -> Iterator[str]:
         yield from _head(self.name, self.text, "counter")
@@ -48,6 +65,16 @@ class Histogram:
             self._sums[labels] = 0.0
         counts[bisect_left(self._bounds, value)] += 1
         self._sums[labels] += value
+
+    def counted(self) -> list[tuple[Labels, list[float]]]:
+        """How many there are up to each bound, and behind those the sum of all."""
+        return [(labels, [*counts, self._sums[labels]]) for labels, counts in self._counts.items()]
+
+    def add_counted(self, labels: Labels, numbers: Sequence[float]) -> None:
+        *counts, total = numbers
+        before = self._counts.get(labels, [0] * len(counts))
+        self._counts[labels] = [count + int(more) for count, more in zip(before, counts, strict=True)]
+        self._sums[labels] = self._sums.get(labels, 0.0) + total
 
     def lines(self) -> Iterator[str]:
         yield from _head(self.name, self.text, "histogram")
@@ -95,6 +122,7 @@ class Metrics:
             ("upstream",),
             SHARES,
         )
+        self.express = Counter("toolglot_express_total", "Requests that went on the express lane.", path)
         model = ("gen_ai_operation_name", "gen_ai_provider_name")
         self.tokens = Histogram(
             "gen_ai_client_token_usage", "Tokens of a request.", (*model, "gen_ai_token_type"), TOKENS
@@ -120,6 +148,8 @@ class Metrics:
             self.cancelled.add((route, *path))
         self.bytes.add((route, "in"), record.bytes_in)
         self.bytes.add((route, "out"), record.bytes_out)
+        if record.express:
+            self.express.add(path)
         if record.attempts:
             self._observe_model(record, upstream)
 
@@ -153,6 +183,16 @@ class Metrics:
             self.tokens.observe((*labels, "input"), record.usage.input_tokens)
             self.tokens.observe((*labels, "output"), record.usage.output_tokens)
 
+    def snapshot(self, in_flight: int, resting: Mapping[str, bool], up: Mapping[str, bool]) -> Snapshot:
+        counted = {metric.name: metric.counted() for metric in vars(self).values()}
+        return Snapshot(counted=counted, in_flight=in_flight, resting=dict(resting), up=dict(up))
+
+    def add(self, snapshot: Snapshot) -> None:
+        """Count what another process has counted."""
+        for metric in vars(self).values():
+            for labels, numbers in snapshot.counted.get(metric.name, ()):
+                metric.add_counted(labels, numbers)
+
     def text(self, in_flight: int, resting: Mapping[str, bool], up: Mapping[str, bool] | None = None) -> bytes:
         """Everything, with what is so at the moment: requests in flight, which upstreams are left alone, and which MCP
         servers are ready."""
@@ -169,6 +209,22 @@ class Metrics:
         for metric in vars(self).values():
             lines += metric.lines()
         return ("\n".join(lines) + "\n").encode()
+
+
+def together(snapshots: Iterable[Snapshot]) -> bytes:
+    """The text of several processes as if they were one: an upstream rests where any leaves it alone, and an MCP server
+    is ready where all have it ready."""
+    metrics, in_flight = Metrics(), 0
+    resting: dict[str, bool] = {}
+    up: dict[str, bool] = {}
+    for snapshot in snapshots:
+        metrics.add(snapshot)
+        in_flight += snapshot.in_flight
+        for name, rests in snapshot.resting.items():
+            resting[name] = resting.get(name, False) or rests
+        for name, is_up in snapshot.up.items():
+            up[name] = up.get(name, True) and is_up
+    return metrics.text(in_flight, resting, up)
 
 
 def _head(name: str, text: str, kind: str) -> tuple[str, str]:

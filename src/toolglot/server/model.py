@@ -10,7 +10,8 @@ from toolglot.events import Event, unfold
 from toolglot.ir import Request, replace
 from toolglot.receipt import Receipt
 from toolglot.routing import Target
-from toolglot.server.attempts import Answer, Asked, Attempts
+from toolglot.server.attempts import Asked, Attempts
+from toolglot.server.beginning import Answer
 from toolglot.server.calling import Calling
 from toolglot.server.gateway import Gateway
 from toolglot.server.pieces import drain, pieces
@@ -23,6 +24,8 @@ from toolglot.translate import Exchange
 class Heard:
     """Stands where a client's encoder would, and keeps the events. It answers each with a byte, so that whoever waits
     for the first bytes of an answer learns that there is something."""
+
+    text_around: tuple[bytes, bytes] | None = None
 
     def __init__(self) -> None:
         self._events: list[Event] = []

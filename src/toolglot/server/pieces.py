@@ -6,7 +6,8 @@ import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import suppress
 
-from toolglot.server.attempts import Answer, Attempts
+from toolglot.server.attempts import Attempts
+from toolglot.server.beginning import Answer
 from toolglot.server.outcomes import transport_error
 from toolglot.server.record import Record
 from toolglot.upstream.transport import TransportError

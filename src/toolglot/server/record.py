@@ -31,6 +31,8 @@ class Record(Struct, kw_only=True):
     upstream_dialect: str | None = None
     upstream_model: str | None = None
     stream: bool = False
+    express: bool = False
+    """It went on the express lane, all the way."""
     status: int = 0
     error: str | None = None
     """The kind of error that the client was told, also inside a stream."""

@@ -109,6 +109,7 @@ def _not_applied(begun: Config, now: Config) -> Iterator[str]:
             (begun.server.host, begun.server.port),
             (now.server.host, now.server.port),
         ),
+        "server.workers": (begun.server.workers, now.server.workers),
         "store": (begun.store, now.store),
         "record": (begun.record, now.record),
         "log": (begun.log, now.log),

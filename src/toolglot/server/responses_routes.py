@@ -12,7 +12,7 @@ from typing import Any
 from msgspec import Raw, Struct
 
 from toolglot.dialects import find
-from toolglot.errors import DecodeError, RefusedError
+from toolglot.errors import ApiError, DecodeError, RefusedError
 from toolglot.server.responses_items import (
     api_refusal,
     item_list,
@@ -83,6 +83,17 @@ async def answer(method: str, path: str, ask: Ask) -> Reply:
         return await HANDLERS[method, path](ask)
     except StoreError as error:
         raise RefusedError(unavailable(error)) from None
+
+
+def without_store(path: str, failure: str | None) -> ApiError:
+    """What is said of everything that would be stored, where nothing is: SDKs try again what has failed (all from 500
+    on), and it is of no use to do so where nothing is to be stored at all."""
+    if failure is not None:
+        message = f"This gateway stores no responses: its store could not be opened ({failure})"
+        return ApiError(kind="overloaded", status=503, code="server_error", message=message)
+    what = path.split("/")[2].removesuffix("s")
+    message = f"There is no {what} here: this gateway stores nothing, as its configuration says"
+    return api_refusal(message, kind="not_found", code=f"{what}_not_found")
 
 
 async def _turn(ask: Ask) -> Turn:

@@ -19,6 +19,7 @@ import msgspec
 from msgspec import Raw, Struct
 
 from toolglot.errors import ApiError, DecodeError, RefusedError
+from toolglot.receipt import Loss
 from toolglot.server.responses_items import (
     api_refusal,
     array,
@@ -76,6 +77,8 @@ class Expanded(Struct, frozen=True, kw_only=True):
     before: int = 0
     items: tuple[Raw, ...] = ()
     """The request's own items, without the history's."""
+    withheld: tuple[Loss, ...] | None = None
+    """For the receipt, where nothing is stored whatever is asked: the answer says so, too."""
 
     @property
     def remembered(self) -> bool:
@@ -85,7 +88,7 @@ class Expanded(Struct, frozen=True, kw_only=True):
     @property
     def echoes(self) -> bool:
         """Has the response object to say anything that the upstream does not know?"""
-        return self.remembered or self.previous is not None
+        return self.remembered or self.previous is not None or self.withheld is not None
 
 
 def mint_id(random: bytes, prefix: str = "resp") -> str:
@@ -147,8 +150,9 @@ def _links(asked: _Asked) -> tuple[str | None, str | None]:
     return previous, conversation
 
 
-def refuse_links(body: bytes) -> None:
-    """Where nothing is stored, whoever counts on it must be told: an answer without the history would be wrong.
+def unstored(body: bytes) -> Expanded:
+    """A request where nothing is stored. Whoever counts on it must be told: an answer without the history would be
+    wrong, and one that says that it is stored would be, too.
 
     Raises:
         RefusedError: the request goes on from something.
@@ -157,11 +161,14 @@ def refuse_links(body: bytes) -> None:
         asked = json.typed(body, _asked)
         named = next(iter(referenced(input_items(asked.input))), None)
     except DecodeError:
-        return
+        return Expanded(body=body)
     for param, name in zip(("previous_response_id", "conversation", "input"), (*_links(asked), named), strict=True):
         if name is not None:
             message = f"{param}: '{name}' not found: this gateway stores nothing; send the whole history as input"
             raise RefusedError(api_refusal(message, code="previous_response_not_found", param=param))
+    why = "this gateway stores nothing: nobody can go on from the answer by its id"
+    line = Loss("store", "store", why, "loss" if asked.store is True else "note")
+    return Expanded(body=body, withheld=() if asked.store is False else (line,))
 
 
 async def _history(store: Store, owner: str, previous: str | None, conversation: str | None) -> History | None:
@@ -235,11 +242,16 @@ def echo(expanded: Expanded, response: bytes) -> bytes:
         members = json.typed(response, _members)
     except DecodeError:
         return response
-    return json.encode(_echoed(expanded, members)) if _is_response(members) else response
+    return json.encode(_echoed(expanded, members)) if _is_response(members) and _says(expanded, members) else response
 
 
 def _is_response(members: dict[str, Any]) -> bool:
     return bytes(members.get("object", b"")) == b'"response"'
+
+
+def _says(expanded: Expanded, members: dict[str, Any]) -> bool:
+    """Does the object say anything else than it should?"""
+    return expanded.withheld is None or bytes(members.get("store", b"")) == b"true"
 
 
 def _echoed(expanded: Expanded, members: dict[str, Any]) -> dict[str, Any]:
@@ -352,6 +364,8 @@ class StreamTap:
             members = json.typed(data, _members)
             response = json.typed(bytes(members["response"]), _members)
         except (DecodeError, ValueError, KeyError):
+            return frame
+        if not _says(self._expanded, response):
             return frame
         encoded = json.encode(_echoed(self._expanded, response))
         if bytes(members.get("type", b"")) in _ENDS_WELL:

@@ -40,6 +40,10 @@ class KeptRounds:
         self._store = store
         self._owner = owner
 
+    @property
+    def keeps(self) -> bool:
+        return self._store is not None
+
     async def restored(self, request: Request) -> Request:
         """The request with what is kept of its answers in their place."""
         told = _told(request.messages)

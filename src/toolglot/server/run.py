@@ -9,18 +9,23 @@ import socket
 from collections.abc import Callable, Mapping
 from contextlib import AsyncExitStack, suppress
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import uvicorn
 from msgspec.structs import replace
 
 from toolglot.agent.host import Host
 from toolglot.config.problems import ConfigError, Problem
-from toolglot.config.schema import Config, Limits, StoreConfig
+from toolglot.config.schema import Config, Limits, LogConfig, StoreConfig
 from toolglot.errors import MissingExtraError
 from toolglot.server import logs, tracing
 from toolglot.server.app import App
+from toolglot.server.express.entry import Express
+from toolglot.server.express.watch import Crossings
+from toolglot.server.failures import DRAINING
 from toolglot.server.gateway import Gateway
-from toolglot.server.guarded import Gates, guarded
+from toolglot.server.guarded import guarded
+from toolglot.server.heads import Gates
 from toolglot.server.metrics import Metrics
 from toolglot.server.reload import Reload
 from toolglot.server.routes import ROUTES
@@ -30,7 +35,10 @@ from toolglot.server.starting import Start, Wishes, configured, start
 from toolglot.server.taping import recording
 from toolglot.store import StoreError
 from toolglot.store.sqlite import NONE, SqliteStore, default_path
-from toolglot.upstream.http import HttpTransport
+from toolglot.upstream.opening import open_transport
+
+if TYPE_CHECKING:
+    from toolglot.server.workers.seat import Seat
 
 log = logging.getLogger("toolglot.server")
 
@@ -42,13 +50,22 @@ class PortInUseError(Exception):
     """Somebody else listens there already."""
 
 
-def listen(config: Config) -> socket.socket:
+def listen(config: Config, *, shared: bool = False) -> socket.socket:
     """The socket to serve on. Bound before anything else, so that a port in use is told at once and plainly."""
+    listener = bound(config, shared=shared)
+    listener.listen(2048)
+    return listener
+
+
+def bound(config: Config, *, shared: bool = False) -> socket.socket:
+    """A socket with the address to serve on, which others may have too where it is `shared`."""
     check_bind(config.server)
     host, port = config.server.host, config.server.port
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     listener = socket.socket(family, socket.SOCK_STREAM)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    if shared:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
     try:
         listener.bind((host, port))
     except OSError as error:
@@ -56,7 +73,6 @@ def listen(config: Config) -> socket.socket:
         raise PortInUseError(
             f"cannot listen on {host}:{port}: {error.strerror}; is toolglot running already? --port chooses another"
         ) from None
-    listener.listen(2048)
     return listener
 
 
@@ -75,14 +91,15 @@ def _gates(limits: Limits) -> Gates:
 class Server(uvicorn.Server):
     """uvicorn, which tells the service that it is shutting down and calls back once it listens."""
 
-    def __init__(self, service: Service, on_ready: Callable[[], None]) -> None:
+    def __init__(self, service: Service, on_ready: Callable[[], None], seat: Seat | None = None) -> None:
         limits = service.gateway.config.limits
         self._service = service
         self._on_ready = on_ready
+        self._seat = seat
         super().__init__(
             uvicorn.Config(
                 App(service),
-                http=guarded(_gates(limits)),
+                http=guarded(_gates(limits), Express(service)),
                 ws="none",
                 lifespan="off",
                 log_config=None,
@@ -99,10 +116,12 @@ class Server(uvicorn.Server):
         self._on_ready()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        limits = self._service.gateway.config.limits
+        drain = limits.drain if self._seat is None else await self._seat.leave(self, limits)
         self._service.accepting = False
-        drain = self._service.gateway.config.limits.drain
         self.config.timeout_graceful_shutdown = drain  # type: ignore[assignment] # it may be half a second
         await super().shutdown(sockets)
+        self._service.crossings.end(DRAINING)
 
 
 def run(
@@ -112,13 +131,15 @@ def run(
     log_format: str | None = None,
     quiet: bool = False,
     on_ready: Callable[[str, Start], None] = lambda url, start: None,
+    seat: Seat | None = None,
 ) -> None:
-    """Serve until a signal ends it. Raises `ConfigError`, `UnsafeServerError` or `PortInUseError` before it begins."""
-    with asyncio.Runner(loop_factory=_event_loop()) as runner:
-        runner.run(_run(wishes, environ, log_format, quiet, on_ready))
+    """Serve until a signal ends it, as one of several workers with a `seat`. Raises `ConfigError`, `UnsafeServerError`
+    or `PortInUseError` before it begins."""
+    with asyncio.Runner(loop_factory=event_loop()) as runner:
+        runner.run(_run(wishes, environ, log_format, quiet, on_ready, seat))
 
 
-def _event_loop() -> Callable[[], asyncio.AbstractEventLoop] | None:
+def event_loop() -> Callable[[], asyncio.AbstractEventLoop] | None:
     """uvloop's where it is installed, which is everywhere but on Windows."""
     try:
         import uvloop
@@ -133,20 +154,25 @@ async def _run(
     log_format: str | None,
     quiet: bool,
     on_ready: Callable[[str, Start], None],
+    seat: Seat | None,
 ) -> None:
     config, _, _ = configured(wishes, environ)
     async with AsyncExitStack() as open_things:
-        listener = listen(config)
+        listener = listen(config) if seat is None else seat.listener
         open_things.callback(listener.close)
         _allow_files(config.limits.connections)
-        transport = HttpTransport(config.limits.upstream_connections, environ)
+        transport = open_transport(config.transport, config.limits.upstream_connections, environ)
         open_things.push_async_callback(transport.close)
-        begun = await start(wishes, environ, transport, own_port=listener.getsockname()[1])
+        local = None if seat is None else seat.local
+        begun = await start(wishes, environ, transport, own_port=listener.getsockname()[1], local=local)
         service = _service(begun.gateway, log_format, quiet)
-        service.store = _store(begun.gateway.config.store, environ)
+        if seat is not None:
+            await seat.open(service)
+            open_things.push_async_callback(seat.close)
+        _open_store(service, begun.gateway.config.store, environ)
         if service.store is not None:
             open_things.push_async_callback(service.store.close)
-        service.tapes = recording(begun.gateway.config.record, service.metrics)
+        service.tapes = recording(begun.gateway.config.record, service.metrics, wishes.shares)
         if service.tapes is not None:
             open_things.push_async_callback(asyncio.to_thread, service.tapes.recorder.close)
         service.host = await _host(begun, open_things)
@@ -158,8 +184,10 @@ async def _run(
         reloads = asyncio.create_task(reload.run())
         open_things.push_async_callback(_ended, reloads)
         await asyncio.sleep(0)  # it must listen for SIGHUP, which kills otherwise, before anybody knows the address
-        _outlive_signals()
-        await Server(service, lambda: on_ready(address_of(listener), begun)).serve([listener])
+        server = Server(service, lambda: on_ready(address_of(listener), begun), seat)
+        if seat is None or await seat.ready(server):
+            _outlive_signals()
+            await server.serve([listener])
 
 
 async def _host(begun: Start, open_things: AsyncExitStack) -> Host:
@@ -185,23 +213,28 @@ async def _ended(task: asyncio.Task[None]) -> None:
     await asyncio.wait([task])
 
 
-def _store(config: StoreConfig, environ: Mapping[str, str]) -> SqliteStore | None:
+def _open_store(service: Service, config: StoreConfig, environ: Mapping[str, str]) -> None:
     """Where responses are kept. A gateway without it still answers, so a store that cannot be opened only tells."""
     path = config.path or str(default_path(environ, Path.home()))
     if path == NONE:
-        return None
+        return
     try:
-        return SqliteStore(path, max_bytes=config.max_bytes, max_age=config.max_age)
+        service.store = SqliteStore(path, max_bytes=config.max_bytes, max_age=config.max_age)
     except StoreError as error:
         log.warning("responses are not stored: %s", error)
-        return None
+        service.store_failure = str(error)
+
+
+def log_config(config: LogConfig, log_format: str | None, quiet: bool) -> LogConfig:
+    """As the file and the flags have it."""
+    return replace(config, format=log_format or config.format, level="error" if quiet else config.level)
 
 
 def _service(gateway: Gateway, log_format: str | None, quiet: bool) -> Service:
-    config = gateway.config.log
-    config = replace(config, format=log_format or config.format, level="error" if quiet else config.level)
+    config = log_config(gateway.config.log, log_format, quiet)
     metrics = Metrics()
     service = Service(gateway=gateway, receipts=Receipts(), metrics=metrics)
+    service.crossings = Crossings(lambda: service.gateway.config.limits.keepalive)
     # A reload may bring other secrets.
     logs.set_up(config, lambda: service.gateway.secrets)
     service.observers = (metrics.observe, logs.request_log(config, lambda: service.gateway.secrets))

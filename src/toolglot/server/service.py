@@ -3,26 +3,36 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from itertools import islice
-from typing import Any
+from math import inf
+from time import monotonic
+from typing import Any, Protocol
 
 from msgspec import Struct, field
 
 from toolglot.agent.host import Host
 from toolglot.receipt import Loss
+from toolglot.server.express.watch import Crossings
 from toolglot.server.gateway import Gateway
-from toolglot.server.metrics import Metrics
+from toolglot.server.metrics import Metrics, Snapshot
 from toolglot.server.record import Record
 from toolglot.server.taping import Tapes
 from toolglot.server.verdicts import Verdicts
 from toolglot.store import Store
-from toolglot.translate import Exchange
 
 KEPT_RECEIPTS = 1000
 KEPT_LINES = 200
 KEPT_CHARACTERS = 500
 """A client decides how long a receipt gets: what is kept of it is bounded."""
+
+
+Dated = tuple[float, dict[str, Any]]
+"""A receipt, and when it was kept: by the machine's clock, which other processes have as well."""
+
+
+Kept = tuple[str, float, Record, tuple[Loss, ...], int]
+"""Whose it is, when it was kept, the request, the first lines, and how many there are."""
 
 
 class Receipts:
@@ -31,38 +41,63 @@ class Receipts:
 
     def __init__(self, size: int = KEPT_RECEIPTS) -> None:
         self._size = size
-        self._kept: OrderedDict[str, tuple[str, dict[str, Any]]] = OrderedDict()
+        self._kept: OrderedDict[str, Kept] = OrderedDict()
 
-    def keep(self, record: Record, exchange: Exchange) -> None:
-        receipt = exchange.receipt
-        record.losses, record.notes = receipt.loss_count, receipt.note_count
-        told = {
-            "id": record.id,
-            "client": exchange.client.name,
-            "upstream": record.upstream,
-            "upstream_dialect": exchange.upstream.name,
-            "model": record.model,
-            "upstream_model": record.upstream_model,
-            "key": record.key,
-            "lines": [_kept(line) for line in islice(receipt, KEPT_LINES)],
-            "left_out": max(len(receipt) - KEPT_LINES, 0),
-        }
-        self._kept[record.id] = (record.owner, told)
-        while len(self._kept) > self._size:
+    def keep(self, record: Record, lines: Collection[Loss]) -> None:
+        """The lines of a request's receipt, in place of those that were kept of it before."""
+        record.losses = sum([line.severity == "loss" for line in lines])
+        record.notes = len(lines) - record.losses
+        # Most are never asked for: what is told of one is put together when somebody does.
+        self._kept[record.id] = (record.owner, monotonic(), record, tuple(islice(lines, KEPT_LINES)), len(lines))
+        if len(self._kept) > self._size:
             self._kept.popitem(last=False)
 
     def find(self, owner: str, request_id: str) -> dict[str, Any] | None:
-        whose, told = self._kept.get(request_id, ("", None))
-        return told if whose == owner else None
+        kept = self._kept.get(request_id)
+        return _told(kept) if kept is not None and kept[0] == owner else None
 
     def latest(self, owner: str, count: int) -> list[dict[str, Any]]:
         """Those of one owner, the newest first."""
-        return list(islice((told for whose, told in reversed(self._kept.values()) if whose == owner), count))
+        return [told for _, told in self.dated(owner, count)]
+
+    def dated(self, owner: str, count: int) -> list[Dated]:
+        kept = islice((kept for kept in reversed(self._kept.values()) if kept[0] == owner), count)
+        return [(each[1], _told(each)) for each in kept]
+
+
+def _told(kept: Kept) -> dict[str, Any]:
+    _, _, record, lines, count = kept
+    return {
+        "id": record.id,
+        "client": record.client,
+        "upstream": record.upstream,
+        "upstream_dialect": record.upstream_dialect,
+        "model": record.model,
+        "upstream_model": record.upstream_model,
+        "key": record.key,
+        "lines": [_kept(line) for line in lines],
+        "left_out": max(count - KEPT_LINES, 0),
+    }
 
 
 def _kept(line: Loss) -> dict[str, str]:
     told = {"severity": line.severity, "where": line.where, "what": line.what, "why": line.why}
     return {name: text[:KEPT_CHARACTERS] for name, text in told.items()}
+
+
+class Peers(Protocol):
+    """The other processes that serve at the same address. One that is silent for too long is left out."""
+
+    async def snapshots(self, own: Snapshot) -> list[Snapshot]:
+        """What all have counted, those that have gone and this one included. Raises `TimeoutError`: less than all would
+        look as if they had begun anew."""
+        ...
+
+    async def receipt(self, owner: str, request_id: str) -> dict[str, Any] | None: ...
+
+    async def receipts(self, owner: str, count: int) -> list[Dated]:
+        """So many of each, in no order."""
+        ...
 
 
 class Service(Struct, kw_only=True):
@@ -72,12 +107,25 @@ class Service(Struct, kw_only=True):
     receipts: Receipts
     metrics: Metrics
     store: Store | None = None
+    store_failure: str | None = None
+    """Why there is no store although there should be one."""
     verdicts: Verdicts = field(default_factory=Verdicts)
     """What was found out about models."""
     host: Host | None = None
     """The MCP servers, where some are configured."""
     tapes: Tapes | None = None
     """Where exchanges are recorded, if they are."""
+    peers: Peers | None = None
+    """The other workers, where there are some."""
+    crossings: Crossings = field(default_factory=lambda: Crossings(lambda: inf))
+    """The streams of the express lane."""
     observers: tuple[Callable[[Record], None], ...] = ()
     accepting: bool = True
     in_flight: int = 0
+
+    def snapshot(self, now: float) -> Snapshot:
+        """What was counted here, and how things are at this time of the loop's clock."""
+        gateway = self.gateway
+        resting = {name: gateway.breaker(upstream).wait(now) > 0 for name, upstream in gateway.upstreams.items()}
+        up = {} if self.host is None else {state.name: state.state == "ready" for state in self.host.states()}
+        return self.metrics.snapshot(self.in_flight, resting, up)

@@ -19,7 +19,7 @@ from toolglot.ir import Block, Request, Tool, ToolChoice, replace
 from toolglot.receipt import Receipt
 from toolglot.routing import Target
 from toolglot.server import headers
-from toolglot.server.attaching import Wishes, attach, wishes_of
+from toolglot.server.attaching import Wishes, attach, missing, wishes_of
 from toolglot.server.attempts import Asked
 from toolglot.server.calling import Calling
 from toolglot.server.gateway import Gateway
@@ -30,6 +30,8 @@ from toolglot.server.replays import Replays
 from toolglot.server.rounds import KeptRounds
 from toolglot.server.service import Service
 from toolglot.server.states import States
+from toolglot.server.taped_store import taped
+from toolglot.server.taped_tools import TapedTools
 from toolglot.tools.served import Restored, ServedForms
 from toolglot.translate import Exchange
 
@@ -58,7 +60,7 @@ async def serve(
     attached = await attach(service.host, gateway.config.mcp, wishes.wanted, receipt)
     toolbox = _packed(asked, wishes, attached, receipt)
     model = GatewayModel(gateway, asked.client, record, calling=calling, replays=replays, states=states, asked=asked)
-    kept = KeptRounds(service.store, record.owner)
+    kept = KeptRounds(taped(service.store, asked.tape), record.owner)
     return Serving(asked, wishes, attached, toolbox, model, service.host, gateway.config.mcp, kept, record, receipt)
 
 
@@ -113,7 +115,12 @@ class Serving:
         teller = Aside if forms is None else forms.teller
         approval = None if forms is None else forms.approval
         words = Words(teller=teller if limits.show else None, approval=approval)
-        self._loop = Loop(model, toolbox, limits, Runner(host, limits), words)
+        self._tape = None if asked.tape is None else TapedTools(asked.tape)
+        if self._tape is not None:
+            why_not = [missing(host, each.server) for each in attached]
+            self._tape.at_hand(attached, why_not, limits, keeps=kept.keeps)
+        runner = Runner(host, limits, watch=self._tape, pace=host.pace.progress)
+        self._loop = Loop(model, toolbox, limits, runner, words)
         self.encoder = asked.client.stream_encoder(asked.request, receipt)
 
     @property
@@ -222,8 +229,8 @@ class Serving:
         self._receipt.note(f"mcp.{label}", f"{tool.name} ({outcome.served.call.id})", f"{how} here")
         if outcome.ran:
             self._record.count_served(tool.server, failed=bool(outcome.result.is_error))
-        if self._asked.tape is not None:
-            self._asked.tape.served(outcome)
+        if self._tape is not None:
+            self._tape.served(outcome)
         words = (self._record.id, printable(tool.name[:100]), tool.server, how, outcome.seconds)
         log.info("request %s: the tool %s of %s %s, %.3f s", *words)
 

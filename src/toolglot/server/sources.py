@@ -12,7 +12,8 @@ from toolglot.events import Fault
 from toolglot.receipt import Receipt
 from toolglot.routing import Target
 from toolglot.server import headers
-from toolglot.server.attempts import Answer, Asked, Attempts
+from toolglot.server.attempts import Asked, Attempts
+from toolglot.server.beginning import Answer
 from toolglot.server.pieces import drain, pieces
 from toolglot.server.record import Record
 from toolglot.textcalls.again import both

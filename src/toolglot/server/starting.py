@@ -11,14 +11,15 @@ from msgspec.structs import replace
 from toolglot.config.addresses import is_replay, leads_to, recordings_of
 from toolglot.config.assemble import assemble, router
 from toolglot.config.command_line import cli_config, parse_upstream
+from toolglot.config.histories import upstream_sections
 from toolglot.config.load import load
 from toolglot.config.problems import ConfigError, Problem
 from toolglot.config.record_checks import directory_problem
-from toolglot.config.schema import Config, ReplaySpeed, UpstreamConfig
+from toolglot.config.schema import Config, Limits, ReplaySpeed, UpstreamConfig
 from toolglot.dialect import Dialect
 from toolglot.dialects import find
 from toolglot.errors import MissingExtraError
-from toolglot.passes.history_policy import HistoryPolicy, Layer
+from toolglot.passes.history_policy import HistoryPolicy
 from toolglot.server.gateway import Gateway
 from toolglot.upstream.demo.stream import AT_ONCE, HUMAN, Pace
 from toolglot.upstream.demo.transport import DemoTransport
@@ -28,9 +29,6 @@ from toolglot.upstream.tokens import Tokens, tokens_of, with_tokens
 from toolglot.upstream.transport import Transport
 from toolglot.upstream.upstream import Upstream
 from toolglot.upstream.vendors import VENDORS
-
-HISTORIES = {"warp": HistoryPolicy(max_messages=50, max_tool_results=10)}
-"""What an upstream of a dialect is sent of a conversation, unless it is configured."""
 
 _PACES: dict[str, Pace] = {"human": HUMAN, "none": AT_ONCE}
 
@@ -56,6 +54,9 @@ class Wishes(Struct, frozen=True, kw_only=True):
     """The folder for recordings."""
     replay_speed: ReplaySpeed | None = None
     """How fast `replay:` upstreams answer."""
+    workers: int | None = None
+    shares: int = 1
+    """Processes that serve, each of which has its share of what is limited."""
 
 
 class Start(Struct, frozen=True):
@@ -78,8 +79,10 @@ def configured(wishes: Wishes, environ: Mapping[str, str]) -> tuple[Config, Path
         host=wishes.host or config.server.host,
         port=config.server.port if wishes.port is None else wishes.port,
         keys=wishes.keys or config.server.keys,
+        workers=wishes.workers or config.server.workers,
     )
     config = replace(config, server=server, strict=config.strict or wishes.strict)
+    config = replace(config, limits=_share(config.limits, wishes.shares))
     if wishes.discover is not None and not wishes.upstreams:
         config = replace(config, discover=wishes.discover)
     if wishes.store is not None:
@@ -97,6 +100,12 @@ def configured(wishes: Wishes, environ: Mapping[str, str]) -> tuple[Config, Path
     return config, loaded.path, loaded.notes
 
 
+def _share(limits: Limits, shares: int) -> Limits:
+    """What one of several processes may have of what all may have together."""
+    counted = ("connections", "concurrent_requests", "upstream_connections")
+    return replace(limits, **{name: -(-getattr(limits, name) // shares) for name in counted})
+
+
 async def start(
     wishes: Wishes,
     environ: Mapping[str, str],
@@ -104,11 +113,14 @@ async def start(
     *,
     own_port: int | None = None,
     before: Gateway | None = None,
+    local: Discovery | None = None,
 ) -> Start:
-    """The gateway for these wishes. `own_port` is where it listens: it must not find itself. Raises `ConfigError`."""
+    """The gateway for these wishes. `own_port` is where it listens: it must not find itself. `local` is what was found
+    on this machine, by whoever has looked already. Raises `ConfigError`."""
     config, file, notes = configured(wishes, environ)
     own_port = own_port or config.server.port
-    local = await probe_local(environ, own_port=own_port) if config.discover else Discovery()
+    if local is None:
+        local = await probe_local(environ, own_port=own_port) if config.discover else Discovery()
     assembled = assemble(config, environ, local, own_port=own_port)
     _refuse_circles(assembled.config, own_port, file)
     _refuse_missing(assembled.config, file)
@@ -126,6 +138,8 @@ def _servers_told(config: Config) -> list[str]:
     given = {name for model in config.models.values() for name in model.mcp}
     left = [name for name in config.mcp.servers if name not in given]
     how = f"; {', '.join(left)} with the header x-toolglot-mcp alone: no model has it under `mcp`" if left else ""
+    if config.server.workers > 1 and any(server.command for server in config.mcp.servers.values()):
+        how += f"; those with a command are started {config.server.workers} times, once for each worker"
     return [f"MCP servers: {', '.join(config.mcp.servers)}{how}"]
 
 
@@ -197,7 +211,7 @@ def _upstream(
         native_tools=vendor.native_tools if vendor is not None and at_home else None,
         without_tools=vendor.without_tools if vendor is not None else (),
         listed=vendor.listed if vendor is not None and at_home else (),
-        history=_histories(config, dialect.name, history),
+        history=tuple(section.layer for section in upstream_sections(name, config, history)),
         warp_history=config.warp_history,
         disable_warp_tools=config.disable_warp_tools,
         tokens=tokens,
@@ -229,11 +243,3 @@ def _transport(
     if isinstance(before, ReplayTransport) and (before.dialect, before.speed) == (dialect, config.replay_speed):
         return before  # a reload does not begin from the start
     return ReplayTransport(dialect, Path(recordings_of(config.base_url or "")), speed=config.replay_speed)
-
-
-def _histories(config: UpstreamConfig, dialect: str, for_all: HistoryPolicy) -> tuple[Layer, ...]:
-    """What is said of conversations, the general before the special. The two limits that stand with the upstream itself
-    are older than steps, and cut to the brim."""
-    own = HistoryPolicy(max_messages=config.max_history_messages, max_tool_results=config.max_tool_results)
-    usual = HISTORIES.get(dialect, HistoryPolicy())
-    return Layer(usual, exact=True), Layer(for_all), Layer(own, exact=True), Layer(config.history)

@@ -24,10 +24,11 @@ from msgspec import Struct
 from toolglot.dialect import Dialect
 from toolglot.dialects.openai_chat.request import is_legacy
 from toolglot.errors import StreamError, ToolglotError
-from toolglot.events import Delta, Event, Fault, Fold, Open
+from toolglot.events import Close, Delta, Event, Fault, Fold, Open
 from toolglot.ir import Block, Message, Request, Thinking, ToolCall, replace
-from toolglot.passes.envelope import STATE
-from toolglot.passes.kept import Skeleton, lacks_state, runs, skeleton
+from toolglot.passes.envelope import BOUND_TO_MODEL, STATE
+from toolglot.passes.kept import lacks_state, runs
+from toolglot.passes.skeleton import Skeleton, skeleton
 from toolglot.routing import Target
 from toolglot.server.issuers import issuer
 from toolglot.server.lookups import skipped
@@ -43,11 +44,6 @@ PATIENCE = 1.5
 """Seconds that a request or an answer waits for the store."""
 LARGEST = 4 * 1024 * 1024
 """Bytes of what is kept of one answer, and characters of an answer of which something is kept."""
-
-BOUND_TO_MODEL = frozenset({"anthropic", "openai_chat", "openai_responses"})
-"""APIs whose state only the model that made it takes back: Claude's is bound to it, behind one address of Chat
-Completions there may be models of many vendors, and OpenAI's models that do not reason refuse what others thought
-("Reasoning input items can only be provided to a reasoning or computer use model")."""
 
 _SYSTEM = ("system", "developer")
 # Vendors' ids have long runs of letters and digits that are drawn by lot. Ids that are counted up have none, but they
@@ -72,23 +68,30 @@ class Heard:
     def __init__(self) -> None:
         self._fold: Fold | None = Fold()
         self._left = LARGEST
-        self._thinks = False
+        self.has_state = False
+        """Some of it may be what its owner wants back."""
 
     def hear(self, event: Event) -> None:
-        if self._fold is None:
+        fold = self._fold
+        if fold is None:
             return
         if type(event) is Delta:
             self._left -= len(event.text)
-        elif isinstance(event, Open) and isinstance(event.block, Thinking):
-            self._thinks = True
-        if self._left < 0 or isinstance(event, Fault):
+            if self._left < 0:
+                self._fold = None
+                return
+        elif type(event) is Fault:
             self._fold = None
-        else:
-            self._fold.add(event)
+            return
+        elif (type(event) is Open and (type(event.block) is Thinking or event.block.native)) or (
+            type(event) is Close and event.native
+        ):
+            self.has_state = True
+        fold.add(event)
 
     def content(self) -> tuple[Block, ...]:
         """All of the answer; nothing of one that failed. Raises `StoreError` for one that is too large."""
-        if self._left < 0 and self._thinks:
+        if self._left < 0 and self.has_state:
             raise _too_large()
         if self._fold is None:
             return ()
@@ -158,13 +161,13 @@ class States:
         }
         return {number: bones for number, state in chosen.items() if state is not None and (bones := _read(state))}
 
-    def watch(self, exchange: Exchange) -> None:
-        """Follow the answer of this exchange."""
+    def watch(self, exchange: Exchange, heard: Heard | None = None) -> None:
+        """Follow the answer of this exchange; `heard` is what was followed of it already."""
         if self._skipped:
             why = f"it is not looked up any more for the first {self._skipped} answers of so long a conversation"
             exchange.receipt.note("messages", "reasoning state", why)
         if self._asked is not None:
-            self._heard = Heard()
+            self._heard = heard or Heard()
             exchange.listener = self._heard.hear
 
     async def keep(self, exchange: Exchange, *, whole: bool) -> None:

@@ -30,14 +30,13 @@ from toolglot.recordings.format import (
     End,
     Head,
     ReceiptLines,
-    Served,
     UpstreamEnd,
     UpstreamRequest,
     UpstreamResponse,
 )
 from toolglot.recordings.redact import TELLING
 from toolglot.recordings.settings import PUT_BACK, told_of
-from toolglot.recordings.write import OUTCOMES, Recorder, Writing
+from toolglot.recordings.writing.recorder import OUTCOMES, Recorder, Writing
 from toolglot.routing import Pattern, Target, bare
 from toolglot.server.metrics import Metrics
 from toolglot.server.record import Record
@@ -48,7 +47,6 @@ from toolglot.upstream.transport import Call, Reply, TransportError
 from toolglot.upstream.upstream import Upstream
 
 if TYPE_CHECKING:
-    from toolglot.agent.runner import Outcome
     from toolglot.server.incoming import Incoming
 
 SHORTEST_KEY = 8
@@ -71,13 +69,14 @@ UNREAD = "closed before its end"
 _COUNTED = ("input_tokens", "output_tokens", "cached_tokens", "cache_write_tokens", "reasoning_tokens")
 
 
-def recording(config: RecordConfig, metrics: Metrics) -> Tapes | None:
-    """Begin to record, if that is wanted. Whoever does so closes the recorder."""
+def recording(config: RecordConfig, metrics: Metrics, shares: int = 1) -> Tapes | None:
+    """Begin to record, if that is wanted, in a folder in which so many processes do. Whoever does so closes the
+    recorder."""
     if config.directory is None:
         return None
     for outcome in OUTCOMES:  # counted from 0, and by one thread while another one reads
         metrics.recordings.add((outcome,), 0)
-    recorder = Recorder(config, lambda outcome: metrics.recordings.add((outcome,)))
+    recorder = Recorder(config, lambda outcome: metrics.recordings.add((outcome,)), shares)
     recorder.start()
     return Tapes(config, recorder)
 
@@ -169,21 +168,6 @@ class Tape:
         if not more:
             self.writing.over(0, self.at)
 
-    def served(self, outcome: Outcome) -> None:
-        """A tool was run here."""
-        call, tool = outcome.served.call, outcome.served.offered.tool
-        self.writing.line(
-            Served(
-                at=self.at,
-                server=tool.server,
-                tool=tool.name,
-                call=call.id,
-                arguments=call.arguments,
-                failed=bool(outcome.result.is_error),
-                seconds=round(outcome.seconds, 6),
-            )
-        )
-
     def receipt(self, receipt: Receipt) -> None:
         """What was lost or changed."""
         told = [
@@ -223,6 +207,7 @@ def settings_of(
         strict=exchange.strict,
         verbatim=forward and upstream.verbatim,
         keeps_state=exchange.keeps_state,
+        issuer=exchange.issuer,
         state_put_back=bool(told.states) and any(PUT_BACK in line.why for line in exchange.receipt),
         conversation_put_back=told.replay is not None,
         warp_history=upstream.warp_history if upstream.dialect.name == WARP else None,

@@ -10,7 +10,8 @@ import msgspec
 from msgspec import Raw
 
 from toolglot.errors import DecodeError
-from toolglot.server.responses_state import Expanded, StreamTap, echo, expand, refuse_links, settle
+from toolglot.receipt import Loss
+from toolglot.server.responses_state import Expanded, StreamTap, echo, expand, settle, unstored
 from toolglot.store import Store, StoreError
 from toolglot.wire import json
 
@@ -39,18 +40,25 @@ class Turn:
         cls, dialect: str, body: bytes, store: Store | None, owner: str, *, upstream_keeps_state: bool
     ) -> tuple[Turn, bytes]:
         """The turn, and the request with its history in it. Raises `RefusedError`."""
-        if dialect != DIALECT or store is None:
-            if dialect == DIALECT and not upstream_keeps_state:
-                refuse_links(body)
+        if dialect != DIALECT or (store is None and upstream_keeps_state):
             return cls(None, None, owner), body
+        if store is None:
+            return cls(unstored(body), None, owner), body
         expanded = await expand(body, store, owner, upstream_keeps_state=upstream_keeps_state)
         return cls(expanded, store, owner), expanded.body
+
+    @property
+    def withheld(self) -> tuple[Loss, ...]:
+        """What the receipt says of an answer that is not stored."""
+        return () if self._expanded is None else self._expanded.withheld or ()
 
     async def whole(self, body: bytes) -> bytes:
         """A whole answer, as the client is to see it."""
         if self._expanded is None:
             return body
         body = echo(self._expanded, body)
+        if self._store is None:
+            return body
         return body if await self._keep(body) else _not_stored(body)
 
     def feed(self, data: bytes) -> bytes:
@@ -60,7 +68,7 @@ class Turn:
     @property
     def is_due(self) -> bool:
         """The stream has ended well, and the turn is not kept yet."""
-        return self._tap is not None and self._tap.response is not None and not self._kept
+        return self._store is not None and self._tap is not None and self._tap.response is not None and not self._kept
 
     async def keep(self) -> None:
         """Keep a turn that is due."""

@@ -7,8 +7,12 @@ whichever process does.
 from __future__ import annotations
 
 import sqlite3
+from time import monotonic, sleep
 
 from toolglot.store import StoreError
+
+PATIENCE, PAUSE = 5.0, 0.01
+"""Seconds for which a file is tried again that other processes open at the same time, and between two tries."""
 
 APPLICATION_ID = 0x746F6F6C  # "tool": tells a store from anybody else's SQLite file
 
@@ -189,6 +193,8 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
         "CREATE INDEX states_thread ON states (thread)",
         *_counting("states", "thread"),
     ),
+    # Whether anything is kept of an upstream's is asked with every request.
+    ("CREATE INDEX states_issuer ON states (issuer, owner)",),
 )
 
 
@@ -198,6 +204,19 @@ def prepare(connection: sqlite3.Connection) -> None:
     Raises:
         StoreError: the file is somebody else's, or a later version's.
     """
+    until = monotonic() + PATIENCE
+    while True:
+        try:
+            _prepare(connection)
+            return
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY or monotonic() >= until:
+                raise
+        # SQLite waits for others by itself, but not where two processes change a new file to WAL at once.
+        sleep(PAUSE)
+
+
+def _prepare(connection: sqlite3.Connection) -> None:
     _recognise(connection)
     # WAL lets readers of other processes go on while one writes; NORMAL loses nothing when the process is killed,
     # and at most the last transactions when the machine is.
@@ -218,8 +237,12 @@ def prepare(connection: sqlite3.Connection) -> None:
 
 
 def _recognise(connection: sqlite3.Connection) -> None:
-    (application,) = connection.execute("PRAGMA application_id").fetchone()
-    (tables,) = connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()
+    connection.execute("BEGIN")  # both of one moment: another process may be making the tables
+    try:
+        (application,) = connection.execute("PRAGMA application_id").fetchone()
+        (tables,) = connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()
+    finally:
+        connection.execute("ROLLBACK")
     if tables and application != APPLICATION_ID:
         raise StoreError("foreign", "the file is an SQLite database of another program")
     if not tables:

@@ -23,7 +23,6 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from toolglot.store import (
     Conversation,
-    Failure,
     History,
     Item,
     Page,
@@ -38,6 +37,8 @@ from toolglot.store import (
     tables,
     threads,
 )
+from toolglot.store.failures import explained, told
+from toolglot.store.glance import Glance
 from toolglot.store.schema import prepare
 
 MEMORY = ":memory:"
@@ -69,18 +70,6 @@ _FREE_PAGES = 1024
 T = TypeVar("T")
 P = ParamSpec("P")
 
-_FAILURES: dict[int, tuple[Failure, str]] = {
-    sqlite3.SQLITE_FULL: ("full", "the disk or the store's file is full"),
-    sqlite3.SQLITE_IOERR: ("full", "the disk refuses to read or write"),
-    sqlite3.SQLITE_BUSY: ("locked", "another process holds the store's file"),
-    sqlite3.SQLITE_LOCKED: ("locked", "another process holds the store's file"),
-    sqlite3.SQLITE_CONSTRAINT: ("duplicate", "something with this id is stored already"),
-    sqlite3.SQLITE_NOTADB: ("foreign", "the file is not an SQLite database"),
-    sqlite3.SQLITE_CORRUPT: ("foreign", "the file is damaged"),
-    sqlite3.SQLITE_CANTOPEN: ("failed", "the file cannot be opened"),
-    sqlite3.SQLITE_READONLY: ("failed", "the file is read-only"),
-}
-
 
 def default_path(environment: Mapping[str, str], home: Path) -> Path:
     """Where the store is when nobody says otherwise: the user's state folder, as the XDG specification has it."""
@@ -88,22 +77,6 @@ def default_path(environment: Mapping[str, str], home: Path) -> Path:
     # A relative path there is to be ignored, says the specification.
     state = Path(given) if os.path.isabs(given) else home / ".local" / "state"
     return state / "toolglot" / "toolglot.sqlite3"
-
-
-def _explained(error: sqlite3.Error) -> StoreError:
-    """The error in our words: SQLite's own may repeat what was to be stored."""
-    code = getattr(error, "sqlite_errorcode", None)
-    primary = code & 0xFF if isinstance(code, int) else -1  # the rest of the bits say more than is needed
-    failure, message = _FAILURES.get(primary, ("failed", f"SQLite failed: {type(error).__name__}"))
-    return StoreError(failure, message)
-
-
-def _told(work: Callable[[], T]) -> T:
-    """What the work comes to. Raises `StoreError`."""
-    try:
-        return work()
-    except sqlite3.Error as error:
-        raise _explained(error) from None
 
 
 def _open(path: str, max_bytes: int) -> sqlite3.Connection:
@@ -163,12 +136,13 @@ class SqliteStore:
         try:
             self._connection = _open(self.path, max_bytes)
         except sqlite3.Error as error:
-            explained = _explained(error)
-            raise StoreError(explained.failure, f"{self.path}: {explained}") from None
+            why = explained(error)
+            raise StoreError(why.failure, f"{self.path}: {why}") from None
         except OSError as error:
             raise StoreError("failed", f"{self.path}: {error.strerror}") from None
         except StoreError as error:
             raise StoreError(error.failure, f"{self.path}: {error}") from None
+        self._glance = Glance(self.path)
         self._worker = ThreadPoolExecutor(max_workers=1, thread_name_prefix="toolglot-store")
         self._lock = Lock()
         self._waiting = 0
@@ -254,6 +228,9 @@ class SqliteStore:
         self._touch(stale)
         return found
 
+    def may_have_states(self, owner: str, issuer: str) -> bool:
+        return self._glance.has_states(owner, issuer)
+
     def _ages(self) -> tuple[float, float]:
         """When what is too old was used last, and what is not to be touched yet: reading is to write but rarely."""
         return self._now() - self._max_age, self._now() - self._max_age / 10
@@ -280,8 +257,9 @@ class SqliteStore:
             try:
                 await asyncio.gather(*(call for call in self._calls if not call.done()), return_exceptions=True)
                 # Not one of the calls that may be refused: it is the last, however many wait before it.
-                await asyncio.shield(asyncio.wrap_future(self._worker.submit(_told, self._connection.close)))
+                await asyncio.shield(asyncio.wrap_future(self._worker.submit(told, self._connection.close)))
             finally:
+                self._glance.close()
                 self._worker.shutdown(wait=False)
 
     async def _read(
@@ -353,7 +331,7 @@ class SqliteStore:
             if self._waiting >= MAX_WAITING:
                 raise StoreError("busy", f"{self._waiting} calls wait for the store already")
             self._waiting += 1
-            future = self._worker.submit(_told, work)
+            future = self._worker.submit(told, work)
             if now - self._pruned >= PRUNE_EVERY:
                 self._pruned = now
                 self._worker.submit(self._prune_quietly)

@@ -14,7 +14,8 @@ from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 
 from toolglot.config.schema import Limits, ServerConfig
 from toolglot.errors import ApiError, ToolglotError, error_status
-from toolglot.server.guarded import Gates, guarded
+from toolglot.server.guarded import guarded
+from toolglot.server.heads import Gates
 from toolglot.server.incoming import Receive, Scope, Send
 from toolglot.server.ingress import ClientGone, IngressError, headers_of, read_body
 from toolglot.server.run import address_of

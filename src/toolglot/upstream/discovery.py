@@ -219,9 +219,10 @@ async def _answers(urls: Sequence[str], transport: Transport | None, timeout: fl
     """What each of them says; None for one that does not answer in time."""
     if transport is not None:
         return list(await asyncio.gather(*(_answer(url, transport, timeout) for url in urls)))
-    from toolglot.upstream.http import HttpTransport  # costs more to import than all the rest of the configuration
+    # Imported here because the configuration needs none of it.
+    from toolglot.upstream.opening import open_transport
 
-    transport = HttpTransport(environment={})
+    transport = open_transport("lean", len(urls), {})
     try:
         return await _answers(urls, transport, timeout)
     finally:

@@ -11,9 +11,11 @@ from toolglot.dialect import Dialect, capabilities
 from toolglot.dialects.warp.native import NAME as WARP
 from toolglot.ir import Request, replace, with_native
 from toolglot.passes import Context, RequestPass
+from toolglot.passes.digest import digest
 from toolglot.passes.history_policy import HistoryPolicy, Layer, Settled, settle, with_policy
-from toolglot.passes.kept import Skeleton, with_states
+from toolglot.passes.kept import with_states
 from toolglot.passes.pipeline import REQUEST_PASSES
+from toolglot.passes.skeleton import Skeleton
 from toolglot.routing import Target
 from toolglot.textcalls.settings import TextCalls
 from toolglot.translate import Exchange
@@ -104,5 +106,6 @@ def exchange_for(
         text_calls=text_calls,
         history_format=policy.said.calls,
         keeps_state=keeps_state,
+        issuer=digest(upstream.name, upstream.base_url),
         passes=with_states(_passes(client, upstream, told or Told(), policy), {} if told is None else told.states),
     )

@@ -29,24 +29,27 @@ import aiohttp
 from aiohttp.http_exceptions import HttpProcessingError, LineTooLong
 from yarl import URL
 
+from toolglot.upstream.http_rules import (
+    BAD_HEADER,
+    KEEP_ALIVE,
+    MAX_FIELD,
+    MAX_FIELDS,
+    MAX_HEADS,
+    MAX_LINE,
+    NO_ADDRESS,
+    READ_BUFFER,
+    USER_AGENT,
+    WHOLE_BODY,
+    host_of,
+    reason,
+    url_of,
+)
 from toolglot.upstream.inflate import ENCODINGS, PIECE, Inflater
 from toolglot.upstream.surroundings import Proxies, certificates
 from toolglot.upstream.transport import Call, Timeouts, TransportError, TransportFailure
 
 if TYPE_CHECKING:
     from aiohttp.connector import Connection
-
-READ_BUFFER = 64 * 1024
-"""aiohttp stops reading from the socket at twice as much."""
-MAX_LINE = 8 * 1024
-MAX_FIELD = 32 * 1024
-"""Vendors' security headers alone can have ten thousand bytes."""
-WHOLE_BODY = 256 * 1024
-"""The largest body that is handed to the socket in one piece."""
-MAX_HEADS = 32
-"""Of one answer, interim ones (1xx) included."""
-KEEP_ALIVE = 15.0
-USER_AGENT = "toolglot"
 
 
 class _Patience:
@@ -112,7 +115,7 @@ class HttpTransport:
         self._closed = False
 
     async def send(self, call: Call) -> HttpReply:
-        url = _url(call)
+        url = url_of(call.url)
         secure = url.scheme == "https"
         headers = {"user-agent": USER_AGENT, **call.headers, "accept-encoding": "identity"}
         proxy = self._proxies.find(url)
@@ -147,7 +150,7 @@ class HttpTransport:
         if patience.queued:
             return TransportError("pool", f"toolglot has all {self._max_connections} connections to upstreams in use")
         seconds = patience.timeouts.connect
-        return TransportError("connect", f"{_host(url)} did not take a connection within {seconds:g} seconds")
+        return TransportError("connect", f"{host_of(url)} did not take a connection within {seconds:g} seconds")
 
     async def close(self) -> None:
         self._closed = True
@@ -165,9 +168,10 @@ class HttpTransport:
                 response_class=_Response,
                 trace_configs=[_tracing()],
                 auto_decompress=False,
-                read_bufsize=READ_BUFFER,
+                read_bufsize=READ_BUFFER,  # it stops reading from the socket at twice as much
                 max_line_size=MAX_LINE,
                 max_field_size=MAX_FIELD,
+                max_headers=MAX_FIELDS,
             )
         return self._session
 
@@ -196,7 +200,7 @@ class HttpReply:
             size += len(piece)
             if size > limit:
                 self.close()
-                raise TransportError("too_large", f"{_host(self._url)} answered with more than {limit} bytes")
+                raise TransportError("too_large", f"{host_of(self._url)} answered with more than {limit} bytes")
             pieces.append(piece)
         return b"".join(pieces)
 
@@ -214,7 +218,7 @@ class HttpReply:
                 if not piece:
                     break
             if inflater is not None and not inflater.ended:
-                raise TransportError("reset", f"{_host(self._url)} broke off its compressed answer")
+                raise TransportError("reset", f"{host_of(self._url)} broke off its compressed answer")
             self._ended = True
         finally:
             if not self._ended:
@@ -234,7 +238,7 @@ class HttpReply:
                 with _told(self._url):
                     return await content.readany(), None
         except TimeoutError:
-            return b"", TransportError("timeout", f"{_host(self._url)} has been silent for {idle:g} seconds")
+            return b"", TransportError("timeout", f"{host_of(self._url)} has been silent for {idle:g} seconds")
         except TransportError as broken:
             # aiohttp has them still, but gives them to nobody once it knows of the break.
             return content._read_nowait(-1), broken
@@ -247,14 +251,14 @@ class HttpReply:
         try:
             yield from inflater.feed(piece)
         except ValueError:
-            raise TransportError("reset", f"{_host(self._url)} broke its compressed answer") from None
+            raise TransportError("reset", f"{host_of(self._url)} broke its compressed answer") from None
 
     def _inflater(self) -> Inflater | None:
         encoding = self.headers.get("content-encoding", "identity").strip().lower()
         if encoding in ("", "identity"):
             return None
         if encoding not in ENCODINGS:
-            raise TransportError("reset", f"{_host(self._url)} answered in a compressed form that was not asked for")
+            raise TransportError("reset", f"{host_of(self._url)} answered in a compressed form that was not asked for")
         return Inflater()
 
 
@@ -262,7 +266,7 @@ class _Response(aiohttp.ClientResponse):
     """A response that is waited for only so long, and whose connection does not linger when it is given up."""
 
     async def start(self, connection: Connection) -> aiohttp.ClientResponse:
-        host, patience = _host(self.url), _patience.get().answer()
+        host, patience = host_of(self.url), _patience.get().answer()
         try:
             if connection.protocol is not None and connection.protocol.should_close:
                 # Something came before the request could be read: the answer to nothing, such as a 408 on an idle
@@ -312,22 +316,6 @@ def _abort(connection: Connection) -> None:
         connection.transport.abort()
 
 
-def _url(call: Call) -> URL:
-    """The address. The path was written by its dialect and goes out as it is, escapes and all."""
-    try:
-        url = URL(call.url, encoded=True)
-        known = url.scheme in ("http", "https") and bool(url.host) and url.port is not None
-    except ValueError:
-        known = False
-    if not known or " " in call.url or not call.url.isascii() or not call.url.isprintable():
-        raise TransportError("connect", "the upstream's address is no http or https URL")
-    return url
-
-
-def _host(url: URL) -> str:
-    return url.host_port_subcomponent or ""
-
-
 def _headers(response: aiohttp.ClientResponse) -> dict[str, str]:
     headers: dict[str, str] = {}
     for name, value in response.headers.items():
@@ -344,13 +332,13 @@ _FAILURES: tuple[tuple[type[BaseException] | tuple[type[BaseException], ...], Tr
     (aiohttp.ClientProxyConnectionError, "connect", "the proxy on the way to {host} cannot be reached: {reason}"),
     (aiohttp.ClientConnectorDNSError, "connect", "the name {host} cannot be found"),
     (aiohttp.ClientConnectorError, "connect", "{host} cannot be reached: {reason}"),
-    (aiohttp.InvalidURL, "connect", "the upstream's address is no http or https URL"),
+    (aiohttp.InvalidURL, "connect", NO_ADDRESS),
     (LineTooLong, "too_large", "{host} answered with a header over the limit"),
     ((aiohttp.ClientResponseError, HttpProcessingError), "reset", "{host} answered with what is not HTTP"),
     (aiohttp.ClientPayloadError, "reset", "{host} broke off its answer"),
     (aiohttp.ServerDisconnectedError, "reset", "{host} closed the connection without an answer"),
     ((aiohttp.ClientError, OSError), "reset", "the connection to {host} broke: {reason}"),
-    (ValueError, "connect", "the request to {host} cannot be written: a header has characters that none may have"),
+    (ValueError, "connect", BAD_HEADER),
 )
 """What an exception stands for; the first row that fits."""
 
@@ -367,18 +355,6 @@ def _told(url: URL) -> Iterator[None]:
         kind = cause.__cause__ if cause is not None and isinstance(cause.__cause__, LineTooLong) else error
         for exceptions, failure, text in _FAILURES:
             if isinstance(kind, exceptions):
-                told = {"host": _host(url), "reason": _reason(error), "status": getattr(error, "status", 0)}
+                told = {"host": host_of(url), "reason": reason(error), "status": getattr(error, "status", 0)}
                 raise TransportError(failure, text.format(**told)) from None
         raise
-
-
-def _reason(error: BaseException) -> str:
-    """Why, in the words of the system alone: other texts may repeat what they were given."""
-    inner = getattr(error, "os_error", None) or getattr(error, "certificate_error", None) or error
-    if isinstance(inner, ssl.SSLCertVerificationError):
-        return inner.verify_message or "the certificate is not valid"
-    if isinstance(inner, ssl.SSLError):
-        return (inner.reason or "the handshake failed").replace("_", " ").lower()
-    if isinstance(inner, OSError) and inner.errno is not None and inner.errno > 0:
-        return os.strerror(inner.errno)
-    return "it was closed"

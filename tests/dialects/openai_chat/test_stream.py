@@ -259,7 +259,7 @@ def strange(*chunks: bytes) -> list[str]:
     [
         (chunk({"content": "x", "audio": {"id": "a"}}), "choices[0].delta.audio"),
         (chunk({"images": [{"type": "image_url"}]}), "choices[0].delta.images"),
-        (chunk({"reasoning_details": [{"type": "reasoning.encrypted"}]}), "choices[0].delta.reasoning_details"),
+        (chunk({"reasoning_details": ["reasoning.encrypted"]}), "choices[0].delta.reasoning_details"),
         (chunk({"provider_specific_fields": {"a": 1}}), "choices[0].delta.provider_specific_fields"),
         (chunk({"reasoning": {"content": "hm"}}), "choices[0].delta.reasoning"),
         (chunk({"content": "x"}, citations=["https://x"]), "citations"),

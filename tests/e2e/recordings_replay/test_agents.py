@@ -16,7 +16,7 @@ from tests.e2e.mcp.strict import refusals
 from toolglot.dialects import DIALECTS
 from toolglot.recordings.format import SUFFIX
 from toolglot.recordings.read import Recording, read_recording
-from toolglot.recordings.rerun import rerun
+from toolglot.recordings.rerun.run import rerun
 from toolglot.translate import Exchange
 
 PROMPT = "Show hello.txt with the shell and report."

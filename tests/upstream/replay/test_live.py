@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -19,6 +20,7 @@ from toolglot.dialects import DIALECTS
 from toolglot.lint import lint
 from toolglot.recordings.format import SUFFIX
 from toolglot.recordings.read import read_recording
+from toolglot.recordings.rerun.run import rerun
 from toolglot.store.sqlite import SqliteStore
 
 EVERY_CLIENT = pytest.mark.parametrize("client", DIALECTS)
@@ -199,3 +201,77 @@ def test_the_rounds_of_a_tool_loop_are_answers_of_their_own(tmp_path: Path, star
     now = start(at("openai_chat", f"replay:{folder}"), models=models, mcp=mcp).ask("anthropic", stream=True)
     assert b"Done." in now.body
     assert now.body == then.body
+
+
+def said(text: str) -> dict[str, Any]:
+    return {"messages": [{"role": "user", "content": text}]}
+
+
+@pytest.mark.parametrize("streamed", [False, True])
+@pytest.mark.parametrize("client", ["openai_chat", "anthropic"])
+def test_a_request_that_is_the_same_but_for_a_time_is_told_which_recording_answers_it(
+    client: str, streamed: bool, tmp_path: Path, start: Callable[..., Running]
+) -> None:
+    folder = tmp_path / "recordings"
+    more = {"max_tokens": 99}
+    then, now = ({**said(f"It is {time}. Hello!"), **more} for time in ("10:11:12", "23:24:25"))
+    with gateway(at("gemini", "demo:"), record=RecordConfig(directory=str(folder))) as running:
+        recorded = running.ask(client, stream=streamed, body=then)
+    (file,) = folder.iterdir()
+    replaying = start(at("gemini", f"replay:{folder}"))
+    same, other = (replaying.ask(client, stream=streamed, body=body) for body in (then, now))
+    assert "x-toolglot-recording" not in same.headers
+    assert same.headers["x-toolglot-receipt"] == recorded.headers["x-toolglot-receipt"]
+    assert (same.body, other.body) == (recorded.body, recorded.body)
+    assert other.headers["x-toolglot-recording"] == f"{file.name}; match=changed"
+    count = int(same.headers["x-toolglot-receipt"].partition("notes=")[2].partition(";")[0])
+    assert f"notes={count + 1}" in other.headers["x-toolglot-receipt"]
+    receipt = replaying.call("GET", f"/debug/receipts/{other.headers['x-request-id']}").json()
+    assert {
+        "severity": "note",
+        "where": "model",
+        "what": f"answered from {file.name}",
+        "why": "the recorded request had other ids, dates or times",
+    } in receipt["lines"]
+
+
+def test_a_request_that_fits_what_was_redacted_is_told_so(tmp_path: Path, start: Callable[..., Running]) -> None:
+    folder = tmp_path / "recordings"
+    record = RecordConfig(directory=str(folder), redact=("ACME-[0-9]{6}",))
+    with gateway(at("openai_chat", "demo:"), record=record) as running:
+        running.ask("openai_chat", body=said("Order ACME-123456, please."))
+    replaying = start(at("openai_chat", f"replay:{folder}"))
+    answer = replaying.ask("openai_chat", body=said("Order ACME-654321, please."))
+    assert answer.status == 200
+    assert answer.headers["x-toolglot-recording"].endswith("; match=redacted")
+
+
+def test_a_real_upstream_does_not_say_that_it_is_a_recording(start: Callable[..., Running]) -> None:
+    whole = {"id": "c1", "object": "chat.completion", "created": 1, "model": "m", "choices": [_CHOICE]}
+    headers = {"x-toolglot-recording": "x; match=changed", "x-toolglot-recorded-id": "y"}
+    with BadServer([expect(), reply(whole, headers=headers)]) as bad:
+        answer = start(at("openai_chat", bad.url)).ask("openai_chat")
+    assert answer.json()["id"] == "c1"
+    assert "x-toolglot-recording" not in answer.headers
+    assert "notes=0" in answer.headers["x-toolglot-receipt"]
+
+
+def test_what_was_replayed_and_recorded_is_run_again_with_the_same_receipt(
+    tmp_path: Path, start: Callable[..., Running]
+) -> None:
+    first, second = tmp_path / "first", tmp_path / "second"
+    with gateway(at("openai_chat", "demo:"), record=RecordConfig(directory=str(first))) as running:
+        running.ask("anthropic", body={**said("It is 10:11:12."), "max_tokens": 9})
+    with gateway(at("openai_chat", f"replay:{first}"), record=RecordConfig(directory=str(second))) as running:
+        answer = running.ask("anthropic", body={**said("It is 10:11:13."), "max_tokens": 9})
+        assert "x-toolglot-recording" in answer.headers
+    (file,) = second.iterdir()
+    recording = read_recording(file.read_bytes())
+    assert any("other ids, dates or times" in line["why"] for line in recording.receipt)
+    comparison = asyncio.run(rerun(recording)).comparison
+    assert not comparison.differs, comparison
+    # And answered from that, by a request that is the same, it is no loose match.
+    replaying = start(at("openai_chat", f"replay:{second}"))
+    answer = replaying.ask("anthropic", body={**said("It is 10:11:13."), "max_tokens": 9})
+    assert answer.status == 200
+    assert "x-toolglot-recording" not in answer.headers

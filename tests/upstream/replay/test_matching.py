@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from time import perf_counter
 from typing import Any
 
 import pytest
@@ -56,7 +57,20 @@ def test_another_dialect_or_another_path_is_another_request() -> None:
         ("Today's date is 2026-11-15.", "Today's date is 2027-01-02."),
         ("at 2026-11-15T10:11:12.123Z", "at 2027-01-02T03:04:05Z"),
         ("Today:\n2026-11-15", "Today:\n2027-01-02"),
+        ("at 2026-11-15 10:11:12,123 +0100", "at 2027-01-02 03:04:05 +0200"),
+        ("at 20261115T101112Z", "at 20270102T030405Z"),
+        ("on 2026/11/15", "on 2027/01/02"),
+        ("# Current Time\n11/15/2026, 9:11:12 AM (UTC+1:00)", "# Current Time\n1/2/2027, 11:04:05 PM (UTC+1:00)"),
         ("Date: Sun, 15 Nov 2026", "Date: Mon, 16 Nov 2026"),
+        ("Sun Nov 15 10:11:12 UTC 2026", "Sat Jan  2 03:04:05 UTC 2027"),
+        ("It is 10:11:12 now.", "It is 23:59:59.5 now."),
+        ("It is 9:11 AM.", "It is 11:12 PM."),
+        ("It is 9:11:12\u202fAM.", "It is 11:12:13\u202fPM."),
+        ("now\n10:11:12", "now\n03:04:05"),
+        ("epoch 1763201472", "epoch 1798858245"),
+        ("epoch\n1763201472.", "epoch\n1798858245."),
+        ('{"now": 1763201472123}', '{"now": 1798858245000}'),
+        ('{"now": 1763201472.25}', '{"now": 1798858245.5}'),
         ("Chunk ID: 12ab\nWall time: 0.0512 seconds", "Chunk ID: ff00\nWall time: 1.2 seconds"),
         ('{"metadata":{"exit_code":0,"duration_seconds":0.1}}', '{"metadata":{"exit_code":0,"duration_seconds":2.5}}'),
         ("x-anthropic-billing-header: v=1; cch=00aa;\nYou are", "x-anthropic-billing-header: v=1; cch=11bb;\nYou are"),
@@ -71,10 +85,57 @@ def test_what_changes_from_run_to_run_makes_a_request_that_is_the_same_but_for_t
 
 
 @pytest.mark.parametrize(
-    "text", ["You are a friend.", "Chunk 12 of 2026", "duration of a call", "1-2-3", "Sunday", '{"duration":3600}']
+    "text",
+    [
+        "You are a friend.",
+        "Chunk 12 of 2026",
+        "duration of a call",
+        "1-2-3",
+        "Sunday",
+        '{"duration":3600}',
+        "a picture of 16:9, at 10:30",
+        "John 3:16 amen",
+        "1:2:3",
+        "00:11:22:33:44:55",
+        "main.py:10:22:30",
+        "2001:db8:10:11:12:13::1",
+        "call +1234567890",
+        "order 2763201472, order 176320147, order 17632014721",
+        "build-1763201472 and 1763201472abc and v1.1763201472",
+        "src/10/11/2026/12 and 1/2/3",
+    ],
 )
 def test_other_texts_stay_as_they_are(text: str) -> None:
-    assert steady(text.encode()) == text.encode()
+    assert steady(f'"{text}"'.encode()) == f'"{text}"'.encode()
+
+
+def test_an_epoch_is_no_time_of_day_and_no_date() -> None:
+    """Whatever stands in the place of a time is one: what is told in another way is another request."""
+    texts = ("at 1763201472", "at noon", "at 176320147")
+    assert len({asked("openai_chat", CHAT, chat(user="", messages=[text])).group for text in texts}) == 3
+
+
+def test_what_changes_in_a_number_of_json_changes_nothing_else() -> None:
+    one, other = (
+        asked("openai_chat", CHAT, chat(messages=[{"role": "user", "content": "Hi", "at": number}]))
+        for number in (1763201472, 1798858245)
+    )
+    assert one.group == other.group
+    assert one.exact != other.exact
+
+
+@given(st.text("0123456789:-/T. \n1", max_size=60))
+def test_looking_for_times_never_joins_what_stands_around_them(text: str) -> None:
+    data = json.dumps(["x", text, "y"]).encode()
+    assert steady(data).startswith(b'["x", "')
+    assert steady(data).endswith(b'", "y"]')
+
+
+def test_many_digits_and_colons_take_no_longer_than_others() -> None:
+    began = perf_counter()
+    for text in ("1" * 200_000, "10:" * 70_000, "1 " * 100_000, "1/" * 100_000, "1500000000" * 20_000):
+        steady(f'"{text}"'.encode())
+    assert perf_counter() - began < 5
 
 
 def test_a_bearer_token_in_a_text_is_compared_as_it_is_recorded() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from toolglot.dialect import Capabilities, Dialect, capabilities
 from toolglot.dialects.anthropic.counting import COUNTING, image_tokens
+from toolglot.dialects.anthropic.direct import DIRECT
 from toolglot.dialects.anthropic.errors import decode_error, encode_error, refuse_threads
 from toolglot.dialects.anthropic.listing import LISTING
 from toolglot.dialects.anthropic.models import CAPABILITIES, MODELS, VERSIONS, version_of
@@ -11,7 +12,12 @@ from toolglot.dialects.anthropic.native import NAME
 from toolglot.dialects.anthropic.request import decode_request, encode_request, path
 from toolglot.dialects.anthropic.response import decode_response, encode_response
 from toolglot.dialects.anthropic.served import SERVED
-from toolglot.dialects.anthropic.stream import MESSAGE_STOP, AnthropicStreamDecoder, AnthropicStreamEncoder
+from toolglot.dialects.anthropic.stream import (
+    MESSAGE_STOP,
+    AnthropicStreamDecoder,
+    AnthropicStreamEncoder,
+    text_of_frame,
+)
 from toolglot.ir import replace
 
 ANTHROPIC = Dialect(
@@ -40,6 +46,8 @@ ANTHROPIC = Dialect(
     listing=LISTING,
     counting=COUNTING,
     image_tokens=image_tokens,
+    text_of_frame=text_of_frame,
+    direct=DIRECT,
     served=SERVED,
 )
 

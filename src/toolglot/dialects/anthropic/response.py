@@ -38,7 +38,7 @@ STOPS: dict[str, StopReason] = {
     "refusal": "refusal",
     "pause_turn": "pause",
 }
-_STOP_NAMES: dict[StopReason, str] = {
+STOP_NAMES: dict[StopReason, str] = {
     **{reason: name for name, reason in STOPS.items()},
     "filtered": "refusal",
     "malformed_call": "end_turn",
@@ -125,7 +125,7 @@ def unknown_stop(stop: Stop) -> str | None:
 
 def encode_stop(stop: Stop, notes: Mapping[str, Any], refused: bool) -> dict[str, Any]:
     """`stop_reason`, `stop_sequence` and, for a refusal, `stop_details`."""
-    name = _STOP_NAMES[stop.reason]
+    name = STOP_NAMES[stop.reason]
     if stop.reason == "other" and "$stop_reason" in notes:
         name = notes["$stop_reason"]
     elif refused and stop.reason == "end":

@@ -45,6 +45,10 @@ class AnthropicStreamEncoder:
     def keepalive(self) -> bytes:
         return _PING
 
+    @property
+    def text_around(self) -> tuple[bytes, bytes] | None:
+        return (self._head + b'"', b'"}}\n\n') if self._head and self._waiting is None and not self._blank else None
+
     def feed(self, event: Event) -> bytes:
         match event:
             case Delta(text=text):

@@ -25,6 +25,8 @@ class GeminiStreamEncoder:
     JavaScript SDK lose everything.
     """
 
+    text_around: tuple[bytes, bytes] | None = None
+
     def __init__(self, request: Request | None, receipt: Receipt) -> None:
         self._receipt = receipt
         self._model = request.model if request is not None else ""

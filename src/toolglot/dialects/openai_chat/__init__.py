@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from toolglot.dialect import Dialect
 from toolglot.dialects.openai_chat.counting import image_tokens
+from toolglot.dialects.openai_chat.details import FIELD
+from toolglot.dialects.openai_chat.direct import DIRECT
 from toolglot.dialects.openai_chat.errors import decode_error, encode_error
 from toolglot.dialects.openai_chat.listing import LISTING
 from toolglot.dialects.openai_chat.models import CAPABILITIES, MODELS
 from toolglot.dialects.openai_chat.native import NAME
 from toolglot.dialects.openai_chat.request import decode_request, encode_request, path
 from toolglot.dialects.openai_chat.response import decode_response, encode_response
-from toolglot.dialects.openai_chat.stream import DONE, ChatStreamDecoder, ChatStreamEncoder
+from toolglot.dialects.openai_chat.stream import DONE, ChatStreamDecoder, ChatStreamEncoder, text_of_frame
 from toolglot.wire import openai_fields
 
 OPENAI_CHAT = Dialect(
@@ -28,8 +30,11 @@ OPENAI_CHAT = Dialect(
     last_event=DONE,
     can=CAPABILITIES,
     models=MODELS,
+    details_slot=FIELD,
     request_headers=openai_fields.REQUEST_HEADERS,
     response_headers=openai_fields.RESPONSE_HEADERS,
     listing=LISTING,
     image_tokens=image_tokens,
+    text_of_frame=text_of_frame,
+    direct=DIRECT,
 )

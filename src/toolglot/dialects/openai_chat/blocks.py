@@ -115,8 +115,12 @@ def encode_cache(cache: Cache | None) -> dict[str, Any]:
         return {}
     breakpoint_: dict[str, Any] = {"mode": "explicit"}
     if cache.seconds is not None:
-        breakpoint_["ttl"] = _LIFETIME_NAMES.get(cache.seconds, "30m" if cache.seconds <= 1800 else "12h")
+        breakpoint_["ttl"] = nearest_lifetime(cache.seconds)
     return {"prompt_cache_breakpoint": breakpoint_}
+
+
+def nearest_lifetime(seconds: int) -> str:
+    return _LIFETIME_NAMES.get(seconds, "30m" if seconds <= 1800 else "12h")
 
 
 def own(block: Block) -> dict[str, Any]:

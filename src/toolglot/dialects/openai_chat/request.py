@@ -17,6 +17,7 @@ from toolglot.dialects.openai_chat.blocks import (
     encode_part,
     is_call,
 )
+from toolglot.dialects.openai_chat.details import FIELD, details_of, take_details
 from toolglot.dialects.openai_chat.native import NAME
 from toolglot.dialects.openai_chat.tools import decode_choice, decode_tools, encode_choice, encode_tools
 from toolglot.errors import DecodeError
@@ -168,7 +169,9 @@ def _decode_message(message: Reader) -> Message:
     if message.peek("refusal"):
         blocks = (*blocks, Refusal(text=message.need_text("refusal"), native={NAME: {"$field": True}}))
     no_calls = True if role == "assistant" and message.peek("tool_calls") == [] else None
-    calls = decode_calls(message) if role == "assistant" else ()
+    calls: tuple[Block, ...] = ()
+    if role == "assistant":
+        reasoning, calls = take_details(message, reasoning), decode_calls(message)
     native = keep(NAME, message, content=shape, no_calls=no_calls)
     return Message(role=role, content=(*reasoning, *blocks, *calls), native=native)
 
@@ -302,11 +305,8 @@ def _encode_plain(role: str, blocks: list[Placed], message: Message, receipt: Re
             calls.append(block)
             continue
         match block:
-            case Thinking(text=""):
-                receipt.loss(place, "reasoning without text", "Chat Completions has no place for it")
-            case Thinking(text=text):
-                field = native_of(block, NAME).get("$field", REASONING_FIELDS[0])
-                wire[field] = f"{wire[field]}\n\n{text}" if field in wire else text
+            case Thinking():
+                _add_reasoning(wire, block, place, receipt)
             case Refusal(text=text) if native_of(block, NAME).get("$field"):
                 wire["refusal"] = text
             case _:
@@ -321,6 +321,16 @@ def _encode_plain(role: str, blocks: list[Placed], message: Message, receipt: Re
     if notes.get("$no_calls") and not calls:
         wire["tool_calls"] = []
     return {**wire, **kept(notes)}
+
+
+def _add_reasoning(wire: dict[str, Any], block: Thinking, place: str, receipt: Receipt) -> None:
+    if details := details_of(block):
+        wire[FIELD] = [*wire.get(FIELD, ()), *details]
+    elif not block.text:
+        receipt.loss(place, "reasoning without text", "Chat Completions has no place for it")
+    if block.text:
+        field = native_of(block, NAME).get("$field", REASONING_FIELDS[0])
+        wire[field] = f"{wire[field]}\n\n{block.text}" if field in wire else block.text
 
 
 def _add_calls(wire: dict[str, Any], calls: list[ToolCall | Opaque]) -> None:

@@ -13,6 +13,7 @@ from toolglot.dialects.openai_chat.blocks import (
     encode_call,
     is_call,
 )
+from toolglot.dialects.openai_chat.details import FIELD, details_of, take_details
 from toolglot.dialects.openai_chat.gaps import GAP_WHY, gap_between
 from toolglot.dialects.openai_chat.native import NAME
 from toolglot.dialects.openai_chat.request import REASONING_FIELDS, is_legacy
@@ -46,7 +47,7 @@ FINISH: dict[str, StopReason] = {
 }
 CUT = frozenset({"length", "filtered"})
 """The reasons that may leave the last block unfinished."""
-_FINISH_NAMES: dict[StopReason, str] = {
+FINISH_NAMES: dict[StopReason, str] = {
     "end": "stop",
     "stop_sequence": "stop",
     "tool_calls": "tool_calls",
@@ -107,9 +108,12 @@ def _decode_message(message: Reader) -> tuple[Block, ...]:
         if citations and not rest:
             message.take("annotations")
             blocks = (replace(blocks[0], citations=citations),)
-    for field in reversed(REASONING_FIELDS):
-        if isinstance(message.peek(field), str) and (text := message.text(field)):
-            blocks = (Thinking(text=text, native={NAME: {"$field": field}}), *blocks)
+    reasoning = [
+        Thinking(text=text, native={NAME: {"$field": field}})
+        for field in REASONING_FIELDS
+        if isinstance(message.peek(field), str) and (text := message.text(field))
+    ]
+    blocks = (*take_details(message, reasoning), *blocks)
     if message.peek("refusal"):
         blocks = (*blocks, Refusal(text=message.need_text("refusal"), native={NAME: {"$field": True}}))
     no_calls = message.peek("tool_calls") == []
@@ -173,7 +177,7 @@ def encode_stop(stop: Stop, content: tuple[Block, ...], legacy: bool) -> str:
         return "function_call"
     if stop.reason == "refusal" and not any(isinstance(block, Refusal) for block in content):
         return "content_filter"
-    return _FINISH_NAMES[stop.reason]
+    return FINISH_NAMES[stop.reason]
 
 
 def encode_response(response: Response, request: Request | None, receipt: Receipt) -> bytes:
@@ -207,6 +211,7 @@ def _encode_message(response: Response, legacy: bool, receipt: Receipt) -> dict[
     refusals: list[str] = []
     calls: list[ToolCall | Opaque] = []
     reasoning: dict[str, list[str]] = {}
+    details: list[Any] = []
     parts: list[Any] = []
     listed = False
     for index, block in enumerate(response.content):
@@ -225,6 +230,7 @@ def _encode_message(response: Response, legacy: bool, receipt: Receipt) -> dict[
                 parts.append({"type": "text", "text": text})
                 annotations += _encode_annotations(citations, where, receipt)
             case Thinking(text=text):
+                details += details_of(block)
                 if text:
                     reasoning.setdefault(native_of(block, NAME).get("$field", REASONING_FIELDS[0]), []).append(text)
             case Refusal(text=text):
@@ -242,6 +248,8 @@ def _encode_message(response: Response, legacy: bool, receipt: Receipt) -> dict[
     if refusals:
         message["refusal"] = "".join(refusals)
     message |= {field: "\n\n".join(pieces) for field, pieces in reasoning.items()}
+    if details:
+        message[FIELD] = details
     if annotations:
         message["annotations"] = annotations
     return message | _encode_calls(calls, legacy, receipt)

@@ -11,6 +11,7 @@ from __future__ import annotations
 from typing import Any
 
 from toolglot.dialects.openai_chat.blocks import decode_annotations
+from toolglot.dialects.openai_chat.details import FIELD, Details, is_details
 from toolglot.dialects.openai_chat.native import NAME
 from toolglot.dialects.openai_chat.response import CUT, FINISH, decode_usage
 from toolglot.dialects.openai_chat.stream_frames import Call, Chunk, DeltaFields, Function, read_chunk
@@ -19,6 +20,7 @@ from toolglot.events import Close, Delta, Event, Fault, Finish, Open, Start
 from toolglot.ir import (
     Block,
     Citation,
+    Native,
     Refusal,
     Stop,
     Text,
@@ -82,6 +84,7 @@ class ChatStreamDecoder:
         self._text_kind: type[Block] | None = None  # the kind of the open text block
         self._text_index = -1
         self._citations: list[Citation] = []
+        self._details = Details()  # that no block has yet
         self._calls: list[_OpenCall] = []
         self._unclosed: dict[_OpenCall, None] = {}
         self._grown: dict[_OpenCall, None] = {}  # open calls that may have become whole
@@ -174,6 +177,8 @@ class ChatStreamDecoder:
             self._receipt.note("choices[0].message", "a message", "the deltas have said it")
 
     def _read_delta(self, delta: DeltaFields) -> None:
+        if delta.reasoning_details:
+            self._add_details(delta.reasoning_details)
         reasoning = delta.reasoning_content or delta.reasoning
         if reasoning:
             if isinstance(reasoning, str):
@@ -226,12 +231,26 @@ class ChatStreamDecoder:
         if not text:
             return
         if self._text_kind is not kind:
-            self._close_text()
-            self._open_ready_calls(text_follows=True)
-            self._close_whole_calls()
-            self._text_kind = kind
-            self._text_index = self._open(kind(text=""))
+            self._begin(kind)
         self._events.append(Delta(self._text_index, text))
+
+    def _begin(self, kind: type[Text] | type[Thinking] | type[Refusal]) -> None:
+        self._close_text()
+        self._open_ready_calls(text_follows=True)
+        self._close_whole_calls()
+        self._text_kind = kind
+        self._text_index = self._open(kind(text=""))
+
+    def _add_details(self, details: Any) -> None:
+        """They go with the reasoning that they came with, and what comes later stands at the end."""
+        if not is_details(details):
+            self._receipt.loss("choices[0].delta.reasoning_details", FIELD, "it is no list of objects")
+            return
+        if not self._next and not self._calls:
+            self._begin(Thinking)
+        for entry in details:
+            self._budget.hold(sum(len(value) for value in entry.values() if isinstance(value, str)))
+            self._details.add(entry)
 
     def _find(self, delta: Call, inner: Function, kind: ToolKind) -> _OpenCall:
         call = self._known(delta)
@@ -326,8 +345,12 @@ class ChatStreamDecoder:
             citations: list[Citation] = []
             if self._text_kind is Text and self._citations:
                 citations, self._citations = self._citations, []
-            self._events.append(Close(index=self._text_index, citations=tuple(citations)))
+            native = self._taken_details() if self._text_kind is Thinking else {}
+            self._events.append(Close(index=self._text_index, citations=tuple(citations), native=native))
             self._text_kind = None
+
+    def _taken_details(self) -> Native:
+        return {NAME: {FIELD: self._details.take()}} if self._details else {}
 
     def _close_whole_calls(self) -> None:
         """Close what can be closed before another block opens."""
@@ -354,6 +377,8 @@ class ChatStreamDecoder:
             # Only the last block can have been cut; whether the others are sound, a pass tells.
             last = call.index == self._next - 1
             self._close_call(call, complete=not (cut and last) or call.is_whole())
+        if self._details:
+            self._events.append(Close(index=self._open(Thinking()), native=self._taken_details()))
         self._ended = True
         if self._halves.held:
             self._receipt.loss("stream", "half a character", "its other half has not come")

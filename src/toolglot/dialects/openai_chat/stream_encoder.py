@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from toolglot.dialects.openai_chat.blocks import encode_annotation, own
+from toolglot.dialects.openai_chat.details import FIELD, details_of
 from toolglot.dialects.openai_chat.gaps import GAP_WHY, gap_between
 from toolglot.dialects.openai_chat.native import NAME
 from toolglot.dialects.openai_chat.request import REASONING_FIELDS, is_legacy
@@ -23,6 +24,8 @@ DONE = frame(b"[DONE]")
 
 
 class ChatStreamEncoder:
+    text_around: tuple[bytes, bytes] | None = None
+
     def __init__(self, request: Request | None, receipt: Receipt) -> None:
         options = native_of(request, NAME).get("stream_options") if request is not None else None
         self._receipt = receipt
@@ -35,6 +38,7 @@ class ChatStreamEncoder:
         self._delta_head = b""
         self._wrote_arguments = False
         self._annotations: list[dict[str, Any]] = []
+        self._details: list[Any] = []
         self._seen: list[Block] = []
         self._said = ""  # the latest piece of text
         self._apart = False  # another block has come since
@@ -81,6 +85,7 @@ class ChatStreamEncoder:
             case Text():
                 self._delta_head = b'{"content":'
             case Thinking():
+                self._details += details_of(block)
                 field = native_of(block, NAME).get("$field", REASONING_FIELDS[0])
                 self._delta_head = b'{"%b":' % field.encode()
             case Refusal():
@@ -140,6 +145,7 @@ class ChatStreamEncoder:
             else:
                 self._receipt.loss("content", "citation", "Chat Completions can cite URLs only")
         if not isinstance(block, ToolCall):
+            self._details += event.native.get(NAME, {}).get(FIELD, ())
             return b""
         written = b""
         if block.kind == "function" and not self._wrote_arguments and event.complete:
@@ -151,10 +157,11 @@ class ChatStreamEncoder:
         return written
 
     def _finish(self, event: Finish) -> bytes:
-        written = b""
-        if self._annotations:
-            # Once, and whole: the official accumulator cannot merge a list that comes in pieces.
-            written = self._frame(json.encode({"annotations": self._annotations}))
+        # Once, and whole: of the official accumulators one cannot merge a list that comes in pieces, and the other one
+        # has the last piece only.
+        lists = {FIELD: self._details, "annotations": self._annotations}
+        told = {name: entries for name, entries in lists.items() if entries}
+        written = self._frame(json.encode(told)) if told else b""
         reason = encode_stop(event.stop, tuple(self._seen), self._legacy)
         tail = self._tail.replace(b'"finish_reason":null', b'"finish_reason":' + json.encode(reason), 1)
         written += self._head + b"{}" + tail

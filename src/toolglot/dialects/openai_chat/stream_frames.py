@@ -35,6 +35,7 @@ class DeltaFields(Struct, forbid_unknown_fields=True):
     role: Any = None
     reasoning_content: str | None = None
     reasoning: str | dict[str, Any] | list[Any] | None = None
+    reasoning_details: Any = None
     refusal: str | None = None
     tool_calls: list[Call] | None = None
     function_call: Function | None = None
@@ -86,6 +87,21 @@ def read_chunk(payload: bytes, receipt: Receipt) -> Chunk:
         return msgspec.convert(value, Chunk)
     except (msgspec.ValidationError, RecursionError) as error:
         raise json.explain(payload, error) from None
+
+
+def text_of_frame(payload: bytes) -> str | None:
+    """The text of a chunk that has nothing else to say."""
+    try:
+        chunk = _chunks.decode(payload)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        return None
+    if not chunk.choices or len(chunk.choices) > 1 or chunk.usage or chunk.error or chunk.detail or chunk.type:
+        return None
+    choice = chunk.choices[0]
+    if choice.index or choice.finish_reason or choice.logprobs or choice.message or choice.delta is None:
+        return None
+    delta, text = choice.delta, choice.delta.content
+    return text if isinstance(text, str) and delta == DeltaFields(content=text, role=delta.role) else None
 
 
 _KNOWN: dict[type[Struct], frozenset[str]] = {

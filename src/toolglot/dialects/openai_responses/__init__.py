@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from toolglot.dialect import Dialect
 from toolglot.dialects.openai_responses.counting import COUNTING, image_tokens
+from toolglot.dialects.openai_responses.direct import DIRECT
 from toolglot.dialects.openai_responses.errors import decode_error, encode_error
 from toolglot.dialects.openai_responses.listing import LISTING
 from toolglot.dialects.openai_responses.models import CAPABILITIES, MODELS
@@ -38,6 +39,7 @@ OPENAI_RESPONSES = Dialect(
     counting=COUNTING,
     image_tokens=image_tokens,
     served=SERVED,
+    direct=DIRECT,
 )
 
 __all__ = ["OPENAI_RESPONSES"]

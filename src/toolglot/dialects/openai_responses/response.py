@@ -65,7 +65,7 @@ _REPEATED: dict[str, Any] = {
 
 
 # What says nothing that the IR does not: it repeats the request, or the end of the response. It is a note on shape.
-_TOLD = frozenset(_REPEATED) | {
+TOLD = frozenset(_REPEATED) | {
     "completed_at",
     "conversation",
     "error",
@@ -156,7 +156,7 @@ def decode_envelope(body: Reader) -> Envelope:
         body.take("created_at")
     usage = body.object("usage")
     response_id, model, rest = body.text("id"), body.text("model"), body.rest()
-    told = {key: rest.pop(key) for key in list(rest) if key in _TOLD}
+    told = {key: rest.pop(key) for key in list(rest) if key in TOLD}
     return Envelope(
         id=response_id or "",
         model=model or "",

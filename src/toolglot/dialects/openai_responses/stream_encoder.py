@@ -118,6 +118,8 @@ class ResponsesStreamEncoder:
         "_writing",
     )
 
+    text_around: tuple[bytes, bytes] | None = None
+
     def __init__(self, request: Request | None, receipt: Receipt) -> None:
         self._request = request
         self._receipt = receipt

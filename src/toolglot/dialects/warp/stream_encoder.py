@@ -32,6 +32,8 @@ _SPOKEN: dict[type, str] = {
 
 
 class WarpStreamEncoder:
+    text_around: tuple[bytes, bytes] | None = None
+
     def __init__(self, request: Request | None, receipt: Receipt) -> None:
         self._receipt = receipt
         self._request = request

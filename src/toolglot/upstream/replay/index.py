@@ -7,7 +7,7 @@ import logging
 from bisect import insort
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, TypeAlias
 
 import msgspec
 from msgspec import Struct
@@ -40,12 +40,18 @@ class Entry(Struct, frozen=True, kw_only=True):
     asked: Asked
 
 
+Match: TypeAlias = Literal["exact", "changed", "redacted"]
+"""How a recorded request is the one that is asked: in all that counts, but for what changes from run to run, or but for
+what was redacted in it."""
+
+
 class Recorded(Struct, frozen=True):
     """A recorded call, as its file tells it."""
 
     entry: Entry
     recording: Recording
     attempt: Attempt
+    match: Match = "exact"
 
 
 class _Kind(Struct):

@@ -3,6 +3,8 @@
 An upstream may leave the first two to us (Anthropic tells no time, others no id). They come from a clock and from
 chance, so they go with a recorded reply as headers of our own: else the same request would never get the same bytes
 twice. So does the model's name: what another one has answered is told in the name of the one that was asked.
+
+A recording of a request that is not quite the same says so, too: that is a line of the receipt, and a header.
 """
 
 from __future__ import annotations
@@ -10,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Protocol, runtime_checkable
 
+from toolglot.receipt import Receipt
 from toolglot.recordings.label import Label
 from toolglot.translate import Exchange
 from toolglot.upstream.transport import Reply
@@ -18,6 +21,14 @@ from toolglot.upstream.upstream import Upstream
 CREATED = "x-toolglot-recorded-created"
 ANSWER_ID = "x-toolglot-recorded-id"
 MODEL = "x-toolglot-recorded-model"
+RECORDING = "x-toolglot-recording"
+"""Told to the client: from which recording an answer is whose request was not quite the same, and in what."""
+
+LOOSELY: Mapping[str, str] = {
+    "changed": "the recorded request had other ids, dates or times",
+    "redacted": "something is redacted in the recorded request, and may have been something else",
+}
+"""How requests may be the same without being equal."""
 
 
 @runtime_checkable
@@ -33,12 +44,34 @@ def headers_of(label: Label, model: str) -> dict[str, str]:
     return {**created, ANSWER_ID: label.answer_id, MODEL: model}
 
 
+def headers_of_match(match: str, recording: str) -> dict[str, str]:
+    """The header of an answer whose recorded request matches in this way; nothing where it is the same."""
+    return {RECORDING: f"{recording}; match={match}"} if match in LOOSELY else {}
+
+
 def put_on(exchange: Exchange, upstream: Upstream, reply: Reply) -> None:
     """Label the answer as the recorded one was, if it is one."""
     if isinstance(upstream.transport, Recorded) and ANSWER_ID in reply.headers:
         asked = "" if exchange.sent is None else exchange.sent.model
         renamed = reply.headers.get(MODEL, asked) != asked
         exchange.label(_created(reply.headers), reply.headers[ANSWER_ID], renamed=renamed)
+        recording, _, match = reply.headers.get(RECORDING, "").rpartition("; match=")
+        if match in LOOSELY:
+            exchange.receipt.note("model", _answered_from(recording), LOOSELY[match])
+
+
+def of_recording(receipt: Receipt, headers: Mapping[str, str]) -> dict[str, str]:
+    """The header that tells the client of it. It is believed where the receipt says the same: upstreams may send
+    anything."""
+    told = headers.get(RECORDING)
+    if told is None:
+        return {}
+    what = _answered_from(told.rpartition("; match=")[0])
+    return {RECORDING: told} if any(line.what == what and line.where == "model" for line in receipt) else {}
+
+
+def _answered_from(recording: str) -> str:
+    return f"answered from {recording}"
 
 
 def _created(headers: Mapping[str, str]) -> int | None:

@@ -5,8 +5,8 @@ They are, when they ask for the same in the same dialect. What does not matter:
 - the order of members, the address before the last part of the path, the headers, the query;
 - the model's name, which an alias may have changed; of several recordings one of the same model is taken;
 - members that tell who asks and not what (`VOLATILE`);
-- parts of texts that are new in each run of an agent (`CHANGING`): ids, dates, how long something took. A recording
-  that is the same in these too is taken before others;
+- parts of texts that are new in each run of an agent (`CHANGING`): ids, dates, times, how long something took. A
+  recording that is the same in these too is taken before others;
 - what was redacted in the recording (`recordings/holes.py`). A recording without such holes is taken before others.
 """
 
@@ -51,6 +51,11 @@ class Changing(Struct, frozen=True):
     instead: bytes = b"(id)"
 
 
+_HALF = rb"(?: |\xe2\x80\xaf)?[AaPp]\.?[Mm]\b"
+"""Of the day. JavaScript writes a narrow space before it."""
+_CLOCK = rb"[0-5]\d(?::[0-5]\d(?:[.,]\d{1,9})?(?:%b|(?![0-9:]))|%b)" % (_HALF, _HALF)
+"""The rest of a time of day, behind the hour."""
+
 CHANGING = (
     # The first line of Claude Code's instructions has a checksum in it.
     Changing(re.compile(rb"-billing-header:(?:[^\"\\]|\\[^n])*")),
@@ -59,16 +64,30 @@ CHANGING = (
     Changing(re.compile(rb"Chunk ID: [0-9a-f]{1,40}")),
     Changing(re.compile(rb"all time: [0-9.]{1,24}"), 0, b"(seconds)"),
     Changing(re.compile(rb"duration_seconds\\?\"?: ?[0-9.]{1,24}"), 0, b"(seconds)"),
+    # Dates, and times of day behind them: 2026-11-15T10:11:12.5Z, 2026/11/15, 11/15/2026, 20261115T101112Z.
     Changing(
-        re.compile(rb"-(?<=[0-9]{4}-)\d\d-\d\d(?:[T ]\d\d:\d\d(?::\d\d(?:\.\d{1,9})?)?(?:Z|[+-]\d\d:?\d\d)?)?"),
+        re.compile(rb"-(?<=[0-9]{4}-)\d\d-\d\d(?:[T ]\d\d:\d\d(?::\d\d(?:[.,]\d{1,9})?)?(?: ?(?:Z|[+-]\d\d:?\d\d))?)?"),
         4,
         b"(time)",
     ),
+    Changing(re.compile(rb"/(?<=[^0-9/][0-9]{4}/)[01]\d/[0-3]\d(?![0-9/])"), 4, b"(time)"),
+    Changing(re.compile(rb"/(?<=[^0-9/][0-9]{2}/)[0-3]?\d/(?:19|20)\d\d(?![0-9/])"), 2, b"(time)"),
+    Changing(re.compile(rb"/(?<=[^0-9/][0-9]/)[0-3]?\d/(?:19|20)\d\d(?![0-9/])"), 1, b"(time)"),
+    Changing(re.compile(rb"T(?<=(?:19|20)[0-9]{6}T)[0-2]\d[0-5]\d[0-5]\d(?:\.\d{1,9})?Z?(?![0-9])"), 8, b"(time)"),
     Changing(
         re.compile(
-            rb"(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun)[a-z]{0,6},? (?:[A-Z][a-z]{2,8} \d{1,2}|\d{1,2} [A-Z][a-z]{2,8})"
-            rb"(?:,? \d{4})?(?: \d\d:\d\d:\d\d)?"
+            rb"(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun)[a-z]{0,6},? (?:[A-Z][a-z]{2,8} {1,2}\d{1,2}|\d{1,2} [A-Z][a-z]{2,8})"
+            rb"(?:,? \d{4})?(?: \d\d:\d\d:\d\d(?: [A-Z]{2,5})?(?: \d{4})?)?"
         ),
+        0,
+        b"(time)",
+    ),
+    # Times of day alone: 10:11:12, 9:05:01 PM, 9:05 PM. Two numbers with a colon may be anything.
+    Changing(re.compile(rb":(?<=[^0-9:][0-2][0-9]:)" + _CLOCK), 2, b"(time)"),
+    Changing(re.compile(rb":(?<=[^0-9:][0-9]:)" + _CLOCK), 1, b"(time)"),
+    # Seconds since 1970, and thousandths, millionths and so on of them, from 2017 to 2033.
+    Changing(
+        re.compile(rb"1(?:(?<=[^0-9A-Za-z_.-]1)|(?<=\\[nrt]1))[5-9]\d{8}(?:\d{3}){0,3}(?:\.\d{1,9})?(?![0-9A-Za-z_-])"),
         0,
         b"(time)",
     ),

@@ -15,7 +15,8 @@ from toolglot.recordings.label import label_of
 from toolglot.recordings.patterns import Pattern
 from toolglot.recordings.read import Attempt, Recording
 from toolglot.recordings.redact import Redactor
-from toolglot.upstream.replay.index import Entry, Index, Recorded, read_entry
+from toolglot.upstream.replay import labels
+from toolglot.upstream.replay.index import Entry, Index, Match, Recorded, read_entry
 from toolglot.upstream.replay.matching import Asked, Part, asked, document, parts_of
 from toolglot.upstream.replay.reply import Clock, RecordedReply, Speed, WrittenReply, failure_of
 from toolglot.upstream.replay.unmatched import no_recording
@@ -50,20 +51,26 @@ class ReplayTransport:
             found = await asyncio.to_thread(self._find, call)
         if isinstance(found, ApiError):
             return self._refuse(found)
-        return await given(found.recording, found.attempt, self.speed)
+        reply = await given(found.recording, found.attempt, self.speed)
+        reply.headers.pop(labels.RECORDING, None)  # of a recorded gateway that has answered from recordings itself
+        reply.headers |= labels.headers_of_match(found.match, found.entry.file.name)
+        return reply
 
     async def close(self) -> None:
         """There is no connection to close."""
 
     def _find(self, call: Call) -> Recorded | ApiError:
         wanted = asked(self.dialect.name, call.url, call.body, self._redactor)
-        entry = self._index.next(wanted) or self._index.next_with_holes(wanted, lambda: self._parts(call))
+        entry = self._index.next(wanted)
+        match: Match = "exact" if entry is not None and entry.asked.exact == wanted.exact else "changed"
+        if entry is None:
+            entry, match = self._index.next_with_holes(wanted, lambda: self._parts(call)), "redacted"
         if entry is None:
             return self._unmatched(wanted, call)
-        if entry.asked.exact != wanted.exact:
+        if match != "exact":
             # Whoever tests something that depends on a date wants to know.
-            log.info("answered from %s, which was asked with other ids, dates or times", entry.file.name)
-        return _read(entry)
+            log.info("answered from %s: %s", entry.file.name, labels.LOOSELY[match])
+        return replace(_read(entry), match=match)
 
     def _parts(self, call: Call) -> list[Part]:
         return list(parts_of(self.dialect.name, document(self.dialect.name, call.body), self._redactor))

@@ -1,0 +1,99 @@
+"""What is measured: by whom something is asked of whom, how it is answered, how large the request is, and how many ask
+at once."""
+
+from __future__ import annotations
+
+from typing import Literal, NamedTuple
+
+from bench.gateway.answers import Dialect
+from bench.gateway.requests import Size
+
+Manner = Literal["plain", "burst", "paced"]
+"""How it is answered: as a whole, as a stream that is sent at once, or as a stream with 10 ms between chunks."""
+
+PACE = 10
+"""Milliseconds between the chunks of a paced stream."""
+
+WORDS: dict[Dialect, str] = {"anthropic": "anthropic", "openai_chat": "chat", "openai_responses": "responses"}
+
+
+class Route(NamedTuple):
+    """What the client speaks, and what the upstream speaks."""
+
+    client: Dialect
+    upstream: Dialect
+
+    @property
+    def name(self) -> str:
+        return f"{WORDS[self.client]}->{WORDS[self.upstream]}"
+
+
+ANTHROPIC_TO_CHAT = Route("anthropic", "openai_chat")
+CHAT_TO_CHAT = Route("openai_chat", "openai_chat")
+CHAT_TO_ANTHROPIC = Route("openai_chat", "anthropic")
+RESPONSES_TO_CHAT = Route("openai_responses", "openai_chat")
+ROUTES = (ANTHROPIC_TO_CHAT, CHAT_TO_CHAT, CHAT_TO_ANTHROPIC, RESPONSES_TO_CHAT)
+
+
+class Case(NamedTuple):
+    route: Route
+    manner: Manner
+    size: Size
+    connections: int
+
+    @property
+    def name(self) -> str:
+        """As `--cases` takes it: `anthropic->chat/plain/8`, with `-large` after the manner for a large request."""
+        return f"{self.route.name}/{self.manner}{'-large' if self.size == 'large' else ''}/{self.connections}"
+
+    @property
+    def streamed(self) -> bool:
+        return self.manner != "plain"
+
+    @property
+    def pace(self) -> int:
+        return PACE if self.manner == "paced" else 0
+
+
+ALL_CONNECTIONS = (1, 8, 64, 256, 1000)
+_PLAIN: tuple[Manner, Size] = ("plain", "small")
+_LARGE: tuple[Manner, Size] = ("plain", "large")
+_BURST: tuple[Manner, Size] = ("burst", "small")
+_PACED: tuple[Manner, Size] = ("paced", "small")
+
+_CHOSEN: tuple[tuple[tuple[Route, ...], tuple[Manner, Size], tuple[int, ...]], ...] = (
+    ((ANTHROPIC_TO_CHAT,), _PLAIN, ALL_CONNECTIONS),
+    ((ANTHROPIC_TO_CHAT,), _LARGE, (1, 8, 64)),
+    ((ANTHROPIC_TO_CHAT,), _BURST, ALL_CONNECTIONS),
+    ((ANTHROPIC_TO_CHAT,), _PACED, ALL_CONNECTIONS),
+    (ROUTES[1:], _PLAIN, (8, 64)),
+    (ROUTES[1:], _LARGE, (8,)),
+    (ROUTES[1:], _BURST, (8, 64)),
+    (ROUTES[1:], _PACED, (64,)),
+)
+_CHOSEN_QUICKLY: tuple[tuple[tuple[Route, ...], tuple[Manner, Size], tuple[int, ...]], ...] = (
+    ((ANTHROPIC_TO_CHAT,), _PLAIN, (8, 64)),
+    ((ANTHROPIC_TO_CHAT,), _LARGE, (8,)),
+    ((ANTHROPIC_TO_CHAT,), _BURST, (1, 8)),
+    ((ANTHROPIC_TO_CHAT,), _PACED, (64,)),
+    (ROUTES[1:], _PLAIN, (64,)),
+    (ROUTES[1:], _BURST, (8,)),
+)
+
+
+def _cases(chosen: tuple[tuple[tuple[Route, ...], tuple[Manner, Size], tuple[int, ...]], ...]) -> tuple[Case, ...]:
+    return tuple(
+        Case(route, manner, size, connections)
+        for routes, (manner, size), counts in chosen
+        for route in routes
+        for connections in counts
+    )
+
+
+FULL = _cases(_CHOSEN)
+QUICK = _cases(_CHOSEN_QUICKLY)
+
+
+def matching(cases: tuple[Case, ...], patterns: tuple[str, ...]) -> tuple[Case, ...]:
+    """Those whose names have one of the texts in them; all, if there are no texts."""
+    return tuple(case for case in cases if not patterns or any(pattern in case.name for pattern in patterns))

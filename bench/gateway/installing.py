@@ -1,0 +1,149 @@
+"""Peers from the registries, each in a folder of its own, which is kept for the next run."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+from bench.gateway.peers.record import Go, Install, Node, Peer, Program, Python
+
+PATIENCE = 1200.0
+
+
+class InstallError(Exception):
+    """A peer cannot be installed here."""
+
+
+class Installed(NamedTuple):
+    home: Path
+    version: str
+    size: int | None
+    """Bytes of all that it needs, without interpreter or compiler."""
+
+
+def install(peer: Peer, cache: Path) -> Installed:
+    """Installs a peer unless it is there, in this very form."""
+    home = cache / peer.name
+    match peer.install:
+        case None if peer.launch is None:
+            return Installed(home, "", None)
+        case None:
+            return Installed(home, importlib.metadata.version(peer.name), sum(_own_sizes(peer.name, set())))
+        case Program(name, command):
+            if (path := shutil.which(name)) is None:
+                raise InstallError(f"there is no `{name}` on this machine")
+            told = subprocess.run(command, capture_output=True, text=True, check=False)
+            found = re.search(r"\d+(\.\d+)+", told.stdout + told.stderr)
+            return Installed(home, found[0] if found else "", Path(path).stat().st_size)
+        case Python() | Node() | Go() as wanted:
+            _install_once(wanted, home)
+            return Installed(home, _version(wanted, home), _folder_size(_content(wanted, home)))
+
+
+def _install_once(wanted: Install, home: Path) -> None:
+    note = home / "installed"
+    if note.exists() and note.read_text() == repr(wanted):
+        return
+    shutil.rmtree(home, ignore_errors=True)
+    home.mkdir(parents=True)
+    match wanted:
+        case Python(packages, _):
+            _run((sys.executable, "-m", "venv", str(home)))
+            _run((str(home / "bin" / "python"), "-m", "pip", "install", "--quiet", *packages))
+        case Node(package, version, others):
+            manifest = {"private": True, "dependencies": {package: version}, "overrides": dict(others)}
+            (home / "package.json").write_text(json.dumps(manifest))
+            _run(("npm", "install", "--prefix", str(home), "--no-audit", "--no-fund", "--loglevel=error"))
+        case Go(package, version):
+            _run(("go", "install", f"{package}@{version}"), {"GOBIN": str(home / "bin"), "GOFLAGS": "-mod=mod"})
+    note.write_text(repr(wanted))
+
+
+def _run(command: tuple[str, ...], environment: Mapping[str, str] | None = None) -> None:
+    if shutil.which(command[0]) is None:
+        raise InstallError(f"there is no `{command[0]}` on this machine")
+    try:
+        done = subprocess.run(
+            command,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=PATIENCE,
+            env={**os.environ, **(environment or {})},
+        )
+    except subprocess.TimeoutExpired:
+        raise InstallError(f"`{' '.join(command)}` did not end in {PATIENCE:.0f} s") from None
+    if done.returncode:
+        told = (done.stderr or done.stdout).strip()
+        raise InstallError(f"`{' '.join(command[:3])}` failed: {_without_addresses(told[-600:])}")
+
+
+def _without_addresses(told: str) -> str:
+    return " ".join(re.sub(r"https?://\S+", "(address)", told).split())
+
+
+def _version(wanted: Install, home: Path) -> str:
+    match wanted:
+        case Python(_, distribution):
+            found = importlib.metadata.distributions(name=distribution, path=[str(_content(wanted, home))])
+            return next(iter(found)).version
+        case Node(package, _):
+            manifest = json.loads((home / "node_modules" / package / "package.json").read_text())
+            return str(manifest["version"])
+        case Go() | Program():
+            return wanted.version if isinstance(wanted.version, str) else ""
+
+
+def _content(wanted: Install, home: Path) -> Path:
+    match wanted:
+        case Python():
+            return next((home / "lib").glob("python*/site-packages"))
+        case Node():
+            return home / "node_modules"
+        case Go() | Program():
+            return home / "bin"
+
+
+NOT_COUNTED = frozenset({"pip", "setuptools", "__pycache__"})
+"""What a new virtual environment has before anything is installed, and what Python makes later. Hidden folders are not
+counted either: tools keep things there."""
+
+
+def _folder_size(folder: Path) -> int:
+    total = 0
+    for path, folders, names in os.walk(folder):
+        folders[:] = [name for name in folders if name not in NOT_COUNTED and not name.startswith(".")]
+        total += sum(os.lstat(os.path.join(path, name)).st_size for name in names)
+    return total
+
+
+def _own_sizes(name: str, seen: set[str]) -> Iterator[int]:
+    """Of a distribution in this environment and of whatever it needs, each once."""
+    if (known := re.sub(r"[-_.]+", "-", name).lower()) in seen:
+        return
+    seen.add(known)
+    try:
+        distribution = importlib.metadata.distribution(name)
+    except importlib.metadata.PackageNotFoundError:
+        return
+    yield _distribution_size(distribution)
+    for requirement in distribution.requires or ():
+        if "extra ==" not in requirement and (found := re.match(r"[A-Za-z0-9._-]+", requirement)):
+            yield from _own_sizes(found[0], seen)
+
+
+def _distribution_size(distribution: importlib.metadata.Distribution) -> int:
+    source = Path(__file__).parents[2] / "src" / distribution.name
+    if source.is_dir():  # installed as a link to the working tree
+        return _folder_size(source)
+    files = [Path(str(file.locate())) for file in distribution.files or () if "__pycache__" not in file.parts]
+    return sum(path.stat().st_size for path in files if path.is_file())

@@ -1,0 +1,56 @@
+"""This gateway, from the working tree."""
+
+from __future__ import annotations
+
+import sys
+
+from bench.gateway.cases import ROUTES
+from bench.gateway.peers.record import KEY, Launch, Peer, Place
+
+_CONFIG = """\
+discover = false
+
+[server]
+port = {port}
+
+[upstreams.chat]
+dialect = "openai_chat"
+base_url = "{upstream}/v1"
+key = "{key}"
+models = ["gpt-*"]
+
+[upstreams.messages]
+dialect = "anthropic"
+base_url = "{upstream}"
+key = "{key}"
+models = ["claude-*"]
+
+[limits]
+connections = 20000
+concurrent_requests = 20000
+upstream_connections = 20000
+
+[store]
+path = "store.sqlite3"
+
+[log]
+level = "error"
+"""
+
+
+def _toolglot(place: Place) -> Launch:
+    config = _CONFIG.format(port=place.port, upstream=place.upstream_url, key=KEY)
+    command = (sys.executable, "-m", "toolglot", "serve", "--config", "toolglot.toml")
+    return Launch(command, files={"toolglot.toml": config})
+
+
+TOOLGLOT = Peer(
+    name="toolglot",
+    title="toolglot",
+    routes=ROUTES,
+    launch=_toolglot,
+    install=None,
+    ready="/ready",
+    health="/health",
+    settings="one process, log of errors alone, limits raised for the many streams",
+)

@@ -1,0 +1,191 @@
+"""What the clients of the benchmark ask: a coding agent's request, small or of a usual size, in three dialects.
+
+The last user message holds the number that the load generator changes with every request, so that no two are alike.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Callable
+from typing import Any, Literal, NamedTuple
+
+from bench.gateway.answers import Dialect
+
+Size = Literal["small", "large"]
+
+NUMBER = "N0000000000"
+VOCABULARY = """the quick server reads a file and writes an edit to path config value when tool result has error line
+number match pattern"""
+WORDS = tuple(VOCABULARY.split())
+
+MODELS: dict[Dialect, str] = {
+    "openai_chat": "gpt-4o-mini",
+    "openai_responses": "gpt-4o-mini",
+    "anthropic": "claude-sonnet-4-5",
+}
+"""The model of an upstream that speaks this."""
+
+PACES = (10, 100, 2000)
+"""Milliseconds between chunks that a model's name may ask for."""
+
+
+def model_name(upstream: Dialect, pace: int = 0) -> str:
+    return f"{MODELS[upstream]}-d{pace}" if pace else MODELS[upstream]
+
+
+class Amounts(NamedTuple):
+    """How much a request has of what; the last three in words."""
+
+    more_tools: int
+    turns: int
+    system: int
+    result: int
+    description: int
+
+
+AMOUNTS: dict[Size, Amounts] = {
+    "small": Amounts(more_tools=0, turns=1, system=40, result=60, description=0),
+    "large": Amounts(more_tools=14, turns=10, system=1500, result=200, description=250),
+}
+
+READ = {
+    "name": "Read",
+    "description": "Reads a file from the local filesystem.",
+    "input_schema": {
+        "type": "object",
+        "properties": {
+            "file_path": {"type": "string", "description": "absolute path"},
+            "offset": {"type": "number"},
+            "limit": {"type": "number"},
+        },
+        "required": ["file_path"],
+    },
+}
+BASH = {
+    "name": "Bash",
+    "description": "Runs a shell command.",
+    "input_schema": {
+        "type": "object",
+        "properties": {"command": {"type": "string"}, "timeout": {"type": "number"}},
+        "required": ["command"],
+    },
+}
+
+
+class Conversation(NamedTuple):
+    """What is asked, before it is written in a dialect."""
+
+    system: str
+    tools: list[dict[str, Any]]
+    question: str
+    turns: list[tuple[str, str, dict[str, Any], str]]
+    """What the assistant said, the id and the input of its call of `Read`, and the result."""
+    last: str
+
+
+def conversation(size: Size) -> Conversation:
+    """The same for every dialect, in every run."""
+    chance = random.Random(7)
+    amounts = AMOUNTS[size]
+
+    def words(count: int) -> str:
+        return " ".join(chance.choice(WORDS) for _ in range(count))
+
+    def schema() -> dict[str, Any]:
+        properties = {
+            f"param_{number}": {"type": chance.choice(("string", "number", "boolean")), "description": words(14)}
+            for number in range(7)
+        }
+        return {"type": "object", "properties": properties, "required": ["param_0"], "additionalProperties": False}
+
+    more = [
+        {"name": f"Tool{number}", "description": words(amounts.description), "input_schema": schema()}
+        for number in range(amounts.more_tools)
+    ]
+    turns = [
+        (words(20), f"toolu_{turn:04}abcdefgh", {"file_path": f"/tmp/f{turn}.txt", "limit": 100}, words(amounts.result))
+        for turn in range(amounts.turns)
+    ]
+    return Conversation(
+        f"You are a coding agent. {words(amounts.system)}",
+        [READ, BASH, *more],
+        "Please read /tmp/some/file_name.txt and tell me what is in it.",
+        turns,
+        f"Go on with step {NUMBER}.",
+    )
+
+
+def _anthropic(asked: Conversation) -> dict[str, Any]:
+    messages: list[dict[str, Any]] = [{"role": "user", "content": asked.question}]
+    for said, name, given, result in asked.turns:
+        use = {"type": "tool_use", "id": name, "name": "Read", "input": given}
+        answer = {"type": "tool_result", "tool_use_id": name, "content": [{"type": "text", "text": result}]}
+        messages.append({"role": "assistant", "content": [{"type": "text", "text": said}, use]})
+        messages.append({"role": "user", "content": [answer]})
+    messages[-1]["content"].append({"type": "text", "text": asked.last})
+    return {
+        "max_tokens": 1024,
+        "system": [{"type": "text", "text": asked.system}],
+        "messages": messages,
+        "tools": asked.tools,
+        "tool_choice": {"type": "auto"},
+    }
+
+
+def _function(tool: dict[str, Any]) -> dict[str, Any]:
+    return {"name": tool["name"], "description": tool["description"], "parameters": tool["input_schema"]}
+
+
+def _chat(asked: Conversation) -> dict[str, Any]:
+    messages: list[dict[str, Any]] = [
+        {"role": "system", "content": asked.system},
+        {"role": "user", "content": asked.question},
+    ]
+    for said, name, given, result in asked.turns:
+        call = {"id": name, "type": "function", "function": {"name": "Read", "arguments": json.dumps(given)}}
+        messages.append({"role": "assistant", "content": said, "tool_calls": [call]})
+        messages.append({"role": "tool", "tool_call_id": name, "content": result})
+    messages.append({"role": "user", "content": asked.last})
+    return {
+        "max_tokens": 1024,
+        "messages": messages,
+        "tools": [{"type": "function", "function": _function(tool)} for tool in asked.tools],
+        "tool_choice": "auto",
+    }
+
+
+def _responses(asked: Conversation) -> dict[str, Any]:
+    items: list[dict[str, Any]] = [_item("user", "input_text", asked.question)]
+    for said, name, given, result in asked.turns:
+        items.append(_item("assistant", "output_text", said))
+        items.append({"type": "function_call", "call_id": name, "name": "Read", "arguments": json.dumps(given)})
+        items.append({"type": "function_call_output", "call_id": name, "output": result})
+    items.append(_item("user", "input_text", asked.last))
+    return {
+        "max_output_tokens": 1024,
+        "instructions": asked.system,
+        "input": items,
+        "tools": [{"type": "function", **_function(tool), "strict": False} for tool in asked.tools],
+        "tool_choice": "auto",
+        "store": False,
+    }
+
+
+def _item(role: str, kind: str, said: str) -> dict[str, Any]:
+    return {"type": "message", "role": role, "content": [{"type": kind, "text": said}]}
+
+
+WRITERS: dict[Dialect, Callable[[Conversation], dict[str, Any]]] = {
+    "anthropic": _anthropic,
+    "openai_chat": _chat,
+    "openai_responses": _responses,
+}
+
+
+def body(client: Dialect, size: Size, *, model: str, streamed: bool) -> bytes:
+    """A request in the client's dialect."""
+    request = {"model": model, **WRITERS[client](conversation(size)), "stream": streamed}
+    if streamed and client == "openai_chat":
+        request["stream_options"] = {"include_usage": True}
+    return json.dumps(request, separators=(",", ":")).encode()

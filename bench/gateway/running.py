@@ -1,0 +1,111 @@
+"""Gateways that run, and one measurement of one of them."""
+
+from __future__ import annotations
+
+import contextlib
+import shutil
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+from bench.gateway.answers import TEXT_CHUNKS, Dialect
+from bench.gateway.cases import Case, Route
+from bench.gateway.measured import Measured, measured
+from bench.gateway.native import Tools
+from bench.gateway.peers.record import HEADERS, Peer, Place
+from bench.gateway.processes import Process, free_port, read_port, uninterrupted, wait_until_ready
+from bench.gateway.requests import Size, body, model_name
+from bench.gateway.usage import seconds_between, snapshot
+
+EXPECTED: dict[tuple[Dialect, bool], tuple[str, ...]] = {
+    ("anthropic", False): ("tool_use", "file_name.txt"),
+    ("anthropic", True): ("partial_json", "message_stop"),
+    ("openai_chat", False): ("tool_calls", "file_name.txt"),
+    ("openai_chat", True): ("tool_calls", "[DONE]"),
+    ("openai_responses", False): ("function_call", "file_name.txt"),
+    ("openai_responses", True): ("function_call_arguments.delta", "response.completed"),
+}
+"""What an answer must have in it, by the client's dialect and whether it is streamed."""
+
+
+class Gateway(NamedTuple):
+    """A peer that runs; without a process it is the upstream itself."""
+
+    peer: Peer
+    place: Place
+    process: Process | None
+    start_seconds: float
+
+
+@contextlib.contextmanager
+def started(peer: Peer, upstream: int, home: Path, folder: Path, core: int) -> Iterator[Gateway]:
+    """Starts a peer in an empty folder, and waits until it is ready."""
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    place = Place(free_port(), upstream, folder, home)
+    if peer.launch is None:
+        yield Gateway(peer, place._replace(port=upstream), None, 0.0)
+        return
+    launch = peer.launch(place)
+    for name, content in launch.files.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(content)
+    begin = time.monotonic()
+    with contextlib.ExitStack() as stack:
+        with uninterrupted():
+            process = Process(launch.command, core, folder / "output.log", launch.environment)
+            stack.callback(process.stop)
+        if peer.chooses_port:
+            place = place._replace(port=read_port(process, folder / "port", peer.start_patience))
+        wait_until_ready(process, place.port, peer.ready, peer.ready_status, peer.start_patience)
+        yield Gateway(peer, place, process, time.monotonic() - begin)
+
+
+class Effort(NamedTuple):
+    """How long is measured, in seconds."""
+
+    seconds: float
+    warm_up: float
+    longest: float
+    """For those that are so slow that there would be next to nothing to count."""
+    least_requests: int = 30
+    least_chunks: int = 2000
+
+
+def load_options(gateway: Gateway, route: Route, size: Size, *, streamed: bool, pace: int) -> list[str]:
+    """What is asked of a gateway; the body is written into its folder."""
+    peer, place = gateway.peer, gateway.place
+    client = peer.client(route)
+    model = peer.model(route, model_name(route.upstream, pace))
+    path = place.folder / f"{client}-{route.upstream}-{size}-{'stream' if streamed else 'plain'}{pace}.json"
+    path.write_bytes(body(client, size, model=model, streamed=streamed))
+    headers = HEADERS[client] | peer.headers(route, place)
+    return [
+        *("--port", str(place.port), "--path", peer.paths[client], "--body", str(path)),
+        *(f"--header={name}: {value}" for name, value in headers.items()),
+        *(f"--expect={text}" for text in EXPECTED[client, streamed]),
+        *("--marks", str(TEXT_CHUNKS if streamed else 1)),
+    ]
+
+
+def measure(tools: Tools, gateway: Gateway, case: Case, effort: Effort) -> Measured:
+    asked = load_options(gateway, case.route, case.size, streamed=case.streamed, pace=case.pace)
+    least = ("--least-marks", effort.least_chunks) if case.streamed else ("--least-requests", effort.least_requests)
+    # Streams that are paced begin one after the other, so that their chunks do not all come at once.
+    ramp = effort.warm_up if case.pace else 0.0
+    timing = {
+        "--connections": case.connections,
+        "--seconds": effort.seconds,
+        "--warm-up": effort.warm_up,
+        "--ramp": ramp,
+        "--longest": effort.longest,
+        least[0]: least[1],
+    }
+    with tools.load([*asked, *(f"{name}={value}" for name, value in timing.items())]) as load:
+        load.wait_for_window()
+        session = gateway.process.session if gateway.process else None
+        before = snapshot(session) if session else None
+        figures = load.figures()
+        used = seconds_between(before, snapshot(session)) if session and before else 0.0
+    return measured(figures, used, case)

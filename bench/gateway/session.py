@@ -1,0 +1,206 @@
+"""A run: the gateways are installed, started, checked and measured in turns. What fails is told and left out."""
+
+from __future__ import annotations
+
+import contextlib
+import datetime
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from functools import partial
+from pathlib import Path
+from typing import NamedTuple
+
+from bench.gateway.cases import ANTHROPIC_TO_CHAT, Case, Route
+from bench.gateway.checks import UselessError, faults
+from bench.gateway.installing import Installed, InstallError, install
+from bench.gateway.machine import machine
+from bench.gateway.measured import Measured, middle
+from bench.gateway.native import LoadError, Tools
+from bench.gateway.peers.record import Peer
+from bench.gateway.processes import NotReadyError, allow_many_files, cores, halted
+from bench.gateway.results import About, Results, Row, Standing
+from bench.gateway.running import Effort, Gateway, measure, started
+from bench.gateway.standing import Plan, stand
+
+FILES_BESIDE_STREAMS = 200
+"""Files that a gateway has open for other things than streams, of which each takes two."""
+
+
+class Wishes(NamedTuple):
+    """What is to be measured, and how thoroughly."""
+
+    peers: Sequence[Peer]
+    cases: Sequence[Case]
+    repeat: int
+    effort: Effort
+    plans: Sequence[Plan]
+    starts: int
+    """How often each gateway is started to see how long it takes; 0 leaves that out, and the slow streams."""
+
+
+Tell = Callable[[str], None]
+
+
+class Session:
+    def __init__(self, wishes: Wishes, cache: Path, folder: Path, tell: Tell):
+        self.wishes = wishes
+        self.cache = cache
+        self.folder = folder
+        self.tell = tell
+        self.cores = cores()
+        self.most_streams = (allow_many_files() - FILES_BESIDE_STREAMS) // 2
+        self.about = {peer.name: About(peer.name, peer.title, settings=peer.settings) for peer in wishes.peers}
+        self.installed: dict[str, Installed] = {}
+        self.served: dict[str, list[Route]] = {}
+        """By the names of gateways, the routes on which they answer."""
+
+    def run(self) -> Results:
+        tools = Tools(self.cache / "bin", self.cores)
+        self._install()
+        with tools.upstream() as upstream:
+            rows = self._measure_all(tools, upstream)
+            standings = self._stand_all(tools, upstream) if self.wishes.starts else []
+        return Results(
+            date=datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%d %H:%M UTC"),
+            machine=machine(),
+            settings=self._settings(),
+            gateways=list(self.about.values()),
+            rows=rows,
+            standings=standings,
+        )
+
+    def _settings(self) -> dict[str, str]:
+        effort = self.wishes.effort
+        seconds = f"{effort.seconds:g} after {effort.warm_up:g} of warming up, {effort.longest:g} at most of the slow"
+        return {
+            "core of the gateway": str(self.cores.gateway),
+            "core of the upstream": str(self.cores.upstream),
+            "core of the load": str(self.cores.load),
+            "seconds measured": seconds,
+            "runs of each case": str(self.wishes.repeat),
+        }
+
+    def _fail(self, name: str, trouble: str) -> None:
+        self.tell(f"{name}: {trouble}")
+        self.about[name].trouble = trouble
+
+    def _usable(self) -> list[Peer]:
+        return [peer for peer in self.wishes.peers if self.about[peer.name].trouble is None]
+
+    def _install(self) -> None:
+        for peer in self.wishes.peers:
+            about = self.about[peer.name]
+            try:
+                self.installed[peer.name] = installed = install(peer, self.cache)
+            except InstallError as problem:
+                self._fail(peer.name, f"not installed: {problem}")
+                continue
+            about.version, about.size = installed.version, installed.size
+            if installed.version:
+                self.tell(f"{peer.name} {installed.version}")
+
+    def _start(self, peer: Peer, upstream: int) -> AbstractContextManager[Gateway]:
+        home = self.installed[peer.name].home
+        return started(peer, upstream, home, self.folder / peer.name, self.cores.gateway)
+
+    def _start_all(self, upstream: int, stack: contextlib.ExitStack) -> list[Gateway]:
+        gateways: list[Gateway] = []
+        for peer in self._usable():
+            try:
+                gateways.append(stack.enter_context(self._start(peer, upstream)))
+            except (NotReadyError, OSError) as problem:
+                self._fail(peer.name, f"not started: {problem}")
+        return gateways
+
+    def _check(self, gateway: Gateway) -> None:
+        """Only routes on which it answers at all are measured."""
+        name = gateway.peer.name
+        self.served[name] = []
+        found: list[str] = []
+        for route in gateway.peer.routes:
+            try:
+                found += [f"{route.name}, {fault}" for fault in faults(gateway, route)]
+                self.served[name].append(route)
+            except UselessError as problem:
+                found.append(f"{route.name}, not measured: {problem}")
+        for fault in found:
+            self.tell(f"{name}: {fault}")
+        self.about[name].faults += found
+
+    def _measure_all(self, tools: Tools, upstream: int) -> list[Row]:
+        runs: dict[tuple[str, Case], list[Measured]] = {}
+        with contextlib.ExitStack() as stack:
+            gateways = self._start_all(upstream, stack)
+            for gateway in gateways:
+                self._check(gateway)
+            for number in range(self.wishes.repeat):
+                for case in self.wishes.cases:
+                    self.tell(f"{number + 1}/{self.wishes.repeat} {case.name}")
+                    for gateway in gateways:
+                        if case.route in self.served[gateway.peer.name]:
+                            self._measure(tools, gateway, case, gateways, runs)
+        return [_row(name, case, of) for (name, case), of in runs.items()]
+
+    def _measure(
+        self,
+        tools: Tools,
+        gateway: Gateway,
+        case: Case,
+        gateways: list[Gateway],
+        runs: dict[tuple[str, Case], list[Measured]],
+    ) -> None:
+        name = gateway.peer.name
+        if self.about[name].trouble is not None:
+            return
+        others = [other.process for other in gateways if other is not gateway and other.process is not None]
+        try:
+            with halted(others):
+                found = measure(tools, gateway, case, self.wishes.effort)
+        except LoadError as problem:
+            self._fail(name, f"{case.name}: {problem}")
+            return
+        runs.setdefault((name, case), []).append(found)
+        self.tell(f"  {name:20}{_brief(found, case)}")
+        if gateway.process is not None and not gateway.process.running:
+            self._fail(name, f"{case.name}: it ended: {gateway.process.told(300)}")
+
+    def _stand_all(self, tools: Tools, upstream: int) -> list[Standing]:
+        standings: list[Standing] = []
+        plans = [plan._replace(streams=min(plan.streams, self.most_streams)) for plan in self.wishes.plans]
+        for peer in self._usable():
+            routes = self.served.get(peer.name)
+            if not routes:
+                continue
+            route = ANTHROPIC_TO_CHAT if ANTHROPIC_TO_CHAT in routes else routes[0]
+            self.tell(f"{peer.name}: start, memory, slow streams")
+            try:
+                found = stand(tools, partial(self._start, peer, upstream), route, plans, self.wishes.starts)
+            except (NotReadyError, LoadError, OSError) as problem:
+                self._fail(peer.name, f"slow streams: {problem}")
+                continue
+            standings.append(found)
+            self.tell(f"  {_brief_standing(found)}")
+        return standings
+
+
+def _row(name: str, case: Case, runs: list[Measured]) -> Row:
+    return Row(name, case.route.name, case.manner, case.size, case.connections, len(runs), middle(runs))
+
+
+def _brief(found: Measured, case: Case) -> str:
+    """A line for the impatient."""
+    cpu = found.cpu_seconds_per_100k_chunks if case.streamed else found.cpu_ms_per_request
+    unit = "s CPU/100k chunks" if case.streamed else "ms CPU/request"
+    count, what = (found.chunks_per_second, "chunks") if case.streamed else (found.requests_per_second, "requests")
+    speed = f"{count:,.0f} {what}/s"
+    wrong = f"  errors {found.errors}, bad {found.bad}: {found.first_error}" if found.errors or found.bad else ""
+    return f"{'-' if cpu is None else f'{cpu:.3f}':>10} {unit:18}{speed:>20}{wrong}"
+
+
+def _brief_standing(found: Standing) -> str:
+    parts = [] if found.start_seconds is None else [f"ready after {found.start_seconds:.2f} s"]
+    parts += [] if found.idle_memory is None else [f"{found.idle_memory / 1e6:.0f} MB idle"]
+    for held in found.held:
+        parts.append(f"{held.streams} streams: {held.memory / 1e6:.0f} MB, {held.on_time:.1%} on time")
+        parts.append("no answer after" if held.health_ms is None else f"health in {held.health_ms:.0f} ms after")
+    return ", ".join(parts)

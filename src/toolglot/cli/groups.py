@@ -1,0 +1,23 @@
+"""Groups of commands that say which one may have been meant. Click suggests options that are near, and commands not."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import ClassVar
+
+import click
+
+from toolglot.config.problems import nearest
+
+
+class Group(click.Group):
+    meant: ClassVar[Mapping[str, str]] = {}
+    """What people try that is no command, and what they mean."""
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        name, known = args[0], self.list_commands(ctx)
+        if name not in known and not name.startswith("-") and (near := nearest(name, (*known, *self.meant))):
+            ctx.fail(f"there is no command {name!r}; did you mean `{self.meant.get(near, near)}`?")
+        return super().resolve_command(ctx, args)

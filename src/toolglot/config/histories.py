@@ -1,0 +1,80 @@
+"""What the sections of a configuration say of histories: the general ones first, each with the place that it has."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from msgspec.structs import asdict
+
+from toolglot.config.problems import field_name
+from toolglot.config.schema import Config, UpstreamConfig
+from toolglot.passes.history_policy import CUT_TO, HistoryPolicy, Layer, settle
+from toolglot.routing import Target
+
+USUAL = {"warp": HistoryPolicy(max_messages=50, max_tool_results=10)}
+"""What an upstream of a dialect is sent of a conversation, unless it is configured."""
+
+OLDER = {"max_history_messages": "max_messages", "max_tool_results": "max_tool_results"}
+"""Limits that stand with the upstream itself, and what they are called in its section. They are older than steps, and
+cut to the brim."""
+
+
+class Section(NamedTuple):
+    where: str
+    layer: Layer
+
+
+def upstream_sections(name: str, upstream: UpstreamConfig, for_all: HistoryPolicy) -> list[Section]:
+    """What is said of all conversations with an upstream."""
+    own = ("upstreams", name)
+    usual = USUAL.get(upstream.dialect or "", HistoryPolicy())
+    older = [
+        Section(field_name((*own, field)), Layer(HistoryPolicy(**{limit: value}), exact=True))
+        for field, limit in OLDER.items()
+        if (value := getattr(upstream, field)) is not None
+    ]
+    return [
+        Section(f"the default for {upstream.dialect}", Layer(usual, exact=True)),
+        Section("history", Layer(for_all)),
+        *older,
+        Section(field_name((*own, "history")), Layer(upstream.history)),
+    ]
+
+
+def explained(config: Config, target: Target) -> Iterator[str]:
+    """What is kept to where a request goes there, a line for each setting, with the place that it comes from."""
+    sections = upstream_sections(target.upstream, config.upstreams[target.upstream], config.history)
+    if target.history is not None:
+        own = HistoryPolicy(calls=target.history) if isinstance(target.history, str) else target.history
+        sections.append(Section(field_name(("models", _model_of(config, target), "history")), Layer(own)))
+    settled = settle(tuple(section.layer for section in sections))
+    shares = {limit.name: limit.share for limit in settled.limits}
+    for field, value in asdict(settled.said).items():
+        if value is None:
+            continue
+        where = next(each.where for each in reversed(sections) if getattr(each.layer.policy, field) is not None)
+        yield f"{field} {_said(value)}{_cut(shares.get(field))}: {where}"
+    if settled.said.cut_to is None and CUT_TO in shares.values():
+        yield f"cut_to {CUT_TO}: the default"
+
+
+def _model_of(config: Config, target: Target) -> str:
+    """The section of a model; where it was asked for by its own name, that of the alias that stands for it."""
+    if target.alias is not None:
+        return target.alias
+    return next(
+        name
+        for name, model in config.models.items()
+        if (model.upstream, model.history) == (target.upstream, target.history)
+    )
+
+
+def _said(value: object) -> str:
+    if isinstance(value, bool):
+        return "on" if value else "off"
+    return repr(value) if isinstance(value, str) else str(value or "(no limit)")
+
+
+def _cut(share: float | None) -> str:
+    return " (cut to the brim)" if share == 1 else ""

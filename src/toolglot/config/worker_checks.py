@@ -1,0 +1,14 @@
+"""What several workers cannot share."""
+
+from __future__ import annotations
+
+from toolglot.config.schema import Config
+
+IN_MEMORY = ":memory:"
+
+
+def store_problem(config: Config, workers: int) -> str | None:
+    """What is wrong with the store, if so many processes are to use it."""
+    if workers == 1 or config.store.path != IN_MEMORY:
+        return None
+    return f"a store in `{IN_MEMORY}` belongs to one process: with several workers give it a file, or `none`"

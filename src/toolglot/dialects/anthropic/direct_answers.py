@@ -1,0 +1,131 @@
+"""Plain answers of Messages, read and written without the IR (see `toolglot.direct`)."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import msgspec
+from msgspec import UNSET, Raw, Struct, UnsetType
+
+from toolglot.dialects.anthropic.response import STOP_NAMES, STOPS
+from toolglot.dialects.anthropic.usage import encode_usage
+from toolglot.direct.plain import UNREADABLE, PlainAnswer, PlainCall, colons_of, has_escapes, object_text, spliced
+from toolglot.ir import Usage
+
+_encode = msgspec.json.Encoder().encode
+
+
+class _Thinking(Struct, tag="thinking", tag_field="type", forbid_unknown_fields=True, gc=False):
+    thinking: str
+    signature: str
+
+
+class _Redacted(Struct, tag="redacted_thinking", tag_field="type", forbid_unknown_fields=True, gc=False):
+    data: str
+
+
+class _Said(Struct, tag="text", tag_field="type", forbid_unknown_fields=True, gc=False):
+    text: str
+    citations: UnsetType | None = UNSET
+
+
+class _Called(Struct, tag="tool_use", tag_field="type", forbid_unknown_fields=True, gc=False):
+    id: str
+    name: str
+    input: Raw
+    caller: Raw | UnsetType = UNSET
+
+
+class _Answer(Struct, forbid_unknown_fields=True):
+    id: str
+    type: Literal["message"]
+    role: Literal["assistant"]
+    model: str
+    content: list[_Said | _Called | _Thinking | _Redacted]
+    stop_reason: str
+    stop_sequence: str | None
+    usage: dict[str, Any]
+    stop_details: UnsetType | None = UNSET
+    container: UnsetType | None = UNSET
+    context_management: dict[str, Any] | UnsetType | None = UNSET
+
+
+_answers = msgspec.json.Decoder(_Answer)
+_PLAIN_STOPS = frozenset({"end_turn", "tool_use", "max_tokens"})
+
+
+def read_answer(data: bytes) -> PlainAnswer | None:
+    try:
+        answer = _answers.decode(data)
+    except UNREADABLE:
+        return None
+    text, calls, whole = "", list[PlainCall](), answer.stop_reason in _PLAIN_STOPS and answer.stop_sequence is None
+    colons = _colons(answer)
+    block: Any
+    for block in answer.content:
+        kind = type(block)
+        if kind is _Said:
+            whole = whole and not (text or calls or not block.text)
+            text = block.text
+            colons += 2 + text.count(":") + (block.citations is not UNSET)
+        elif kind is _Called:
+            arguments = object_text(block.input)
+            if arguments is None:
+                return None
+            calls.append(PlainCall(block.id, block.name, arguments))
+            colons += 4 + block.id.count(":") + block.name.count(":") + arguments.count(":")
+            if block.caller is not UNSET:
+                caller = object_text(block.caller)
+                if caller is None:
+                    return None
+                colons += 1 + caller.count(":")
+        else:
+            whole = False
+            colons += sum(1 + value.count(":") for value in msgspec.structs.astuple(block)) + 1
+    usage = _usage(answer.usage)
+    stop = STOPS.get(answer.stop_reason)
+    if usage is None or stop is None or colons != colons_of(data) or has_escapes(data):
+        return None
+    return PlainAnswer(answer.id, answer.model, None, text, calls, stop, usage, answer.usage, whole)
+
+
+def _colons(answer: _Answer) -> int:
+    """The colons of an answer, but for those inside its content."""
+    found = 8 + answer.id.count(":") + answer.model.count(":") + _encode(answer.usage).count(b":")
+    if answer.stop_sequence is not None:
+        found += answer.stop_sequence.count(":")
+    if answer.context_management is not UNSET:
+        found += 1 + _encode(answer.context_management).count(b":")
+    return found + (answer.stop_details is not UNSET) + (answer.container is not UNSET)
+
+
+def _usage(counts: dict[str, Any]) -> Usage | None:
+    """The counts; None if one is odd, or if reasoning is counted apart."""
+    found: list[Any] = [counts.get("input_tokens"), counts.get("output_tokens")]
+    found += [counts.get("cache_read_input_tokens", 0), counts.get("cache_creation_input_tokens", 0)]
+    if any(type(count) is not int or count < 0 for count in found) or "output_tokens_details" in counts:
+        return None
+    fresh, output, read, written = found
+    return Usage(
+        input_tokens=fresh + read + written, output_tokens=output, cached_tokens=read, cache_write_tokens=written
+    )
+
+
+class _Written(Struct):
+    id: str
+    type: str
+    role: str
+    model: str
+    content: list[Any]
+    stop_reason: str
+    stop_sequence: None
+    usage: dict[str, Any]
+
+
+def write_answer(answer: PlainAnswer) -> bytes:
+    content: list[Any] = [_Said(answer.text)] if answer.text else []
+    content += [_Called(call.id, call.name, spliced(call.arguments)) for call in answer.calls]
+    usage = answer.usage
+    counts = {"input_tokens": 0, "output_tokens": 0} if usage is None else encode_usage(usage)
+    stop = STOP_NAMES[answer.stop]
+    return _encode(_Written(answer.id, "message", "assistant", answer.model, content, stop, None, counts))

@@ -1,0 +1,56 @@
+"""A plain answer, on its direct way back to the client."""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+from toolglot.dialect import Dialect
+from toolglot.direct.plain import PlainAnswer
+from toolglot.direct.request import Translated
+from toolglot.forwarding import renamed
+from toolglot.passes.foreign import told_of_bill
+from toolglot.passes.ids import is_legal_id
+
+
+class Label(Struct, frozen=True):
+    """What an answer is given where its upstream does not tell it, or tells the name of a model the client never heard:
+    as `Exchange` does."""
+
+    created: int
+    answer_id: str
+
+
+def answered(
+    asked: Translated, client: Dialect, upstream: Dialect, data: bytes, label: Label
+) -> tuple[bytes, PlainAnswer] | None:
+    """The client's answer, and what it says; None for one that has to go the general way."""
+    assert client.direct is not None
+    assert upstream.direct is not None
+    answer = upstream.direct.read_answer(data)
+    if answer is None:
+        return None
+    aliased = asked.plain.model != asked.learnt.model
+    if not asked.learnt.pieces:
+        return renamed(data, client.model_places, asked.plain.model) if aliased else data, answer
+    if not answer.whole or not _is_legal(answer, asked, client):
+        return None
+    answer.lines = tuple(told_of_bill(upstream.name, answer.bill, upstream.can.cosmetic))
+    answer.model = asked.plain.model if aliased else answer.model or asked.plain.model
+    answer.id = answer.id or label.answer_id
+    if answer.created is None:
+        answer.created = label.created
+    return client.direct.write_answer(answer), answer
+
+
+def _is_legal(answer: PlainAnswer, asked: Translated, client: Dialect) -> bool:
+    """Does it stop for its calls if it has any, each a call of a known tool, with an id that the client takes?"""
+    if not answer.calls:
+        return bool(answer.text) and answer.stop != "tool_calls"
+    if answer.stop != "tool_calls":
+        return False
+    ids = set(asked.call_ids)
+    for call in answer.calls:
+        if not call.id or call.id in ids or call.name not in asked.learnt.tools or not is_legal_id(call.id, client.can):
+            return False
+        ids.add(call.id)
+    return True

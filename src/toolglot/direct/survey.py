@@ -1,0 +1,259 @@
+"""What a plain conversation has in it that the general way looks at: its shape, and an example of the same shape."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, TypeAlias
+
+from msgspec import Struct
+
+from toolglot.direct.plain import PlainCall, PlainRequest, Thought, Turn, is_blank
+from toolglot.passes.envelope import Envelope, is_ours, pack, unpack
+
+SYSTEM = "toolglot example of a system prompt"
+WORD = "toolglot example of a word"
+THOUGHT = "toolglot example of a thought"
+
+Seconds: TypeAlias = tuple[int | None, ...]
+
+
+class Thoughts(Struct, frozen=True, gc=False):
+    kind: str = ""
+    """`own`: the client's vendor made it. `carried`: the upstream made it, and the client has kept its state."""
+    state: tuple[str, ...] = ()
+    """What there is in the state of reasoning that is carried."""
+    calls: bool = False
+    """There are calls without reasoning before them."""
+    missing: bool = False
+    """The user's last words were answered by calls, and the model has not told what it thought before them."""
+
+
+_NONE = Thoughts()
+
+
+class Shape(Struct, frozen=True, gc=False):
+    """Two conversations of one shape are treated alike: each line of the receipt for one turn stands there for every
+    turn of that kind."""
+
+    system: tuple[tuple[str, bool, Seconds], ...] = ()
+    """Of what stands before the user's first words: its role, whether it is several texts, and its breakpoints."""
+    breakpoints: Seconds = ()
+    """Those on texts of the conversation."""
+    cached: int = 0
+    """The number of those on results."""
+    failed: bool = False
+    """A result is an error."""
+    moved: bool = False
+    """Results do not stand in the order of their calls."""
+    instructed: str = ""
+    """The role of system text inside the conversation, if there is any."""
+    thoughts: Thoughts = _NONE
+
+    @property
+    def has_results(self) -> bool:
+        return bool(self.thoughts.calls or self.failed or self.cached or self.moved)
+
+
+class Survey(Struct):
+    shape: Shape
+    turns: list[Turn]
+    """Every result right behind its call, in the order of the calls."""
+    ids: set[str]
+    names: set[str]
+    blank: bool
+    """There is a result of mere spaces."""
+
+    @property
+    def state(self) -> Mapping[str, Any]:
+        """Some state that is carried."""
+        return next((turn.thought.state for turn in self.turns if turn.thought and turn.thought.state), {})
+
+
+def survey(plain: PlainRequest, owner: str, *, own: bool) -> Survey | None:
+    """None if the conversation is not one that begins and ends with its user, every call with an id of its own and its
+    result behind it. `owner`: the upstream's dialect; `own`: the client's as well."""
+    if plain.own and not own:
+        return None
+    turns: list[Turn] = []
+    pairs = _Pairs(turns, own=own)
+    before = instructed = ""
+    breakpoints: list[int | None] = []
+    thinks = answered = False
+    for turn in plain.turns:
+        role = turn.role
+        if role == "tool":
+            if not pairs.answered(turn):
+                return None
+            answered = True
+        else:
+            if pairs.waiting:
+                return None
+            if role == "assistant":
+                if before in ("", role) or not (turn.words or turn.calls):
+                    return None
+                answered = False
+                thinks = thinks or turn.thought is not None
+                if turn.calls and not pairs.called(turn):
+                    return None
+            elif role != "user":
+                if not before or instructed not in ("", role):
+                    return None
+                instructed = role
+            turns.append(turn)
+            if turn.breakpoints:
+                breakpoints += turn.breakpoints.values()
+        before = role
+    if pairs.waiting or before in ("", "assistant"):
+        return None
+    thoughts = _thoughts(turns, owner, own=own) if thinks else _THOUGHTLESS[bool(pairs.ids), answered]
+    if thoughts is None:
+        return None
+    system = tuple([(turn.role, type(turn.words) is list, _seconds(turn)) for turn in plain.system])
+    shape = Shape(system, tuple(breakpoints), pairs.cached, pairs.failed, pairs.moved, instructed, thoughts)
+    return Survey(shape, turns, pairs.ids, pairs.names, pairs.blank)
+
+
+_THOUGHTLESS = {
+    (calls, missing): Thoughts(calls=calls, missing=missing) for calls in (False, True) for missing in (False, True)
+}
+
+
+class _Pairs:
+    """Calls, and the results that they wait for."""
+
+    blank = failed = moved = False
+    cached = 0
+
+    def __init__(self, turns: list[Turn], *, own: bool) -> None:
+        self.turns = turns
+        self.own = own
+        self.ids: set[str] = set()
+        self.names: set[str] = set()
+        self.waiting: list[str] = []
+        self.results: list[Turn] = []
+
+    def called(self, turn: Turn) -> bool:
+        for call in turn.calls:
+            call_id = call.id
+            if not call_id or call_id in self.ids:
+                return False
+            self.ids.add(call_id)
+            self.names.add(call.name)
+            self.waiting.append(call_id)
+        return True
+
+    def answered(self, turn: Turn) -> bool:
+        waiting, results = self.waiting, self.results
+        if turn.failed:
+            self.failed = True
+        if turn.cached:
+            self.cached += 1
+        words = turn.words
+        if words and is_blank(words):
+            self.blank = True
+        results.append(turn)
+        if len(results) < len(waiting):
+            return True
+        found = [result.call_id for result in results]
+        if found != waiting:
+            if sorted(found) != sorted(waiting):
+                return False
+            if not self.own:
+                self.moved = results[0].moved = True
+                places = {call_id: place for place, call_id in enumerate(waiting)}
+                results.sort(key=lambda result: places[result.call_id])
+        self.turns += results
+        self.waiting, self.results = [], []
+        return True
+
+
+def _thoughts(turns: list[Turn], owner: str, *, own: bool) -> Thoughts | None:
+    """The reasoning before words and calls, looked at as `passes.reasoning` does; None if there is some of several
+    kinds, or of one that is not simple."""
+    kind: tuple[str, tuple[str, ...]] | None = None
+    calls = missing = thought = heard = answered = False  # all but the first: since the user last spoke
+    for turn in turns:
+        role = turn.role
+        if role == "assistant":
+            if heard and not answered:
+                missing = thought = False
+            heard = answered = False
+            if turn.thought is not None:
+                thought = True
+                found = _kind(turn.thought, owner, own=own)
+                if found is None or kind not in (None, found):
+                    return None
+                kind = found
+            if turn.calls:
+                missing = missing or not thought
+                calls = calls or turn.thought is None
+        elif role in ("tool", "user"):
+            heard = True
+            answered = answered or role == "tool"
+            thought = thought and own
+    return Thoughts(*(kind or ("", ())), calls, missing and (answered or not heard))
+
+
+def _seconds(turn: Turn) -> Seconds:
+    return tuple(turn.breakpoints.values()) if turn.breakpoints else ()
+
+
+def _kind(thought: Thought, owner: str, *, own: bool) -> tuple[str, tuple[str, ...]] | None:
+    """Whose reasoning it is; None if that is not simple. Reasoning that was carried gets its text and its state."""
+    if not is_ours(thought.signature):
+        return ("own", ()) if own or (thought.text and thought.signature) else None
+    envelope = unpack(thought.signature)
+    if own or envelope is None or envelope.owner != owner or envelope.place != "here" or not envelope.text:
+        return None
+    thought.text, thought.state = envelope.text, envelope.state
+    return "carried", tuple(envelope.state)
+
+
+def example_of_system(shape: Shape) -> list[Turn]:
+    return [_texts(role, SYSTEM, seconds, listed=listed) for role, listed, seconds in shape.system]
+
+
+def _texts(role: str, word: str, seconds: Seconds, *, listed: bool = False) -> Turn:
+    """A turn of as many texts as there are breakpoints."""
+    count = max(len(seconds), 2 if listed else 1)
+    return Turn(role, [word] * count if count > 1 else word, breakpoints=dict(enumerate(seconds)) or None)
+
+
+def example(shape: Shape, owner: str, tool: str, state: Mapping[str, Any]) -> Iterator[Turn]:
+    """A conversation of this shape, in which calls are calls of this tool, and reasoning has this state."""
+    yield _texts("user", WORD, shape.breakpoints)
+    if shape.instructed:
+        yield Turn(shape.instructed, WORD)
+        yield Turn("user", WORD)
+    thoughts = shape.thoughts
+    if thoughts.kind:
+        calls = _calls(shape, tool) if shape.has_results and not thoughts.calls else []
+        yield Turn("assistant", WORD, calls, thought=_example_of_thought(thoughts, owner, state))
+        yield from _results(shape) if calls else (Turn("user", WORD),)
+    if thoughts.calls:
+        yield Turn("assistant", "", _calls(shape, tool))
+        yield from _results(shape)
+    if shape.has_results and not thoughts.missing:
+        yield Turn("assistant", WORD)
+        yield Turn("user", WORD)
+
+
+# Ids have nine letters and digits, which is what Mistral takes.
+
+
+def _calls(shape: Shape, tool: str) -> list[PlainCall]:
+    return [PlainCall(f"toolglot{number}", tool, "{}") for number in range(max(2, shape.cached))]
+
+
+def _results(shape: Shape) -> Iterator[Turn]:
+    """The first is the error, if there is one."""
+    numbers = range(max(2, shape.cached))
+    for number in reversed(numbers) if shape.moved else numbers:
+        failed, cached = shape.failed and not number, number < shape.cached
+        yield Turn("tool", WORD, (), f"toolglot{number}", failed=failed, cached=cached)
+
+
+def _example_of_thought(thoughts: Thoughts, owner: str, state: Mapping[str, Any]) -> Thought:
+    if thoughts.kind == "own":
+        return Thought(THOUGHT, "dG9vbGdsb3Q=")
+    return Thought(THOUGHT, pack(Envelope(owner=owner, state=dict(state), text=THOUGHT)))

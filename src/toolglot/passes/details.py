@@ -1,0 +1,221 @@
+"""Reasoning state of other vendors in the answers of a client that returns a list of it: Chat Completions.
+
+Their API has no field for state, but many of its clients return what they do not know: those that echo the message as
+it came, and those that know the conventions of OpenRouter (`reasoning_details` on the message) and of Google
+(`extra_content.google.thought_signature` on a call). So what the owner wants back of an answer travels there, sealed,
+as one entry behind everything else; Gemini's signatures of calls stand on the calls as well. When the client sends its
+history, all seals are opened and taken out, before everything else: no vendor ever sees one.
+
+A client that drops the fields loses nothing by them: what is kept elsewhere for it is put back behind this pass.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from toolglot.events import Close, Delta, Event, Finish, Open, closed, merge_native
+from toolglot.ir import Block, Message, Native, Request, Text, Thinking, ToolCall, native_of, replace
+from toolglot.passes import Context
+from toolglot.passes.blocks import Place, rewrite_messages
+from toolglot.passes.envelope import STATE, is_ours
+from toolglot.passes.kept import Run, placed
+from toolglot.passes.reasoning import GEMINI
+from toolglot.passes.skeleton import Sealed, Skeleton, bone, holds_state, seal, unseal
+from toolglot.receipt import Receipt
+
+WHAT = "reasoning state"
+EXTRA = "extra_content"
+SIGNATURE = "thoughtSignature"
+
+_SIGNATURE = re.compile(r"[A-Za-z0-9+/_-]+={0,2}")
+
+
+def open_details(request: Request, context: Context) -> Request:
+    """What the client carried for other vendors, back under their names."""
+    if context.details is None:
+        return request
+
+    def rewrite(message: Message, number: int) -> Message:
+        return _Opening(message, number, context).done() if message.role == "assistant" else message
+
+    return rewrite_messages(request, rewrite)
+
+
+class _Opening:
+    """One message while its seals are opened."""
+
+    def __init__(self, message: Message, number: int, context: Context) -> None:
+        self._message = message
+        self._number = number
+        self._context = context
+        self._bones: list[Skeleton] = []  # of the whole message
+
+    def done(self) -> Message:
+        content = tuple(new for block in self._message.content if (new := self._opened(block)) is not None)
+        same = len(content) == len(self._message.content) and all(map(_is, content, self._message.content))
+        message = self._message if same else replace(self._message, content=content)
+        for bones in self._bones:
+            run = Run()
+            run.add(message, self._number, 0)
+            if (blocks := placed(run, bones, self._context)) is not None:
+                message = replace(message, content=tuple(block for _, block in blocks))
+        return message
+
+    def _opened(self, block: Block) -> Block | None:
+        if isinstance(block, Thinking):
+            return self._reasoning(block)
+        return self._call(block) if isinstance(block, ToolCall) else block
+
+    def _reasoning(self, block: Thinking) -> Block | None:
+        """The reasoning without our entries; None if there is nothing left."""
+        source, slot = self._context.source, self._context.details
+        fields = native_of(block, source)
+        entries = fields.get(slot, ()) if slot is not None else ()
+        others = [entry for entry in entries if not is_ours(entry.get("data"))]
+        if len(others) == len(entries):
+            return block
+        for entry in entries:
+            if is_ours(entry.get("data")) and (bones := self._unsealed(entry["data"])) is not None:
+                self._bones.append(bones)
+        rest = {key: value for key, value in fields.items() if key != slot}
+        if others and slot is not None:
+            rest[slot] = others
+        if not block.text and not others:
+            return None
+        return replace(block, native={**block.native, source: rest})
+
+    def _call(self, block: ToolCall) -> Block:
+        """The call with Google's signature as Gemini has it. What others gave their clients as it is, stays."""
+        extra: Any = native_of(block, self._context.source).get(EXTRA)
+        signature = _signature(extra)
+        if not is_ours(signature):
+            known = isinstance(signature, str) and _SIGNATURE.fullmatch(signature) is not None
+            if not known or self._context.target != GEMINI:
+                return block
+            state: Native = {GEMINI: {SIGNATURE: signature}}
+        else:
+            bones = self._unsealed(signature) or ()
+            state = bones[0].native if bones else {}
+        kept = {owner: fields for owner, fields in block.native.items() if owner != self._context.source}
+        own = {key: value for key, value in native_of(block, self._context.source).items() if key != EXTRA}
+        if rest := _without_signature(extra):
+            own[EXTRA] = rest
+        return replace(block, native=merge_native(kept | ({self._context.source: own} if own else {}), state))
+
+    def _unsealed(self, value: str) -> Skeleton | None:
+        """What is for the target."""
+        receipt, where = self._context.receipt, str(Place(self._number))
+        sealed = unseal(value)
+        if sealed is None:
+            receipt.loss(where, WHAT, "what the client carried cannot be read")
+            return None
+        why = f"the client carried it for {sealed.owner}"
+        if sealed.owner != self._context.target:
+            why += ", to which alone it goes back"
+        elif sealed.issuer not in ("", self._context.issuer):
+            why += "; another server or model has made it"
+        elif self._context.can.thinking == "none":
+            why += "; this model takes none back"
+        else:
+            receipt.note(where, WHAT, why)
+            return sealed.bones
+        receipt.note(where, WHAT, why)
+        return None
+
+
+def _is(new: object, old: object) -> bool:
+    return new is old
+
+
+def _signature(extra: Any) -> Any:
+    google = extra.get("google") if isinstance(extra, dict) else None
+    return google.get("thought_signature") if isinstance(google, dict) else None
+
+
+def _without_signature(extra: Mapping[str, Any]) -> dict[str, Any]:
+    google = {key: value for key, value in extra["google"].items() if key != "thought_signature"}
+    rest = {key: value for key, value in extra.items() if key != "google"}
+    return {**rest, "google": google} if google else rest
+
+
+class DetailsCarrier:
+    """The event pass that seals: it needs sequenced events, and adds a block behind the others."""
+
+    __slots__ = ("_block", "_bones", "_client", "_issuer", "_kept", "_next", "_owner", "_receipt", "_slot", "_text")
+
+    def __init__(self, client: str, slot: str, owner: str, issuer: str, receipt: Receipt, *, kept: bool) -> None:
+        """`kept`: the state is kept elsewhere as well, for clients that do not carry it."""
+        self._client = client
+        self._slot = slot
+        self._owner = owner if owner != client and owner in STATE else ""
+        self._issuer = issuer
+        self._receipt = receipt
+        self._kept = kept
+        self._next = 0
+        self._block: Block | None = None  # the open one
+        self._text: list[str] | None = None  # of the open reasoning
+        self._bones: list[Block] = []
+
+    def feed(self, event: Event) -> Sequence[Event]:
+        if not self._owner:
+            return (event,)
+        match event:
+            case Delta(text=text):
+                if self._text is not None:
+                    self._text.append(text)
+            case Open(index=index, block=block):
+                self._next = index + 1
+                self._block = block
+                self._text = [] if isinstance(block, Thinking) else None
+                if isinstance(block, ToolCall) and (signed := self._on_call(block, block.native)):
+                    return (Open(index, replace(block, native=merge_native(block.native, signed))),)
+            case Close():
+                return (self._closed(event),)
+            case Finish():
+                return *self._sealed(), event
+            case _:
+                pass
+        return (event,)
+
+    def _closed(self, event: Close) -> Close:
+        opened, self._block = self._block, None
+        text, self._text = "".join(self._text or ()), None
+        if opened is None:
+            return event
+        block = closed(opened, text, event)
+        if (each := bone(block, self._owner)) is not None:
+            self._bones.append(each)
+        elif not isinstance(block, Thinking | Text) and not STATE[self._owner].keys().isdisjoint(
+            native_of(block, self._owner)
+        ):
+            self._receipt.loss(f"content[{event.index}]", WHAT, "the client's API has no field that carries it")
+        signed = self._on_call(block, event.native) if isinstance(block, ToolCall) else {}
+        return replace(event, native=merge_native(event.native, signed)) if signed else event
+
+    def _on_call(self, call: ToolCall, native: Native) -> Native:
+        """Where Google's own server for such clients puts a signature, and they look for it."""
+        if SIGNATURE not in native.get(GEMINI, {}) or self._owner != GEMINI:
+            return {}
+        own = ToolCall(id=call.id, name=call.name, native={GEMINI: {SIGNATURE: native[GEMINI][SIGNATURE]}})
+        sealed = seal(Sealed(self._owner, self._issuer, (own,)))
+        return {self._client: {EXTRA: {"google": {"thought_signature": sealed}}}}
+
+    def _sealed(self) -> Sequence[Event]:
+        """A block with the state of all others."""
+        bones = tuple(self._bones)
+        if not holds_state(bones):
+            return ()
+        # Some clients keep what has the id of a call, with that call.
+        calls = [each.id for each in bones if isinstance(each, ToolCall) and each.id]
+        entry = {
+            "type": "reasoning.encrypted",
+            "data": seal(Sealed(self._owner, self._issuer, bones)),
+            **({"id": calls[0]} if calls else {}),
+            "format": "unknown",
+            "index": 0,
+        }
+        also = f"; it is kept here for {self._owner} as well" if self._kept else ""
+        self._receipt.note("content", WHAT, f"it travels in {self._slot} of the client's message{also}")
+        return Open(self._next, Thinking(native={self._client: {self._slot: [entry]}})), Close(index=self._next)

@@ -1,0 +1,153 @@
+"""Where in the client's request something stood that a pass or an encoder speaks of.
+
+Passes cut, join, split and move messages, and each tells the places that it sees. A receipt has one way to count: the
+client's. So a path goes back through all that has happened since, step by step. Most exchanges have nothing to tell:
+a step is looked at only when somebody asks.
+
+What a pass left alone is the same object as before, and is found by that. What it has made anew stands behind its
+neighbour as before; what it has made up stands where its neighbour does.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Container, Iterable, Iterator, Sequence
+from functools import cached_property
+
+from toolglot.ir import Block, Message, Request, ToolResult
+from toolglot.passes import Context, RequestPass
+from toolglot.passes.blocks import Place
+
+_PATH = re.compile(r"messages\[(\d{1,9})\](?:\.content\[(\d{1,9})\](?:\.content\[(\d{1,9})\])?)?")
+
+
+class Origins:
+    """The messages of a request as they were after each pass that has changed them, from the client's on."""
+
+    def __init__(self, messages: tuple[Message, ...]) -> None:
+        self._messages = messages
+        self._steps: list[_Step] = []
+
+    def moved(self, messages: tuple[Message, ...]) -> None:
+        """These are the messages from here on."""
+        if messages is not self._messages:
+            self._steps.append(_Step(self._messages, messages))
+            self._messages = messages
+
+    def path(self, where: str) -> str:
+        """The path in the client's request of what now has this one."""
+        if not self._steps or (found := _PATH.match(where)) is None:
+            return where
+        place = Place(*(-1 if number is None else int(number) for number in found.groups()))
+        for step in reversed(self._steps):
+            place = step.back(place)
+        return f"{place}{where[found.end() :]}"
+
+
+def rewritten(request: Request, passes: Iterable[RequestPass], context: Context) -> tuple[Request, Origins]:
+    """What the passes make of a request. From here on its receipt tells the places of this request."""
+    origins = Origins(request.messages)
+    context.receipt.asked_at = origins.path
+    for rewrite in passes:
+        request = rewrite(request, context)
+        origins.moved(request.messages)
+    return request, origins
+
+
+class _Step:
+    """What one pass has made of the messages."""
+
+    def __init__(self, before: Sequence[Message], after: Sequence[Message]) -> None:
+        self._before = before
+        self._after = after
+
+    def back(self, place: Place) -> Place:
+        """Where that stood which has this place now."""
+        if place.message >= len(self._after):  # behind them all
+            return place._replace(message=len(self._before) + place.message - len(self._after))
+        if (found := self._blocks.get(place)) is not None:
+            return found
+        if (around := self._blocks.get(place._replace(inner=-1))) is not None:
+            now, before = _parts(self._after, place), _parts(self._before, around)
+            return around._replace(inner=place.inner) if now == before else around
+        return place._replace(message=self._messages[place.message][0])
+
+    @cached_property
+    def _kept(self) -> dict[int, int]:
+        """Messages that are the same as before, with the numbers that they had."""
+        numbers: dict[int, list[int]] = defaultdict(list)
+        for number, message in enumerate(self._before):
+            numbers[id(message)].append(number)
+        # From the end: of the same object twice it is the older one that goes.
+        after = reversed(list(enumerate(self._after)))
+        return {number: same.pop() for number, message in after if (same := numbers.get(id(message)))}
+
+    @cached_property
+    def _same(self) -> dict[Place, Place]:
+        """Blocks that are the same in messages that are not, with the places that they had."""
+        places: dict[int, list[Place]] = defaultdict(list)
+        for block, place in _blocks(self._before, set(self._kept.values())):
+            places[id(block)].append(place)
+        found: dict[Place, Place] = {}
+        for block, place in reversed(list(_blocks(self._after, self._kept))):
+            if same := places.get(id(block)):
+                found[place] = same.pop()
+                if place.inner >= 0:  # a result that was changed is known by what is left of it
+                    found[place._replace(inner=-1)] = found[place]._replace(inner=-1)
+        return found
+
+    @cached_property
+    def _messages(self) -> list[tuple[int, bool]]:
+        """For each message the number that it had; or, where it is made up, that of the one before it."""
+        known = dict(self._kept)
+        for place, origin in sorted(self._same.items()):
+            known.setdefault(place.message, origin.message)
+        taken = set(known.values())
+        numbers: list[tuple[int, bool]] = []
+        before = -1
+        for number in range(len(self._after)):
+            follows = before + 1 < len(self._before) and before + 1 not in taken
+            before = known.get(number, before + 1 if follows else max(before, 0))
+            numbers.append((before, number not in known and not follows))
+        return numbers
+
+    @cached_property
+    def _blocks(self) -> dict[Place, Place]:
+        """For each block of a message that was changed the place that it had, or that of its message."""
+        places = dict(self._same)
+        taken = set(places.values())
+        for number, message in enumerate(self._after):
+            if number in self._kept:
+                continue
+            origin, is_made_up = self._messages[number]
+            last = Place(origin)
+            for index in range(len(message.content)):
+                place = Place(number, index)
+                if place in places:
+                    last = places[place]
+                    continue
+                follows = Place(last.message, last.block + 1)
+                room = 0 if is_made_up else len(self._before[last.message].content)
+                if follows.block < room and follows not in taken:
+                    last = places[place] = follows
+                else:
+                    places[place] = Place(last.message)
+        return places
+
+
+def _parts(messages: Sequence[Message], place: Place) -> int:
+    """Of how many parts the result is that stands there."""
+    block = messages[place.message].content[place.block] if place.block >= 0 else None
+    return len(block.content) if isinstance(block, ToolResult) else 0
+
+
+def _blocks(messages: Sequence[Message], without: Container[int]) -> Iterator[tuple[Block, Place]]:
+    for number, message in enumerate(messages):
+        if number in without:
+            continue
+        for index, block in enumerate(message.content):
+            yield block, Place(number, index)
+            if isinstance(block, ToolResult):
+                for inner, part in enumerate(block.content):
+                    yield part, Place(number, index, inner)

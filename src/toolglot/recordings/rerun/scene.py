@@ -1,0 +1,333 @@
+"""Today's gateway inside the process, with the recorded answers of one exchange behind it, in their order: those of its
+upstreams, of the servers of its tools, and of its store."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, MutableMapping, Sequence
+from typing import Any
+from urllib.parse import unquote, urlsplit
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from toolglot.config.addresses import DEMO_URL
+from toolglot.config.assemble import assemble, router
+from toolglot.config.schema import BreakerConfig, Config, Limits, ModelConfig, Retries, UpstreamConfig
+from toolglot.dialect import Dialect
+from toolglot.passes.digest import digest
+from toolglot.recordings.comparison import Outcome, Sent
+from toolglot.recordings.format import CallSettings, ServedResult, UpstreamRequest
+from toolglot.recordings.label import first_start, start_of
+from toolglot.recordings.read import Recording
+from toolglot.recordings.rerun.servers import RecordedHost, at_hand, mcp_of
+from toolglot.recordings.rerun.stored import RecordedStore
+from toolglot.recordings.settings import layers_of, quirks_of
+from toolglot.server.app import App
+from toolglot.server.gateway import Gateway
+from toolglot.server.metrics import Metrics
+from toolglot.server.service import Receipts, Service
+from toolglot.server.starting import build
+from toolglot.upstream.replay.reply import RecordedReply
+from toolglot.upstream.replay.transport import given
+from toolglot.upstream.transport import Call, TransportError
+from toolglot.upstream.vendors import VENDORS
+
+_MOST_ATTEMPTS = 100
+_MOST_PARTS = 32
+"""Of an address."""
+_PATIENT = BreakerConfig(failures=1_000_000)
+_LONG = Limits(keepalive=3600.0, drain=0.0)
+QUIET = 0.01
+"""Seconds of silence after which a client leaves that has nothing more to wait for."""
+KEPT_ID = 53
+"""The length of the id of a response that is kept: `resp_` and 48 characters."""
+
+
+class Settings(Struct, frozen=True, kw_only=True):
+    """What a configuration says of a model and its upstream."""
+
+    tools: str = "auto"
+    bad_calls: str = "pass"
+    rescue: bool = False
+    verbatim: bool | None = None
+    rounds: int | None = None
+    """How often the model may be asked, where that was less than the configuration allows: time was over."""
+
+    @property
+    def model_fields(self) -> dict[str, Any]:
+        return {"tools": self.tools, "bad_calls": self.bad_calls, "rescue": self.rescue}
+
+
+class Question(Struct, frozen=True, kw_only=True):
+    """What a client asks."""
+
+    client: str
+    path: str
+    """With its query."""
+    headers: Mapping[str, str]
+    body: bytes
+
+
+class _Tape(Struct):
+    """The recorded answers, and what was sent for them."""
+
+    recording: Recording
+    sent: list[Sent]
+
+
+class InOrder:
+    """Gives the recorded answers in their order, whatever is asked, to one of the recorded upstreams."""
+
+    recorded = True
+
+    def __init__(self, tape: _Tape, upstream: str, dialect: Dialect) -> None:
+        self._tape = tape
+        self._upstream = upstream
+        self._dialect = dialect
+
+    async def send(self, call: Call) -> RecordedReply:
+        tape = self._tape
+        number = len(tape.sent)
+        tape.sent.append(Sent(upstream=self._upstream, dialect=self._dialect.name, path=call.url, body=call.body))
+        if number >= len(tape.recording.attempts):
+            raise TransportError("pool", "nothing more is recorded")  # and nobody tries again
+        return await given(tape.recording, tape.recording.attempts[number], "none")
+
+    async def close(self) -> None:
+        """There is no connection to close."""
+
+
+class Nowhere:
+    """The network, which is not used."""
+
+    async def send(self, call: Call) -> RecordedReply:
+        raise TransportError("connect", "recorded exchanges do not use the network")
+
+    async def close(self) -> None:
+        """There is no connection to close."""
+
+
+async def play(recording: Recording, question: Question, settings: Settings) -> Outcome:
+    """What comes of the question today, when the upstreams answer as they did then."""
+    tape, left = _Tape(recording, []), asyncio.Event()
+    store = RecordedStore(recording) if _had_a_store(recording) else None
+    service = Service(
+        gateway=_gateway(tape, settings),
+        receipts=Receipts(),
+        metrics=Metrics(),
+        store=store,
+        host=RecordedHost(recording, left.set) if recording.at_hand is not None else None,
+    )
+    try:
+        status, headers, body = await _asked(App(service), question, left)
+    finally:
+        if store is not None:
+            await store.close()
+    receipts = service.receipts.latest("", 1)
+    return Outcome(
+        client=question.client,
+        sent=tuple(tape.sent),
+        status=status,
+        body=_with_recorded_ids(recording, question.client, headers.get("x-request-id", ""), body),
+        receipt=tuple(receipts[0]["lines"]) if receipts else (),
+        left=left.is_set(),
+    )
+
+
+def _had_a_store(recording: Recording) -> bool:
+    told = [attempt.request.settings for attempt in recording.attempts]
+    if any(each.keeps_state for each in told if each is not None) or recording.reads or _was_kept(recording):
+        return True
+    return recording.at_hand is not None and recording.at_hand.keeps
+
+
+def _was_kept(recording: Recording) -> bool:
+    """Has the gateway put the id of a stored response on the answer?"""
+    start = start_of(recording) if recording.head.client == "openai_responses" else None
+    return start is not None and start.id.startswith("resp_") and len(start.id) == KEPT_ID
+
+
+def _with_recorded_ids(recording: Recording, client: str, request_id: str, body: bytes) -> bytes:
+    """Ids that chance has made today, as they were then."""
+    if request_id:
+        body = body.replace(request_id.encode(), recording.head.id.encode())
+    if client == recording.head.client and _was_kept(recording):
+        then, now = start_of(recording), first_start(client, body)
+        if then is not None and now is not None and len(now.id) == KEPT_ID:
+            body = body.replace(now.id.encode(), then.id.encode())
+    return body
+
+
+def _gateway(tape: _Tape, settings: Settings) -> Gateway:
+    """The recorded upstreams in the order in which they were asked, the first for the model and the others after it."""
+    recording = tape.recording
+    places: dict[tuple[str, str], None] = {}
+    upstreams: dict[str, UpstreamConfig] = {}
+    for attempt in recording.attempts:
+        asked = attempt.request
+        places[asked.upstream, asked.model] = None
+        upstreams[asked.upstream] = _upstream(asked.upstream, asked.dialect, asked.url, recording, settings)
+    models = _models(recording, list(places), settings)
+    default = next(iter(upstreams), None)
+    config = Config(
+        upstreams=upstreams,
+        models=models,
+        default_upstream=default,
+        discover=False,
+        limits=_LONG,
+        mcp=mcp_of(recording, settings.rounds),
+    )
+    config = assemble(config, {}).config
+    made = build(config, Nowhere())
+    behind = {
+        name: replace(upstream, transport=InOrder(tape, name, upstream.dialect), **_as_recorded(recording, name))
+        for name, upstream in made.upstreams.items()
+    }
+    return Gateway(config, behind, router(config))
+
+
+def _models(recording: Recording, places: Sequence[tuple[str, str]], settings: Settings) -> dict[str, ModelConfig]:
+    """The model that was asked for, and those after it under names of their own where it is known how they were set."""
+    models: dict[str, ModelConfig] = {}
+    if not places:
+        return models
+    fallbacks: list[str] = []
+    for number, (upstream, model) in enumerate(places[1:]):
+        if told := _told(recording, upstream, model):
+            fallbacks.append(f"recorded fallback {number}")
+            models[fallbacks[-1]] = ModelConfig(upstream=upstream, model=model or None, **_model_fields(told))
+        elif model:
+            fallbacks.append(f"{upstream}/{model}")
+    upstream, model = places[0]
+    told = _told(recording, upstream, model)
+    fields = _model_fields(told) if told else settings.model_fields
+    # However a server was attached, by an alias, a header or the request: by an alias it is in its place.
+    fields["mcp"] = tuple(each.server for each in at_hand(recording))
+    models[recording.head.model] = ModelConfig(
+        upstream=upstream, model=model or None, fallbacks=tuple(fallbacks), **fields
+    )
+    return models
+
+
+def _told(recording: Recording, upstream: str, model: str) -> list[CallSettings]:
+    """How the calls to a model were set, as far as the recording tells it."""
+    asked = [attempt.request for attempt in recording.attempts]
+    return [each.settings for each in asked if (each.upstream, each.model) == (upstream, model) and each.settings]
+
+
+def _model_fields(told: Sequence[CallSettings]) -> dict[str, Any]:
+    first = told[0]
+    text_format = first.text_format
+    tools = "native" if text_format is None or first.rescue else text_format
+    if any(each.text_format != text_format for each in told):
+        tools = "auto"  # it was refused natively, and sent as text
+    return {
+        "tools": tools,
+        "rescue": text_format if text_format is not None and first.rescue else False,
+        "bad_calls": first.bad_calls,
+        "starts_in_reasoning": first.starts_in_reasoning,
+        "strict": first.strict,
+        "quirks": quirks_of(first),
+    }
+
+
+def _as_recorded(recording: Recording, name: str) -> dict[str, Any]:
+    """What is known of how an upstream was set."""
+    for attempt in recording.attempts:
+        told = attempt.request.settings
+        if told is not None and attempt.request.upstream == name:
+            warp = {} if told.warp_history is None else {"warp_history": told.warp_history}
+            tools = {"disable_warp_tools": told.disable_warp_tools}
+            return {"history": layers_of(told), "verbatim": told.verbatim, **warp, **tools, **_address(attempt.request)}
+    return {}
+
+
+def _address(asked: UpstreamRequest) -> dict[str, Any]:
+    """The address as it was configured, where that can be found: state that clients carry is sealed for it."""
+    issuer = "" if asked.settings is None else asked.settings.issuer
+    parts = asked.url.partition("?")[0].split("/")[:_MOST_PARTS]
+    for count in range(1, len(parts) + 1):
+        address = "/".join(parts[:count])
+        if digest(asked.upstream, address) == issuer:
+            return {"base_url": address}
+    return {}
+
+
+def _upstream(name: str, dialect: str, url: str, recording: Recording, settings: Settings) -> UpstreamConfig:
+    asked = max(sum(each.upstream == name for each in asked) for asked in rounds_of(recording))
+    parts = urlsplit(url)
+    vendor = next((each for each in VENDORS.values() if each.base_url and _host(each.base_url) == parts.netloc), None)
+    is_demo = url.startswith(DEMO_URL)
+    return UpstreamConfig(
+        dialect=dialect,
+        vendor=vendor.name if vendor is not None and parts.netloc else None,
+        base_url=DEMO_URL if is_demo else f"http://{parts.netloc or 'recorded.invalid'}",
+        verbatim=settings.verbatim,
+        retries=Retries(attempts=min(asked, _MOST_ATTEMPTS), first_wait=0.0),
+        breaker=_PATIENT,
+    )
+
+
+def rounds_of(recording: Recording) -> list[list[UpstreamRequest]]:
+    """The calls to upstreams, in groups between which tools were run."""
+    rounds: list[list[UpstreamRequest]] = [[]]
+    for line in recording.lines:
+        if isinstance(line, ServedResult) and rounds[-1]:
+            rounds.append([])
+        elif isinstance(line, UpstreamRequest):
+            rounds[-1].append(line)
+    return [each for each in rounds if each]
+
+
+def _host(url: str) -> str:
+    return urlsplit(url).netloc
+
+
+async def _asked(app: App, question: Question, left: asyncio.Event) -> tuple[int, dict[str, str], bytes]:
+    """The answer of an ASGI app to one request. Its client waits for all of it, or until it has left."""
+    parts = urlsplit(question.path)
+    scope: MutableMapping[str, Any] = {
+        "type": "http",
+        "method": "POST",
+        "path": unquote(parts.path),
+        "raw_path": parts.path.encode(),
+        "query_string": parts.query.encode(),
+        "headers": [(name.encode("latin-1"), value.encode("latin-1", "replace")) for name, value in _headers(question)],
+    }
+    unread = [{"type": "http.request", "body": question.body, "more_body": False}]
+    told: list[MutableMapping[str, Any]] = []
+
+    async def receive() -> MutableMapping[str, Any]:
+        if unread:
+            return unread.pop()
+        await left.wait()
+        got = -1
+        while got != len(told):  # all that was on its way
+            got = len(told)
+            await asyncio.sleep(QUIET)
+        return {"type": "http.disconnect"}
+
+    async def send(message: MutableMapping[str, Any]) -> None:
+        told.append(message)
+
+    await app(scope, receive, send)
+    if not told:  # it has left before there was anything
+        return 0, {}, b""
+    head = told[0]
+    headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in head["headers"]}
+    return head["status"], headers, b"".join(message.get("body", b"") for message in told[1:])
+
+
+_OF_THE_CONNECTION = frozenset(
+    """authorization connection content-encoding content-length cookie expect host keep-alive origin proxy-authorization
+    te transfer-encoding upgrade x-api-key x-goog-api-key x-toolglot-mcp""".split()  # noqa: SIM905
+)
+"""A client's headers that belong to the way it came, or to who it is."""
+
+
+def _headers(question: Question) -> list[tuple[str, str]]:
+    passed = [
+        (name.lower(), value) for name, value in question.headers.items() if name.lower() not in _OF_THE_CONNECTION
+    ]
+    return [*passed, ("host", "127.0.0.1"), ("content-length", str(len(question.body)))]

@@ -1,0 +1,79 @@
+"""The store of a recorded exchange: it has what was read then, and keeps what is new until the exchange is over."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any, get_args
+
+from toolglot.recordings.format import StoreRead
+from toolglot.recordings.read import Recording
+from toolglot.store import Failure, History, Item, Replay, Rounds, State, StoreError, Turn
+from toolglot.store.as_json import Kind, read
+from toolglot.store.sqlite import MEMORY, SqliteStore
+
+_NOTHING = object()
+
+
+def _failure(line: StoreRead) -> StoreError:
+    failure: Failure = next((each for each in get_args(Failure) if each == line.failure), "failed")
+    return StoreError(failure, line.message)
+
+
+class RecordedStore(SqliteStore):
+    """Answers reads in the order of recording, each kind by itself."""
+
+    def __init__(self, recording: Recording) -> None:
+        """Raises `DecodeError` where a line has something else in it than what it says."""
+        self._reads: dict[Kind, deque[Any]] = {kind: deque() for kind in get_args(Kind)}
+        for line in recording.reads:
+            for kind in get_args(Kind):
+                if kind == line.what:
+                    self._reads[kind].append(read(kind, line.data) if line.failure is None else _failure(line))
+        super().__init__(MEMORY)
+
+    def _recorded(self, kind: Kind) -> Any:
+        found = self._reads[kind].popleft() if self._reads[kind] else _NOTHING
+        if isinstance(found, StoreError):
+            raise found
+        return found
+
+    async def history(self, owner: str, response: str, *, max_bytes: int, max_turns: int) -> History:
+        found = self._recorded("history")
+        return History(missing=response) if found is _NOTHING else found
+
+    async def conversation_history(self, owner: str, conversation: str, *, max_bytes: int) -> History:
+        found = self._recorded("history")
+        return History(missing=conversation) if found is _NOTHING else found
+
+    async def holders(self, owner: str, items: Sequence[str]) -> Mapping[str, bytes]:
+        found = self._recorded("holders")
+        return {} if found is _NOTHING else found
+
+    async def rounds(self, owner: str, hashes: Sequence[str]) -> list[Rounds]:
+        found = self._recorded("rounds")
+        return await super().rounds(owner, hashes) if found is _NOTHING else found
+
+    def may_have_states(self, owner: str, issuer: str) -> bool:
+        """What was read is known by its order, and not by whose it was."""
+        return True
+
+    async def states(
+        self, owner: str, issuer: str, calls: Collection[str] = (), hashes: Collection[str] = ()
+    ) -> list[State]:
+        found = self._recorded("states")
+        return await super().states(owner, issuer, calls, hashes) if found is _NOTHING else found
+
+    async def replay(
+        self, owner: str, upstream: str, hashes: Sequence[str], calls: Collection[str] = ()
+    ) -> Replay | None:
+        found = self._recorded("replay")
+        if found is _NOTHING:
+            return await super().replay(owner, upstream, hashes, calls)
+        return found if found is not None and found.hash in hashes else None
+
+    async def save(self, turn: Turn, items: Sequence[Item] = (), output_ids: Sequence[str] = ()) -> None:
+        """Nobody will go on from it, and the conversation that it belongs to is not here."""
+
+    async def add_items(self, owner: str, conversation: str, items: Sequence[Item]) -> tuple[Item, ...] | None:
+        return tuple(items)

@@ -1,0 +1,136 @@
+"""Matches in JSON, cut down to what may be replaced there: of strings what is inside, of numbers the digits.
+
+A pattern may match over commas and braces. What holds a document together stays, so that the rest of it can be read.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from itertools import islice, takewhile
+from typing import NamedTuple
+
+from toolglot.recordings.replacing import LITERALS, NUMBER, Found, nines
+
+_TOKEN = re.compile(r'"([^"\\]*+(?:\\.[^"\\]*+)*+)(?:"|\\?\Z)|[^"{}\[\],:\s]++', re.DOTALL)
+"""A string, which the end of the text may cut off, or a word outside of strings."""
+_REST = re.compile(r'([^"\\]*+(?:\\.[^"\\]*+)*+)(?:"|\\?\Z)', re.DOTALL)
+"""What comes first where a text begins inside of a string."""
+_DOCUMENT = re.compile(r"\ufeff?\s*((?:[{\[\"]|(?:-?[0-9][0-9.eE+-]*+|true|false|null)\s*\Z)?)")
+_FRAME = re.compile(r"data: ?(?=[{\[\"}\]])")
+"""A line of server-sent events with JSON in it; also with a part of it."""
+
+
+class Place(NamedTuple):
+    """Where in a body a text begins."""
+
+    document: bool = False
+    """The body is JSON as a whole."""
+    line: bool = True
+    """At the beginning of a line; else `payload` and `inside` tell of the line that goes on."""
+    payload: bool = False
+    """The line is JSON."""
+    inside: bool = False
+    """It goes on inside of a string."""
+
+
+def begins_document(text: str) -> bool | None:
+    """Is a body that begins with this text JSON? None: there is nothing yet but space."""
+    begins = _DOCUMENT.match(text)
+    assert begins is not None
+    return None if begins.end() == len(text) and not begins[1] else bool(begins[1])
+
+
+def kept_in(text: str, found: list[Found], place: Place) -> list[Found]:
+    """What may be replaced of what was found."""
+    if not found:
+        return found
+    if place.document:
+        return list(_structured(text, (0, len(text)), place.inside, found))
+    kept: list[Found] = []
+    at = 0
+    for start, end, is_json, inside in _lines(text, found, place):
+        at = _first(found, at, start)
+        touched = list(takewhile(lambda each: each.start < end, islice(found, at, None)))  # noqa: B023
+        kept += _structured(text, (start, end), inside, touched) if is_json else _clipped(touched, start, end)
+    return kept
+
+
+def _first(found: list[Found], at: int, place: int) -> int:
+    """The number of the first from `at` on that goes beyond this place."""
+    while at < len(found) and found[at].end <= place:
+        at += 1
+    return at
+
+
+def after(text: str, place: Place) -> Place:
+    """The place behind a text that is cut inside of a line."""
+    begins = text.rfind("\n") + 1
+    if begins or place.line:
+        frame = None if place.document else _FRAME.match(text, begins)
+        place = place._replace(line=False, payload=place.document or frame is not None, inside=False)
+        begins = begins if frame is None else frame.end()
+    if not place.payload:
+        return place
+    last = None
+    if place.inside:
+        last = _REST.match(text, begins)
+        begins = begins if last is None else last.end()
+    for token in _TOKEN.finditer(text, begins):
+        last = token
+    inside = last is not None and last[1] is not None and last.end() == len(text) and not _is_closed(last)
+    return place._replace(inside=inside)
+
+
+def _is_closed(string: re.Match[str]) -> bool:
+    return string.end() > string.end(1) and string[0][-1] == '"'
+
+
+def _lines(text: str, found: list[Found], place: Place) -> Iterator[tuple[int, int, bool, bool]]:
+    """The lines with something in them: where each begins and ends, whether it is JSON, and begins inside a string."""
+    done = 0
+    for each in found:
+        while max(each.start, done) < each.end:
+            start = text.rfind("\n", max(0, done - 1), max(each.start, done)) + 1
+            end = text.find("\n", max(each.start, done))
+            end = len(text) if end < 0 else end
+            if start == 0 and not place.line:
+                yield 0, end, place.payload, place.inside
+            else:
+                frame = _FRAME.match(text, start)
+                yield (start if frame is None else frame.end()), end, frame is not None, False
+            done = end + 1
+
+
+def _clipped(found: list[Found], start: int, end: int) -> Iterator[Found]:
+    for each in found:
+        yield each if each.instead else _part(each, max(start, each.start), min(end, each.end))
+
+
+def _part(found: Found, start: int, end: int) -> Found:
+    return found if (start, end) == found[:2] else Found(start, end, start)
+
+
+def _structured(text: str, bounds: tuple[int, int], inside: bool, found: list[Found]) -> Iterator[Found]:
+    at = 0
+    for start, end, is_string in _tokens(text, bounds, inside):
+        at = _first(found, at, start)
+        if at == len(found):
+            return
+        word = "" if is_string else text[start:end]
+        for each in takewhile(lambda each: each.start < end, islice(found, at, None)):  # noqa: B023
+            first, last = max(start, each.start), min(end, each.end)
+            if is_string or not (word in LITERALS or NUMBER.fullmatch(word)):
+                yield _part(each, first, last)
+            elif word not in LITERALS:
+                yield Found(first, last, first, nines(word)[first - start : last - start])
+
+
+def _tokens(text: str, bounds: tuple[int, int], inside: bool) -> Iterator[tuple[int, int, bool]]:
+    begins, end = bounds
+    if inside and (rest := _REST.match(text, begins, end)) is not None:
+        yield *rest.span(1), True
+        begins = rest.end()
+    for token in _TOKEN.finditer(text, begins, end):
+        is_string = token[1] is not None
+        yield *token.span(1 if is_string else 0), is_string

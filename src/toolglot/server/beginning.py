@@ -1,0 +1,64 @@
+"""An answer that has begun: its first bytes, and the way to the others."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping
+
+from msgspec import Struct
+
+from toolglot.dialect import StreamEncoder
+from toolglot.errors import ApiError
+from toolglot.streaming import StreamTranslation
+from toolglot.textcalls.settings import BAD_TOOL_CALL
+from toolglot.translate import Exchange
+from toolglot.upstream.transport import Reply, TransportError
+
+
+class Answer(Struct, kw_only=True):
+    """An answer that has begun. `whole` is all of it; else `first` and what `chunks` still bring."""
+
+    exchange: Exchange
+    reply: Reply
+    headers: Mapping[str, str] = {}
+    """The reply's, but those that repeat a credential."""
+    whole: bytes | None = None
+    first: bytes = b""
+    translation: StreamTranslation | None = None
+    chunks: AsyncIterator[bytes] | None = None
+
+
+class Bounded:
+    """The pieces of a body, up to a number of bytes; `TransportError("too_large")` after that."""
+
+    def __init__(self, chunks: AsyncIterator[bytes], limit: int) -> None:
+        self._chunks = chunks
+        self._limit = self._left = limit
+
+    def __aiter__(self) -> AsyncIterator[bytes]:
+        return self
+
+    async def __anext__(self) -> bytes:
+        chunk = await anext(self._chunks)
+        self._left -= len(chunk)
+        if self._left < 0:
+            raise TransportError("too_large", f"its answer has more than {self._limit} bytes")
+        return chunk
+
+
+async def begin_stream(
+    exchange: Exchange, reply: Reply, limit: int, encoder: StreamEncoder | None
+) -> Answer | ApiError:
+    """Read on until there is something to tell the client. An error that comes first is an error of the request; not so
+    a call that cannot be run: that is how this answer ends, however much of it came at once."""
+    translation = exchange.stream(encoder)
+    chunks = Bounded(aiter(reply.chunks()), limit)
+    first = b""
+    while not first and not translation.ended and translation.wants_again is None:
+        chunk = await anext(chunks, None)
+        if chunk is None:
+            first = translation.close()
+            break
+        first = translation.feed(chunk)
+    if translation.fault is not None and translation.fault.code != BAD_TOOL_CALL:
+        return translation.fault
+    return Answer(exchange=exchange, reply=reply, first=first, translation=translation, chunks=chunks)

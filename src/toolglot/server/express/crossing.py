@@ -1,0 +1,384 @@
+"""One request that crosses in callbacks: what the server's protocol knows as its cycle is the upstream's receiver.
+
+    begin ─▶ on_head ─▶ on_body … ─▶ on_end        the answer is written from inside these
+                │           │          │
+                └───────────┴──────────┴─▶ hand over, while nothing has been written
+
+Once something has been written there is one way on, as on the general way: to the end, or to an error in the stream.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import suppress
+from time import time
+from typing import TYPE_CHECKING, Any
+
+from toolglot.direct.answer import Label, answered
+from toolglot.direct.request import Translated
+from toolglot.errors import ApiError
+from toolglot.ir import Request, replace
+from toolglot.receipt import Loss
+from toolglot.server.express.client import Client
+from toolglot.server.express.handing import Handed
+from toolglot.server.express.lanes import Lane, lines
+from toolglot.server.express.waiting import Waiting
+from toolglot.server.headers import STREAM_HEADERS
+from toolglot.server.outcomes import transport_error
+from toolglot.server.pieces import DRAIN_SECONDS, TRAILING_SECONDS
+from toolglot.server.record import Record
+from toolglot.server.states import Heard, States
+from toolglot.textcalls.settings import BAD_TOOL_CALL
+from toolglot.upstream.lean import Sending
+from toolglot.upstream.transport import TransportError
+
+if TYPE_CHECKING:
+    from toolglot.server.service import Service
+    from toolglot.streaming import StreamTranslation
+    from toolglot.translate import Exchange
+
+_WHOLE = b"content-type: application/json\r\n"
+_STREAM = lines(STREAM_HEADERS) + b"transfer-encoding: chunked\r\n"
+
+
+class Crossing:
+    """`response_complete`, `response_started`, `keep_alive` and `disconnected` are what uvicorn asks a cycle for."""
+
+    __slots__ = (
+        "_asked",
+        "_client",
+        "_exchange",
+        "_headers",
+        "_heard",
+        "_lane",
+        "_pieces",
+        "_received",
+        "_sending",
+        "_service",
+        "_status",
+        "_task",
+        "_ticket",
+        "_translation",
+        "_waiting",
+        "disconnected",
+        "keep_alive",
+        "record",
+        "response_complete",
+        "response_started",
+        "touched",
+    )
+
+    def __init__(
+        self,
+        service: Service,
+        client: Client,
+        lane: Lane,
+        asked: Translated,
+        waiting: Waiting,
+        record: Record,
+        ticket: Any,
+    ) -> None:
+        self._service = service
+        self._client = client
+        self._lane = lane
+        self._asked = asked
+        self._waiting = waiting
+        self.record = record
+        self._ticket = ticket
+        self._sending: Sending | None = None
+        self._status = 0
+        self._headers: dict[str, str] = {}
+        self._pieces: list[bytes] = []
+        self._received = 0
+        self._exchange: Exchange | None = None
+        self._translation: StreamTranslation | None = None
+        self._heard: Heard | None = None
+        self._task: asyncio.Task[None] | None = None
+        """What cannot be done in a callback: connecting, and keeping state."""
+        self.touched = record.started
+        """When something was written, or came."""
+        self.response_started = False
+        self.response_complete = False
+        self.keep_alive = True
+        self.disconnected = False
+
+    def begin(self) -> None:
+        """Send the request: at once if a connection is idle, else as soon as there is one."""
+        lane = self._lane
+        head = lane.head(self._waiting.head, self._asked.learnt.path, stream=self.record.stream)
+        sending = lane.transport.begin(lane.destination, head, self._asked.body, lane.upstream.timeouts, self)
+        if sending is None:
+            self._task = asyncio.create_task(self._connect(head))
+        self._sending = sending
+
+    async def _connect(self, head: bytes) -> None:
+        lane = self._lane
+        try:
+            sending = await lane.transport.connect(
+                lane.destination, head, self._asked.body, lane.upstream.timeouts, self
+            )
+        except TransportError as error:
+            self._task = None
+            self.on_broken(error)
+        else:
+            self._task, self._sending = None, sending
+
+    # As the upstream's connection sees it
+
+    def on_head(self, status: int, headers: dict[str, str]) -> None:
+        self._status, self._headers = status, headers
+        if status != 200 or "content-encoding" in headers or headers.get("content-type", "").startswith("text/html"):
+            self._hand_over()
+        elif self.record.stream:
+            self._translation = self._translate()
+
+    def on_body(self, data: bytes) -> None:
+        self._received += len(data)
+        if self._received > self._service.gateway.config.limits.response:
+            self._too_large()
+        elif self._translation is None:
+            self._pieces.append(data)
+        elif not self._translation.ended:
+            self._stream(self._translation, data)
+
+    def on_end(self) -> None:
+        self._sending = None
+        translation = self._translation
+        if translation is None:
+            self._whole()
+        elif not translation.ended:
+            self._say(translation, translation.close(), None)
+
+    def on_broken(self, error: TransportError) -> None:
+        self._sending = None
+        translation = self._translation
+        if self.response_complete or self.disconnected:
+            return
+        if translation is None or not self.response_started:
+            self._leave()
+            self._client.go_general(
+                self._waiting, Handed(self.record, self._lane.upstream, self._asked.learnt.model, error=error)
+            )
+        elif not translation.ended:
+            self._break_off(translation, error)
+
+    # As the client's connection sees it
+
+    def pause(self) -> None:
+        """The client does not read as fast as the upstream writes."""
+        if self._sending is not None:
+            self._sending.pause()
+
+    def resume(self) -> None:
+        if self._sending is not None:
+            self._sending.resume()
+
+    def left(self) -> None:
+        """The client has gone."""
+        self.disconnected = True
+        if self.response_complete:
+            return
+        if self._task is not None:
+            self._task.cancel()
+        if self._sending is not None:
+            self._sending.abort()
+            self._sending = None
+        self.record.cancelled = True
+        self._lane.breaker.leave(self._ticket)
+        self._over()
+
+    # Whole answers
+
+    def _whole(self) -> None:
+        body = self._pieces[0] if len(self._pieces) == 1 else b"".join(self._pieces)
+        lane, record = self._lane, self.record
+        label = Label(int(time()), record.id.replace("req_", "resp_"))
+        done = answered(self._asked, lane.client, lane.upstream.dialect, body, label)
+        if done is None:
+            self._hand_over()
+            return
+        written, answer = done
+        record.usage, record.stop = answer.usage, answer.stop
+        self._settle(None)
+        head = self._head(_WHOLE + b"content-length: %d\r\n" % len(written))
+        self._put(head + written)
+        self._finish()
+
+    def _head(self, framing: bytes) -> bytes:
+        self.response_started = True
+        self.record.status = 200
+        return b"%b%b%bx-request-id: %b\r\n\r\n" % (
+            self._client.greeting(),
+            framing,
+            self._lane.told(self._asked, self._headers),
+            self.record.id.encode(),
+        )
+
+    # Streamed answers
+
+    def _translate(self) -> StreamTranslation:
+        lane, asked, store = self._lane, self._asked, self._service.store
+        keeps_state = store is not None and lane.issuer is not None
+        exchange = lane.streaming(int(time()), self.record.id.replace("req_", "resp_"), keeps_state=keeps_state)
+        learnt = asked.learnt
+        exchange.adopt(learnt.asked, learnt.sent, asked.call_ids, asked.lines, verbatim=not learnt.pieces)
+        if keeps_state:
+            self._heard = Heard()
+            exchange.listener = self._heard.hear
+        self._exchange = exchange
+        return exchange.stream()
+
+    def _stream(self, translation: StreamTranslation, data: bytes) -> None:
+        if not self.response_started:
+            self._pieces.append(data)
+        self._say(translation, translation.feed(data), data)
+
+    def _say(self, translation: StreamTranslation, written: bytes, data: bytes | None) -> None:
+        """Write what was translated. An error that comes before anything else is one of the request."""
+        if not self.response_started:
+            if translation.fault is not None and translation.fault.code != BAD_TOOL_CALL:
+                self._hand_over()
+                return
+            if not written and not translation.ended:
+                return
+            self._pieces.clear()
+            self._lane.breaker.answer(self._ticket)
+            self._put(self._head(_STREAM))
+        if not translation.ended:
+            if written:
+                self._put(b"%x\r\n%b\r\n" % (len(written), written))
+        elif self._heard is not None and self._heard.has_state:
+            self._task = asyncio.create_task(self._keep(translation, written))
+        else:
+            self._end(translation, written)
+
+    def _end(self, translation: StreamTranslation, written: bytes) -> None:
+        record = self.record
+        record.usage = translation.usage
+        record.stop = None if translation.stop is None else translation.stop.reason
+        if (fault := translation.fault) is not None:
+            record.error, record.message = fault.kind, fault.message
+        self._settle(None)
+        self._put(b"%x\r\n%b\r\n0\r\n\r\n" % (len(written), written) if written else b"0\r\n\r\n")
+        self._finish()
+
+    async def _keep(self, translation: StreamTranslation, written: bytes) -> None:
+        """Keep what the upstream will want back of its answer, before the client sees the end."""
+        lane, exchange = self._lane, self._exchange
+        assert exchange is not None
+        request: Request = lane.client.decode_request(self._waiting.body())
+        states = States(self._service.store, self.record.owner)
+        await states.found(lane.client, lane.upstream, lane.target, request, len(self._waiting.body()))
+        states.watch(exchange, self._heard)
+        await states.keep(exchange, whole=False)
+        if not self.disconnected:
+            self._end(translation, written)
+
+    def _break_off(self, translation: StreamTranslation, error: TransportError) -> None:
+        written = translation.break_off(transport_error(self._lane.upstream.name, error))
+        self._settle(error if translation.fault is not None else None)
+        self._end(translation, written)
+
+    def fail(self, error: ApiError) -> None:
+        """End the answer with an error."""
+        if self.response_complete or self.disconnected:
+            return
+        if self._sending is not None:
+            self._sending.abort()
+            self._sending = None
+        if self._translation is None or not self.response_started:
+            self._refuse(error)
+        else:
+            self._end(self._translation, self._translation.fail(error))
+
+    def _refuse(self, error: ApiError) -> None:
+        """Tell an error in place of an answer."""
+        told = self._lane.client.encode_error(replace(error, request_id=self.record.id))
+        self.record.status, self.record.error, self.record.message = told.status, error.kind, error.message
+        self.response_started = True
+        self._lane.breaker.leave(self._ticket)
+        head = self._client.greeting(told.status) + lines(told.headers)
+        framing = b"content-length: %d\r\nx-request-id: %b\r\n\r\n" % (len(told.body), self.record.id.encode())
+        self._put(head + framing + told.body)
+        self._finish()
+
+    def _too_large(self) -> None:
+        limit = self._service.gateway.config.limits.response
+        sending, self._sending = self._sending, None
+        if sending is not None:
+            sending.abort()
+        self.on_broken(TransportError("too_large", f"its answer has more than {limit} bytes"))
+
+    # What time brings
+
+    def tick(self, now: float, silence: float) -> None:
+        """Called now and then: a keep-alive for who hears nothing, and an end for what has no other."""
+        translation = self._translation
+        if self.response_complete:
+            if now - self.touched >= DRAIN_SECONDS and self._sending is not None:
+                self._sending.abort()
+                self._sending = None
+        elif translation is not None and translation.settled and now - self.touched >= TRAILING_SECONDS:
+            if self._sending is not None:
+                self._sending.abort()
+                self._sending = None
+            self._say(translation, translation.close(), None)
+        elif now - self.touched >= silence:
+            if translation is None or not self.response_started:
+                self._hand_over()
+            else:
+                beat = translation.keepalive()
+                self._put(b"%x\r\n%b\r\n" % (len(beat), beat))
+
+    # The end
+
+    def _put(self, data: bytes) -> None:
+        now = asyncio.get_running_loop().time()
+        self.touched = now
+        record = self.record
+        if record.first_byte is None:
+            record.first_byte = now
+        record.bytes_out += len(data)
+        self._client.put(data)
+
+    def _settle(self, error: TransportError | None) -> None:
+        if self._ticket is not None:
+            self._lane.breaker.settle(self._ticket, error, asyncio.get_running_loop().time())
+            self._ticket = None
+
+    def _leave(self) -> None:
+        """The general way counts and settles for itself."""
+        self._lane.breaker.leave(self._ticket)
+        self._service.in_flight -= 1
+        self._service.crossings.discard(self)
+
+    def _hand_over(self, error: TransportError | None = None) -> None:
+        """Send the request the general way, with whatever the upstream has said."""
+        self._leave()
+        if self._task is not None:
+            self._task.cancel()  # it is not connected yet, and nothing has been sent
+        handed = Handed(self.record, self._lane.upstream, self._asked.learnt.model, error)
+        sending, status, body = self._sending, self._status, b"".join(self._pieces)
+        if sending is not None:
+            handed.goes_on(sending, status, self._headers, body)
+        elif status and error is None:
+            handed.is_whole(status, self._headers, body)
+        self._client.go_general(self._waiting, handed)
+
+    def _finish(self) -> None:
+        self.response_complete = self.record.express = True
+        self._over()
+        self._client.answered()
+
+    def _over(self) -> None:
+        service, record = self._service, self.record
+        record.ended = asyncio.get_running_loop().time()
+        service.in_flight -= 1
+        service.crossings.discard(self)
+        service.receipts.keep(record, self._lines())
+        for observe in service.observers:
+            with suppress(OSError):  # a log that cannot be written
+                observe(record)
+
+    def _lines(self) -> tuple[Loss, ...]:
+        return self._asked.lines if self._exchange is None else tuple(self._exchange.receipt)

@@ -1,0 +1,135 @@
+"""The way in: which requests may take the express lane, decided from the head and then from the body."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from secrets import token_bytes
+from typing import TYPE_CHECKING
+
+from toolglot.dialect import Dialect
+from toolglot.dialects import DIALECTS
+from toolglot.server.express.client import Client
+from toolglot.server.express.crossing import Crossing
+from toolglot.server.express.waiting import Head, Waiting
+from toolglot.server.headers import OURS
+from toolglot.server.ingress import named
+from toolglot.server.record import Record
+from toolglot.server.security import Caller
+
+if TYPE_CHECKING:
+    from toolglot.server.service import Service
+
+PATHS: dict[str, Dialect] = {
+    path: DIALECTS[name]
+    for path, name in (
+        ("/v1/chat/completions", "openai_chat"),
+        ("/v1/responses", "openai_responses"),
+        ("/v1/messages", "anthropic"),
+    )
+    if DIALECTS[name].direct is not None
+}
+"""The paths that have one, as clients write them that write them right."""
+
+QUERIES: dict[bytes, dict[str, str]] = {b"": {}, b"beta=true": {"beta": "true"}}
+"""Anthropic's own clients say the second. Any other query goes the general way."""
+
+_DECIDING = frozenset({"origin", "content-encoding", "expect", "upgrade", *OURS})
+"""Headers that only the general way looks at."""
+
+_NOBODY = Caller("", "")
+_MOST_HEADS = 1024
+_LENGTH = b"content-length"
+
+
+class Express:
+    """The way in for all connections of a server."""
+
+    def __init__(self, service: Service) -> None:
+        self._service = service
+        self._heads: dict[tuple[object, ...], Head | None] = {}
+        self._guard = service.gateway.guard
+        self._randomness = b""
+
+    def admit(self, url: bytes, fields: Sequence[tuple[bytes, bytes]]) -> Waiting | None:
+        """Whether a request with this head may take the lane, once its body is there."""
+        service = self._service
+        gateway = service.gateway
+        if service.tapes is not None or gateway.config.mcp.servers or not service.accepting:
+            return None
+        if service.in_flight >= gateway.config.limits.concurrent_requests:
+            return None
+        if gateway.guard is not self._guard:
+            self._guard = gateway.guard
+            self._heads.clear()
+        key = (url, *[field for field in fields if field[0] != _LENGTH])
+        head = self._heads.get(key, _UNKNOWN)
+        if head is _UNKNOWN:
+            if len(self._heads) >= _MOST_HEADS:
+                self._heads.clear()
+            head = self._heads[key] = self._head(url, fields)
+        return None if head is None else Waiting(head, gateway.config.limits.body)
+
+    def _head(self, url: bytes, fields: Sequence[tuple[bytes, bytes]]) -> Head | None:
+        path, _, query = url.partition(b"?")
+        client, asked = PATHS.get(path.decode("latin-1")), QUERIES.get(query)
+        headers = named(fields)
+        if client is None or asked is None or not _DECIDING.isdisjoint(headers):
+            return None
+        verdict = self._guard.check("POST", headers)
+        caller, error = self._guard.identify(headers, {})
+        if verdict.error is not None or verdict.headers or error is not None:
+            return None
+        return Head(path=path.decode("latin-1"), client=client, query=asked, headers=headers, caller=caller or _NOBODY)
+
+    def cross(self, client: Client, waiting: Waiting) -> Crossing | None:
+        """Send a whole request on its way; None if it has to go the general way."""
+        service, head, body = self._service, waiting.head, waiting.body()
+        gateway, now = service.gateway, asyncio.get_running_loop().time()
+        dialect, caller, limits = head.client, head.caller, gateway.config.limits
+        plain = None if dialect.direct is None else dialect.direct.read_request(body)
+        if plain is None or (lane := gateway.lanes.find(dialect.name, plain.model, now)) is None:
+            return None
+        store = service.store
+        if lane.issuer is not None and store is not None and store.may_have_states(caller.owner, lane.issuer):
+            return None
+        asked = None if len(plain.turns) >= limits.messages else lane.requests.translate_plain(plain, body)
+        if asked is None or len(asked.learnt.tools) > limits.tools or (ticket := lane.breaker.enter(now)) is None:
+            return None
+        upstream = lane.upstream
+        record = Record(
+            id=self._new_id(),
+            method="POST",
+            path=head.path,
+            started=now,
+            route=head.path,
+            key=caller.label or None,
+            owner=caller.owner,
+            client=dialect.name,
+            user_agent=head.headers.get("user-agent"),
+            traceparent=head.headers.get("traceparent"),
+            model=plain.model,
+            upstream=upstream.name,
+            upstream_dialect=upstream.dialect.name,
+            upstream_model=asked.learnt.model,
+            stream=asked.learnt.sent.stream,
+            calls={upstream.name: 1},
+            bytes_in=len(body),
+        )
+        crossing = Crossing(service, client, lane, asked, waiting, record, ticket)
+        service.in_flight += 1
+        if record.stream:
+            service.crossings.add(crossing)
+        crossing.begin()
+        return crossing
+
+    def _new_id(self) -> str:
+        """As the general way makes them, but for the system calls: randomness is fetched for many at once."""
+        if not self._randomness:
+            self._randomness = token_bytes(12 * 256)
+        own, self._randomness = self._randomness[:12], self._randomness[12:]
+        return f"req_{own.hex()}"
+
+
+_UNKNOWN = Head(path="", client=next(iter(PATHS.values())), query={}, headers={}, caller=_NOBODY)
+"""Stands for a head that was not seen before."""

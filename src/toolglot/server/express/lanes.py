@@ -1,0 +1,178 @@
+"""Lanes: for which clients and models requests may cross in callbacks, and all that can be made ready for them.
+
+A lane is opened by the general way, once it has had an answer without anything out of the ordinary: it is that which
+looks up what is known of a model. A lane closes after a minute, as what is known may change; the next request opens it
+again.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from toolglot import __version__
+from toolglot.dialect import Dialect
+from toolglot.direct.request import DirectRequests, Translated
+from toolglot.passes.envelope import BOUND_TO_MODEL, STATE
+from toolglot.passes.history_policy import settle
+from toolglot.receipt import Loss, Receipt
+from toolglot.routing import Target
+from toolglot.server import headers
+from toolglot.server.express.waiting import Head
+from toolglot.server.issuers import issuer
+from toolglot.server.verdicts import FRESH
+from toolglot.translate import Exchange
+from toolglot.upstream.exchange import exchange_for, policy_of
+from toolglot.upstream.lean import LeanTransport, request_head
+from toolglot.upstream.upstream import Upstream
+
+if TYPE_CHECKING:
+    from toolglot.upstream.breaker import Breaker
+
+MOST = 256
+"""Lanes of one gateway, and heads of one lane: clients choose the names of models and some headers."""
+
+_NO_POLICY = settle(())
+
+
+class Lane:
+    """From one dialect's clients to one model of an upstream."""
+
+    __slots__ = (
+        "_heads",
+        "_told",
+        "breaker",
+        "client",
+        "destination",
+        "issuer",
+        "opened",
+        "requests",
+        "strict",
+        "target",
+        "transport",
+        "upstream",
+    )
+
+    def __init__(
+        self, client: Dialect, upstream: Upstream, target: Target, breaker: Breaker, *, strict: bool, now: float
+    ) -> None:
+        assert isinstance(upstream.transport, LeanTransport)
+        self.client = client
+        self.upstream = upstream
+        self.target = target
+        self.breaker = breaker
+        self.strict = strict
+        self.opened = now
+        self.transport = upstream.transport
+        self.destination = self.transport.destination(upstream.base_url)
+        owner = upstream.dialect.name
+        self.issuer = issuer(upstream, target.model if owner in BOUND_TO_MODEL else "") if owner in STATE else None
+        """Whose state may be kept in the store, if there can be any."""
+        self.requests = DirectRequests(self._exchange)
+        self._heads: dict[tuple[Head, str, bool], bytes] = {}
+        self._told: dict[tuple[Loss, ...], bytes] = {}
+
+    def _exchange(self) -> Exchange:
+        return exchange_for(self.client, self.upstream, self.target, strict=self.strict)
+
+    def streaming(self, created: int, answer_id: str, *, keeps_state: bool) -> Exchange:
+        """The exchange for an answer that streams."""
+        return exchange_for(
+            self.client,
+            self.upstream,
+            self.target,
+            strict=self.strict,
+            created=created,
+            answer_id=answer_id,
+            keeps_state=keeps_state,
+        )
+
+    def head(self, head: Head, path: str, *, stream: bool) -> bytes:
+        """The request line and the headers to the upstream, for a client with this head."""
+        key = (head, path, stream)
+        known = self._heads.get(key)
+        if known is None:
+            client, dialect = self.client, self.upstream.dialect
+            passed = headers.to_upstream(client, dialect, head.headers, stream=stream)
+            called = self.upstream.call(headers.with_query(path, client, dialect, head.query), b"", passed)
+            if len(self._heads) >= MOST:
+                self._heads.clear()
+            known = self._heads[key] = request_head(called, self.destination)
+        return known
+
+    def told(self, asked: Translated, upstream_headers: Mapping[str, str]) -> bytes:
+        """The headers of an answer that tell of the exchange."""
+        client, dialect = self.client, self.upstream.dialect
+        if client.name == dialect.name or any("ratelimit" in name for name in upstream_headers):
+            own = headers.to_client(client, dialect, self.upstream.harmless(upstream_headers))
+            return lines(own) + self._of(asked)
+        return self._of(asked)
+
+    def _of(self, asked: Translated) -> bytes:
+        told = self._told.get(asked.lines)
+        if told is None:
+            receipt = Receipt()
+            receipt.add(asked.lines)
+            told = lines(
+                {
+                    **headers.of_receipt(receipt),
+                    **headers.of_target(self.upstream.name, asked.learnt.model),
+                    "x-toolglot-version": __version__,
+                }
+            )
+            if len(self._told) >= MOST:
+                self._told.clear()
+            self._told[asked.lines] = told
+        return told
+
+
+def lines(told: Mapping[str, str]) -> bytes:
+    """Headers as they stand on the wire."""
+    return "".join([f"{name}: {value}\r\n" for name, value in told.items()]).encode("latin-1")
+
+
+class Lanes:
+    """Those of one gateway."""
+
+    def __init__(self) -> None:
+        self._open: OrderedDict[tuple[str, str], Lane] = OrderedDict()
+
+    def find(self, client: str, model: str, now: float) -> Lane | None:
+        """The lane for this model, as clients of this dialect call it."""
+        lane = self._open.get((client, model))
+        return None if lane is None or now - lane.opened >= FRESH else lane
+
+    def open(
+        self,
+        client: Dialect,
+        model: str,
+        upstream: Upstream,
+        target: Target,
+        breaker: Breaker,
+        strict: bool,
+        now: float,
+    ) -> None:
+        """The general way has had an answer, with tools as they are and the history as it is."""
+        key = (client.name, model)
+        known = self._open.get(key)
+        if known is not None and known.upstream is upstream and known.target == target and known.strict == strict:
+            known.opened = now
+            return
+        if not is_plain(client, upstream, target):
+            return
+        self._open[key] = Lane(client, upstream, target, breaker, strict=strict, now=now)
+        if len(self._open) > MOST:
+            self._open.popitem(last=False)
+
+
+def is_plain(client: Dialect, upstream: Upstream, target: Target) -> bool:
+    """Is there nothing to these two but what the direct way knows of?"""
+    return (
+        client.direct is not None
+        and upstream.dialect.direct is not None
+        and isinstance(upstream.transport, LeanTransport)
+        and upstream.tokens is None
+        and not target.mcp
+        and policy_of(upstream, target) == _NO_POLICY
+    )

@@ -1,0 +1,51 @@
+"""All streams that are crossing, looked at once a second: one timer for all of them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
+
+from toolglot.errors import ApiError
+
+if TYPE_CHECKING:
+    from toolglot.server.express.crossing import Crossing
+
+INTERVAL = 1.0
+
+
+class Crossings:
+    """`silence` tells after how many seconds a client is to hear something."""
+
+    def __init__(self, silence: Callable[[], float]) -> None:
+        self._silence = silence
+        self._open: set[Crossing] = set()
+        self._timer: asyncio.TimerHandle | None = None
+
+    def __iter__(self) -> Iterator[Crossing]:
+        return iter(self._open)
+
+    def add(self, crossing: Crossing) -> None:
+        self._open.add(crossing)
+        if self._timer is None:
+            self._timer = asyncio.get_running_loop().call_later(self._interval(), self._tick)
+
+    def discard(self, crossing: Crossing) -> None:
+        self._open.discard(crossing)
+
+    def _interval(self) -> float:
+        return min(INTERVAL, self._silence() / 4)
+
+    def _tick(self) -> None:
+        self._timer = None
+        loop, silence = asyncio.get_running_loop(), self._silence()
+        now = loop.time()
+        for crossing in list(self._open):
+            crossing.tick(now, silence)
+        if self._open:
+            self._timer = loop.call_later(self._interval(), self._tick)
+
+    def end(self, error: ApiError) -> None:
+        """The time to drain is over."""
+        for crossing in list(self._open):
+            crossing.fail(error)

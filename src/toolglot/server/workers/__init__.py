@@ -1,0 +1,1 @@
+"""Several processes behind one address: a parent that serves nothing itself, and workers that do nothing else."""

@@ -1,0 +1,133 @@
+"""New connections: to the upstream itself, or to a proxy and through it."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import socket
+import ssl
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from toolglot.upstream.http_rules import USER_AGENT, reason
+from toolglot.upstream.lean.connection import Connection
+from toolglot.upstream.lean.destination import Destination
+from toolglot.upstream.lean.names import Names
+from toolglot.upstream.surroundings import Proxy
+from toolglot.upstream.transport import TransportError
+
+MAX_TUNNEL_HEAD = 64 * 1024
+"""Bytes that a proxy may say before a tunnel begins."""
+
+_STATUS_LINE = re.compile(rb"HTTP/1\.[01] ([0-9]{3})(?: [^\r\n]*)?\r\n")
+
+
+async def dial(names: Names, connection: Connection) -> None:
+    """Open this connection. Raises `TransportError`; a dialling that is cancelled leaves no socket behind."""
+    destination = connection.destination
+    if destination.proxy is None:
+        await _directly(names, destination, connection)
+    elif destination.tunnelled:
+        await _through(names, destination, destination.proxy, connection)
+    else:
+        await _to_proxy(names, destination, destination.proxy, connection)
+
+
+async def _directly(names: Names, destination: Destination, connection: Connection) -> None:
+    with _told(destination, "{host} cannot be reached: {reason}"):
+        opened = await names.connect(destination.host, destination.port, destination.name)
+        await _attach(opened, connection, destination.tls, destination.host)
+
+
+async def _to_proxy(names: Names, destination: Destination, proxy: Proxy, protocol: asyncio.Protocol) -> None:
+    with _told(destination, "the proxy on the way to {host} cannot be reached: {reason}"):
+        host, port = proxy.url.host or "", proxy.url.port or 0
+        opened = await names.connect(host, port, None)
+        await _attach(opened, protocol, destination.proxy_tls, host)
+
+
+async def _attach(opened: socket.socket, protocol: asyncio.Protocol, tls: ssl.SSLContext | None, host: str) -> None:
+    await asyncio.get_running_loop().create_connection(
+        lambda: protocol,
+        sock=opened,
+        ssl=tls,
+        server_hostname=host.rstrip(".") if tls is not None else None,
+    )
+
+
+async def _through(names: Names, destination: Destination, proxy: Proxy, connection: Connection) -> None:
+    """By CONNECT (RFC 9110, 9.3.6). The proxy sees the name of the upstream, and none of the request."""
+    loop = asyncio.get_running_loop()
+    tunnel = _Tunnel(loop.create_future())
+    await _to_proxy(names, destination, proxy, tunnel)
+    assert tunnel.transport is not None
+    try:
+        host = f"[{destination.host}]" if ":" in destination.host else destination.host
+        target = f"{host}:{destination.port}"
+        headers = {"host": target, "user-agent": USER_AGENT, **proxy.headers}
+        lines = "".join(f"{name}: {value}\r\n" for name, value in headers.items())
+        tunnel.transport.write(f"CONNECT {target} HTTP/1.1\r\n{lines}\r\n".encode())
+        status = await tunnel.answer
+        if not 200 <= status < 300:
+            text = f"the proxy did not let through to {destination.name}: status {status}"
+            raise TransportError("connect", text)
+        assert destination.tls is not None
+        with _told(destination, "{host} cannot be reached: {reason}"):
+            secured = await loop.start_tls(
+                tunnel.transport, connection, destination.tls, server_hostname=destination.host.rstrip(".")
+            )
+            if secured is None:
+                raise ConnectionAbortedError
+            connection.connection_made(secured)
+    except BaseException:
+        tunnel.transport.abort()
+        raise
+
+
+class _Tunnel(asyncio.Protocol):
+    """Reads the head of a proxy's answer to CONNECT; `answer` is its status, 0 for what is none."""
+
+    def __init__(self, answer: asyncio.Future[int]) -> None:
+        self.answer = answer
+        self.transport: asyncio.Transport | None = None
+        self._read = bytearray()
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self.transport = transport  # type: ignore[assignment]
+
+    def data_received(self, data: bytes) -> None:
+        searched = max(0, len(self._read) - 3)
+        self._read += data
+        end = self._read.find(b"\r\n\r\n", searched)
+        if end >= 0:
+            line = _STATUS_LINE.match(self._read)
+            status = int(line[1]) if line is not None else 0
+            if 100 <= status < 200:
+                del self._read[: end + 4]
+                self.data_received(b"")
+            # A server waits for the client's first words: bytes right after the head are the proxy's own.
+            elif end + 4 != len(self._read) and 200 <= status < 300:
+                self._tell(0)
+            else:
+                self._tell(status)
+        elif len(self._read) > MAX_TUNNEL_HEAD:
+            self._tell(0)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._tell(0)
+
+    def _tell(self, status: int) -> None:
+        if not self.answer.done():
+            self.answer.set_result(status)
+
+
+@contextmanager
+def _told(destination: Destination, text: str) -> Iterator[None]:
+    try:
+        yield
+    except (ssl.SSLError, ssl.CertificateError) as error:
+        raise TransportError("tls", f"no secure connection to {destination.name}: {reason(error)}") from None
+    except OSError as error:
+        if isinstance(error, TimeoutError) and error.errno is None:
+            raise  # the patience of whoever is calling
+        raise TransportError("connect", text.format(host=destination.name, reason=reason(error))) from None

@@ -1,0 +1,191 @@
+"""The upstream, the load and the gateway together: that they are right, not how fast they are. Needs a C compiler."""
+
+from __future__ import annotations
+
+import http.server
+import itertools
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+import pytest
+from bench.gateway.answers import Dialect
+from bench.gateway.cases import ANTHROPIC_TO_CHAT, CHAT_TO_CHAT, ROUTES, Case, Manner, Route
+from bench.gateway.checks import ask, faults
+from bench.gateway.native import Tools
+from bench.gateway.peers import PEERS
+from bench.gateway.peers.record import Launch, Place, Program
+from bench.gateway.processes import cores
+from bench.gateway.requests import Size
+from bench.gateway.running import Effort, Gateway, load_options, measure, started
+from bench.gateway.session import Session, Wishes
+from bench.gateway.standing import Plan
+
+from tests.docs.markdown import ROOT
+from tests.needs import need
+
+BRIEF = Effort(seconds=0.2, warm_up=0.05, longest=5.0, least_requests=5, least_chunks=100)
+
+
+@pytest.fixture(scope="module")
+def tools(tmp_path_factory: pytest.TempPathFactory) -> Tools:
+    need("cc")
+    need("taskset")
+    return Tools(tmp_path_factory.mktemp("bin"), cores())
+
+
+@pytest.fixture(scope="module")
+def upstream(tools: Tools) -> Iterator[int]:
+    with tools.upstream() as port:
+        yield port
+
+
+@pytest.fixture(scope="module")
+def gateway(tools: Tools, upstream: int, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
+    folder = tmp_path_factory.mktemp("toolglot")
+    with started(PEERS["toolglot"], upstream, folder, folder / "run", tools.cores.gateway) as running:
+        yield running
+
+
+@pytest.fixture
+def direct(upstream: int, tmp_path: Path) -> Gateway:
+    return Gateway(PEERS["direct"], Place(upstream, upstream, tmp_path, tmp_path), None, 0.0)
+
+
+@pytest.mark.parametrize("route", ROUTES, ids=lambda route: route.name)
+def test_the_gateway_says_what_the_upstream_said(gateway: Gateway, route: Route) -> None:
+    assert faults(gateway, route) == []
+
+
+@pytest.mark.parametrize("dialect", ["anthropic", "openai_chat", "openai_responses"])
+def test_the_upstream_speaks_three_dialects(direct: Gateway, dialect: Dialect) -> None:
+    assert faults(direct, Route(dialect, dialect)) == []
+
+
+@pytest.mark.parametrize("route", ROUTES, ids=lambda route: route.name)
+@pytest.mark.parametrize(("manner", "size"), [("plain", "large"), ("burst", "small"), ("paced", "small")])
+def test_many_requests_at_once_are_all_answered_well(
+    tools: Tools, gateway: Gateway, route: Route, manner: Manner, size: Size
+) -> None:
+    case = Case(route, manner, size, 4)
+    found = measure(tools, gateway, case, BRIEF)
+    assert (found.errors, found.bad, found.first_error) == (0, 0, "")
+    assert found.chunks_per_second > 0 if case.streamed else found.requests >= 5
+
+
+def load(tools: Tools, gateway: Gateway, *more: str, streamed: bool = False) -> tuple[int, int, int]:
+    asked = load_options(gateway, CHAT_TO_CHAT, "small", streamed=streamed, pace=0)
+    with tools.load([*asked, "--seconds=0.1", "--longest=5", "--least-requests=1", *more]) as running:
+        running.wait_for_window()
+        figures = running.figures()
+    return figures.requests, figures.errors, figures.bad
+
+
+def test_an_answer_that_lacks_something_is_a_bad_one(tools: Tools, direct: Gateway) -> None:
+    requests, errors, bad = load(tools, direct, "--expect=no such text")
+    assert (errors, bad) == (0, requests)
+    requests, errors, bad = load(tools, direct, "--marks=188", streamed=True)
+    assert (errors, bad) == (0, requests)
+    assert requests > 0
+
+
+@contextmanager
+def repeater(status: int, content: bytes) -> Iterator[int]:
+    """A server that gives the same answer to everybody."""
+
+    class Handler(http.server.BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def do_POST(self) -> None:
+            self.rfile.read(int(self.headers["content-length"]))
+            self.send_response(status)
+            self.send_header("content-length", str(len(content)))
+            self.end_headers()
+            self.wfile.write(content)
+
+        def log_message(self, format: str, *arguments: object) -> None:  # noqa: A002
+            pass
+
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        try:
+            yield server.server_address[1]
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+def test_the_answer_to_another_request_is_a_bad_one(tools: Tools, direct: Gateway) -> None:
+    status, content = ask(direct, CHAT_TO_CHAT, streamed=False)
+    with repeater(status, content) as port:
+        copier = direct._replace(place=direct.place._replace(port=port))
+        requests, errors, bad = load(tools, copier)
+    assert requests > 0
+    assert errors == 0
+    # Request 42 is the one that this was the answer to.
+    assert bad >= requests - 1
+
+
+def test_a_refusal_is_an_error(tools: Tools, direct: Gateway) -> None:
+    with repeater(429, b"{}") as port:
+        refusing = direct._replace(place=direct.place._replace(port=port))
+        requests, errors, _ = load(tools, refusing, "--longest=0.3")
+    assert requests == 0
+    assert errors > 0
+
+
+def ends_at_once(place: Place) -> Launch:
+    return Launch(("sh", "-c", "echo no such thing; exit 1"))
+
+
+def test_a_run_measures_tells_what_fails_and_leaves_nothing_behind(tmp_path: Path, tools: Tools) -> None:
+    (tmp_path / "bin").symlink_to(tools.folder)
+    broken = PEERS["nginx"]._replace(name="broken", install=Program("sh", ("true",)), launch=ends_at_once)
+    case = Case(ANTHROPIC_TO_CHAT, "plain", "small", 2)
+    plan = Plan(streams=20, pace=100, ramp=0.2, seconds=0.5)
+    wishes = Wishes([PEERS["direct"], PEERS["toolglot"], broken], [case], 1, BRIEF, [plan], starts=1)
+    told: list[str] = []
+    results = Session(wishes, tmp_path, tmp_path / "run", told.append).run()
+    assert results.measured("toolglot", case) is not None
+    assert results.measured("broken", case) is None
+    trouble = {about.name: about.trouble for about in results.gateways}
+    assert trouble["toolglot"] is None
+    assert trouble["broken"] is not None
+    assert trouble["broken"].startswith("not started: it ended: no such thing")
+    held = results.held("toolglot", 20)
+    assert held is not None
+    assert (held.open, held.health_ms is None) == (20, False)
+    assert held.on_time > 0
+    assert any("broken: not started" in line for line in told)
+
+
+def test_an_interrupted_run_ends_whatever_it_has_started(tmp_path: Path, tools: Tools) -> None:
+    command = [sys.executable, "-m", "bench", "--only=toolglot", "--cases=chat->chat/plain/8", "--seconds=60"]
+    environment = {**os.environ, "TMPDIR": str(tmp_path), "PYTHONPATH": str(ROOT)}
+    with subprocess.Popen(command, cwd=ROOT, env=environment, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stderr is not None
+        told = list(itertools.takewhile(lambda line: not line.startswith("1/3 "), process.stderr))
+        assert process.poll() is None, "".join(told)
+        assert concerned(tmp_path)
+        process.send_signal(signal.SIGINT)
+        assert "interrupted" in process.stderr.read()
+    assert process.returncode == 1
+    assert concerned(tmp_path) == []
+    assert list(tmp_path.iterdir()) == []
+
+
+def concerned(folder: Path) -> list[str]:
+    """The processes that run in a folder, or with something from there."""
+    found = []
+    for process in Path("/proc").iterdir():
+        if process.name.isdigit() and process.name != str(os.getpid()):
+            with suppress(OSError):
+                told = f"{(process / 'cwd').readlink()} {(process / 'cmdline').read_text()}"
+                found += [told] if str(folder) in told else []
+    return found

@@ -1,0 +1,229 @@
+"""The law of the direct way: what does not go the general way is what the general way makes, byte for byte, with the
+same receipt."""
+
+from __future__ import annotations
+
+from functools import cache
+from itertools import product
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.case_files import Case, cases_with
+from tests.documents import DOCUMENTS, wire
+from tests.documents.plain import bodies, settings_of
+from tests.documents.plain_answers import answers
+from tests.laws.mutations import spoilt_bytes
+from tests.strategies import names, requests, responses, tool_requests
+from toolglot.dialects import DIALECTS
+from toolglot.direct.answer import Label, answered
+from toolglot.direct.request import DirectRequests, Translated
+from toolglot.ir import replace
+from toolglot.receipt import Receipt
+from toolglot.translate import Exchange
+
+CLIENTS = ("anthropic", "openai_chat")
+UPSTREAMS = tuple(name for name, dialect in DIALECTS.items() if dialect.direct is not None)
+PAIRS = tuple(product(CLIENTS, UPSTREAMS))
+
+MODELS: dict[str, tuple[str | None, ...]] = {
+    "anthropic": ("claude-sonnet-4-5", "claude-opus-5-5", "claude-3-5-haiku-latest", None),
+    "openai_chat": ("qwen3-coder", "gpt-4o-mini", "gpt-5.5", "deepseek-chat", "mistral-large", None),
+    "openai_responses": ("gpt-5.5", "gpt-4o", "other-model", None),
+}
+"""They differ in what they can be told; None: the client's own name of it."""
+
+
+def exchange_of(client: str, upstream: str, model: str | None, strict: bool) -> Exchange:
+    return Exchange(client, upstream, model=model, strict=strict, created=5, answer_id="resp_1")
+
+
+@cache
+def direct_of(client: str, upstream: str, model: str | None, strict: bool) -> DirectRequests:
+    """One for all examples: what is learnt from one is used for the next."""
+    return DirectRequests(lambda: exchange_of(client, upstream, model, strict))
+
+
+def crossed(body: bytes, client: str, upstream: str, model: str | None, strict: bool = False) -> Translated | None:
+    """The request the direct way, which is as the general way has it, if there is one."""
+    translated = direct_of(client, upstream, model, strict).translate(body)
+    if translated is None:
+        return None
+    exchange = exchange_of(client, upstream, model, strict)
+    assert translated.body == exchange.request(body)
+    assert translated.lines == tuple(exchange.receipt)
+    assert exchange.sent is not None
+    assert translated.learnt.path == exchange.path
+    assert translated.learnt.model == exchange.sent.model
+    assert (not translated.learnt.pieces) == exchange.verbatim
+    return translated
+
+
+SIDES = [
+    (client, upstream, model, strict)
+    for client, upstream in PAIRS
+    for model in MODELS[upstream]
+    for strict in (False, True)
+]
+sides = st.sampled_from(SIDES)
+
+
+@given(side=sides, data=st.data())
+def test_what_is_learnt_from_one_conversation_holds_for_all(
+    side: tuple[str, str, str | None, bool], data: st.DataObject
+) -> None:
+    client, upstream = side[:2]
+    settings = data.draw(settings_of(client))
+    for _ in range(3):
+        crossed(data.draw(bodies(client, upstream, settings)), *side)
+
+
+@pytest.mark.parametrize("client", CLIENTS)
+@given(data=st.data())
+def test_any_request_of_a_dialect_is_declined_or_translated_alike(client: str, data: st.DataObject) -> None:
+    side = data.draw(st.sampled_from([side for side in SIDES if side[0] == client]))
+    crossed(wire(data.draw(DOCUMENTS[client].requests)), *side)
+
+
+@pytest.mark.parametrize("client", CLIENTS)
+@given(request=requests() | tool_requests(), data=st.data())
+def test_any_conversation_is_declined_or_translated_alike(client: str, request: Any, data: st.DataObject) -> None:
+    side = data.draw(st.sampled_from([side for side in SIDES if side[0] == client]))
+    crossed(DIALECTS[client].encode_request(request, Receipt()), *side)
+
+
+def title(case: Case) -> str:
+    return f"{case.dialect}/{case.name}"
+
+
+@pytest.mark.parametrize("case", [case for name in CLIENTS for case in cases_with("request", name)], ids=title)
+def test_a_case_is_declined_or_translated_alike(case: Case) -> None:
+    for side in SIDES:
+        if side[0] == case.dialect:
+            crossed(case.read("request"), *side)
+
+
+@given(side=sides, data=st.data())
+def test_what_the_general_way_refuses_is_never_accepted(
+    side: tuple[str, str, str | None, bool], data: st.DataObject
+) -> None:
+    client, upstream = side[:2]
+    body = data.draw(bodies(client, upstream, data.draw(settings_of(client))))
+    crossed(body, *side)  # so that its settings are known
+    crossed(data.draw(spoilt_bytes(body)), *side)
+
+
+SCHEMA = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}
+TYPICAL: dict[str, list[dict[str, Any]]] = {
+    "anthropic": [
+        {"max_tokens": 1000, "messages": [{"role": "user", "content": "Hello: you"}]},
+        {
+            "max_tokens": 1000,
+            "stream": True,
+            "system": [{"type": "text", "text": "Be brief."}, {"type": "text", "text": "Be kind."}],
+            "metadata": {"user_id": "u"},
+            "tools": [{"name": "get_weather", "description": "It tells.", "input_schema": SCHEMA}],
+            "messages": [
+                {"role": "user", "content": [{"type": "text", "text": "Go"}, {"type": "text", "text": "on"}]},
+                {
+                    "role": "assistant",
+                    "content": [
+                        {"type": "text", "text": "I look."},
+                        {"type": "tool_use", "id": "toolcall1", "name": "get_weather", "input": {"city": "Oslo"}},
+                        {"type": "tool_use", "id": "toolcall2", "name": "get_weather", "input": {"city": "Bern"}},
+                    ],
+                },
+                {
+                    "role": "user",
+                    "content": [
+                        {"type": "tool_result", "tool_use_id": "toolcall1", "content": "cold", "is_error": False},
+                        {"type": "tool_result", "tool_use_id": "toolcall2", "content": [{"type": "text", "text": "x"}]},
+                        {"type": "text", "text": "And now?"},
+                    ],
+                },
+            ],
+        },
+    ],
+    "openai_chat": [
+        {"messages": [{"role": "user", "content": "Hello: you"}]},
+        {
+            "stream": True,
+            "max_tokens": 1000,
+            "tools": [{"type": "function", "function": {"name": "get_weather", "parameters": SCHEMA}}],
+            "tool_choice": "auto",
+            "messages": [
+                {"role": "system", "content": "Be brief."},
+                {"role": "user", "content": "Go"},
+                {
+                    "role": "assistant",
+                    "content": None,
+                    "refusal": None,
+                    "tool_calls": [
+                        {
+                            "id": "toolcall1",
+                            "type": "function",
+                            "function": {"name": "get_weather", "arguments": '{"city": "Oslo"}'},
+                        }
+                    ],
+                },
+                {"role": "tool", "tool_call_id": "toolcall1", "content": "cold"},
+            ],
+        },
+    ],
+}
+"""What agents send all day."""
+
+
+@pytest.mark.parametrize(("client", "upstream"), PAIRS)
+def test_what_agents_send_all_day_goes_the_direct_way(client: str, upstream: str) -> None:
+    for body, model in product(TYPICAL[client], MODELS[upstream][:2]):
+        own = model if client == upstream else "any-model"
+        assert crossed(wire({"model": own, **body}), client, upstream, model) is not None
+
+
+def asked_of(client: str, upstream: str, model: str | None) -> tuple[Translated, Exchange]:
+    """A typical request that waits for its answer, the direct way and the general way."""
+    body = wire({"model": "any-model", **TYPICAL[client][1]})
+    translated = direct_of(client, upstream, model, False).translate(body)
+    assert translated is not None
+    exchange = exchange_of(client, upstream, model, False)
+    exchange.request(body)
+    return translated, exchange
+
+
+def came_back(data: bytes, client: str, upstream: str, model: str | None) -> bool:
+    """Did the answer come back the direct way, as it does the general way?"""
+    translated, exchange = asked_of(client, upstream, model)
+    done = answered(translated, exchange.client, exchange.upstream, data, Label(5, "resp_1"))
+    if done is None:
+        return False
+    written, answer = done
+    assert written == exchange.response(data)
+    assert (*translated.lines, *answer.lines) == tuple(exchange.receipt)
+    assert exchange.answered is not None
+    assert exchange.answered.stop.reason == answer.stop
+    assert exchange.answered.usage is not None
+    assert replace(exchange.answered.usage, native={}) == answer.usage
+    return True
+
+
+@pytest.mark.parametrize(("client", "upstream"), PAIRS)
+@given(data=st.data())
+def test_an_answer_is_declined_or_comes_back_alike(client: str, upstream: str, data: st.DataObject) -> None:
+    model = data.draw(st.sampled_from(["any-model", None]))
+    some = st.one_of(
+        answers(upstream),
+        answers(upstream),
+        responses(names).map(lambda response: DIALECTS[upstream].encode_response(response, None, Receipt())),
+        DOCUMENTS[upstream].responses.map(wire),
+        answers(upstream).flatmap(spoilt_bytes),
+    )
+    came_back(data.draw(some), client, upstream, model)
+
+
+@pytest.mark.parametrize("case", [case for name in UPSTREAMS for case in cases_with("response", name)], ids=title)
+def test_the_answer_of_a_case_is_declined_or_comes_back_alike(case: Case) -> None:
+    for client, model in product(CLIENTS, ("any-model", None)):
+        came_back(case.read("response"), client, case.dialect, model)

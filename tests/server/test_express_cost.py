@@ -1,0 +1,155 @@
+"""What the express lane costs, counted in calls of functions and bytes held, which are the same on every machine.
+
+Each bound is what was counted when it was written (Python 3.11; later versions make fewer calls) and a fifth more. Who
+makes the hot path longer than that should know it; who makes it shorter lowers the bound.
+"""
+
+from __future__ import annotations
+
+import gc
+import sys
+import tracemalloc
+from collections.abc import Callable
+from typing import Any
+
+from tests.server.lane import (
+    STREAM_END,
+    STREAM_HEAD,
+    WHOLE,
+    Lane,
+    arguments,
+    asked,
+    chunk,
+    framed,
+    on_lane,
+)
+
+FIFTH = 1.2
+REQUEST_CALLS = 335
+TEXT_CALLS = 7.1
+TEXT_CALLS_ALONE = 60
+ARGUMENT_CALLS = 95
+BYTES_OF_A_STREAM = 13_500
+
+
+def _calls(work: Callable[[], None]) -> int:
+    """How many functions were called, those of C included."""
+    count = 0
+
+    def note(frame: Any, event: str, argument: Any) -> None:
+        nonlocal count
+        count += event in ("call", "c_call")
+
+    gc.disable()
+    sys.setprofile(note)
+    try:
+        work()
+    finally:
+        sys.setprofile(None)
+        gc.enable()
+    return count
+
+
+def test_a_plain_request_takes_few_calls() -> None:
+    async def work(lane: Lane) -> int:
+        client, seen = lane.client()
+        upstream, _ = await lane.upstream()
+
+        request = asked()
+
+        def once() -> None:
+            client.data_received(request)
+            upstream.data_received(WHOLE)
+
+        for _ in range(5):
+            once()
+        assert b"It is empty." in seen.taken()
+        return _calls(once)
+
+    assert on_lane(work) <= REQUEST_CALLS * FIFTH
+
+
+def _stream(pieces: list[bytes]) -> int:
+    """The calls that a stream takes whose first frames have been seen, in these pieces."""
+
+    async def work(lane: Lane) -> int:
+        client, seen = lane.client()
+        upstream, _ = await lane.upstream()
+        client.data_received(asked(stream=True))
+        begin = [chunk(role="assistant", content=""), *(chunk(content=f"word {number}") for number in range(4))]
+        upstream.data_received(STREAM_HEAD + framed(begin))
+        assert b"word 3" in seen.taken()
+
+        def rest() -> None:
+            for piece in pieces:
+                upstream.data_received(piece)
+
+        return _calls(rest)
+
+    return on_lane(work)
+
+
+def test_a_text_in_a_burst_takes_a_handful_of_calls() -> None:
+    one, other = (_stream([framed([chunk(content="some words")] * count)]) for count in (100, 300))
+    assert (other - one) / 200 <= TEXT_CALLS * FIFTH
+
+
+def test_a_text_that_comes_alone_takes_few_calls() -> None:
+    one, other = (_stream([framed([chunk(content="some words")])] * count) for count in (10, 30))
+    assert (other - one) / 20 <= TEXT_CALLS_ALONE * FIFTH
+
+
+def test_a_piece_of_arguments_takes_few_calls() -> None:
+    first = chunk(
+        tool_calls=[{"index": 0, "id": "c1", "type": "function", "function": {"name": "Read", "arguments": "{"}}]
+    )
+    one, other = (_stream([framed([first, *[arguments('"a"')] * count])]) for count in (10, 30))
+    assert (other - one) / 20 <= ARGUMENT_CALLS * FIFTH
+
+
+def test_an_open_stream_holds_little() -> None:
+    """Without the socket's own buffers: a client's connection, an upstream's, and all that is between."""
+
+    async def work(lane: Lane) -> float:
+        async def opened() -> None:
+            client, seen = lane.client()
+            upstream, sent = await lane.upstream()
+            client.data_received(asked(stream=True))
+            upstream.data_received(STREAM_HEAD + framed([chunk(role="assistant", content=""), chunk(content="a word")]))
+            assert b"a word" in seen.taken()
+            sent.taken()
+            kept.append((client, upstream))
+
+        kept: list[Any] = []
+        for _ in range(10):
+            await opened()
+        gc.collect()
+        tracemalloc.start()
+        try:
+            before, _ = tracemalloc.get_traced_memory()
+            for _ in range(100):
+                await opened()
+            gc.collect()
+            after, _ = tracemalloc.get_traced_memory()
+        finally:
+            tracemalloc.stop()
+        return (after - before) / 100
+
+    assert on_lane(work) <= BYTES_OF_A_STREAM * FIFTH
+
+
+def test_a_stream_ends_on_the_lane() -> None:
+    """So that the counts above are those of a path that works."""
+
+    async def work(lane: Lane) -> tuple[bytes, bool]:
+        client, seen = lane.client()
+        upstream, _ = await lane.upstream()
+        client.data_received(asked(stream=True))
+        last = chunk(content="word").replace(b'"finish_reason":null', b'"finish_reason":"stop"')
+        upstream.data_received(STREAM_HEAD + framed([last, b"data: [DONE]\n\n"]) + STREAM_END)
+        return seen.taken(), lane.service.in_flight == 0
+
+    written, over = on_lane(work)
+    assert b"message_stop" in written
+    assert written.endswith(b"0\r\n\r\n")
+    assert over

@@ -1,0 +1,224 @@
+"""Several processes at one address: what a client may notice of that, which is nothing.
+
+The gateway is started as a user starts it. The connections are those of a chosen worker each.
+"""
+
+from __future__ import annotations
+
+import http.client
+import signal
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from tests.lint.streams import SOUND
+from tests.server.process import serving
+from tests.server.told import good_end, mid_call
+from tests.server.workforce import exchanged, said, until_gone, workforce
+from tests.upstream.bad_server import FAILSAFE, LAST_CHUNK, BadServer, Gate, chunk, expect, pause, send, stream
+from toolglot.cli.serve import serve
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
+
+LOADED = "the configuration was loaded again"
+
+
+def upstream(url: str, drain: float, retire: float) -> str:
+    return f"""
+[limits]
+drain = {drain}
+retire = {retire}
+[upstreams.up]
+dialect = "openai_chat"
+base_url = "{url}"
+[models.demo]
+upstream = "demo"
+model = "demo"
+"""
+
+
+def test_what_one_worker_knows_the_other_tells_as_well(tmp_path: Path) -> None:
+    with workforce(tmp_path, "[models.first]\nupstream = 'demo'\nmodel = 'demo'\n") as running:
+        one, other = map(running.connected, running.workers)
+        # Counts, and receipts in the order in which they were made.
+        ids = [running.chat(each).headers["x-request-id"] for each in (one, other, one, other, one)]
+        assert (running.counted(one), running.counted(other)) == (5, 5)
+        for each in (one, other):
+            listed = said(each, "GET", "/debug/receipts")["receipts"]
+            assert [receipt["id"] for receipt in listed] == ids[::-1]
+            assert [said(each, "GET", f"/debug/receipts/{each_id}")["id"] for each_id in ids] == ids
+            assert exchanged(each, "GET", "/debug/receipts/none")[0].status == 404
+        # Stored responses.
+        ask = {"model": "demo", "input": "My name is Ada"}
+        first = said(one, "POST", "/v1/responses", ask)["id"]
+        assert said(other, "GET", f"/v1/responses/{first}")["id"] == first
+        second = said(other, "POST", "/v1/responses", {**ask, "previous_response_id": first})
+        assert second["previous_response_id"] == first
+        # The configuration of the day.
+        (tmp_path / "toolglot.toml").write_text("[models.second]\nupstream = 'demo'\nmodel = 'demo'\n")
+        running.running.signal(signal.SIGHUP)
+        running.running.until_logged(LOADED, times=2)
+        for each in (one, other):
+            assert "second" in {model["id"] for model in said(each, "GET", "/v1/models")["data"]}
+
+
+def test_workers_are_replaced_and_no_stream_connection_or_count_is_lost(tmp_path: Path) -> None:
+    seen = Gate()
+    began = mid_call("openai_chat")
+    rest = SOUND["openai_chat"].removeprefix(began)
+    script = [expect(), stream(began, complete=False), pause(seen), send(chunk(rest), LAST_CHUNK)]
+    with BadServer(script) as server, workforce(tmp_path, upstream(server.url, drain=0, retire=15)) as running:
+        before = running.workers
+        kept = [running.connected(pid) for pid in before]
+        unused = [running.connected(pid) for pid in before]
+        for each in kept:
+            running.chat(each)
+        talks = [running.running.begin("anthropic", stream=True) for _ in range(8)]
+        for talk in talks:
+            talk.until(b"Hel")
+        running.running.signal(signal.SIGUSR2)
+        running.running.until_logged("all workers are new")
+        after = running.workers
+        assert not set(before) & set(after)
+        # The old workers answer on what was connected to them, and say that it is over.
+        for each in kept:
+            assert running.chat(each).headers["connection"] == "close"
+        # The new ones take all that is new.
+        new = [running.connected(pid) for pid in after]
+        for each in new:
+            assert "connection" not in running.chat(each).headers
+        # What has begun goes on to its end.
+        seen.open()
+        for talk in talks:
+            good_end("anthropic", talk.rest())
+        for each in unused:
+            each.close()
+        for pid in before:
+            until_gone(pid)
+        assert [running.counted(each) for each in new] == [6, 6]
+        running.running.signal(signal.SIGTERM)
+        assert running.running.wait() == 0
+        assert "Traceback" not in running.running.log
+
+
+def test_nobody_is_refused_while_workers_change(tmp_path: Path) -> None:
+    with workforce(tmp_path) as running:
+        over, failures, answers = threading.Event(), list[BaseException](), [0] * 4
+
+        def ask(number: int, keeps: bool) -> None:
+            connection = http.client.HTTPConnection("127.0.0.1", running.running.port, timeout=FAILSAFE)
+            try:
+                while not over.is_set():
+                    response, _ = exchanged(connection, "GET", "/v1/models")
+                    assert response.status == 200
+                    answers[number] += 1
+                    if not keeps or response.headers["connection"] == "close":
+                        connection.close()  # it connects again by itself
+            except BaseException as failure:
+                failures.append(failure)
+            finally:
+                connection.close()
+
+        threads = [threading.Thread(target=ask, args=(number, number % 2 == 0)) for number in range(len(answers))]
+        for thread in threads:
+            thread.start()
+        for times in (1, 2):
+            running.running.signal(signal.SIGUSR2)
+            running.running.until_logged("all workers are new", times=times)
+        over.set()
+        for thread in threads:
+            thread.join(FAILSAFE)
+        assert failures == []
+        assert all(answers)
+
+
+def test_a_wrong_configuration_replaces_no_worker(tmp_path: Path) -> None:
+    with workforce(tmp_path) as running:
+        before = running.workers
+        (tmp_path / "toolglot.toml").write_text("[server]\nprot = 1\n")
+        running.running.signal(signal.SIGUSR2)
+        running.running.until_logged("the workers stay as they are")
+        assert "prot" in running.running.log
+        assert running.workers == before
+        assert running.chat(running.connected(before[0])).status == 200
+
+
+def test_a_worker_that_dies_is_started_again_and_what_it_had_counted_counts(tmp_path: Path) -> None:
+    with workforce(tmp_path) as running:
+        first, second = running.workers
+        one, other = running.connected(first), running.connected(second)
+        for each in (one, other):
+            running.chat(each)
+        assert running.counted(other) == 2
+        running.kill(first)
+        running.running.until_logged("worker 1 is process", times=2)
+        assert f"(process {first}) was killed by SIGKILL, and is started again" in running.running.log
+        third = running.workers[0]
+        assert third not in (first, second)
+        again = running.connected(third)
+        running.chat(again)
+        assert (running.counted(again), running.counted(other)) == (3, 3)
+        # One that somebody tells to go has a successor at once, too.
+        running.terminate(second)
+        running.running.until_logged("worker 2 is process", times=2)
+        running.chat(running.connected(running.workers[1]))
+        assert running.counted(again) == 4
+
+
+def test_sigterm_ends_all_workers_after_their_streams(tmp_path: Path) -> None:
+    seen = Gate()
+    began = mid_call("openai_chat")
+    rest = SOUND["openai_chat"].removeprefix(began)
+    script = [expect(), stream(began, complete=False), pause(seen), send(chunk(rest), LAST_CHUNK)]
+    with BadServer(script) as server, workforce(tmp_path, upstream(server.url, drain=15, retire=0)) as running:
+        pids = running.workers
+        talks = [running.running.begin("openai_chat", stream=True) for _ in range(8)]
+        for talk in talks:
+            talk.until(b"Hel")
+        running.running.signal(signal.SIGTERM)
+        running.until_refused()
+        seen.open()
+        for talk in talks:
+            good_end("openai_chat", talk.rest())
+        assert running.running.wait() == 0
+        for pid in pids:
+            until_gone(pid)
+
+
+def test_workers_do_not_outlive_their_parent(tmp_path: Path) -> None:
+    with workforce(tmp_path) as running:
+        pids = running.workers
+        running.running.signal(signal.SIGKILL)
+        for pid in pids:
+            until_gone(pid)
+        assert running.running.wait() == -signal.SIGKILL
+        assert "the process that started this worker is gone" in running.running.log
+
+
+def test_a_port_on_which_workers_serve_is_in_use(tmp_path: Path) -> None:
+    with workforce(tmp_path) as running:
+        port = running.running.port
+        for workers in ("1", "2"):
+            status, told = refused("--workers", workers, "--port", str(port))
+            assert (status, f"cannot listen on 127.0.0.1:{port}" in told) == (2, True)
+
+
+def test_a_store_in_memory_is_refused() -> None:
+    status, told = refused("--workers", "2", "--port", "0", "--store", ":memory:")
+    assert status != 0
+    assert "a store in `:memory:` belongs to one process" in told
+
+
+def refused(*arguments: str) -> tuple[int, str]:
+    """A start that fails: its exit status, and what it says."""
+    result = CliRunner().invoke(serve, ["--no-discover", *arguments])
+    return result.exit_code, result.stderr
+
+
+def test_one_worker_has_no_parent(tmp_path: Path) -> None:
+    with serving(tmp_path, arguments=["--workers", "1"]) as running:
+        assert "is process" not in running.log
+        assert running.call("GET", "/ready").status == 200

@@ -1,0 +1,285 @@
+"""The parts of several workers: what they say to each other, who knows what is counted, and what a parent does about
+workers that die."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import subprocess
+import sys
+import textwrap
+from collections.abc import Iterator
+from contextlib import contextmanager
+from itertools import pairwise
+from pathlib import Path
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as some
+
+from toolglot.config.schema import Limits
+from toolglot.recordings.format import PARTIAL, SUFFIX
+from toolglot.recordings.writing.folder import Folder
+from toolglot.server.metrics import Metrics, Snapshot, together
+from toolglot.server.starting import Start, Wishes, configured, start
+from toolglot.server.workers.child import Child
+from toolglot.server.workers.hub import PATIENCE, Hub
+from toolglot.server.workers.line import Answer, Answers, Ask, Go, Leave, Message, Question, framed, taken
+from toolglot.upstream.opening import open_transport
+
+MESSAGES: list[Message] = [Go(), Leave(True), Ask(7, "receipt", b"x" * 300), Answers(7, [b"", b"y"])]
+
+
+@given(some.lists(some.integers(0, 400), max_size=8))
+def test_messages_are_whole_however_they_are_cut(cuts: list[int]) -> None:
+    data = b"".join(map(framed, MESSAGES))
+    places = sorted({0, len(data), *(cut for cut in cuts if cut < len(data))})
+    received, heard = bytearray(), list[Message]()
+    for begin, end in pairwise(places):
+        received += data[begin:end]
+        heard += taken(received)
+    assert heard == MESSAGES
+    assert not received
+
+
+class Talk:
+    """A child, and the other end of its line."""
+
+    def __init__(self, pid: int) -> None:
+        ours, self.line = socket.socketpair()
+        self.line.setblocking(False)
+        self.child = Child(pid, 1, ours, 0.0)
+        self.child.hears = True
+
+    def heard(self) -> list[Message]:
+        try:
+            return list(taken(bytearray(self.line.recv(1 << 20))))
+        except BlockingIOError:
+            return []
+
+
+@contextmanager
+def talks(count: int) -> Iterator[list[Talk]]:
+    made = [Talk(pid) for pid in range(1, count + 1)]
+    try:
+        yield made
+    finally:
+        for talk in made:
+            talk.line.close()
+            talk.child.line.close()
+
+
+def snapshot(requests: int, in_flight: int = 0) -> bytes:
+    metrics = Metrics()
+    metrics.retries.add(("up",), requests)
+    return msgspec.msgpack.encode(metrics.snapshot(in_flight, {}, {}))
+
+
+def total(asked: Talk) -> int:
+    (answers,) = asked.heard()
+    assert isinstance(answers, Answers)
+    told = together([msgspec.msgpack.decode(body, type=Snapshot) for body in answers.bodies]).decode()
+    return int(told.partition('toolglot_retries_total{upstream="up"} ')[2].partition("\n")[0] or 0)
+
+
+def test_counts_of_the_silent_and_the_dead_still_count() -> None:
+    with talks(3) as (asker, other, third):
+        hub = Hub()
+        children = {talk.child.pid: talk.child for talk in (asker, other, third)}
+        hub.asked(asker.child, Ask(1, "metrics", snapshot(1)), children.values(), now=0.0)
+        for talk, requests in ((other, 10), (third, 100)):
+            (question,) = talk.heard()
+            assert isinstance(question, Question)
+            hub.answered(talk.child, Answer(question.number, snapshot(requests)), children.values())
+        assert total(asker) == 110
+        # One says nothing.
+        hub.asked(asker.child, Ask(2, "metrics", snapshot(1)), children.values(), now=5.0)
+        (question,) = other.heard()
+        assert isinstance(question, Question)
+        hub.answered(other.child, Answer(question.number, snapshot(20)), children.values())
+        assert asker.heard() == []
+        assert hub.until == 5.0 + PATIENCE
+        hub.give_up(5.0 + PATIENCE, children.values())
+        assert total(asker) == 120
+        # Then it is gone, while it is asked.
+        hub.asked(asker.child, Ask(3, "metrics", snapshot(1)), children.values(), now=9.0)
+        (question,) = other.heard()
+        assert isinstance(question, Question)
+        hub.answered(other.child, Answer(question.number, snapshot(20)), children.values())
+        del children[third.child.pid]
+        hub.gone(third.child, children.values())
+        assert total(asker) == 120
+        assert hub.until is None
+
+
+def test_who_cannot_hear_is_not_waited_for() -> None:
+    with talks(2) as (asker, other):
+        hub = Hub()
+        other.child.hears = False
+        hub.asked(asker.child, Ask(1, "receipt", b""), [asker.child, other.child], now=0.0)
+        assert asker.heard() == [Answers(1, [])]
+
+
+def test_gauges_of_several_processes_are_told_as_one() -> None:
+    metrics = Metrics()
+    metrics.duration.observe(("chat", "up"), 0.5)
+    one = metrics.snapshot(2, {"up": False, "other": True}, {"files": True, "web": True})
+    two = metrics.snapshot(3, {"up": False, "other": False}, {"files": True, "web": False})
+    told = together([one, two]).decode().splitlines()
+    for line in (
+        "toolglot_requests_in_flight 5",
+        'toolglot_upstream_resting{upstream="up"} 0',
+        'toolglot_upstream_resting{upstream="other"} 1',
+        'toolglot_mcp_up{server="files"} 1',
+        'toolglot_mcp_up{server="web"} 0',
+        'gen_ai_server_request_duration_seconds_count{gen_ai_operation_name="chat",gen_ai_provider_name="up"} 2',
+        'gen_ai_server_request_duration_seconds_sum{gen_ai_operation_name="chat",gen_ai_provider_name="up"} 1',
+    ):
+        assert line in told
+
+
+def test_each_worker_has_its_share_of_what_is_counted(tmp_path: Path) -> None:
+    file = tmp_path / "toolglot.toml"
+    file.write_text("[limits]\nconnections = 9\nconcurrent_requests = 1\n")
+    limits = configured(Wishes(file=file, shares=4), {})[0].limits
+    assert (limits.connections, limits.concurrent_requests) == (3, 1)
+    assert limits.upstream_connections == Limits().upstream_connections // 4
+    assert limits.body == Limits().body
+
+
+@pytest.mark.parametrize(("workers", "told"), [(1, False), (3, True)])
+def test_it_is_told_that_each_worker_starts_its_own_mcp_servers(tmp_path: Path, workers: int, told: bool) -> None:
+    file = tmp_path / "toolglot.toml"
+    file.write_text("[mcp.servers.files]\ncommand = 'files'\n")
+
+    async def begin() -> Start:
+        transport = open_transport("lean", 1, {})
+        try:
+            return await start(Wishes(file=file, workers=workers, discover=False), {}, transport)
+        finally:
+            await transport.close()
+
+    lines = asyncio.run(begin()).told
+    assert any("started 3 times, once for each worker" in line for line in lines) is told
+
+
+@pytest.mark.parametrize("shares", [2, 5])
+def test_several_processes_keep_one_folder_of_recordings_within_its_limits(tmp_path: Path, shares: int) -> None:
+    folders = [Folder(tmp_path, 20_000, 64, shares) for _ in range(shares)]
+    for folder in folders:
+        folder.open()
+    for number in range(40):
+        for each, folder in enumerate(folders):
+            name = f"{number:04}-{each}{SUFFIX}"
+            assert folder.begin(name)
+            assert folder.append(name, b"x" * 100)
+            folder.finish(name)
+            assert len(list(tmp_path.iterdir())) <= 64
+    large = f"9-large{SUFFIX}"
+    assert folders[0].begin(large)
+    for folder in folders[1:]:
+        # What another one is still writing is nobody's to remove.
+        for number in range(64):
+            name = f"9-{id(folder)}-{number:04}{SUFFIX}"
+            assert folder.begin(name)
+            folder.append(name, b"y" * 1000)
+            folder.finish(name)
+    assert (tmp_path / (large + PARTIAL)).exists()
+    assert sum(file.stat().st_size for file in tmp_path.iterdir()) <= 20_000
+
+
+SUPERVISED = """
+import logging, os, signal, socket, sys
+from toolglot.server.workers import supervisor
+from toolglot.server.workers.errors import GaveUpError
+from toolglot.server.workers.line import Leave, Ready, framed, taken
+
+logging.basicConfig(format="%(message)s", level="INFO")
+supervisor.BACK_OFF = (0.0, 0.01, 0.02)
+
+prepared = []
+{first}
+
+def wait(line):
+    line.sendall(framed(Ready()))
+    received = bytearray()
+    while not any(isinstance(message, Leave) for message in taken(received)):
+        received += line.recv(1000)
+    return 0
+
+def work(listener, line):
+    {work}
+
+def prepare():
+    prepared.append(True)
+    return True
+
+def on_ready():
+    print("ready", flush=True)
+    {ready}
+
+made = supervisor.Supervisor(
+    [socket.create_server(("127.0.0.1", 0)) for _ in range(2)], work, prepare=prepare, on_ready=on_ready, drain=0.1
+)
+try:
+    made.run()
+except GaveUpError as error:
+    print("gave up:", error)
+"""
+
+
+def supervised(work: str, ready: str = "pass", first: str = "") -> tuple[str, str]:
+    """What a parent says whose workers do this, and which does that first, and when they are ready."""
+    body = textwrap.indent(textwrap.dedent(work), "    ").strip()
+    script = SUPERVISED.format(work=body, ready=ready, first=textwrap.dedent(first))
+    result = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=20, check=True)
+    return result.stdout, result.stderr
+
+
+def test_a_parent_gives_up_workers_that_die_at_once_again_and_again() -> None:
+    told, log = supervised("os.kill(os.getpid(), signal.SIGKILL)")
+    assert told.startswith("gave up: worker ")
+    assert "was killed by SIGKILL, 4 times in a row soon after its start" in told
+    assert "and is started again" in log
+
+
+def test_a_worker_that_could_never_serve_is_not_tried_again() -> None:
+    told, log = supervised("return supervisor.WRONG")
+    assert "ended with status 2" in told
+    assert "started again" not in log
+
+
+def test_a_new_worker_that_dies_leaves_the_old_ones_in_place() -> None:
+    told, log = supervised(
+        """
+        if prepared:
+            os.kill(os.getppid(), signal.SIGTERM)
+            return 3
+        return wait(line)
+        """,
+        ready="os.kill(os.getpid(), signal.SIGUSR2)",
+    )
+    assert told == "ready\n"
+    assert log.count("is process") == 3
+
+
+def test_a_system_that_cannot_start_any_more_processes_is_asked_again() -> None:
+    told, log = supervised(
+        """
+        return wait(line)
+        """,
+        ready="os.kill(os.getpid(), signal.SIGTERM)",
+        first="""
+        forks = os.fork
+        tries = []
+        def fork():
+            tries.append(True)
+            if len(tries) == 1:
+                raise BlockingIOError(11, "no room")
+            return forks()
+        os.fork = fork
+        """,
+    )
+    assert told == "ready\n"
+    assert "worker 1 cannot be started: no room, and is started again" in log

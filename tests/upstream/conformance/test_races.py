@@ -1,0 +1,103 @@
+"""An upstream that closes an idle connection in the moment in which it is used again.
+
+Whether it has read the request nobody can tell (RFC 9112, 9.3.1), so that only what may be asked twice is asked twice.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.upstream.bad_server import BadServer, Gate, Peer, Step, expect, pause, reply, reset, send, tell
+from tests.upstream.calls import call, failure
+from tests.upstream.conformance.ways import Way
+from toolglot.upstream.transport import Call
+
+KEPT = [expect(), reply(b"1", keep_alive=True)]
+
+
+def hang_up() -> Step:
+    """Close the connection, and wait until it is."""
+
+    async def step(peer: Peer) -> None:
+        peer.writer.close()
+        await peer.writer.wait_closed()
+
+    return step
+
+
+def reset_now() -> Step:
+    async def step(peer: Peer) -> None:
+        await reset()(peer)
+        await peer.writer.wait_closed()
+
+    return step
+
+
+@pytest.mark.parametrize("ending", [hang_up(), reset_now()], ids=["closed", "reset"])
+@pytest.mark.parametrize(("method", "answered"), [("POST", False), ("GET", True)])
+def test_a_request_on_a_connection_that_is_closed_meanwhile(
+    way: Way, ending: Step, method: str, answered: bool
+) -> None:
+    read, closed = Gate(), Gate()
+    # The server has a loop of its own, so that the client's cannot learn of the end before it asks again.
+    with BadServer([*KEPT, pause(read), ending, tell(closed)], [expect(), reply(b"2")]) as server:
+
+        async def test() -> None:
+            async with way.transport() as opened:
+                answer = await opened.send(call(server.url))
+                assert await answer.read(1) == b"1"
+                answer.close()
+                read.open()
+                closed.wait_blocking()
+                asked = call(server.url)
+                asked = Call(method=method, url=asked.url, headers=asked.headers, body=b"")
+                if answered:
+                    assert await (await opened.send(asked)).read(1) == b"2"
+                else:
+                    assert (await failure(opened, asked)).failure == "reset"
+                    assert server.connections == 1
+
+        way.run(test)
+
+
+def test_what_may_be_asked_twice_is_asked_twice_and_no_more(way: Way) -> None:
+    read, closed = Gate(), Gate()
+    with BadServer([*KEPT, pause(read), hang_up(), tell(closed)], [expect(), hang_up()]) as server:
+
+        async def test() -> None:
+            async with way.transport() as opened:
+                answer = await opened.send(call(server.url))
+                assert await answer.read(1) == b"1"
+                answer.close()
+                read.open()
+                closed.wait_blocking()
+                asked = Call(method="GET", url=server.url, headers={})
+                assert (await failure(opened, asked)).failure == "reset"
+                assert server.connections == 2
+
+        way.run(test)
+
+
+@pytest.mark.parametrize("half", [b"HTTP/1.1 200 OK\r\n", b"HTTP/1.1 100 Continue\r\n\r\n"])
+def test_what_was_answered_by_half_is_not_asked_again(way: Way, half: bytes) -> None:
+    async def test() -> None:
+        async with BadServer([*KEPT, expect(), send(half), hang_up()]) as server, way.transport() as opened:
+            assert await (await opened.send(call(server.url))).read(1) == b"1"
+            asked = Call(method="GET", url=server.url, headers={})
+            if way.is_lean:
+                assert (await failure(opened, asked)).failure == "reset"
+                assert server.connections == 1
+            else:  # aiohttp asks again whatever has come of the answer
+                assert await (await opened.send(asked)).read(1) == b"1"
+
+    way.run(test)
+
+
+def test_a_new_connection_that_breaks_is_not_tried_again(way: Way) -> None:
+    async def test() -> None:
+        async with BadServer([expect(), hang_up()]) as server, way.transport() as opened:
+            asked = Call(method="GET", url=server.url, headers={})
+            assert (await failure(opened, asked)).failure == "reset"
+            assert server.connections == (1 if way.is_lean else 2)  # aiohttp does not ask whether it was a new one
+
+    way.run(test)

@@ -1,0 +1,119 @@
+"""How long is waited for what."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from tests.upstream.bad_server import (
+    LAST_CHUNK,
+    BadServer,
+    Gate,
+    chunk,
+    expect,
+    head,
+    never,
+    pause,
+    send,
+    send_for_ever,
+    stream,
+    tell,
+)
+from tests.upstream.calls import call, failure, pass_time
+from tests.upstream.conformance.sockets import no_socket_to
+from tests.upstream.conformance.ways import Way, chunks_of
+
+
+def test_no_answer_in_time_is_a_timeout(way: Way) -> None:
+    assert way.fails(expect(), never(), first_byte=0.05) == "timeout"
+
+
+def test_a_head_that_does_not_end_is_a_timeout(way: Way) -> None:
+    assert way.fails(expect(), send(b"HTTP/1.1 200 OK\r\n"), never(), first_byte=0.05) == "timeout"
+
+
+def test_silence_inside_an_answer_is_a_timeout(way: Way) -> None:
+    assert way.fails(expect(), stream("data: 1\n\n", complete=False), never(), idle=0.05) == "timeout"
+
+
+def test_an_upstream_that_does_not_read_a_large_request_is_a_timeout_and_its_socket_is_cut(way: Way) -> None:
+    async def test() -> None:
+        async with BadServer([expect(body=False), never()]) as server, way.transport() as opened:
+            wanted = call(server.url, b"x" * (16 * 1024 * 1024), first_byte=0.1)
+            assert (await failure(opened, wanted)).failure == "timeout"
+            await no_socket_to(server.port)
+
+    way.run(test)
+
+
+def test_interim_heads_do_not_make_the_wait_longer(way: Way) -> None:
+    assert way.fails(expect(), send(head(100)), send(head(100)), never(), first_byte=0.05) == "timeout"
+
+
+def test_parts_of_an_answer_that_bring_nothing_of_its_body_are_silence(way: Way) -> None:
+    begun = head(200, {"transfer-encoding": "chunked"}) + b"1\r\na\r\n1;"
+    assert way.fails(expect(), send(begun), send(b"extension"), never(), idle=0.05) == "timeout"
+
+
+@pytest.mark.parametrize("tunnel", [False, True])
+def test_a_handshake_that_does_not_go_on_is_no_connection(way: Way, tunnel: bool) -> None:
+    """In TLS, and with a proxy."""
+
+    async def test() -> None:
+        async with BadServer([never()]) as server:
+            url = "https://upstream.test" if tunnel else server.url.replace("http", "https")
+            async with way.transport(**{"https_proxy": server.url} if tunnel else {}) as opened:
+                error = await failure(opened, call(url, connect=0.05))
+                assert error.failure == "connect"
+                assert "did not take a connection within 0.05 seconds" in str(error)
+
+    way.run(test)
+
+
+def test_the_time_in_which_nobody_reads_is_no_silence(way: Way) -> None:
+    async def test() -> None:
+        on, off = Gate(), Gate()
+        script = [expect(), stream("data: 1\n\n", complete=False), pause(on), send(LAST_CHUNK), tell(off)]
+        async with BadServer(script) as server, BadServer([never()]) as silent, way.transport() as opened:
+            chunks = (await opened.send(call(server.url, idle=0.05))).chunks()
+            assert await anext(chunks) == b"data: 1\n\n"
+            await pass_time(opened, silent.url, 0.2)
+            on.open()
+            await off.wait()
+            assert [piece async for piece in chunks] == []
+
+    way.run(test)
+
+
+def test_each_part_of_a_body_gives_the_next_one_its_time(way: Way) -> None:
+    """Together they take longer than one silence may."""
+
+    async def test() -> None:
+        gates = [Gate() for _ in range(6)]
+        script = [expect(), send(head(200, {"transfer-encoding": "chunked"}))]
+        for gate in gates:
+            script += [pause(gate), send(chunk(b"."))]
+        server, silent = BadServer([*script, send(LAST_CHUNK)]), BadServer([never()])
+        async with server, silent, way.transport() as opened:
+            reading = asyncio.create_task((await opened.send(call(server.url, idle=0.8))).read(10))
+            for gate in gates:
+                await pass_time(opened, silent.url, 0.2)
+                gate.open()
+            assert await reading == b"......"
+
+    way.run(test)
+
+
+def test_a_reader_that_holds_the_upstream_up_does_not_blame_it(way: Way) -> None:
+    async def test() -> None:
+        server = BadServer([expect(), send(head(200)), send_for_ever(b"x" * 65536)])
+        async with server, BadServer([never()]) as silent, way.transport() as opened:
+            chunks = chunks_of(await opened.send(call(server.url, idle=0.05)))
+            await anext(chunks)
+            await pass_time(opened, silent.url, 0.2)
+            for _ in range(20):
+                assert await anext(chunks)
+            await chunks.aclose()
+
+    way.run(test)
