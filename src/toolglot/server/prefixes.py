@@ -30,6 +30,9 @@ from toolglot.upstream.aside import LARGE, aside
 from toolglot.upstream.upstream import Upstream
 
 CONVERSATIONS = 2000
+NOTED_A_SECOND = 100
+"""Requests of the express lane that are looked at, and beyond those one conversation in `ONE_IN`: that tells as much."""
+ONE_IN = 16
 TURNS = 4
 """Turns of one conversation that are kept in mind."""
 HASHES = 400_000
@@ -58,6 +61,7 @@ class Prefixes:
         self._conversations = conversations
         self._room = hashes
         self._kept: OrderedDict[bytes, deque[Prefix]] = OrderedDict()
+        self._second, self._noted = 0, 0
 
     def note(self, record: Record, upstream: Upstream, exchange: Exchange, body: bytes) -> asyncio.Task[None] | None:
         """Write down how much of this request the upstream has seen before: at once, or while it is on its way."""
@@ -69,6 +73,18 @@ class Prefixes:
             return asyncio.create_task(self._note_later(record, upstream.name, len(body), work))
         self._write(record, upstream.name, work())
         return None
+
+    def note_plain(self, record: Record, upstream: Upstream, said: Sequence[str], model: str, body: bytes) -> None:
+        """The same for a request of the express lane whose user began with these words."""
+        second = int(record.started)
+        if second != self._second:
+            self._second, self._noted = second, 0
+        if self._noted >= NOTED_A_SECOND and hash(said[0]) % ONE_IN:
+            return
+        self._noted += 1
+        prefix = prefix_of(upstream.dialect, model, body)
+        if prefix is not None:
+            self._write(record, upstream.name, (_key(record.owner, upstream.name, said), prefix))
 
     async def _note_later(self, record: Record, upstream: str, size: int, work: Callable[[], Found | None]) -> None:
         self._write(record, upstream, await aside(size, work))
@@ -149,6 +165,10 @@ def _plain(part: msgspec.Raw, marked: bool) -> bytes:
 def _conversation(owner: str, upstream: str, messages: Sequence[Message]) -> bytes:
     """What a conversation is known by: whose it is, who answers, and the first words of its user."""
     first = next((message for message in messages if message.role == "user"), None)
-    said = "" if first is None else [getattr(block, "text", "") for block in first.content]
-    key = repr((owner, upstream, said)).encode("utf-8", "surrogatepass")
-    return blake2b(key, digest_size=16).digest()
+    said = [] if first is None else [getattr(block, "text", "") for block in first.content]
+    return _key(owner, upstream, said)
+
+
+def _key(owner: str, upstream: str, said: Sequence[str]) -> bytes:
+    told = repr((owner, upstream, list(said))).encode("utf-8", "surrogatepass")
+    return blake2b(told, digest_size=16).digest()

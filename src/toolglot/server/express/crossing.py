@@ -110,6 +110,15 @@ class Crossing:
         if sending is None:
             self._task = asyncio.create_task(self._connect(head))
         self._sending = sending
+        self._note_prefix()
+
+    def _note_prefix(self) -> None:
+        """While the upstream is at work."""
+        asked = self._asked
+        words = next((turn.words for turn in asked.plain.turns if turn.role == "user"), "")
+        said = (words,) if isinstance(words, str) else words
+        prefixes = self._service.gateway.prefixes
+        prefixes.note_plain(self.record, self._lane.upstream, said, asked.learnt.model, asked.body)
 
     async def _connect(self, head: bytes) -> None:
         lane = self._lane

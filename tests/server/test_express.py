@@ -1,0 +1,203 @@
+"""The express lane: when it opens, what takes it, and how a request leaves it without anybody being asked twice.
+
+That what clients see is the same on both ways, the tests of `conftest.BOTH_WAYS` show.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from tests.server import gateway as serving
+from tests.server.gateway import LIMITS, Running, at, gateway
+from tests.server.lane import ANSWER, TALK, TOOL, chunk
+from tests.upstream.bad_server import BadServer, Gate, Step, close, expect, gone, head, never, reply, send, stream
+from toolglot.config.schema import RecordConfig, Retries
+from toolglot.server.express.entry import PATHS
+from toolglot.server.express.lanes import Lanes
+from toolglot.server.verdicts import FRESH
+from toolglot.store.sqlite import SqliteStore
+
+END = chunk(content="!").replace(b'"finish_reason":null', b'"finish_reason":"stop"') + b"data: [DONE]\n\n"
+WORDS = [chunk(role="assistant", content=""), chunk(content="Hello"), END]
+RETRIES = Retries(attempts=3, first_wait=0.001, longest_wait=0.001)
+THOUGHTS = [chunk(role="assistant", content=""), chunk(reasoning_content="Hm."), chunk(content="Hello"), END]
+
+
+def body(**fields: Any) -> dict[str, Any]:
+    return {"max_tokens": 100, "messages": TALK, "tools": [TOOL], **fields}
+
+
+def each(*steps: Step) -> BadServer:
+    """A server that answers one request after the other, each on a connection of its own."""
+    return BadServer(*[[expect(), step] for step in steps])
+
+
+def answer() -> Step:
+    return send(head(200, {"content-type": "application/json", "content-length": str(len(ANSWER))}) + ANSWER)
+
+
+def open_lanes(running: Running) -> None:
+    """As they are in a gateway that runs, where nothing is open before there was an answer."""
+    running.service.gateway.lanes = Lanes()
+
+
+def took(running: Running, count: int) -> list[bool]:
+    """Whether the next requests took the lane, in the order in which they ended."""
+    return [running.record().express for _ in range(count)]
+
+
+@pytest.mark.parametrize("streams", [False, True])
+def test_the_first_answer_opens_the_lane_for_those_that_follow(streams: bool) -> None:
+    step = stream(*WORDS) if streams else answer()
+    with each(step, step, step) as server, gateway(at("openai_chat", server.url)) as running:
+        open_lanes(running)
+        answers = [running.ask("anthropic", stream=streams, body=body()) for _ in range(3)]
+        assert took(running, 3) == [False, True, True]
+    assert {answer.status for answer in answers} == {200}
+    assert len({answer.body for answer in answers}) == 1
+    assert len({request.body for request in server.requests}) == 1
+
+
+def test_a_lane_closes_after_a_while_because_what_is_known_of_a_model_may_change() -> None:
+    with each(*[answer()] * 4) as server, gateway(at("openai_chat", server.url)) as running:
+        open_lanes(running)
+        for _ in range(2):
+            running.ask("anthropic", body=body())
+        for lane in running.service.gateway.lanes._open.values():
+            lane.opened -= FRESH
+        for _ in range(2):
+            running.ask("anthropic", body=body())
+        assert took(running, 4) == [False, True, False, True]
+
+
+@pytest.mark.parametrize(
+    ("headers", "fields"),
+    [
+        ({"x-toolglot-strict": "1"}, {}),
+        ({"x-toolglot-mcp": ""}, {}),
+        ({"x-toolglot-hops": "1"}, {}),
+        ({}, {"messages": [{"role": "user", "content": [{"type": "search_result"}]}]}),
+        ({}, {"messages": [*TALK, {"role": "assistant", "content": "It"}]}),
+        ({}, {"unheard_of": 1}),
+    ],
+    ids=["strict", "mcp", "hops", "a block of another kind", "a beginning of the answer", "a member nobody knows"],
+)
+def test_what_is_not_plain_goes_the_general_way(headers: dict[str, str], fields: dict[str, Any]) -> None:
+    with each(answer(), answer()) as server, gateway(at("openai_chat", server.url)) as running:
+        open_lanes(running)
+        assert running.ask("anthropic", body=body()).status == 200
+        running.ask("anthropic", body=body(**fields), headers=headers)
+        assert took(running, 2) == [False, False]
+
+
+def test_what_is_recorded_goes_the_general_way(tmp_path: Path) -> None:
+    record = RecordConfig(directory=str(tmp_path))
+    with each(answer(), answer()) as server, gateway(at("openai_chat", server.url), record=record) as running:
+        open_lanes(running)
+        for _ in range(2):
+            running.ask("anthropic", body=body())
+        assert took(running, 2) == [False, False]
+
+
+STRANGE = ANSWER.replace(b'"refusal":null', b'"refusal":null,"audio":{"id":"a"}')
+
+
+@pytest.mark.parametrize(
+    "strange",
+    [
+        reply({"error": {"message": "Not that.", "type": "invalid_request_error"}}, 400),
+        send(head(200, {"content-type": "application/json", "content-length": str(len(STRANGE))}) + STRANGE),
+        send(head(200, {"content-type": "application/json"}) + ANSWER),
+    ],
+    ids=["an error", "an answer with more in it", "an answer that ends with its connection"],
+)
+def test_an_answer_that_is_not_plain_is_read_the_general_way_and_nobody_is_asked_again(strange: Step) -> None:
+    with (
+        BadServer([expect(), answer()], [expect(), strange, close()], [never()]) as server,
+        gateway(at("openai_chat", server.url)) as running,
+    ):
+        open_lanes(running)
+        first = running.ask("anthropic", body=body())
+        second = running.ask("anthropic", body=body())
+        assert [running.record().attempts for _ in range(2)] == [1, 1]
+    assert first.status == 200
+    assert second.status in (200, 400)
+    assert len(server.requests) == 2
+
+
+def test_an_upstream_that_is_busy_is_asked_again_as_often_as_on_the_general_way() -> None:
+    busy = reply({"error": {"message": "Busy."}}, 503)
+    steps = [answer(), busy, busy, answer()]
+    with each(*steps) as server, gateway(replace(at("openai_chat", server.url), retries=RETRIES)) as running:
+        open_lanes(running)
+        assert [running.ask("anthropic", body=body()).status for _ in range(2)] == [200, 200]
+        assert [running.record().attempts for _ in range(2)] == [1, 3]
+
+
+def test_reasoning_of_a_stream_is_kept_and_the_next_turn_goes_the_general_way(tmp_path: Path) -> None:
+    """The client's API has no field for what a Chat upstream wants back."""
+    store = SqliteStore(tmp_path / "store.sqlite3")
+    steps = [stream(*WORDS), stream(*THOUGHTS), stream(*WORDS)]
+    with each(*steps) as server, gateway(at("openai_chat", server.url), store=store) as running:
+        open_lanes(running)
+        for _ in range(3):
+            running.ask("anthropic", stream=True, body=body())
+        assert took(running, 3) == [False, True, False]
+        assert running.service.store is store
+
+
+def test_a_client_that_leaves_takes_its_upstream_along() -> None:
+    left = Gate()
+    broken = [expect(), stream(WORDS[0], WORDS[1], complete=False), gone(left)]
+    with BadServer([expect(), stream(*WORDS)], broken) as server, gateway(at("openai_chat", server.url)) as running:
+        open_lanes(running)
+        running.ask("anthropic", stream=True, body=body())
+        talk = running.begin("anthropic", stream=True, body=body())
+        assert b"Hello" in talk.until(b"Hello")
+        talk.leave()
+        left.wait_blocking()
+        assert [running.record().cancelled for _ in range(2)] == [False, True]
+        assert running.service.in_flight == 0
+
+
+def test_a_silent_upstream_is_waited_for_the_general_way() -> None:
+    """Which keeps the client's connection alive meanwhile."""
+    spoken = Gate()
+    scripts = [expect(), stream(*WORDS)], [expect(seen=spoken), never()]
+    limits = replace(LIMITS, keepalive=0.05)
+    with BadServer(*scripts) as server, gateway(at("openai_chat", server.url), limits=limits) as running:
+        open_lanes(running)
+        running.ask("anthropic", stream=True, body=body())
+        talk = running.begin("anthropic", stream=True, body=body())
+        spoken.wait_blocking()
+        assert b"ping" in talk.until(b"ping")
+        talk.leave()
+
+
+def test_how_much_of_a_history_was_sent_before_is_noted_on_the_lane_too() -> None:
+    with each(answer(), answer()) as server, gateway(at("openai_chat", server.url)) as running:
+        open_lanes(running)
+        longer = [*TALK, {"role": "assistant", "content": "It is empty."}, {"role": "user", "content": "Thanks."}]
+        running.ask("anthropic", body=body())
+        running.ask("anthropic", body=body(messages=longer))
+        first, second = running.record(), running.record()
+        assert (first.express, second.express) == (False, True)
+        [(upstream, share)] = second.prefix_reuse
+        assert upstream == "up"
+        assert 0.5 < share < 1
+
+
+@pytest.mark.parametrize("streams", [False, True])
+@pytest.mark.parametrize("client", sorted(dialect.name for dialect in PATHS.values()))
+def test_the_usual_request_of_the_tests_takes_the_lane(
+    client: str, streams: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else the tests of both ways would show nothing."""
+    monkeypatch.setattr(serving, "EXPRESS", True)
+    with each(stream(*WORDS) if streams else answer()) as server, gateway(at("openai_chat", server.url)) as running:
+        assert running.ask(client, stream=streams).status == 200
+        assert took(running, 1) == [True]
