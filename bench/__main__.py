@@ -63,7 +63,7 @@ def wishes(chosen: argparse.Namespace) -> Wishes:
     # Cases that only the full run has can be asked for by name in the quick one as well.
     cases = matching(FULL if patterns else (QUICK if chosen.quick else FULL), patterns)
     with_memory = not chosen.cases or MEMORY in chosen.cases
-    seconds = chosen.seconds or (0.8 if chosen.quick else 2.0)
+    seconds = chosen.seconds or (0.6 if chosen.quick else 2.0)
     return Wishes(
         peers=[PEERS[name] for name in names],
         cases=() if chosen.cases and not patterns else cases,
@@ -102,10 +102,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
             raise SystemExit(str(problem)) from None
         except KeyboardInterrupt:
             raise SystemExit("interrupted: everything that was started has been ended") from None
-    results.settings = {
-        "command": shlex.join(["python", "-m", "bench", *(arguments or sys.argv[1:])]),
-        **results.settings,
-    }
+    command = shlex.join(["python", "-m", "bench", *(sys.argv[1:] if arguments is None else arguments)])
+    results.settings = {"command": command, **results.settings}
     for table in tables(results):
         print(as_text(table))
     folder_of_results = output(chosen)

@@ -15,6 +15,8 @@ Dialect = Literal["anthropic", "openai_chat", "openai_responses"]
 
 TEXT_CHUNKS = 187
 """Chunks of a stream that carry text, and with it a mark: these are what is counted."""
+BRIEF_CHUNKS = 3
+"""Of a brief one, whose first chunk is what matters."""
 
 TOOL = "Read"
 ARGUMENTS = {"file_path": "/tmp/some/file_name.txt"}
@@ -25,6 +27,7 @@ OUTPUT_TOKENS = 200
 INPUT_TOKENS: dict[Dialect, int] = {"openai_chat": 1234, "anthropic": 1235, "openai_responses": 1236}
 """Each API has a number of its own, which tells by which one a gateway has asked."""
 
+STREAMS = {"stream": TEXT_CHUNKS, "brief": BRIEF_CHUNKS}
 CHUNK_END = b"\x1e"
 
 
@@ -34,9 +37,6 @@ def mark(place: int) -> str:
 
 def text(place: int) -> str:
     return f"{mark(place)} tok"
-
-
-WHOLE_TEXT = "".join(text(place) for place in range(TEXT_CHUNKS))
 
 
 def plain_answers() -> dict[Dialect, dict[str, Any]]:
@@ -156,9 +156,9 @@ def _chat_chunk(delta: dict[str, Any], finish: str | None = None) -> str:
     return f"data: {_compact({**_chat_head('chat.completion.chunk'), 'choices': [choice], 'usage': None})}\n\n"
 
 
-def _chat_stream() -> Iterator[str]:
+def _chat_stream(length: int) -> Iterator[str]:
     yield _chat_chunk({"role": "assistant", "content": "", "refusal": None})
-    for place in range(TEXT_CHUNKS):
+    for place in range(length):
         yield _chat_chunk({"content": text(place)})
     yield _chat_chunk({"tool_calls": [{"index": 0, **_chat_call("")}]})
     for piece in PIECES:
@@ -172,14 +172,14 @@ def _events(*values: dict[str, Any]) -> str:
     return "".join(f"event: {value['type']}\ndata: {_compact(value)}\n\n" for value in values)
 
 
-def _anthropic_stream() -> Iterator[str]:
+def _anthropic_stream(length: int) -> Iterator[str]:
     usage = {"input_tokens": INPUT_TOKENS["anthropic"], "output_tokens": 1}
     empty: dict[str, Any] = {"content": [], "stop_reason": None, "stop_sequence": None, "usage": usage}
     yield _events(
         {"type": "message_start", "message": {**_ANTHROPIC_HEAD, **empty}},
         {"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": ""}},
     )
-    for place in range(TEXT_CHUNKS):
+    for place in range(length):
         delta = {"type": "text_delta", "text": text(place)}
         yield _events({"type": "content_block_delta", "index": 0, "delta": delta})
     block = {"type": "tool_use", "id": CALL_ID, "name": TOOL, "input": {}}
@@ -196,7 +196,8 @@ def _anthropic_stream() -> Iterator[str]:
     yield _events({"type": "message_stop"})
 
 
-def _responses_chunks() -> Iterator[list[dict[str, Any]]]:
+def _responses_chunks(length: int) -> Iterator[list[dict[str, Any]]]:
+    whole = "".join(text(place) for place in range(length))
     empty = {**_message(""), "status": "in_progress", "content": []}
     part = {"type": "output_text", "annotations": [], "logprobs": [], "text": ""}
     in_text = {"item_id": "msg_1", "output_index": 0, "content_index": 0}
@@ -207,12 +208,12 @@ def _responses_chunks() -> Iterator[list[dict[str, Any]]]:
         {"type": "response.output_item.added", "output_index": 0, "item": empty},
         {"type": "response.content_part.added", **in_text, "part": part},
     ]
-    for place in range(TEXT_CHUNKS):
+    for place in range(length):
         yield [{"type": "response.output_text.delta", **in_text, "delta": text(place), "logprobs": []}]
     yield [
-        {"type": "response.output_text.done", **in_text, "text": WHOLE_TEXT, "logprobs": []},
-        {"type": "response.content_part.done", **in_text, "part": {**part, "text": WHOLE_TEXT}},
-        {"type": "response.output_item.done", "output_index": 0, "item": _message(WHOLE_TEXT)},
+        {"type": "response.output_text.done", **in_text, "text": whole, "logprobs": []},
+        {"type": "response.content_part.done", **in_text, "part": {**part, "text": whole}},
+        {"type": "response.output_item.done", "output_index": 0, "item": _message(whole)},
         {"type": "response.output_item.added", "output_index": 1, "item": _call("", "in_progress")},
     ]
     for piece in PIECES:
@@ -222,23 +223,23 @@ def _responses_chunks() -> Iterator[list[dict[str, Any]]]:
         {"type": "response.function_call_arguments.done", **in_call, "arguments": arguments},
         {"type": "response.output_item.done", "output_index": 1, "item": _call(arguments)},
     ]
-    yield [{"type": "response.completed", "response": _response("completed", [_message(WHOLE_TEXT), _call(arguments)])}]
+    yield [{"type": "response.completed", "response": _response("completed", [_message(whole), _call(arguments)])}]
 
 
-def _responses_stream() -> Iterator[str]:
+def _responses_stream(length: int) -> Iterator[str]:
     number = 0
-    for chunk in _responses_chunks():
+    for chunk in _responses_chunks(length):
         numbered = [{**event, "sequence_number": number + place} for place, event in enumerate(chunk)]
         number += len(chunk)
         yield _events(*numbered)
 
 
-def streams() -> dict[Dialect, list[str]]:
-    """The chunks of each dialect's stream."""
+def streams(length: int = TEXT_CHUNKS) -> dict[Dialect, list[str]]:
+    """The chunks of each dialect's stream, as many of them with text."""
     return {
-        "openai_chat": list(_chat_stream()),
-        "anthropic": list(_anthropic_stream()),
-        "openai_responses": list(_responses_stream()),
+        "openai_chat": list(_chat_stream(length)),
+        "anthropic": list(_anthropic_stream(length)),
+        "openai_responses": list(_responses_stream(length)),
     }
 
 
@@ -247,5 +248,6 @@ def write_answers(folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     for dialect, answer in plain_answers().items():
         (folder / f"{dialect}.plain").write_text(_compact(answer))
-    for dialect, chunks in streams().items():
-        (folder / f"{dialect}.stream").write_bytes(b"".join(chunk.encode() + CHUNK_END for chunk in chunks))
+    for kind, length in STREAMS.items():
+        for dialect, chunks in streams(length).items():
+            (folder / f"{dialect}.{kind}").write_bytes(b"".join(chunk.encode() + CHUNK_END for chunk in chunks))

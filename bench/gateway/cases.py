@@ -8,8 +8,9 @@ from typing import Literal, NamedTuple
 from bench.gateway.answers import Dialect
 from bench.gateway.requests import Size
 
-Manner = Literal["plain", "burst", "paced"]
-"""How it is answered: as a whole, as a stream that is sent at once, or as a stream with 10 ms between chunks."""
+Manner = Literal["plain", "burst", "paced", "brief"]
+"""How it is answered: as a whole, as a stream that is sent at once, as a stream with 10 ms between chunks, or as such a
+stream that is over soon."""
 
 PACE = 10
 """Milliseconds between the chunks of a paced stream."""
@@ -52,7 +53,7 @@ class Case(NamedTuple):
 
     @property
     def pace(self) -> int:
-        return PACE if self.manner == "paced" else 0
+        return PACE if self.manner in ("paced", "brief") else 0
 
 
 ALL_CONNECTIONS = (1, 8, 64, 256, 1000)
@@ -60,22 +61,26 @@ _PLAIN: tuple[Manner, Size] = ("plain", "small")
 _LARGE: tuple[Manner, Size] = ("plain", "large")
 _BURST: tuple[Manner, Size] = ("burst", "small")
 _PACED: tuple[Manner, Size] = ("paced", "small")
+_BRIEF: tuple[Manner, Size] = ("brief", "small")
 
 _CHOSEN: tuple[tuple[tuple[Route, ...], tuple[Manner, Size], tuple[int, ...]], ...] = (
     ((ANTHROPIC_TO_CHAT,), _PLAIN, ALL_CONNECTIONS),
     ((ANTHROPIC_TO_CHAT,), _LARGE, (1, 8, 64)),
     ((ANTHROPIC_TO_CHAT,), _BURST, ALL_CONNECTIONS),
     ((ANTHROPIC_TO_CHAT,), _PACED, ALL_CONNECTIONS),
+    ((ANTHROPIC_TO_CHAT,), _BRIEF, (8, 64)),
     (ROUTES[1:], _PLAIN, (8, 64)),
     (ROUTES[1:], _LARGE, (8,)),
     (ROUTES[1:], _BURST, (8, 64)),
     (ROUTES[1:], _PACED, (64,)),
+    (ROUTES[1:], _BRIEF, (8,)),
 )
 _CHOSEN_QUICKLY: tuple[tuple[tuple[Route, ...], tuple[Manner, Size], tuple[int, ...]], ...] = (
     ((ANTHROPIC_TO_CHAT,), _PLAIN, (8, 64)),
     ((ANTHROPIC_TO_CHAT,), _LARGE, (8,)),
-    ((ANTHROPIC_TO_CHAT,), _BURST, (1, 8)),
+    ((ANTHROPIC_TO_CHAT,), _BURST, (8,)),
     ((ANTHROPIC_TO_CHAT,), _PACED, (64,)),
+    ((ANTHROPIC_TO_CHAT,), _BRIEF, (8,)),
     (ROUTES[1:], _PLAIN, (64,)),
     (ROUTES[1:], _BURST, (8,)),
 )

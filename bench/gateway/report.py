@@ -62,6 +62,7 @@ def _standing_tables(results: Results) -> list[Table]:
             _title(results, standing.gateway),
             number(standing.start_seconds),
             megabytes(standing.idle_memory),
+            megabytes(standing.warm_memory),
             *(_memory(results, standing.gateway, count) for count in counts),
         )
         for standing in results.standings
@@ -72,13 +73,16 @@ def _standing_tables(results: Results) -> list[Table]:
         for standing in results.standings
     ]
     head = tuple(f"{count:,} slow streams" for count in counts)
-    memory_note = "Resident megabytes; in parentheses, kilobytes for each stream, above idle."
+    memory_note = (
+        "Resident megabytes: right after the start; after answering for a while; and with streams open, in parentheses "
+        "kilobytes for each of them above that."
+    )
     streams_note = (
         "Chunks that came before the next one was due, of those that should have come; then how long a health check "
         "took right after all clients had left."
     )
     return [
-        Table("Start and memory", ("", "ready after, s", "idle, MB", *head), memory, memory_note),
+        Table("Start and memory", ("", "ready after, s", "idle, MB", "later, MB", *head), memory, memory_note),
         Table("Many slow streams", ("", *head), streams, streams_note),
     ]
 

@@ -30,8 +30,13 @@ PACES = (10, 100, 2000)
 """Milliseconds between chunks that a model's name may ask for."""
 
 
-def model_name(upstream: Dialect, pace: int = 0) -> str:
-    return f"{MODELS[upstream]}-d{pace}" if pace else MODELS[upstream]
+def model_name(upstream: Dialect, pace: int = 0, *, brief: bool = False) -> str:
+    return f"{MODELS[upstream]}{'-brief' if brief else ''}{f'-d{pace}' if pace else ''}"
+
+
+def model_names(upstream: Dialect) -> list[str]:
+    """All that may be asked for."""
+    return [model_name(upstream, pace, brief=brief) for pace in (0, *PACES) for brief in (False, True)]
 
 
 class Amounts(NamedTuple):

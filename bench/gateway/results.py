@@ -57,6 +57,9 @@ class Standing(msgspec.Struct, frozen=True):
     gateway: str
     start_seconds: float | None
     idle_memory: int | None
+    """Bytes, right after the start."""
+    warm_memory: int | None
+    """Bytes, after it has answered for a while: streams are counted above this."""
     held: list[Held]
 
 

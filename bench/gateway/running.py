@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import shutil
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import NamedTuple
 
-from bench.gateway.answers import TEXT_CHUNKS, Dialect
+from bench.gateway.answers import BRIEF_CHUNKS, TEXT_CHUNKS, Dialect
 from bench.gateway.cases import Case, Route
 from bench.gateway.measured import Measured, measured
 from bench.gateway.native import Tools
@@ -62,6 +64,50 @@ def started(peer: Peer, upstream: int, home: Path, folder: Path, core: int) -> I
         yield Gateway(peer, place, process, time.monotonic() - begin)
 
 
+WARMING_CONNECTIONS = 8
+
+
+def warm_up(tools: Tools, gateway: Gateway, seconds: float) -> None:
+    """Asks a new gateway a while for everything: a compiler at run time has then seen it, and caches are filled."""
+    for route, manner in itertools.product(gateway.peer.routes, ("plain", "burst")):
+        asked = load_options(gateway, route, "small", streamed=manner == "burst", pace=0)
+        with tools.load([*asked, f"--connections={WARMING_CONNECTIONS}", f"--seconds={seconds}"]) as load:
+            load.wait_for_window()
+            load.figures()
+
+
+class Keeper:
+    """A gateway that can be started anew, and is ended with the stack that it is kept by."""
+
+    def __init__(self, start: Callable[[], AbstractContextManager[Gateway]], stack: contextlib.ExitStack):
+        self._start = start
+        self._own = stack.enter_context(contextlib.ExitStack())
+        self.gateway = self._own.enter_context(start())
+
+    def restart(self) -> None:
+        self._own.close()
+        self.gateway = self._own.enter_context(self._start())
+
+
+QUIET_WINDOW, QUIET_SHARE, QUIET_PATIENCE = 0.05, 0.2, 3.0
+"""Seconds that are looked at, the share of them in which a gateway may still work, and seconds that it has for that."""
+
+
+def becomes_quiet(gateway: Gateway) -> bool:
+    """Whether it is done, soon after all clients have left, with what they had asked."""
+    if gateway.process is None:
+        return True
+    end = time.monotonic() + QUIET_PATIENCE
+    before = snapshot(gateway.process.session)
+    while time.monotonic() < end:
+        time.sleep(QUIET_WINDOW)
+        now = snapshot(gateway.process.session)
+        if seconds_between(before, now) < QUIET_SHARE * QUIET_WINDOW:
+            return True
+        before = now
+    return False
+
+
 class Effort(NamedTuple):
     """How long is measured, in seconds."""
 
@@ -73,25 +119,30 @@ class Effort(NamedTuple):
     least_chunks: int = 2000
 
 
-def load_options(gateway: Gateway, route: Route, size: Size, *, streamed: bool, pace: int) -> list[str]:
+def load_options(
+    gateway: Gateway, route: Route, size: Size, *, streamed: bool, pace: int, brief: bool = False
+) -> list[str]:
     """What is asked of a gateway; the body is written into its folder."""
     peer, place = gateway.peer, gateway.place
     client = peer.client(route)
-    model = peer.model(route, model_name(route.upstream, pace))
-    path = place.folder / f"{client}-{route.upstream}-{size}-{'stream' if streamed else 'plain'}{pace}.json"
+    model = peer.model(route, model_name(route.upstream, pace, brief=brief))
+    path = place.folder / f"{client}-{size}-{'stream' if streamed else 'plain'}-{model.replace('/', '-')}.json"
+    chunks = BRIEF_CHUNKS if brief else TEXT_CHUNKS
     path.write_bytes(body(client, size, model=model, streamed=streamed))
     headers = HEADERS[client] | peer.headers(route, place)
     return [
         *("--port", str(place.port), "--path", peer.paths[client], "--body", str(path)),
         *(f"--header={name}: {value}" for name, value in headers.items()),
         *(f"--expect={text}" for text in EXPECTED[client, streamed]),
-        *("--marks", str(TEXT_CHUNKS if streamed else 1)),
+        *("--marks", str(chunks if streamed else 1)),
     ]
 
 
 def measure(tools: Tools, gateway: Gateway, case: Case, effort: Effort) -> Measured:
-    asked = load_options(gateway, case.route, case.size, streamed=case.streamed, pace=case.pace)
-    least = ("--least-marks", effort.least_chunks) if case.streamed else ("--least-requests", effort.least_requests)
+    brief = case.manner == "brief"
+    asked = load_options(gateway, case.route, case.size, streamed=case.streamed, pace=case.pace, brief=brief)
+    by_chunks = case.streamed and not brief
+    least = ("--least-marks", effort.least_chunks) if by_chunks else ("--least-requests", effort.least_requests)
     # Streams that are paced begin one after the other, so that their chunks do not all come at once.
     ramp = effort.warm_up if case.pace else 0.0
     timing = {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import datetime
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from functools import partial
 from pathlib import Path
@@ -19,7 +19,7 @@ from bench.gateway.native import LoadError, Tools
 from bench.gateway.peers.record import Peer
 from bench.gateway.processes import NotReadyError, allow_many_files, cores, halted
 from bench.gateway.results import About, Results, Row, Standing
-from bench.gateway.running import Effort, Gateway, measure, started
+from bench.gateway.running import Effort, Gateway, Keeper, becomes_quiet, measure, started, warm_up
 from bench.gateway.standing import Plan, stand
 
 FILES_BESIDE_STREAMS = 200
@@ -39,6 +39,8 @@ class Wishes(NamedTuple):
 
 
 Tell = Callable[[str], None]
+Runs = dict[tuple[str, Case], list[Measured]]
+"""By gateway and case."""
 
 
 class Session:
@@ -103,14 +105,20 @@ class Session:
         home = self.installed[peer.name].home
         return started(peer, upstream, home, self.folder / peer.name, self.cores.gateway)
 
-    def _start_all(self, upstream: int, stack: contextlib.ExitStack) -> list[Gateway]:
-        gateways: list[Gateway] = []
+    @contextlib.contextmanager
+    def _start_warm(self, tools: Tools, peer: Peer, upstream: int) -> Iterator[Gateway]:
+        with self._start(peer, upstream) as gateway:
+            warm_up(tools, gateway, self.wishes.effort.warm_up)
+            yield gateway
+
+    def _start_all(self, tools: Tools, upstream: int, stack: contextlib.ExitStack) -> list[Keeper]:
+        keepers: list[Keeper] = []
         for peer in self._usable():
             try:
-                gateways.append(stack.enter_context(self._start(peer, upstream)))
-            except (NotReadyError, OSError) as problem:
+                keepers.append(Keeper(partial(self._start_warm, tools, peer, upstream), stack))
+            except (NotReadyError, LoadError, OSError) as problem:
                 self._fail(peer.name, f"not started: {problem}")
-        return gateways
+        return keepers
 
     def _check(self, gateway: Gateway) -> None:
         """Only routes on which it answers at all are measured."""
@@ -128,41 +136,41 @@ class Session:
         self.about[name].faults += found
 
     def _measure_all(self, tools: Tools, upstream: int) -> list[Row]:
-        runs: dict[tuple[str, Case], list[Measured]] = {}
+        runs: Runs = {}
         with contextlib.ExitStack() as stack:
-            gateways = self._start_all(upstream, stack)
-            for gateway in gateways:
-                self._check(gateway)
+            keepers = self._start_all(tools, upstream, stack)
+            for keeper in keepers:
+                self._check(keeper.gateway)
             for number in range(self.wishes.repeat):
                 for case in self.wishes.cases:
                     self.tell(f"{number + 1}/{self.wishes.repeat} {case.name}")
-                    for gateway in gateways:
-                        if case.route in self.served[gateway.peer.name]:
-                            self._measure(tools, gateway, case, gateways, runs)
+                    for keeper in keepers:
+                        self._measure_alone(tools, keeper, case, keepers, runs)
         return [_row(name, case, of) for (name, case), of in runs.items()]
 
-    def _measure(
-        self,
-        tools: Tools,
-        gateway: Gateway,
-        case: Case,
-        gateways: list[Gateway],
-        runs: dict[tuple[str, Case], list[Measured]],
-    ) -> None:
-        name = gateway.peer.name
-        if self.about[name].trouble is not None:
+    def _measure_alone(self, tools: Tools, keeper: Keeper, case: Case, keepers: list[Keeper], runs: Runs) -> None:
+        """While the others are halted."""
+        name = keeper.gateway.peer.name
+        if case.route not in self.served[name] or self.about[name].trouble is not None:
             return
-        others = [other.process for other in gateways if other is not gateway and other.process is not None]
-        try:
-            with halted(others):
-                found = measure(tools, gateway, case, self.wishes.effort)
-        except LoadError as problem:
-            self._fail(name, f"{case.name}: {problem}")
-            return
-        runs.setdefault((name, case), []).append(found)
-        self.tell(f"  {name:20}{_brief(found, case)}")
-        if gateway.process is not None and not gateway.process.running:
-            self._fail(name, f"{case.name}: it ended: {gateway.process.told(300)}")
+        others = [other.gateway.process for other in keepers if other is not keeper]
+        with halted([process for process in others if process is not None]):
+            try:
+                found = measure(tools, keeper.gateway, case, self.wishes.effort)
+                runs.setdefault((name, case), []).append(found)
+                self.tell(f"  {name:20}{_brief(found, case)}")
+                self._refresh(keeper)
+            except (LoadError, NotReadyError, OSError) as problem:
+                self._fail(name, f"{case.name}: {problem}")
+
+    def _refresh(self, keeper: Keeper) -> None:
+        """What is left over of one case must not be a part of the next."""
+        process = keeper.gateway.process
+        if process is not None and not process.running:
+            raise NotReadyError(f"it ended: {process.told(300)}")
+        if not becomes_quiet(keeper.gateway):
+            self.tell(f"  {keeper.gateway.peer.name} is still busy with requests whose clients have left: started anew")
+            keeper.restart()
 
     def _stand_all(self, tools: Tools, upstream: int) -> list[Standing]:
         standings: list[Standing] = []
@@ -191,9 +199,11 @@ def _brief(found: Measured, case: Case) -> str:
     """A line for the impatient."""
     cpu = found.cpu_seconds_per_100k_chunks if case.streamed else found.cpu_ms_per_request
     unit = "s CPU/100k chunks" if case.streamed else "ms CPU/request"
+    wrong = f"  errors {found.errors}, bad {found.bad}: {found.first_error}" if found.errors or found.bad else ""
+    if case.manner == "brief":
+        return f"{found.first_byte_p50 or 0:10.3f} ms to the first byte{wrong}"
     count, what = (found.chunks_per_second, "chunks") if case.streamed else (found.requests_per_second, "requests")
     speed = f"{count:,.0f} {what}/s"
-    wrong = f"  errors {found.errors}, bad {found.bad}: {found.first_error}" if found.errors or found.bad else ""
     return f"{'-' if cpu is None else f'{cpu:.3f}':>10} {unit:18}{speed:>20}{wrong}"
 
 

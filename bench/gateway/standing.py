@@ -12,7 +12,7 @@ from bench.gateway.cases import Route
 from bench.gateway.native import Tools
 from bench.gateway.processes import status_of
 from bench.gateway.results import Held, Standing
-from bench.gateway.running import Gateway, load_options
+from bench.gateway.running import Gateway, load_options, warm_up
 from bench.gateway.usage import memory
 
 
@@ -27,6 +27,8 @@ class Plan(NamedTuple):
 
 SETTLING = 0.5
 """Seconds after the start before the memory of a gateway that does nothing is read."""
+WARMING = 0.3
+"""Seconds for which it is then asked in each way."""
 HEALTH_PATIENCE = 60.0
 
 
@@ -43,8 +45,11 @@ def stand(
         session = gateway.process.session if gateway.process else None
         time.sleep(SETTLING)
         idle = memory(session) if session else None
+        warm_up(tools, gateway, WARMING)
+        time.sleep(SETTLING)
+        warm = memory(session) if session else None
         held = [hold(tools, gateway, route, plan) for plan in plans]
-    return Standing(gateway.peer.name, median(times) if session else None, idle, held)
+    return Standing(gateway.peer.name, median(times) if session else None, idle, warm, held)
 
 
 def hold(tools: Tools, gateway: Gateway, route: Route, plan: Plan) -> Held:

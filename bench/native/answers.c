@@ -69,19 +69,21 @@ static void read_plain(Answer *answer, const char *content, size_t length) {
   find_marks(answer, 0);
 }
 
+static void read_answer(Answer *answer, void (*read)(Answer *, const char *, size_t), const char *folder,
+                        const char *dialect, const char *kind) {
+  char path[4096];
+  size_t length;
+  snprintf(path, sizeof path, "%s/%s.%s", folder, dialect, kind);
+  char *content = read_whole_file(path, &length);
+  read(answer, content, length);
+  free(content);
+}
+
 void read_answers(const char *folder) {
-  for (int index = 0; index < DIALECTS; index++) {
-    Dialect *dialect = &dialects[index];
-    char path[4096];
-    size_t length;
-    snprintf(path, sizeof path, "%s/%s.plain", folder, dialect->name);
-    char *content = read_whole_file(path, &length);
-    read_plain(&dialect->plain, content, length);
-    free(content);
-    snprintf(path, sizeof path, "%s/%s.stream", folder, dialect->name);
-    content = read_whole_file(path, &length);
-    read_stream(&dialect->stream, content, length);
-    free(content);
+  for (Dialect *dialect = dialects; dialect < dialects + DIALECTS; dialect++) {
+    read_answer(&dialect->plain, read_plain, folder, dialect->name, "plain");
+    read_answer(&dialect->stream, read_stream, folder, dialect->name, "stream");
+    read_answer(&dialect->brief, read_stream, folder, dialect->name, "brief");
   }
 }
 

@@ -29,10 +29,10 @@ typedef struct {
 typedef struct {
   const char *path_part; // requests whose path has this in it
   const char *name;      // of the files
-  Answer plain, stream;
+  Answer plain, stream, brief;
 } Dialect;
 
-// Reads NAME.plain and NAME.stream of every dialect from a folder. In a stream, the byte 0x1e ends a chunk.
+// Reads NAME.plain, NAME.stream and NAME.brief of every dialect from a folder. In streams the byte 0x1e ends a chunk.
 void read_answers(const char *folder);
 const Dialect *dialect_of_path(const char *path, size_t length);
 

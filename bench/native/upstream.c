@@ -1,9 +1,9 @@
 // upstream PORT FOLDER: a model server that answers at once, or at the pace that the model's name asks for.
 //
 // It speaks OpenAI's Chat Completions and Responses and Anthropic's Messages, with the answers in FOLDER (answers.h). A
-// stream goes out in one piece, or, for a model whose name ends in -d10, a chunk every ten milliseconds. It takes the
-// number in the request (N and ten digits) into every mark of the answer. Port 0 takes a free one; the port is printed.
-// One thread, epoll.
+// stream goes out in one piece, or, for a model whose name ends in -d10, a chunk every ten milliseconds; it is short if
+// the name has -brief in it. The number in the request (N and ten digits) goes into every mark of the answer. Port 0
+// takes a free one; the port is printed. One thread, epoll.
 #define _GNU_SOURCE
 #include <errno.h>
 #include <netinet/in.h>
@@ -153,12 +153,12 @@ static const char *value_of(const char *body, size_t length, const char *key) {
   return at;
 }
 
-static uint64_t delay_of_model(const char *body, size_t length) {
+// The rest of the model's name from this text on; NULL if the name does not have it.
+static const char *in_model(const char *body, size_t length, const char *text) {
   const char *model = value_of(body, length, "\"model\"");
-  if (!model || *model != '"') return 0;
+  if (!model || *model != '"') return NULL;
   const char *end = memchr(model + 1, '"', length - (size_t)(model + 1 - body));
-  const char *pace = end ? memmem(model, (size_t)(end - model), "-d", 2) : NULL;
-  return pace ? strtoull(pace + 2, NULL, 10) * 1000000ull : 0;
+  return end ? memmem(model, (size_t)(end - model), text, strlen(text)) : NULL;
 }
 
 static uint64_t number_of_request(const char *body, size_t length) {
@@ -187,9 +187,10 @@ static int answer_request(Connection *connection, const char *head, size_t head_
   const char *streamed = value_of(body, length, "\"stream\"");
   uint64_t number = number_of_request(body, length);
   if (!streamed || *streamed != 't') return answer_at_once(connection, &dialect->plain, number);
-  uint64_t delay = delay_of_model(body, length);
-  if (!delay) return answer_at_once(connection, &dialect->stream, number);
-  return begin_stream(connection, &dialect->stream, number, delay);
+  const Answer *stream = in_model(body, length, "-brief") ? &dialect->brief : &dialect->stream;
+  const char *pace = in_model(body, length, "-d");
+  if (!pace) return answer_at_once(connection, stream, number);
+  return begin_stream(connection, stream, number, strtoull(pace + 2, NULL, 10) * 1000000ull);
 }
 
 // Joins a chunked body in place. The length of the whole request, or 0 while it is not all there.

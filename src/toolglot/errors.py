@@ -165,6 +165,9 @@ _TOLD_LOSSES = 20
 _TOLD_CHARACTERS = 500
 
 
+WOULD_LOSE = "refused, because it would lose"
+
+
 class LossError(ToolglotError):
     """Strict mode: carrying this over would lose something. The message tells the first losses, the receipt all."""
 
@@ -172,7 +175,7 @@ class LossError(ToolglotError):
         first = receipt.losses[:_TOLD_LOSSES]
         lines = "; ".join(f"{line.where}: {line.what} ({line.why})"[:_TOLD_CHARACTERS] for line in first)
         more = receipt.loss_count - _TOLD_LOSSES
-        super().__init__(f"refused, because it would lose: {lines}" + (f"; and {more} more" if more > 0 else ""))
+        super().__init__(f"{WOULD_LOSE}: {lines}" + (f"; and {more} more" if more > 0 else ""))
         self.receipt = receipt
 
 

@@ -77,13 +77,15 @@ StopReason = Literal[
 ]
 
 
-class Node(Struct, frozen=True, kw_only=True):
+# Values that never change cannot hold themselves, so that the garbage collector need not look at them: a long history
+# is hundreds of thousands of them, and to go through those holds up everything for as long as it takes (`gc=False`).
+class Node(Struct, frozen=True, kw_only=True, gc=False):
     """What every part of the tree has."""
 
     native: Native = {}
 
 
-class Cache(Struct, frozen=True):
+class Cache(Struct, frozen=True, gc=False):
     """A prompt-cache breakpoint behind this node. `seconds` is the wished lifetime; None leaves it to the server."""
 
     seconds: int | None = None
@@ -99,7 +101,7 @@ class Citation(Node, frozen=True, kw_only=True):
     end: int | None = None
 
 
-class Source(Struct, frozen=True):
+class Source(Struct, frozen=True, gc=False):
     """Where media comes from. `data` is the base64 text, the URL, the vendor's file id or the plain text."""
 
     kind: Literal["base64", "url", "file", "text"]
@@ -159,7 +161,7 @@ class ToolResult(Node, frozen=True, tag="tool_result", kw_only=True):
     cache: Cache | None = None
 
 
-class Opaque(Struct, frozen=True, tag="opaque"):
+class Opaque(Struct, frozen=True, tag="opaque", gc=False):
     """A block, tool or item that only `dialect` understands, verbatim."""
 
     dialect: str
@@ -253,7 +255,7 @@ class Request(Node, frozen=True, kw_only=True):
     stream: bool = False
 
 
-class Stop(Struct, frozen=True):
+class Stop(Struct, frozen=True, gc=False):
     """Why the model stopped: normalised, the wire's own word in `raw`, the sequence that was hit, an explanation."""
 
     reason: StopReason

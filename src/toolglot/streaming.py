@@ -18,6 +18,7 @@ from toolglot.errors import ApiError, DecodeError, LossError, UpstreamError, unr
 from toolglot.events import Delta, Event, Fault, Finish, Open, Start, unfold
 from toolglot.forwarding import Forwarder, is_end_mark
 from toolglot.ir import Refusal, Stop, Text, ToolCall, Usage, replace
+from toolglot.passes.foreign import Reporter
 from toolglot.receipt import Receipt
 from toolglot.text_frames import CLEAN, TextFrames, text_of
 from toolglot.wire import json
@@ -67,6 +68,10 @@ class Labeller:
         return (replace(event, created=created, model=model, id=event.id or self._id),)
 
 
+UNMOVED = (Labeller, Reporter)
+"""Passes that deltas go through as they are."""
+
+
 class StreamTranslation:
     """Upstream bytes in, client bytes out; both may be cut anywhere. `usage` is known once the stream has ended."""
 
@@ -77,6 +82,7 @@ class StreamTranslation:
         self._encoder = encoder or exchange.client.stream_encoder(exchange.asked, exchange.receipt)
         self._reader = exchange.reader()
         self._passes = exchange.event_passes(self._reader)
+        self._delta_passes = [each for each in self._passes if not isinstance(each, UNMOVED)]
         self._forwarder = Forwarder(exchange) if exchange.verbatim else None
         self._listener = exchange.listener
         self._begun = False
@@ -95,6 +101,8 @@ class StreamTranslation:
 
     def feed(self, data: bytes) -> bytes:
         """The client's bytes for these bytes of the upstream."""
+        if self._texts is not None and self._at_start and not self.ended and self._forwarder is None:
+            return self._read_frames(self._texts, data)  # no document has begun, and no reader looks for calls
         if self.ended or self.wants_again is not None:
             return b""
         if not self._begun:
@@ -116,7 +124,8 @@ class StreamTranslation:
             return self._translate(self._decode(data))
         *frames, tail = data.split(b"\n\n")
         written: list[bytes] = []
-        around, in_text, said = self._encoder.text_around, self._in_text, list[bytes]()
+        said: list[bytes] = []
+        around, in_text = self._encoder.text_around, self._in_text
         for frame in frames:
             if in_text and (body := texts.body(frame)):
                 if around is not None and not body.translate(None, CLEAN):
@@ -144,7 +153,7 @@ class StreamTranslation:
         """Whoever listens hears texts that came at once as one."""
         if self._listener is not None and said:
             self._listener(Delta(self._plain_as, b"".join(said).decode()))
-        said.clear()
+            said.clear()
 
     @property
     def _in_text(self) -> bool:
@@ -241,10 +250,20 @@ class StreamTranslation:
                 continue
             if isinstance(event, Fault):
                 event = Fault(self._exchange.hide(event.error))
-            passed = through(self._passes, (event,))
+            passed = self._pass_delta(event) if type(event) is Delta else through(self._passes, (event,))
             self._follow(event, passed)
             written += [self._encode(out) for out in passed]
         return written[0] if len(written) == 1 else b"".join(written)
+
+    def _pass_delta(self, delta: Delta) -> Sequence[Event]:
+        """A delta through the passes that look at any: nearly always it stays one."""
+        event: Event = delta
+        for number, event_pass in enumerate(self._delta_passes):
+            passed = event_pass.feed(event)
+            if len(passed) != 1:
+                return through(self._delta_passes[number + 1 :], passed)
+            event = passed[0]
+        return (event,)
 
     def _read(self, reader: Answer, delta: Delta) -> list[bytes]:
         """A delta where calls may stand in the text. Text that stays text takes a short way here too."""
@@ -287,7 +306,13 @@ class StreamTranslation:
         """Frames as they are, up to the one that ends the stream, well or badly."""
         written: list[bytes] = []
         for frame in frames:
+            if self._plain >= 0 and (text := self._text_of(frame)):
+                if self._listener is not None:
+                    self._listener(Delta(self._plain, text))
+                written.append(forwarder.release(frame))
+                continue
             events = self._decode(frame)
+            self._follow_forwarded(frame, events)
             if not events or (len(events) == 1 and type(events[0]) is Delta):
                 if events and self._listener is not None:
                     self._listener(events[0])
@@ -297,6 +322,22 @@ class StreamTranslation:
             if self.ended:
                 break
         return written[0] if len(written) == 1 else b"".join(written)
+
+    def _text_of(self, frame: bytes) -> str:
+        """The text of a frame that brings nothing else; nothing for any other."""
+        if self._texts is None or not (body := self._texts.body(frame.removesuffix(b"\n\n"))):
+            return ""
+        return text_of(body)
+
+    def _follow_forwarded(self, frame: bytes, events: Sequence[Event]) -> None:
+        """Notice which text is open, and what its frames look like."""
+        for event in events:
+            if type(event) is Open:
+                self._plain = event.index if isinstance(event.block, PLAIN) else -1
+            elif type(event) is not Delta or event.index != self._plain:
+                self._plain = -1
+            elif len(events) == 1 and self._texts is not None:
+                self._texts.learn(frame.removesuffix(b"\n\n"), event.text)
 
     def _hand_on(self, forwarder: Forwarder, frame: bytes, events: Iterable[Event]) -> bytes:
         """A frame as it is, or, where the stream stops too soon or makes no sense, an error of our own."""

@@ -36,7 +36,7 @@ def text_of(body: bytes) -> str:
 class TextFrames:
     """The frames of one stream. `text_of` reads a frame's JSON document: its text, or None if it says anything else."""
 
-    __slots__ = ("_behind", "_before", "_hidden", "_size", "_text_of", "_tries")
+    __slots__ = ("_before", "_behind", "_hidden", "_size", "_text_of", "_tries")
 
     def __init__(self, text_of: Callable[[bytes], str | None]) -> None:
         self._text_of = text_of
@@ -47,8 +47,8 @@ class TextFrames:
         self._size = 0
 
     def body(self, frame: bytes) -> bytes:
-        """The JSON of a frame's text, without its quotes; nothing for a frame that has to be read. The blank line at the
-        frame's end is not a part of it."""
+        """The JSON of a frame's text, without its quotes; nothing for a frame that has to be read. A frame comes without
+        the blank line at its end."""
         if not frame.startswith(self._before) or not self._size:
             return b""
         if self._hidden:
@@ -71,7 +71,8 @@ class TextFrames:
         self._tries -= 1
         self._size = 0
         start = frame.find(b"data: ") + 6
-        if not (start == 6 or (frame.startswith(b"event: ") and frame.find(b"\n") == start - 7)) or b"\n" in frame[start:]:
+        behind_event = frame.startswith(b"event: ") and frame.find(b"\n") == start - 7
+        if not (start == 6 or behind_event) or b"\n" in frame[start:]:
             return
         written = json.encode(text)
         before, found, behind = frame.partition(written)

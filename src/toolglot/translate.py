@@ -150,12 +150,12 @@ class Exchange:
     def plain_tools(self) -> frozenset[str] | None:
         """The names of the request's tools; None unless each is a function of one name on both sides, and no text has
         a call in it."""
-        tools = self._context.tools
-        if self._text_calls is not None or self._history_format is not None or self._context.stops or self.asked is None:
+        tools, asked = self._context.tools, self.asked
+        if asked is None or self._text_calls is not None or self._history_format is not None or self._context.stops:
             return None
         if any((known.name, known.namespace, known.kind) != (name, None, "function") for name, known in tools.items()):
             return None
-        return frozenset(tools) if all(isinstance(tool, Tool) for tool in self.asked.tools) else None
+        return frozenset(tools) if all(isinstance(tool, Tool) for tool in asked.tools) else None
 
     @property
     def path(self) -> str:
@@ -214,7 +214,9 @@ class Exchange:
         self.verbatim = self._may_forward and unchanged and self._context.text_tools is None
         return sent
 
-    def adopt(self, asked: Request, sent: Request, call_ids: set[str], lines: Iterable[Loss], *, verbatim: bool) -> None:
+    def adopt(
+        self, asked: Request, sent: Request, call_ids: set[str], lines: Iterable[Loss], *, verbatim: bool
+    ) -> None:
         """Stand for a request that was translated elsewhere, with tools of one name on both sides: the answer is next.
         `asked` and `sent` have its settings; what they say of a conversation does not count."""
         self.asked = asked

@@ -35,7 +35,7 @@ def standing(gateway: str, cost: float) -> Standing:
     held = Held(
         streams=1000, open=1000, pace=100, memory=idle + int(5e6 * cost), on_time=1 / max(cost, 1), health_ms=cost
     )
-    return Standing(gateway, 0.1 * cost, idle, [held])
+    return Standing(gateway, 0.1 * cost, idle - 1, idle, [held])
 
 
 def results() -> Results:

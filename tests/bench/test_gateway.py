@@ -68,7 +68,9 @@ def test_the_upstream_speaks_three_dialects(direct: Gateway, dialect: Dialect) -
 
 
 @pytest.mark.parametrize("route", ROUTES, ids=lambda route: route.name)
-@pytest.mark.parametrize(("manner", "size"), [("plain", "large"), ("burst", "small"), ("paced", "small")])
+@pytest.mark.parametrize(
+    ("manner", "size"), [("plain", "large"), ("burst", "small"), ("paced", "small"), ("brief", "small")]
+)
 def test_many_requests_at_once_are_all_answered_well(
     tools: Tools, gateway: Gateway, route: Route, manner: Manner, size: Size
 ) -> None:

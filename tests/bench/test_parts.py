@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from bench.__main__ import options, output, wishes
-from bench.gateway.answers import CHUNK_END, TEXT_CHUNKS, Dialect, plain_answers, streams, write_answers
+from bench.gateway.answers import CHUNK_END, TEXT_CHUNKS, Dialect, mark, plain_answers, streams, write_answers
 from bench.gateway.cases import FULL, QUICK, ROUTES, Case, matching
 from bench.gateway.checks import READERS, STREAM_READERS, differences, events
 from bench.gateway.installing import InstallError, install
@@ -60,9 +60,11 @@ def test_a_checker_sees_a_chunk_that_is_missing_and_an_answer_by_another_api(dia
 
 def test_the_files_of_the_upstream_hold_every_chunk(tmp_path: Path) -> None:
     write_answers(tmp_path)
-    for dialect, chunks in streams().items():
-        content = (tmp_path / f"{dialect}.stream").read_bytes()
-        assert content.split(CHUNK_END) == [*(chunk.encode() for chunk in chunks), b""]
+    for kind, length in (("stream", 187), ("brief", 3)):
+        for dialect, chunks in streams(length).items():
+            content = (tmp_path / f"{dialect}.{kind}").read_bytes()
+            assert content.split(CHUNK_END) == [*(chunk.encode() for chunk in chunks), b""]
+            assert "".join(chunks).count(mark(length - 1)) > 0
 
 
 def test_cases_have_names_of_their_own_and_the_quick_ones_are_among_them() -> None:

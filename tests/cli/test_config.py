@@ -63,6 +63,20 @@ def test_a_file_that_could_not_be_served_is_refused_too(folder: Path) -> None:
     assert run("config", "explain", "me/x").exit_code == 0  # it still says what it means
 
 
+def test_recordings_that_are_not_there_are_no_upstream(folder: Path) -> None:
+    (folder / "toolglot.toml").write_text(
+        "discover = false\n[upstreams.then]\ndialect = 'gemini'\nbase_url = 'replay:./nothere'\n"
+    )
+    result = run("config", "check")
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert "toolglot.toml:4:1: upstreams.then.base_url: the upstream then answers from recordings" in result.stderr
+    assert "no such file or folder; a relative name begins where toolglot is started" in result.stderr
+    (folder / "nothere").mkdir()
+    result = run("config", "check")
+    assert result.exit_code == 0
+    assert "answers from recordings in nothere, and there is none in it yet" in result.stdout
+
+
 def test_a_file_that_is_not_there_is_told_alike_by_every_command() -> None:
     commands = (("config", "check"), ("config", "explain", "m", "--config"), ("serve", "--config"))
     for arguments in (*commands, ("launch", "claude", "--config")):

@@ -23,6 +23,18 @@ def test_a_recording_is_laid_out_without_colours_where_there_is_no_terminal(monk
     assert run("explain", data=SAMPLE.read_bytes()).stdout == done.stdout
 
 
+def test_of_a_client_that_went_away_it_says_what_replay_says(tmp_path: Path) -> None:
+    lines = SAMPLE.read_text().splitlines()
+    got = [number for number, line in enumerate(lines) if '"type":"client.data"' in line]
+    end = next(line for line in lines if '"type":"end"' in line).removesuffix("}")
+    left = tmp_path / "left.exchange.jsonl"
+    left.write_text("\n".join([*lines[: got[len(got) // 2]], f'{end},"cancelled":true}}', ""]))
+    assert run("replay", str(left)).stdout.endswith(": the same\n")
+    told = run("explain", str(left)).stdout
+    assert "the client went away" in told
+    assert "today's code" not in told
+
+
 def test_on_a_terminal_there_are_colours_unless_they_are_not_wanted(tmp_path: Path) -> None:
     shown = on_terminal(f"NO_COLOR= toolglot explain {SAMPLE}; toolglot explain {SAMPLE} --frames 2", tmp_path)
     assert shown.status == 0

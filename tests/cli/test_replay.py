@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -161,6 +162,24 @@ def test_what_is_not_there_ends_with_2(tmp_path: Path) -> None:
     empty = run("replay", str(tmp_path))
     assert "there is no recording in it" in empty.output
     assert empty.exit_code == 2
+
+
+def test_what_is_no_file_is_left_out_of_a_folder_and_told(tmp_path: Path, same: Path) -> None:
+    os.mkfifo(tmp_path / f"b{SUFFIX}")
+    (tmp_path / f"c{SUFFIX}").symlink_to("/dev/zero")
+    (tmp_path / f"d{SUFFIX}").symlink_to("nowhere")
+    (tmp_path / f"e{SUFFIX}").mkdir()
+    result = run("replay", str(tmp_path))
+    assert (result.exit_code, result.stdout.splitlines()[0]) == (0, f"{same}: the same")
+    left_out = [f"toolglot: {tmp_path / name}{SUFFIX}: left out, because it is no file" for name in "bcde"]
+    assert result.stderr.splitlines() == left_out
+
+
+def test_an_empty_file_is_told_by_its_name_alone(tmp_path: Path) -> None:
+    (tmp_path / f"a{SUFFIX}").write_bytes(b"")
+    assert run("replay", str(tmp_path)).stderr.startswith(
+        f"toolglot: {tmp_path}/a{SUFFIX}: this is no recorded exchange"
+    )
 
 
 def test_there_are_no_other_dialects(same: Path) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from toolglot.config.schema import Config, McpConfig, McpServerConfig
-from toolglot.config.secrets import credentials_of, mcp_secrets
+from toolglot.config.secrets import credentials_of, header_secrets, mcp_secrets
 
 
 def secrets_of(server: McpServerConfig) -> tuple[str, ...]:
@@ -94,3 +94,27 @@ def test_an_address_is_printed_without_what_it_asks() -> None:
     shown = repr(McpServerConfig(url="https://h/mcp?key=abc"))
     assert "url='https://h/mcp?(hidden)'" in shown
     assert "url='https://h/mcp'" in repr(McpServerConfig(url="https://h/mcp"))
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "is_secret"),
+    [
+        ("x-role", "assistant", False),
+        ("x-kind", "messages", False),
+        ("x-env", "production", False),
+        ("x-version", "1.0.0", False),
+        ("x-year", "2024", False),
+        ("accept", "application/json, text/event-stream", False),
+        ("content-type", "application/json; charset=utf-8", False),
+        ("http-referer", "https://example.test/app", False),
+        ("x-auth-mode", "bearer", False),
+        ("http-referer", "https://me:hunter22@example.test/app", True),
+        ("x-api-key", "assistant", True),
+        ("x-session", "abcdefgh", True),
+        ("x-extra", "Custom abcdefgh", True),
+        ("x-extra", "abc-123456", True),
+        ("x-extra", "12345678901234", True),
+    ],
+)
+def test_an_ordinary_value_of_an_ordinary_header_is_no_secret(name: str, value: str, is_secret: bool) -> None:
+    assert (value in header_secrets({name: value})) == is_secret

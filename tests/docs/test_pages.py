@@ -61,6 +61,17 @@ def test_the_commands_of_a_page_run_and_print_what_it_shows(page: Path, tmp_path
             assert shown.output == (block.expected[1] if block.expected else ""), where
 
 
+def test_no_page_is_in_the_way_of_another_in_the_same_folder() -> None:
+    """Who tries one after the other gets what each of them shows: no file that every later command would read, and no
+    recordings of another page."""
+    folders: dict[str, Path] = {}
+    for page in PAGES:
+        for block in blocks(page):
+            assert not re.search(r"> *toolglot\.(toml|ya?ml)", block.text), f"{page.name}:{block.line}"
+            for folder in re.findall(r"--record (\S+)", block.text if block.language == "bash" else ""):
+                assert folders.setdefault(folder, page) == page, f"{page.name}:{block.line}: {folder}"
+
+
 def test_the_library_page_is_a_doctest_as_it_stands() -> None:
     done = run([sys.executable, "-m", "doctest", "docs/library.md"], ROOT)
     assert (done.returncode, done.stdout) == (0, "")

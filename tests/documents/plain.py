@@ -15,6 +15,8 @@ Draw = Callable[..., Any]
 
 TOOLS = ("get_weather", "Bash", "mcp__files__read")
 
+flags: st.SearchStrategy[Any] = st.booleans()
+
 odd_words = st.sampled_from(
     [
         "",
@@ -133,7 +135,7 @@ def _thinking(draw: Draw, said: Said, kind: Kind) -> Said:
     if signature == "ours":
         state = draw(st.sampled_from(STATES.get(kind.owner, [{}])[: None if kind.odd else 2]))
         owner = draw(st.sampled_from([kind.owner, "gemini"])) if kind.odd else kind.owner
-        place = "next_call" if kind.rarely(draw) else "here"
+        place: Any = "next_call" if kind.rarely(draw) else "here"
         more = " and more" if kind.rarely(draw) else ""
         signature = pack(Envelope(owner=owner, state=state, text=text + more, place=place))
     return said._replace(thought=text, signature=signature)
@@ -210,13 +212,16 @@ def anthropic_messages(draw: Draw, conversation: Sequence[Said]) -> list[dict[st
     joins = draw(st.booleans())
     for said in conversation:
         message = _anthropic_message(draw, said)
-        before = written[-1] if written else {"role": "", "content": ""}
+        before: dict[str, Any] = written[-1] if written else {"role": "", "content": ""}
         joined = isinstance(before["content"], list) and before["role"] == message["role"] == "user"
         if joins and joined and any(block["type"] == "tool_result" for block in before["content"]):
             content = message["content"]
             before["content"] += [{"type": "text", "text": content}] if isinstance(content, str) else content
         else:
             written.append(_shuffled(draw, message))
+    for message in written:
+        if message["role"] == "system" and not draw(st.integers(0, 2)):
+            message["output_config"] = draw(st.sampled_from([{"effort": "low"}, {"effort": "high", "a:b": []}, {}]))
     return written
 
 
@@ -249,8 +254,8 @@ def _chat_message(draw: Draw, said: Said) -> dict[str, Any]:
         ]
     if said.thought is not None and draw(st.booleans()):
         message["reasoning_content"] = said.thought
-    extra = draw(st.sampled_from([{}, {}, {"refusal": None}, {"audio": None, "annotations": []}, {"parsed": None}]))
-    return message | extra
+    message |= draw(st.sampled_from([{}, {}, {"refusal": None}, {"audio": None, "annotations": []}, {"parsed": None}]))
+    return message
 
 
 def chat_messages(draw: Draw, conversation: Sequence[Said]) -> list[dict[str, Any]]:
@@ -323,10 +328,10 @@ WIRES = {
 def settings_of(draw: st.DrawFn, dialect: str) -> dict[str, Any]:
     """All of a request but its conversation."""
     fields = {"model": draw(st.sampled_from(["any-model", "gpt-5:mini"])), **draw(st.sampled_from(SETTINGS[dialect]))}
-    names = draw(st.sampled_from([TOOLS, TOOLS, TOOLS, (*TOOLS, "files.read"), ()]))
-    if names or draw(st.booleans()):
+    names: tuple[str, ...] = draw(st.sampled_from([TOOLS, TOOLS, TOOLS, TOOLS, (*TOOLS, "files.read"), ()]))
+    if names or draw(flags):
         fields["tools"] = WIRES[dialect].tools(names)
-    if names and draw(st.booleans()):
+    if names and draw(flags):
         fields["tool_choice"] = draw(st.sampled_from(CHOICES[dialect]))
     return fields | draw(st.sampled_from([{}, {"stream": False}, {"stream": True}]))
 
@@ -346,7 +351,7 @@ def bodies(draw: st.DrawFn, dialect: str, owner: str, settings: dict[str, Any]) 
             role = draw(st.sampled_from(["system", "developer"]))
             history.insert(0, {"role": role, "content": _chat_content(system)})
     text = as_text(draw, _shuffled(draw, fields))
-    if not draw(st.integers(0, 9)):
+    if kind.rarely(draw):
         text = draw(twice(text))
     return text.encode()
 

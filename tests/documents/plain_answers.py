@@ -7,33 +7,39 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from tests.documents.plain import Call, Draw, as_text, plain_arguments, some_words, texts, tool_names, twice
-from tests.strategies import ids
+from tests.documents.plain import Call, Draw, as_text, plain_arguments, some_words, tool_names, twice
+from tests.strategies import ids, legal_ids, texts
 
 counts = st.sampled_from([0, 1, 17, 123456])
 odd_counts = st.sampled_from([-1, None, 1.0, 2.5, "3"])
 
 
-def _calls(draw: Draw) -> list[Call]:
+def _calls(draw: Draw, odd: bool) -> list[Call]:
+    names, some_ids = (tool_names, ids) if odd else (st.just("get_weather"), legal_ids)
     return [
-        Call(draw(ids), draw(tool_names), draw(plain_arguments)) for _ in range(draw(st.sampled_from([0, 0, 1, 2])))
+        Call(draw(some_ids), draw(names), draw(plain_arguments)) for _ in range(draw(st.sampled_from([0, 0, 1, 2])))
     ]
 
 
-def _bill(draw: Draw, fields: dict[str, Any]) -> dict[str, Any]:
+def _one(draw: Draw, odd: bool, usual: Any, *others: Any) -> Any:
+    """The usual thing, or another where an answer may be odd."""
+    return draw(st.sampled_from([usual, *others])) if odd else usual
+
+
+def _bill(draw: Draw, odd: bool, fields: dict[str, Any]) -> dict[str, Any]:
     """Some of these members, in any order, one of them odd now and then."""
     few = dict(draw(st.permutations(list(fields.items()))))
-    if not draw(st.integers(0, 5)):
+    if odd and not draw(st.integers(0, 3)):
         few[draw(st.sampled_from(list(few)))] = draw(odd_counts)
     return few
 
 
-def _anthropic(draw: Draw) -> dict[str, Any]:
-    calls = _calls(draw)
+def _anthropic(draw: Draw, odd: bool) -> dict[str, Any]:
+    calls = _calls(draw, odd)
     blocks: list[dict[str, Any]] = []
-    if not draw(st.integers(0, 5)):
+    if odd and not draw(st.integers(0, 2)):
         blocks.append({"type": "thinking", "thinking": draw(texts), "signature": "c2ln"})
-    blocks += [{"type": "text", "text": draw(some_words)} for _ in range(draw(st.sampled_from([0, 1, 1, 1, 2])))]
+    blocks += [{"type": "text", "text": draw(some_words if odd else texts)} for _ in range(_one(draw, odd, 1, 0, 2))]
     caller = draw(st.sampled_from([{}, {"caller": {"type": "direct"}}]))
     blocks += [{"type": "tool_use", "id": c.id, "name": c.name, "input": c.arguments, **caller} for c in calls]
     counted = {"input_tokens": draw(counts), "output_tokens": draw(counts)}
@@ -45,24 +51,25 @@ def _anthropic(draw: Draw) -> dict[str, Any]:
         "server_tool_use": draw(st.sampled_from([None, {"web_search_requests": 0}, {"web_search_requests": 1}])),
     }
     stop = "tool_use" if calls else "end_turn"
-    stops = [stop, stop, stop, stop, "max_tokens", "stop_sequence", "refusal", "tool_use", "novel"]
+    stops = ["max_tokens", "stop_sequence", "refusal", "tool_use", "novel"]
     return {
         "id": draw(st.sampled_from(["msg_1", "", "a:b"])),
         "type": "message",
         "role": "assistant",
         "model": draw(st.sampled_from(["claude-x", "", "a:b"])),
         "content": blocks,
-        "stop_reason": draw(st.sampled_from(stops)),
-        "stop_sequence": draw(st.sampled_from([None, None, None, "a:b"])),
-        "usage": _bill(draw, draw(st.sampled_from([counted, counted | cached, counted | cached | beside]))),
+        "stop_reason": _one(draw, odd, stop, *stops),
+        "stop_sequence": _one(draw, odd, None, "a:b"),
+        "usage": _bill(draw, odd, draw(st.sampled_from([counted, counted | cached, counted | cached | beside]))),
         **draw(st.sampled_from([{}, {}, {"stop_details": None}, {"container": None, "context_management": {"a": []}}])),
     }
 
 
-def _chat(draw: Draw) -> dict[str, Any]:
-    calls = _calls(draw)
-    message: dict[str, Any] = {"role": "assistant", "content": draw(some_words) if draw(st.booleans()) else None}
-    if calls or not draw(st.integers(0, 5)):
+def _chat(draw: Draw, odd: bool) -> dict[str, Any]:
+    calls = _calls(draw, odd)
+    text = draw(some_words if odd else texts) if not calls or draw(st.booleans()) else None
+    message: dict[str, Any] = {"role": "assistant", "content": text}
+    if calls or (odd and draw(st.booleans())):
         message["tool_calls"] = [
             {
                 "id": call.id,
@@ -82,9 +89,9 @@ def _chat(draw: Draw) -> dict[str, Any]:
     beside = {"cost": draw(st.sampled_from([0, 0.25])), "is_byok": False, "cost_details": {"upstream": 1}}
     finish = "tool_calls" if calls else "stop"
     choice = {
-        "index": draw(st.sampled_from([0, 0, 0, 1])),
+        "index": _one(draw, odd, 0, 1),
         "message": message,
-        "finish_reason": draw(st.sampled_from([finish, finish, finish, "length", "content_filter", "tool_calls"])),
+        "finish_reason": _one(draw, odd, finish, "length", "content_filter", "tool_calls"),
         **draw(st.sampled_from([{}, {"logprobs": None}, {"stop_reason": None}])),
     }
     return {
@@ -92,21 +99,21 @@ def _chat(draw: Draw) -> dict[str, Any]:
         "object": "chat.completion",
         "created": draw(st.sampled_from([0, 1_700_000_000])),
         "model": draw(st.sampled_from(["gpt-x", "", "a:b"])),
-        "choices": [choice] * draw(st.sampled_from([1, 1, 1, 1, 2])),
-        "usage": _bill(draw, draw(st.sampled_from([counted, counted | details, counted | details | beside]))),
+        "choices": [choice] * _one(draw, odd, 1, 2),
+        "usage": _bill(draw, odd, draw(st.sampled_from([counted, counted | details, counted | details | beside]))),
         **draw(
             st.sampled_from([{}, {"service_tier": "default", "system_fingerprint": "a:b"}, {"prompt_logprobs": None}])
         ),
     }
 
 
-def _responses(draw: Draw) -> dict[str, Any]:
-    calls = _calls(draw)
+def _responses(draw: Draw, odd: bool) -> dict[str, Any]:
+    calls = _calls(draw, odd)
     output: list[dict[str, Any]] = []
-    if not draw(st.integers(0, 5)):
+    if odd and not draw(st.integers(0, 2)):
         output.append({"type": "reasoning", "id": "rs_1", "summary": [], "encrypted_content": "x"})
-    for number in range(draw(st.sampled_from([0, 1, 1, 1, 2]))):
-        part = {"type": "output_text", "text": draw(some_words), "annotations": [], "logprobs": []}
+    for number in range(_one(draw, odd, 1, 0, 2)):
+        part = {"type": "output_text", "text": draw(some_words if odd else texts), "annotations": [], "logprobs": []}
         if not draw(st.integers(0, 3)):
             del part["logprobs"]
         message = {
@@ -116,7 +123,7 @@ def _responses(draw: Draw) -> dict[str, Any]:
             "role": "assistant",
             "content": [part],
         }
-        output.append(message | draw(st.sampled_from([{}, {}, {}, {"phase": "commentary"}])))
+        output.append(message | _one(draw, odd, {}, {"phase": "commentary"}))
     for number, call in enumerate(calls):
         item = {"id": f"fc_{number}", "type": "function_call", "status": "completed", "call_id": call.id}
         output.append({**item, "name": call.name, "arguments": as_text(draw, call.arguments)})
@@ -130,19 +137,19 @@ def _responses(draw: Draw) -> dict[str, Any]:
     return {
         "id": draw(st.sampled_from(["resp_1", "", "a:b"])),
         "object": "response",
-        "created_at": draw(st.sampled_from([0, 1_700_000_000, 1.5])),
-        "status": draw(st.sampled_from(["completed"] * 5 + ["incomplete", "failed"])),
+        "created_at": _one(draw, odd, 1_700_000_000, 0, 1.5),
+        "status": _one(draw, odd, "completed", "incomplete", "failed"),
         "error": None,
         "incomplete_details": None,
         "model": draw(st.sampled_from(["gpt-x", "", "a:b"])),
         "output": output,
-        "usage": _bill(draw, bill),
+        "usage": _bill(draw, odd, bill),
         "tools": [],
-        **draw(st.sampled_from([{}, {"instructions": "a:b", "text": {"format": {"type": "text"}}}, {"novel": 1}])),
+        **_one(draw, odd, {}, {"instructions": "a:b", "text": {"format": {"type": "text"}}}, {"novel": 1}),
     }
 
 
-ANSWERS: dict[str, Callable[[Draw], dict[str, Any]]] = {
+ANSWERS: dict[str, Callable[[Draw, bool], dict[str, Any]]] = {
     "anthropic": _anthropic,
     "openai_chat": _chat,
     "openai_responses": _responses,
@@ -151,5 +158,6 @@ ANSWERS: dict[str, Callable[[Draw], dict[str, Any]]] = {
 
 @st.composite
 def answers(draw: st.DrawFn, dialect: str) -> bytes:
-    text = as_text(draw, ANSWERS[dialect](draw))
-    return (text if draw(st.integers(0, 9)) else draw(twice(text))).encode()
+    odd = draw(st.booleans())
+    text = as_text(draw, ANSWERS[dialect](draw, odd))
+    return (draw(twice(text)) if odd and not draw(st.integers(0, 4)) else text).encode()

@@ -8,21 +8,23 @@ from itertools import product
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.case_files import Case, cases_with
 from tests.documents import DOCUMENTS, wire
 from tests.documents.plain import bodies, settings_of
 from tests.documents.plain_answers import answers
+from tests.documents.typical import ANSWERS, TYPICAL
 from tests.laws.mutations import spoilt_bytes
 from tests.strategies import names, requests, responses, tool_requests
 from toolglot.dialects import DIALECTS
 from toolglot.direct.answer import Label, answered
-from toolglot.direct.request import DirectRequests, Translated
+from toolglot.direct.request import KEPT, DirectRequests, Translated
 from toolglot.ir import replace
 from toolglot.receipt import Receipt
 from toolglot.translate import Exchange
+from toolglot.wire import json
 
 CLIENTS = ("anthropic", "openai_chat")
 UPSTREAMS = tuple(name for name, dialect in DIALECTS.items() if dialect.direct is not None)
@@ -48,7 +50,9 @@ def direct_of(client: str, upstream: str, model: str | None, strict: bool) -> Di
 
 def crossed(body: bytes, client: str, upstream: str, model: str | None, strict: bool = False) -> Translated | None:
     """The request the direct way, which is as the general way has it, if there is one."""
-    translated = direct_of(client, upstream, model, strict).translate(body)
+    direct = direct_of(client, upstream, model, strict)
+    # Some settings are learnt when they come the second time.
+    translated = direct.translate(body) or direct.translate(body)
     if translated is None:
         return None
     exchange = exchange_of(client, upstream, model, strict)
@@ -70,14 +74,15 @@ SIDES = [
 sides = st.sampled_from(SIDES)
 
 
+@settings(max_examples=80)
 @given(side=sides, data=st.data())
 def test_what_is_learnt_from_one_conversation_holds_for_all(
     side: tuple[str, str, str | None, bool], data: st.DataObject
 ) -> None:
     client, upstream = side[:2]
-    settings = data.draw(settings_of(client))
+    same = data.draw(settings_of(client))
     for _ in range(3):
-        crossed(data.draw(bodies(client, upstream, settings)), *side)
+        crossed(data.draw(bodies(client, upstream, same)), *side)
 
 
 @pytest.mark.parametrize("client", CLIENTS)
@@ -105,6 +110,7 @@ def test_a_case_is_declined_or_translated_alike(case: Case) -> None:
             crossed(case.read("request"), *side)
 
 
+@settings(max_examples=60)
 @given(side=sides, data=st.data())
 def test_what_the_general_way_refuses_is_never_accepted(
     side: tuple[str, str, str | None, bool], data: st.DataObject
@@ -115,65 +121,68 @@ def test_what_the_general_way_refuses_is_never_accepted(
     crossed(data.draw(spoilt_bytes(body)), *side)
 
 
-SCHEMA = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}
-TYPICAL: dict[str, list[dict[str, Any]]] = {
-    "anthropic": [
-        {"max_tokens": 1000, "messages": [{"role": "user", "content": "Hello: you"}]},
-        {
-            "max_tokens": 1000,
-            "stream": True,
-            "system": [{"type": "text", "text": "Be brief."}, {"type": "text", "text": "Be kind."}],
-            "metadata": {"user_id": "u"},
-            "tools": [{"name": "get_weather", "description": "It tells.", "input_schema": SCHEMA}],
-            "messages": [
-                {"role": "user", "content": [{"type": "text", "text": "Go"}, {"type": "text", "text": "on"}]},
-                {
-                    "role": "assistant",
-                    "content": [
-                        {"type": "text", "text": "I look."},
-                        {"type": "tool_use", "id": "toolcall1", "name": "get_weather", "input": {"city": "Oslo"}},
-                        {"type": "tool_use", "id": "toolcall2", "name": "get_weather", "input": {"city": "Bern"}},
-                    ],
-                },
-                {
-                    "role": "user",
-                    "content": [
-                        {"type": "tool_result", "tool_use_id": "toolcall1", "content": "cold", "is_error": False},
-                        {"type": "tool_result", "tool_use_id": "toolcall2", "content": [{"type": "text", "text": "x"}]},
-                        {"type": "text", "text": "And now?"},
-                    ],
-                },
-            ],
-        },
-    ],
-    "openai_chat": [
-        {"messages": [{"role": "user", "content": "Hello: you"}]},
-        {
-            "stream": True,
-            "max_tokens": 1000,
-            "tools": [{"type": "function", "function": {"name": "get_weather", "parameters": SCHEMA}}],
-            "tool_choice": "auto",
-            "messages": [
-                {"role": "system", "content": "Be brief."},
-                {"role": "user", "content": "Go"},
-                {
-                    "role": "assistant",
-                    "content": None,
-                    "refusal": None,
-                    "tool_calls": [
-                        {
-                            "id": "toolcall1",
-                            "type": "function",
-                            "function": {"name": "get_weather", "arguments": '{"city": "Oslo"}'},
-                        }
-                    ],
-                },
-                {"role": "tool", "tool_call_id": "toolcall1", "content": "cold"},
-            ],
-        },
-    ],
-}
-"""What agents send all day."""
+def odd_bodies(client: str) -> list[bytes]:
+    """A typical request, spoilt in the ways that the strict reading of JSON looks for."""
+    good = wire({"model": "any-model", **TYPICAL[client][1]})
+    deep = b'{"a":' * 900 + b"1" + b"}" * 900
+    arguments = b'"input":{"city":"Oslo"}' if client == "anthropic" else json.encode('{"city": "Oslo"}')
+    deep = b'"input":' + deep if client == "anthropic" else json.encode(deep.decode())
+    found = [
+        good.replace(b"{", b'{"model":"x",', 1),
+        good.replace(b'"role":"user"', b'"role":"user","role":"user"', 1),
+        good.replace(b'"role":"user"', b'"role":"user","role":"user"', 1).replace(b'"Go"', b'"\\u003a"'),
+        good.replace(b'"city":{', b'"city":{"type":"string",', 1),
+        good.replace(b'"Go"', b'"\\ud800"'),
+        good.replace(b'"Go"', b'"\xff"'),
+        good.replace(b"1000", b"NaN"),
+        good.replace(b"1000", b"1" * 400),
+        good.replace(b'"Go"', b"null"),
+        good.replace(b'"Go"', b"7"),
+        good.replace(b'"role":"assistant"', b'"role":"assistant","novel":1'),
+        good.replace(b'"Oslo"', b'"Oslo","city":"Bern"'),
+        good.replace(arguments, deep),
+        good + b"{}",
+        good[:-1],
+        b"",
+        b"[]",
+    ]
+    return [body for body in found if body != good]
+
+
+@pytest.mark.parametrize(("client", "upstream"), PAIRS)
+def test_odd_json_is_refused_or_translated_as_on_the_general_way(client: str, upstream: str) -> None:
+    assert len(odd_bodies(client)) >= 15
+    for model in MODELS[upstream]:
+        crossed(wire({"model": "any-model", **TYPICAL[client][1]}), client, upstream, model)
+        for body in odd_bodies(client):
+            crossed(body, client, upstream, model)
+
+
+def test_settings_that_never_come_again_are_not_learnt_for_ever() -> None:
+    made = 0
+
+    def counted() -> Exchange:
+        nonlocal made
+        made += 1
+        return exchange_of("anthropic", "openai_chat", "qwen3-coder", False)
+
+    direct = DirectRequests(counted)
+    for number in range(100):
+        direct.translate(wire({"model": "m", "metadata": {"user_id": f"u{number}"}, **TYPICAL["anthropic"][0]}))
+    at_first = made
+    assert at_first < 60
+    body = wire({"model": "m", "metadata": {"user_id": "same"}, **TYPICAL["anthropic"][0]})
+    assert direct.translate(body) is None
+    assert direct.translate(body) is not None
+    assert made > at_first
+
+
+def test_what_is_learnt_is_bounded() -> None:
+    direct = DirectRequests(lambda: exchange_of("anthropic", "openai_chat", "qwen3-coder", False))
+    for number in range(3 * KEPT):
+        body = wire({"model": "m", "metadata": {"user_id": f"u{number % 7 * 'x'}{number}"}, **TYPICAL["anthropic"][0]})
+        assert direct.translate(body) or direct.translate(body)
+        assert direct.kept <= KEPT
 
 
 @pytest.mark.parametrize(("client", "upstream"), PAIRS)
@@ -183,10 +192,17 @@ def test_what_agents_send_all_day_goes_the_direct_way(client: str, upstream: str
         assert crossed(wire({"model": own, **body}), client, upstream, model) is not None
 
 
+@pytest.mark.parametrize(("client", "upstream"), PAIRS)
+def test_what_models_answer_all_day_comes_back_the_direct_way(client: str, upstream: str) -> None:
+    assert came_back(wire(ANSWERS[upstream]), client, upstream, "any-model")
+    assert came_back(wire(ANSWERS[upstream]), client, upstream, None)
+
+
 def asked_of(client: str, upstream: str, model: str | None) -> tuple[Translated, Exchange]:
     """A typical request that waits for its answer, the direct way and the general way."""
     body = wire({"model": "any-model", **TYPICAL[client][1]})
-    translated = direct_of(client, upstream, model, False).translate(body)
+    direct = direct_of(client, upstream, model, False)
+    translated = direct.translate(body) or direct.translate(body)
     assert translated is not None
     exchange = exchange_of(client, upstream, model, False)
     exchange.request(body)
@@ -210,6 +226,7 @@ def came_back(data: bytes, client: str, upstream: str, model: str | None) -> boo
 
 
 @pytest.mark.parametrize(("client", "upstream"), PAIRS)
+@settings(max_examples=50)
 @given(data=st.data())
 def test_an_answer_is_declined_or_comes_back_alike(client: str, upstream: str, data: st.DataObject) -> None:
     model = data.draw(st.sampled_from(["any-model", None]))

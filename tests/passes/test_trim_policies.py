@@ -191,6 +191,17 @@ def test_a_long_result_keeps_its_beginning_and_its_end(text: str, limit: int) ->
     assert kept_to(cut, to(CHAT), result_bytes=limit) is cut
 
 
+def test_of_results_that_go_altogether_nothing_else_is_told() -> None:
+    turns = [message for n in range(4) for message in (calls(f"c{n}"), answered(result(f"c{n}", f"{n}" * 2000)))]
+    context = to(CHAT)
+    cut = kept_to(asked(user("go"), *turns), context, result_bytes=600, max_tool_results=2, cut_to=1)
+    assert sum(isinstance(block, ToolResult) for message in cut.messages for block in message.content) == 2
+    told = [line for line in context.receipt.losses if "bytes of the result" in line.what]
+    # Those are the places in this request: whoever runs all passes is told those of the client's.
+    assert [line.where for line in told] == ["messages[2].content[0]", "messages[4].content[0]"]
+    assert kept_to(asked(user("go"), *turns), to(CHAT), result_bytes=600).messages[-1] == cut.messages[-1]
+
+
 def test_of_a_result_in_many_parts_images_stay_and_the_middle_goes() -> None:
     parts = (Text(text="a" * 400), Text(text="b" * 400), IMAGE, Text(text="c" * 400))
     request = asked(user(), calls("a"), answered(ToolResult(call_id="a", content=parts)))

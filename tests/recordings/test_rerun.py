@@ -58,6 +58,17 @@ def test_explaining_and_running_again_agree_on_what_is_written_today(recorded: l
         assert not any("today's code" in line for line in timeline.totals), recording.head
 
 
+def test_explaining_a_strict_refusal_tells_each_loss_once(tmp_path: Path) -> None:
+    asked = {"max_tokens": 9, "top_k": 5, "messages": [{"role": "user", "content": "Hi"}]}
+    with gateway(at("openai_chat", "demo:"), record=RecordConfig(directory=str(tmp_path)), strict=True) as running:
+        assert running.ask("anthropic", body=asked).status == 400
+    (recording,) = read_all(tmp_path)
+    said = timeline_of(recording).totals
+    assert "\n".join(said).count("the target has no such parameter") == 1
+    assert said[0].startswith("receipt: loss: top_k:")
+    assert said[-1] == "error bad_request: refused, because it would lose what the receipt tells"
+
+
 @pytest.mark.parametrize("client", DIALECTS)
 def test_a_client_of_any_dialect_is_told_the_same_and_by_the_rules(recorded: list[Recording], client: str) -> None:
     for recording in recorded:
@@ -65,6 +76,7 @@ def test_a_client_of_any_dialect_is_told_the_same_and_by_the_rules(recorded: lis
             comparison = again(recording, client)
             assert comparison.breaches == [], recording.head
             assert comparison.answer == [], recording.head
+            assert not comparison.differs, "what each API asks in its own way is no difference"
 
 
 def made(client: str = "anthropic", upstream: str = "openai_chat") -> list[AnyLine]:

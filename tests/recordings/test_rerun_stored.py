@@ -100,6 +100,28 @@ def test_explaining_says_why_the_request_is_another(linked: dict[str, Recording]
     assert "not made again: it goes on from what was stored" in timeline.requests[1].lines
 
 
+def test_explaining_agrees_with_running_again(linked: dict[str, Recording]) -> None:
+    for recording in linked.values():
+        timeline = timeline_of(recording, replayed=again(recording))
+        said = [*(line for asked in timeline.requests for line in asked.lines), *timeline.totals]
+        assert not any("today's code" in line or "not made again" in line for line in said), said
+    told = timeline_of(linked["stream"], replayed=again(linked["stream"])).requests[1].lines
+    assert "with what was kept: it goes on from what was stored" in told
+    other = changed(linked["stream"].lines, StoreRead, "Paris", "Berlin")
+    lines = timeline_of(other, replayed=again(other)).requests[1].lines
+    assert "today's code makes another request of it: `toolglot replay` tells the differences" in lines
+
+
+def test_explaining_names_no_differences_where_nothing_can_be_run_again(linked: dict[str, Recording]) -> None:
+    earlier = as_recording(line for line in linked["stream"].lines if not isinstance(line, StoreRead))
+    with pytest.raises(NotRerunError) as refusal:
+        again(earlier)
+    timeline = timeline_of(earlier, replayed=str(refusal.value))
+    assert f"not made again: {refusal.value}" in timeline.requests[1].lines
+    assert timeline.totals[-1] == f"`toolglot replay` does not run it again: {refusal.value}"
+    assert not any("tells the differences" in line for line in (*timeline.requests[1].lines, *timeline.totals))
+
+
 def test_what_an_upstream_had_said_of_the_conversation_is_told_to_it_again(tmp_path: Path) -> None:
     record = RecordConfig(directory=str(tmp_path))
     said: list[dict[str, Any]] = [{"role": "user", "content": "Hi"}]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import logging
+from base64 import b64encode
 from hashlib import sha256
 
 import pytest
@@ -314,6 +315,29 @@ def test_keys_that_are_not_ours_are_redacted_where_keys_stand(text: str) -> None
 def test_text_without_secrets_stays_as_it_is() -> None:
     text = "the key=value of a, /v1/models?monkey=a, an x-api-key header"
     assert redact(text, ["", "a", "val"]) == text
+
+
+def test_what_the_server_says_of_keys_stays_as_it_is() -> None:
+    _, error = Guard(ServerConfig(keys=(KEY,))).identify({}, {})
+    assert error is not None
+    assert redact(error.message, [KEY]) == error.message
+
+
+def test_known_secrets_are_redacted_whatever_of_them_is_escaped() -> None:
+    forms = (
+        "".join(f"\\u{ord(character):04x}" for character in KEY),
+        "".join(f"\\\\u{ord(character):04x}" for character in KEY),
+        "".join(f"%{ord(character):02x}" for character in KEY),
+        b64encode(KEY.encode()).decode().rstrip("="),
+        KEY[:12] + "…",
+    )
+    for form in forms:
+        redacted = redact(f"bad key {form} given", [KEY])
+        assert redacted in (
+            "bad key [redacted] given",
+            "bad key [redacted]… given",
+            f"bad key [redacted]{form[-1]} given",
+        )
 
 
 def test_redaction_is_linear_in_the_text() -> None:

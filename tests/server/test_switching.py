@@ -196,8 +196,8 @@ def test_what_nobody_kept_is_made_up_for_and_told() -> None:
         return told
 
     told = staged(work, None)
-    marked = "note messages[2].content[0] no thought signature: marked as another model's call"
-    assert marked in told["gemini"]
+    marked = "nothing shows that it is the target's own: marked as another model's call"
+    assert f"note messages[2].content[0] no thought signature: {marked}" in told["gemini"]
     off = "this turn has tool calls without the target's own reasoning; it is off until the turn ends"
     assert f"loss reasoning thinking: {off}" in told["claude"]
     assert "note messages[1] no reasoning: the target wants the field, if only empty" in told["deepseek"]

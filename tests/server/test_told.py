@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -188,3 +189,14 @@ def test_what_an_upstream_says_cannot_forge_a_line_of_the_log(caplog: pytest.Log
         running.ask("openai_chat")
     (line,) = [record.getMessage() for record in caplog.records if "local (bad_request)" in record.getMessage()]
     assert line.isprintable()
+
+
+@pytest.mark.parametrize("client", CLIENTS)
+def test_a_credential_that_is_escaped_goes_no_further_either(client: str) -> None:
+    escaped = "".join(f"\\u{ord(character):04x}" for character in KEY)
+    said = json.dumps({"error": {"message": f"bad key {escaped} or {KEY[:7]}%{ord(KEY[7]):02x}{KEY[8:]}"}}).encode()
+    script = [expect(), reply(said, status=401)]
+    with BadServer(script) as server, gateway({"local": at("openai_chat", server.url, key=KEY)}) as running:
+        body = running.ask(client).body.decode()
+        assert "bad key (hidden) or (hidden)" in body
+        assert "(hidden)" in (running.record().message or "")

@@ -6,14 +6,14 @@ import json
 
 from bench.gateway.cases import ANTHROPIC_TO_CHAT, Route
 from bench.gateway.peers.record import KEY, Launch, Node, Peer, Place
-from bench.gateway.requests import PACES, model_name
+from bench.gateway.requests import model_names
 
 _PACKAGE = "@musistudio/claude-code-router"
 _PROVIDER = "bench"
 
 
 def _claude_code_router(place: Place) -> Launch:
-    models = [model_name("openai_chat", pace) for pace in (0, *PACES)]
+    models = model_names("openai_chat")
     provider = {
         "name": _PROVIDER,
         "api_base_url": f"{place.upstream_url}/v1/chat/completions",

@@ -6,7 +6,7 @@ import json
 
 from bench.gateway.cases import RESPONSES_TO_CHAT, ROUTES, Route
 from bench.gateway.peers.record import KEY, Launch, Peer, Place, Python
-from bench.gateway.requests import PACES, model_name
+from bench.gateway.requests import model_names
 
 _TRANSLATED = "translated-"
 """What begins the names of the models that LiteLLM must not ask by the Responses API, which the upstream speaks too."""
@@ -26,12 +26,11 @@ def _entry(name: str, model: str, url: str, **more: object) -> dict[str, object]
 
 def _litellm(place: Place) -> Launch:
     models = []
-    for pace in (0, *PACES):
-        chat, anthropic = model_name("openai_chat", pace), model_name("anthropic", pace)
+    for name in model_names("openai_chat"):
         url = f"{place.upstream_url}/v1"
-        models.append(_entry(chat, f"openai/{chat}", url))
-        models.append(_entry(f"{_TRANSLATED}{chat}", f"openai/{chat}", url, use_chat_completions_api=True))
-        models.append(_entry(anthropic, f"anthropic/{anthropic}", place.upstream_url))
+        models.append(_entry(name, f"openai/{name}", url))
+        models.append(_entry(f"{_TRANSLATED}{name}", f"openai/{name}", url, use_chat_completions_api=True))
+    models += [_entry(name, f"anthropic/{name}", place.upstream_url) for name in model_names("anthropic")]
     config = {
         "model_list": models,
         "litellm_settings": {"use_chat_completions_url_for_anthropic_messages": True, "telemetry": False},

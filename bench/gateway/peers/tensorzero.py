@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from bench.gateway.answers import Dialect
 from bench.gateway.cases import CHAT_TO_ANTHROPIC, CHAT_TO_CHAT, Route
 from bench.gateway.peers.record import KEY, Launch, Peer, Place, Python
-from bench.gateway.requests import PACES, model_name
+from bench.gateway.requests import model_names
 
 _START = """\
 import pathlib, threading, urllib.parse
@@ -31,10 +32,10 @@ api_key_location = "env::BENCH_KEY"
 
 def _tensorzero(place: Place) -> Launch:
     config = ["gateway.observability.enabled = false\n"]
-    for pace in (0, *PACES):
-        chat = {"name": model_name("openai_chat", pace), "kind": "openai", "url": f"{place.upstream_url}/v1/"}
-        anthropic = {"name": model_name("anthropic", pace), "kind": "anthropic", "url": f"{place.upstream_url}/v1/"}
-        config += [_MODEL.format(**chat), _MODEL.format(**anthropic)]
+    kinds: dict[Dialect, str] = {"openai_chat": "openai", "anthropic": "anthropic"}
+    for upstream, kind in kinds.items():
+        url = f"{place.upstream_url}/v1/"
+        config += [_MODEL.format(name=name, kind=kind, url=url) for name in model_names(upstream)]
     return Launch(
         (str(place.home / "bin" / "python"), "start.py"),
         {"BENCH_KEY": KEY, "RUST_LOG": "error"},

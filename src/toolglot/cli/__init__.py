@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import sys
+from typing import NoReturn
 
 __all__ = ["main"]
+
+_FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO}
+"""What goes wrong with the place that output goes to, and is nobody's mistake in here."""
 
 
 def main() -> None:
@@ -12,9 +18,26 @@ def main() -> None:
     try:
         from toolglot.cli.app import app
 
-        app(prog_name="toolglot")
+        try:
+            app(prog_name="toolglot")
+        finally:
+            if sys.stdout is not None and not sys.stdout.closed:
+                sys.stdout.flush()  # at the end of the process nobody could tell that it failed
     except ModuleNotFoundError as error:
         missing = (error.name or "").partition(".")[0]
         if missing != "click":
             raise
         sys.exit(f"toolglot: the command line needs {missing}: pip install click")
+    except BrokenPipeError:
+        _end_output(1)  # whoever read it has had enough
+    except OSError as error:
+        if error.errno not in _FULL:
+            raise
+        print(f"toolglot: the output cannot be written: {error.strerror}", file=sys.stderr)
+        _end_output(2)
+
+
+def _end_output(status: int) -> NoReturn:
+    """End the process without another try to write what is left."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    sys.exit(status)

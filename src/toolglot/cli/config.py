@@ -15,6 +15,7 @@ from toolglot.config.histories import explained
 from toolglot.config.json_schema import text as schema_text
 from toolglot.config.load import NAMES, Loaded, load
 from toolglot.config.problems import ConfigError
+from toolglot.config.record_checks import empty_places
 from toolglot.config.template import template
 from toolglot.lint.report import visible
 from toolglot.routing import AUTO, DEMO, Target, UnknownModelError
@@ -40,7 +41,7 @@ def check(file: Path | None) -> None:
     place = visible(str(loaded.path)) if loaded.path else NO_FILE
     servers = f", {counted(len(whole.mcp.servers), 'MCP server')}" if whole.mcp.servers else ""
     click.echo(f"{place}: {upstreams}, {counted(len(loaded.config.models), 'model name')}{servers}: fine")
-    for line in (*loaded.notes, *assembled.told):
+    for line in (*loaded.notes, *assembled.told, *empty_places(whole)):
         click.echo(f"  {visible(line)}")
 
 

@@ -12,7 +12,7 @@ from typing import IO, NamedTuple
 import click
 
 from toolglot.cli.output import check_output, is_replaced, written
-from toolglot.cli.parameters import CHUNK_BYTES, chunks, counted, known_dialect, refuse, tell
+from toolglot.cli.parameters import CHUNK_BYTES, Choice, chunks, counted, known_dialect, refuse, tell
 from toolglot.dialects import DIALECTS
 from toolglot.errors import DecodeError, MissingExtraError, ToolglotError
 from toolglot.export.html import html_of, is_picture
@@ -74,7 +74,7 @@ def _dialect(context: click.Context, option: click.Parameter, value: str | None)
 @click.option(
     "--format",
     "form",
-    type=click.Choice(("markdown", "html", "jsonl")),
+    type=Choice(("markdown", "html", "jsonl"), {"md": "markdown", "json": "jsonl", "htm": "html"}),
     help="What to write; without it, what the name of OUT says, else markdown.",
 )
 @click.option(

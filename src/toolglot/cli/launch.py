@@ -30,7 +30,7 @@ from msgspec.structs import replace
 
 from toolglot.cli.agent_process import AgentError, run_agent, surroundings, write_settings
 from toolglot.cli.agents import AGENTS, Agent, Prepared, Wish, prepared, settings_path
-from toolglot.cli.parameters import counted, refuse_config
+from toolglot.cli.parameters import Choice, counted, refuse_config
 from toolglot.config.load import load
 from toolglot.config.problems import ConfigError
 from toolglot.errors import DecodeError
@@ -57,7 +57,7 @@ class Place(Struct, frozen=True):
 
 
 @click.command(short_help="Start a coding agent against it.", context_settings={"ignore_unknown_options": True})
-@click.argument("name", metavar="AGENT", type=click.Choice(list(AGENTS)))
+@click.argument("name", metavar="AGENT", type=Choice(AGENTS))
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
 @click.option("--model", help="The model that the agent is to ask for.")
 @click.option("--url", help=f"A gateway that runs already. Default: the configured one, {DEFAULT_URL}, or an own one.")

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import codecs
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import nullcontext
 from io import BufferedReader
 from itertools import chain
 from pathlib import Path
-from typing import Any, NoReturn, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias, cast
 
 import click
 from click.shell_completion import CompletionItem
 
-from toolglot.config.problems import Problem
+from toolglot.config.problems import Problem, nearest
 from toolglot.dialects import DIALECTS
 from toolglot.lint.report import visible
 
@@ -23,7 +23,16 @@ UNREADABLE = 2
 
 CHUNK_BYTES = 64 * 1024
 
+CALLED = {"chat": "openai_chat", "responses": "openai_responses", "claude": "anthropic", "google": "gemini"}
+"""Dialects as people call them."""
+
 Decorator: TypeAlias = Callable[[Callable[..., Any]], Callable[..., Any]]
+
+
+if TYPE_CHECKING:
+    _Choice = click.Choice[str]
+else:
+    _Choice = click.Choice  # which is not generic before 8.2
 
 
 def plain_name(value: str) -> str:
@@ -38,8 +47,33 @@ def known_dialect(value: str, names: tuple[str, ...]) -> str:
         click.BadParameter: there is none.
     """
     if (name := plain_name(value)) not in names:
-        raise click.BadParameter(f"there is no dialect {value!r}; there are {', '.join(names)}")
+        all_names, near = f"there are {', '.join(names)}", _meant(name, names)
+        told = f"did you mean {' or '.join(f'`{each}`' for each in near)}? ({all_names})" if near else all_names
+        raise click.BadParameter(f"there is no dialect {value!r}; {told}")
     return name
+
+
+def _meant(name: str, names: tuple[str, ...]) -> list[str]:
+    """The dialects that may have been meant: those that begin so, or the one that is near."""
+    if begun := [each for each in names if name and each.startswith(f"{name}_")]:
+        return begun
+    near = nearest(name, (*names, *CALLED))
+    return [] if near is None else [CALLED.get(near, near)]
+
+
+class Choice(_Choice):
+    """Says which one may have been meant. `meant` is what people write, and what they mean."""
+
+    def __init__(self, choices: Iterable[str], meant: Mapping[str, str] = {}) -> None:
+        super().__init__(tuple(choices))
+        self._meant = meant
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        known = tuple(map(str, self.choices))
+        if isinstance(value, str) and value not in known and (near := nearest(value, (*known, *self._meant))):
+            meant = self._meant.get(near, near)
+            self.fail(f"{value!r} is not one of {', '.join(known)}; did you mean `{meant}`?", param, ctx)
+        return super().convert(value, param, ctx)
 
 
 def dialect_option(flag: str, parameter: str, what: str) -> Decorator:

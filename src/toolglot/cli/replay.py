@@ -63,7 +63,7 @@ def replay(
 
     The upstream is not asked: it answers with the recorded bytes. Compared are what it is sent, what the client gets,
     event by event, and the receipt. With --client, what a client of that dialect would have got is compared with the
-    recorded answer in what it says, and checked against the rules of the dialect.
+    recorded answer in what it says, and checked against the rules of the dialect; what the upstream is sent may differ.
 
     Exit status: 0 nothing differs, 1 something does, or the end of a recording is missing, so that only its beginning
     could be compared, 2 a recording cannot be read or cannot be run again.
@@ -89,7 +89,10 @@ def _found(context: click.Context, file: Path) -> list[Path]:
     """The file, or those in a folder, also the ones that were never finished."""
     if not file.is_dir():
         return [file]
-    inside = [each for each in file.rglob(f"*{SUFFIX}*") if each.name.endswith((SUFFIX, SUFFIX + PARTIAL))]
+    named = [each for each in file.rglob(f"*{SUFFIX}*") if each.name.endswith((SUFFIX, SUFFIX + PARTIAL))]
+    inside = [each for each in named if each.is_file()]
+    for each in sorted({*named} - {*inside}):  # a pipe or a device could be read for ever
+        click.echo(f"toolglot: {visible(str(each))}: left out, because it is no file", err=True)
     if not inside:
         click.echo(f"toolglot: {visible(str(file))}: there is no recording in it", err=True)
         context.exit(UNREADABLE)
@@ -125,7 +128,7 @@ def _told(file: Path, client: str | None, show_body: bool) -> dict[str, Any]:
     except OSError as error:
         return {**told, "result": "unreadable", "why": error.strerror or str(error)}
     except (DecodeError, NotRerunError, MissingExtraError) as error:
-        return {**told, "result": "unreadable", "why": str(error)}
+        return {**told, "result": "unreadable", "why": str(error).removeprefix("$: ")}
     result = "different" if made.comparison.differs else "same" if recording.whole else "incomplete"
     told |= {"result": result, "client": made.outcome.client}
     told |= {} if recording.missing is None else {"missing": recording.missing}

@@ -13,7 +13,7 @@ from toolglot.config.build import Builder
 from toolglot.config.history_checks import check_format, check_histories
 from toolglot.config.mcp_checks import check_servers
 from toolglot.config.problems import Path, Problem, did_you_mean, one_of
-from toolglot.config.record_checks import check_recording
+from toolglot.config.record_checks import check_recording, place_problem
 from toolglot.config.schema import YEAR, Config, ModelConfig, ServerConfig, UpstreamConfig
 from toolglot.config.worker_checks import store_problem
 from toolglot.dialects import DIALECTS
@@ -79,6 +79,9 @@ def check_serving(config: Config, builder: Builder) -> list[Problem]:
         if leads_to(url, server.port) or (parts.hostname, parts.port) == (server.host.lower(), server.port):
             told = f"this leads to the gateway itself, which listens on port {server.port}"
             problems.append(problem(("upstreams", name, "base_url"), told))
+        if told := place_problem(name, url):
+            hint = "a relative name begins where toolglot is started"
+            problems.append(problem(("upstreams", name, "base_url"), told, hint))
     return problems
 
 

@@ -6,8 +6,10 @@ import os
 import re
 from pathlib import Path
 
+from toolglot.config.addresses import is_replay, recordings_of
 from toolglot.config.build import Builder
-from toolglot.config.schema import RecordConfig
+from toolglot.config.schema import Config, RecordConfig
+from toolglot.recordings.format import SUFFIX
 from toolglot.recordings.patterns import Pattern, PatternError
 
 _LABEL = re.compile(r"key-[1-9][0-9]*")
@@ -25,6 +27,24 @@ def directory_problem(directory: str) -> str | None:
     if not os.access(there, os.W_OK | os.X_OK):
         return f"nothing can be written to {there}"
     return None
+
+
+def place_problem(name: str, url: str | None) -> str | None:
+    """Why an upstream of this address could never answer from recordings; None where it can, or is no such upstream."""
+    place = recordings_of(url or "") if is_replay(url) else ""
+    if not place or Path(place).expanduser().exists():
+        return None
+    return f"the upstream {name} answers from recordings in {place}, and there is no such file or folder"
+
+
+def empty_places(config: Config) -> list[str]:
+    """What a person should know of folders that have no recording in them, which may yet come."""
+    told = []
+    for name, upstream in config.upstreams.items():
+        place = Path(recordings_of(upstream.base_url or "")).expanduser()
+        if is_replay(upstream.base_url) and place.is_dir() and next(place.rglob(f"*{SUFFIX}"), None) is None:
+            told.append(f"the upstream {name} answers from recordings in {place}, and there is none in it yet")
+    return told
 
 
 def check_recording(record: RecordConfig, builder: Builder) -> None:

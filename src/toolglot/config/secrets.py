@@ -12,7 +12,7 @@ a folder) may well be what a tool is asked about.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
 
 from toolglot.config.schema import Config, McpServerConfig
@@ -30,6 +30,12 @@ _USES = frozenset(
     | {"enabled", "disabled", "default", "public", "private", "always"}
 )
 _HARMLESS = re.compile(r"[A-Za-z]+|[0-9.]+|(?:~|\.{0,2}|[A-Za-z]:)[/\\][\w./\\ @-]*")
+_ORDINARY = re.compile(
+    r"[A-Za-z]{1,24}|[0-9.]{1,10}|[a-z*]+/[a-z*][a-z.+*-]*(?:; ?[a-z]+=[a-z0-9.-]{1,12})*"
+    r"(?:, ?[a-z*]+/[a-z*][a-z.+*-]*(?:; ?[a-z]+=[a-z0-9.-]{1,12})*)*"
+)
+"""Values of headers that are no secret: a word, a number, media types. They may stand in a conversation, as a part of
+its protocol (`assistant`, `application/json`)."""
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9-]* +(?=\S)")
 _OPTION = re.compile(r"-{1,2}([A-Za-z][\w-]*)(?:=(.*))?", re.DOTALL)
 _SEGMENT = re.compile(r"[A-Za-z0-9_=.~-]{20,}")
@@ -47,6 +53,18 @@ def credentials_of(server: McpServerConfig) -> tuple[str, ...]:
     return _counted(_credentials(server))
 
 
+def header_secrets(headers: Mapping[str, str]) -> Iterator[str]:
+    """What configured headers hold of credentials: any value, unless it is an ordinary one under an ordinary name."""
+    for name, value in headers.items():
+        if _tells(name, _bare(value)) or not (_ORDINARY.fullmatch(value) or _is_open_address(value)):
+            # Texts may have the credential without the word before it.
+            yield from (value, _bare(value))
+
+
+def _is_open_address(value: str) -> bool:
+    return _is_address(value) and not [*_of_address(value, ours=True)]
+
+
 def _counted(found: Iterable[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(secret for secret in found if len(secret) >= SHORTEST))
 
@@ -55,9 +73,7 @@ def _of_server(server: McpServerConfig) -> Iterator[str]:
     for value in server.env.values():
         if not (_HARMLESS.fullmatch(value) or _is_address(value)):
             yield value
-    yield from server.headers.values()
-    # Logs may have the credential without the word before it.
-    yield from map(_bare, server.headers.values())
+    yield from header_secrets(server.headers)
     yield from _credentials(server)
 
 

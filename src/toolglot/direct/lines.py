@@ -32,6 +32,7 @@ SLOTS = (
     Slot(lambda turn: turn.failed, _block),
     Slot(lambda turn: turn.cached, lambda turn: f"{_block(turn)}.cache"),
     Slot(lambda turn: turn.moved, _message),
+    Slot(lambda turn: turn.configured, lambda turn: f"{_message(turn)}.output_config"),
 )
 
 
@@ -45,7 +46,7 @@ class Line(NamedTuple):
 def learnt(lines: Iterable[Loss], turns: Sequence[Turn]) -> tuple[Line, ...] | None:
     """What the receipt of these turns says of any; None if it says something of a turn that is not known to be so for
     all turns of its kind."""
-    found = []
+    found: list[Line] = []
     for line in lines:
         slot = None
         if line.where.startswith("messages"):
@@ -53,8 +54,14 @@ def learnt(lines: Iterable[Loss], turns: Sequence[Turn]) -> tuple[Line, ...] | N
             slot = next(fits, None)
             if slot is None:
                 return None
+            if any(entry.slot is slot and _same(entry.line, line) for entry in found):
+                continue  # it is told of another turn
         found.append(Line(line, slot))
     return tuple(found)
+
+
+def _same(one: Loss, other: Loss) -> bool:
+    return (one.what, one.why, one.severity) == (other.what, other.why, other.severity)
 
 
 def told(lines: Sequence[Line], turns: Sequence[Turn]) -> Iterator[Loss]:

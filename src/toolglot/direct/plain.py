@@ -49,6 +49,8 @@ class Turn(Struct):
     """The texts that have a breakpoint of the prompt cache, each with its lifetime in seconds if that is told."""
     cached: bool = False
     """A result that has one."""
+    configured: bool = False
+    """System text that has settings beside it."""
     moved: bool = False
     """The first of results that did not stand in the order of their calls."""
     number: int = 0

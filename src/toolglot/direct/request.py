@@ -30,6 +30,7 @@ LARGEST = 256 * 1024
 """Bytes of a request. Larger ones are read and translated beside the loop, the general way."""
 KEPT = 64
 """Settings that are kept in mind, of one client's dialect and one upstream's model."""
+KEPT_BYTES = 4 * 1024 * 1024
 LARGEST_SETTINGS = 128 * 1024
 CREDIT = 16
 """So often may be learnt what is not used then."""
@@ -62,6 +63,12 @@ class Learnt(Struct, frozen=True):
     """Results of mere spaces are nothing special."""
 
 
+class _Entry(Struct):
+    settings: tuple[Raw, ...]
+    learnt: Learnt | None
+    size: int
+
+
 class Translated(Struct):
     """A request that went the direct way, and what its answer needs to know of it. `lines` are its receipt."""
 
@@ -82,8 +89,8 @@ class DirectRequests:
         self._reads, self._writes = made.client.direct, made.upstream.direct
         self._owner = made.upstream.name
         self._own = made.client.name == made.upstream.name
-        self._learnt: OrderedDict[_Key, list[tuple[tuple[Raw, ...], Learnt | None]]] = OrderedDict()
-        self._kept = 0
+        self._learnt: OrderedDict[_Key, list[_Entry]] = OrderedDict()
+        self.kept = self._bytes = 0
         self._credit = CREDIT
         self._seen: set[int] = set()
 
@@ -94,7 +101,7 @@ class DirectRequests:
 
     def translate_plain(self, plain: PlainRequest, body: bytes) -> Translated | None:
         """The same for one that is read already; `body` are its bytes."""
-        if self._reads is None or self._writes is None or not plain.model:
+        if self._reads is None or self._writes is None or not plain.model or len(body) > LARGEST:
             return None
         found = survey(plain, self._owner, own=self._own)
         if found is None:
@@ -119,25 +126,30 @@ class DirectRequests:
         return Translated(plain, learnt, written, found.ids, told)
 
     def _of(self, plain: PlainRequest, found: Survey, reads: Direct, writes: Direct) -> Learnt | None:
-        # To compare settings is cheaper than to hash them.
+        # To compare settings is cheaper than to hash them. The largest are the tools, which stand last.
         settings = plain.settings
-        key = (plain.model, plain.stream, found.shape, sum(map(len, settings)))
-        known = self._learnt.get(key) or []
-        for index, (seen, learnt) in enumerate(known):
-            if seen == settings:
+        key = (plain.model, plain.stream, found.shape, len(settings[-1]))
+        entries = self._learnt.get(key)
+        if entries is None:
+            entries = []
+        for index, entry in enumerate(entries):
+            if entry.settings == settings:
                 if index:
-                    known.insert(0, known.pop(index))
+                    entries.insert(0, entries.pop(index))
                 self._learnt.move_to_end(key)
                 if self._credit < CREDIT:
                     self._credit += 1
-                return learnt
-        if key[3] > LARGEST_SETTINGS or not self._is_worth_it(key, settings):
+                return entry.learnt
+        size = sum(map(len, settings))
+        if size > LARGEST_SETTINGS or not self._is_worth_it(key, settings):
             return None
         learnt = self._learn(plain, found, reads, writes)
-        self._learnt.setdefault(key, []).insert(0, (tuple([setting.copy() for setting in settings]), learnt))
+        entries.insert(0, _Entry(tuple([setting.copy() for setting in settings]), learnt, size))
+        self._learnt[key] = entries
         self._learnt.move_to_end(key)
-        self._kept += 1
-        if self._kept > KEPT:
+        self.kept += 1
+        self._bytes += size
+        while self.kept > KEPT or self._bytes > KEPT_BYTES:
             self._forget()
         return learnt
 
@@ -158,9 +170,10 @@ class DirectRequests:
 
     def _forget(self) -> None:
         oldest = next(iter(self._learnt))
-        self._learnt[oldest].pop()
-        self._kept -= 1
-        if not self._learnt[oldest]:
+        entries = self._learnt[oldest]
+        self._bytes -= entries.pop().size
+        self.kept -= 1
+        if not entries:
             del self._learnt[oldest]
 
     def _learn(self, plain: PlainRequest, like: Survey, reads: Direct, writes: Direct) -> Learnt | None:
@@ -263,4 +276,5 @@ def _is_legal(found: Survey, learnt: Learnt) -> bool:
     """Are all calls those of known tools, with ids that the upstream takes?"""
     if not found.names <= learnt.tools or (found.blank and not learnt.blank):
         return False
-    return all(len(known) <= learnt.longest_id and learnt.ids.fullmatch(known) for known in found.ids)
+    fits, longest = learnt.ids.fullmatch, learnt.longest_id
+    return all(len(known) <= longest and fits(known) for known in found.ids)

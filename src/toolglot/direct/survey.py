@@ -14,6 +14,9 @@ SYSTEM = "toolglot example of a system prompt"
 WORD = "toolglot example of a word"
 THOUGHT = "toolglot example of a thought"
 
+MOST_BREAKPOINTS = 8
+"""An example has as many; Anthropic takes four."""
+
 Seconds: TypeAlias = tuple[int | None, ...]
 
 
@@ -47,6 +50,8 @@ class Shape(Struct, frozen=True, gc=False):
     """Results do not stand in the order of their calls."""
     instructed: str = ""
     """The role of system text inside the conversation, if there is any."""
+    configured: bool = False
+    """Some of it has settings beside it."""
     thoughts: Thoughts = _NONE
 
     @property
@@ -78,7 +83,7 @@ def survey(plain: PlainRequest, owner: str, *, own: bool) -> Survey | None:
     pairs = _Pairs(turns, own=own)
     before = instructed = ""
     breakpoints: list[int | None] = []
-    thinks = answered = False
+    thinks = answered = configured = False
     for turn in plain.turns:
         role = turn.role
         if role == "tool":
@@ -99,17 +104,18 @@ def survey(plain: PlainRequest, owner: str, *, own: bool) -> Survey | None:
                 if not before or instructed not in ("", role):
                     return None
                 instructed = role
+                configured = configured or turn.configured
             turns.append(turn)
             if turn.breakpoints:
                 breakpoints += turn.breakpoints.values()
         before = role
-    if pairs.waiting or before in ("", "assistant"):
+    if pairs.waiting or before in ("", "assistant") or pairs.cached + len(breakpoints) > MOST_BREAKPOINTS:
         return None
     thoughts = _thoughts(turns, owner, own=own) if thinks else _THOUGHTLESS[bool(pairs.ids), answered]
     if thoughts is None:
         return None
     system = tuple([(turn.role, type(turn.words) is list, _seconds(turn)) for turn in plain.system])
-    shape = Shape(system, tuple(breakpoints), pairs.cached, pairs.failed, pairs.moved, instructed, thoughts)
+    shape = Shape(system, tuple(breakpoints), pairs.cached, pairs.failed, pairs.moved, instructed, configured, thoughts)
     return Survey(shape, turns, pairs.ids, pairs.names, pairs.blank)
 
 
@@ -223,7 +229,7 @@ def example(shape: Shape, owner: str, tool: str, state: Mapping[str, Any]) -> It
     """A conversation of this shape, in which calls are calls of this tool, and reasoning has this state."""
     yield _texts("user", WORD, shape.breakpoints)
     if shape.instructed:
-        yield Turn(shape.instructed, WORD)
+        yield Turn(shape.instructed, WORD, configured=shape.configured)
         yield Turn("user", WORD)
     thoughts = shape.thoughts
     if thoughts.kind:

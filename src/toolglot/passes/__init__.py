@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from msgspec import Struct
 
 from toolglot.dialect import Capabilities
-from toolglot.ir import Json, Message, Request, ToolKind
+from toolglot.ir import Json, Message, Request, Text, ToolKind
 from toolglot.receipt import Receipt
 
 if TYPE_CHECKING:
@@ -69,6 +69,8 @@ class Context(Struct, kw_only=True):
     text_past: tuple[Message, ...] = ()
     text_escapes: Escapes | None = None
     stops: tuple[str, ...] = ()
+    shortened: dict[int, tuple[Text, str]] = {}
+    """Texts of results that were cut, by their identity, and what the receipt is to say of each that is sent."""
 
 
 RequestPass: TypeAlias = Callable[[Request, Context], Request]

@@ -21,7 +21,7 @@ from toolglot.passes import Context
 from toolglot.passes.blocks import Place, rewrite_messages
 from toolglot.passes.envelope import STATE, is_ours
 from toolglot.passes.kept import Run, placed
-from toolglot.passes.reasoning import GEMINI
+from toolglot.passes.reasoning import GEMINI, MADE
 from toolglot.passes.skeleton import Sealed, Skeleton, bone, holds_state, seal, unseal
 from toolglot.receipt import Receipt
 
@@ -51,6 +51,8 @@ class _Opening:
         self._number = number
         self._context = context
         self._bones: list[Skeleton] = []  # of the whole message
+        self._others: set[str] = set()
+        """Whose it is that is not for the target."""
 
     def done(self) -> Message:
         content = tuple(new for block in self._message.content if (new := self._opened(block)) is not None)
@@ -84,7 +86,8 @@ class _Opening:
             rest[slot] = others
         if not block.text and not others:
             return None
-        return replace(block, native={**block.native, source: rest})
+        made = {owner: {MADE: True, **native_of(block, owner)} for owner in sorted(self._others - {source})}
+        return replace(block, native={**block.native, source: rest, **made})
 
     def _call(self, block: ToolCall) -> Block:
         """The call with Google's signature as Gemini has it. What others gave their clients as it is, stays."""
@@ -114,6 +117,7 @@ class _Opening:
         why = f"the client carried it for {sealed.owner}"
         if sealed.owner != self._context.target:
             why += ", to which alone it goes back"
+            self._others.add(sealed.owner)
         elif sealed.issuer not in ("", self._context.issuer):
             why += "; another server or model has made it"
         elif self._context.can.thinking == "none":

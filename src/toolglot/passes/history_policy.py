@@ -17,7 +17,7 @@ from msgspec.structs import asdict
 from toolglot.ir import Request
 from toolglot.passes import Context, RequestPass, history, ids
 from toolglot.passes.history_continue import go_on
-from toolglot.passes.history_shorten import shorten
+from toolglot.passes.history_shorten import shorten, tell
 from toolglot.passes.history_size import Limit
 from toolglot.passes.trim import trim
 from toolglot.tokens.media import ImageTokens, by_area
@@ -119,6 +119,8 @@ def _keeping(settled: Settled, image_tokens: ImageTokens, leans: Callable[[Reque
         yield shorten(said.result_bytes)
     if settled.limits:
         yield trim(settled.limits, keep_first=bool(said.keep_first), image_tokens=image_tokens)
+    if said.result_bytes:
+        yield tell(said.result_bytes)
     if said.continuation:
         yield go_on(said.continuation if isinstance(said.continuation, str) else ANALYSE)
 

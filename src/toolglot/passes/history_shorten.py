@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from toolglot.ir import Block, Request, Text, ToolResult, replace
 from toolglot.passes import Context, RequestPass
-from toolglot.passes.blocks import Place, rewrite_blocks
+from toolglot.passes.blocks import Place, blocks, rewrite_blocks
 from toolglot.passes.history_size import NO_IMAGE
 
 HEAD = 2 / 3
@@ -18,23 +18,41 @@ LEAST = 256
 
 
 def shorten(limit: int) -> RequestPass:
-    """The pass that leaves at most so many bytes of text in each result."""
+    """The pass that leaves at most so many bytes of text in each result. `tell` is to follow: until then nobody knows
+    which results are sent at all."""
 
     def fit(request: Request, context: Context) -> Request:
+        context.shortened = {}
+
         def cut(block: Block, place: Place) -> tuple[Block, ...]:
             if not isinstance(block, ToolResult):
                 return (block,)
             sizes = [_size(part) for part in block.content]
-            missing, content = _shortened(block.content, sizes, limit)
-            if not missing:
+            missing, content, marked = _shortened(block.content, sizes, limit)
+            if marked is None:
                 return (block,)
             what = f"{missing} of {sum(sizes)} bytes of the result of {block.name or 'a tool'}"
-            context.receipt.loss(str(place), what, f"this upstream is sent at most {limit} bytes of a result")
+            context.shortened[id(marked)] = (marked, what)
             return (replace(block, content=content),)
 
         return rewrite_blocks(request, cut, ToolResult)
 
     return fit
+
+
+def tell(limit: int) -> RequestPass:
+    """The pass that says which of the results that are sent were cut."""
+
+    def tell_cuts(request: Request, context: Context) -> Request:
+        shortened, context.shortened = context.shortened, {}
+        for block, place in blocks(request) if shortened else ():
+            for part in block.content if isinstance(block, ToolResult) else ():
+                if (cut := shortened.get(id(part))) is not None:
+                    why = f"this upstream is sent at most {limit} bytes of a result"
+                    context.receipt.loss(str(place), cut[1], why)
+        return request
+
+    return tell_cuts
 
 
 def _size(block: Block) -> int:
@@ -52,12 +70,14 @@ def _marker(missing: int, total: int) -> str:
     return f"\n[… {missing} of {total} bytes are left out here …]\n"
 
 
-def _shortened(content: tuple[Block, ...], sizes: list[int], limit: int) -> tuple[int, tuple[Block, ...]]:
-    """How many bytes go, and what is left of a result."""
+def _shortened(
+    content: tuple[Block, ...], sizes: list[int], limit: int
+) -> tuple[int, tuple[Block, ...], Text | None]:
+    """How many bytes go, what is left of a result, and the text in it that says so."""
     total = sum(sizes)
     room = limit - len(_bytes(_marker(total, total)))
     if total <= limit or room < 0:  # no place even for the line that tells it
-        return 0, content
+        return 0, content, None
     head = int(room * HEAD)
     tail = total - (room - head)  # where the end begins, in bytes of all the text
     left: list[Block] = []
@@ -77,8 +97,8 @@ def _shortened(content: tuple[Block, ...], sizes: list[int], limit: int) -> tupl
             left.append(replace(block, text=_text(after)))
     assert marked is not None  # what is too much lies somewhere
     place, block, before, after = marked
-    left[place] = replace(block, text=_text(before) + _marker(missing, total) + _text(after))
-    return missing, tuple(left)
+    left[place] = telling = replace(block, text=_text(before) + _marker(missing, total) + _text(after))
+    return missing, tuple(left), telling
 
 
 def _text(raw: bytes) -> str:

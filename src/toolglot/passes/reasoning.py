@@ -7,7 +7,7 @@ Readable reasoning text goes to targets that take any (`reasoning_content` of De
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, TypeAlias, TypeVar
 
 from toolglot.ir import Block, Message, Request, Thinking, ToolCall, ToolResult, native_of, replace, with_native
@@ -19,9 +19,13 @@ ANTHROPIC = "anthropic"
 RESPONSES = "openai_responses"
 UNSIGNED = "skip_thought_signature_validator"
 """What Google documents for calls that another model made."""
+_AS_ANOTHERS = "marked as another model's call"
+_UNKNOWN = "nothing shows that it is the target's own"
 
 STATE = frozenset({"signature", "thoughtSignature", "encrypted_content"})
 """Native keys that hold a model's own reasoning state."""
+MADE = "$made"
+"""A native note on reasoning: its owner has made it, and what the client carried of it goes nowhere else."""
 ON_CALLS = STATE | {"extra_content"}
 """The same on calls: there Google's server for Chat clients puts its signatures."""
 
@@ -36,7 +40,7 @@ def settle(request: Request, context: Context) -> Request:
     """Foreign reasoning kept as text or left behind, and what the target demands of a history without its own."""
     settled = rewrite_messages(request, lambda message, number: _settle_message(message, number, context))
     demand = DEMANDS.get(context.target)
-    done = demand(settled, context) if demand else settled
+    done = demand(settled, context, request.messages) if demand else settled
     return _without_emptied(done, request.messages) if context.source == context.target else done
 
 
@@ -49,13 +53,14 @@ def _without_emptied(request: Request, before: tuple[Message, ...]) -> Request:
 
 def _settle_message(message: Message, number: int, context: Context) -> Message:
     content: list[Block] = []
-    left = emptied = state = False
+    left = emptied = state = known = False
     for block in message.content:
         if not isinstance(block, Thinking) or _is_own(block, context):
             state = state or _holds_state(block, context.target)
             content.append(block)
         elif context.can.thinking != "text":
             left = True
+            known = known or _is_anothers(block, context.target)
         elif block.text:
             state = state or _holds_state(block, context.target)
             content.append(block)
@@ -63,7 +68,8 @@ def _settle_message(message: Message, number: int, context: Context) -> Message:
             emptied = True
     where = str(Place(number))
     if left:
-        context.receipt.loss(where, "reasoning", "reasoning of another model cannot be given back")
+        whose = "reasoning of another model" if known else f"{_UNKNOWN}: it"
+        context.receipt.loss(where, "reasoning", f"{whose} cannot be given back")
     if emptied:
         context.receipt.loss(where, "encrypted reasoning", "only the model that made it can read it")
     if state:
@@ -83,6 +89,11 @@ def _holds_state(block: Block, target: str) -> bool:
     return any(owner != target and _is_state(fields, keys) for owner, fields in block.native.items())
 
 
+def _is_anothers(block: Block, target: str) -> bool:
+    """Is it known that somebody else has made it?"""
+    return _holds_state(block, target) or any(MADE in fields for fields in block.native.values())
+
+
 def _is_state(fields: Mapping[str, Any], keys: frozenset[str]) -> bool:
     """Is there state of a model? The mark for calls of other models stands in its place and is none."""
     return any(key in fields and fields[key] != UNSIGNED for key in keys)
@@ -97,7 +108,7 @@ def reasons(request: Request, context: Context) -> bool:
     return wanted.mode is not None or (said and context.source != context.target)
 
 
-def _sign_steps(request: Request, context: Context) -> Request:
+def _sign_steps(request: Request, context: Context, before: Sequence[Message]) -> Request:
     """Gemini 3 refuses a step whose first call has no signature; its siblings in a parallel batch carry none.
 
     Only the current turn is validated, but the mark stands on every step: taking it away again when a turn ends would
@@ -107,21 +118,21 @@ def _sign_steps(request: Request, context: Context) -> Request:
     own = context.source == context.target and not context.carried
     if _UNSIGNED_MODELS.search(request.model) or (own and not _SIGNED_MODELS.search(request.model)):
         return request
-    signed = False
+    signed = anothers = False
 
     def sign(message: Message, number: int) -> Message:
-        nonlocal signed
+        nonlocal signed, anothers
         if message.role != "assistant":
-            signed = False
+            signed = anothers = False
             return message
+        anothers = anothers or any(_is_anothers(block, GEMINI) for block in before[number].content)
         for index, block in enumerate(message.content):
             if signed or not isinstance(block, ToolCall):
                 continue
             signed = True
             if "thoughtSignature" not in native_of(block, GEMINI):
-                context.receipt.note(
-                    str(Place(number, index)), "no thought signature", "marked as another model's call"
-                )
+                why = _AS_ANOTHERS if anothers else f"{_UNKNOWN}: {_AS_ANOTHERS}"
+                context.receipt.note(str(Place(number, index)), "no thought signature", why)
                 marked = with_native(block, GEMINI, thoughtSignature=UNSIGNED)
                 return replace(message, content=(*message.content[:index], marked, *message.content[index + 1 :]))
         return message
@@ -129,7 +140,7 @@ def _sign_steps(request: Request, context: Context) -> Request:
     return rewrite_messages(request, sign)
 
 
-def _think_or_not(request: Request, context: Context) -> Request:
+def _think_or_not(request: Request, context: Context, before: Sequence[Message]) -> Request:
     """Claude with a thinking budget refuses a turn that went on with a tool call before which it did not think.
 
     Models that know no budgets think when they want to, and have no such rule. See opencode #3077.
@@ -177,7 +188,7 @@ def _ends_turn(heard: list[Block]) -> bool:
     return bool(heard) and not any(isinstance(block, ToolResult) for block in heard)
 
 
-def _free_items(request: Request, context: Context) -> Request:
+def _free_items(request: Request, context: Context, before: Sequence[Message]) -> Request:
     """The Responses API takes an item with an id for one that it has made, and wants the reasoning that led to it.
 
     So ids that were made up for answers of other models go, and those of a turn whose reasoning is lost. Its server
@@ -252,9 +263,9 @@ def _without_id(node: N, *, tie: _Tie) -> N:
     return replace(node, native={**node.native, RESPONSES: rest})
 
 
-DEMANDS: dict[str, Callable[[Request, Context], Request]] = {
+DEMANDS: dict[str, Callable[[Request, Context, Sequence[Message]], Request]] = {
     GEMINI: _sign_steps,
     ANTHROPIC: _think_or_not,
     RESPONSES: _free_items,
 }
-"""What a target demands of a history whose reasoning is not its own."""
+"""What a target demands of a history whose reasoning is not its own. The messages are those before it was left out."""

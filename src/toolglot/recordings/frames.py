@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from importlib import import_module
 from itertools import islice
@@ -53,6 +54,9 @@ FEW = 8
 LONGEST_VALUE = 200
 MOST_VALUES = 40
 DEEPEST = 40
+_TIMES = re.compile(rb'"(created|created_at|completed_at|createTime)":\s*("[^"]*"|\d+)')
+_TOLD_OF_RESPONSE = ("status", "output", "usage", "error", "incomplete_details")
+"""Of a response that an event repeats, or that is the whole answer: what the upstream said."""
 
 
 class Cell(Struct, frozen=True):
@@ -221,3 +225,20 @@ def _laid_out(document: bytes) -> str:
     except DecodeError:
         return ""
     return msgspec.json.format(document, indent=2).decode()
+
+
+def mark_of(frame: bytes) -> bytes:
+    """A frame without what no two runs have in common: the time, and the id under which a response is kept."""
+    data = payload_of(frame)
+    if b'"object":"response"' not in data:
+        return _TIMES.sub(b"", data)
+    events = SseReader().feed(frame) or [(b"", data)]
+    try:
+        value = json.decode_frame(events[0][1])
+    except DecodeError:
+        return data
+    response = value.get("response", value) if isinstance(value, dict) else None
+    if not isinstance(response, dict):
+        return data
+    told = {name: response[name] for name in _TOLD_OF_RESPONSE if name in response}
+    return json.encode([events[0][0].decode("utf-8", "replace"), value.get("sequence_number"), told])

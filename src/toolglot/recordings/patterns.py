@@ -27,10 +27,10 @@ MOST_STATES = 1000
 """Of the automaton of a pattern: about one for a character, and `{100}` is a hundred."""
 _MOST_KEPT = 20_000
 """Moves between sets of states that are remembered."""
-MOST_WORK = 500_000
-"""States that are looked at to work out moves: the stock of a pattern, a second or so."""
+MOST_WORK = 1_000_000
+"""The stock of a pattern: moves that are worked out, and more for those of many states. About a second."""
 _EARNED = 1
-"""States that each character of a text adds to it."""
+"""What each character of a text adds to it."""
 _STEPS = 8
 """Characters looked at forwards, for each one of a text, that are no work."""
 
@@ -134,11 +134,12 @@ def _needle(tree: Any) -> str:
 
 
 class _Set:
-    """A set of states, and where each character leads from it: to another set, and whether a match ends before it."""
+    """A set of states, each a bit, and where each character leads from it: to another set, and whether a match ends
+    before it."""
 
     __slots__ = ("is_word", "moves", "states")
 
-    def __init__(self, states: frozenset[int], is_word: bool) -> None:
+    def __init__(self, states: int, is_word: bool) -> None:
         self.states = states
         self.is_word = is_word
         self.moves: dict[str, tuple[_Set, bool]] = {}
@@ -151,23 +152,38 @@ class _Automaton:
         self._work = work
         self._order = -1 if backwards else 1
         self._tests: list[Test | None] = [None]
+        self._known_tests: dict[tuple[Any, ...], Test] = {}
         self._next: list[list[int]] = [[]]
         self._at: dict[int, bool] = {}  # states that are passed at the boundary of a word alone, or (False) elsewhere
         self.lazy = False
-        self._first = frozenset({self._sequence(tree, flags, 0)})
-        self.matches_nothing = any(0 in self._reached(self._first, a, b) for a in (False, True) for b in (False, True))
+        self._first = 1 << self._sequence(tree, flags, 0)
+        self._behind = [sum(1 << state for state in {*behind}) for behind in self._next]
+        # Where each state leads without a character, inside of a word and at its boundary.
+        self._reached = tuple(
+            [self._reached_from(state, at) for state in range(len(self._next))] for at in (False, True)
+        )
+        self.matches_nothing = any(reached[self._first.bit_length() - 1] & 1 for reached in self._reached)
+        self._with_test: dict[Test, int] = {}
+        for state, test in enumerate(self._tests):
+            if test is not None:
+                self._with_test[test] = self._with_test.get(test, 0) | 1 << state
         self._searching = backwards
-        self._sets: dict[tuple[frozenset[int], bool], _Set] = {}
+        self._sets: dict[tuple[int, bool], _Set] = {}
         self._kept = 0
-        self._had: dict[str, bool] = {}
+        self._taking: dict[str, int] = {}
 
     def may_have(self, character: str) -> bool:
         """Is there a match with this character in it?"""
-        told = self._had.get(character)
+        return self._that_take(character) != 0
+
+    def _that_take(self, character: str) -> int:
+        """The states that this character leads on from."""
+        told = self._taking.get(character)
         if told is None:
-            if len(self._had) > _MOST_KEPT:
-                self._had.clear()
-            told = self._had[character] = any(test(character) for test in self._tests if test is not None)
+            if len(self._taking) > _MOST_KEPT:
+                self._taking.clear()
+            passed = (states for test, states in self._with_test.items() if test(character))
+            told = self._taking[character] = sum(passed)  # no state is in two of them
         return told
 
     def ends(self, text: str) -> list[int]:
@@ -207,22 +223,23 @@ class _Automaton:
     def _move(self, current: _Set, character: str) -> tuple[_Set, bool]:
         """Work out where this character leads from there; the empty one is the end of the text."""
         is_word = _is_word(character)
-        reached = self._reached(current.states, current.is_word, is_word)
-        self._work.spend(len(reached))
-        behind: set[int] = set(self._first) if self._searching else set()
-        for state in reached:
-            test = self._tests[state]
-            if test is not None and character and test(character):
-                behind.update(self._next[state])
+        table = self._reached[current.is_word != is_word]
+        reached = behind = 0
+        for state in _bits(current.states):
+            reached |= table[state]
+        taken = reached & self._that_take(character) if character else 0
+        for state in _bits(taken):
+            behind |= self._behind[state]
+        self._work.spend(1 + (current.states.bit_count() + taken.bit_count()) // 4)
         if self._kept > _MOST_KEPT:
             self._sets.clear()
             self._kept = 0
         self._kept += 1
-        move = (self._set(frozenset(behind), is_word), 0 in reached)
+        move = (self._set(behind | self._first if self._searching else behind, is_word), reached & 1 == 1)
         current.moves[character] = move
         return move
 
-    def _set(self, states: frozenset[int], is_word: bool) -> _Set:
+    def _set(self, states: int, is_word: bool) -> _Set:
         if not self._at:
             is_word = False  # nobody asks
         made = self._sets.get((states, is_word))
@@ -230,16 +247,15 @@ class _Automaton:
             made = self._sets[states, is_word] = _Set(states, is_word)
         return made
 
-    def _reached(self, states: Iterable[int], before: bool, behind: bool) -> set[int]:
-        """These states and those that they lead to without a character, at a place between such characters."""
-        reached: set[int] = set()
-        waiting = list(states)
+    def _reached_from(self, start: int, at_boundary: bool) -> int:
+        """This state and those that it leads to without a character."""
+        reached, waiting = 0, [start]
         while waiting:
             state = waiting.pop()
-            if state in reached:
+            if reached >> state & 1:
                 continue
-            reached.add(state)
-            if self._tests[state] is None and self._at.get(state, before != behind) == (before != behind):
+            reached |= 1 << state
+            if self._tests[state] is None and self._at.get(state, at_boundary) == at_boundary:
                 waiting += self._next[state]
         return reached
 
@@ -257,7 +273,10 @@ class _Automaton:
 
     def _item(self, kind: Any, value: Any, flags: int, behind: int) -> int:
         if kind in (kinds.LITERAL, kinds.NOT_LITERAL, kinds.ANY, kinds.IN):
-            return self._state(_test(kind, value, flags), [behind])
+            key = kind, str(value), flags  # copies of one, as repeats make them, are one
+            if key not in self._known_tests:
+                self._known_tests[key] = _test(kind, value, flags)
+            return self._state(self._known_tests[key], [behind])
         if kind is kinds.BRANCH:
             return self._state(None, [self._sequence(each, flags, behind) for each in value[1]])
         if kind is kinds.SUBPATTERN:
@@ -284,6 +303,13 @@ class _Automaton:
         for _ in range(least):
             entry = self._sequence(items, flags, entry)
         return entry
+
+
+def _bits(states: int) -> Iterator[int]:
+    while states:
+        lowest = states & -states
+        yield lowest.bit_length() - 1
+        states ^= lowest
 
 
 _REFUSED = {

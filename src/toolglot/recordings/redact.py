@@ -96,17 +96,22 @@ class Redactor:
             found += self._inside(seen, gone)
         return merged(found) if found else found
 
-    def _told(self, seen: _Seen) -> list[Found]:
-        """Known secrets, and what stands where keys stand."""
+    def known(self, seen: _Seen) -> list[Found]:
+        """The secrets that were told, also where they are cut off, in any order."""
         text, hides = seen.text, may_hide(seen.text)
         found = [each for form in self._forms if hides or form.hint in text for each in form.find(seen, hides)]
-        lower = text.lower()
-        if any(hint in lower for hint in _SHOWN_HINTS):
-            found += (Found(match.start(1), match.end(1), match.start()) for match in _SHOWN.finditer(text))
         for mark in _SHORTENED:
             if mark in text:
                 self._beginnings = self._beginnings or Beginnings(self._known)
                 found += (Found(start, end, start) for start, end in self._beginnings.before(text, mark))
+        return found
+
+    def _told(self, seen: _Seen) -> list[Found]:
+        """Known secrets, and what stands where keys stand."""
+        found = self.known(seen)
+        lower = seen.text.lower()
+        if any(hint in lower for hint in _SHOWN_HINTS):
+            found += (Found(match.start(1), match.end(1), match.start()) for match in _SHOWN.finditer(seen.text))
         return found
 
     def _matched(self, seen: _Seen) -> list[Found]:
@@ -176,6 +181,22 @@ class Redactor:
         return Stream(self, binary=binary)
 
 
+def without(text: str, secrets: Iterable[str], instead: str) -> str:
+    """A text with this in the place of these secrets, in whatever form they stand there; everything else stays."""
+    found = _redactor(tuple(secrets)).known(_Seen(text))
+    parts: list[str] = []
+    done = 0
+    for each in merged(found) if found else ():
+        parts += (text[done : each.start], instead)
+        done = each.end
+    return "".join((*parts, text[done:])) if parts else text
+
+
+@lru_cache(maxsize=16)
+def _redactor(secrets: tuple[str, ...]) -> Redactor:
+    return Redactor(secrets)
+
+
 class Stream:
     """A body in pieces. What `feed` and `close` give is, put together, the body without what is redacted."""
 
@@ -207,7 +228,8 @@ class Stream:
 
     def _start_line(self) -> None:
         self._held, self._size, self._gone = [], 0, 0
-        self._place = Place(document=self._place.document)
+        if not self._place.line:
+            self._place = Place(document=self._place.document)
 
     def _clean(self, data: bytes) -> bytes:
         text, encoding = self._decoded(data)

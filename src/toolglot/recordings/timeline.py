@@ -14,7 +14,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from toolglot.dialects import find
-from toolglot.errors import DecodeError
+from toolglot.errors import WOULD_LOSE, DecodeError
 from toolglot.ir import Request
 from toolglot.receipt import Loss
 from toolglot.recordings.again import Again, Done
@@ -82,7 +82,7 @@ class Timeline(Struct, kw_only=True):
 
 
 Replayed = Comparison | str | None
-"""What differs when the exchange is run again as a whole, with all that was around it; why it cannot be; None: unknown."""
+"""What differs when the exchange is run again, with all that was around it; why it cannot be; None: nobody knows."""
 
 
 def timeline_of(recording: Recording, *, recorded: bool = True, replayed: Replayed = None) -> Timeline:
@@ -313,7 +313,7 @@ class _Teller:
         told = self._receipt if self._recorded_receipt is None else self._recorded_receipt.found
         rest = [line for line in map(loss_of, recording.receipt) if key_of(line) not in told]
         for line in rest:
-            yield f"receipt, from elsewhere: {line}"
+            yield f"receipt{', from elsewhere' if recording.attempts else ''}: {line}"
         yield from self._news_told()
         first = f", the first byte to the client after {self._first:.3f} s" if self._first is not None else ""
         if self._recorded:
@@ -358,7 +358,10 @@ class _Teller:
             yield "the end of the recording is missing: its writer was stopped"
             return
         usage = ", ".join(f"{name} {count}" for name, count in (end.usage or {}).items() if count)
-        failure = f"error {end.error}: {end.message or ''}" if end.error is not None else ""
+        message = end.message or ""
+        if message.startswith(WOULD_LOSE) and self._recording.receipt:
+            message = f"{WOULD_LOSE} what the receipt tells"  # which stands above
+        failure = f"error {end.error}: {message}" if end.error is not None else ""
         told = [f"stop {end.stop}" if end.stop else "", usage, failure, f"cut: {end.cut}" if end.cut else ""]
         if any(told):
             yield ", ".join(filter(None, told))

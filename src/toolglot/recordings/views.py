@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
+from functools import lru_cache
 from typing import NamedTuple
 
 LEVELS = 4
@@ -34,11 +35,16 @@ _BASE64 = "[A-Za-z0-9+/_-]"
 _INDENT = f"[ \t]{{0,32}}(?={_BASE64})"
 _WRAP = re.compile(rf"\n(?<={_BASE64}{{16}}\n){_INDENT}|\r\n(?<={_BASE64}{{16}}\r\n){_INDENT}")
 """Where a line of base64 goes on in the next one, as in mail."""
-_MAYBE_WRAPPED = re.compile(rf"{_WRAP.pattern}|\\(?<={_BASE64}{{16}}\\)\\{{0,7}}(?:r\\{{1,8}})?n")
-"""The same, whatever of it is escaped."""
+_ESCAPED_WRAPS = {
+    "\\n": re.compile(rf"\\n(?<={_BASE64}{{16}}\\n)"),
+    "\\r\\n": re.compile(rf"\\r\\n(?<={_BASE64}{{16}}\\r\\n)"),
+    "\\\\n": re.compile(rf"\\(?<={_BASE64}{{16}}\\)\\{{1,7}}(?:r\\{{1,8}})?n"),
+}
+"""The same as JSON escapes it, and JSON in JSON; by what must stand in a text, which is seen sooner."""
 _LETTER = "(?:3[0-9]|[46][1-9A-Fa-f]|[57][0-9Aa]|25|5[Cc])"
-_HIDDEN = re.compile(rf"\\u00{_LETTER}|%{_LETTER}")
+_HIDDEN = {"\\u00": re.compile(rf"\\u00{_LETTER}"), "%": re.compile(rf"%{_LETTER}")}
 """Escapes of letters and digits, and of what escapes begin with. No program writes them: somebody hides something."""
+_SIGNS = (*_HIDDEN.items(), *_ESCAPED_WRAPS.items())
 _SHORT = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"}
 
 
@@ -75,6 +81,7 @@ def _escaped(escape: str) -> str:
     return _percent(escape) if escape[0] == "%" else _json(escape)
 
 
+@lru_cache(maxsize=1024)
 def _json(escape: str) -> str:
     if len(escape) == 2:
         return _SHORT.get(escape[1], escape[1])
@@ -82,6 +89,7 @@ def _json(escape: str) -> str:
     return chr(unit) if len(escape) == 6 else chr(0x10000 + (unit - 0xD800 << 10) + int(escape[8:], 16) - 0xDC00)
 
 
+@lru_cache(maxsize=1024)
 def _percent(escape: str) -> str:
     data = bytes.fromhex(escape.replace("%", ""))
     try:
@@ -127,7 +135,10 @@ def _deeper(view: View, step: Step) -> Iterator[View]:
 
 def may_hide(text: str) -> bool:
     """May a run of letters and digits stand in a view of this text that does not stand in itself?"""
-    return _HIDDEN.search(text) is not None or _MAYBE_WRAPPED.search(text) is not None
+    for mark, hidden in _SIGNS:
+        if mark in text and hidden.search(text):
+            return True
+    return "\n" in text[:-2] and _WRAP.search(text) is not None
 
 
 def views(text: str) -> Iterator[View]:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from toolglot.config.schema import Config
-from toolglot.config.secrets import mcp_secrets
+from toolglot.config.secrets import header_secrets, mcp_secrets
 from toolglot.routing import Router
 from toolglot.server.catalogue import Catalogue
 from toolglot.server.express.lanes import Lanes
@@ -36,7 +36,9 @@ class Gateway:
     @property
     def secrets(self) -> tuple[str, ...]:
         """What no log may say."""
-        of_upstreams = [(upstream.key or "", *upstream.headers.values()) for upstream in self.upstreams.values()]
+        of_upstreams: list[Iterable[str]] = [
+            (upstream.key or "", *header_secrets(upstream.headers)) for upstream in self.upstreams.values()
+        ]
         of_upstreams += [upstream.tokens.secrets for upstream in self.upstreams.values() if upstream.tokens is not None]
         of_upstreams.append(mcp_secrets(self.config))
         return (*self.config.server.keys, *(secret for each in of_upstreams for secret in each if secret))

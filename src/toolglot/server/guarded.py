@@ -41,6 +41,7 @@ from toolglot.server.heads import Gates, Refused, head_problem, refusal, without
 logger = logging.getLogger("toolglot.server")
 
 _BODY_SECONDS = 1.0
+_CLOSE = (b"connection", b"close")
 
 
 class _Way(asyncio.Transport):
@@ -247,6 +248,7 @@ class GuardedProtocol(HttpToolsProtocol):
             if crossing is not None:
                 self._waiting = None
                 self.cycle = crossing  # type: ignore[assignment]
+                crossing.keep_alive = _CLOSE not in self.server_state.default_headers  # a worker that is to retire
                 return
             self._release(waiting)
         super().on_message_complete()
@@ -258,10 +260,10 @@ class GuardedProtocol(HttpToolsProtocol):
             self.transport.write(data)
 
     def greeting(self, status: int = 200) -> bytes:
-        fields = [b"%b: %b\r\n" % field for field in self.server_state.default_headers]
-        if not self.cycle.keep_alive:
-            fields.append(b"connection: close\r\n")
-        return STATUS_LINE[status] + b"".join(fields)
+        fields = self.server_state.default_headers
+        if not self.cycle.keep_alive and _CLOSE not in fields:
+            fields = [*fields, _CLOSE]
+        return STATUS_LINE[status] + b"".join([b"%b: %b\r\n" % field for field in fields])
 
     def answered(self) -> None:
         self.server_state.total_requests += 1

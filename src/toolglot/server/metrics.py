@@ -34,20 +34,27 @@ class Snapshot(Struct, frozen=True, kw_only=True):
 class Counter:
     def __init__(self, name: str, text: str, labels: Sequence[str]) -> None:
         self.name, self.text, self.labels = name, text, tuple(labels)
-        self._values: dict[Labels, float] = {}
+        self._cells: dict[Labels, list[float]] = {}
+
+    def cell(self, labels: Labels) -> list[float]:
+        """Where the number under these labels stands, for whoever counts there often."""
+        found = self._cells.get(labels)
+        if found is None:
+            found = self._cells[labels] = [0]
+        return found
 
     def add(self, labels: Labels, amount: float = 1) -> None:
-        self._values[labels] = self._values.get(labels, 0) + amount
+        self.cell(labels)[0] += amount
 
     def counted(self) -> list[tuple[Labels, list[float]]]:
-        return [(labels, [value]) for labels, value in self._values.items()]
+        return [(labels, list(cell)) for labels, cell in self._cells.items()]
 
     def add_counted(self, labels: Labels, numbers: Sequence[float]) -> None:
         self.add(labels, numbers[0])
 
     def lines(self) -> Iterator[str]:
         yield from _head(self.name, self.text, "counter")
-        for labels, value in self._values.items():
+        for labels, (value,) in self._cells.items():
             yield f"{self.name}{_labels(self.labels, labels)} {_number(value)}"
 
 
@@ -55,36 +62,51 @@ class Histogram:
     def __init__(self, name: str, text: str, labels: Sequence[str], bounds: Sequence[float]) -> None:
         self.name, self.text, self.labels = name, text, tuple(labels)
         self._bounds = tuple(bounds)
-        self._counts: dict[Labels, list[int]] = {}
-        self._sums: dict[Labels, float] = {}
+        self._cells: dict[Labels, list[float]] = {}
+
+    def cell(self, labels: Labels) -> list[float]:
+        """How many there are up to each bound, and behind those the sum of all."""
+        found = self._cells.get(labels)
+        if found is None:
+            found = self._cells[labels] = [0] * (len(self._bounds) + 2)
+        return found
+
+    def note(self, cell: list[float], value: float) -> None:
+        cell[bisect_left(self._bounds, value)] += 1
+        cell[-1] += value
 
     def observe(self, labels: Labels, value: float) -> None:
-        counts = self._counts.get(labels)
-        if counts is None:
-            counts = self._counts[labels] = [0] * (len(self._bounds) + 1)
-            self._sums[labels] = 0.0
-        counts[bisect_left(self._bounds, value)] += 1
-        self._sums[labels] += value
+        self.note(self.cell(labels), value)
 
     def counted(self) -> list[tuple[Labels, list[float]]]:
-        """How many there are up to each bound, and behind those the sum of all."""
-        return [(labels, [*counts, self._sums[labels]]) for labels, counts in self._counts.items()]
+        return [(labels, list(cell)) for labels, cell in self._cells.items()]
 
     def add_counted(self, labels: Labels, numbers: Sequence[float]) -> None:
-        *counts, total = numbers
-        before = self._counts.get(labels, [0] * len(counts))
-        self._counts[labels] = [count + int(more) for count, more in zip(before, counts, strict=True)]
-        self._sums[labels] = self._sums.get(labels, 0.0) + total
+        cell = self.cell(labels)
+        cell[:] = [before + more for before, more in zip(cell, numbers, strict=True)]
 
     def lines(self) -> Iterator[str]:
         yield from _head(self.name, self.text, "histogram")
-        for labels, counts in self._counts.items():
+        for labels, (*counts, total) in self._cells.items():
             below = 0
             for bound, count in zip((*map(_number, self._bounds), "+Inf"), counts, strict=True):
-                below += count
+                below += int(count)
                 yield f"{self.name}_bucket{_labels((*self.labels, 'le'), (*labels, bound))} {below}"
-            yield f"{self.name}_sum{_labels(self.labels, labels)} {_number(self._sums[labels])}"
+            yield f"{self.name}_sum{_labels(self.labels, labels)} {_number(total)}"
             yield f"{self.name}_count{_labels(self.labels, labels)} {below}"
+
+
+class _Express(Struct):
+    """Where the requests of one kind that go on the express lane are counted."""
+
+    requests: list[float]
+    express: list[float]
+    bytes_in: list[float]
+    bytes_out: list[float]
+    calls: list[float]
+    duration: list[float]
+    first: list[float] | None = None
+    tokens: tuple[list[float], list[float]] | None = None
 
 
 class Metrics:
@@ -137,7 +159,52 @@ class Metrics:
             SECONDS,
         )
 
+        self._express_cells: dict[Labels, _Express] = {}
+
+    def _all(self) -> list[Counter | Histogram]:
+        return [metric for metric in vars(self).values() if isinstance(metric, Counter | Histogram)]
+
+    def _observe_express(self, record: Record) -> None:
+        """The same as `observe` for a request of which there is nothing to tell but how much it was."""
+        key = (record.route, record.client or "", record.upstream_dialect or "", record.upstream or "")
+        cells = self._express_cells.get(key)
+        if cells is None:
+            cells = self._express_cells[key] = self._cells_of(key)
+        cells.requests[0] += 1
+        cells.express[0] += 1
+        cells.calls[0] += 1
+        cells.bytes_in[0] += record.bytes_in
+        cells.bytes_out[0] += record.bytes_out
+        started = record.started
+        self.duration.note(cells.duration, (record.ended or started) - started)
+        if record.stream and record.first_byte is not None:
+            if cells.first is None:
+                cells.first = self.first.cell(("chat", key[-1]))
+            self.first.note(cells.first, record.first_byte - started)
+        if (usage := record.usage) is not None:
+            if cells.tokens is None:
+                model = ("chat", key[-1])
+                cells.tokens = self.tokens.cell((*model, "input")), self.tokens.cell((*model, "output"))
+            self.tokens.note(cells.tokens[0], usage.input_tokens)
+            self.tokens.note(cells.tokens[1], usage.output_tokens)
+        for answering, share in record.prefix_reuse:
+            self.prefixes.observe((answering,), share)
+
+    def _cells_of(self, key: Labels) -> _Express:
+        route, *path = key
+        return _Express(
+            requests=self.requests.cell((*key, "200")),
+            express=self.express.cell(tuple(path)),
+            bytes_in=self.bytes.cell((route, "in")),
+            bytes_out=self.bytes.cell((route, "out")),
+            calls=self.upstream.cell((key[-1],)),
+            duration=self.duration.cell(("chat", key[-1])),
+        )
+
     def observe(self, record: Record) -> None:
+        if record.express and record.error is None and not record.losses and not record.notes:
+            self._observe_express(record)
+            return
         route = record.route or "(none)"
         upstream = record.upstream or ""
         path = (record.client or "", record.upstream_dialect or "", upstream)
@@ -184,12 +251,12 @@ class Metrics:
             self.tokens.observe((*labels, "output"), record.usage.output_tokens)
 
     def snapshot(self, in_flight: int, resting: Mapping[str, bool], up: Mapping[str, bool]) -> Snapshot:
-        counted = {metric.name: metric.counted() for metric in vars(self).values()}
+        counted = {metric.name: metric.counted() for metric in self._all()}
         return Snapshot(counted=counted, in_flight=in_flight, resting=dict(resting), up=dict(up))
 
     def add(self, snapshot: Snapshot) -> None:
         """Count what another process has counted."""
-        for metric in vars(self).values():
+        for metric in self._all():
             for labels, numbers in snapshot.counted.get(metric.name, ()):
                 metric.add_counted(labels, numbers)
 
@@ -206,7 +273,7 @@ class Metrics:
             name = "toolglot_mcp_up"
             lines += _head(name, "1 while an MCP server is ready.", "gauge")
             lines += [f"{name}{_labels(('server',), (server,))} {int(is_up)}" for server, is_up in up.items()]
-        for metric in vars(self).values():
+        for metric in self._all():
             lines += metric.lines()
         return ("\n".join(lines) + "\n").encode()
 

@@ -31,7 +31,8 @@ from toolglot.upstream.upstream import Upstream
 
 CONVERSATIONS = 2000
 NOTED_A_SECOND = 100
-"""Requests of the express lane that are looked at, and beyond those one conversation in `ONE_IN`: that tells as much."""
+"""Requests of the express lane that are looked at; beyond those it is one conversation in `ONE_IN`, which tells as
+much."""
 ONE_IN = 16
 TURNS = 4
 """Turns of one conversation that are kept in mind."""

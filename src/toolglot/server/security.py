@@ -22,13 +22,13 @@ from collections.abc import Callable, Iterable, Mapping
 from hashlib import sha256
 from ipaddress import IPv4Address, IPv6Address, ip_address
 from typing import Any
-from urllib.parse import quote
 
 from msgspec import Struct
 
 from toolglot.config.addresses import is_loopback
 from toolglot.config.schema import ServerConfig
 from toolglot.errors import ApiError, ToolglotError
+from toolglot.recordings.redact import without
 
 REDACTED = "[redacted]"
 
@@ -37,13 +37,13 @@ _BEARER = re.compile(r"bearer +(\S+) *", re.IGNORECASE)
 _PORT = re.compile(r":[0-9]*$")
 _HEADER_NAMES = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~, -]{1,8192}")
 
-_SHORTEST_SECRET = 4
-"""Hiding shorter ones would make text unreadable and keep nothing secret."""
-
 _SHOWN_KEYS = re.compile(
-    r"((?:\bbearer +|[?&]key=|\bx-(?:goog-)?api-key['\"]?\s*[:=,]\s*b?['\"]?))[^\s&'\",}\])]+", re.IGNORECASE
+    r"((?:\bbearer +|[?&]key=|\bx-(?:goog-)?api-key['\"]?\s*[:=,]\s*b?['\"]?))"
+    r"(?![^\sA-Za-z0-9]*(?:\s|$))[^\s&'\",}\])]+",
+    re.IGNORECASE,
 )
-"""Places where a key stands that is not ours: a wrong one, or one meant for somebody else."""
+"""Places where a key stands that is not ours: a wrong one, or one meant for somebody else. What has neither letter nor
+digit is none: `Bearer ...`."""
 
 
 class UnsafeServerError(ToolglotError):
@@ -199,12 +199,8 @@ def _shown_keys(headers: Mapping[str, str], query: Mapping[str, str]) -> list[st
 
 
 def redact(text: str, hidden: Iterable[str]) -> str:
-    """The text without these secrets, plain or as a URL has them, and without whatever stands where keys stand."""
-    text = _SHOWN_KEYS.sub(rf"\1{REDACTED}", text)
-    forms = {form for secret in hidden if len(secret) >= _SHORTEST_SECRET for form in (secret, quote(secret, safe=""))}
-    for form in sorted(forms, key=len, reverse=True):
-        text = text.replace(form, REDACTED)
-    return text
+    """The text without these secrets, in whatever form, and without whatever stands where keys stand."""
+    return without(_SHOWN_KEYS.sub(rf"\1{REDACTED}", text), hidden, REDACTED)
 
 
 class SecretFilter(logging.Filter):

@@ -45,10 +45,11 @@ class Receipts:
 
     def keep(self, record: Record, lines: Collection[Loss]) -> None:
         """The lines of a request's receipt, in place of those that were kept of it before."""
-        record.losses = sum([line.severity == "loss" for line in lines])
-        record.notes = len(lines) - record.losses
+        if lines:
+            record.losses = sum([line.severity == "loss" for line in lines])
+            record.notes = len(lines) - record.losses
         # Most are never asked for: what is told of one is put together when somebody does.
-        self._kept[record.id] = (record.owner, monotonic(), record, tuple(islice(lines, KEPT_LINES)), len(lines))
+        self._kept[record.id] = (record.owner, monotonic(), record, tuple(lines)[:KEPT_LINES], len(lines))
         if len(self._kept) > self._size:
             self._kept.popitem(last=False)
 

@@ -14,7 +14,7 @@ from toolglot.config.command_line import cli_config, parse_upstream
 from toolglot.config.histories import upstream_sections
 from toolglot.config.load import load
 from toolglot.config.problems import ConfigError, Problem
-from toolglot.config.record_checks import directory_problem
+from toolglot.config.record_checks import directory_problem, empty_places, place_problem
 from toolglot.config.schema import Config, Limits, ReplaySpeed, UpstreamConfig
 from toolglot.dialect import Dialect
 from toolglot.dialects import find
@@ -128,7 +128,8 @@ async def start(
         gateway = build(assembled.config, transport, _PACES[wishes.demo_pace], before)
     except MissingExtraError as error:
         raise ConfigError([Problem(file=_origin(file), message=str(error))]) from None
-    return Start(gateway, file, (*notes, *assembled.told, *_servers_told(assembled.config)))
+    told = (*notes, *assembled.told, *empty_places(assembled.config), *_servers_told(assembled.config))
+    return Start(gateway, file, told)
 
 
 def _servers_told(config: Config) -> list[str]:
@@ -154,9 +155,7 @@ def _refuse_circles(config: Config, own_port: int, file: Path | None) -> None:
 def _refuse_missing(config: Config, file: Path | None) -> None:
     """Recordings that are not there: nothing could ever be answered from them."""
     for name, upstream in config.upstreams.items():
-        place = recordings_of(upstream.base_url or "") if is_replay(upstream.base_url) else ""
-        if place and not Path(place).expanduser().exists():
-            message = f"the upstream {name} answers from recordings in {place}, and there is no such file or folder"
+        if message := place_problem(name, upstream.base_url):
             raise ConfigError([Problem(file=_origin(file), message=message)])
 
 

@@ -1,14 +1,18 @@
 """Long work beside the loop, so that other requests go on meanwhile.
 
 The workers are few and have nothing else to do: the loop has to share the interpreter with each of them, and the
-default executor is where names are looked up.
+default executor is where names are looked up. What keeps the loop waiting for longer than the interpreter takes to
+change threads is one call that is not interrupted: the work goes in slices (`wire/large.py`), and the garbage collector
+does not go through everything there is while a large document is in memory as hundreds of thousands of objects.
 """
 
 from __future__ import annotations
 
 import asyncio
+import gc
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from threading import Lock
 from typing import ParamSpec, TypeVar
 
 LARGE = 256 * 1024
@@ -18,6 +22,32 @@ WORKERS = 4
 P = ParamSpec("P")
 T = TypeVar("T")
 
+_NEVER = 2**31 - 1
+
+
+class _NoFullCollections:
+    """Keeps the collector to its young objects while any work is under way. They are few, and looked at once or twice."""
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._under_way = 0
+        self._usual = gc.get_threshold()
+
+    def __enter__(self) -> None:
+        with self._lock:
+            self._under_way += 1
+            if self._under_way == 1:
+                self._usual = gc.get_threshold()
+                gc.set_threshold(*self._usual[:2], _NEVER)
+
+    def __exit__(self, *_: object) -> None:
+        with self._lock:
+            self._under_way -= 1
+            if self._under_way == 0:
+                gc.set_threshold(*self._usual)
+
+
+_no_full_collections = _NoFullCollections()
 _workers = ThreadPoolExecutor(max_workers=WORKERS, thread_name_prefix="toolglot-large")
 
 
@@ -25,4 +55,9 @@ async def aside(size: int, work: Callable[P, T], *args: P.args, **kwargs: P.kwar
     """The result of work on so many bytes: done at once if they are few, else in a thread."""
     if size <= LARGE:
         return work(*args, **kwargs)
-    return await asyncio.get_running_loop().run_in_executor(_workers, lambda: work(*args, **kwargs))
+
+    def slowly() -> T:
+        with _no_full_collections:
+            return work(*args, **kwargs)
+
+    return await asyncio.get_running_loop().run_in_executor(_workers, slowly)

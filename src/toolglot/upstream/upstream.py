@@ -8,15 +8,19 @@ from collections.abc import Mapping
 from msgspec import Struct
 
 from toolglot.config.schema import BreakerConfig, Retries, WarpHistory
+from toolglot.config.secrets import header_secrets
 from toolglot.dialect import Dialect
 from toolglot.errors import ApiError
 from toolglot.ir import replace
 from toolglot.passes.history_policy import Layer
+from toolglot.recordings.redact import without
 from toolglot.upstream.tokens import Tokens
 from toolglot.upstream.transport import Call, Timeouts, Transport
 
 SHORTEST_SECRET = 8
 """Characters. Anything shorter stands in texts that have nothing to do with it."""
+
+HIDDEN = "(hidden)"
 
 _VERSION = re.compile(r"/v\d+[a-z0-9]*$")
 
@@ -72,32 +76,33 @@ class Upstream(Struct, frozen=True, kw_only=True):
         )
 
     @property
-    def secrets(self) -> list[bytes]:
+    def secrets(self) -> tuple[str, ...]:
         """The credential and the configured headers, whole and without a scheme (`Bearer`) before them."""
-        said = [self.key or "", *self.headers.values(), *(self.tokens.secrets if self.tokens is not None else ())]
-        said += [value.partition(" ")[2] for value in self.headers.values()]
-        return [secret.encode() for secret in said if len(secret) >= SHORTEST_SECRET]
+        said = [self.key or "", *header_secrets(self.headers)]
+        said += self.tokens.secrets if self.tokens is not None else ()
+        return tuple(secret for secret in said if len(secret) >= SHORTEST_SECRET)
 
     def without_secrets(self, body: bytes) -> bytes:
         """What the upstream said, without the credential: some repeat it in the error that refuses it."""
-        for secret in self.secrets:
-            body = body.replace(secret, b"(hidden)")
-        return body
+        try:
+            said, encoding = body.decode(), "utf-8"
+        except UnicodeDecodeError:
+            said, encoding = body.decode("latin-1"), "latin-1"
+        return without(said, self.secrets, HIDDEN).encode(encoding)
 
     def hide(self, error: ApiError) -> ApiError:
         """The same error, unless it repeats the credential anywhere: then without it."""
+        secrets = self.secrets
         said = {name: getattr(error, name) or "" for name in ("message", "code", "param", "request_id")}
-        hidden = {name: self.without_secrets(text.encode("utf-8", "replace")).decode() for name, text in said.items()}
-        own = repr(error.native).encode("utf-8", "replace")
-        if hidden == said and self.without_secrets(own) == own:
+        hidden = {name: without(text, secrets, HIDDEN) for name, text in said.items()}
+        own = repr(error.native)
+        if hidden == said and without(own, secrets, HIDDEN) == own:
             return error
         return replace(error, **{name: text or None for name, text in hidden.items()}, native={})
 
     def harmless(self, headers: Mapping[str, str]) -> dict[str, str]:
         """What the upstream said in its headers, but those that repeat the credential."""
-        return {
-            name: value for name, value in headers.items() if self.without_secrets(value.encode()) == value.encode()
-        }
+        return {name: value for name, value in headers.items() if without(value, self.secrets, HIDDEN) == value}
 
     def credential(self) -> dict[str, str]:
         if not self.key:

@@ -5,6 +5,8 @@ Whether it has read the request nobody can tell (RFC 9112, 9.3.1), so that only 
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 
 from tests.upstream.bad_server import BadServer, Gate, Peer, Step, expect, pause, reply, reset, send, tell
@@ -91,6 +93,29 @@ def test_what_was_answered_by_half_is_not_asked_again(way: Way, half: bytes) -> 
                 assert await (await opened.send(asked)).read(1) == b"1"
 
     way.run(test)
+
+
+def test_what_is_asked_again_is_asked_on_a_new_connection(way: Way) -> None:
+    both, read, closed = [Gate(), Gate()], Gate(), [Gate(), Gate()]
+    scripts = [
+        [expect(seen=seen), pause(both[1]), reply(b"1", keep_alive=True), pause(read), hang_up(), tell(gone)]
+        for seen, gone in zip(both, closed, strict=True)
+    ]
+    with BadServer(*scripts, [expect(), reply(b"2")]) as server:
+
+        async def test() -> None:
+            async with way.transport() as opened:
+                calls = [asyncio.create_task(opened.send(call(server.url))) for _ in range(2)]
+                for answer in await asyncio.gather(*calls):
+                    assert await answer.read(1) == b"1"
+                    answer.close()
+                read.open()
+                for gate in closed:
+                    gate.wait_blocking()
+                asked = Call(method="GET", url=server.url, headers={})
+                assert await (await opened.send(asked)).read(1) == b"2"
+
+        way.run(test)
 
 
 def test_a_new_connection_that_breaks_is_not_tried_again(way: Way) -> None:

@@ -73,12 +73,16 @@ def test_a_handshake_that_does_not_go_on_is_no_connection(way: Way, tunnel: bool
 
 def test_the_time_in_which_nobody_reads_is_no_silence(way: Way) -> None:
     async def test() -> None:
-        on, off = Gate(), Gate()
-        script = [expect(), stream("data: 1\n\n", complete=False), pause(on), send(LAST_CHUNK), tell(off)]
+        first, on, off = Gate(), Gate(), Gate()
+        begun = [expect(), send(head(200, {"transfer-encoding": "chunked"})), pause(first), send(chunk(b"1"))]
+        script = [*begun, pause(on), send(LAST_CHUNK), tell(off)]
         async with BadServer(script) as server, BadServer([never()]) as silent, way.transport() as opened:
-            chunks = (await opened.send(call(server.url, idle=0.05))).chunks()
-            assert await anext(chunks) == b"data: 1\n\n"
-            await pass_time(opened, silent.url, 0.2)
+            chunks = chunks_of(await opened.send(call(server.url, idle=0.5)))
+            waiting = asyncio.create_task(anext(chunks))  # the silence that counts is over with what it waits for
+            await asyncio.sleep(0)
+            first.open()
+            assert await waiting == b"1"
+            await pass_time(opened, silent.url, 0.8)
             on.open()
             await off.wait()
             assert [piece async for piece in chunks] == []

@@ -37,6 +37,15 @@ def test_what_does_not_matter_makes_no_other_request(body: bytes) -> None:
     assert one.group == other.group
 
 
+def test_a_whole_number_is_the_same_with_a_point_in_it() -> None:
+    tools = [{"type": "function", "function": {"name": "f", "parameters": {"minimum": 2.0}}}]
+    one = asked("openai_chat", CHAT, chat(temperature=1.0, tools=tools))
+    other = asked("openai_chat", CHAT, chat(temperature=1, tools=json.loads(json.dumps(tools).replace("2.0", "2"))))
+    assert (one.exact, one.group) == (other.exact, other.group)
+    for different in (True, 1.5, "1.0", 1e300):
+        assert asked("openai_chat", CHAT, chat(temperature=different, tools=tools)).group != one.group
+
+
 @pytest.mark.parametrize(
     "members", [{"stream": False}, {"temperature": 1}, {"messages": [{"role": "user", "content": "Ho"}]}, {"tools": []}]
 )
@@ -164,6 +173,12 @@ def test_a_request_in_protobuf_is_read() -> None:
 )
 def test_the_operation_is_what_a_path_ends_with(url: str, expected: str) -> None:
     assert operation(url) == expected
+
+
+@pytest.mark.parametrize("depth", [100, 500, 900])
+def test_what_is_nested_deeply_can_be_compared(depth: int) -> None:
+    body = b'{"tools": %b%b}' % (b"[" * depth, b"]" * depth)
+    assert asked("openai_chat", CHAT, body).group == asked("openai_chat", CHAT, b" " + body).group
 
 
 @given(st.binary(max_size=200))

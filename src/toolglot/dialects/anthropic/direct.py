@@ -132,7 +132,7 @@ def read_request(data: bytes) -> PlainRequest | None:
             reading.turns.append(Turn(message.role, content, number=number))
         elif not _BLOCKS[message.role](reading, content, number):
             return None
-        if message.output_config is not UNSET and not reading.object(message.output_config):
+        if message.output_config is not UNSET and not reading.configuration(message.output_config):
             return None
     colons = colons_of(data) - reading.colons
     return PlainRequest(body.model, body.stream, _settings(body), reading.turns, system, colons, reading.own)
@@ -157,6 +157,14 @@ class _Reading:
         self.own = True
         self.colons += 1 + (text or "").count(":")
         return text is not None
+
+    def configuration(self, raw: Raw) -> bool:
+        """Settings beside the latest message."""
+        turn, own = self.turns[-1], self.own
+        sound = self.object(raw)
+        if turn.role == "system" and bytes(raw) != b"{}":
+            turn.configured, self.own = True, own
+        return sound
 
     def words(self, content: str | list[_Text]) -> tuple[Words, dict[int, int | None] | None]:
         if isinstance(content, str):
@@ -229,7 +237,7 @@ class _Reading:
                 if not all(self.media(part) for part in others):
                     return False
                 content = [part for part in content if type(part) is _Text] or ""
-        words, breakpoints = self.words(content) if content is not UNSET else ("", None)
+        words, breakpoints = self.words(content) if content is not UNSET and content else ("", None)
         if breakpoints:
             self.own = True
         cached = block.cache_control
@@ -293,6 +301,7 @@ _BLOCKS = {"user": _Reading.heard, "assistant": _Reading.spoken, "system": _Read
 
 _encode = msgspec.json.Encoder().encode
 _SIGNED = "signed"
+_CONFIGURATION = Raw(b'{"effort":"low"}')
 
 
 def write_conversation(system: Sequence[Turn], turns: Sequence[Turn], way: Way) -> tuple[bytes, ...]:
@@ -316,7 +325,7 @@ def write_conversation(system: Sequence[Turn], turns: Sequence[Turn], way: Way) 
         else:
             joined = []
             content = _spoken(turn, way.reasoning) if role == "assistant" else _content(turn)
-            messages.append(_Message(role, content))  # type: ignore[arg-type]
+            messages.append(_Message(role, content, _CONFIGURATION if turn.configured else UNSET))  # type: ignore[arg-type]
     written = b'"messages":' + _encode(messages)
     if not system:
         return (written,)

@@ -132,7 +132,7 @@ def _read_message(message: Any, turns: list[Turn], number: int) -> int:
     kind = type(message)
     if kind is _Assistant:
         return _read_answered(message, turns, number)
-    words, colons = _words(message.content)
+    words, colons = _words(message.content) if message.content else ("", 0)
     if kind is _Tool:
         turns.append(Turn("tool", words, (), message.tool_call_id, number=number))
         return 3 + colons + message.tool_call_id.count(":") if type(words) is str or not is_blank(words) else -1

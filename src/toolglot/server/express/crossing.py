@@ -10,7 +10,6 @@ Once something has been written there is one way on, as on the general way: to t
 from __future__ import annotations
 
 import asyncio
-from contextlib import suppress
 from time import time
 from typing import TYPE_CHECKING, Any
 
@@ -51,6 +50,7 @@ class Crossing:
         "_headers",
         "_heard",
         "_lane",
+        "_limit",
         "_pieces",
         "_received",
         "_sending",
@@ -90,6 +90,7 @@ class Crossing:
         self._headers: dict[str, str] = {}
         self._pieces: list[bytes] = []
         self._received = 0
+        self._limit = service.gateway.config.limits.response
         self._exchange: Exchange | None = None
         self._translation: StreamTranslation | None = None
         self._heard: Heard | None = None
@@ -143,12 +144,19 @@ class Crossing:
 
     def on_body(self, data: bytes) -> None:
         self._received += len(data)
-        if self._received > self._service.gateway.config.limits.response:
+        if self._received > self._limit:
             self._too_large()
-        elif self._translation is None:
+        elif (translation := self._translation) is None:
             self._pieces.append(data)
-        elif not self._translation.ended:
-            self._stream(self._translation, data)
+        elif not translation.ended:
+            if not self.response_started:
+                self._pieces.append(data)
+            written = translation.feed(data)
+            if self.response_started and not translation.ended:
+                if written:
+                    self._put(b"%x\r\n%b\r\n" % (len(written), written))
+            else:
+                self._say(translation, written)
 
     def on_end(self) -> None:
         self._sending = None
@@ -156,7 +164,7 @@ class Crossing:
         if translation is None:
             self._whole()
         elif not translation.ended:
-            self._say(translation, translation.close(), None)
+            self._say(translation, translation.close())
 
     def on_broken(self, error: TransportError) -> None:
         self._sending = None
@@ -237,12 +245,7 @@ class Crossing:
         self._exchange = exchange
         return exchange.stream()
 
-    def _stream(self, translation: StreamTranslation, data: bytes) -> None:
-        if not self.response_started:
-            self._pieces.append(data)
-        self._say(translation, translation.feed(data), data)
-
-    def _say(self, translation: StreamTranslation, written: bytes, data: bytes | None) -> None:
+    def _say(self, translation: StreamTranslation, written: bytes) -> None:
         """Write what was translated. An error that comes before anything else is one of the request."""
         if not self.response_started:
             if translation.fault is not None and translation.fault.code != BAD_TOOL_CALL:
@@ -312,11 +315,10 @@ class Crossing:
         self._finish()
 
     def _too_large(self) -> None:
-        limit = self._service.gateway.config.limits.response
         sending, self._sending = self._sending, None
         if sending is not None:
             sending.abort()
-        self.on_broken(TransportError("too_large", f"its answer has more than {limit} bytes"))
+        self.on_broken(TransportError("too_large", f"its answer has more than {self._limit} bytes"))
 
     # What time brings
 
@@ -331,7 +333,7 @@ class Crossing:
             if self._sending is not None:
                 self._sending.abort()
                 self._sending = None
-            self._say(translation, translation.close(), None)
+            self._say(translation, translation.close())
         elif now - self.touched >= silence:
             if translation is None or not self.response_started:
                 self._hand_over()
@@ -386,8 +388,10 @@ class Crossing:
         service.crossings.discard(self)
         service.receipts.keep(record, self._lines())
         for observe in service.observers:
-            with suppress(OSError):  # a log that cannot be written
+            try:
                 observe(record)
+            except OSError:  # a log that cannot be written
+                continue
 
     def _lines(self) -> tuple[Loss, ...]:
         return self._asked.lines if self._exchange is None else tuple(self._exchange.receipt)

@@ -21,11 +21,10 @@ if TYPE_CHECKING:
     from toolglot.server.service import Service
 
 PATHS: dict[str, Dialect] = {
-    path: DIALECTS[name]
-    for path, name in (("/v1/chat/completions", "openai_chat"), ("/v1/messages", "anthropic"))
+    path: DIALECTS[name] for path, name in (("/v1/chat/completions", "openai_chat"), ("/v1/messages", "anthropic"))
 }
-"""The paths that have one, as clients write them that write them right. Clients of the Responses API have a history that
-is kept for them, which is the general way's business."""
+"""The paths that have one, as clients write them that write them right. Clients of the Responses API have a history
+that is kept for them, which is the general way's business."""
 
 QUERIES: dict[bytes, dict[str, str]] = {b"": {}, b"beta=true": {"beta": "true"}}
 """Anthropic's own clients say the second. Any other query goes the general way."""

@@ -102,12 +102,23 @@ class Seat:
 
     async def leave(self, server: Server, limits: Limits) -> float:
         """Begin to leave; the seconds that running requests still have."""
+        # Who has a signal for this worker alone has none for the parent, who sees to a successor.
+        self._has_successor = self._has_successor or not self._leaves
         if not self._has_successor:
             self._say(Leaving(limits.drain))
             return limits.drain
         _take_no_more(server)
         self._say(Leaving(limits.retire))
-        return limits.retire - await _serve_what_is_connected(server, min(IDLE, limits.retire))
+        seconds = await self._serve_what_is_connected(server, min(IDLE, limits.retire))
+        return max((limits.retire if self._has_successor else limits.drain) - seconds, 0.0)
+
+    async def _serve_what_is_connected(self, server: Server, seconds: float) -> float:
+        """Until all have left, or nothing was asked for so long, or all workers are to end; how long it took."""
+        loop = asyncio.get_running_loop()
+        began, state = loop.time(), server.server_state
+        while state.connections and self._has_successor and not server.force_exit and loop.time() - began < seconds:
+            await asyncio.sleep(_LOOK)
+        return loop.time() - began
 
     async def snapshots(self, own: Snapshot) -> list[Snapshot]:
         return [own, *map(_snapshots.decode, await self._ask("metrics", _encode(own)))]
@@ -194,12 +205,3 @@ def _take_no_more(server: Server) -> None:
         cycle = connection.cycle  # type: ignore[union-attr] # the guarded protocol has one
         if cycle is not None and not cycle.response_complete:
             cycle.keep_alive = False
-
-
-async def _serve_what_is_connected(server: Server, seconds: float) -> float:
-    """Until all have left, or nothing was asked for so long; how long it took."""
-    loop = asyncio.get_running_loop()
-    began = loop.time()
-    while server.server_state.connections and not server.force_exit and loop.time() - began < seconds:
-        await asyncio.sleep(_LOOK)
-    return loop.time() - began

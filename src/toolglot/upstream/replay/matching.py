@@ -2,7 +2,8 @@
 
 They are, when they ask for the same in the same dialect. What does not matter:
 
-- the order of members, the address before the last part of the path, the headers, the query;
+- the order of members, whether a whole number has a point (1 or 1.0), the address before the last part of the path,
+  the headers, the query;
 - the model's name, which an alias may have changed; of several recordings one of the same model is taken;
 - members that tell who asks and not what (`VOLATILE`);
 - parts of texts that are new in each run of an agent (`CHANGING`): ids, dates, times, how long something took. A
@@ -14,6 +15,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from hashlib import blake2b
 from typing import Any
 from urllib.parse import unquote, urlsplit
@@ -98,6 +100,8 @@ HINT = b"[redacte"
 _REDACTED = Changing(re.compile(rb"\[redacted\]"))
 """Ids of sessions are redacted where a header tells them too."""
 
+_EXACT = 2**53
+"""Up to here a float is the whole number that it seems to be."""
 ENDS = 24
 """Parts at the beginning and at the end of a request by which the nearest recording is looked for."""
 
@@ -180,7 +184,10 @@ def _without(changing: Changing, data: bytes) -> bytes:
 
 def parts_of(dialect: str, value: Any, redactor: Redactor | None = None) -> Iterator[Part]:
     """What is compared of a request, part by part. The `redactor` takes out of it what no recording has in it."""
-    for name, written in _written(dialect, telling(dialect, value)):
+    value = telling(dialect, value)
+    with suppress(RecursionError):  # nested so deeply it is compared as it is
+        value = _numbered(value)
+    for name, written in _written(dialect, value):
         told = written if redactor is None else redactor.body(written)
         yield Part(name, told, steady(told))
 
@@ -209,6 +216,15 @@ def asked(dialect: str, url: str, body: bytes, redactor: Redactor | None = None)
         shape=shape.digest(),
         solid=tuple(solid),
     )
+
+
+def _numbered(value: Any) -> Any:
+    """With whole numbers as such: 1.0 is 1, and some libraries write the one, some the other."""
+    if isinstance(value, dict):
+        return {name: _numbered(member) for name, member in value.items()}
+    if isinstance(value, list):
+        return [_numbered(member) for member in value]
+    return int(value) if isinstance(value, float) and value.is_integer() and abs(value) < _EXACT else value
 
 
 def _written(dialect: str, value: Any) -> Iterator[tuple[str, bytes]]:

@@ -1,0 +1,1 @@
+"""What the gateway costs as the work grows, and what others notice of it."""

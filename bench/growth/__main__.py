@@ -1,0 +1,185 @@
+"""`python -m bench.growth`: large requests and long streams through a real gateway, while others stream through it.
+
+For each kind of work it prints the time, the gateway's processor time, how much more that is than for half of it, how
+long the gateway's loop was held up, and the longest gap in the other streams, which have 10 ms between their chunks.
+It takes about a minute.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import socket
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, closing
+from pathlib import Path
+from statistics import median
+from typing import NamedTuple
+
+from bench.gateway.answers import CHUNK_END, write_answers
+from bench.gateway.native import Tools
+from bench.gateway.processes import Process, cores, free_port, wait_until_ready
+from bench.gateway.usage import seconds_between, snapshot
+from bench.growth.bodies import CASES, MEGABYTE, STREAMS, Case, long_answer
+from bench.growth.others import END, Others, others, post
+from bench.growth.serve import LATENESS, Lateness
+
+CACHE = Path(__file__).parent.parent / ".cache"
+PIECE = 64 * 1024
+OTHERS = 16
+QUIET = 2.0
+"""Seconds in which nothing but the other streams is measured."""
+
+_CONFIG = """\
+discover = false
+
+[server]
+port = {port}
+
+[limits]
+body = 67108864
+
+[store]
+path = "store.sqlite3"
+
+[log]
+level = "error"
+"""
+_UPSTREAM = """
+[upstreams.{name}]
+dialect = "openai_chat"
+base_url = "http://127.0.0.1:{port}/v1"
+models = ["{models}"]
+"""
+
+
+class Used(NamedTuple):
+    """What one request took, in seconds."""
+
+    time: float
+    processor: float
+    held_up: float
+    gap: float
+
+
+class Bench:
+    """A gateway with its upstreams."""
+
+    def __init__(self, folder: Path, stack: ExitStack) -> None:
+        self._folder, self._stack, self._cores = folder, stack, cores()
+        self._program = Tools(CACHE.absolute() / "native", self._cores).folder / "upstream"
+        places = {"paced": ("paced-*", self._upstream("paced")), "large": ("large", self._upstream("large"))}
+        for chunks in STREAMS:
+            places[f"chunks_{chunks}"] = (f"chunks-{chunks}", self._upstream(f"chunks_{chunks}", chunks))
+        self.port = free_port()
+        sections = [_UPSTREAM.format(name=name, models=models, port=port) for name, (models, port) in places.items()]
+        (folder / "toolglot.toml").write_text(_CONFIG.format(port=self.port) + "".join(sections))
+        self.lateness = Lateness(folder / "lateness")
+        command = [sys.executable, "-m", "bench.growth.serve", "serve", "--config", str(folder / "toolglot.toml")]
+        root = str(Path(__file__).parent.parent.parent)
+        environment = {LATENESS: str(folder / "lateness"), "PYTHONPATH": root}
+        self.gateway = Process(command, self._cores.gateway, folder / "gateway.log", environment)
+        stack.callback(self.gateway.stop)
+        wait_until_ready(self.gateway, self.port, "/ready", 200, 20.0)
+
+    def _upstream(self, name: str, chunks: int = 0) -> int:
+        """Runs one, with a stream of so many chunks, and gives its port. Large bodies must not hold up its others."""
+        answers, log = self._folder / name, self._folder / f"{name}.log"
+        write_answers(answers)
+        if chunks:
+            pieces = [chunk.encode() + CHUNK_END for chunk in long_answer(chunks)]
+            (answers / "openai_chat.stream").write_bytes(b"".join(pieces))
+        process = Process([str(self._program), "0", str(answers)], self._cores.upstream, log)
+        self._stack.callback(process.stop)
+        end = time.monotonic() + 20.0
+        while not process.told().isdigit():
+            if time.monotonic() > end:
+                raise SystemExit(f"the upstream does not start: {process.told()}")
+            time.sleep(0.005)
+        return int(process.told())
+
+    def ask(self, case: Case, size: int) -> None:
+        body = case.body(size)
+        with closing(socket.create_connection(("127.0.0.1", self.port))) as connection:
+            if case.pause:
+                head = f"POST /v1/messages HTTP/1.1\r\nHost: 127.0.0.1:{self.port}\r\nTransfer-Encoding: chunked\r\n\r\n"
+                connection.sendall(head.encode())
+                for start in range(0, len(body), PIECE):
+                    piece = body[start : start + PIECE]
+                    connection.sendall(b"%x\r\n%b\r\n" % (len(piece), piece))
+                    time.sleep(case.pause)
+                connection.sendall(END[2:])
+            else:
+                connection.sendall(post("/v1/messages", body, self.port))
+            status = _status(connection)
+        if status not in case.statuses:
+            raise SystemExit(f"{case.name}: status {status}; {self.gateway.told()}")
+
+    def measured(self, case: Case, size: int, streams: Others, idle: float) -> Used:
+        """One request, and the streams meanwhile. `idle`: processor seconds a second that the streams take alone."""
+        before, began = snapshot(self.gateway.session), time.perf_counter()
+        self.ask(case, size)
+        took = time.perf_counter() - began
+        time.sleep(0.1)  # what is tidied up afterwards counts too
+        used = seconds_between(before, snapshot(self.gateway.session)) - idle * (took + 0.1)
+        return Used(took, used, self.lateness.taken(), streams.gaps()[-1])
+
+
+def _status(connection: socket.socket) -> int:
+    """That of the answer, once it has been read."""
+    head = b""
+    while b"\r\n\r\n" not in head:
+        if not (piece := connection.recv(PIECE)):
+            return 0
+        head += piece
+    head, _, rest = head.partition(b"\r\n\r\n")
+    lengths = [line for line in head.lower().split(b"\r\n") if line.startswith(b"content-length:")]
+    left, end = int(lengths[0][15:]) - len(rest) if lengths else None, rest[-len(END) :]
+    while (left if left is not None else end != END) and (piece := connection.recv(PIECE)):
+        left, end = None if left is None else left - len(piece), (end + piece)[-len(END) :]
+    return int(head[9:12])
+
+
+def rows(bench: Bench, streams: Others, cases: Sequence[Case]) -> Iterator[str]:
+    time.sleep(1.0)  # connections, the express lane
+    streams.gaps(), bench.lateness.taken()
+    before = snapshot(bench.gateway.session)
+    time.sleep(QUIET)
+    idle = seconds_between(before, snapshot(bench.gateway.session)) / QUIET
+    yield f"{'':38}{'size':>10}{'time':>10}{'CPU':>10}{'of half':>9}{'held up':>10}{'gap':>10}"
+    row = "{:38}{:>10}{:>10}{:>10}{:>9}{:>7.1f} ms{:>7.1f} ms"
+    yield row.format("nothing else", "", "", "", "", bench.lateness.taken() * 1e3, streams.gaps()[-1] * 1e3)
+    for case in cases:
+        size = len(case.body(case.whole))
+        half = [bench.measured(case, case.half, streams, idle) for _ in range(case.repeat)]
+        whole = [bench.measured(case, case.whole, streams, idle) for _ in range(case.repeat)]
+        times, used = (median(getattr(one, name) for one in whole) for name in ("time", "processor"))
+        growth = used / median(one.processor for one in half) * case.half * 2 / case.whole
+        yield row.format(
+            case.name,
+            f"{size / MEGABYTE:.1f} MB",
+            f"{times * 1e3:.0f} ms",
+            f"{used * 1e3:.0f} ms",
+            f"{growth:.1f}x",
+            max(one.held_up for one in whole) * 1e3,
+            max(one.gap for one in whole) * 1e3,
+        )
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(prog="python -m bench.growth", description=(__doc__ or "").split("\n\n")[1])
+    parser.add_argument("--only", metavar="TEXT", default="", help="the cases with this in their names")
+    chosen = parser.parse_args(arguments)
+    with tempfile.TemporaryDirectory(prefix="bench-") as folder, ExitStack() as stack:
+        bench = Bench(Path(folder), stack)
+        os.sched_setaffinity(0, {bench._cores.upstream, bench._cores.load})
+        streams = stack.enter_context(others(bench.port, OTHERS))
+        for line in rows(bench, streams, [case for case in CASES if chosen.only in case.name]):
+            print(line, flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,287 @@
+"""Large JSON documents in slices.
+
+One call of the parser on tens of megabytes is not interrupted: whoever waits for the interpreter in another thread waits
+until it is over. Here the same document is read and written as many short calls. What a document means and which ones
+are taken is the parser's matter as ever: each slice is whole values that it reads, and only what stands between slices
+is looked at here. Whatever does not look right (`Irregular`) is left to the one call, which says what is wrong.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from io import BytesIO
+from typing import Any, TypeVar
+
+import msgspec
+
+T = TypeVar("T")
+
+SLICE = 256 * 1024
+"""Bytes of a document that are read or written in one call: some milliseconds, if they are many small values."""
+PIECE = 1024 * 1024
+"""Bytes of one string that are, which is less work."""
+_NESTED = 8
+"""Levels below a value that are looked through in search of its end; what is deeper is read level by level."""
+_ESCAPE = 12
+"""Bytes of the longest escape, a pair of surrogates."""
+
+_STRING = rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"'
+
+
+def _inside() -> bytes:
+    """What may stand in brackets. Everything is possessive: nothing is tried in two ways."""
+    inside = rb'(?:[^"\[\]{}]++|%b)*+' % _STRING
+    for _ in range(_NESTED):
+        inside = rb'(?:[^"\[\]{}]++|%b|[\[{]%b[\]}])*+' % (_STRING, inside)
+    return inside
+
+
+_CONTAINER = rb"[\[{]%b[\]}]" % _inside()
+_RUN = re.compile(rb'(?:(?:[^"\[\]{},]++|%b|%b)++,)*+' % (_STRING, _CONTAINER), re.DOTALL)
+"""Members of an object or an array with the comma behind each, as many as there are."""
+_SMALL = re.compile(rb'(?:%b|%b|[^"\[\]{},\s]++)' % (_STRING, _CONTAINER), re.DOTALL)
+_SPACE = re.compile(rb"[ \t\n\r]*+")
+_KEY = re.compile(rb"[ \t\n\r]*+(%b)[ \t\n\r]*+:[ \t\n\r]*+" % _STRING, re.DOTALL)
+
+_decode = msgspec.json.Decoder().decode
+_encode = msgspec.json.Encoder().encode
+_ERRORS = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
+
+
+class Irregular(Exception):  # noqa: N818
+    """This is not plainly the JSON that was expected."""
+
+
+class Reading:
+    """A document that is being read. `repeats`: a key stands twice in one of its objects."""
+
+    def __init__(self, raw: bytes) -> None:
+        self._raw = raw
+        self.repeats = False
+
+    def document(self) -> Any:
+        try:
+            value, end = self._value(self._after_space(0))
+        except _ERRORS:
+            raise Irregular from None
+        if self._after_space(end) != len(self._raw):
+            raise Irregular
+        return value
+
+    def elements(self, key: str, decode: Callable[[bytes], list[T]]) -> list[T]:
+        """The elements of the array that is this member of the document, as a decoder of arrays reads them."""
+        at = self._after_space(0)
+        if self._raw[at : at + 1] != b"{":
+            raise Irregular
+        found: list[T] | None = None
+        while found is None:
+            name, at = self._key(at + 1)
+            if name == key and self._raw[at : at + 1] == b"[":
+                found, _ = self._array(at, decode)
+                break
+            at = self._after_space(self._end(at))
+            if self._raw[at : at + 1] != b",":
+                raise Irregular
+        return found
+
+    def _after_space(self, at: int) -> int:
+        found = _SPACE.match(self._raw, at)
+        assert found is not None
+        return found.end()
+
+    def _key(self, at: int) -> tuple[str, int]:
+        found = _KEY.match(self._raw, at, at + SLICE)
+        if found is None:
+            raise Irregular
+        return _decode(found[1]), found.end()
+
+    def _value(self, at: int) -> tuple[Any, int]:
+        """The value that begins here, and where it ends."""
+        raw = self._raw
+        found = _SMALL.match(raw, at, at + SLICE)
+        if found is not None and (found.end() < at + SLICE or raw[at] in b'"[{'):
+            return self._small(found[0]), found.end()
+        begin = raw[at : at + 1]
+        if begin == b"[":
+            return self._array(at, self._small_array)
+        if begin == b"{":
+            return self._object(at)
+        if begin == b'"':
+            return self._text(at)
+        raise Irregular
+
+    def _end(self, at: int) -> int:
+        """Where the value ends that begins here and is not wanted."""
+        found = _SMALL.match(self._raw, at, at + SLICE)
+        return found.end() if found is not None and found.end() < at + SLICE else self._value(at)[1]
+
+    def _small(self, raw: bytes) -> Any:
+        value = _decode(raw)
+        encoded = _encode(value)
+        if encoded != raw and colons(raw) != encoded.count(b":"):
+            self.repeats = True
+        return value
+
+    def _small_array(self, raw: bytes) -> list[Any]:
+        value: list[Any] = self._small(raw)
+        return value
+
+    def _array(self, at: int, decode: Callable[[bytes], list[Any]]) -> tuple[list[Any], int]:
+        raw, values = self._raw, []
+        at = self._after_space(at + 1)
+        if raw[at : at + 1] == b"]":
+            return values, at + 1
+        while True:
+            run = _RUN.match(raw, at, at + SLICE)
+            if run is not None and run.end() > at:
+                values += decode(b"[%b]" % raw[at : run.end() - 1])
+                at = self._after_space(run.end())
+                continue
+            if decode == self._small_array:
+                value, end = self._value(at)
+                values.append(value)
+            else:
+                end = self._end(at)
+                values += decode(b"[%b]" % raw[at:end])
+            at = self._after_space(end)
+            if raw[at : at + 1] == b"]":
+                return values, at + 1
+            if raw[at : at + 1] != b",":
+                raise Irregular
+            at = self._after_space(at + 1)
+
+    def _object(self, at: int) -> tuple[dict[str, Any], int]:
+        raw, members = self._raw, dict[str, Any]()
+        at = self._after_space(at + 1)
+        if raw[at : at + 1] == b"}":
+            return members, at + 1
+        while True:
+            run = _RUN.match(raw, at, at + SLICE)
+            if run is not None and run.end() > at:
+                some: dict[str, Any] = self._small(b"{%b}" % raw[at : run.end() - 1])
+                self.repeats |= not members.keys().isdisjoint(some)
+                members |= some
+                at = self._after_space(run.end())
+                continue
+            key, at = self._key(at)
+            self.repeats |= key in members
+            members[key], end = self._value(at)
+            at = self._after_space(end)
+            if raw[at : at + 1] == b"}":
+                return members, at + 1
+            if raw[at : at + 1] != b",":
+                raise Irregular
+            at = self._after_space(at + 1)
+
+    def _text(self, at: int) -> tuple[str, int]:
+        """A long string, piece by piece."""
+        raw, start = self._raw, at + 1
+        end = self._text_end(start)
+        # Added to in place: Python lets a string grow that nobody else has, so that nothing is copied again.
+        text = ""
+        while start < end:
+            cut = self._cut(start, end)
+            text += _decode(b'"%b"' % raw[start:cut])
+            start = cut
+        return text, end + 1
+
+    def _text_end(self, start: int) -> int:
+        raw, end = self._raw, start - 1
+        while True:
+            end = raw.find(b'"', end + 1)
+            if end < 0:
+                raise Irregular
+            last = end - 1
+            while last >= start and raw[last] == 0x5C:
+                last -= 1
+            if (end - 1 - last) % 2 == 0:
+                return end
+
+    def _cut(self, start: int, end: int) -> int:
+        """Where a piece of a string may end: not within a character, nor close behind an escape."""
+        raw, cut = self._raw, start + PIECE
+        if cut >= end:
+            return end
+        while raw[cut] & 0xC0 == 0x80 or raw.rfind(b"\\", cut - _ESCAPE, cut) >= 0:
+            cut -= 1
+            if cut <= start + _ESCAPE:
+                return end
+        return cut
+
+
+def colons(raw: bytes) -> int:
+    """How many colons a document has, in its texts and between keys and values. `\\u003a` is one as well."""
+    escapes = raw.replace(b"\\\\", b"") if b"\\u003" in raw else b""
+    return raw.count(b":") + escapes.count(b"\\u003a") + escapes.count(b"\\u003A")
+
+
+def encode(value: Any) -> bytes:
+    """A value as the encoder writes it, in as many calls as it takes."""
+    if _size(value, SLICE) <= SLICE:
+        return _encode(value)
+    out = BytesIO()  # which gives what was written to it without another copy
+    _write(value, out)
+    return out.getvalue()
+
+
+def _size(value: Any, most: int) -> int:
+    """About how many bytes a value is when it is written; looked at until they are more than `most`."""
+    kind = type(value)
+    if kind is str:
+        return len(value)
+    if kind is dict or kind is list or kind is tuple:
+        size = 2
+        for part in value.values() if kind is dict else value:
+            size += _size(part, most - size) + 8
+            if size > most:
+                break
+        return size
+    return memoryview(value).nbytes if kind is msgspec.Raw else 8
+
+
+def _write(value: Any, out: BytesIO) -> None:
+    kind = type(value)
+    if kind is dict and all(type(key) is str for key in value):
+        _write_members(value, out)
+    elif kind is list or kind is tuple:
+        _write_elements(value, out)
+    elif kind is str:
+        out.write(b'"')
+        for start in range(0, len(value), PIECE):
+            out.write(_encode(value[start : start + PIECE])[1:-1])
+        out.write(b'"')
+    else:
+        out.write(_encode(value))
+
+
+def _write_members(value: dict[str, Any], out: BytesIO) -> None:
+    before = b"{"
+    for key, member in value.items():
+        out.write(before + _encode(key) + b":")
+        if _size(member, SLICE) <= SLICE:
+            out.write(_encode(member))
+        else:
+            _write(member, out)
+        before = b","
+    out.write(b"}" if value else b"{}")
+
+
+def _write_elements(value: list[Any] | tuple[Any, ...], out: BytesIO) -> None:
+    before, some, size = b"[", list[Any](), 0
+    for element in value:
+        more = _size(element, SLICE)
+        if some and size + more > SLICE:
+            out.write(before + _encode(some)[1:-1])
+            before, some, size = b",", [], 0
+        if more > SLICE:
+            out.write(before)
+            _write(element, out)
+            before = b","
+        else:
+            some.append(element)
+            size += more
+    if some:
+        out.write(before + _encode(some)[1:-1])
+        before = b","
+    out.write(b"]" if before == b"," else b"[]")
