@@ -20,9 +20,7 @@ CLIENTS = ["openai_chat", "openai_responses", "anthropic", "gemini"]
 
 TEXTS = st.one_of(
     st.text(max_size=8),
-    st.sampled_from(
-        ["", " ", "a", 'say "hi"', "back\\slash", "line\nbreak", "é", "😀", "\x00", "data: ", "toolglot probe"]
-    ),
+    st.sampled_from(["", " ", "a", 'say "hi"', "back\\slash", "line\nbreak", "é", "😀", "\x00", "toolglot probe"]),
 )
 RAW = st.sampled_from(["\\ud83d", "\\ude00", '","x":"', '"},"y":{"content":"', "\\u0041", "\\/", "\t", "\\"])
 """What may stand between the quotes of a text and is no plain text."""
@@ -32,11 +30,13 @@ def _compact(value: Any) -> bytes:
     return json.dumps(value, separators=(",", ":")).encode()
 
 
+def _compact(value: Any) -> bytes:
+    return json.dumps(value, separators=(",", ":")).encode()
+
+
 def _chat(delta: Any, **fields: Any) -> bytes:
     choice = {"index": 0, "delta": delta, "finish_reason": fields.pop("finish_reason", None)}
-    return (
-        b"data: " + json.dumps({"id": "c", "object": "chat.completion.chunk", "choices": [choice], **fields}).encode()
-    )
+    return b"data: " + _compact({"id": "c", "object": "chat.completion.chunk", "choices": [choice], **fields})
 
 
 def _anthropic(kind: str, **fields: Any) -> bytes:

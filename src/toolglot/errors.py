@@ -152,11 +152,16 @@ class UnknownDialectError(ToolglotError, KeyError):
         return f"there is no dialect {self.name!r}; there are {', '.join(self.known)}"
 
 
+def install(extra: str) -> str:
+    """How somebody comes by an extra: from a clone, as this is on no index of packages."""
+    return f"in a clone of toolglot, pip install '.[{extra}]'"
+
+
 class MissingExtraError(ToolglotError):
     """Something needs a package that comes with an extra of this one, and that is not installed."""
 
     def __init__(self, what: str, package: str, extra: str) -> None:
-        super().__init__(f"{what} needs the package {package}, which is an extra: pip install 'toolglot[{extra}]'")
+        super().__init__(f"{what} needs the package {package}, which comes with the extra `{extra}`: {install(extra)}")
         self.package = package
         self.extra = extra
 

@@ -281,6 +281,8 @@ class StreamTranslation:
     def _follow(self, event: Event, passed: Sequence[Event]) -> None:
         """Notice when a block without arguments has just been opened towards the client, and when that is over."""
         if type(event) is not Delta:
+            if self._texts is not None:
+                self._texts.forget()
             last = passed[-1] if passed else None
             if isinstance(event, Open) and isinstance(last, Open) and isinstance(last.block, PLAIN):
                 self._plain, self._plain_as = event.index, last.index
@@ -331,12 +333,13 @@ class StreamTranslation:
 
     def _follow_forwarded(self, frame: bytes, events: Sequence[Event]) -> None:
         """Notice which text is open, and what its frames look like."""
+        if self._texts is None:
+            return
         for event in events:
-            if type(event) is Open:
-                self._plain = event.index if isinstance(event.block, PLAIN) else -1
-            elif type(event) is not Delta or event.index != self._plain:
-                self._plain = -1
-            elif len(events) == 1 and self._texts is not None:
+            if type(event) is not Delta:
+                self._texts.forget()
+                self._plain = event.index if type(event) is Open and type(event.block) is Text else -1
+            elif len(events) == 1 and event.index == self._plain:
                 self._texts.learn(frame.removesuffix(b"\n\n"), event.text)
 
     def _hand_on(self, forwarder: Forwarder, frame: bytes, events: Iterable[Event]) -> bytes:

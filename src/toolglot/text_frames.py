@@ -64,6 +64,10 @@ class TextFrames:
         end = frame.find(b'"', begin)
         return frame[:begin] if frame[end:] == self._hidden and frame[begin:end].isalnum() else b""
 
+    def forget(self) -> None:
+        """Another block begins, or none is open: a frame with the same around it may mean something else now."""
+        self._size = 0
+
     def learn(self, frame: bytes, text: str) -> None:
         """This frame was read and said this text and nothing else."""
         if not self._tries:

@@ -114,8 +114,16 @@ def test_without_the_package_mcp_the_demo_still_answers(monkeypatch: pytest.Monk
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     start = begun(ALONE)
     assert start.servers == {}
-    assert "toolglot[mcp]" in start.told[-1]
-    with pytest.raises(ConfigError, match=r"toolglot\[mcp\]"):
-        begun(replace(ALONE, example=True))
-    with pytest.raises(ConfigError, match=r"toolglot\[mcp\]"):
-        begun(configured(tmp_path, SERVERS))
+    assert start.missing == start.told[-1:]
+    assert "which comes with the extra `mcp`: in a clone of toolglot, pip install '.[mcp]'" in start.told[-1]
+    named = tmp_path / "servers.json"
+    named.write_text(json.dumps({"mcpServers": {"files": {"command": "npx"}}}))
+    for options, place in (
+        (replace(ALONE, example=True), "--example-tools"),
+        (replace(ALONE, mcp=("example",)), "--mcp"),
+        (replace(ALONE, wishes=Wishes(discover=False, mcp_files=(named,))), "--mcp-config"),
+        (configured(tmp_path, SERVERS), str(tmp_path)),
+    ):
+        with pytest.raises(ConfigError, match=r"pip install '\.\[mcp\]'") as told:
+            begun(options)
+        assert str(told.value).startswith(place)

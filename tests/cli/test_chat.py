@@ -59,6 +59,20 @@ def test_a_script_gets_the_answer_alone_and_the_tools_beside_it(tmp_path: Path) 
     assert servers_of(tmp_path) == []
 
 
+def test_without_the_extra_a_script_is_told_which_one_is_missing(tmp_path: Path) -> None:
+    hidden = (
+        "import importlib.util as known; find = known.find_spec\n"
+        "known.find_spec = lambda name, *rest: None if name == 'mcp' else find(name, *rest)\n"
+        "from toolglot.cli import main; main()"
+    )
+    command = [sys.executable, "-c", hidden, *CHAT[3:], "--print", "hello"]
+    done = subprocess.run(
+        command, cwd=tmp_path, env=environment_of(tmp_path), capture_output=True, text=True, check=True
+    )
+    assert done.stdout
+    assert "which comes with the extra `mcp`: in a clone of toolglot, pip install '.[mcp]'" in done.stderr
+
+
 @pytest.mark.parametrize("arguments", [(), ("--print", "-")])
 def test_a_prompt_can_come_from_standard_input(arguments: tuple[str, ...], tmp_path: Path) -> None:
     done = printed(tmp_path, "--no-tools", *arguments, data="Good\nmorning\n")

@@ -69,7 +69,7 @@ def test_without_the_extra_it_says_which_one_is_missing(tmp_path: Path) -> None:
     done = subprocess.run([sys.executable, "-c", code, "mcp"], capture_output=True, text=True, input="")
     assert done.returncode == 2
     assert done.stdout == ""
-    assert "toolglot mcp needs the package mcp, which is an extra: pip install 'toolglot[mcp]'" in done.stderr
+    assert "toolglot mcp needs the package mcp, which comes with the extra `mcp`: in a clone" in done.stderr
 
 
 def test_the_example_stands_alone() -> None:

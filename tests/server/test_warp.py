@@ -403,7 +403,7 @@ def test_without_protobuf_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) ->
         monkeypatch.setattr("toolglot.dialects.warp._load", missing)
         answer = running.call("POST", PATH, b"", PROTOBUF)
         assert answer.status == 501
-        assert "toolglot[warp]" in answer.json()["error"]
+        assert "pip install '.[warp]'" in answer.json()["error"]
 
 
 def test_a_client_of_warps_is_told_of_credits_as_warp_tells_it() -> None:

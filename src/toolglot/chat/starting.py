@@ -51,6 +51,8 @@ class Begun(Struct, frozen=True, kw_only=True):
     model: str
     servers: dict[str, McpServerConfig]
     told: tuple[str, ...] = ()
+    missing: tuple[str, ...] = ()
+    """What of it is about tools that are not there: who wants nothing but an answer is told that, too."""
 
 
 async def begin(options: Options, environ: Mapping[str, str], transport: Transport) -> Begun:
@@ -66,10 +68,9 @@ async def begin(options: Options, environ: Mapping[str, str], transport: Transpo
     except MissingExtraError as error:
         raise _error(str(error), str(file or "--upstream")) from None
     model = options.model or _usual(gateway)
-    servers, missing = _servers(options, gateway, model)
-    return Begun(
-        gateway=gateway, model=model, servers=servers, told=(*notes, *(told if is_demo else assembled.told), *missing)
-    )
+    servers, missing = _servers(options, gateway, model, str(file or "--config"))
+    known = (*notes, *(told if is_demo else assembled.told), *missing)
+    return Begun(gateway=gateway, model=model, servers=servers, told=known, missing=missing)
 
 
 def _with_demos(config: Config, environ: Mapping[str, str]) -> Config:
@@ -99,8 +100,10 @@ def _is_demo(gateway: Gateway, model: str) -> bool:
     return gateway.upstreams[target.upstream].base_url == DEMO_URL
 
 
-def _servers(options: Options, gateway: Gateway, model: str) -> tuple[dict[str, McpServerConfig], tuple[str, ...]]:
-    """The servers to attach, and what is told of those that are not."""
+def _servers(
+    options: Options, gateway: Gateway, model: str, place: str
+) -> tuple[dict[str, McpServerConfig], tuple[str, ...]]:
+    """The servers to attach, and what is told of those that are not. `place` names those that are configured."""
     is_demo = _is_demo(gateway, model)
     if not options.tools:
         return {}, ()
@@ -116,9 +119,11 @@ def _servers(options: Options, gateway: Gateway, model: str) -> tuple[dict[str, 
         if has_sdk:
             return {**chosen, EXAMPLE: example_server()}, ()
         if by_itself:
-            return {}, ("Tools need the package `mcp`: pip install 'toolglot[mcp]'",)
+            return {}, (str(MissingExtraError("The demo has no tools: its example server", "mcp", "mcp")),)
     if (chosen or wanted) and not has_sdk:
-        raise _error(str(MissingExtraError("an MCP server", "mcp", "mcp")), "--mcp")
+        asked = {"--mcp": options.mcp, "--example-tools": options.example, "--mcp-config": options.wishes.mcp_files}
+        place = next((name for name, said in asked.items() if said), place)
+        raise _error(str(MissingExtraError("an MCP server", "mcp", "mcp")), place)
     return chosen, ()
 
 

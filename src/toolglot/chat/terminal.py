@@ -92,7 +92,8 @@ def print_answer(wanted: Wanted, prompt: str, environ: Mapping[str, str]) -> int
     with Backstage() as backstage:
         chat = Chat(wanted, environ, screen, None)
         try:
-            session, _ = backstage.run(chat.open())
+            session, begun = backstage.run(chat.open())
+            screen.tell(*begun.missing)
             came = backstage.run(session.answer(prompt))
             screen.tell(*session.losses)
             return 0 if came and _has_arrived(screen) else FAILED

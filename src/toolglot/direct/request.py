@@ -55,7 +55,7 @@ class Learnt(Struct, frozen=True):
     model: str
     path: str
     ids: re.Pattern[str]
-    longest_id: int
+    """The ids of calls that the upstream takes."""
     renamed: bool
     """The client's bytes go through, but for the model's name."""
     way: Way
@@ -209,8 +209,7 @@ class DirectRequests:
             sent=sent,
             model=sent.model,
             path=exchange.path,
-            ids=re.compile(exchange.can.id_pattern),
-            longest_id=exchange.can.id_length,
+            ids=re.compile(rf"(?=.{{0,{exchange.can.id_length}}}\Z)(?:{exchange.can.id_pattern})", re.DOTALL),
             way=way,
             blank=not self._own or exchange.can.empty_text,
         )
@@ -276,5 +275,4 @@ def _is_legal(found: Survey, learnt: Learnt) -> bool:
     """Are all calls those of known tools, with ids that the upstream takes?"""
     if not found.names <= learnt.tools or (found.blank and not learnt.blank):
         return False
-    fits, longest = learnt.ids.fullmatch, learnt.longest_id
-    return all(len(known) <= longest and fits(known) for known in found.ids)
+    return all(map(learnt.ids.fullmatch, found.ids))

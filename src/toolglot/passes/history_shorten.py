@@ -70,9 +70,7 @@ def _marker(missing: int, total: int) -> str:
     return f"\n[… {missing} of {total} bytes are left out here …]\n"
 
 
-def _shortened(
-    content: tuple[Block, ...], sizes: list[int], limit: int
-) -> tuple[int, tuple[Block, ...], Text | None]:
+def _shortened(content: tuple[Block, ...], sizes: list[int], limit: int) -> tuple[int, tuple[Block, ...], Text | None]:
     """How many bytes go, what is left of a result, and the text in it that says so."""
     total = sum(sizes)
     room = limit - len(_bytes(_marker(total, total)))

@@ -18,6 +18,7 @@ from __future__ import annotations
 import asyncio
 import zlib
 from collections.abc import Awaitable, Callable, Iterable, MutableMapping
+from io import BytesIO
 from typing import Any, Protocol
 
 from toolglot.config.schema import Limits
@@ -77,7 +78,7 @@ async def read_body(
     # A length with more digits than any limit is not worth converting.
     if len(length) > 18 or int(length) > limits.body:
         raise _too_large(limits.body)
-    pieces: list[bytes] = []
+    whole = BytesIO()  # which grows in place, and gives what is in it without another copy
     size = 0
     try:
         async with asyncio.timeout(limits.body_idle) as idle:
@@ -91,13 +92,14 @@ async def read_body(
                 size += len(body)
                 if size > limits.body:
                     raise _too_large(limits.body)
-                pieces += [body] if decoder is None else await decoder.feed(body)
+                for piece in [body] if decoder is None else await decoder.feed(body):
+                    whole.write(piece)
     except TimeoutError:
         message_text = f"Nothing of the request's body came for {limits.body_idle:g} seconds"
         raise BodyTimeout(ApiError(kind="timeout", status=408, code="body_timeout", message=message_text)) from None
     if decoder is not None and size:
         decoder.close()
-    return b"".join(pieces)
+    return whole.getvalue()
 
 
 def _too_large(limit: int) -> BodyTooLarge:

@@ -28,6 +28,7 @@ from toolglot.server.record import Record
 from toolglot.translate import Exchange
 from toolglot.upstream.aside import LARGE, aside
 from toolglot.upstream.upstream import Upstream
+from toolglot.wire.large import PIECE
 
 CONVERSATIONS = 2000
 NOTED_A_SECOND = 100
@@ -41,7 +42,7 @@ HASHES = 400_000
 LONGEST = 10_000
 """Messages of a conversation that are looked at; what comes after them is not told apart."""
 
-_BREAKPOINT = re.compile(rb'(?:, ?)?"(?:cache_control|prompt_cache_breakpoint)": ?\{[^{}]*\}')
+_BREAKPOINT = re.compile(rb'"(?:cache_control|prompt_cache_breakpoint)": ?\{[^{}]*\}')
 
 
 class Prefix(Struct, frozen=True):
@@ -148,19 +149,40 @@ def prefix_of(dialect: Dialect, model: str, body: bytes) -> Prefix | None:
         return None
     # Python's own hash is the fastest there is, and no other process ever sees it.
     marked = b'"cache_control"' in body or b'"prompt_cache_breakpoint"' in body
-    current, end = hash((model, *(_plain(part, marked) for part in first))), 0
+    current, end = hash(model), 0
+    for part in first:
+        current = _hashed(current, _plain(part, marked))
     hashes, ends = array("q"), array("q")
     for item in history[:LONGEST]:
         raw = _plain(item, marked)
-        current = hash((current, raw))
+        current = _hashed(current, raw)
         end += len(raw)
         hashes.append(current)
         ends.append(end)
     return Prefix(hashes, ends) if hashes else None
 
 
+def _hashed(current: int, raw: bytes) -> int:
+    """In pieces, since a picture has megabytes, and others wait meanwhile."""
+    if len(raw) <= PIECE:
+        return hash((current, raw))
+    for start in range(0, len(raw), PIECE):
+        current = hash((current, raw[start : start + PIECE]))
+    return current
+
+
 def _plain(part: msgspec.Raw, marked: bool) -> bytes:
-    return _BREAKPOINT.sub(b"", bytes(part)) if marked else bytes(part)
+    raw = bytes(part)
+    if not marked:
+        return raw
+    kept, start = [], 0
+    # The comma is looked for afterwards: an expression that begins with a quote is found many times faster.
+    for found in _BREAKPOINT.finditer(raw):
+        before = raw[max(found.start() - 2, 0) : found.start()]
+        comma = 2 if before == b", " else before.endswith(b",")
+        kept.append(raw[start : found.start() - comma])
+        start = found.end()
+    return b"".join([*kept, raw[start:]]) if kept else raw
 
 
 def _conversation(owner: str, upstream: str, messages: Sequence[Message]) -> bytes:

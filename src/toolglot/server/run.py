@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import logging
 import signal
 import socket
+import sys
 from collections.abc import Callable, Mapping
 from contextlib import AsyncExitStack, suppress
 from pathlib import Path
@@ -44,6 +46,11 @@ log = logging.getLogger("toolglot.server")
 
 KEEP_ALIVE = 75
 """Seconds that an idle connection is kept: longer than the pools of the usual clients keep theirs."""
+
+
+SWITCH = 0.001
+"""Seconds after which a thread that works on a large body makes way for the loop. Python's own 5 ms would be added to
+each chunk of every stream meanwhile."""
 
 
 class PortInUseError(Exception):
@@ -187,6 +194,7 @@ async def _run(
         server = Server(service, lambda: on_ready(address_of(listener), begun), seat)
         if seat is None or await seat.ready(server):
             _outlive_signals()
+            _let_the_loop_run()
             await server.serve([listener])
 
 
@@ -206,6 +214,13 @@ def _outlive_signals() -> None:
     with suppress(ValueError):  # not the main thread: then uvicorn listens to no signals either
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, lambda _number, _frame: None)
+
+
+def _let_the_loop_run() -> None:
+    """Keep what would hold it up short: collections of garbage, and the wait for a thread with a large body."""
+    gc.collect()
+    gc.freeze()  # what is there now stays, and need not be gone through again
+    sys.setswitchinterval(SWITCH)
 
 
 async def _ended(task: asyncio.Task[None]) -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from functools import cache
 from itertools import islice
 from typing import Any, NoReturn, TypeVar
@@ -17,6 +18,7 @@ from typing import Any, NoReturn, TypeVar
 import msgspec
 
 from toolglot.errors import DecodeError
+from toolglot.wire import large
 
 MAX_DOCUMENT_BYTES = 32 * 1024 * 1024
 """A document larger than this is refused unless the caller raises the limit. Anthropic's own limit is the same."""
@@ -34,6 +36,9 @@ TOO_DEEP = "the JSON is nested too deeply"
 
 encode = msgspec.json.Encoder().encode
 """A JSON value as compact UTF-8 bytes."""
+
+encode_document = large.encode
+"""The same for a value that may be large."""
 
 _decode_any = msgspec.json.Decoder().decode
 
@@ -61,6 +66,14 @@ def decode(data: bytes | str, limit: int = MAX_DOCUMENT_BYTES) -> Any:
     raw = to_bytes(data)
     if len(raw) > limit:
         raise DecodeError("$", f"the document has {len(raw)} bytes, more than the limit of {limit}")
+    if large.is_large(raw):
+        _refuse_crowds(raw)
+        reading = large.Reading(raw)
+        with suppress(large.Irregular):
+            value = reading.document()
+            if reading.repeats:
+                _refuse_duplicate_keys(raw)
+            return value
     value = decode_frame(raw)
     try:
         encoded = encode(value)
@@ -68,7 +81,7 @@ def decode(data: bytes | str, limit: int = MAX_DOCUMENT_BYTES) -> Any:
         raise DecodeError("$", TOO_DEEP) from None
     # A compact document without duplicate keys encodes to the same bytes again. Others differ through whitespace,
     # escapes and the spelling of numbers, but only a key that was dropped takes its colon with it.
-    if encoded != raw and _colons(raw) != encoded.count(b":"):
+    if encoded != raw and large.colons(raw) != encoded.count(b":"):
         _refuse_duplicate_keys(raw)
     return value
 
@@ -85,7 +98,8 @@ def decode_frame(raw: bytes) -> Any:
 
 def _refuse_crowds(raw: bytes) -> None:
     """Refuse more objects and arrays than anybody means. Brackets in texts do not count."""
-    if raw.count(b"{") + raw.count(b"[") <= MAX_CONTAINERS:
+    pieces = range(0, len(raw), large.PIECE)
+    if sum(raw.count(bracket, at, at + large.PIECE) for bracket in (b"{", b"[") for at in pieces) <= MAX_CONTAINERS:
         return
     count = start = 0
     # Piece by piece: whoever decodes in a thread lets go of the interpreter in between.
@@ -105,6 +119,17 @@ def typed(raw: bytes, decoder: msgspec.json.Decoder[T]) -> T:
         return decoder.decode(raw)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise explain(raw, error) from None
+
+
+def elements(raw: bytes, key: str, decoder: msgspec.json.Decoder[list[T]]) -> list[T] | None:
+    """What a typed decoder makes of the array that is this member of a document, if the document is too large to be
+    read in one call; None if it is not, or has no such array."""
+    if not large.is_large(raw):
+        return None
+    try:
+        return large.Reading(raw).elements(key, decoder.decode)
+    except (large.Irregular, msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        return None
 
 
 _BYTE = re.compile(r" \(byte (\d+)\)")
@@ -253,12 +278,6 @@ def path_at(raw: bytes, offset: int) -> str:
 def render(parts: list[str | int | None]) -> str:
     """Path parts as text: `$.messages[0].content`."""
     return "$" + "".join(f"[{part}]" if isinstance(part, int) else "" if part is None else f".{part}" for part in parts)
-
-
-def _colons(raw: bytes) -> int:
-    """How many colons a document has, in its texts and between keys and values. `\\u003a` is one as well."""
-    escapes = raw.replace(b"\\\\", b"") if b"\\u003" in raw else b""
-    return raw.count(b":") + escapes.count(b"\\u003a") + escapes.count(b"\\u003A")
 
 
 def _refuse_duplicate_keys(raw: bytes) -> NoReturn:

@@ -21,10 +21,12 @@ SLICE = 256 * 1024
 """Bytes of a document that are read or written in one call: some milliseconds, if they are many small values."""
 PIECE = 1024 * 1024
 """Bytes of one string that are, which is less work."""
+LARGE = 4 * 1024 * 1024
+"""Bytes of text that are read in one call, which takes some milliseconds."""
+VALUE = 40
+"""Bytes of text that take as long as one value more."""
 _NESTED = 8
 """Levels below a value that are looked through in search of its end; what is deeper is read level by level."""
-_ESCAPE = 12
-"""Bytes of the longest escape, a pair of surrogates."""
 
 _STRING = rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"'
 
@@ -41,6 +43,8 @@ _CONTAINER = rb"[\[{]%b[\]}]" % _inside()
 _RUN = re.compile(rb'(?:(?:[^"\[\]{},]++|%b|%b)++,)*+' % (_STRING, _CONTAINER), re.DOTALL)
 """Members of an object or an array with the comma behind each, as many as there are."""
 _SMALL = re.compile(rb'(?:%b|%b|[^"\[\]{},\s]++)' % (_STRING, _CONTAINER), re.DOTALL)
+_TEXT = re.compile(rb'[^"\\]*+(?:\\.[^"\\]*+)*+', re.DOTALL)
+_HIGH_SURROGATE = re.compile(rb"\\u[dD][89abAB][0-9a-fA-F]{2}")
 _SPACE = re.compile(rb"[ \t\n\r]*+")
 _KEY = re.compile(rb"[ \t\n\r]*+(%b)[ \t\n\r]*+:[ \t\n\r]*+" % _STRING, re.DOTALL)
 
@@ -176,37 +180,31 @@ class Reading:
 
     def _text(self, at: int) -> tuple[str, int]:
         """A long string, piece by piece."""
-        raw, start = self._raw, at + 1
-        end = self._text_end(start)
+        raw, at = self._raw, at + 1
         # Added to in place: Python lets a string grow that nobody else has, so that nothing is copied again.
         text = ""
-        while start < end:
-            cut = self._cut(start, end)
-            text += _decode(b'"%b"' % raw[start:cut])
-            start = cut
-        return text, end + 1
+        while raw[at : at + 1] != b'"':
+            cut = self._cut(at)
+            text += _decode(b'"%b"' % raw[at:cut])
+            at = cut
+        return text, at + 1
 
-    def _text_end(self, start: int) -> int:
-        raw, end = self._raw, start - 1
-        while True:
-            end = raw.find(b'"', end + 1)
-            if end < 0:
-                raise Irregular
-            last = end - 1
-            while last >= start and raw[last] == 0x5C:
-                last -= 1
-            if (end - 1 - last) % 2 == 0:
-                return end
-
-    def _cut(self, start: int, end: int) -> int:
-        """Where a piece of a string may end: not within a character, nor close behind an escape."""
-        raw, cut = self._raw, start + PIECE
-        if cut >= end:
-            return end
-        while raw[cut] & 0xC0 == 0x80 or raw.rfind(b"\\", cut - _ESCAPE, cut) >= 0:
-            cut -= 1
-            if cut <= start + _ESCAPE:
-                return end
+    def _cut(self, at: int) -> int:
+        """Where a piece of a string ends that begins here: not within a character, be it one that is escaped."""
+        raw, cut = self._raw, self._raw.find(b'"', at, at + PIECE)
+        if cut < 0:
+            cut = min(at + PIECE, len(raw))
+        if raw.find(b"\\", at, cut) >= 0:
+            found = _TEXT.match(raw, at, at + PIECE)
+            assert found is not None
+            cut = found.end()
+        if raw[cut : cut + 1] != b'"':
+            while cut > at and cut < len(raw) and raw[cut] & 0xC0 == 0x80:
+                cut -= 1
+            if _HIGH_SURROGATE.fullmatch(raw, cut - 6, cut):
+                cut -= 6
+        if cut <= at:
+            raise Irregular
         return cut
 
 
@@ -216,9 +214,14 @@ def colons(raw: bytes) -> int:
     return raw.count(b":") + escapes.count(b"\\u003a") + escapes.count(b"\\u003A")
 
 
+def is_large(raw: bytes) -> bool:
+    """Would one call take long? It does for many bytes, or for many values."""
+    return len(raw) > LARGE or (len(raw) > LARGE // VALUE and raw.count(b'"') > LARGE // VALUE)
+
+
 def encode(value: Any) -> bytes:
     """A value as the encoder writes it, in as many calls as it takes."""
-    if _size(value, SLICE) <= SLICE:
+    if _size(value, LARGE) <= LARGE:
         return _encode(value)
     out = BytesIO()  # which gives what was written to it without another copy
     _write(value, out)
@@ -226,18 +229,18 @@ def encode(value: Any) -> bytes:
 
 
 def _size(value: Any, most: int) -> int:
-    """About how many bytes a value is when it is written; looked at until they are more than `most`."""
+    """The work of writing a value, in bytes of text that take as long; looked at until it is more than `most`."""
     kind = type(value)
     if kind is str:
-        return len(value)
+        return len(value) + VALUE
     if kind is dict or kind is list or kind is tuple:
-        size = 2
+        size = VALUE
         for part in value.values() if kind is dict else value:
-            size += _size(part, most - size) + 8
+            size += _size(part, most - size)
             if size > most:
                 break
         return size
-    return memoryview(value).nbytes if kind is msgspec.Raw else 8
+    return memoryview(value).nbytes if kind is msgspec.Raw else VALUE
 
 
 def _write(value: Any, out: BytesIO) -> None:
@@ -259,7 +262,7 @@ def _write_members(value: dict[str, Any], out: BytesIO) -> None:
     before = b"{"
     for key, member in value.items():
         out.write(before + _encode(key) + b":")
-        if _size(member, SLICE) <= SLICE:
+        if _size(member, PIECE) <= PIECE:
             out.write(_encode(member))
         else:
             _write(member, out)
@@ -270,11 +273,11 @@ def _write_members(value: dict[str, Any], out: BytesIO) -> None:
 def _write_elements(value: list[Any] | tuple[Any, ...], out: BytesIO) -> None:
     before, some, size = b"[", list[Any](), 0
     for element in value:
-        more = _size(element, SLICE)
-        if some and size + more > SLICE:
+        more = _size(element, PIECE)
+        if some and size + more > PIECE:
             out.write(before + _encode(some)[1:-1])
             before, some, size = b",", [], 0
-        if more > SLICE:
+        if more > PIECE:
             out.write(before)
             _write(element, out)
             before = b","

@@ -288,7 +288,8 @@ HIDDEN = "import sys; sys.modules['google.protobuf'] = None\n"
 def test_without_protobuf_the_error_names_the_extra(use: str) -> None:
     code = f"import toolglot\ntry:\n    {use}\nexcept toolglot.errors.MissingExtraError as error:\n    print(error)"
     assert run(HIDDEN + code) == (
-        "the dialect warp needs the package protobuf, which is an extra: pip install 'toolglot[warp]'"
+        "the dialect warp needs the package protobuf, which comes with the extra `warp`: "
+        "in a clone of toolglot, pip install '.[warp]'"
     )
 
 

@@ -60,7 +60,7 @@ class _Body(Struct):
     messages: list[_Message] = field(default_factory=list)
 
 
-_inputs = Decoder(_Body)
+_inputs, _message_inputs = Decoder(_Body), Decoder(list[_Message])
 
 
 def verbatim_inputs(data: bytes) -> list[list[Raw]]:
@@ -68,7 +68,9 @@ def verbatim_inputs(data: bytes) -> list[list[Raw]]:
     if b'"tool_use"' not in data:
         return []
     try:
-        messages = json.typed(data, _inputs).messages
+        messages = json.elements(data, "messages", _message_inputs)
+        if messages is None:
+            messages = json.typed(data, _inputs).messages
     except DecodeError:  # the first reading tells what is wrong, if anything is
         return []
     return [[block.input for block in m.content] if isinstance(m.content, list) else [] for m in messages]
@@ -170,7 +172,7 @@ def encode_request(request: Request, receipt: Receipt) -> bytes:
     wire.pop("messages", None)
     # The conversation stands last, so that one more turn leaves all the bytes before it as they were.
     wire["messages"] = _encode_messages(request.messages, count, receipt)
-    return json.encode(with_kept(without_missing(wire, request), request))
+    return json.encode_document(with_kept(without_missing(wire, request), request))
 
 
 def _count_leading(messages: Sequence[Message]) -> int:

@@ -200,7 +200,7 @@ def _decode_result(message: Reader, role: str) -> Message:
 
 
 def encode_request(request: Request, receipt: Receipt) -> bytes:
-    return json.encode(request_fields(request, receipt))
+    return json.encode_document(request_fields(request, receipt))
 
 
 def request_fields(request: Request, receipt: Receipt) -> dict[str, Any]:
