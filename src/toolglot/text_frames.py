@@ -47,8 +47,8 @@ class TextFrames:
         self._size = 0
 
     def body(self, frame: bytes) -> bytes:
-        """The JSON of a frame's text, without its quotes; nothing for a frame that has to be read. A frame comes without
-        the blank line at its end."""
+        """The JSON of a frame's text, without its quotes; nothing for a frame that has to be read. A frame is given
+        without the blank line at its end."""
         if not frame.startswith(self._before) or not self._size:
             return b""
         if self._hidden:

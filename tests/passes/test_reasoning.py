@@ -194,6 +194,25 @@ def test_responses_gets_no_ids_of_calls_whose_reasoning_is_lost() -> None:
     assert item_ids(reasoning.settle(asked(*history), context)) == ["msg_0a", "fc_0b", "msg_1"]
 
 
+def test_of_what_nobody_has_signed_the_receipt_says_that_it_may_be_anybodys() -> None:
+    unsigned = Thinking(text="Let me see.")
+    signed = replace(unsigned, native={"anthropic": {"signature": "s"}})
+    call = ToolCall(id="a", name="f", arguments="{}")
+    told: list[list[str]] = []
+    for thinking in (unsigned, signed):
+        context = to(GEMINI, source="openai_chat", target="gemini")
+        request = asked(user(), Message(role="assistant", content=(thinking, call)), answered(result("a")))
+        reasoning.settle(replace(request, model="gemini-3-pro"), context)
+        told.append([line.why for line in context.receipt if line.what != "reasoning state"])
+    assert told == [
+        [
+            "it cannot be given back, as nothing shows whose it is",
+            "marked as another model's call, as nothing shows whose it is",
+        ],
+        ["reasoning of another model cannot be given back", "marked as another model's call"],
+    ]
+
+
 def test_a_new_turn_changes_no_mark_before_it() -> None:
     history = (user(), calls("a"), answered(result("a")), said("ok"))
     shorter = reasoning.settle(asked(*history), to(GEMINI))

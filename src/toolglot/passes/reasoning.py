@@ -20,7 +20,7 @@ RESPONSES = "openai_responses"
 UNSIGNED = "skip_thought_signature_validator"
 """What Google documents for calls that another model made."""
 _AS_ANOTHERS = "marked as another model's call"
-_UNKNOWN = "nothing shows that it is the target's own"
+_UNKNOWN = "as nothing shows whose it is"
 
 STATE = frozenset({"signature", "thoughtSignature", "encrypted_content"})
 """Native keys that hold a model's own reasoning state."""
@@ -68,8 +68,8 @@ def _settle_message(message: Message, number: int, context: Context) -> Message:
             emptied = True
     where = str(Place(number))
     if left:
-        whose = "reasoning of another model" if known else f"{_UNKNOWN}: it"
-        context.receipt.loss(where, "reasoning", f"{whose} cannot be given back")
+        why = "reasoning of another model cannot be given back" if known else f"it cannot be given back, {_UNKNOWN}"
+        context.receipt.loss(where, "reasoning", why)
     if emptied:
         context.receipt.loss(where, "encrypted reasoning", "only the model that made it can read it")
     if state:
@@ -131,7 +131,7 @@ def _sign_steps(request: Request, context: Context, before: Sequence[Message]) -
                 continue
             signed = True
             if "thoughtSignature" not in native_of(block, GEMINI):
-                why = _AS_ANOTHERS if anothers else f"{_UNKNOWN}: {_AS_ANOTHERS}"
+                why = _AS_ANOTHERS if anothers else f"{_AS_ANOTHERS}, {_UNKNOWN}"
                 context.receipt.note(str(Place(number, index)), "no thought signature", why)
                 marked = with_native(block, GEMINI, thoughtSignature=UNSIGNED)
                 return replace(message, content=(*message.content[:index], marked, *message.content[index + 1 :]))

@@ -244,7 +244,7 @@ class GuardedProtocol(HttpToolsProtocol):
         waiting, express = self._waiting, self.express
         if waiting is not None and express is not None:
             self._clear_deadline()
-            crossing = express.cross(self, waiting)
+            crossing = express.try_to_cross(self, waiting)
             if crossing is not None:
                 self._waiting = None
                 self.cycle = crossing  # type: ignore[assignment]

@@ -161,7 +161,9 @@ class Crossing:
     def on_end(self) -> None:
         self._sending = None
         translation = self._translation
-        if translation is None:
+        if self.response_complete:
+            self._service.crossings.discard(self)
+        elif translation is None:
             self._whole()
         elif not translation.ended:
             self._say(translation, translation.close())
@@ -197,9 +199,7 @@ class Crossing:
             return
         if self._task is not None:
             self._task.cancel()
-        if self._sending is not None:
-            self._sending.abort()
-            self._sending = None
+        self._give_up()
         self.record.cancelled = True
         self._lane.breaker.leave(self._ticket)
         self._over()
@@ -295,9 +295,7 @@ class Crossing:
         """End the answer with an error."""
         if self.response_complete or self.disconnected:
             return
-        if self._sending is not None:
-            self._sending.abort()
-            self._sending = None
+        self._give_up()
         if self._translation is None or not self.response_started:
             self._refuse(error)
         else:
@@ -315,9 +313,7 @@ class Crossing:
         self._finish()
 
     def _too_large(self) -> None:
-        sending, self._sending = self._sending, None
-        if sending is not None:
-            sending.abort()
+        self._give_up()
         self.on_broken(TransportError("too_large", f"its answer has more than {self._limit} bytes"))
 
     # What time brings
@@ -326,15 +322,13 @@ class Crossing:
         """Called now and then: a keep-alive for who hears nothing, and an end for what has no other."""
         translation = self._translation
         if self.response_complete:
-            if now - self.touched >= DRAIN_SECONDS and self._sending is not None:
-                self._sending.abort()
-                self._sending = None
+            if now - self.touched >= DRAIN_SECONDS:
+                self._give_up()
+                self._service.crossings.discard(self)
         elif translation is not None and translation.settled and now - self.touched >= TRAILING_SECONDS:
-            if self._sending is not None:
-                self._sending.abort()
-                self._sending = None
+            self._give_up()
             self._say(translation, translation.close())
-        elif now - self.touched >= silence:
+        elif self.record.stream and now - self.touched >= silence:
             if translation is None or not self.response_started:
                 self._hand_over()
             else:
@@ -342,6 +336,12 @@ class Crossing:
                 self._put(b"%x\r\n%b\r\n" % (len(beat), beat))
 
     # The end
+
+    def _give_up(self) -> None:
+        """Nothing of what the upstream still sends is wanted."""
+        if self._sending is not None:
+            self._sending.abort()
+            self._sending = None
 
     def _put(self, data: bytes) -> None:
         now = asyncio.get_running_loop().time()
@@ -379,6 +379,8 @@ class Crossing:
     def _finish(self) -> None:
         self.response_complete = self.record.express = True
         self._over()
+        if self._sending is not None:  # the upstream has a moment to end, so that its connection lives on
+            self._service.crossings.add(self)
         self._client.answered()
 
     def _over(self) -> None:

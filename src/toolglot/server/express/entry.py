@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Sequence
 from secrets import token_bytes
 from typing import TYPE_CHECKING
@@ -31,6 +32,8 @@ QUERIES: dict[bytes, dict[str, str]] = {b"": {}, b"beta=true": {"beta": "true"}}
 
 _DECIDING = frozenset({"origin", "content-encoding", "expect", "upgrade", *OURS})
 """Headers that only the general way looks at."""
+
+log = logging.getLogger("toolglot.server")
 
 _NOBODY = Caller("", "")
 _MOST_HEADS = 1024
@@ -77,8 +80,20 @@ class Express:
             return None
         return Head(path=path.decode("latin-1"), client=client, query=asked, headers=headers, caller=caller or _NOBODY)
 
-    def cross(self, client: Client, waiting: Waiting) -> Crossing | None:
+    def try_to_cross(self, client: Client, waiting: Waiting) -> Crossing | None:
         """Send a whole request on its way; None if it has to go the general way."""
+        try:
+            crossing = self._cross(client, waiting)
+        except Exception:  # a fault of ours, which must not cost the client its answer: nothing has been sent
+            log.exception("a request could not be read on the express lane; it goes the general way")
+            return None
+        if crossing is not None:
+            self._service.in_flight += 1
+            self._service.crossings.add(crossing)
+            crossing.begin()
+        return crossing
+
+    def _cross(self, client: Client, waiting: Waiting) -> Crossing | None:
         service, head, body = self._service, waiting.head, waiting.body()
         gateway, now = service.gateway, asyncio.get_running_loop().time()
         dialect, caller, limits = head.client, head.caller, gateway.config.limits
@@ -111,12 +126,7 @@ class Express:
             calls={upstream.name: 1},
             bytes_in=len(body),
         )
-        crossing = Crossing(service, client, lane, asked, waiting, record, ticket)
-        service.in_flight += 1
-        if record.stream:
-            service.crossings.add(crossing)
-        crossing.begin()
-        return crossing
+        return Crossing(service, client, lane, asked, waiting, record, ticket)
 
     def _new_id(self) -> str:
         """As the general way makes them, but for the system calls: randomness is fetched for many at once."""
