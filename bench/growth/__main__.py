@@ -105,7 +105,9 @@ class Bench:
         body = case.body(size)
         with closing(socket.create_connection(("127.0.0.1", self.port))) as connection:
             if case.pause:
-                head = f"POST /v1/messages HTTP/1.1\r\nHost: 127.0.0.1:{self.port}\r\nTransfer-Encoding: chunked\r\n\r\n"
+                head = (
+                    f"POST /v1/messages HTTP/1.1\r\nHost: 127.0.0.1:{self.port}\r\nTransfer-Encoding: chunked\r\n\r\n"
+                )
                 connection.sendall(head.encode())
                 for start in range(0, len(body), PIECE):
                     piece = body[start : start + PIECE]

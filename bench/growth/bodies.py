@@ -59,7 +59,11 @@ def images(megabytes: int) -> bytes:
 
 def document(megabytes: int) -> bytes:
     """One file of so many megabytes."""
-    source = {"type": "base64", "media_type": "application/pdf", "data": "JVBERi0x" + "AbC/" * (megabytes * MEGABYTE // 4)}
+    source = {
+        "type": "base64",
+        "media_type": "application/pdf",
+        "data": "JVBERi0x" + "AbC/" * (megabytes * MEGABYTE // 4),
+    }
     return asked([{"role": "user", "content": [{"type": "document", "source": source}, *text_block("What is this?")]}])
 
 

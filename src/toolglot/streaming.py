@@ -94,6 +94,8 @@ class StreamTranslation:
         text_of = exchange.upstream.text_of_frame
         self._texts = None if text_of is None or self._reader is not None else TextFrames(text_of)
         self._at_start = False  # what comes next is the beginning of a frame
+        # What stands around a text, from the upstream and towards the client, while nothing else has to be looked at.
+        self._short: tuple[bytes, bytes, bytes, bytes] | None = None
         self.usage: Usage | None = None
         self.stop: Stop | None = None
         self.fault: ApiError | None = None
@@ -101,6 +103,15 @@ class StreamTranslation:
 
     def feed(self, data: bytes) -> bytes:
         """The client's bytes for these bytes of the upstream."""
+        if self._short is not None:
+            before, behind, opens, closes = self._short
+            if data.startswith(before) and data.endswith(behind):
+                body = data[len(before) : -len(behind)]
+                # One frame and nothing behind it: a second one would have quotes and line ends in it.
+                if body and not body.translate(None, CLEAN):
+                    if self._listener is not None:
+                        self._listener(Delta(self._plain_as, body.decode()))
+                    return b"%b%b%b" % (opens, body, closes)
         if self._texts is not None and self._at_start and not self.ended and self._forwarder is None:
             return self._read_frames(self._texts, data)  # no document has begun, and no reader looks for calls
         if self.ended or self.wants_again is not None:
@@ -147,6 +158,8 @@ class StreamTranslation:
         if tail:
             self._at_start = False
             written.append(self._translate(self._decode(tail)))
+        learnt, around = texts.around, self._encoder.text_around
+        self._short = (*learnt, *around) if learnt is not None and around is not None and self._in_text else None
         return written[0] if len(written) == 1 else b"".join(written)
 
     def _tell(self, said: list[bytes]) -> None:
@@ -162,6 +175,7 @@ class StreamTranslation:
 
     def close(self) -> bytes:
         """The upstream has ended: what is left to say to the client."""
+        self._short = None
         if self.ended or self.wants_again is not None:
             return b""
         if self._document is not None:
@@ -197,6 +211,7 @@ class StreamTranslation:
 
     def fail(self, error: ApiError) -> bytes:
         """The answer has failed in a way that the upstream's bytes do not tell."""
+        self._short = None
         if self.ended:
             return b""
         told = self._encode(Fault(error))

@@ -64,6 +64,12 @@ class TextFrames:
         end = frame.find(b'"', begin)
         return frame[:begin] if frame[end:] == self._hidden and frame[begin:end].isalnum() else b""
 
+    @property
+    def around(self) -> tuple[bytes, bytes] | None:
+        """What stands before and behind the text of a frame, its quotes and the blank line at its end included; None
+        while nothing is learnt, or where it is not the same each time."""
+        return (self._before, self._behind + b"\n\n") if self._size and not self._hidden else None
+
     def forget(self) -> None:
         """Another block begins, or none is open: a frame with the same around it may mean something else now."""
         self._size = 0

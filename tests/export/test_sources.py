@@ -19,7 +19,7 @@ from toolglot.export.lines import lines_of as split
 from toolglot.export.sources import Conversation, conversation_of, read_conversation
 from toolglot.ir import Message, Text, ToolCall, ToolResult
 from toolglot.recordings.format import AnyLine, ClientData, ClientRequest, End
-from toolglot.recordings.read import read_recording
+from toolglot.recordings.read import Recording, read_recording
 
 SAMPLES = Path(__file__).parent.parent / "recordings" / "samples"
 STREAM = (Path(__file__).parent.parent / "cases/openai_chat/text_and_two_calls/stream.sse").read_bytes()
@@ -189,6 +189,29 @@ def test_a_recording_that_cannot_be_read_does_not_hide_the_others() -> None:
     assert [line.where for line in conversation.lines] == ["bad"]
     with pytest.raises(DecodeError, match="cannot be read"):
         conversation_of([("bad", bad)])
+
+
+def test_of_conversations_that_differ_in_reasoning_or_system_text_the_richer_is_taken_and_each_is_one() -> None:
+    def turn(answer: list[dict[str, Any]], system: str) -> Recording:
+        request = {
+            "model": "claude",
+            "max_tokens": 9,
+            "system": system,
+            "messages": [{"role": "user", "content": "Hi"}],
+        }
+        body: dict[str, Any] = {"id": "x", "type": "message", "role": "assistant", "model": "m", "content": answer}
+        body |= {"stop_reason": "end_turn", "usage": {"input_tokens": 1, "output_tokens": 1}}
+        return as_recording(exchange("anthropic", "anthropic", request, json.dumps(body).encode()))
+
+    thinking: dict[str, Any] = {"type": "thinking", "thinking": "They say hi.", "signature": "s"}
+    text: dict[str, Any] = {"type": "text", "text": "Hello."}
+    rich, poor = turn([thinking, text], "Be brief."), turn([text], "Be brief.")
+    conversation = conversation_of([("rich", rich), ("poor", poor)])
+    assert (conversation.name, conversation.all) == ("rich", ("rich", "poor"))
+    assert conversation_of([("poor", poor), ("rich", rich)]).name == "rich"
+    other = conversation_of([("brief", poor), ("other", turn([text], "Be as long-winded as you can."))])
+    assert (other.name, other.all) == ("other", ("brief", "other"))
+    assert conversation_of([("first", poor), ("again", poor)]).all == ("again",)
 
 
 def test_a_branch_is_a_conversation_and_a_repeated_question_is_none() -> None:

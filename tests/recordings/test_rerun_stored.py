@@ -100,6 +100,26 @@ def test_explaining_says_why_the_request_is_another(linked: dict[str, Recording]
     assert "not made again: it goes on from what was stored" in timeline.requests[1].lines
 
 
+@pytest.mark.parametrize("stores", [True, False])
+@pytest.mark.parametrize("text", ["Hi", "demo:error 400"])
+@pytest.mark.parametrize("upstream", ["openai_chat", "openai_responses", "warp"])
+@pytest.mark.parametrize("fields", [{}, {"store": True}, {"store": False}], ids=str)
+def test_whether_there_was_a_store_is_known_also_where_nothing_was_kept(
+    tmp_path: Path, stores: bool, text: str, upstream: str, fields: dict[str, Any]
+) -> None:
+    store = SqliteStore(":memory:") if stores else None
+    carried = [
+        {"type": "reasoning", "id": "rs_1", "summary": [], "encrypted_content": "x"},
+        {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "Yes?"}]},
+        {"type": "message", "role": "user", "content": text},
+    ]
+    with gateway(at(upstream, "demo:"), store=store, record=RecordConfig(directory=str(tmp_path))) as running:
+        running.ask("openai_responses", body={"input": carried, **fields})
+    (recording,) = read_all(tmp_path)
+    comparison = again(recording)
+    assert not comparison.differs, comparison
+
+
 def test_explaining_agrees_with_running_again(linked: dict[str, Recording]) -> None:
     for recording in linked.values():
         timeline = timeline_of(recording, replayed=again(recording))

@@ -19,7 +19,7 @@ from toolglot.export.jsonl import message_of
 from toolglot.export.lines import lines_of
 from toolglot.export.recognise import UNMARKED, dialect_of_body, dialect_of_message, dialect_of_messages
 from toolglot.fragment_forms import form_of, members
-from toolglot.ir import Block, Media, Message, Request, Text, ToolCall, ToolResult, native_of
+from toolglot.ir import Block, Media, Message, Request, Text, Thinking, ToolCall, ToolResult, native_of
 from toolglot.receipt import Loss
 from toolglot.recordings.read import Recording, read_recording
 from toolglot.wire import json
@@ -214,8 +214,8 @@ def conversation_of(recordings: Iterable[tuple[str, Recording]], wanted: str | N
             why = f"its request cannot be read: {error}" if cut is None else f"the recording is cut: {cut}"
             unread.append(Loss(name or "$", "a recorded exchange", why))
             continue
-        trails.append(_Trail(len(trails), name, told.asked, told.marks))
-        if name == wanted if wanted is not None else best is None or len(told.marks) >= len(best.marks):
+        trails.append(_Trail(len(trails), name, told.asked, told.marks, told.whole))
+        if name == wanted if wanted is not None else best is None or told.extent >= best.extent:
             best, told.name = told, name
     if best is None:
         raise DecodeError("$", unread[0].why if unread else "there is no recorded exchange in it")
@@ -232,16 +232,22 @@ class _Trail(NamedTuple):
     asked: tuple[bytes, ...]
     """The marks of what the client sent."""
     marks: tuple[bytes, ...]
+    whole: bytes
 
 
 def _last(trails: list[_Trail]) -> tuple[str, ...]:
-    """The exchanges that no longer conversation begins with, in the order of time."""
+    """The exchanges that no longer conversation begins with, in the order of time. Of those that are as long and tell
+    the same, reasoning and system text included, it is the last one."""
     found: list[_Trail] = []
-    beginnings: set[bytes] = set()
+    beginnings: dict[bytes, int] = {}
+    wholes: set[bytes] = set()
     for trail in sorted(trails, key=lambda trail: (len(trail.marks), trail.number), reverse=True):
-        if blake2b(b"".join(trail.asked)).digest() not in beginnings:
+        longest = beginnings.get(blake2b(b"".join(trail.asked)).digest(), 0)
+        if longest <= len(trail.marks) and trail.whole not in wholes:
             found.append(trail)
-            beginnings.update(_beginnings(trail.marks))
+            wholes.add(trail.whole)
+            for beginning in _beginnings(trail.marks):
+                beginnings.setdefault(beginning, len(trail.marks))
     return tuple(trail.name for trail in sorted(found))
 
 
@@ -262,7 +268,16 @@ class _Told(Struct, kw_only=True):
     marks: tuple[bytes, ...]
     asked: tuple[bytes, ...]
     """The marks of what the client sent."""
+    whole: bytes = b""
+    """A mark of all of it, what the others leave out too."""
+    size: int = 0
+    """Characters of that."""
     lines: list[Loss]
+
+    @property
+    def extent(self) -> tuple[int, int]:
+        """Of two that tell the same, the richer one is taken."""
+        return len(self.marks), self.size
 
 
 def _told(recording: Recording, answered: dict[str, tuple[Message, ...]]) -> _Told:
@@ -284,7 +299,21 @@ def _told(recording: Recording, answered: dict[str, tuple[Message, ...]]) -> _To
         messages = (*messages, Message(role="assistant", content=answer.response.content))
         if answer.response.id and client.history_key == "input":
             answered[answer.response.id] = messages
-    return _Told(dialect=client.name, messages=messages, marks=tuple(_marks(messages)), asked=marks, lines=lines)
+    whole, size = _whole(messages)
+    told = tuple(_marks(messages))
+    return _Told(dialect=client.name, messages=messages, marks=told, asked=marks, whole=whole, size=size, lines=lines)
+
+
+def _whole(messages: Iterable[Message]) -> tuple[bytes, int]:
+    """A mark of everything, and how much it is."""
+    mark, size = blake2b(), 0
+    for message in messages:
+        for block in message.content:
+            said = ("reasoning", block.text) if isinstance(block, Thinking) else _said(block)
+            written = repr((message.role, said)).encode("utf-8", "surrogatepass")
+            mark.update(written)
+            size += len(written) if said is not None else 0
+    return mark.digest(), size
 
 
 def _without_instructions(messages: tuple[Message, ...]) -> Iterable[Message]:

@@ -25,7 +25,7 @@ from toolglot.server.sources import Plain, Source
 from toolglot.server.states import States
 from toolglot.server.taped_store import taped
 from toolglot.server.turn import Turn
-from toolglot.upstream.aside import aside
+from toolglot.upstream.aside import aside, let_go
 
 _NO = ("", "0", "false", "no", "off")
 
@@ -52,6 +52,8 @@ async def generate(service: Service, incoming: Incoming, match: Match) -> None:
             note()
             if source.exchange is not None and incoming.tape is not None:
                 incoming.tape.receipt(source.exchange.receipt)
+            sent = () if source.exchange is None or source.exchange.sent is None else source.exchange.sent.messages
+            let_go(len(asked.body), asked.request.messages, sent)
 
 
 async def _source(service: Service, incoming: Incoming, asked: Asked, targets: tuple[Target, ...]) -> Source:

@@ -27,9 +27,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections import deque
 from typing import Any
 
 import httptools
+from uvicorn.protocols.http.flow_control import FlowControl
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
 from toolglot.server.express.crossing import Crossing
@@ -37,29 +39,14 @@ from toolglot.server.express.entry import Express
 from toolglot.server.express.handing import HANDED, Handed
 from toolglot.server.express.waiting import Waiting
 from toolglot.server.heads import Gates, Refused, head_problem, refusal, without_upgrade
+from toolglot.server.way import Way
 
 logger = logging.getLogger("toolglot.server")
 
 _BODY_SECONDS = 1.0
+_NO_PIPELINE: deque[Any] = deque()
+"""Pipelined requests are not served: all connections have the same empty queue of them."""
 _CLOSE = (b"connection", b"close")
-
-
-class _Way(asyncio.Transport):
-    """The transport as an answer uses it: ending it goes through the gate."""
-
-    def __init__(self, protocol: GuardedProtocol) -> None:
-        super().__init__()
-        self._protocol = protocol
-
-    def write(self, data: bytes | bytearray | memoryview) -> None:
-        if not self._protocol.finished:
-            self._protocol.transport.write(data)
-
-    def close(self) -> None:
-        self._protocol.finish()
-
-    def is_closing(self) -> bool:
-        return self._protocol.finished or self._protocol.transport.is_closing()
 
 
 class GuardedProtocol(HttpToolsProtocol):
@@ -69,16 +56,33 @@ class GuardedProtocol(HttpToolsProtocol):
     being received or of the next one. `finished`: everything is said, and whatever still comes is thrown away.
     """
 
+    # What uvicorn's own class has stands in a dictionary, which grows large beyond thirty entries.
+    __slots__ = (
+        "_deadline",
+        "_fields",
+        "_full",
+        "_size",
+        "_untold",
+        "_waiting",
+        "_watch",
+        "finished",
+        "in_head",
+        "receiving",
+        "spare",
+    )
+
     gates = Gates()
     express: Express | None = None
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
+        self.pipeline = _NO_PIPELINE
         self._waiting: Waiting | None = None
         self.receiving = False
         self.in_head = True
         self.finished = False
         self.spare = False
+        self._full = False  # of what the client has not taken yet
         self._deadline: asyncio.TimerHandle | None = None
         self._watch: asyncio.TimerHandle | None = None
         self._size = 0
@@ -88,6 +92,7 @@ class GuardedProtocol(HttpToolsProtocol):
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
+        self.flow = None  # type: ignore[assignment] # the general way makes it when it begins
         excess = len(self.connections) - self.gates.connections
         if excess > self.gates.spare:
             self.refuse(503, "The server has as many connections as it takes")
@@ -207,6 +212,7 @@ class GuardedProtocol(HttpToolsProtocol):
     def _start(self, handed: Handed | None = None) -> None:
         """Begin the request the general way: with what uvicorn makes at its beginning, and what has come since."""
         url, headers = self.url, self.headers
+        self.flow = self.flow or FlowControl(self.transport)
         super().on_message_begin()
         self.url = url
         self.headers += headers  # which the scope has too
@@ -216,7 +222,7 @@ class GuardedProtocol(HttpToolsProtocol):
         if handed is not None:
             self.scope[HANDED] = handed  # type: ignore[literal-required]
         super().on_headers_complete()
-        self.cycle.transport = _Way(self)
+        self.cycle.transport = Way(self)
         if self.spare:
             self.cycle.keep_alive = False
 
@@ -265,6 +271,9 @@ class GuardedProtocol(HttpToolsProtocol):
             fields = [*fields, _CLOSE]
         return STATUS_LINE[status] + b"".join([b"%b: %b\r\n" % field for field in fields])
 
+    def begun(self) -> None:
+        self.headers = []
+
     def answered(self) -> None:
         self.server_state.total_requests += 1
         if not self.cycle.keep_alive or self.receiving:
@@ -310,7 +319,8 @@ class GuardedProtocol(HttpToolsProtocol):
             return
         if self.receiving and self.transport.can_write_eof():
             self.transport.write_eof()
-            self.flow.resume_reading()
+            if self.flow is not None:
+                self.flow.resume_reading()
             self._deadline = self.loop.call_later(self.gates.linger, self.transport.abort)
         else:
             self.transport.close()
@@ -320,13 +330,17 @@ class GuardedProtocol(HttpToolsProtocol):
         self.finish()
 
     def pause_writing(self) -> None:
-        super().pause_writing()
+        self._full = True
+        if self.flow is not None:
+            super().pause_writing()
         if isinstance(self.cycle, Crossing):
             self.cycle.pause()
         self._watch_writing()
 
     def resume_writing(self) -> None:
-        super().resume_writing()
+        self._full = False
+        if self.flow is not None:
+            super().resume_writing()
         if isinstance(self.cycle, Crossing):
             self.cycle.resume()
 
@@ -338,7 +352,7 @@ class GuardedProtocol(HttpToolsProtocol):
 
     def _look_at_writing(self, before: int) -> None:
         self._watch = None
-        if not self.flow.write_paused and not self.transport.is_closing():
+        if not self._full and not self.transport.is_closing():
             return
         if self.transport.get_write_buffer_size() >= before:
             self.transport.abort()

@@ -28,7 +28,7 @@ from toolglot.server.record import Record
 from toolglot.translate import Exchange
 from toolglot.upstream.aside import LARGE, aside
 from toolglot.upstream.upstream import Upstream
-from toolglot.wire.large import PIECE
+from toolglot.wire.large import PIECE, contains
 
 CONVERSATIONS = 2000
 NOTED_A_SECOND = 100
@@ -148,41 +148,52 @@ def prefix_of(dialect: Dialect, model: str, body: bytes) -> Prefix | None:
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         return None
     # Python's own hash is the fastest there is, and no other process ever sees it.
-    marked = b'"cache_control"' in body or b'"prompt_cache_breakpoint"' in body
+    marked = contains(body, b'"cache_control"') or contains(body, b'"prompt_cache_breakpoint"')
     current, end = hash(model), 0
     for part in first:
-        current = _hashed(current, _plain(part, marked))
+        current, _ = _hashed(current, part, marked)
     hashes, ends = array("q"), array("q")
     for item in history[:LONGEST]:
-        raw = _plain(item, marked)
-        current = _hashed(current, raw)
-        end += len(raw)
+        current, size = _hashed(current, item, marked)
+        end += size
         hashes.append(current)
         ends.append(end)
     return Prefix(hashes, ends) if hashes else None
 
 
-def _hashed(current: int, raw: bytes) -> int:
-    """In pieces, since a picture has megabytes, and others wait meanwhile."""
-    if len(raw) <= PIECE:
-        return hash((current, raw))
-    for start in range(0, len(raw), PIECE):
-        current = hash((current, raw[start : start + PIECE]))
-    return current
+def _hashed(current: int, part: msgspec.Raw, marked: bool) -> tuple[int, int]:
+    """The hash with one part more, and how many bytes it is without its breakpoints."""
+    whole = memoryview(part)
+    if whole.nbytes <= PIECE:
+        raw = _plain(bytes(whole)) if marked else bytes(whole)
+        return hash((current, raw)), len(raw)
+    # A picture has megabytes, and others wait for the interpreter meanwhile.
+    start = size = 0
+    for found in _BREAKPOINT.finditer(whole) if marked else ():
+        current, size = _hashed_pieces(current, whole[start : _before(whole, found)], size)
+        start = found.end()
+    return _hashed_pieces(current, whole[start:], size)
 
 
-def _plain(part: msgspec.Raw, marked: bool) -> bytes:
-    raw = bytes(part)
-    if not marked:
-        return raw
+def _hashed_pieces(current: int, raw: memoryview, size: int) -> tuple[int, int]:
+    for start in range(0, raw.nbytes, PIECE):
+        current = hash((current, bytes(raw[start : start + PIECE])))
+    return current, size + raw.nbytes
+
+
+def _plain(raw: bytes) -> bytes:
     kept, start = [], 0
-    # The comma is looked for afterwards: an expression that begins with a quote is found many times faster.
     for found in _BREAKPOINT.finditer(raw):
-        before = raw[max(found.start() - 2, 0) : found.start()]
-        comma = 2 if before == b", " else before.endswith(b",")
-        kept.append(raw[start : found.start() - comma])
+        kept.append(raw[start : _before(raw, found)])
         start = found.end()
     return b"".join([*kept, raw[start:]]) if kept else raw
+
+
+def _before(raw: bytes | memoryview, found: re.Match[bytes]) -> int:
+    """Where that ends which stands before a breakpoint and its comma. The expression has no comma: one that begins with
+    a quote is found many times faster."""
+    before = bytes(raw[max(found.start() - 2, 0) : found.start()])
+    return found.start() - (2 if before == b", " else before.endswith(b","))
 
 
 def _conversation(owner: str, upstream: str, messages: Sequence[Message]) -> bytes:

@@ -37,6 +37,7 @@ from toolglot.wire import json, sse
 
 MAX_HISTORY_BYTES = json.MAX_DOCUMENT_BYTES
 MAX_HISTORY_TURNS = 10_000
+UNSTORED = "this gateway stores nothing: nobody can go on from the answer by its id"
 
 Random = Callable[[int], bytes]
 
@@ -166,8 +167,7 @@ def unstored(body: bytes) -> Expanded:
         if name is not None:
             message = f"{param}: '{name}' not found: this gateway stores nothing; send the whole history as input"
             raise RefusedError(api_refusal(message, code="previous_response_not_found", param=param))
-    why = "this gateway stores nothing: nobody can go on from the answer by its id"
-    line = Loss("store", "store", why, "loss" if asked.store is True else "note")
+    line = Loss("store", "store", UNSTORED, "loss" if asked.store is True else "note")
     return Expanded(body=body, withheld=() if asked.store is False else (line,))
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from threading import Lock
 from typing import ParamSpec, TypeVar
@@ -26,7 +26,7 @@ _NEVER = 2**31 - 1
 
 
 class _NoFullCollections:
-    """Keeps the collector to its young objects while any work is under way. They are few, and looked at once or twice."""
+    """Keeps the collector to young objects while any work is under way. They are few, and looked at once or twice."""
 
     def __init__(self) -> None:
         self._lock = Lock()
@@ -49,6 +49,26 @@ class _NoFullCollections:
 
 _no_full_collections = _NoFullCollections()
 _workers = ThreadPoolExecutor(max_workers=WORKERS, thread_name_prefix="toolglot-large")
+
+
+PATIENCE = 1.0
+"""Seconds after which whoever has worked on something large has let go of it."""
+_AT_ONCE = 200
+
+
+def let_go(size: int, *held: Iterable[object]) -> None:
+    """Soon nobody will need the values in these that come of so many bytes any more. The end of the last one who has
+    them would be the end of all at once, which holds up everybody: they are held on to here, and let go a few at a
+    time."""
+    if size > LARGE:
+        parts = [list(values) for values in held]
+        asyncio.get_running_loop().call_later(PATIENCE, _workers.submit, _drop, parts)
+
+
+def _drop(parts: list[list[object]]) -> None:
+    for part in parts:
+        while part:
+            del part[-_AT_ONCE:]
 
 
 async def aside(size: int, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:

@@ -235,7 +235,8 @@ def _with_member(raw: bytes, members: dict[str, Any], key: str, value: bytes) ->
         old = bytes(members[key])
         for found in islice(_member(key).finditer(raw), _SPLICES):
             if raw.startswith(old, found.end()):
-                spliced = raw[: found.end()] + value + raw[found.end() + len(old) :]
+                view = memoryview(raw)
+                spliced = large.joined(view[: found.end()], value, view[found.end() + len(old) :])
                 # The same key may stand deeper down, or twice; then the object itself still has its old value.
                 if bytes(typed(spliced, _members)[key]) == value:
                     return spliced

@@ -1,9 +1,9 @@
 """Large JSON documents in slices.
 
-One call of the parser on tens of megabytes is not interrupted: whoever waits for the interpreter in another thread waits
-until it is over. Here the same document is read and written as many short calls. What a document means and which ones
-are taken is the parser's matter as ever: each slice is whole values that it reads, and only what stands between slices
-is looked at here. Whatever does not look right (`Irregular`) is left to the one call, which says what is wrong.
+One call of the parser on tens of megabytes is not interrupted: whoever waits for the interpreter in another thread
+waits until it is over. Here the same document is read and written as many short calls. What a document means and which
+ones are taken is the parser's matter as ever: each slice is whole values that it reads, and only what stands between
+slices is looked at here. Whatever does not look right (`Irregular`) is left to the one call, which says what is wrong.
 """
 
 from __future__ import annotations
@@ -132,7 +132,7 @@ class Reading:
         return value
 
     def _array(self, at: int, decode: Callable[[bytes], list[Any]]) -> tuple[list[Any], int]:
-        raw, values = self._raw, []
+        raw, values = self._raw, list[Any]()
         at = self._after_space(at + 1)
         if raw[at : at + 1] == b"]":
             return values, at + 1
@@ -212,6 +212,21 @@ def colons(raw: bytes) -> int:
     """How many colons a document has, in its texts and between keys and values. `\\u003a` is one as well."""
     escapes = raw.replace(b"\\\\", b"") if b"\\u003" in raw else b""
     return raw.count(b":") + escapes.count(b"\\u003a") + escapes.count(b"\\u003A")
+
+
+def joined(*parts: bytes | memoryview) -> bytes:
+    """`b"".join(parts)`."""
+    out = BytesIO()  # which gives what was written to it without another copy
+    for part in parts:
+        view = memoryview(part)
+        for at in range(0, len(part), PIECE):
+            out.write(view[at : at + PIECE])
+    return out.getvalue()
+
+
+def contains(raw: bytes, part: bytes) -> bool:
+    """`part in raw`."""
+    return any(raw.find(part, at, at + PIECE + len(part)) >= 0 for at in range(0, len(raw), PIECE))
 
 
 def is_large(raw: bytes) -> bool:

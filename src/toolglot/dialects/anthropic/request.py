@@ -29,7 +29,7 @@ from toolglot.dialects.anthropic.tools import decode_choice, decode_tools, encod
 from toolglot.errors import DecodeError
 from toolglot.ir import Message, Request, native_of, with_native
 from toolglot.receipt import Receipt
-from toolglot.wire import json
+from toolglot.wire import json, large
 from toolglot.wire.reader import Reader, document, expected, keep
 
 _TIERS = {"auto": "auto", "standard_only": "default"}
@@ -65,7 +65,7 @@ _inputs, _message_inputs = Decoder(_Body), Decoder(list[_Message])
 
 def verbatim_inputs(data: bytes) -> list[list[Raw]]:
     """The `input` of every block of every message as it stands in the bytes: JSON has more spellings than values."""
-    if b'"tool_use"' not in data:
+    if not large.contains(data, b'"tool_use"'):
         return []
     try:
         messages = json.elements(data, "messages", _message_inputs)

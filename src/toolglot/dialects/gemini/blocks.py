@@ -32,7 +32,7 @@ from toolglot.ir import (
     native_of,
 )
 from toolglot.receipt import Receipt
-from toolglot.wire import json
+from toolglot.wire import json, large
 from toolglot.wire.reader import Reader, expected, keep
 
 _MEDIA_KINDS: dict[str, MediaKind] = {"image": "image", "audio": "audio", "video": "video"}
@@ -76,6 +76,7 @@ class _Response(Struct):
 
 
 _read_request = msgspec.json.Decoder(_Request)
+_read_contents = msgspec.json.Decoder(list[_Content])
 _read_response = msgspec.json.Decoder(_Response)
 
 Arguments = Sequence[str]
@@ -86,7 +87,7 @@ def request_arguments(data: bytes) -> list[Arguments]:
     """The arguments of every call in a request, content by content. Empty when there are no calls."""
     if not _has_calls(data):
         return []
-    contents = json.typed(data, _read_request).contents or []
+    contents = json.elements(data, "contents", _read_contents) or json.typed(data, _read_request).contents or []
     return [_arguments(content) for content in (contents if isinstance(contents, list) else [contents])]
 
 
@@ -99,7 +100,7 @@ def response_arguments(data: bytes) -> list[Arguments]:
 
 
 def _has_calls(data: bytes) -> bool:
-    return b'"functionCall"' in data or b'"function_call"' in data
+    return large.contains(data, b'"functionCall"') or large.contains(data, b'"function_call"')
 
 
 def _arguments(content: _Content) -> Arguments:

@@ -26,6 +26,7 @@ from toolglot.recordings.settings import layers_of, quirks_of
 from toolglot.server.app import App
 from toolglot.server.gateway import Gateway
 from toolglot.server.metrics import Metrics
+from toolglot.server.responses_state import UNSTORED
 from toolglot.server.service import Receipts, Service
 from toolglot.server.starting import build
 from toolglot.upstream.replay.reply import RecordedReply
@@ -139,6 +140,9 @@ def _had_a_store(recording: Recording) -> bool:
     told = [attempt.request.settings for attempt in recording.attempts]
     if any(each.keeps_state for each in told if each is not None) or recording.reads or _was_kept(recording):
         return True
+    if recording.head.client == "openai_responses" and start_of(recording) is None:
+        # There is no answer that would show it: the receipt says where nothing is stored.
+        return not any(line.get("why") == UNSTORED for line in recording.receipt)
     return recording.at_hand is not None and recording.at_hand.keeps
 
 

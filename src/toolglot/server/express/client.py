@@ -15,6 +15,10 @@ class Client(Protocol):
         """Write, unless nobody reads any more."""
         ...
 
+    def begun(self) -> None:
+        """The answer has begun: nobody will ask for the request's head again."""
+        ...
+
     def answered(self) -> None:
         """The answer is whole."""
         ...

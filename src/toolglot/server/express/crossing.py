@@ -11,13 +11,16 @@ from __future__ import annotations
 
 import asyncio
 from time import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from msgspec import UNSET
 
 from toolglot.direct.answer import Label, answered
+from toolglot.direct.plain import PlainRequest
 from toolglot.direct.request import Translated
 from toolglot.errors import ApiError
 from toolglot.ir import Request, replace
-from toolglot.receipt import Loss
+from toolglot.server.express.account import Account
 from toolglot.server.express.client import Client
 from toolglot.server.express.handing import Handed
 from toolglot.server.express.lanes import Lane, lines
@@ -25,7 +28,6 @@ from toolglot.server.express.waiting import Waiting
 from toolglot.server.headers import STREAM_HEADERS
 from toolglot.server.outcomes import transport_error
 from toolglot.server.pieces import DRAIN_SECONDS, TRAILING_SECONDS
-from toolglot.server.record import Record
 from toolglot.server.states import Heard, States
 from toolglot.textcalls.settings import BAD_TOOL_CALL
 from toolglot.upstream.lean import Sending
@@ -40,10 +42,14 @@ _WHOLE = b"content-type: application/json\r\n"
 _STREAM = lines(STREAM_HEADERS) + b"transfer-encoding: chunked\r\n"
 
 
+_NO_REQUEST = PlainRequest(model="", stream=UNSET, settings=(), turns=[], system=[], colons=0)
+
+
 class Crossing:
     """`response_complete`, `response_started`, `keep_alive` and `disconnected` are what uvicorn asks a cycle for."""
 
     __slots__ = (
+        "_account",
         "_asked",
         "_client",
         "_exchange",
@@ -57,7 +63,6 @@ class Crossing:
         "_service",
         "_status",
         "_task",
-        "_ticket",
         "_translation",
         "_waiting",
         "disconnected",
@@ -69,22 +74,15 @@ class Crossing:
     )
 
     def __init__(
-        self,
-        service: Service,
-        client: Client,
-        lane: Lane,
-        asked: Translated,
-        waiting: Waiting,
-        record: Record,
-        ticket: Any,
+        self, service: Service, client: Client, lane: Lane, asked: Translated, waiting: Waiting, account: Account
     ) -> None:
         self._service = service
         self._client = client
         self._lane = lane
         self._asked = asked
         self._waiting = waiting
-        self.record = record
-        self._ticket = ticket
+        self.record = record = account.record
+        self._account = account
         self._sending: Sending | None = None
         self._status = 0
         self._headers: dict[str, str] = {}
@@ -144,24 +142,27 @@ class Crossing:
 
     def on_body(self, data: bytes) -> None:
         self._received += len(data)
+        translation = self._translation
+        if self.disconnected:
+            return
         if self._received > self._limit:
             self._too_large()
-        elif (translation := self._translation) is None:
+        elif translation is None:
             self._pieces.append(data)
-        elif not translation.ended:
-            if not self.response_started:
-                self._pieces.append(data)
+        elif not self.response_started:
+            self._pieces.append(data)
+            self._say(translation, translation.feed(data))
+        elif not self.response_complete and self._task is None:  # else the answer is over, or being kept
             written = translation.feed(data)
-            if self.response_started and not translation.ended:
-                if written:
-                    self._put(b"%x\r\n%b\r\n" % (len(written), written))
-            else:
+            if translation.ended:
                 self._say(translation, written)
+            elif written:
+                self._put(b"%x\r\n%b\r\n" % (len(written), written), len(written))
 
     def on_end(self) -> None:
         self._sending = None
         translation = self._translation
-        if self.response_complete:
+        if self.response_complete or self.disconnected:
             self._service.crossings.discard(self)
         elif translation is None:
             self._whole()
@@ -172,12 +173,9 @@ class Crossing:
         self._sending = None
         translation = self._translation
         if self.response_complete or self.disconnected:
-            return
-        if translation is None or not self.response_started:
-            self._leave()
-            self._client.go_general(
-                self._waiting, Handed(self.record, self._lane.upstream, self._asked.learnt.model, error=error)
-            )
+            self._service.crossings.discard(self)
+        elif translation is None or not self.response_started:
+            self._hand_over(error)
         elif not translation.ended:
             self._break_off(translation, error)
 
@@ -195,13 +193,16 @@ class Crossing:
     def left(self) -> None:
         """The client has gone."""
         self.disconnected = True
-        if self.response_complete:
-            return
+        if not self.response_complete:
+            self._service.crossings.leave(self)
+
+    def clear_up(self) -> None:
+        """Behind a client that has gone."""
         if self._task is not None:
             self._task.cancel()
         self._give_up()
         self.record.cancelled = True
-        self._lane.breaker.leave(self._ticket)
+        self._account.leave()
         self._over()
 
     # Whole answers
@@ -216,9 +217,11 @@ class Crossing:
             return
         written, answer = done
         record.usage, record.stop = answer.usage, answer.stop
-        self._settle(None)
+        if answer.lines:
+            self._asked.lines = (*self._asked.lines, *answer.lines)
+        self._account.settle(None)
         head = self._head(_WHOLE + b"content-length: %d\r\n" % len(written))
-        self._put(head + written)
+        self._put(head + written, len(written))
         self._finish()
 
     def _head(self, framing: bytes) -> bytes:
@@ -247,6 +250,7 @@ class Crossing:
 
     def _say(self, translation: StreamTranslation, written: bytes) -> None:
         """Write what was translated. An error that comes before anything else is one of the request."""
+        head = b""
         if not self.response_started:
             if translation.fault is not None and translation.fault.code != BAD_TOOL_CALL:
                 self._hand_over()
@@ -254,27 +258,36 @@ class Crossing:
             if not written and not translation.ended:
                 return
             self._pieces.clear()
-            self._lane.breaker.answer(self._ticket)
-            self._put(self._head(_STREAM))
+            self._account.answer()
+            head = self._head(_STREAM)
+            self._let_go()
         if not translation.ended:
-            if written:
-                self._put(b"%x\r\n%b\r\n" % (len(written), written))
+            self._put(b"%b%x\r\n%b\r\n" % (head, len(written), written), len(written))
         elif self._heard is not None and self._heard.has_state:
-            self._task = asyncio.create_task(self._keep(translation, written))
+            self._task = asyncio.create_task(self._keep(translation, head, written))
         else:
-            self._end(translation, written)
+            self._end(translation, written, head)
 
-    def _end(self, translation: StreamTranslation, written: bytes) -> None:
+    def _let_go(self) -> None:
+        """Nothing can be handed over any more: a stream may last, and need not hold the request all the while."""
+        self._client.begun()
+        self._headers = {}
+        self._asked.plain, self._asked.body = _NO_REQUEST, b""
+        if self._heard is None:
+            self._waiting.pieces.clear()
+
+    def _end(self, translation: StreamTranslation, written: bytes, head: bytes = b"") -> None:
         record = self.record
         record.usage = translation.usage
         record.stop = None if translation.stop is None else translation.stop.reason
         if (fault := translation.fault) is not None:
             record.error, record.message = fault.kind, fault.message
-        self._settle(None)
-        self._put(b"%x\r\n%b\r\n0\r\n\r\n" % (len(written), written) if written else b"0\r\n\r\n")
+        self._account.settle(None)
+        last = b"%x\r\n%b\r\n" % (len(written), written) if written else b""
+        self._put(b"%b%b0\r\n\r\n" % (head, last), len(written))
         self._finish()
 
-    async def _keep(self, translation: StreamTranslation, written: bytes) -> None:
+    async def _keep(self, translation: StreamTranslation, head: bytes, written: bytes) -> None:
         """Keep what the upstream will want back of its answer, before the client sees the end."""
         lane, exchange = self._lane, self._exchange
         assert exchange is not None
@@ -284,11 +297,11 @@ class Crossing:
         states.watch(exchange, self._heard)
         await states.keep(exchange, whole=False)
         if not self.disconnected:
-            self._end(translation, written)
+            self._end(translation, written, head)
 
     def _break_off(self, translation: StreamTranslation, error: TransportError) -> None:
         written = translation.break_off(transport_error(self._lane.upstream.name, error))
-        self._settle(error if translation.fault is not None else None)
+        self._account.settle(error if translation.fault is not None else None)
         self._end(translation, written)
 
     def fail(self, error: ApiError) -> None:
@@ -296,6 +309,8 @@ class Crossing:
         if self.response_complete or self.disconnected:
             return
         self._give_up()
+        if self._task is not None:
+            self._task.cancel()
         if self._translation is None or not self.response_started:
             self._refuse(error)
         else:
@@ -306,10 +321,10 @@ class Crossing:
         told = self._lane.client.encode_error(replace(error, request_id=self.record.id))
         self.record.status, self.record.error, self.record.message = told.status, error.kind, error.message
         self.response_started = True
-        self._lane.breaker.leave(self._ticket)
+        self._account.leave()
         head = self._client.greeting(told.status) + lines(told.headers)
         framing = b"content-length: %d\r\nx-request-id: %b\r\n\r\n" % (len(told.body), self.record.id.encode())
-        self._put(head + framing + told.body)
+        self._put(head + framing + told.body, len(told.body))
         self._finish()
 
     def _too_large(self) -> None:
@@ -325,6 +340,8 @@ class Crossing:
             if now - self.touched >= DRAIN_SECONDS:
                 self._give_up()
                 self._service.crossings.discard(self)
+        elif self._task is not None and self.response_started:
+            return  # it is being kept, which takes its own time
         elif translation is not None and translation.settled and now - self.touched >= TRAILING_SECONDS:
             self._give_up()
             self._say(translation, translation.close())
@@ -333,7 +350,7 @@ class Crossing:
                 self._hand_over()
             else:
                 beat = translation.keepalive()
-                self._put(b"%x\r\n%b\r\n" % (len(beat), beat))
+                self._put(b"%x\r\n%b\r\n" % (len(beat), beat), len(beat))
 
     # The end
 
@@ -343,29 +360,19 @@ class Crossing:
             self._sending.abort()
             self._sending = None
 
-    def _put(self, data: bytes) -> None:
-        now = asyncio.get_running_loop().time()
-        self.touched = now
+    def _put(self, data: bytes, size: int) -> None:
+        """Write; so much of it is the body."""
         record = self.record
+        self.touched = now = asyncio.get_running_loop().time()
         if record.first_byte is None:
             record.first_byte = now
-        record.bytes_out += len(data)
+        record.bytes_out += size
         self._client.put(data)
-
-    def _settle(self, error: TransportError | None) -> None:
-        if self._ticket is not None:
-            self._lane.breaker.settle(self._ticket, error, asyncio.get_running_loop().time())
-            self._ticket = None
-
-    def _leave(self) -> None:
-        """The general way counts and settles for itself."""
-        self._lane.breaker.leave(self._ticket)
-        self._service.in_flight -= 1
-        self._service.crossings.discard(self)
 
     def _hand_over(self, error: TransportError | None = None) -> None:
         """Send the request the general way, with whatever the upstream has said."""
-        self._leave()
+        self._account.hand_over()
+        self._service.crossings.discard(self)
         if self._task is not None:
             self._task.cancel()  # it is not connected yet, and nothing has been sent
         handed = Handed(self.record, self._lane.upstream, self._asked.learnt.model, error)
@@ -384,16 +391,5 @@ class Crossing:
         self._client.answered()
 
     def _over(self) -> None:
-        service, record = self._service, self.record
-        record.ended = asyncio.get_running_loop().time()
-        service.in_flight -= 1
-        service.crossings.discard(self)
-        service.receipts.keep(record, self._lines())
-        for observe in service.observers:
-            try:
-                observe(record)
-            except OSError:  # a log that cannot be written
-                continue
-
-    def _lines(self) -> tuple[Loss, ...]:
-        return self._asked.lines if self._exchange is None else tuple(self._exchange.receipt)
+        self._service.crossings.discard(self)
+        self._account.close(self._asked.lines if self._exchange is None else tuple(self._exchange.receipt))

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from toolglot.dialect import Dialect
 from toolglot.dialects import DIALECTS
+from toolglot.server.express.account import Account
 from toolglot.server.express.client import Client
 from toolglot.server.express.crossing import Crossing
 from toolglot.server.express.waiting import Head, Waiting
@@ -88,7 +89,6 @@ class Express:
             log.exception("a request could not be read on the express lane; it goes the general way")
             return None
         if crossing is not None:
-            self._service.in_flight += 1
             self._service.crossings.add(crossing)
             crossing.begin()
         return crossing
@@ -126,7 +126,8 @@ class Express:
             calls={upstream.name: 1},
             bytes_in=len(body),
         )
-        return Crossing(service, client, lane, asked, waiting, record, ticket)
+        account = Account(service, lane.breaker, ticket, record)
+        return Crossing(service, client, lane, asked, waiting, account)
 
     def _new_id(self) -> str:
         """As the general way makes them, but for the system calls: randomness is fetched for many at once."""

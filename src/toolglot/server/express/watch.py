@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
@@ -12,6 +13,8 @@ if TYPE_CHECKING:
     from toolglot.server.express.crossing import Crossing
 
 INTERVAL = 1.0
+CLEARING = 0.004
+"""Seconds at a time that are spent on clients that have gone: a thousand may go at once, and others are waiting."""
 
 
 class Crossings:
@@ -21,6 +24,7 @@ class Crossings:
         self._silence = silence
         self._open: set[Crossing] = set()
         self._timer: asyncio.TimerHandle | None = None
+        self._left: deque[Crossing] = deque()
 
     def __iter__(self) -> Iterator[Crossing]:
         return iter(self._open)
@@ -32,6 +36,21 @@ class Crossings:
 
     def discard(self, crossing: Crossing) -> None:
         self._open.discard(crossing)
+
+    def leave(self, crossing: Crossing) -> None:
+        """Its client has gone: clear up behind it, as soon as there is time for it."""
+        self._left.append(crossing)
+        if len(self._left) == 1:
+            asyncio.get_running_loop().call_soon(self._clear)
+
+    def _clear(self) -> None:
+        loop = asyncio.get_running_loop()
+        until = loop.time() + CLEARING
+        while self._left and loop.time() < until:
+            self._left[0].clear_up()
+            self._left.popleft()
+        if self._left:
+            loop.call_later(CLEARING / 4, self._clear)
 
     def _interval(self) -> float:
         return min(INTERVAL, self._silence() / 4)

@@ -1,0 +1,140 @@
+"""A document that is read and written in slices is the same as in one call, and no call is long."""
+
+from __future__ import annotations
+
+import json as standard
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bench.growth.bodies import images, objects
+from toolglot.errors import DecodeError
+from toolglot.wire import json, large
+
+TEXTS = st.text(max_size=40) | st.sampled_from(['"\\' * 20, "\\u003a:" * 5, "\U0001f600" * 9, "é€" * 12, "ud83d\\" * 5])
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers(-(2**53), 2**53) | st.floats(allow_nan=False, allow_infinity=False) | TEXTS,
+    lambda inner: st.lists(inner, max_size=6) | st.dictionaries(TEXTS, inner, max_size=6),
+    max_leaves=30,
+)
+SPELLINGS: tuple[Callable[[Any], str], ...] = (
+    lambda value: standard.dumps(value),
+    lambda value: standard.dumps(value, ensure_ascii=False, separators=(",", ":")),
+    lambda value: standard.dumps(value, indent=1),
+    lambda value: f" \n{standard.dumps(value, indent=2, separators=(' , ', ' : '))}\r\t ",
+)
+
+
+@contextmanager
+def sliced(size: int) -> Iterator[None]:
+    """Slices of so many bytes, of documents of any size."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(large, "SLICE", size)
+        patch.setattr(large, "PIECE", size)
+        patch.setattr(large, "LARGE", -1)
+        yield
+
+
+def outcome(raw: bytes) -> Any:
+    try:
+        return repr(json.decode(raw))  # so that 1 is not true, and 1.0 is not 1
+    except DecodeError as error:
+        return (error.where, error.what)
+
+
+@given(VALUES, st.sampled_from(SPELLINGS), st.integers(8, 60))
+def test_a_document_says_the_same_in_slices(value: Any, spelled: Callable[[Any], str], size: int) -> None:
+    raw = spelled(value).encode()
+    whole = outcome(raw)
+    with sliced(size):
+        assert outcome(raw) == whole
+
+
+@given(VALUES, st.sampled_from(SPELLINGS), st.integers(8, 60), st.data())
+def test_a_broken_document_is_refused_with_the_same_words_in_slices(
+    value: Any, spelled: Callable[[Any], str], size: int, data: st.DataObject
+) -> None:
+    raw = bytearray(spelled(value).encode())
+    at = data.draw(st.integers(0, len(raw) - 1))
+    raw[at : at + data.draw(st.integers(0, 2))] = data.draw(
+        st.sampled_from([b"", b",", b"]", b"}", b'"', b"\\", b"[", b'{"a":1,"a":2}', b"\xff", b"\x00", b"1e999", b":"])
+    )
+    whole = outcome(bytes(raw))
+    with sliced(size):
+        assert outcome(bytes(raw)) == whole
+
+
+@pytest.mark.parametrize("opened", [b"[", b'{"a":', b'[1,{"a":[2,'])
+def test_a_deep_document_is_taken_or_refused_as_ever(opened: bytes) -> None:
+    closed = opened[::-1].translate(bytes.maketrans(b"[{", b"]}"), b'"a:1,2')
+    for depth in (5, 12, 150, 5000):
+        raw = opened * depth + b"0" + closed * depth
+        whole = outcome(raw)
+        with sliced(64):
+            assert outcome(raw) == whole
+
+
+@given(VALUES, st.integers(1, 60))
+def test_a_value_is_written_the_same_in_slices(value: Any, size: int) -> None:
+    written = msgspec.json.encode(value)
+    with sliced(size):
+        assert large.encode(value) == written
+        assert large.encode((value, {"raw": msgspec.Raw(written), "": ()})) == msgspec.json.encode(
+            [value, {"raw": msgspec.Raw(written), "": []}]
+        )
+
+
+@given(st.binary(max_size=60), st.binary(max_size=4), st.integers(1, 9))
+def test_what_is_joined_and_looked_for_in_pieces_is_the_same(raw: bytes, part: bytes, size: int) -> None:
+    with sliced(size):
+        assert large.joined(raw, part, raw) == raw + part + raw
+        assert large.contains(raw, part) == (part in raw) or not raw
+
+
+@given(VALUES.filter(lambda value: isinstance(value, dict) and "items" not in value), st.lists(VALUES), st.integers(8, 60))
+def test_the_elements_of_one_member_are_read_in_slices(others: dict[str, Any], items: list[Any], size: int) -> None:
+    decoder: msgspec.json.Decoder[list[Any]] = msgspec.json.Decoder(list[Any])
+    with sliced(size):
+        found = json.elements(standard.dumps({**others, "items": items}).encode(), "items", decoder)
+        assert found is None or found == items
+        if not others:
+            assert found == items
+        assert json.elements(standard.dumps(others).encode(), "items", decoder) is None
+
+
+def sizes(patch: pytest.MonkeyPatch, name: str, size: Callable[[Any, Any], int]) -> list[int]:
+    """How large the calls of a function of the module are, one after the other."""
+    real, seen = getattr(large, name), list[int]()
+
+    def counted(given: Any) -> Any:
+        made = real(given)
+        seen.append(size(given, made))
+        return made
+
+    patch.setattr(large, name, counted)
+    return seen
+
+
+MARGIN = 64
+
+
+@pytest.mark.parametrize(("make", "half"), [(objects, 36_000), (images, 8)])
+def test_no_call_is_long_and_twice_as_much_takes_twice_as_many(
+    make: Callable[[int], bytes], half: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read = sizes(monkeypatch, "_decode", lambda given, made: len(given))
+    written = sizes(monkeypatch, "_encode", lambda given, made: len(made))
+    counts = []
+    for size in (half, 2 * half):
+        read.clear()
+        written.clear()
+        value = json.decode(make(size))
+        large.encode(value)
+        counts.append(len(read) + len(written))
+        assert 0 < max(read + written) <= large.PIECE + MARGIN
+    assert counts[1] <= 2.2 * counts[0]
