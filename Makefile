@@ -44,9 +44,14 @@ $(INSTALLED_E2E): $(INSTALLED_DEV) tests/e2e/requirements.txt $(wildcard tests/e
 demo: $(INSTALLED)
 	@$(BIN)/python -m toolglot.demo
 
+# Side by side the two take about the same time if the second has these as well.
+SHARED := tests/server tests/upstream tests/bench
+SIDE_BY_SIDE = $(and $(filter test,$(MAKECMDGOALS)),$(filter test-e2e,$(MAKECMDGOALS)))
+
 # Together with the tests end to end it leaves to those what would be skipped here.
 test: lint
-	$(BIN)/python -m pytest $(if $(filter test-all test-e2e,$(MAKECMDGOALS)),--ignore=tests/e2e)
+	$(BIN)/python -m pytest $(if $(filter test-all test-e2e,$(MAKECMDGOALS)),--ignore=tests/e2e) \
+		$(if $(SIDE_BY_SIDE),$(SHARED:%=--ignore=%))
 
 # Not before `test`: what is installed for one must not change under the other. With `make set-up-e2e` before it,
 # `make -j 2 test test-e2e` runs both at once.
@@ -55,7 +60,7 @@ test-all: test
 
 # What a machine without Node, the SDKs, the agents or the engine skips, nothing may skip here.
 test-e2e: $(INSTALLED_E2E)
-	TOOLGLOT_NO_SKIPS=1 $(BIN)/python -m pytest tests/e2e
+	TOOLGLOT_NO_SKIPS=1 $(BIN)/python -m pytest tests/e2e $(if $(SIDE_BY_SIDE),$(SHARED))
 
 set-up-e2e: $(INSTALLED_E2E)
 

@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 
 from msgspec import Struct
 
-from toolglot.config import toml_places, yaml_document
+from toolglot.config import toml_places
 from toolglot.config.foreign import recognised, recognised_text
 from toolglot.config.problems import ConfigError, Path, Problem, field_name
 
@@ -106,6 +106,12 @@ def _toml(text: str, file: str) -> tuple[Any, Mapping[Path, Place]]:
         raise ConfigError([Problem(file=file, line=line, column=column, message=message)]) from None
 
 
+def _yaml(text: str, file: str) -> tuple[Any, Mapping[Path, Place]]:
+    from toolglot.config import yaml_document  # two megabytes, which a gateway with another file does without
+
+    return yaml_document.parse(text, file)
+
+
 def _end(text: str) -> Place:
     """The last place that has text."""
     lines = text.rstrip().split("\n")
@@ -114,6 +120,6 @@ def _end(text: str) -> Place:
 
 PARSERS: dict[str, Callable[[str, str], tuple[Any, Mapping[Path, Place]]]] = {
     ".toml": _toml,
-    ".yaml": yaml_document.parse,
-    ".yml": yaml_document.parse,
+    ".yaml": _yaml,
+    ".yml": _yaml,
 }

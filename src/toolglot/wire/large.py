@@ -43,10 +43,12 @@ _CONTAINER = rb"[\[{]%b[\]}]" % _inside()
 _RUN = re.compile(rb'(?:(?:[^"\[\]{},]++|%b|%b)++,)*+' % (_STRING, _CONTAINER), re.DOTALL)
 """Members of an object or an array with the comma behind each, as many as there are."""
 _SMALL = re.compile(rb'(?:%b|%b|[^"\[\]{},\s]++)' % (_STRING, _CONTAINER), re.DOTALL)
-_TEXT = re.compile(rb'[^"\\]*+(?:\\.[^"\\]*+)*+', re.DOTALL)
-_HIGH_SURROGATE = re.compile(rb"\\u[dD][89abAB][0-9a-fA-F]{2}")
+_HEX, _HIGH, _LOW = rb"[0-9a-fA-F]", rb"u[dD][89abAB]", rb"u[dD][c-fC-F]"
+_PAIR = rb"%b%b{2}\\%b%b{2}" % (_HIGH, _HEX, _LOW, _HEX)
+_ESCAPE = rb"\\(?:[^u]|%b|(?!%b)u%b{4})" % (_PAIR, _HIGH, _HEX)
+_TEXT = re.compile(rb'[^"\\]*+(?:%b[^"\\]*+)*+' % _ESCAPE, re.DOTALL)
+"""The text of a string, up to an escape that is not all there."""
 _SPACE = re.compile(rb"[ \t\n\r]*+")
-_KEY = re.compile(rb"[ \t\n\r]*+(%b)[ \t\n\r]*+:[ \t\n\r]*+" % _STRING, re.DOTALL)
 
 _decode = msgspec.json.Decoder().decode
 _encode = msgspec.json.Encoder().encode
@@ -95,10 +97,15 @@ class Reading:
         return found.end()
 
     def _key(self, at: int) -> tuple[str, int]:
-        found = _KEY.match(self._raw, at, at + SLICE)
-        if found is None:
+        """The key that comes next, and where its value begins."""
+        at = self._after_space(at)
+        if self._raw[at : at + 1] != b'"':
             raise Irregular
-        return _decode(found[1]), found.end()
+        key, end = self._value(at)
+        end = self._after_space(end)
+        if self._raw[end : end + 1] != b":":
+            raise Irregular
+        return key, self._after_space(end + 1)
 
     def _value(self, at: int) -> tuple[Any, int]:
         """The value that begins here, and where it ends."""
@@ -201,8 +208,6 @@ class Reading:
         if raw[cut : cut + 1] != b'"':
             while cut > at and cut < len(raw) and raw[cut] & 0xC0 == 0x80:
                 cut -= 1
-            if _HIGH_SURROGATE.fullmatch(raw, cut - 6, cut):
-                cut -= 6
         if cut <= at:
             raise Irregular
         return cut

@@ -1,0 +1,160 @@
+"""What work costs as it grows: twice as much for twice as much, and never all at once."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import json
+import sys
+import weakref
+from collections.abc import Callable
+from functools import partial
+from threading import Event
+from time import process_time
+from types import FrameType
+
+import pytest
+from bench.growth.bodies import MEGABYTE, WORDS, arguments, asked, history, long_answer, objects, said, tools
+
+from toolglot.dialects import find
+from toolglot.server.prefixes import prefix_of
+from toolglot.translate import Exchange
+from toolglot.upstream import aside as aside_module
+from toolglot.upstream.aside import LARGE, aside, let_go
+
+CLIENT, UPSTREAM = "anthropic", "openai_chat"
+
+
+def translated(body: bytes) -> bytes:
+    return Exchange(CLIENT, UPSTREAM, model="model").request(body)
+
+
+def calls(work: Callable[[], object]) -> int:
+    """How many calls it takes: those of functions in Python and in C."""
+    count = 0
+
+    def note(frame: FrameType, event: str, arg: object) -> None:
+        nonlocal count
+        count += event in ("call", "c_call")
+
+    before = sys.getprofile()
+    sys.setprofile(note)
+    try:
+        work()
+    finally:
+        sys.setprofile(before)
+    return count
+
+
+REQUESTS: dict[str, tuple[Callable[[int], bytes], int]] = {
+    "turns": (history, 40),
+    "tools": (tools, 40),
+    "arguments": (arguments, 256),
+    "messages": (objects, 600),
+}
+
+
+@pytest.mark.parametrize("what", REQUESTS)
+def test_a_request_of_twice_the_size_takes_twice_the_calls(what: str) -> None:
+    make, half = REQUESTS[what]
+    translated(make(half))  # what is made once is made
+    counts = [calls(partial(translated, make(size))) for size in (half, 2 * half)]
+    assert counts[1] <= 2.2 * counts[0]
+
+
+def test_a_stream_of_twice_the_chunks_takes_twice_the_calls() -> None:
+    def stream(chunks: int) -> int:
+        exchange = Exchange(CLIENT, UPSTREAM, model="model")
+        exchange.request(asked(said("Go on."), stream=True))
+        pieces = [piece.encode() for piece in long_answer(chunks)]
+
+        def whole() -> None:
+            translation = exchange.stream()
+            for piece in pieces:
+                translation.feed(piece)
+            translation.close()
+
+        return calls(whole)
+
+    stream(10)
+    assert stream(4000) <= 2.2 * stream(2000)
+
+
+LONGEST = 0.12
+"""Seconds of this process's own processor time, so that a busy machine changes nothing. One pass of the garbage
+collector through the objects of this request takes several times as long."""
+
+
+def test_the_loop_goes_on_while_a_body_of_many_objects_is_translated() -> None:
+    body = objects(50_000)
+
+    async def test() -> None:
+        work = asyncio.create_task(aside(len(body), translated, body))
+        longest, last, ticks = 0.0, process_time(), 0
+        while not work.done():
+            await asyncio.sleep(0.001)
+            now = process_time()
+            longest, last, ticks = max(longest, now - last), now, ticks + 1
+        assert json.loads(await work)["messages"]
+        assert longest < LONGEST
+        assert ticks > 50
+
+    asyncio.run(test())
+
+
+def test_no_full_collection_is_made_while_there_is_large_work_and_then_again() -> None:
+    usual = gc.get_threshold()
+
+    async def test() -> None:
+        both = [aside(LARGE + 1, gc.get_threshold), aside(LARGE + 1, gc.get_threshold)]
+        for during in await asyncio.gather(*both):
+            assert during[:2] == usual[:2]
+            assert during[2] > 1_000_000
+        with pytest.raises(ZeroDivisionError):
+            await aside(LARGE + 1, divmod, 1, 0)
+
+    asyncio.run(test())
+    assert gc.get_threshold() == usual
+
+
+def test_a_request_is_no_work_for_the_garbage_collector() -> None:
+    request = find(CLIENT).decode_request(objects(6))
+    assert not any(gc.is_tracked(part) for message in request.messages for part in (message, *message.content))
+
+
+class Value:
+    """Something that can be seen to be gone."""
+
+
+def test_what_is_large_is_let_go_in_time_and_what_is_small_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(aside_module, "PATIENCE", 0.0)
+
+    async def gone(size: int) -> bool:
+        went, values = Event(), [Value() for _ in range(1000)]
+        weakref.finalize(values[0], went.set)
+        let_go(size, values)
+        values.clear()
+        at_once = went.is_set()
+        assert await asyncio.to_thread(went.wait, 30)
+        return at_once
+
+    assert asyncio.run(gone(LARGE))
+    assert not asyncio.run(gone(LARGE + 1))
+
+
+def turn(text: str, mark: bool) -> bytes:
+    """A conversation that begins with a long text, with a breakpoint in it or not."""
+    block = {"type": "text", "text": text, **({"cache_control": {"type": "ephemeral"}} if mark else {})}
+    return json.dumps({"messages": [{"role": "user", "content": [block]}, {"role": "user", "content": "x"}]}).encode()
+
+
+@pytest.mark.parametrize("size", [100, 3 * MEGABYTE])
+def test_a_breakpoint_changes_no_prefix_however_long_it_is(size: int) -> None:
+    text = WORDS * (size // len(WORDS) + 1)
+    found = [prefix_of(find(CLIENT), "model", turn(text, mark)) for mark in (False, True)]
+    assert found[0] is not None
+    assert found[1] is not None
+    assert list(found[0].ends) == list(found[1].ends)
+    other = prefix_of(find(CLIENT), "model", turn(text + ".", mark=True))
+    assert other is not None
+    assert other.hashes[0] != found[1].hashes[0]
