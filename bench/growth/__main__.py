@@ -1,7 +1,7 @@
 """`python -m bench.growth`: large requests and long streams through a real gateway, while others stream through it.
 
 For each kind of work it prints the time, the gateway's processor time, how much more that is than for half of it, how
-long the gateway's loop was held up, and the longest gap in the other streams, which have 10 ms between their chunks.
+long the gateway's loop was held up, and the longest gap between chunks of the other streams, which are sent every 10 ms.
 It takes about a minute.
 """
 

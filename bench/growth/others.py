@@ -1,4 +1,4 @@
-"""The other clients: a process of its own that reads paced streams and notes the longest gap between their chunks."""
+"""The other clients: a process of its own that reads paced streams and notes the gaps between their chunks."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from multiprocessing.connection import Connection
 from bench.growth.bodies import PACED, asked, said
 
 END = b"\r\n0\r\n\r\n"
+TEXT = b'"text_delta"'
 
 
 def post(path: str, body: bytes, port: int) -> bytes:
@@ -36,9 +37,9 @@ class _Stream:
         if not data:
             raise ConnectionError("the gateway has closed a stream")
         gap = 0.0 if self._last is None else now - self._last
-        self._last, self._end = now, (self._end + data)[-len(END) :]
+        # What ends a stream comes when several chunks of the upstream's are there.
+        self._last, self._end = now if TEXT in data else None, (self._end + data)[-len(END) :]
         if self._end == END:
-            self._last = None
             self.connection.sendall(self._request)
         return gap
 

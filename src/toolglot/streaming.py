@@ -17,8 +17,9 @@ from typing import TYPE_CHECKING, Protocol
 from toolglot.errors import ApiError, DecodeError, LossError, UpstreamError, unreadable
 from toolglot.events import Delta, Event, Fault, Finish, Open, Start, unfold
 from toolglot.forwarding import Forwarder, is_end_mark
-from toolglot.ir import Refusal, Stop, Text, ToolCall, Usage, replace
+from toolglot.ir import Refusal, Stop, Text, ToolCall, Usage
 from toolglot.passes.foreign import Reporter
+from toolglot.passes.label import Labeller
 from toolglot.receipt import Receipt
 from toolglot.text_frames import CLEAN, TextFrames, text_of
 from toolglot.wire import json
@@ -47,26 +48,8 @@ def through(passes: Sequence[EventPass], events: Sequence[Event]) -> Sequence[Ev
     return events
 
 
-class Labeller:
-    """Puts the caller's time and id on an answer whose upstream does not tell them (the core itself has no clock and
-    no randomness), and the client's name of the model where the upstream has another or none.
-    """
-
-    __slots__ = ("_alias", "_created", "_id", "_model")
-
-    def __init__(self, created: int | None, alias: str | None = None, model: str = "", answer_id: str = "") -> None:
-        self._created = created
-        self._alias = alias
-        self._model = model
-        self._id = answer_id
-
-    def feed(self, event: Event) -> Sequence[Event]:
-        if not isinstance(event, Start):
-            return (event,)
-        created = self._created if event.created is None else event.created
-        model = self._alias or event.model or self._model
-        return (replace(event, created=created, model=model, id=event.id or self._id),)
-
+MOST_UNHEARD = 256
+"""Pieces of text that may wait for whoever listens."""
 
 UNMOVED = (Labeller, Reporter)
 """Passes that deltas go through as they are."""
@@ -96,6 +79,7 @@ class StreamTranslation:
         self._at_start = False  # what comes next is the beginning of a frame
         # What stands around a text, from the upstream and towards the client, while nothing else has to be looked at.
         self._short: tuple[bytes, bytes, bytes, bytes] | None = None
+        self._unheard: list[bytes] = []  # texts that whoever listens is told of later
         self.usage: Usage | None = None
         self.stop: Stop | None = None
         self.fault: ApiError | None = None
@@ -110,7 +94,7 @@ class StreamTranslation:
                 # One frame and nothing behind it: a second one would have quotes and line ends in it.
                 if body and not body.translate(None, CLEAN):
                     if self._listener is not None:
-                        self._listener(Delta(self._plain_as, body.decode()))
+                        self._say(body)
                     return b"%b%b%b" % (opens, body, closes)
         if self._texts is not None and self._at_start and not self.ended and self._forwarder is None:
             return self._read_frames(self._texts, data)  # no document has begun, and no reader looks for calls
@@ -135,38 +119,43 @@ class StreamTranslation:
             return self._translate(self._decode(data))
         *frames, tail = data.split(b"\n\n")
         written: list[bytes] = []
-        said: list[bytes] = []
         around, in_text = self._encoder.text_around, self._in_text
         for frame in frames:
             if in_text and (body := texts.body(frame)):
                 if around is not None and not body.translate(None, CLEAN):
                     written += (around[0], body, around[1])
-                    said.append(body)
+                    if self._listener is not None:
+                        self._say(body)
                     continue
                 if text := text_of(body):
-                    self._tell(said)
+                    self._tell()
                     written.append(self._encode(Delta(self._plain_as, text)))
                     continue
-            self._tell(said)
+            self._tell()
             events = self._decode(frame + b"\n\n")
             written.append(self._translate(events))
             if self._at_start and len(events) == 1 and type(event := events[0]) is Delta and event.index == self._plain:
                 texts.learn(frame, event.text)
             self._at_start = True
             around, in_text = self._encoder.text_around, self._in_text
-        self._tell(said)
         if tail:
+            self._tell()
             self._at_start = False
             written.append(self._translate(self._decode(tail)))
         learnt, around = texts.around, self._encoder.text_around
         self._short = (*learnt, *around) if learnt is not None and around is not None and self._in_text else None
         return written[0] if len(written) == 1 else b"".join(written)
 
-    def _tell(self, said: list[bytes]) -> None:
-        """Whoever listens hears texts that came at once as one."""
-        if self._listener is not None and said:
-            self._listener(Delta(self._plain_as, b"".join(said).decode()))
-            said.clear()
+    def _say(self, body: bytes) -> None:
+        """Whoever listens hears texts that follow one another as one."""
+        self._unheard.append(body)
+        if len(self._unheard) > MOST_UNHEARD:
+            self._tell()
+
+    def _tell(self) -> None:
+        if self._unheard and self._listener is not None:
+            self._listener(Delta(self._plain_as, b"".join(self._unheard).decode()))
+            self._unheard.clear()
 
     @property
     def _in_text(self) -> bool:
@@ -176,6 +165,7 @@ class StreamTranslation:
     def close(self) -> bytes:
         """The upstream has ended: what is left to say to the client."""
         self._short = None
+        self._tell()
         if self.ended or self.wants_again is not None:
             return b""
         if self._document is not None:
@@ -212,6 +202,7 @@ class StreamTranslation:
     def fail(self, error: ApiError) -> bytes:
         """The answer has failed in a way that the upstream's bytes do not tell."""
         self._short = None
+        self._tell()
         if self.ended:
             return b""
         told = self._encode(Fault(error))

@@ -32,6 +32,7 @@ from toolglot.passes import Context, OriginalTool, RequestPass, textual
 from toolglot.passes.carry import Carrier
 from toolglot.passes.details import DetailsCarrier
 from toolglot.passes.foreign import Reporter
+from toolglot.passes.label import Labeller
 from toolglot.passes.origins import Origins, rewritten
 from toolglot.passes.pipeline import REQUEST_PASSES
 from toolglot.passes.restore import Restorer
@@ -39,7 +40,7 @@ from toolglot.passes.sequence import Sequencer
 from toolglot.passes.settle import Settler
 from toolglot.passes.skeleton import issuer_of
 from toolglot.receipt import Loss, Receipt
-from toolglot.streaming import EventPass, Labeller, StreamTranslation, through
+from toolglot.streaming import EventPass, StreamTranslation, through
 from toolglot.wire import json
 
 if TYPE_CHECKING:

@@ -25,11 +25,11 @@ from tests.server.lane import (
 )
 
 FIFTH = 1.2
-REQUEST_CALLS = 335
-TEXT_CALLS = 7.1
-TEXT_CALLS_ALONE = 60
-ARGUMENT_CALLS = 95
-BYTES_OF_A_STREAM = 13_500
+REQUEST_CALLS = 430
+TEXT_CALLS = 6
+TEXT_CALLS_ALONE = 22
+ARGUMENT_CALLS = 49
+BYTES_OF_A_STREAM = 11_500
 
 
 def _calls(work: Callable[[], None]) -> int:

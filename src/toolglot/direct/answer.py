@@ -11,6 +11,23 @@ from toolglot.forwarding import renamed
 from toolglot.passes.foreign import told_of_bill
 from toolglot.passes.ids import is_legal_id
 
+_COUNTS = frozenset(
+    {
+        "prompt_tokens",
+        "completion_tokens",
+        "total_tokens",
+        "prompt_tokens_details",
+        "completion_tokens_details",
+        "input_tokens",
+        "output_tokens",
+        "cache_creation_input_tokens",
+        "cache_read_input_tokens",
+        "input_tokens_details",
+        "output_tokens_details",
+    }
+)
+"""Of a bill that has nothing else there is nothing to tell, as `told_of_bill` would find out."""
+
 
 class Label(Struct, frozen=True):
     """What an answer is given where its upstream does not tell it, or tells the name of a model the client never heard:
@@ -34,7 +51,8 @@ def answered(
         return renamed(data, client.model_places, asked.plain.model) if aliased else data, answer
     if not answer.whole or not _is_legal(answer, asked, client):
         return None
-    answer.lines = tuple(told_of_bill(upstream.name, answer.bill, upstream.can.cosmetic))
+    if not answer.bill.keys() <= _COUNTS:
+        answer.lines = tuple(told_of_bill(upstream.name, answer.bill, upstream.can.cosmetic))
     answer.model = asked.plain.model if aliased else answer.model or asked.plain.model
     answer.id = answer.id or label.answer_id
     if answer.created is None:

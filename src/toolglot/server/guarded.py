@@ -32,13 +32,13 @@ from typing import Any
 
 import httptools
 from uvicorn.protocols.http.flow_control import FlowControl
-from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from toolglot.server.express.crossing import Crossing
 from toolglot.server.express.entry import Express
 from toolglot.server.express.handing import HANDED, Handed
 from toolglot.server.express.waiting import Waiting
-from toolglot.server.heads import Gates, Refused, head_problem, refusal, without_upgrade
+from toolglot.server.heads import Gates, Refused, greeting, head_problem, refusal, without_upgrade
 from toolglot.server.way import Way
 
 logger = logging.getLogger("toolglot.server")
@@ -269,7 +269,7 @@ class GuardedProtocol(HttpToolsProtocol):
         fields = self.server_state.default_headers
         if not self.cycle.keep_alive and _CLOSE not in fields:
             fields = [*fields, _CLOSE]
-        return STATUS_LINE[status] + b"".join([b"%b: %b\r\n" % field for field in fields])
+        return greeting(status, tuple(fields))
 
     def begun(self) -> None:
         self.headers = []

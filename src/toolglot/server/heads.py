@@ -86,6 +86,13 @@ def refusal(status: int, message: str, headers: list[tuple[bytes, bytes]]) -> by
     return b"".join([line, *(b"%s: %s\r\n" % field for field in fields), b"\r\n", body])
 
 
+@lru_cache(maxsize=16)
+def greeting(status: int, fields: tuple[tuple[bytes, bytes], ...]) -> bytes:
+    """How an answer begins: with the same bytes for as long as its headers have the same second in them."""
+    lines = [b"%b: %b\r\n" % field for field in fields]
+    return f"HTTP/1.1 {status} {HTTPStatus(status).phrase}\r\n".encode() + b"".join(lines)
+
+
 def without_upgrade(head: list[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
     """llhttp takes for an upgrade what has both headers; the routes may still want to see what was offered."""
     kept = {b"close", b"keep-alive"}

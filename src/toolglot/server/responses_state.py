@@ -33,6 +33,7 @@ from toolglot.server.responses_items import (
     with_ids,
 )
 from toolglot.store import History, Store, StoreError, Turn
+from toolglot.upstream.aside import aside
 from toolglot.wire import json, sse
 
 MAX_HISTORY_BYTES = json.MAX_DOCUMENT_BYTES
@@ -105,8 +106,7 @@ async def expand(
         RefusedError: it goes on from something that is not there, or asks for what cannot be done.
     """
     try:
-        asked = json.typed(body, _asked)
-        items = input_items(asked.input)
+        asked, items = await aside(len(body), _read, body)
     except DecodeError:
         return Expanded(body=body)
     previous, conversation = _links(asked)
@@ -122,10 +122,11 @@ async def expand(
     if history is not None:
         _refuse_gaps(history, previous, conversation)
     _refuse_background(asked)
-    own = await _resolve(items, store, owner)
+    own = await _resolve(items, store, owner, len(body))
     before = [Raw(item.item) for item in items_of_history(history)] if history is not None else []
+    changed = own is not items or linked or asked.store is True
     return Expanded(
-        body=_rewritten(body, before, own, changed=own is not items or linked or asked.store is True),
+        body=await aside(len(body), _rewritten, body, before, own, changed=changed),
         id=mint_id(random(24)),
         kept=True,
         store=asked.store is not False,
@@ -134,6 +135,11 @@ async def expand(
         before=history.next if history is not None else 0,
         items=tuple(own),
     )
+
+
+def _read(body: bytes) -> tuple[_Asked, list[Raw]]:
+    asked = json.typed(body, _asked)
+    return asked, input_items(asked.input)
 
 
 def _links(asked: _Asked) -> tuple[str | None, str | None]:
@@ -159,8 +165,8 @@ def unstored(body: bytes) -> Expanded:
         RefusedError: the request goes on from something.
     """
     try:
-        asked = json.typed(body, _asked)
-        named = next(iter(referenced(input_items(asked.input))), None)
+        asked, items = _read(body)
+        named = next(iter(referenced(items)), None)
     except DecodeError:
         return Expanded(body=body)
     for param, name in zip(("previous_response_id", "conversation", "input"), (*_links(asked), named), strict=True):
@@ -204,9 +210,9 @@ def _refuse_background(asked: _Asked) -> None:
         raise RefusedError(api_refusal(message, code="unsupported_parameter", param="background"))
 
 
-async def _resolve(items: list[Raw], store: Store, owner: str) -> list[Raw]:
+async def _resolve(items: list[Raw], store: Store, owner: str, size: int) -> list[Raw]:
     """The items, with those that are only named put in. Clients do so for what they believe to be stored."""
-    names = referenced(items)
+    names = await aside(size, referenced, items)
     if not names:
         return items
     try:
@@ -293,7 +299,7 @@ async def settle(expanded: Expanded, response: bytes, store: Store, owner: str, 
         previous=expanded.previous,
         conversation=expanded.conversation,
         before=expanded.before,
-        request_input=array(expanded.items),
+        request_input=await aside(len(expanded.body), array, expanded.items),
         response=response,
     )
     items = items_of_turn(turn) if expanded.conversation is not None else []

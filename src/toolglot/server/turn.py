@@ -13,6 +13,7 @@ from toolglot.errors import DecodeError
 from toolglot.receipt import Loss
 from toolglot.server.responses_state import Expanded, StreamTap, echo, expand, settle, unstored
 from toolglot.store import Store, StoreError
+from toolglot.upstream.aside import aside
 from toolglot.wire import json
 
 log = logging.getLogger("toolglot.server")
@@ -43,7 +44,7 @@ class Turn:
         if dialect != DIALECT or (store is None and upstream_keeps_state):
             return cls(None, None, owner), body
         if store is None:
-            return cls(unstored(body), None, owner), body
+            return cls(await aside(len(body), unstored, body), None, owner), body
         expanded = await expand(body, store, owner, upstream_keeps_state=upstream_keeps_state)
         return cls(expanded, store, owner), expanded.body
 

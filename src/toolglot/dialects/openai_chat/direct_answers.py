@@ -100,6 +100,9 @@ def _present(record: Struct) -> int:
     return len(record.__struct_fields__) - astuple(record).count(UNSET)
 
 
+_INTEGERS = [int] * 5
+
+
 def _usage(counts: dict[str, Any]) -> Usage | None:
     """The counts; None if one is odd."""
     details = counts.get("prompt_tokens_details") or {}, counts.get("completion_tokens_details") or {}
@@ -112,7 +115,7 @@ def _usage(counts: dict[str, Any]) -> Usage | None:
         details[0].get("cache_write_tokens", 0),
         details[1].get("reasoning_tokens", 0),
     ]
-    if any(type(count) is not int for count in found):
+    if [type(count) for count in found] != _INTEGERS:
         return None
     read, written, cached, cache_written, reasoned = found
     return Usage(

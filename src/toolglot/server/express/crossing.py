@@ -113,8 +113,7 @@ class Crossing:
 
     def _note_prefix(self) -> None:
         """While the upstream is at work."""
-        asked = self._asked
-        words = next((turn.words for turn in asked.plain.turns if turn.role == "user"), "")
+        asked, words = self._asked, self._asked.plain.turns[0].words
         said = (words,) if isinstance(words, str) else words
         prefixes = self._service.gateway.prefixes
         prefixes.note_plain(self.record, self._lane.upstream, said, asked.learnt.model, asked.body)

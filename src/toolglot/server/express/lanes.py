@@ -104,7 +104,7 @@ class Lane:
     def told(self, asked: Translated, upstream_headers: Mapping[str, str]) -> bytes:
         """The headers of an answer that tell of the exchange."""
         client, dialect = self.client, self.upstream.dialect
-        if client.name == dialect.name or any("ratelimit" in name for name in upstream_headers):
+        if client.name == dialect.name or "ratelimit" in " ".join(upstream_headers):
             own = headers.to_client(client, dialect, self.upstream.harmless(upstream_headers))
             return lines(own) + self._of(asked)
         return self._of(asked)

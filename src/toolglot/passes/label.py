@@ -1,0 +1,29 @@
+"""What an answer is called: its id, its time, its model."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from toolglot.events import Event, Start
+from toolglot.ir import replace
+
+
+class Labeller:
+    """Puts the caller's time and id on an answer whose upstream does not tell them (the core itself has no clock and
+    no randomness), and the client's name of the model where the upstream has another or none.
+    """
+
+    __slots__ = ("_alias", "_created", "_id", "_model")
+
+    def __init__(self, created: int | None, alias: str | None = None, model: str = "", answer_id: str = "") -> None:
+        self._created = created
+        self._alias = alias
+        self._model = model
+        self._id = answer_id
+
+    def feed(self, event: Event) -> Sequence[Event]:
+        if not isinstance(event, Start):
+            return (event,)
+        created = self._created if event.created is None else event.created
+        model = self._alias or event.model or self._model
+        return (replace(event, created=created, model=model, id=event.id or self._id),)
