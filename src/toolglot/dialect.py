@@ -269,10 +269,22 @@ class Dialect(Struct, frozen=True, kw_only=True):
     """Its direct way; None where everything goes the general one."""
 
 
+_MOST_KNOWN = 1024
+_known: dict[tuple[int, int, str], tuple[Capabilities, tuple[ModelRule, ...], Capabilities]] = {}
+"""What was found out, by the records that it was found in, which are kept so that nothing else gets their identity."""
+
+
 def capabilities(dialect: Dialect, model: str) -> Capabilities:
     """What this model can be told through this dialect: every matching rule applied in order."""
+    key = (id(dialect.can), id(dialect.models), model)
+    known = _known.get(key)
+    if known is not None:
+        return known[2]
     can = dialect.can
     for rule in dialect.models:
         if re.search(rule.pattern, model):
             can = replace(can, **rule.changes)
+    if len(_known) >= _MOST_KNOWN:  # clients choose the names of models
+        _known.clear()
+    _known[key] = (dialect.can, dialect.models, can)
     return can
