@@ -1,8 +1,8 @@
 """`python -m bench.growth`: large requests and long streams through a real gateway, while others stream through it.
 
 For each kind of work it prints the time, the gateway's processor time, how much more that is than for half of it, how
-long the gateway's loop was held up, and the longest gap between chunks of the other streams, which are sent every 10 ms.
-It takes about a minute.
+long the gateway's loop was held up, and the longest gap between chunks of the other streams, which have one every ten
+milliseconds. It takes about half a minute.
 """
 
 from __future__ import annotations
@@ -30,8 +30,10 @@ from bench.growth.serve import LATENESS, Lateness
 CACHE = Path(__file__).parent.parent / ".cache"
 PIECE = 64 * 1024
 OTHERS = 16
-QUIET = 2.0
-"""Seconds in which nothing but the other streams is measured."""
+QUIET = 1.0
+"""Seconds in which nothing happens, or only the other streams."""
+SETTLED = 0.1
+"""Seconds after a request, since what is tidied up afterwards counts too."""
 
 _CONFIG = """\
 discover = false
@@ -60,7 +62,6 @@ class Used(NamedTuple):
     """What one request took, in seconds."""
 
     time: float
-    processor: float
     held_up: float
     gap: float
 
@@ -69,8 +70,8 @@ class Bench:
     """A gateway with its upstreams."""
 
     def __init__(self, folder: Path, stack: ExitStack) -> None:
-        self._folder, self._stack, self._cores = folder, stack, cores()
-        self._program = Tools(CACHE.absolute() / "native", self._cores).folder / "upstream"
+        self._folder, self._stack, self.cores = folder, stack, cores()
+        self._program = Tools(CACHE.absolute() / "native", self.cores).folder / "upstream"
         places = {"paced": ("paced-*", self._upstream("paced")), "large": ("large", self._upstream("large"))}
         for chunks in STREAMS:
             places[f"chunks_{chunks}"] = (f"chunks-{chunks}", self._upstream(f"chunks_{chunks}", chunks))
@@ -81,9 +82,10 @@ class Bench:
         command = [sys.executable, "-m", "bench.growth.serve", "serve", "--config", str(folder / "toolglot.toml")]
         root = str(Path(__file__).parent.parent.parent)
         environment = {LATENESS: str(folder / "lateness"), "PYTHONPATH": root}
-        self.gateway = Process(command, self._cores.gateway, folder / "gateway.log", environment)
+        self.gateway = Process(command, self.cores.gateway, folder / "gateway.log", environment)
         stack.callback(self.gateway.stop)
         wait_until_ready(self.gateway, self.port, "/ready", 200, 20.0)
+        self.idle = 0.0
 
     def _upstream(self, name: str, chunks: int = 0) -> int:
         """Runs one, with a stream of so many chunks, and gives its port. Large bodies must not hold up its others."""
@@ -92,7 +94,7 @@ class Bench:
         if chunks:
             pieces = [chunk.encode() + CHUNK_END for chunk in long_answer(chunks)]
             (answers / "openai_chat.stream").write_bytes(b"".join(pieces))
-        process = Process([str(self._program), "0", str(answers)], self._cores.upstream, log)
+        process = Process([str(self._program), "0", str(answers)], self.cores.upstream, log)
         self._stack.callback(process.stop)
         end = time.monotonic() + 20.0
         while not process.told().isdigit():
@@ -120,14 +122,30 @@ class Bench:
         if status not in case.statuses:
             raise SystemExit(f"{case.name}: status {status}; {self.gateway.told()}")
 
-    def measured(self, case: Case, size: int, streams: Others, idle: float) -> Used:
-        """One request, and the streams meanwhile. `idle`: processor seconds a second that the streams take alone."""
-        before, began = snapshot(self.gateway.session), time.perf_counter()
-        self.ask(case, size)
+    def processor(self, case: Case, size: int) -> float:
+        """Processor seconds that a request takes, with nothing beside it."""
+        spent = []
+        for _ in range(case.repeat):
+            before, began = snapshot(self.gateway.session), time.perf_counter()
+            self.ask(case, size)
+            time.sleep(SETTLED)
+            idle = (time.perf_counter() - began) * self.idle
+            spent.append(seconds_between(before, snapshot(self.gateway.session)) - idle)
+        return median(spent)
+
+    def beside(self, case: Case, streams: Others) -> Used:
+        """One request, and the streams meanwhile."""
+        began = time.perf_counter()
+        self.ask(case, case.whole)
         took = time.perf_counter() - began
-        time.sleep(0.1)  # what is tidied up afterwards counts too
-        used = seconds_between(before, snapshot(self.gateway.session)) - idle * (took + 0.1)
-        return Used(took, used, self.lateness.taken(), streams.gaps()[-1])
+        time.sleep(SETTLED)
+        return Used(took, self.lateness.taken(), streams.gaps()[-1])
+
+    def measure_idle(self) -> None:
+        """The clock in the loop takes its time as well."""
+        before = snapshot(self.gateway.session)
+        time.sleep(QUIET)
+        self.idle = seconds_between(before, snapshot(self.gateway.session)) / QUIET
 
 
 def _status(connection: socket.socket) -> int:
@@ -145,29 +163,27 @@ def _status(connection: socket.socket) -> int:
     return int(head[9:12])
 
 
-def rows(bench: Bench, streams: Others, cases: Sequence[Case]) -> Iterator[str]:
+def rows(bench: Bench, stack: ExitStack, cases: Sequence[Case]) -> Iterator[str]:
+    bench.measure_idle()
+    spent = {case.name: [bench.processor(case, size) for size in (case.half, case.whole)] for case in cases}
+    streams = stack.enter_context(others(bench.port, OTHERS))
     time.sleep(1.0)  # connections, the express lane
     streams.gaps(), bench.lateness.taken()
-    before = snapshot(bench.gateway.session)
     time.sleep(QUIET)
-    idle = seconds_between(before, snapshot(bench.gateway.session)) / QUIET
-    yield f"{'':38}{'size':>10}{'time':>10}{'CPU':>10}{'of half':>9}{'held up':>10}{'gap':>10}"
-    row = "{:38}{:>10}{:>10}{:>10}{:>9}{:>7.1f} ms{:>7.1f} ms"
+    yield f"{'':32}{'size':>9}{'time':>9}{'CPU':>9}{'of half':>9}{'held up':>9}{'gap':>9}"
+    row = "{:32}{:>9}{:>9}{:>9}{:>9}{:>6.0f} ms{:>6.0f} ms"
     yield row.format("nothing else", "", "", "", "", bench.lateness.taken() * 1e3, streams.gaps()[-1] * 1e3)
     for case in cases:
-        size = len(case.body(case.whole))
-        half = [bench.measured(case, case.half, streams, idle) for _ in range(case.repeat)]
-        whole = [bench.measured(case, case.whole, streams, idle) for _ in range(case.repeat)]
-        times, used = (median(getattr(one, name) for one in whole) for name in ("time", "processor"))
-        growth = used / median(one.processor for one in half) * case.half * 2 / case.whole
+        half, whole = spent[case.name]
+        found = [bench.beside(case, streams) for _ in range(case.repeat)]
         yield row.format(
             case.name,
-            f"{size / MEGABYTE:.1f} MB",
-            f"{times * 1e3:.0f} ms",
-            f"{used * 1e3:.0f} ms",
-            f"{growth:.1f}x",
-            max(one.held_up for one in whole) * 1e3,
-            max(one.gap for one in whole) * 1e3,
+            f"{len(case.body(case.whole)) / MEGABYTE:.1f} MB",
+            f"{median(one.time for one in found) * 1e3:.0f} ms",
+            f"{whole * 1e3:.0f} ms",
+            f"{whole / half * case.half * 2 / case.whole:.1f}x",
+            max(one.held_up for one in found) * 1e3,
+            max(one.gap for one in found) * 1e3,
         )
 
 
@@ -177,9 +193,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     chosen = parser.parse_args(arguments)
     with tempfile.TemporaryDirectory(prefix="bench-") as folder, ExitStack() as stack:
         bench = Bench(Path(folder), stack)
-        os.sched_setaffinity(0, {bench._cores.upstream, bench._cores.load})
-        streams = stack.enter_context(others(bench.port, OTHERS))
-        for line in rows(bench, streams, [case for case in CASES if chosen.only in case.name]):
+        os.sched_setaffinity(0, {bench.cores.upstream, bench.cores.load})
+        for line in rows(bench, stack, [case for case in CASES if chosen.only in case.name]):
             print(line, flush=True)
 
 

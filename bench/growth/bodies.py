@@ -122,10 +122,10 @@ CASES = (
     Case("history of 200 turns, 2 MB", history, 100, 200, repeat=5),
     Case("500 tools, 0.7 MB", tools, 250, 500, repeat=5),
     Case("a call with 1 MB of arguments", arguments, 512, 1024, repeat=5),
-    Case("stream of 100,000 chunks", stream, *STREAMS),
+    Case("stream of 100,000 chunks", stream, *STREAMS, repeat=5),
     Case("pictures, 28 MB", images, 12, 28),
     Case("one file, 30 MB", document, 15, 30),
     Case("80,000 short messages, 8 MB", objects, 40_000, 80_000),
     Case("pictures, 48 MB: refused", images, 36, 48, statuses=(400, 413)),
-    Case("history of 2 MB, sent slowly", history, 100, 200, pause=0.02),
+    Case("history of 2 MB, sent slowly", history, 100, 200, repeat=3, pause=0.02),
 )

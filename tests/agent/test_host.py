@@ -195,7 +195,7 @@ async def test_without_the_sdk_servers_are_refused_with_the_extra_to_install(mon
     monkeypatch.setattr("importlib.util.find_spec", lambda _: None)
     await Host({}).start()
     host = Host({"a": wayward()})
-    with pytest.raises(MissingExtraError, match=r"toolglot\[mcp\]"):
+    with pytest.raises(MissingExtraError, match="the extra `mcp`"):
         await host.start()
     await host.ready(["a"])
     await host.close()

@@ -18,11 +18,11 @@ from __future__ import annotations
 import asyncio
 import zlib
 from collections.abc import Awaitable, Callable, Iterable, MutableMapping
-from io import BytesIO
 from typing import Any, Protocol
 
 from toolglot.config.schema import Limits
 from toolglot.errors import ApiError, ToolglotError
+from toolglot.wire.large import room
 
 _PIECE = 1024 * 1024
 """Inflated at a time, about a millisecond's work: other requests go on in between."""
@@ -78,7 +78,7 @@ async def read_body(
     # A length with more digits than any limit is not worth converting.
     if len(length) > 18 or int(length) > limits.body:
         raise _too_large(limits.body)
-    whole = BytesIO()  # which grows in place, and gives what is in it without another copy
+    whole = room(int(length) if decoder is None else 0)
     size = 0
     try:
         async with asyncio.timeout(limits.body_idle) as idle:
@@ -99,6 +99,7 @@ async def read_body(
         raise BodyTimeout(ApiError(kind="timeout", status=408, code="body_timeout", message=message_text)) from None
     if decoder is not None and size:
         decoder.close()
+    whole.truncate()
     return whole.getvalue()
 
 

@@ -9,6 +9,7 @@ slices is looked at here. Whatever does not look right (`Irregular`) is left to 
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Callable
 from io import BytesIO
 from typing import Any, TypeVar
@@ -219,9 +220,15 @@ def colons(raw: bytes) -> int:
     return raw.count(b":") + escapes.count(b"\\u003a") + escapes.count(b"\\u003A")
 
 
+def room(size: int) -> BytesIO:
+    """Where so many bytes are to be written; what it holds it gives without another copy. The memory is taken at once,
+    yet nothing of it is touched before: where room is made bit by bit, what is there already is copied now and then."""
+    return BytesIO(bytes(size))
+
+
 def joined(*parts: bytes | memoryview) -> bytes:
     """`b"".join(parts)`."""
-    out = BytesIO()  # which gives what was written to it without another copy
+    out = room(sum(map(len, parts)))
     for part in parts:
         view = memoryview(part)
         for at in range(0, len(part), PIECE):
@@ -243,8 +250,9 @@ def encode(value: Any) -> bytes:
     """A value as the encoder writes it, in as many calls as it takes."""
     if _size(value, LARGE) <= LARGE:
         return _encode(value)
-    out = BytesIO()  # which gives what was written to it without another copy
+    out = room(_size(value, sys.maxsize))
     _write(value, out)
+    out.truncate()
     return out.getvalue()
 
 

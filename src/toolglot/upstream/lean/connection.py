@@ -31,6 +31,9 @@ if TYPE_CHECKING:
 MAX_QUIET = 128 * 1024
 """Bytes of one head, or of what stands between two parts of a body, that are read before they are refused."""
 PIECE = 64 * 1024
+BURST = 32 * 1024
+"""Bytes of one read after which others come first. libuv reads up to 32 times in a row from a socket that always has
+more, which is eight megabytes, before it looks at any other."""
 SHORT = 1.0
 """Seconds. The sweep comes that often; shorter limits must ask for it."""
 
@@ -43,6 +46,7 @@ class Connection(asyncio.Protocol):
     """A socket of the pool and what is going on on it."""
 
     __slots__ = (
+        "_breathing",
         "_complete",
         "_fault",
         "_fields",
@@ -91,7 +95,7 @@ class Connection(asyncio.Protocol):
         self._fault: TransportError | None = None
         self._head: dict[str, str] | None = None
         self._status = self._heads = self._quiet = self._repeated = 0
-        self._complete = self._interim = self._keep = self._unbounded = self._paused = False
+        self._complete = self._interim = self._keep = self._unbounded = self._paused = self._breathing = False
         self._writable = True
         self._rest: memoryview | None = None
         self._parser: HttpResponseParser | None = HttpResponseParser(self)
@@ -154,14 +158,29 @@ class Connection(asyncio.Protocol):
     def pause(self) -> None:
         if not self._paused and not self.transport.is_closing():
             self._paused = True
-            self.transport.pause_reading()
+            if not self._breathing:
+                self.transport.pause_reading()
 
     def resume(self) -> None:
         if self._paused:
             self._paused = False
             self.expect(self.limit)
-            if not self.transport.is_closing():
-                self.transport.resume_reading()
+            self._read_on()
+
+    def _breathe(self) -> None:
+        """Read no more until the loop has looked at the other sockets."""
+        if not self._paused and not self._breathing and not self.transport.is_closing():
+            self._breathing = True
+            self.transport.pause_reading()
+            self._loop.call_soon(self._breathed)
+
+    def _breathed(self) -> None:
+        self._breathing = False
+        self._read_on()
+
+    def _read_on(self) -> None:
+        if not self._paused and not self._breathing and not self.transport.is_closing():
+            self.transport.resume_reading()
 
     def deadline(self) -> float:
         """When this connection has waited too long. An upstream that is not read cannot be late."""
@@ -223,6 +242,8 @@ class Connection(asyncio.Protocol):
             self._end(sending)
         elif fault is not None:
             self._break(sending, fault)
+        elif len(data) > BURST:
+            self._breathe()
 
     def _hear_unasked(self) -> None:
         """The answer to nothing, such as a 408 on an idle connection. Taken for the answer to the next request it would
@@ -265,8 +286,7 @@ class Connection(asyncio.Protocol):
         self.sending = None
         if self._paused:
             self._paused = False
-            if not self.transport.is_closing():
-                self.transport.resume_reading()
+            self._read_on()
         if self._memory is not None:
             self._memory.remember(self.transport)
             self._memory = None
