@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Callable
+from functools import cache
 from io import BytesIO
 from typing import Any, TypeVar
 
@@ -41,9 +42,20 @@ def _inside() -> bytes:
 
 
 _CONTAINER = rb"[\[{]%b[\]}]" % _inside()
-_RUN = re.compile(rb'(?:(?:[^"\[\]{},]++|%b|%b)++,)*+' % (_STRING, _CONTAINER), re.DOTALL)
-"""Members of an object or an array with the comma behind each, as many as there are."""
-_SMALL = re.compile(rb'(?:%b|%b|[^"\[\]{},\s]++)' % (_STRING, _CONTAINER), re.DOTALL)
+
+
+@cache  # to make these takes milliseconds, and many a process has nothing large to read
+def _run() -> re.Pattern[bytes]:
+    """Members of an object or an array with the comma behind each, as many as there are."""
+    return re.compile(rb'(?:(?:[^"\[\]{},]++|%b|%b)++,)*+' % (_STRING, _CONTAINER), re.DOTALL)
+
+
+@cache
+def _small() -> re.Pattern[bytes]:
+    """One value."""
+    return re.compile(rb'(?:%b|%b|[^"\[\]{},\s]++)' % (_STRING, _CONTAINER), re.DOTALL)
+
+
 _HEX, _HIGH, _LOW = rb"[0-9a-fA-F]", rb"u[dD][89abAB]", rb"u[dD][c-fC-F]"
 _PAIR = rb"%b%b{2}\\%b%b{2}" % (_HIGH, _HEX, _LOW, _HEX)
 _ESCAPE = rb"\\(?:[^u]|%b|(?!%b)u%b{4})" % (_PAIR, _HIGH, _HEX)
@@ -111,7 +123,7 @@ class Reading:
     def _value(self, at: int) -> tuple[Any, int]:
         """The value that begins here, and where it ends."""
         raw = self._raw
-        found = _SMALL.match(raw, at, at + SLICE)
+        found = _small().match(raw, at, at + SLICE)
         if found is not None and (found.end() < at + SLICE or raw[at] in b'"[{'):
             return self._small(found[0]), found.end()
         begin = raw[at : at + 1]
@@ -125,7 +137,7 @@ class Reading:
 
     def _end(self, at: int) -> int:
         """Where the value ends that begins here and is not wanted."""
-        found = _SMALL.match(self._raw, at, at + SLICE)
+        found = _small().match(self._raw, at, at + SLICE)
         return found.end() if found is not None and found.end() < at + SLICE else self._value(at)[1]
 
     def _small(self, raw: bytes) -> Any:
@@ -145,7 +157,7 @@ class Reading:
         if raw[at : at + 1] == b"]":
             return values, at + 1
         while True:
-            run = _RUN.match(raw, at, at + SLICE)
+            run = _run().match(raw, at, at + SLICE)
             if run is not None and run.end() > at:
                 values += decode(b"[%b]" % raw[at : run.end() - 1])
                 at = self._after_space(run.end())
@@ -169,7 +181,7 @@ class Reading:
         if raw[at : at + 1] == b"}":
             return members, at + 1
         while True:
-            run = _RUN.match(raw, at, at + SLICE)
+            run = _run().match(raw, at, at + SLICE)
             if run is not None and run.end() > at:
                 some: dict[str, Any] = self._small(b"{%b}" % raw[at : run.end() - 1])
                 self.repeats |= not members.keys().isdisjoint(some)
