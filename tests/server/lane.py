@@ -108,6 +108,10 @@ class Remembering(asyncio.Transport):
 
     def abort(self) -> None: ...
 
+    def pause_reading(self) -> None: ...
+
+    def resume_reading(self) -> None: ...
+
     def get_write_buffer_size(self) -> int:
         return 0
 
