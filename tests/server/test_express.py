@@ -5,6 +5,7 @@ That what clients see is the same on both ways, the tests of `conftest.BOTH_WAYS
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +14,10 @@ from msgspec.structs import replace
 
 from tests.server import gateway as serving
 from tests.server.gateway import LIMITS, Running, at, gateway
-from tests.server.lane import ANSWER, TALK, TOOL, chunk
+from tests.server.lane import ANSWER, TALK, TOOL, Lane, asked, chunk, compact, on_lane
 from tests.upstream.bad_server import BadServer, Gate, Step, close, expect, gone, head, never, reply, send, stream
 from toolglot.config.schema import RecordConfig, Retries
+from toolglot.server.express.crossing import Crossing
 from toolglot.server.express.entry import PATHS
 from toolglot.server.express.lanes import Lanes
 from toolglot.server.verdicts import FRESH
@@ -201,3 +203,97 @@ def test_the_usual_request_of_the_tests_takes_the_lane(
     with each(stream(*WORDS) if streams else answer()) as server, gateway(at("openai_chat", server.url)) as running:
         assert running.ask(client, stream=streams).status == 200
         assert took(running, 1) == [True]
+
+
+def test_a_client_that_has_not_taken_its_last_answer_goes_the_general_way_and_is_waited_for() -> None:
+    async def work(lane: Lane) -> tuple[bool, bool]:
+        client, _ = lane.client()
+        client.pause_writing()
+        client.data_received(asked())
+        return isinstance(client.cycle, Crossing), client.flow.write_paused
+
+    assert on_lane(work) == (False, True)
+
+
+def test_clients_that_go_just_before_their_streams_are_looked_after_are_cleared_up_once() -> None:
+    async def work(lane: Lane) -> tuple[int, int]:
+        for _ in range(3):
+            client, _ = lane.client()
+            await lane.upstream()
+            client.data_received(asked(stream=True))
+            client.connection_lost(None)
+        lane.service.crossings._tick()
+        before = lane.service.in_flight
+        await asyncio.sleep(0)
+        return before, lane.service.in_flight
+
+    assert on_lane(work) == (3, 0)
+
+
+def test_a_fault_in_looking_after_one_stream_does_not_cost_the_others_their_turn() -> None:
+    class Faulty:
+        def tick(self, now: float, silence: float) -> None:
+            raise ValueError
+
+    class Sound:
+        seen = 0
+
+        def tick(self, now: float, silence: float) -> None:
+            self.seen += 1
+
+    async def work(lane: Lane) -> int:
+        sound, crossings = Sound(), lane.service.crossings
+        for each in (Faulty(), sound, Faulty()):
+            crossings.add(each)  # type: ignore[arg-type]
+        crossings._tick()
+        return sound.seen
+
+    assert on_lane(work) == 1
+
+
+def test_the_limit_of_requests_counts_when_the_body_is_there() -> None:
+    """Not when the head came: many may have come at once."""
+
+    async def work(lane: Lane) -> bool:
+        client, _ = lane.client()
+        request = asked()
+        split = request.index(b"\r\n\r\n") + 4
+        client.data_received(request[:split])
+        lane.service.in_flight = lane.service.gateway.config.limits.concurrent_requests
+        client.data_received(request[split:])
+        return isinstance(client.cycle, Crossing)
+
+    assert not on_lane(work)
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"messages": [*[{"role": "system", "content": "Be brief."}] * 5, {"role": "user", "content": "Hi"}]},
+        {
+            "messages": [{"role": "user", "content": "Hi"}],
+            "tools": [{"type": "function", "function": {"name": "f"}}] * 5,
+        },
+    ],
+    ids=["messages", "tools"],
+)
+def test_what_is_over_a_limit_is_refused_on_the_lane_too(
+    fields: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(serving, "EXPRESS", True)
+    limits = replace(LIMITS, messages=5, tools=3)
+    with each(never()) as server, gateway(at("openai_chat", server.url), limits=limits) as running:
+        assert running.ask("openai_chat", body=fields).status == 400
+
+
+def test_the_receipt_of_a_stream_has_what_its_first_piece_has_lost() -> None:
+    other = {"index": 1, "delta": {"content": "Or"}, "finish_reason": None}
+    two = chunk(content="Hello").replace(b"]", b"," + compact(other) + b"]", 1)
+    steps = [stream(WORDS[0] + two, END)] * 2
+    with each(*steps) as server, gateway(at("openai_chat", server.url)) as running:
+        open_lanes(running)
+        answers = [running.ask("anthropic", stream=True, body=body()) for _ in range(2)]
+        assert took(running, 2) == [False, True]
+    one, other_one = [answer.headers["x-toolglot-receipt"] for answer in answers]
+    assert one == other_one
+    assert "losses=1" in one

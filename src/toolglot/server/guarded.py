@@ -60,12 +60,12 @@ class GuardedProtocol(HttpToolsProtocol):
     __slots__ = (
         "_deadline",
         "_fields",
-        "_full",
         "_size",
         "_untold",
         "_waiting",
         "_watch",
         "finished",
+        "full",
         "in_head",
         "receiving",
         "spare",
@@ -82,7 +82,7 @@ class GuardedProtocol(HttpToolsProtocol):
         self.in_head = True
         self.finished = False
         self.spare = False
-        self._full = False  # of what the client has not taken yet
+        self.full = False  # of what the client has not taken yet
         self._deadline: asyncio.TimerHandle | None = None
         self._watch: asyncio.TimerHandle | None = None
         self._size = 0
@@ -202,7 +202,8 @@ class GuardedProtocol(HttpToolsProtocol):
     def _may_cross(self) -> bool:
         """Hold the request back until all of it is there, if it may take the express lane."""
         express, parser = self.express, self.parser
-        if express is None or parser.get_method() != b"POST":
+        # Where a client has not taken its last answer yet the general way waits until it has.
+        if express is None or self.full or parser.get_method() != b"POST":
             return False
         if not parser.should_keep_alive() or parser.get_http_version() != "1.1":
             return False
@@ -213,6 +214,8 @@ class GuardedProtocol(HttpToolsProtocol):
         """Begin the request the general way: with what uvicorn makes at its beginning, and what has come since."""
         url, headers = self.url, self.headers
         self.flow = self.flow or FlowControl(self.transport)
+        if self.full:
+            self.flow.pause_writing()
         super().on_message_begin()
         self.url = url
         self.headers += headers  # which the scope has too
@@ -330,7 +333,7 @@ class GuardedProtocol(HttpToolsProtocol):
         self.finish()
 
     def pause_writing(self) -> None:
-        self._full = True
+        self.full = True
         if self.flow is not None:
             super().pause_writing()
         if isinstance(self.cycle, Crossing):
@@ -338,7 +341,7 @@ class GuardedProtocol(HttpToolsProtocol):
         self._watch_writing()
 
     def resume_writing(self) -> None:
-        self._full = False
+        self.full = False
         if self.flow is not None:
             super().resume_writing()
         if isinstance(self.cycle, Crossing):
@@ -352,7 +355,7 @@ class GuardedProtocol(HttpToolsProtocol):
 
     def _look_at_writing(self, before: int) -> None:
         self._watch = None
-        if not self._full and not self.transport.is_closing():
+        if not self.full and not self.transport.is_closing():
             return
         if self.transport.get_write_buffer_size() >= before:
             self.transport.abort()

@@ -23,6 +23,7 @@ import msgspec
 from msgspec import Struct
 
 from toolglot.dialect import Dialect
+from toolglot.direct.plain import Words
 from toolglot.ir import Message, Request
 from toolglot.server.record import Record
 from toolglot.translate import Exchange
@@ -76,11 +77,12 @@ class Prefixes:
         self._write(record, upstream.name, work())
         return None
 
-    def note_plain(self, record: Record, upstream: Upstream, said: Sequence[str], model: str, body: bytes) -> None:
+    def note_plain(self, record: Record, upstream: Upstream, words: Words, model: str, body: bytes) -> None:
         """The same for a request of the express lane whose user began with these words."""
         second = int(record.started)
         if second != self._second:
             self._second, self._noted = second, 0
+        said = (words,) if isinstance(words, str) else words
         if self._noted >= NOTED_A_SECOND and hash(said[0]) % ONE_IN:
             return
         self._noted += 1

@@ -11,6 +11,9 @@ from toolglot.server.express.waiting import Waiting
 class Client(Protocol):
     """The client's connection, as a crossing uses it."""
 
+    full: bool
+    """It has not taken yet what was written before."""
+
     def put(self, data: bytes) -> None:
         """Write, unless nobody reads any more."""
         ...

@@ -56,6 +56,7 @@ class Crossing:
         "_headers",
         "_heard",
         "_lane",
+        "_last",
         "_limit",
         "_pieces",
         "_received",
@@ -92,6 +93,7 @@ class Crossing:
         self._exchange: Exchange | None = None
         self._translation: StreamTranslation | None = None
         self._heard: Heard | None = None
+        self._last = b""
         self._task: asyncio.Task[None] | None = None
         """What cannot be done in a callback: connecting, and keeping state."""
         self.touched = record.started
@@ -109,14 +111,9 @@ class Crossing:
         if sending is None:
             self._task = asyncio.create_task(self._connect(head))
         self._sending = sending
-        self._note_prefix()
-
-    def _note_prefix(self) -> None:
-        """While the upstream is at work."""
-        asked, words = self._asked, self._asked.plain.turns[0].words
-        said = (words,) if isinstance(words, str) else words
-        prefixes = self._service.gateway.prefixes
-        prefixes.note_plain(self.record, self._lane.upstream, said, asked.learnt.model, asked.body)
+        # While the upstream is at work.
+        asked, note = self._asked, self._service.gateway.prefixes.note_plain
+        note(self.record, lane.upstream, asked.plain.turns[0].words, asked.learnt.model, asked.body)
 
     async def _connect(self, head: bytes) -> None:
         lane = self._lane
@@ -129,6 +126,8 @@ class Crossing:
             self.on_broken(error)
         else:
             self._task, self._sending = None, sending
+            if self._client.full:
+                sending.pause()
 
     # As the upstream's connection sees it
 
@@ -258,12 +257,17 @@ class Crossing:
                 return
             self._pieces.clear()
             self._account.answer()
+            if self._exchange is not None:
+                self._asked.lines = tuple(self._exchange.receipt)
             head = self._head(_STREAM)
             self._let_go()
         if not translation.ended:
             self._put(b"%b%x\r\n%b\r\n" % (head, len(written), written), len(written))
         elif self._heard is not None and self._heard.has_state:
-            self._task = asyncio.create_task(self._keep(translation, head, written))
+            if head:
+                self._put(head, 0)
+            self._last = written
+            self._task = asyncio.create_task(self._keep(translation))
         else:
             self._end(translation, written, head)
 
@@ -286,7 +290,7 @@ class Crossing:
         self._put(b"%b%b0\r\n\r\n" % (head, last), len(written))
         self._finish()
 
-    async def _keep(self, translation: StreamTranslation, head: bytes, written: bytes) -> None:
+    async def _keep(self, translation: StreamTranslation) -> None:
         """Keep what the upstream will want back of its answer, before the client sees the end."""
         lane, exchange = self._lane, self._exchange
         assert exchange is not None
@@ -296,7 +300,7 @@ class Crossing:
         states.watch(exchange, self._heard)
         await states.keep(exchange, whole=False)
         if not self.disconnected:
-            self._end(translation, written, head)
+            self._end(translation, self._last)
 
     def _break_off(self, translation: StreamTranslation, error: TransportError) -> None:
         written = translation.break_off(transport_error(self._lane.upstream.name, error))
@@ -312,8 +316,8 @@ class Crossing:
             self._task.cancel()
         if self._translation is None or not self.response_started:
             self._refuse(error)
-        else:
-            self._end(self._translation, self._translation.fail(error))
+        else:  # an answer that is whole is not held back any longer
+            self._end(self._translation, self._last or self._translation.fail(error))
 
     def _refuse(self, error: ApiError) -> None:
         """Tell an error in place of an answer."""
@@ -335,6 +339,8 @@ class Crossing:
     def tick(self, now: float, silence: float) -> None:
         """Called now and then: a keep-alive for who hears nothing, and an end for what has no other."""
         translation = self._translation
+        if self.disconnected:
+            return
         if self.response_complete:
             if now - self.touched >= DRAIN_SECONDS:
                 self._give_up()

@@ -52,11 +52,8 @@ class Express:
 
     def admit(self, url: bytes, fields: Sequence[tuple[bytes, bytes]]) -> Waiting | None:
         """Whether a request with this head may take the lane, once its body is there."""
-        service = self._service
-        gateway = service.gateway
-        if service.tapes is not None or gateway.config.mcp.servers or not service.accepting:
-            return None
-        if service.in_flight >= gateway.config.limits.concurrent_requests:
+        gateway = self._service.gateway
+        if not self._is_open():
             return None
         if gateway.guard is not self._guard:
             self._guard = gateway.guard
@@ -68,6 +65,14 @@ class Express:
                 self._heads.clear()
             head = self._heads[key] = self._head(url, fields)
         return None if head is None else Waiting(head, gateway.config.limits.body)
+
+    def _is_open(self) -> bool:
+        """Asked for the head and for the body, between which much may happen."""
+        service = self._service
+        config = service.gateway.config
+        if service.tapes is not None or config.mcp.servers or not service.accepting:
+            return False
+        return service.in_flight < config.limits.concurrent_requests
 
     def _head(self, url: bytes, fields: Sequence[tuple[bytes, bytes]]) -> Head | None:
         path, _, query = url.partition(b"?")
@@ -97,14 +102,20 @@ class Express:
         service, head, body = self._service, waiting.head, waiting.body()
         gateway, now = service.gateway, asyncio.get_running_loop().time()
         dialect, caller, limits = head.client, head.caller, gateway.config.limits
+        if not self._is_open():
+            return None
         plain = None if dialect.direct is None else dialect.direct.read_request(body)
         if plain is None or (lane := gateway.lanes.find(dialect.name, plain.model, now)) is None:
             return None
         store = service.store
         if lane.issuer is not None and store is not None and store.may_have_states(caller.owner, lane.issuer):
             return None
-        asked = None if len(plain.turns) >= limits.messages else lane.requests.translate_plain(plain, body)
-        if asked is None or len(asked.learnt.tools) > limits.tools or (ticket := lane.breaker.enter(now)) is None:
+        if len(plain.turns) + len(plain.system) >= limits.messages:
+            return None
+        asked = lane.requests.translate_plain(plain, body)
+        if asked is None or len(asked.learnt.asked.tools) > limits.tools:
+            return None
+        if (ticket := lane.breaker.enter(now)) is None:
             return None
         upstream = lane.upstream
         record = Record(

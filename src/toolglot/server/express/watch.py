@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections import deque
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import TYPE_CHECKING
 
 from toolglot.errors import ApiError
 
 if TYPE_CHECKING:
     from toolglot.server.express.crossing import Crossing
+
+log = logging.getLogger("toolglot.server")
 
 INTERVAL = 1.0
 CLEARING = 0.004
@@ -25,6 +29,7 @@ class Crossings:
         self._open: set[Crossing] = set()
         self._timer: asyncio.TimerHandle | None = None
         self._left: deque[Crossing] = deque()
+        self._clearing: asyncio.Handle | None = None
 
     def __iter__(self) -> Iterator[Crossing]:
         return iter(self._open)
@@ -39,18 +44,20 @@ class Crossings:
 
     def leave(self, crossing: Crossing) -> None:
         """Its client has gone: clear up behind it, as soon as there is time for it."""
+        self._open.discard(crossing)
         self._left.append(crossing)
-        if len(self._left) == 1:
-            asyncio.get_running_loop().call_soon(self._clear)
+        if self._clearing is None:
+            self._clearing = asyncio.get_running_loop().call_soon(self._clear)
 
     def _clear(self) -> None:
         loop = asyncio.get_running_loop()
         until = loop.time() + CLEARING
         while self._left and loop.time() < until:
-            self._left[0].clear_up()
-            self._left.popleft()
+            _done(self._left.popleft().clear_up)
         if self._left:
-            loop.call_later(CLEARING / 4, self._clear)
+            self._clearing = loop.call_later(CLEARING / 4, self._clear)
+        else:
+            self._clearing = None
 
     def _interval(self) -> float:
         return min(INTERVAL, self._silence() / 4)
@@ -60,11 +67,19 @@ class Crossings:
         loop, silence = asyncio.get_running_loop(), self._silence()
         now = loop.time()
         for crossing in list(self._open):
-            crossing.tick(now, silence)
+            _done(partial(crossing.tick, now, silence))
         if self._open:
             self._timer = loop.call_later(self._interval(), self._tick)
 
     def end(self, error: ApiError) -> None:
         """The time to drain is over."""
         for crossing in list(self._open):
-            crossing.fail(error)
+            _done(partial(crossing.fail, error))
+
+
+def _done(work: Callable[[], None]) -> None:
+    """What is done for one of many: a fault in it must not cost the others their turn."""
+    try:
+        work()
+    except Exception:
+        log.exception("the express lane failed in looking after a request")
