@@ -148,6 +148,11 @@ class Exchange:
         return self._context.can
 
     @property
+    def takes_back(self) -> str:
+        """Who takes back the state that a client carries."""
+        return self._context.issuer
+
+    @property
     def plain_tools(self) -> frozenset[str] | None:
         """The names of the request's tools; None unless each is a function of one name on both sides, and no text has
         a call in it."""
@@ -340,9 +345,11 @@ class Exchange:
 
     def _carrier(self) -> EventPass:
         client, owner, kept = self.client, self.upstream, self.keeps_state
-        if client.details_slot is None:
-            return Carrier(client.name, client.state_slot, owner.name, owner.state_slot, self.receipt, kept=kept)
         issuer = self._context.issuer if self.sent is not None else ""  # else it is not known who answers
+        if client.details_slot is None:
+            bound = issuer if self.issuer else ""
+            slots = client.state_slot, owner.name, owner.state_slot
+            return Carrier(client.name, *slots, self.receipt, issuer=bound, kept=kept)
         return DetailsCarrier(client.name, client.details_slot, owner.name, issuer, self.receipt, kept=kept)
 
     def _refuse_losses(self) -> None:

@@ -49,3 +49,16 @@ def test_holes_have_a_bound_and_are_looked_for_in_linear_time() -> None:
     began = perf_counter()
     assert not fits(then, now)
     assert perf_counter() - began < 2
+
+
+@pytest.mark.parametrize(
+    ("then", "now", "fits"),
+    [
+        ({"text": "My PIN is 999999."}, {"text": "My PIN is 123456."}, True),
+        ({"at": [99.9999, 9.9999]}, {"at": [48.8566, 2.3522]}, True),
+        ({"text": "99"}, {"text": "12"}, False),
+        ({"text": "My PIN is 999999."}, {"text": "Your PIN is 123456."}, False),
+    ],
+)
+def test_numbers_that_were_redacted_to_nines_are_holes(then: object, now: object, fits: bool) -> None:
+    assert fits_text(json.dumps(then).encode(), json.dumps(now).encode()) is fits

@@ -89,6 +89,7 @@ class DirectRequests:
         self._reads, self._writes = made.client.direct, made.upstream.direct
         self._owner = made.upstream.name
         self._own = made.client.name == made.upstream.name
+        self._issuer = made.takes_back
         self._learnt: OrderedDict[_Key, list[_Entry]] = OrderedDict()
         self.kept = self._bytes = 0
         self._credit = CREDIT
@@ -103,7 +104,7 @@ class DirectRequests:
         """The same for one that is read already; `body` are its bytes."""
         if self._reads is None or self._writes is None or not plain.model or len(body) > LARGEST:
             return None
-        found = survey(plain, self._owner, own=self._own)
+        found = survey(plain, self._owner, own=self._own, issuer=self._issuer)
         if found is None:
             return None
         turns = found.turns

@@ -74,9 +74,10 @@ class Survey(Struct):
         return next((turn.thought.state for turn in self.turns if turn.thought and turn.thought.state), {})
 
 
-def survey(plain: PlainRequest, owner: str, *, own: bool) -> Survey | None:
+def survey(plain: PlainRequest, owner: str, *, own: bool, issuer: str = "") -> Survey | None:
     """None if the conversation is not one that begins and ends with its user, every call with an id of its own and its
-    result behind it. `owner`: the upstream's dialect; `own`: the client's as well."""
+    result behind it. `owner`: the upstream's dialect; `own`: the client's as well; `issuer`: who
+    takes carried state back."""
     if plain.own and not own:
         return None
     turns: list[Turn] = []
@@ -111,7 +112,7 @@ def survey(plain: PlainRequest, owner: str, *, own: bool) -> Survey | None:
         before = role
     if pairs.waiting or before in ("", "assistant") or pairs.cached + len(breakpoints) > MOST_BREAKPOINTS:
         return None
-    thoughts = _thoughts(turns, owner, own=own) if thinks else _THOUGHTLESS[bool(pairs.ids), answered]
+    thoughts = _thoughts(turns, owner, issuer, own=own) if thinks else _THOUGHTLESS[bool(pairs.ids), answered]
     if thoughts is None:
         return None
     system = tuple([(turn.role, type(turn.words) is list, _seconds(turn)) for turn in plain.system])
@@ -173,7 +174,7 @@ class _Pairs:
         return True
 
 
-def _thoughts(turns: list[Turn], owner: str, *, own: bool) -> Thoughts | None:
+def _thoughts(turns: list[Turn], owner: str, issuer: str, *, own: bool) -> Thoughts | None:
     """The reasoning before words and calls, looked at as `passes.reasoning` does; None if there is some of several
     kinds, or of one that is not simple."""
     kind: tuple[str, tuple[str, ...]] | None = None
@@ -186,7 +187,7 @@ def _thoughts(turns: list[Turn], owner: str, *, own: bool) -> Thoughts | None:
             heard = answered = False
             if turn.thought is not None:
                 thought = True
-                found = _kind(turn.thought, owner, own=own)
+                found = _kind(turn.thought, owner, issuer, own=own)
                 if found is None or kind not in (None, found):
                     return None
                 kind = found
@@ -204,12 +205,14 @@ def _seconds(turn: Turn) -> Seconds:
     return tuple(turn.breakpoints.values()) if turn.breakpoints else ()
 
 
-def _kind(thought: Thought, owner: str, *, own: bool) -> tuple[str, tuple[str, ...]] | None:
+def _kind(thought: Thought, owner: str, issuer: str, *, own: bool) -> tuple[str, tuple[str, ...]] | None:
     """Whose reasoning it is; None if that is not simple. Reasoning that was carried gets its text and its state."""
     if not is_ours(thought.signature):
         return ("own", ()) if own or (thought.text and thought.signature) else None
     envelope = unpack(thought.signature)
-    if own or envelope is None or envelope.owner != owner or envelope.place != "here" or not envelope.text:
+    if own or envelope is None or not envelope.is_for(owner, issuer):
+        return None
+    if envelope.place != "here" or not envelope.text:
         return None
     thought.text, thought.state = envelope.text, envelope.state
     return "carried", tuple(envelope.state)

@@ -21,6 +21,7 @@ from toolglot.ir import Block, Message, Native, Request, Text, Thinking, ToolCal
 from toolglot.passes import Context
 from toolglot.passes.blocks import Place, with_messages
 from toolglot.passes.envelope import Envelope, pack, unpack
+from toolglot.passes.envelope import Place as EnvelopePlace
 from toolglot.receipt import Receipt
 
 
@@ -80,13 +81,20 @@ class _Run:
         self._content.append((home, block))
 
     def _open(self, envelope: Envelope, block: Block, home: int, where: str) -> None:
-        state = {envelope.owner: envelope.state}
+        state: Native = {envelope.owner: envelope.state}
+        if envelope.owner == self._context.target and not envelope.is_for(envelope.owner, self._context.issuer):
+            why = f"the client carried it for {envelope.owner}; another server or model has made it"
+            self._context.receipt.note(where, "reasoning state", why)
+            state = {}
+        if not state and envelope.place != "here":
+            return
         if envelope.place == "next_call":
             self._waiting = state
         elif envelope.place in ("last_call", "last_text"):
             self._give_back(state, ToolCall if envelope.place == "last_call" else Text, home)
         else:
-            self._context.receipt.note(where, "reasoning state", f"the client carried it for {envelope.owner}")
+            if state:
+                self._context.receipt.note(where, "reasoning state", f"the client carried it for {envelope.owner}")
             self._drop_repeated(envelope.text)
             self._shown = envelope.text
             assert isinstance(block, Thinking)
@@ -137,7 +145,18 @@ _SIGNS = frozenset({"$redacted", "reasoning_details", "extra_content"})
 class Carrier:
     """The event pass that packs: it needs sequenced events, and gives blocks new indices where it adds one."""
 
-    __slots__ = ("_block", "_client", "_kept", "_owner", "_owner_slot", "_receipt", "_shift", "_slot", "_text")
+    __slots__ = (
+        "_block",
+        "_client",
+        "_issuer",
+        "_kept",
+        "_owner",
+        "_owner_slot",
+        "_receipt",
+        "_shift",
+        "_slot",
+        "_text",
+    )
 
     def __init__(
         self,
@@ -147,9 +166,12 @@ class Carrier:
         owner_slot: str | None,
         receipt: Receipt,
         *,
+        issuer: str = "",
         kept: bool = False,
     ) -> None:
-        """`kept`: what the client cannot carry is kept elsewhere."""
+        """`issuer`: to whom alone it goes back, if anybody has said; `kept`: what the client cannot carry is kept
+        elsewhere."""
+        self._issuer = issuer
         self._client = client
         self._slot = slot
         self._owner = owner
@@ -208,7 +230,7 @@ class Carrier:
                 self._lost(index)
             return close
         # Also reasoning without state is put in an envelope, so that it is known as foreign when it comes back.
-        envelope = pack(Envelope(owner=self._owner, state=native.get(self._owner, {}), text=text))
+        envelope = self._packed(native, text=text)
         return replace(close, native=merge_native(close.native, {self._client: {self._slot: envelope}}))
 
     def _carried(
@@ -218,10 +240,14 @@ class Carrier:
         if self._slot is None:
             self._lost(index if place == "next_call" else index - 1)
             return ()
-        envelope = pack(Envelope(owner=self._owner, state=native[self._owner], place=place))
+        envelope = self._packed(native, place=place)
         extra = index + self._shift
         self._shift += 1
         return Open(extra, Thinking(native={self._client: {self._slot: envelope}})), Close(index=extra)
+
+    def _packed(self, native: Native, *, text: str = "", place: EnvelopePlace = "here") -> str:
+        state = native.get(self._owner, {})
+        return pack(Envelope(owner=self._owner, state=dict(state), text=text, place=place, issuer=self._issuer))
 
     def _has_state(self, native: Native) -> bool:
         fields = native.get(self._owner, {})

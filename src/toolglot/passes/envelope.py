@@ -23,12 +23,18 @@ PLACES: frozenset[str] = frozenset(get_args(Place))
 
 
 class Envelope(Struct, frozen=True, kw_only=True):
-    """State that `owner` keeps on a block. `text` is the reasoning that a signature may be bound to."""
+    """State that `owner` keeps on a block. `text` is the reasoning that a signature may be bound to; `issuer` is the
+    server, and the model where that counts, to which alone it goes back, and empty where nobody has said."""
 
     owner: str
     state: dict[str, Any] = {}
     place: Place = "here"
     text: str = ""
+    issuer: str = ""
+
+    def is_for(self, owner: str, issuer: str) -> bool:
+        """May it be given back to this one?"""
+        return self.owner == owner and self.issuer in ("", issuer)
 
 
 def _is_text(value: object) -> bool:
@@ -95,15 +101,18 @@ _PLAIN_ALPHABET = str.maketrans("-_", "+/")
 def pack(envelope: Envelope) -> str:
     """The text that stands in the client's slot."""
     state = known(envelope.state, STATE.get(envelope.owner, {}))
-    return close([envelope.owner, envelope.place, state, envelope.text])
+    issuer = [envelope.issuer] if envelope.issuer else []
+    return close([envelope.owner, envelope.place, state, envelope.text, *issuer])
 
 
 def unpack(value: object) -> Envelope | None:
     """The envelope; None for anything that is none of ours."""
     match opened(value):
-        case [str() as owner, str() as place, dict() as state, str() as text] if owner in STATE and place in PLACES:
-            state = known(state, STATE[owner])
-            return Envelope(owner=owner, state=state, place=place, text=text)  # type: ignore[arg-type]
+        case [str() as owner, str() as place, dict() as state, str() as text, *rest]:
+            issuer = rest[0] if len(rest) == 1 and isinstance(rest[0], str) else ""
+            if owner in STATE and place in PLACES and (issuer or not rest):
+                state = known(state, STATE[owner])
+                return Envelope(owner=owner, state=state, place=place, text=text, issuer=issuer)  # type: ignore[arg-type]
     return None
 
 
