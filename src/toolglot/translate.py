@@ -137,6 +137,7 @@ class Exchange:
             slot=self.client.state_slot,
             details=self.client.details_slot,
             issuer=issuer_of(self.issuer, self.upstream.name, model),
+            server=issuer_of(self.issuer, self.upstream.name, "") if self.issuer else "",
             aliased=self._can is not None or (self.asked is not None and model != self.asked.model),
             text_calls=self._text_calls,
             history_format=self._history_format,
@@ -149,8 +150,8 @@ class Exchange:
 
     @property
     def takes_back(self) -> str:
-        """Who takes back the state that a client carries."""
-        return self._context.issuer
+        """Who takes back the state that a client carries in an envelope."""
+        return self._context.server
 
     @property
     def plain_tools(self) -> frozenset[str] | None:
@@ -347,9 +348,8 @@ class Exchange:
         client, owner, kept = self.client, self.upstream, self.keeps_state
         issuer = self._context.issuer if self.sent is not None else ""  # else it is not known who answers
         if client.details_slot is None:
-            bound = issuer if self.issuer else ""
             slots = client.state_slot, owner.name, owner.state_slot
-            return Carrier(client.name, *slots, self.receipt, issuer=bound, kept=kept)
+            return Carrier(client.name, *slots, self.receipt, issuer=self._context.server, kept=kept)
         return DetailsCarrier(client.name, client.details_slot, owner.name, issuer, self.receipt, kept=kept)
 
     def _refuse_losses(self) -> None:

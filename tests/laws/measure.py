@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 
 
-def seconds(work: Callable[[], object], runs: int = 3) -> float:
+def seconds(work: Callable[[], object], runs: int = 5) -> float:
     best = float("inf")
     collecting = gc.isenabled()
     gc.disable()

@@ -35,7 +35,8 @@ class Context(Struct, kw_only=True):
     `tools` maps the upstream's name of a tool to the client's, for the way back; `call_ids` are the ids that the
     conversation has used, so that a new call gets another one. `cosmetic` are the native keys of the source that mean
     nothing to anybody else, `containers` those that hold what is left of an object; `slot` and `details` are the
-    source's places for reasoning state, and `issuer` is who takes such state back. `aliased`: the upstream is not the
+    source's places for reasoning state, and `issuer` is who takes such state back, `server` the same
+    without the model. `aliased`: the upstream is not the
     one the client thinks it speaks to: another model, or one that is said to differ. `carried`: the history holds turns
     of other vendors, whose state the client carried.
     `limit_is_ours`: nobody asked for this output limit, the wire wants one.
@@ -58,6 +59,7 @@ class Context(Struct, kw_only=True):
     slot: str | None = None
     details: str | None = None
     issuer: str = ""
+    server: str = ""
     aliased: bool = False
     carried: bool = False
     limit_is_ours: bool = False

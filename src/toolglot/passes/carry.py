@@ -82,8 +82,8 @@ class _Run:
 
     def _open(self, envelope: Envelope, block: Block, home: int, where: str) -> None:
         state: Native = {envelope.owner: envelope.state}
-        if envelope.owner == self._context.target and not envelope.is_for(envelope.owner, self._context.issuer):
-            why = f"the client carried it for {envelope.owner}; another server or model has made it"
+        if envelope.owner == self._context.target and not envelope.is_for(envelope.owner, self._context.server):
+            why = f"the client carried it for {envelope.owner}; another server has made it"
             self._context.receipt.note(where, "reasoning state", why)
             state = {}
         if not state and envelope.place != "here":

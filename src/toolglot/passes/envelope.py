@@ -24,7 +24,7 @@ PLACES: frozenset[str] = frozenset(get_args(Place))
 
 class Envelope(Struct, frozen=True, kw_only=True):
     """State that `owner` keeps on a block. `text` is the reasoning that a signature may be bound to; `issuer` is the
-    server, and the model where that counts, to which alone it goes back, and empty where nobody has said."""
+    server to which alone it goes back, and empty where nobody has said."""
 
     owner: str
     state: dict[str, Any] = {}

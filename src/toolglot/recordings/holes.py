@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 
 HOLE = re.compile(rb"(?:\[redacte(?:d(?:\]\**)?)?)+|9[9.,:/ +-]{2,}9")
-"""Where the length counts it is filled up with stars, or cut. Numbers are redacted to nines, so that JSON stays JSON."""
+"""Where the length counts it is filled up with stars, or cut. Numbers are redacted to nines: JSON stays JSON."""
 LONGEST = 64 * 1024
 """Bytes that one hole may stand for."""
 _INSIDE = re.compile(rb"(?:[^\"\\]|\\.)+", re.DOTALL)

@@ -19,6 +19,7 @@ from toolglot.passes.skeleton import Skeleton
 from toolglot.routing import Target
 from toolglot.textcalls.settings import TextCalls
 from toolglot.translate import Exchange
+from toolglot.upstream.replay.transport import ReplayTransport
 from toolglot.upstream.upstream import Upstream
 
 
@@ -74,6 +75,11 @@ def _telling(upstream: Upstream, told: Told) -> RequestPass:
     return tell
 
 
+def _issuer(upstream: Upstream) -> str:
+    recorded = upstream.transport.issuer if isinstance(upstream.transport, ReplayTransport) else ""
+    return recorded or digest(upstream.name, upstream.base_url)
+
+
 def exchange_for(
     client: Dialect,
     upstream: Upstream,
@@ -106,6 +112,6 @@ def exchange_for(
         text_calls=text_calls,
         history_format=policy.said.calls,
         keeps_state=keeps_state,
-        issuer=digest(upstream.name, upstream.base_url),
+        issuer=_issuer(upstream),
         passes=with_states(_passes(client, upstream, told or Told(), policy), {} if told is None else told.states),
     )

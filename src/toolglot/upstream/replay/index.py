@@ -38,6 +38,8 @@ class Entry(Struct, frozen=True, kw_only=True):
     dialect: str
     model: str
     asked: Asked
+    issuer: str = ""
+    """Who takes back the state that clients carry for it."""
 
 
 Match: TypeAlias = Literal["exact", "changed", "redacted"]
@@ -67,6 +69,8 @@ class Index:
     def __init__(self, place: Path, most: int = MOST_ENTRIES) -> None:
         self.place = place
         self.entries = 0
+        self.issuer = ""
+        """Of the recorded upstream; of several, of the first."""
         self._most = most
         self._groups: dict[bytes, list[Entry]] = {}
         self._with_holes: dict[bytes, list[Entry]] = {}
@@ -132,6 +136,7 @@ class Index:
     def _add(self, entry: Entry) -> None:
         self.entries += 1
         self._models[entry.dialect, entry.model] = None
+        self.issuer = self.issuer or entry.issuer
         if None in entry.asked.solid:
             self._with_holes.setdefault(entry.asked.shape, []).append(entry)
         else:
@@ -186,6 +191,7 @@ def _entries(file: Path) -> Iterator[Entry]:
                     dialect=read.dialect,
                     model=read.model,
                     asked=asked(read.dialect, read.url, read.data),
+                    issuer="" if read.settings is None else read.settings.issuer,
                 )
 
 

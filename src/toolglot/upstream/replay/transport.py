@@ -40,6 +40,13 @@ class ReplayTransport:
         self._redactor = Redactor()
         self._turns = asyncio.Lock()  # an index belongs to one thread at a time
 
+    @property
+    def issuer(self) -> str:
+        """Who has sealed the state that clients carry in these recordings: the same is to seal and open it again."""
+        if not self._index.entries:
+            self._index.look()
+        return self._index.issuer
+
     def redact(self, patterns: Sequence[str]) -> None:
         """What recordings do not have in them, by the patterns of the configuration, is not compared."""
         self._redactor = Redactor(finders=[Pattern(text).find for text in patterns])
