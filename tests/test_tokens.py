@@ -11,8 +11,8 @@ from itertools import pairwise
 from typing import Any
 
 import pytest
-from bench import tokens as bench
 
+from bench import tokens as bench
 from toolglot.dialects import DIALECTS
 from toolglot.ir import (
     Block,
