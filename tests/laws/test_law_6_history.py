@@ -23,10 +23,12 @@ from toolglot.passes import Context, RequestPass, history
 from toolglot.passes.blocks import has_results
 from toolglot.passes.history_policy import HistoryPolicy, Layer, settle, with_policy
 from toolglot.passes.history_size import NOUNS, Scale, Size, plus
-from toolglot.passes.history_units import is_made_up
+from toolglot.passes.history_units import framed
 from toolglot.passes.pipeline import REQUEST_PASSES
+from toolglot.passes.turns import BEGIN
 from toolglot.receipt import Receipt
 from toolglot.tokens.media import by_area
+from toolglot.tools.words import ANALYSE
 from toolglot.translate import Exchange
 
 INSTRUCTIONS = ("system", "developer")
@@ -149,8 +151,10 @@ def test_a_policy_tears_no_pair_grows_nothing_keeps_what_is_asked_and_keeps_to_i
     if can.starts_with_user and words(whole) and spoken(whole)[0].role == "user":
         assert spoken(cut)[0].role != "assistant"
     # A word that begins, and one to go on with, are ours.
-    assert policy.continuation or at_home or not any(map(is_made_up, cut.messages))
-    cut = replace(cut, messages=tuple(message for message in cut.messages if not is_made_up(message)))
+    ours = framed(cut.messages, BEGIN, ANALYSE)
+    assert not ours.begin or at_home
+    assert not ours.asking or policy.continuation
+    cut = replace(cut, messages=ours.said)
     # No pair is torn.
     (calls, results), (calls_before, results_before) = pairs(cut), pairs(whole)
     assert calls & results_before == results & calls_before
@@ -195,6 +199,20 @@ def test_the_next_turn_extends_what_was_sent_unless_something_was_cut(
         if cuts_now == cuts_before and (policy.cut_to or 0) < 1:
             assert now.items[:count] == before.items[:count]
             assert now.rest == before.rest
+
+
+@pytest.mark.parametrize("name", [name for name in NAMES if is_json(name)])
+@settings(max_examples=25)
+@given(messages=sessions(), policy=policies)
+def test_what_was_cut_and_written_is_not_cut_again(
+    name: str, messages: tuple[Message, ...], policy: HistoryPolicy
+) -> None:
+    """Nobody has to remember on the way what is ours and what was left of what: it is in the bytes."""
+    passes = with_policy(REQUEST_PASSES, settle((Layer(policy),)))
+    request = Request(model="gpt-5", messages=messages, max_output_tokens=100)
+    raw = DIALECTS[name].encode_request(request, Receipt())
+    once = Exchange(name, name, passes=passes).request(raw, model="gpt-5")
+    assert Exchange(name, name, passes=passes).request(once, model="gpt-5") == once
 
 
 @pytest.mark.parametrize("share", [0.5, 0.75])

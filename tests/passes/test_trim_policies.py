@@ -14,7 +14,6 @@ from toolglot.ir import Block, Cache, Media, Message, Request, Source, Text, Thi
 from toolglot.passes import Context
 from toolglot.passes.history_policy import HistoryPolicy, Layer, settle, with_policy
 from toolglot.passes.history_size import NO_IMAGE
-from toolglot.passes.history_units import made_up
 from toolglot.passes.pipeline import REQUEST_PASSES
 from toolglot.tokens import estimate
 from toolglot.tools.words import ANALYSE
@@ -82,7 +81,7 @@ def test_a_reminder_is_not_taken_for_the_task_once_its_results_have_gone() -> No
     request = asked(user("Do it."), calls("a"), reminded, calls("b"), answered(result("b")))
     home = to(ANTHROPIC, source="anthropic")
     cut = kept_to(request, home, max_tool_results=1, max_messages=2, cut_to=1)
-    assert [texts(message) for message in cut.messages][:2] == [["Do it."], ["<system-reminder/>"]]
+    assert [texts(message) for message in cut.messages][:2] == [["Do it."], ["[results no longer sent]", "<system-reminder/>"]]
     assert kept_to(cut, home, max_tool_results=1, max_messages=2, cut_to=1) == cut
 
 
@@ -251,7 +250,7 @@ def test_a_conversation_that_ends_in_results_is_asked_to_go_on(words: bool | str
     context = to(CHAT)
     request = asked(user(), calls("a"), answered(result("a")))
     cut = kept_to(request, context, continuation=words)
-    assert cut.messages == (*request.messages, made_up(user(expected)))
+    assert cut.messages == (*request.messages, user(expected))
     assert lines(context) == ["note messages[3]"]
     assert kept_to(cut, to(CHAT), continuation=words) is cut
 

@@ -5,7 +5,7 @@ What a rewrite leaves alone stays the same object, so that an untouched request 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from operator import is_
 from typing import NamedTuple, TypeAlias, get_args
 
@@ -95,9 +95,9 @@ def has_results(message: Message) -> bool:
     return any(isinstance(block, ToolResult) for block in message.content)
 
 
-def leading(request: Request) -> int:
+def leading(messages: Sequence[Message]) -> int:
     """How many system and developer messages stand before the conversation."""
-    for number, message in enumerate(request.messages):
+    for number, message in enumerate(messages):
         if message.role not in INSTRUCTION_ROLES:
             return number
-    return len(request.messages)
+    return len(messages)

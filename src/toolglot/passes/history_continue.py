@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from toolglot.ir import Message, Request, Text, ToolResult, replace
 from toolglot.passes import Context, RequestPass
-from toolglot.passes.history_units import made_up
 
 
 def go_on(words: str) -> RequestPass:
@@ -18,7 +17,7 @@ def go_on(words: str) -> RequestPass:
         if not _ends_in_results(request):
             return request
         context.receipt.note(f"messages[{len(request.messages)}]", "a word to go on", "results of tools come last")
-        asking = made_up(Message(role="user", content=(Text(text=words),)))
+        asking = Message(role="user", content=(Text(text=words),))
         return replace(request, messages=(*request.messages, asking))
 
     return ask

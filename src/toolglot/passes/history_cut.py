@@ -14,7 +14,7 @@ from collections.abc import Iterable, Sequence
 from toolglot.ir import Message, Request, Thinking, ToolResult
 from toolglot.passes.blocks import INSTRUCTION_ROLES, has_results
 from toolglot.passes.history_size import Limit, Scale, Size, is_image, minus, plus, without_image
-from toolglot.passes.history_units import Batch, is_beside_results, together
+from toolglot.passes.history_units import NO_RESULTS, Batch, is_beside_results, together
 
 _BY_IMAGES, _BY_RESULTS = "max_images", "max_tool_results"
 
@@ -156,17 +156,29 @@ class Cutting:
                 self._drop_batch(batch)
 
     def _drop_batch(self, batch: Batch) -> None:
-        for number, index in (*batch.blocks, *self._reasons(batch)):
+        going = (*batch.blocks, *self._reasons(batch))
+        for number, index in going:
             if number in self.gone or (number, index) in self.gone_blocks:
                 continue
             self.gone_blocks.add((number, index))
             self._total = minus(self._total, self._blocks[number][index])
             self._results[number] -= isinstance(self._messages[number].content[index], ToolResult)
             self._left[number] -= 1
+        for number in dict.fromkeys(number for number, _ in going):
+            if number in self.gone:
+                continue
             if not self._left[number]:
                 self.gone[number] = None
                 self._total = minus(self._total, self._bare[number])
+            elif self._is_bereft(number):
+                told = self._scale.block(NO_RESULTS, self._messages[number].role)
+                self._bare[number] = plus(self._bare[number], told)
+                self._total = plus(self._total, told)
         self._part(batch)
+
+    def _is_bereft(self, number: int) -> bool:
+        """Had this message results, and are there none left beside its words?"""
+        return has_results(self._messages[number]) and not self._results[number]
 
     def _part(self, batch: Batch) -> None:
         """Where a batch has gone nothing holds its turn and the words beside its results together any more."""

@@ -112,17 +112,18 @@ def with_policy(
 
 def _keeping(settled: Settled, image_tokens: ImageTokens, leans: Callable[[Request], bool]) -> Iterator[RequestPass]:
     said = settled.said
+    asking = ANALYSE if said.continuation is True else said.continuation or ""
     if said.repair:
         yield _at_home(ids.unique, leans)
         yield _at_home(history.pair, leans)
     if said.result_bytes:
         yield shorten(said.result_bytes)
     if settled.limits:
-        yield trim(settled.limits, keep_first=bool(said.keep_first), image_tokens=image_tokens)
+        yield trim(settled.limits, keep_first=bool(said.keep_first), asking=asking, image_tokens=image_tokens)
     if said.result_bytes:
         yield tell(said.result_bytes)
-    if said.continuation:
-        yield go_on(said.continuation if isinstance(said.continuation, str) else ANALYSE)
+    if asking:
+        yield go_on(asking)
 
 
 def _at_home(mend: RequestPass, leans: Callable[[Request], bool]) -> RequestPass:

@@ -13,6 +13,8 @@ from toolglot.passes.history_size import NO_IMAGE
 
 HEAD = 2 / 3
 """The share of what is left that is the result's beginning."""
+MOST_NO_IMAGES = 64
+"""Images that are no longer sent, of one text: more of them than anybody shows are words of a tool."""
 LEAST = 256
 """Bytes below which there is little sense in a beginning and an end, with a line between them."""
 
@@ -62,6 +64,14 @@ def _size(block: Block) -> int:
     return len(block.text) if block.text.isascii() else len(_bytes(block.text))
 
 
+def _spare(block: Block) -> int:
+    """Bytes that do not count although they stand in a text that does: some wires have one text for a whole result, and
+    in what comes back from there the word for an image is a line among others."""
+    if not isinstance(block, Text) or NO_IMAGE not in block.text or block.text == NO_IMAGE:
+        return 0
+    return min(block.text.count(NO_IMAGE), MOST_NO_IMAGES) * (len(NO_IMAGE) + 1)
+
+
 def _bytes(text: str) -> bytes:
     return text.encode("utf-8", "surrogatepass")
 
@@ -74,7 +84,7 @@ def _shortened(content: tuple[Block, ...], sizes: list[int], limit: int) -> tupl
     """How many bytes go, what is left of a result, and the text in it that says so."""
     total = sum(sizes)
     room = limit - len(_bytes(_marker(total, total)))
-    if total <= limit or room < 0:  # no place even for the line that tells it
+    if total <= limit + sum(map(_spare, content)) or room < 0:  # no place even for the line that tells it
         return 0, content, None
     head = int(room * HEAD)
     tail = total - (room - head)  # where the end begins, in bytes of all the text

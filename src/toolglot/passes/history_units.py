@@ -11,27 +11,56 @@ from collections import defaultdict
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from toolglot.ir import OURS, Message, ToolCall, ToolResult, native_of, with_native
-from toolglot.passes.blocks import INSTRUCTION_ROLES, has_results
+from toolglot.ir import Block, Message, Text, ToolCall, ToolResult
+from toolglot.passes.blocks import INSTRUCTION_ROLES, has_results, leading
 
-
-def made_up(message: Message) -> Message:
-    """The message, marked as one that the user has never said: nothing has to be kept for its sake."""
-    return with_native(message, OURS, **{"$made_up": True})
-
-
-def is_made_up(message: Message) -> bool:
-    return "$made_up" in native_of(message, OURS)
-
-
-def left_alone(message: Message) -> Message:
-    """The message, marked as words that stood beside results which have gone: they are still not what was asked."""
-    return with_native(message, OURS, **{"$beside_results": True})
+NO_RESULTS = Text(text="[results no longer sent]")
+"""What stands in the place of results that have gone, where there are words beside them. It tells the model what these
+belong to, and whoever cuts the conversation again that nobody asked them."""
 
 
 def is_beside_results(message: Message) -> bool:
     """Are these words that stand beside results, or did, where agents write reminders of their own?"""
-    return has_results(message) or "$beside_results" in native_of(message, OURS)
+    return has_results(message) or [_text(block) for block in message.content[:1]] == [NO_RESULTS.text]
+
+
+class Framed(NamedTuple):
+    """A conversation, and the words around it that were put there for the user, who has never said them: nothing has to
+    be kept for their sake. They are known by what they say and where, as nothing else of them is on a wire."""
+
+    begin: tuple[Message, ...]
+    said: tuple[Message, ...]
+    asking: tuple[Message, ...]
+
+    @property
+    def whole(self) -> tuple[Message, ...]:
+        place = leading(self.said)
+        return (*self.said[:place], *self.begin, *self.said[place:], *self.asking)
+
+
+def framed(messages: tuple[Message, ...], begin: str, asking: str) -> Framed:
+    """`begin`: what is said where the assistant would begin; `asking`: behind results, at the end, if anything."""
+    first = leading(messages)
+    begins = _says(messages[first : first + 1], begin)
+    asks = len(messages) - 1 > first and has_results(messages[-2]) and _says(messages[-1:], asking)
+    end = len(messages) - asks
+    return Framed(
+        messages[first : first + begins],
+        (*messages[:first], *messages[first + begins : end]) if begins or asks else messages,
+        messages[end:],
+    )
+
+
+def _says(message: tuple[Message, ...], words: str) -> bool:
+    """Is this one message, of the user's, with these words and nothing else?"""
+    if not message or not words or message[0].role != "user":
+        return False
+    return [_text(block) for block in message[0].content] == [words]
+
+
+def _text(block: Block) -> str | None:
+    """Apart from how it was written."""
+    return block.text if isinstance(block, Text) else None
 
 
 class Batch(NamedTuple):

@@ -17,7 +17,7 @@ def instruct(request: Request, text: str, context: Context) -> Request:
     place = len(messages)
     while place and messages[place - 1].role == "assistant":  # an answer that the model goes on writing
         place -= 1
-    first = leading(request)
+    first = leading(request.messages)
     if place <= first:
         return replace(request, messages=(*messages[:first], _system(text), *messages[first:]))
     before = messages[place - 1]

@@ -22,7 +22,7 @@ def fit(request: Request, context: Context) -> Request:
     """
     if context.source == context.target and not context.aliased:
         return request
-    first = leading(request)
+    first = leading(request.messages)
     messages: list[Message] = []
     run: list[Message] = []  # system messages in a row that may stay: they become one
     for number, (message, before_answer) in enumerate(zip(request.messages, _before_answers(request), strict=True)):

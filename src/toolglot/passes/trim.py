@@ -14,26 +14,27 @@ from collections.abc import Mapping, Sequence
 
 from toolglot.ir import Block, Message, Request, Text, ToolCall, ToolResult, replace
 from toolglot.passes import Context, RequestPass
-from toolglot.passes.blocks import INSTRUCTION_ROLES, Place, has_results, with_messages
+from toolglot.passes.blocks import Place, has_results, leading, with_messages
 from toolglot.passes.history_cut import Cutting
 from toolglot.passes.history_size import NOUNS, Limit, Scale, without_image
-from toolglot.passes.history_units import is_made_up, left_alone, made_up
+from toolglot.passes.history_units import NO_RESULTS, framed
 from toolglot.passes.turns import BEGIN
 from toolglot.tokens.media import ImageTokens, by_area
 
 
-def trim(limits: Sequence[Limit], *, keep_first: bool = False, image_tokens: ImageTokens = by_area) -> RequestPass:
-    """The pass that keeps a conversation within these limits. `keep_first`: the user's first message stays;
-    `image_tokens`: what an image costs at the upstream."""
+def trim(
+    limits: Sequence[Limit], *, keep_first: bool = False, asking: str = "", image_tokens: ImageTokens = by_area
+) -> RequestPass:
+    """The pass that keeps a conversation within these limits. `keep_first`: the user's first message stays; `asking`:
+    what the model is asked to go on with; `image_tokens`: what an image costs at the upstream."""
     scale = Scale({limit.name for limit in limits}, image_tokens)
     reasons = {limit.name: limit for limit in limits}
 
     def fit(request: Request, context: Context) -> Request:
-        said = tuple(message for message in request.messages if not is_made_up(message))
-        if len(said) < len(request.messages):  # they count for nothing, and stand as they were put
-            rest = fit(replace(request, messages=said), context).messages
-            asking = request.messages[-1:] if is_made_up(request.messages[-1]) else ()
-            return request if rest is said else replace(request, messages=(*rest, *asking))
+        parts = framed(request.messages, BEGIN, asking)
+        if parts.said is not request.messages:  # words of ours count for nothing, and stand as they were put
+            rest = fit(with_messages(request, parts.said), context).messages
+            return request if rest is parts.said else with_messages(request, parts._replace(said=rest).whole)
         cutting = Cutting(request, scale, limits)
         if not cutting.passed:
             return request
@@ -70,7 +71,7 @@ def _changed(message: Message, number: int, cutting: Cutting) -> Message:
         if (number, index) not in cutting.gone_blocks
     )
     left = replace(message, content=content)
-    return left_alone(left) if has_results(message) and not has_results(left) else left
+    return replace(left, content=(NO_RESULTS, *content)) if has_results(message) and not has_results(left) else left
 
 
 def _thinned(block: Block, number: int, index: int, cutting: Cutting) -> Block:
@@ -89,20 +90,11 @@ def _begun(messages: tuple[Message, ...], request: Request, context: Context) ->
     """The messages, with somebody to speak before the assistant does; for other dialects `turns` sees to that too."""
     if context.source != context.target or not context.can.starts_with_user:
         return messages
-    first, before = _first(messages), _first(request.messages)
-    if (
-        first is None
-        or before is None
-        or messages[first].role != "assistant"
-        or messages[first] is request.messages[before]
-    ):
+    first = leading(messages)
+    spoken = messages[first : first + 1]
+    if not spoken or spoken[0].role != "assistant" or spoken[0] is request.messages[leading(request.messages)]:
         return messages
-    begin = made_up(Message(role="user", content=(Text(text=BEGIN),)))
-    return (*messages[:first], begin, *messages[first:])
-
-
-def _first(messages: Sequence[Message]) -> int | None:
-    return next((number for number, each in enumerate(messages) if each.role not in INSTRUCTION_ROLES), None)
+    return (*messages[:first], Message(role="user", content=(Text(text=BEGIN),)), *messages[first:])
 
 
 # What the receipt says

@@ -34,7 +34,7 @@ def group(request: Request, context: Context) -> Request:
 
 def _with_something(request: Request, had_messages: bool, context: Context) -> Request:
     """A conversation that the target takes, where nothing is left but system text."""
-    if len(request.messages) > count_leading(request):
+    if len(request.messages) > count_leading(request.messages):
         return request
     if not had_messages:
         context.receipt.loss("messages", "no messages", "a request needs one; none is made up")
@@ -222,7 +222,7 @@ def _turn(turn: list[Message], number: int, context: Context) -> Message:
 
 def _with_edges(request: Request, context: Context) -> Request:
     messages = request.messages
-    start = count_leading(request)
+    start = count_leading(request.messages)
     speaker = messages[start].role if start < len(messages) else ""
     if context.can.starts_with_user and speaker == "assistant" and context.source != context.target:
         where = str(Place(start))
