@@ -137,15 +137,14 @@ def closed(block: Block, text: str, close: Close) -> Block:
 class Fold:
     """Events to one `Response`. Text is collected in pieces and joined once, so the work is linear."""
 
-    __slots__ = ("_blocks", "_closed", "_finish", "_pieces", "_start", "fault")
+    __slots__ = ("_blocks", "_finish", "_pieces", "_start", "fault")
 
     def __init__(self) -> None:
         self._start = Start()
         self._finish: Finish | None = None
         self.fault: ApiError | None = None
         self._blocks: dict[int, Block] = {}
-        self._pieces: dict[int, list[str]] = {}
-        self._closed: dict[int, Block] = {}
+        self._pieces: dict[int, list[str]] = {}  # of the blocks that are open
 
     def add(self, event: Event) -> None:
         match event:
@@ -155,7 +154,7 @@ class Fold:
                 self._blocks[index] = block
                 self._pieces[index] = []
             case Close(index=index):
-                self._closed[index] = closed(self._blocks[index], "".join(self._pieces.pop(index)), event)
+                self._blocks[index] = closed(self._blocks[index], "".join(self._pieces.pop(index)), event)
             case Start():
                 self._start = event
             case Finish():
@@ -172,12 +171,16 @@ class Fold:
         if self._finish is None:
             why = self.fault.message if self.fault else "there is no Finish"
             raise StreamError("the response is not complete", why)
+        for index, pieces in self._pieces.items():
+            cut = Close(index=index, complete=False)
+            self._blocks[index] = closed(self._blocks[index], "".join(pieces), cut)
+        self._pieces.clear()
         usage = self._finish.usage or self._start.usage
         return Response(
             id=self._start.id,
             model=self._start.model,
             created=self._start.created,
-            content=tuple(self._closed[index] for index in self._blocks),
+            content=tuple(self._blocks.values()),
             stop=self._finish.stop,
             usage=usage,
             native=merge_native(self._start.native, self._finish.native),

@@ -48,8 +48,8 @@ def through(passes: Sequence[EventPass], events: Sequence[Event]) -> Sequence[Ev
     return events
 
 
-MOST_UNHEARD = 256
-"""Pieces of text that may wait for whoever listens."""
+MOST_UNHEARD = 2048
+"""Bytes of text that may wait for whoever listens."""
 
 UNMOVED = (Labeller, Reporter)
 """Passes that deltas go through as they are."""
@@ -79,7 +79,7 @@ class StreamTranslation:
         self._at_start = False  # what comes next is the beginning of a frame
         # What stands around a text, from the upstream and towards the client, while nothing else has to be looked at.
         self._short: tuple[bytes, bytes, bytes, bytes] | None = None
-        self._unheard: list[bytes] = []  # texts that whoever listens is told of later
+        self._unheard = bytearray()  # text that whoever listens is told of later
         self.usage: Usage | None = None
         self.stop: Stop | None = None
         self.fault: ApiError | None = None
@@ -148,13 +148,13 @@ class StreamTranslation:
 
     def _say(self, body: bytes) -> None:
         """Whoever listens hears texts that follow one another as one."""
-        self._unheard.append(body)
+        self._unheard += body
         if len(self._unheard) > MOST_UNHEARD:
             self._tell()
 
     def _tell(self) -> None:
         if self._unheard and self._listener is not None:
-            self._listener(Delta(self._plain_as, b"".join(self._unheard).decode()))
+            self._listener(Delta(self._plain_as, self._unheard.decode()))
             self._unheard.clear()
 
     @property

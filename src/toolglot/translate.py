@@ -70,7 +70,9 @@ class Exchange:
         text_calls: how the model writes tool calls as text, when it has no native ones or leaks them.
         history_format: the text format in which calls stand in the client's own history, when they do.
         keeps_state: reasoning state that the client has no field for is kept by the caller, who listens to the answer.
-        issuer: the upstream's server, where state that the client carries is to go back to the same one only.
+        issuer: the upstream's server, where state that the client carries is to go back to the same one only, and to
+            the model that made it.
+        issued_as: that model's name, where it is not the one that is asked.
     """
 
     def __init__(
@@ -90,6 +92,7 @@ class Exchange:
         history_format: str | None = None,
         keeps_state: bool = False,
         issuer: str = "",
+        issued_as: str = "",
     ) -> None:
         client, upstream = find(client), find(upstream)
         self.client = client
@@ -112,6 +115,7 @@ class Exchange:
         """Hears every event of a streamed answer, as the client gets it, before its bytes are there."""
         self.keeps_state = keeps_state
         self.issuer = issuer
+        self._issued_as = issued_as
         self._asked_again: Again | None = None
         self._text_calls = text_calls
         self._history_format = history_format
@@ -136,8 +140,8 @@ class Exchange:
             containers=self.client.can.containers,
             slot=self.client.state_slot,
             details=self.client.details_slot,
-            issuer=issuer_of(self.issuer, self.upstream.name, model),
-            server=issuer_of(self.issuer, self.upstream.name, "") if self.issuer else "",
+            issuer=issuer_of(self.issuer, self.upstream.name, self._issued_as or model),
+            is_bound=bool(self.issuer),
             aliased=self._can is not None or (self.asked is not None and model != self.asked.model),
             text_calls=self._text_calls,
             history_format=self._history_format,
@@ -151,7 +155,7 @@ class Exchange:
     @property
     def takes_back(self) -> str:
         """Who takes back the state that a client carries in an envelope."""
-        return self._context.server
+        return self._context.bound_to
 
     @property
     def plain_tools(self) -> frozenset[str] | None:
@@ -230,6 +234,7 @@ class Exchange:
         self._context = self._new_context(sent.model)
         self._context.call_ids = call_ids
         self._context.tools = {tool.name: OriginalTool(tool.name) for tool in asked.tools if isinstance(tool, Tool)}
+        self._origins = Origins(sent.messages)
         self._remember(sent)
         self.receipt.add(lines)
         self.verbatim = verbatim
@@ -346,10 +351,12 @@ class Exchange:
 
     def _carrier(self) -> EventPass:
         client, owner, kept = self.client, self.upstream, self.keeps_state
-        issuer = self._context.issuer if self.sent is not None else ""  # else it is not known who answers
+        context = self._context
+        known = self.sent is not None  # who answers
         if client.details_slot is None:
             slots = client.state_slot, owner.name, owner.state_slot
-            return Carrier(client.name, *slots, self.receipt, issuer=self._context.server, kept=kept)
+            return Carrier(client.name, *slots, self.receipt, issuer=context.bound_to if known else "", kept=kept)
+        issuer = context.issuer if known else ""
         return DetailsCarrier(client.name, client.details_slot, owner.name, issuer, self.receipt, kept=kept)
 
     def _refuse_losses(self) -> None:

@@ -255,3 +255,25 @@ def test_what_cannot_be_done_is_told(arguments: list[str], data: bytes, told: st
     done = run("export", *arguments, data=data)
     assert done.exit_code == 2
     assert told in " ".join(done.stderr.split())
+
+
+@pytest.mark.parametrize("mode", [0o600, 0o640, 0o444, 0o755])
+@pytest.mark.parametrize("source_mode", [0o600, 0o644])
+def test_a_file_that_is_there_already_keeps_its_mode(tmp_path: Path, mode: int, source_mode: int) -> None:
+    source, output = tmp_path / "source.json", tmp_path / "a.md"
+    source.write_bytes(CHAT.read_bytes())
+    source.chmod(source_mode)
+    output.write_text("old")
+    output.chmod(mode)
+    assert run("export", str(source), "-o", str(output)).exit_code == 0
+    assert output.read_text() != "old"
+    assert output.stat().st_mode & 0o777 == mode
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="needs somebody who may give files away")
+def test_a_file_that_is_there_already_keeps_its_owner(tmp_path: Path) -> None:
+    output = tmp_path / "a.md"
+    output.write_text("old")
+    os.chown(output, 1234, 1234)
+    assert run("export", str(CHAT), "-o", str(output)).exit_code == 0
+    assert (output.stat().st_uid, output.stat().st_gid) == (1234, 1234)

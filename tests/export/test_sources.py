@@ -260,3 +260,28 @@ def test_where_a_package_is_missing_any_bytes_are_not_taken_for_what_needs_it(mo
         read_conversation([b"SQLite format 3\0"])
     with pytest.raises(MissingExtraError):
         read_conversation([b"SQLite format 3\0"], "warp")
+
+
+def test_conversations_of_different_lengths_that_differ_in_their_system_text_are_two() -> None:
+    def turn(system: str, number: int, *texts: str) -> tuple[str, Recording]:
+        roles = ("user", "assistant")
+        said = [{"role": roles[place % 2], "content": text} for place, text in enumerate(texts)]
+        request = {"model": "m", "messages": [{"role": "system", "content": system}, *said]}
+        message = {"role": "assistant", "content": f"Answer {len(texts)}"}
+        body = {"id": "x", "object": "chat.completion", "created": 1, "model": "m"}
+        answer = json.dumps(body | {"choices": [{"index": 0, "finish_reason": "stop", "message": message}]}).encode()
+        time = f"2026-01-02T03:04:{number:02}Z"
+        return f"{number}", as_recording(exchange("openai_chat", "openai_chat", request, answer, time=time))
+
+    brief = turn("Be brief.", 1, "One"), turn("Be brief.", 2, "One", "Answer 1", "Two")
+    rude = turn("Be rude.", 3, "One")
+    for order in ([*brief, rude], [rude, *brief]):
+        assert set(conversation_of(order).all) == {"2", "3"}
+    again = turn("Be rude.", 4, "One", "Answer 1", "Two")
+    assert conversation_of([*brief, rude, again]).all == ("2", "4")
+    dated = turn("It is 2026-01-02.", 5, "One"), turn("It is 2026-01-03.", 6, "One", "Answer 1", "Two")
+    assert conversation_of(dated).all == ("6",)
+    growing = turn("You know nothing.", 7, "One"), turn("You know: One.", 8, "One", "Answer 1", "Two")
+    assert conversation_of(growing).all == ("8",), "one of which each turn was recorded once"
+    answered_otherwise = turn("You know: One.", 9, "One", "Another answer", "Two")
+    assert conversation_of([growing[0], answered_otherwise]).all == ("7", "9")

@@ -1,12 +1,14 @@
-"""State that a client carries goes back to the server that made it, and to no other."""
+"""State that a client carries goes back to the server and the model that made it, and to no other."""
 
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import pytest
 
 from toolglot import Exchange
+from toolglot.passes.envelope import Envelope, pack
 
 ANSWER = {
     "id": "resp_1",
@@ -33,10 +35,11 @@ FIRST = {"model": "m", "max_tokens": 100, "messages": [{"role": "user", "content
     [
         ("a", "a", "gpt-5", True),
         ("a", "b", "gpt-5", False),
+        ("a", "a", "gpt-5-mini", False),
         ("", "", "gpt-5", True),
         ("", "b", "gpt-5", True),
     ],
-    ids=["its own", "another server", "nobody has said", "nobody had said"],
+    ids=["its own", "another server", "another model", "nobody has said", "nobody had said"],
 )
 def test_carried_state_goes_back_to_its_maker_alone(made_by: str, server: str, model: str, given: bool) -> None:
     exchange = Exchange("anthropic", "openai_responses", model="gpt-5", issuer=made_by)
@@ -49,4 +52,35 @@ def test_carried_state_goes_back_to_its_maker_alone(made_by: str, server: str, m
     assert (b"SEALED-BY-ITS-MAKER" in sent) is given
     assert b"dG9vbGdsb3QA" not in sent  # how every envelope begins
     told = [line.why for line in again.receipt if line.what == "reasoning state"]
-    assert any("another server has made it" in why for why in told) is not given
+    assert any("another server or model has made it" in why for why in told) is not given
+
+
+ENVELOPE = pack(Envelope(owner="openai_chat", state={"$field": "reasoning_content"}, text="Hm."))
+MISPLACED: list[tuple[str, Any, str]] = [
+    ("anthropic", {"type": "redacted_thinking", "data": ENVELOPE}, ""),
+    ("openai_responses", {"type": "compaction", "encrypted_content": ENVELOPE}, ""),
+    ("gemini", {"text": "Hello", "thoughtSignature": ENVELOPE}, '{"text":"Hello"}'),
+    ("gemini", {"functionCall": {"name": "look", "args": {}}, "thoughtSignature": ENVELOPE}, '{"name":"look"'),
+]
+
+
+def asked_with(name: str, part: Any) -> dict[str, Any]:
+    """A request in which the assistant has said this, and a word."""
+    if name == "gemini":
+        said = {"role": "model", "parts": [{"text": "Well."}, part]}
+        first, last = ({"role": "user", "parts": [{"text": text}]} for text in ("Hi", "Go on"))
+        return {"contents": [first, said, last]}
+    if name == "openai_responses":
+        return {"model": "m", "input": [{"role": "user", "content": "Hi"}, part, {"role": "user", "content": "Go on"}]}
+    said = {"role": "assistant", "content": [part, {"type": "text", "text": "Well."}]}
+    return {**FIRST, "messages": [*FIRST["messages"], said, {"role": "user", "content": "Go on"}]}  # type: ignore[misc]
+
+
+@pytest.mark.parametrize(("name", "part", "left"), MISPLACED, ids=["redacted", "compaction", "text", "call"])
+def test_an_envelope_in_any_other_place_reaches_nobody_and_is_told(name: str, part: Any, left: str) -> None:
+    for upstream in (name, "openai_chat"):
+        exchange = Exchange(name, upstream, model="m")
+        sent = exchange.request(asked_with(name, part))
+        assert b"dG9vbGdsb3QA" not in sent
+        assert "it stands where none belongs" in {line.why for line in exchange.receipt.losses}
+        assert upstream != name or left.encode() in sent

@@ -81,7 +81,8 @@ def test_a_reminder_is_not_taken_for_the_task_once_its_results_have_gone() -> No
     request = asked(user("Do it."), calls("a"), reminded, calls("b"), answered(result("b")))
     home = to(ANTHROPIC, source="anthropic")
     cut = kept_to(request, home, max_tool_results=1, max_messages=2, cut_to=1)
-    assert [texts(message) for message in cut.messages][:2] == [["Do it."], ["[results no longer sent]", "<system-reminder/>"]]
+    left = [["Do it."], ["[results no longer sent]", "<system-reminder/>"]]
+    assert [texts(message) for message in cut.messages][:2] == left
     assert kept_to(cut, home, max_tool_results=1, max_messages=2, cut_to=1) == cut
 
 

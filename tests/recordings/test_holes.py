@@ -54,11 +54,17 @@ def test_holes_have_a_bound_and_are_looked_for_in_linear_time() -> None:
 @pytest.mark.parametrize(
     ("then", "now", "fits"),
     [
-        ({"text": "My PIN is 999999."}, {"text": "My PIN is 123456."}, True),
-        ({"at": [99.9999, 9.9999]}, {"at": [48.8566, 2.3522]}, True),
-        ({"text": "99"}, {"text": "12"}, False),
-        ({"text": "My PIN is 999999."}, {"text": "Your PIN is 123456."}, False),
+        ({"text": "My PIN is [redacted digits]."}, {"text": "My PIN is 123456."}, True),
+        ({"text": "[redacted][redacted digits]"}, {"text": "No. 123456"}, True),
+        ({"text": "[redacted digits]"}, {"text": "[redacted digits]"}, True),
+        ({"text": "My PIN is [redacted digits]."}, {"text": "Your PIN is 123456."}, False),
+        ({"text": "My PIN is [redacted digits]."}, {"text": "My PIN is a secret."}, False),
+        ({"at": ["[redacted number]", "[redacted number]"]}, {"at": [48.8566, -2.5e10]}, True),
+        ({"at": ["[redacted number]"]}, {"at": ["[redacted number]"]}, True),
+        ({"at": ["[redacted number]"]}, {"at": [1, 2]}, False),
+        ({"at": "[redacted number]"}, {"at": "1"}, False),
+        ({"at": [9999, 99.99]}, {"at": [1234, 12.34]}, False),
     ],
 )
-def test_numbers_that_were_redacted_to_nines_are_holes(then: object, now: object, fits: bool) -> None:
+def test_a_number_is_a_hole_for_numbers_where_it_was_redacted(then: object, now: object, fits: bool) -> None:
     assert fits_text(json.dumps(then).encode(), json.dumps(now).encode()) is fits

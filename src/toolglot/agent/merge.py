@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 
 from toolglot.events import Close, Delta, Event, Fault, Finish, Fold, Open, Start
-from toolglot.ir import Block, Thinking, ToolCall, Usage, replace
-from toolglot.textcalls.again import both
+from toolglot.ir import Block, Thinking, ToolCall, Usage, replace, used_by_both
 from toolglot.tools.served import Piece
 
 _DROPPED = -1
@@ -54,7 +53,7 @@ class Merge:
                 self._started = True
             case Finish(usage=usage):
                 self._release(seen)
-                self.finish, self.usage = event, both(self.usage, usage)
+                self.finish, self.usage = event, used_by_both(self.usage, usage)
             case Fault():
                 self.failed = True
                 seen.append(event)

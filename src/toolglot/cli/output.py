@@ -66,7 +66,8 @@ def is_replaced(output: Path) -> bool:
 
 @contextmanager
 def written(output: Path, mode: int) -> Iterator[IO[bytes]]:
-    """The file to write to. A regular one is replaced at the end, if there is no exception, and gets this mode.
+    """The file to write to. A regular one is replaced at the end, if there is no exception. It keeps its mode and its
+    owner; one that was not there gets this mode.
 
     Raises:
         OSError: it cannot be written.
@@ -83,5 +84,10 @@ def written(output: Path, mode: int) -> Iterator[IO[bytes]]:
         except BaseException:
             temporary.unlink(missing_ok=True)
             raise
+    with suppress(FileNotFoundError):
+        there = target.stat()
+        mode = stat.S_IMODE(there.st_mode)
+        with suppress(PermissionError):  # only root may give files away
+            os.chown(temporary, there.st_uid, there.st_gid)
     temporary.chmod(mode)
     temporary.replace(target)

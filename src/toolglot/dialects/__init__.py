@@ -2,17 +2,41 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
+from importlib import import_module
+
 from toolglot.dialect import Dialect
-from toolglot.dialects.anthropic import ANTHROPIC
-from toolglot.dialects.gemini import GEMINI
-from toolglot.dialects.openai_chat import OPENAI_CHAT
-from toolglot.dialects.openai_responses import OPENAI_RESPONSES
-from toolglot.dialects.warp import WARP
 from toolglot.errors import UnknownDialectError
 
-DIALECTS: dict[str, Dialect] = {
-    dialect.name: dialect for dialect in (OPENAI_CHAT, OPENAI_RESPONSES, ANTHROPIC, GEMINI, WARP)
-}
+_NAMES = ("openai_chat", "openai_responses", "anthropic", "gemini", "warp")
+"""Each is a module here, with the dialect in a constant of the same name."""
+
+
+class Dialects(Mapping[str, Dialect]):
+    """The dialects by their names. Each is imported when it is first asked for: most exchanges are between two."""
+
+    def __init__(self) -> None:
+        self._imported: dict[str, Dialect] = {}
+
+    def __getitem__(self, name: str) -> Dialect:
+        dialect = self._imported.get(name)
+        if dialect is None:
+            if name not in _NAMES:
+                raise KeyError(name)
+            dialect = self._imported[name] = getattr(import_module(f"{__name__}.{name}"), name.upper())
+        return dialect
+
+    def __contains__(self, name: object) -> bool:
+        return name in _NAMES
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(_NAMES)
+
+    def __len__(self) -> int:
+        return len(_NAMES)
+
+
+DIALECTS = Dialects()
 
 
 def find(dialect: Dialect | str) -> Dialect:

@@ -9,7 +9,6 @@ from toolglot.direct.plain import PlainAnswer
 from toolglot.direct.request import Translated
 from toolglot.forwarding import renamed
 from toolglot.passes.foreign import told_of_bill
-from toolglot.passes.ids import is_legal_id
 
 _COUNTS = frozenset(
     {
@@ -49,7 +48,7 @@ def answered(
     aliased = asked.plain.model != asked.learnt.model
     if not asked.learnt.pieces:
         return renamed(data, client.model_places, asked.plain.model) if aliased else data, answer
-    if not answer.whole or not _is_legal(answer, asked, client):
+    if not answer.whole or not _is_legal(answer, asked):
         return None
     if not answer.bill.keys() <= _COUNTS:
         answer.lines = tuple(told_of_bill(upstream.name, answer.bill, upstream.can.cosmetic))
@@ -60,15 +59,14 @@ def answered(
     return client.direct.write_answer(answer), answer
 
 
-def _is_legal(answer: PlainAnswer, asked: Translated, client: Dialect) -> bool:
+def _is_legal(answer: PlainAnswer, asked: Translated) -> bool:
     """Does it stop for its calls if it has any, each a call of a known tool, with an id that the client takes?"""
     if not answer.calls:
         return bool(answer.text) and answer.stop != "tool_calls"
     if answer.stop != "tool_calls":
         return False
-    ids = set(asked.call_ids)
+    learnt, taken = asked.learnt, asked.call_ids
     for call in answer.calls:
-        if not call.id or call.id in ids or call.name not in asked.learnt.tools or not is_legal_id(call.id, client.can):
+        if not call.id or call.id in taken or call.name not in learnt.tools or not learnt.client_ids.fullmatch(call.id):
             return False
-        ids.add(call.id)
-    return True
+    return len(answer.calls) == 1 or len({call.id for call in answer.calls}) == len(answer.calls)

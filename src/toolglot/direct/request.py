@@ -15,6 +15,7 @@ from typing import TypeAlias
 
 from msgspec import UNSET, Raw, Struct, UnsetType
 
+from toolglot.dialect import Capabilities
 from toolglot.direct.lines import Line
 from toolglot.direct.lines import learnt as learnt_lines
 from toolglot.direct.lines import told as told_lines
@@ -56,6 +57,8 @@ class Learnt(Struct, frozen=True):
     path: str
     ids: re.Pattern[str]
     """The ids of calls that the upstream takes."""
+    client_ids: re.Pattern[str]
+    """Those that the client takes."""
     renamed: bool
     """The client's bytes go through, but for the model's name."""
     way: Way
@@ -210,7 +213,8 @@ class DirectRequests:
             sent=sent,
             model=sent.model,
             path=exchange.path,
-            ids=re.compile(rf"(?=.{{0,{exchange.can.id_length}}}\Z)(?:{exchange.can.id_pattern})", re.DOTALL),
+            ids=_ids(exchange.can),
+            client_ids=_ids(exchange.client.can),
             way=way,
             blank=not self._own or exchange.can.empty_text,
         )
@@ -270,6 +274,10 @@ def _around(written: bytes, members: tuple[bytes, ...]) -> tuple[bytes, ...] | N
             return None
         pieces.append(before)
     return *pieces, written
+
+
+def _ids(can: Capabilities) -> re.Pattern[str]:
+    return re.compile(rf"(?=.{{0,{can.id_length}}}\Z)(?:{can.id_pattern})", re.DOTALL)
 
 
 def _is_legal(found: Survey, learnt: Learnt) -> bool:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Iterator
 from hashlib import blake2b
 from itertools import chain
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 from msgspec import Raw, Struct
@@ -18,9 +18,11 @@ from toolglot.export.answers import answer_in
 from toolglot.export.jsonl import message_of
 from toolglot.export.lines import lines_of
 from toolglot.export.recognise import UNMARKED, dialect_of_body, dialect_of_message, dialect_of_messages
+from toolglot.export.trails import Trail, last_of
 from toolglot.fragment_forms import form_of, members
 from toolglot.ir import Block, Media, Message, Request, Text, Thinking, ToolCall, ToolResult, native_of
 from toolglot.receipt import Loss
+from toolglot.recordings.changing import steady
 from toolglot.recordings.read import Recording, read_recording
 from toolglot.wire import json
 
@@ -32,6 +34,7 @@ _CONTROLS = re.compile(rb"[\x00-\x08\x0b\x0c\x0e-\x1f]")
 _TEXTUAL = (b"{", b"[", b" ", b"\t", b"\r")
 """How JSON begins and such a request does not: both may begin with a line feed."""
 EXPECTED = "a request's body, an array of messages, JSON lines of messages or a recorded exchange are expected"
+_INSTRUCTING = ("system", "developer")
 HELD_ELSEWHERE = ("previous_response_id", "conversation")
 """Members of a request that say: what went before is kept by the server."""
 
@@ -203,7 +206,7 @@ def conversation_of(recordings: Iterable[tuple[str, Recording]], wanted: str | N
         DecodeError: there is none that can be read.
     """
     best: _Told | None = None
-    trails: list[_Trail] = []
+    trails: list[Trail] = []
     answered: dict[str, tuple[Message, ...]] = {}
     unread: list[Loss] = []
     for name, recording in recordings:
@@ -214,49 +217,14 @@ def conversation_of(recordings: Iterable[tuple[str, Recording]], wanted: str | N
             why = f"its request cannot be read: {error}" if cut is None else f"the recording is cut: {cut}"
             unread.append(Loss(name or "$", "a recorded exchange", why))
             continue
-        trails.append(_Trail(len(trails), name, told.asked, told.marks, told.whole))
+        trails.append(Trail(len(trails), name, told.asked, told.marks, told.system, told.whole))
         if name == wanted if wanted is not None else best is None or told.extent >= best.extent:
             best, told.name = told, name
     if best is None:
         raise DecodeError("$", unread[0].why if unread else "there is no recorded exchange in it")
     return Conversation(
-        dialect=best.dialect, messages=best.messages, lines=best.lines + unread, name=best.name, all=_last(trails)
+        dialect=best.dialect, messages=best.messages, lines=best.lines + unread, name=best.name, all=last_of(trails)
     )
-
-
-class _Trail(NamedTuple):
-    """Where an exchange stands in a conversation."""
-
-    number: int
-    name: str
-    asked: tuple[bytes, ...]
-    """The marks of what the client sent."""
-    marks: tuple[bytes, ...]
-    whole: bytes
-
-
-def _last(trails: list[_Trail]) -> tuple[str, ...]:
-    """The exchanges that no longer conversation begins with, in the order of time. Of those that are as long and tell
-    the same, reasoning and system text included, it is the last one."""
-    found: list[_Trail] = []
-    beginnings: dict[bytes, int] = {}
-    wholes: set[bytes] = set()
-    for trail in sorted(trails, key=lambda trail: (len(trail.marks), trail.number), reverse=True):
-        longest = beginnings.get(blake2b(b"".join(trail.asked)).digest(), 0)
-        if longest <= len(trail.marks) and trail.whole not in wholes:
-            found.append(trail)
-            wholes.add(trail.whole)
-            for beginning in _beginnings(trail.marks):
-                beginnings.setdefault(beginning, len(trail.marks))
-    return tuple(trail.name for trail in sorted(found))
-
-
-def _beginnings(marks: tuple[bytes, ...]) -> Iterator[bytes]:
-    so_far = blake2b()
-    yield so_far.digest()
-    for mark in marks:
-        so_far.update(mark)
-        yield so_far.digest()
 
 
 class _Told(Struct, kw_only=True):
@@ -268,6 +236,8 @@ class _Told(Struct, kw_only=True):
     marks: tuple[bytes, ...]
     asked: tuple[bytes, ...]
     """The marks of what the client sent."""
+    system: bytes = b""
+    """A mark of the instructions, but for dates and the like."""
     whole: bytes = b""
     """A mark of all of it, what the others leave out too."""
     size: int = 0
@@ -301,7 +271,22 @@ def _told(recording: Recording, answered: dict[str, tuple[Message, ...]]) -> _To
             answered[answer.response.id] = messages
     whole, size = _whole(messages)
     told = tuple(_marks(messages))
-    return _Told(dialect=client.name, messages=messages, marks=told, asked=marks, whole=whole, size=size, lines=lines)
+    return _Told(
+        dialect=client.name,
+        messages=messages,
+        marks=told,
+        asked=marks,
+        system=_instructions(messages),
+        whole=whole,
+        size=size,
+        lines=lines,
+    )
+
+
+def _instructions(messages: Iterable[Message]) -> bytes:
+    system = [message.content for message in messages if message.role in _INSTRUCTING]
+    texts = [block.text for content in system for block in content if isinstance(block, Text)]
+    return blake2b(steady(json.encode(texts)), digest_size=8).digest()
 
 
 def _whole(messages: Iterable[Message]) -> tuple[bytes, int]:
@@ -325,7 +310,7 @@ def _marks(messages: Iterable[Message]) -> Iterator[bytes]:
     """What was said, however a client groups it: it tells an answer back in other pieces than it got it in. System text
     may change from turn to turn, and reasoning stays away where a client does not keep it."""
     for message in messages:
-        for block in message.content if message.role not in ("system", "developer") else ():
+        for block in message.content if message.role not in _INSTRUCTING else ():
             if (said := _said(block)) is not None:
                 yield blake2b(repr(said).encode("utf-8", "surrogatepass"), digest_size=8).digest()
 

@@ -35,11 +35,10 @@ class Context(Struct, kw_only=True):
     `tools` maps the upstream's name of a tool to the client's, for the way back; `call_ids` are the ids that the
     conversation has used, so that a new call gets another one. `cosmetic` are the native keys of the source that mean
     nothing to anybody else, `containers` those that hold what is left of an object; `slot` and `details` are the
-    source's places for reasoning state, and `issuer` is who takes such state back, `server` the same
-    without the model. `aliased`: the upstream is not the
-    one the client thinks it speaks to: another model, or one that is said to differ. `carried`: the history holds turns
-    of other vendors, whose state the client carried.
-    `limit_is_ours`: nobody asked for this output limit, the wire wants one.
+    source's places for reasoning state, `issuer` is who takes such state back, and `is_bound` says that its server is
+    known. `aliased`: the upstream is not the one the client thinks it speaks to: another model, or one that is said to
+    differ. `carried`: the history holds turns of other vendors, whose state the client carried. `limit_is_ours`: nobody
+    asked for this output limit, the wire wants one.
 
     `text_calls`: how the model writes calls as text, if it does; `history_format`: how calls stand as text in the
     client's history. `text_tools` are then the tools that text may call, with their schemas (None: the answer's text is
@@ -59,7 +58,7 @@ class Context(Struct, kw_only=True):
     slot: str | None = None
     details: str | None = None
     issuer: str = ""
-    server: str = ""
+    is_bound: bool = False
     aliased: bool = False
     carried: bool = False
     limit_is_ours: bool = False
@@ -73,6 +72,11 @@ class Context(Struct, kw_only=True):
     stops: tuple[str, ...] = ()
     shortened: dict[int, tuple[Text, str]] = {}
     """Texts of results that were cut, by their identity, and what the receipt is to say of each that is sent."""
+
+    @property
+    def bound_to(self) -> str:
+        """Who alone takes back what the client carries; empty if anybody does."""
+        return self.issuer if self.is_bound else ""
 
 
 RequestPass: TypeAlias = Callable[[Request, Context], Request]

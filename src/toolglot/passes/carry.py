@@ -17,10 +17,10 @@ from collections.abc import Sequence
 from typing import Literal
 
 from toolglot.events import Close, Delta, Event, Open, merge_native
-from toolglot.ir import Block, Message, Native, Request, Text, Thinking, ToolCall, native_of, replace
+from toolglot.ir import Block, Message, Native, Opaque, Request, Text, Thinking, ToolCall, native_of, replace
 from toolglot.passes import Context
 from toolglot.passes.blocks import Place, with_messages
-from toolglot.passes.envelope import Envelope, pack, unpack
+from toolglot.passes.envelope import Envelope, is_ours, pack, unpack
 from toolglot.passes.envelope import Place as EnvelopePlace
 from toolglot.receipt import Receipt
 
@@ -41,6 +41,11 @@ def open_envelopes(request: Request, context: Context) -> Request:
             run.add(message, number)
     messages.extend(run.messages())
     return with_messages(request, tuple(messages))
+
+
+def _holds_ours(block: Block, source: str) -> bool:
+    fields = block.value if isinstance(block, Opaque) else block.native.get(source)
+    return bool(fields) and isinstance(fields, dict) and any(map(is_ours, fields.values()))
 
 
 class _Run:
@@ -66,8 +71,19 @@ class _Run:
                 self._open(envelope, block, home, str(Place(number, index)))
             elif self._repeats(block, self._shown):
                 self._changed.add(home)
+            elif _holds_ours(block, self._context.source):
+                self._changed.add(home)
+                self._strip(block, home, str(Place(number, index)))
             else:
                 self._keep(block, home)
+
+    def _strip(self, block: Block, home: int, where: str) -> None:
+        """An envelope where none was ever put: it is for nobody, and least for the client's own vendor."""
+        self._context.receipt.loss(where, "carried state", "it stands where none belongs")
+        if isinstance(block, Text | ToolCall):
+            source = self._context.source
+            own = {key: value for key, value in native_of(block, source).items() if not is_ours(value)}
+            self._keep(replace(block, native={**block.native, source: own}), home)
 
     def _state(self, block: Block) -> object:
         return native_of(block, self._context.source).get(self._slot)
@@ -82,8 +98,8 @@ class _Run:
 
     def _open(self, envelope: Envelope, block: Block, home: int, where: str) -> None:
         state: Native = {envelope.owner: envelope.state}
-        if envelope.owner == self._context.target and not envelope.is_for(envelope.owner, self._context.server):
-            why = f"the client carried it for {envelope.owner}; another server has made it"
+        if envelope.owner == self._context.target and not envelope.is_for(envelope.owner, self._context.bound_to):
+            why = f"the client carried it for {envelope.owner}; another server or model has made it"
             self._context.receipt.note(where, "reasoning state", why)
             state = {}
         if not state and envelope.place != "here":

@@ -63,28 +63,26 @@ class Reporter:
     Reasoning state is told by the pass that carries it.
     """
 
-    __slots__ = ("_calls", "_client", "_receipt", "_thinking", "_upstream")
+    __slots__ = ("_client", "_kinds", "_receipt", "_upstream")
 
     def __init__(self, client: Dialect, upstream: Dialect, receipt: Receipt) -> None:
         self._client = client.name
         self._upstream = upstream
         self._receipt = receipt
-        self._thinking: set[int] = set()
-        self._calls: set[int] = set()
+        self._kinds: dict[int, type[Block]] = {}  # of reasoning and calls, which have their own state
 
     def feed(self, event: Event) -> Sequence[Event]:
         match event:
             case Delta():
                 pass
             case Open(index=index, block=Thinking()):
-                self._thinking.add(index)
+                self._kinds[index] = Thinking
             case Open(index=index, block=block):
                 if isinstance(block, ToolCall):
-                    self._calls.add(index)
-                self._report(f"content[{index}].", block.native, ON_CALLS if index in self._calls else STATE)
+                    self._kinds[index] = ToolCall
+                self._report_block(index, block.native)
             case Close(index=index, native=native):
-                if index not in self._thinking:
-                    self._report(f"content[{index}].", native, ON_CALLS if index in self._calls else STATE)
+                self._report_block(index, native)
                 for number, citation in enumerate(event.citations):
                     self._report(f"content[{index}].citations[{number}].", citation.native)
             case Start(native=native):
@@ -97,6 +95,11 @@ class Reporter:
             case _:
                 pass
         return (event,)
+
+    def _report_block(self, index: int, native: NativeFields) -> None:
+        kind = self._kinds.get(index)
+        if kind is not Thinking:
+            self._report(f"content[{index}].", native, ON_CALLS if kind is ToolCall else STATE)
 
     def _report(self, where: str, native: NativeFields, state: frozenset[str] = STATE) -> None:
         can = self._upstream.can

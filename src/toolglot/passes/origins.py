@@ -25,6 +25,8 @@ _PATH = re.compile(r"messages\[(\d{1,9})\](?:\.content\[(\d{1,9})\](?:\.content\
 class Origins:
     """The messages of a request as they were after each pass that has changed them, from the client's on."""
 
+    __slots__ = ("_messages", "_steps")
+
     def __init__(self, messages: tuple[Message, ...]) -> None:
         self._messages = messages
         self._steps: list[_Step] = []

@@ -29,12 +29,12 @@ class Restorer:
     def __init__(self, context: Context, client: Capabilities, *, whole: bool = False) -> None:
         self._context = context
         self._client = client
-        self._used = set(context.call_ids)
+        self._used: set[str] | None = None  # ids, those of this answer included; most answers have no call
         self._whole = whole
         self._broken = ""  # the name of a custom tool that was called with something else than a text
         self._calls = 0
         self._unwrappers: dict[int, InputUnwrapper] = {}
-        self._wrapped: set[int] = set()
+        self._wrapped: dict[int, None] = {}  # empty it is smaller than a set
 
     def feed(self, event: Event) -> Sequence[Event]:
         match event:
@@ -64,20 +64,22 @@ class Restorer:
                 self._unwrappers[index] = InputUnwrapper(original.name)
             call = replace(call, name=original.name, namespace=original.namespace, kind=original.kind)
         self._calls += 1
-        identity = self._new_id(call)
+        if self._used is None:
+            self._used = set(self._context.call_ids)
+        identity = self._new_id(call, self._used)
         self._used.add(identity)
         call = call if identity == call.id else replace(call, id=identity)
         if call.kind == "custom" and self._client.arguments == "object":
             # The client has no custom tools: it gets the function that stands for one in its own histories.
-            self._wrapped.add(index)
+            self._wrapped[index] = None
             return Open(index, replace(call, kind="function")), Delta(index, f'{{"{MEMBER}":"')
         return (Open(index, call),)
 
-    def _new_id(self, call: ToolCall) -> str:
+    def _new_id(self, call: ToolCall, used: set[str]) -> str:
         turn = len(self._context.call_ids)
         identity = call.id or f"call_{digest(turn, self._calls, call.name)[:12]}"
-        if not is_legal_id(identity, self._client) or identity in self._used:
-            return replacement_id(identity, self._client, self._used, turn)
+        if not is_legal_id(identity, self._client) or identity in used:
+            return replacement_id(identity, self._client, used, turn)
         return identity
 
     def _close(self, event: Close) -> Sequence[Event]:

@@ -124,6 +124,8 @@ class UpstreamRequest(Data, frozen=True, kw_only=True, omit_defaults=True, tag="
     headers: dict[str, str] = {}
     settings: CallSettings | None = None
     """None in recordings of earlier versions."""
+    numbers: list[int] = []
+    """Where in the text numbers were redacted to nines: where each begins, and its length, one after the other."""
 
 
 class UpstreamResponse(Line, frozen=True, kw_only=True, omit_defaults=True, tag="upstream.response"):

@@ -15,12 +15,13 @@ from base64 import b64encode
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cached_property, lru_cache
 from typing import NamedTuple, TypeAlias
+from urllib.parse import SplitResult, urlsplit
 
 from toolglot.recordings.base64_runs import BASE64, decoded, gone_of
-from toolglot.recordings.replacing import NUMBER, Found, filler, merged, replaced
+from toolglot.recordings.replacing import NUMBER, Found, Piece, filler, merged, pieces, replaced
 from toolglot.recordings.replacing import REDACTED as REDACTED
 from toolglot.recordings.shortened import Beginnings
-from toolglot.recordings.structure import Place, after, begins_document, kept_in
+from toolglot.recordings.structure import Names, Place, after, begins_document, kept_in
 from toolglot.recordings.views import View, may_hide, views
 
 SHORTEST = 4
@@ -29,6 +30,10 @@ LONG_LINE = 16
 """Characters of a line that counts by itself where it is one of a secret's."""
 HELD = 64 * 1024
 """Bytes of a line that are held back until it is whole."""
+HELD_OF_BODY = 1024 * 1024
+"""The same of one that is whole, and in memory anyway: documents inside of its strings are mostly shorter."""
+MOST_NUMBERS = 10_000
+"""Redacted numbers of a body whose places are told."""
 OVERLAP = 8 * 1024
 """Characters at the end of a longer line that are looked at once more with what follows."""
 
@@ -65,10 +70,19 @@ SEAL = "toolglot\0"
 in base64: without its seal no envelope could be opened any more."""
 
 
+class Redacted(NamedTuple):
+    """A body without what must not stand in it."""
+
+    data: bytes
+    numbers: list[int]
+    """Where in it, as text, numbers have become nines: where each begins, and its length, one after the other."""
+
+
 class Redactor:
     """For one exchange. `hide` adds secrets that become known on the way."""
 
     def __init__(self, secrets: Iterable[str] = (), finders: Iterable[Finder] = ()) -> None:
+        self.names = Names()
         self._patterns = tuple(finders)
         self._known: dict[str, tuple[_Form, ...]] = {}
         self._forms: tuple[_Form, ...] = ()
@@ -173,12 +187,21 @@ class Redactor:
 
     def body(self, data: bytes, *, binary: bool = False) -> bytes:
         """All of a body at once. `binary`: its length counts, also where it looks like text."""
-        stream = self.stream(binary=binary)
-        pieces = [piece for start in range(0, len(data), HELD) for piece in stream.feed(data[start : start + HELD])]
-        return b"".join([*pieces, *stream.close()])
+        return self.redacted(data, binary=binary).data
+
+    def redacted(self, data: bytes, *, binary: bool = False) -> Redacted:
+        """The same, and which of its numbers were redacted."""
+        stream = Stream(self, binary=binary, held=HELD_OF_BODY)
+        clean = [piece for start in range(0, len(data), HELD) for piece in stream.feed(data[start : start + HELD])]
+        return Redacted(b"".join([*clean, *stream.close()]), stream.numbers)
 
     def stream(self, *, binary: bool = False) -> Stream:
         return Stream(self, binary=binary)
+
+
+def split_address(url: str) -> SplitResult:
+    """The parts of a recorded address. What is redacted in it has brackets, in which a host is a number elsewhere."""
+    return urlsplit(url.replace(REDACTED, REDACTED.strip("[]")))
 
 
 def without(text: str, secrets: Iterable[str], instead: str) -> str:
@@ -200,9 +223,13 @@ def _redactor(secrets: tuple[str, ...]) -> Redactor:
 class Stream:
     """A body in pieces. What `feed` and `close` give is, put together, the body without what is redacted."""
 
-    def __init__(self, redactor: Redactor, *, binary: bool = False) -> None:
+    def __init__(self, redactor: Redactor, *, binary: bool = False, held: int = HELD) -> None:
+        self.numbers: list[int] = []
+        """As of a `Redacted` body."""
         self._redactor = redactor
         self._binary = binary
+        self._most = held
+        self._given = 0  # characters
         self._held: list[bytes] = []
         self._size = 0
         self._gone: int | None = 0
@@ -218,7 +245,7 @@ class Stream:
         if cut < len(data):
             self._held.append(data[cut:])
             self._size += len(data) - cut
-        if self._size > max(HELD, 2 * self._redactor.overlap):
+        if self._size > max(self._most, 2 * self._redactor.overlap):
             yield from self._overlong(b"".join(self._held))
 
     def close(self) -> Iterator[bytes]:
@@ -241,7 +268,14 @@ class Stream:
             self._begun, self._place = True, self._place._replace(document=document)
         if self._binary or encoding != "utf-8":
             return replaced(text, found, None).encode(encoding)
-        return replaced(text, kept_in(text, found, self._place), REDACTED).encode(encoding)
+        kept = kept_in(text, found, self._place, self._redactor.names)
+        return "".join(map(self._counted, pieces(text, kept, REDACTED))).encode(encoding)
+
+    def _counted(self, piece: Piece) -> str:
+        if piece.is_number and len(self.numbers) < 2 * MOST_NUMBERS:
+            self.numbers += (self._given, len(piece.text))
+        self._given += len(piece.text)
+        return piece.text
 
     def _decoded(self, data: bytes) -> tuple[str, str]:
         try:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 REDACTED = "[redacted]"
@@ -27,6 +27,16 @@ class Found(NamedTuple):
     """Where that begins which tells that this is a secret; never behind `start`."""
     instead: str | None = None
     """What takes its place, when that is not `[redacted]`."""
+    is_number: bool = False
+    """That is one of nines."""
+
+
+class Piece(NamedTuple):
+    """Of a text in which something was replaced."""
+
+    text: str
+    is_number: bool = False
+    """It stands for a number, or several, and is one of nines."""
 
 
 def merged(found: list[Found]) -> list[Found]:
@@ -43,7 +53,11 @@ def merged(found: list[Found]) -> list[Found]:
 
 def replaced(text: str, found: Iterable[Found], instead: str | None) -> str:
     """The text with this in the place of what was found; None keeps its length."""
-    parts: list[str] = []
+    return "".join(piece.text for piece in pieces(text, found, instead))
+
+
+def pieces(text: str, found: Iterable[Found], instead: str | None) -> Iterator[Piece]:
+    """The same in pieces: what stays, and what takes the place of something."""
     done = 0
     for each in found:
         if each.end <= done:
@@ -53,26 +67,33 @@ def replaced(text: str, found: Iterable[Found], instead: str | None) -> str:
         quoted = '"' in text[each.start : each.end]
         if start >= end:
             continue
-        fits = each.instead and (instead is not None or len(each.instead) == end - start)
-        parts += [
-            text[done:start],
-            each.instead if fits and each.instead else _instead(text[start:end], quoted, instead),
-        ]
+        yield Piece(text[done:start])
+        if each.instead and (instead is not None or len(each.instead) == end - start):
+            yield Piece(each.instead, each.is_number)
+        elif instead is None:
+            yield Piece(filler(end - start))
+        else:
+            yield from _words(text[start:end]) if quoted else (_word(text[start:end]),)
         done = end
-    return "".join([*parts, text[done:]]) if parts else text
+    yield Piece(text[done:])
 
 
-def _instead(secret: str, quoted: bool, instead: str | None) -> str:
-    if instead is None:
-        return filler(len(secret))
-    return _WORDS.sub(lambda found: _word(found[0], kept="\\"), secret) if quoted else _word(secret)
+def _words(secret: str) -> Iterator[Piece]:
+    """What takes the place of each word; what stands between them stays."""
+    done = 0
+    for found in _WORDS.finditer(secret):
+        yield Piece(secret[done : found.start()])
+        yield _word(found[0], kept="\\")
+        done = found.end()
+    yield Piece(secret[done:])
 
 
-def _word(word: str, kept: str = "") -> str:
+def _word(word: str, kept: str = "") -> Piece:
     """`kept` is what escapes of two characters begin with that stay."""
     if word in LITERALS or (kept and len(word) == 2 and word[0] == kept):
-        return word
-    return nines(word) if _NUMBERS.fullmatch(word) and any(map(str.isdigit, word)) else REDACTED
+        return Piece(word)
+    is_number = _NUMBERS.fullmatch(word) is not None and any(map(str.isdigit, word))
+    return Piece(nines(word), is_number=True) if is_number else Piece(REDACTED)
 
 
 def nines(number: str) -> str:

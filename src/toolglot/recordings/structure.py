@@ -1,6 +1,7 @@
 """Matches in JSON, cut down to what may be replaced there: of strings what is inside, of numbers the digits.
 
-A pattern may match over commas and braces. What holds a document together stays, so that the rest of it can be read.
+A pattern may match over commas and braces. What holds a document together stays, so that the rest of it can be read:
+the words of the APIs too, and the structure of a document that a string holds, as the arguments of a call are one.
 """
 
 from __future__ import annotations
@@ -10,13 +11,20 @@ from collections.abc import Iterator
 from itertools import islice, takewhile
 from typing import NamedTuple
 
-from toolglot.recordings.replacing import LITERALS, NUMBER, Found, nines
+import msgspec
+
+from toolglot.recordings.replacing import LITERALS, NUMBER, REDACTED, Found, nines
+from toolglot.recordings.views import LEVELS, View, unescaped
+from toolglot.recordings.vocabulary import COUNTING, WORDS
 
 _TOKEN = re.compile(r'"([^"\\]*+(?:\\.[^"\\]*+)*+)(?:"|\\?\Z)|[^"{}\[\],:\s]++', re.DOTALL)
 """A string, which the end of the text may cut off, or a word outside of strings."""
 _REST = re.compile(r'([^"\\]*+(?:\\.[^"\\]*+)*+)(?:"|\\?\Z)', re.DOTALL)
 """What comes first where a text begins inside of a string."""
 _DOCUMENT = re.compile(r"\ufeff?\s*((?:[{\[\"]|(?:-?[0-9][0-9.eE+-]*+|true|false|null)\s*\Z)?)")
+_NAME_ENDS = re.compile(r'"\s*+:')
+MOST_NAMES = 10_000
+"""Names of members that are known at once."""
 _FRAME = re.compile(r"data: ?(?=[{\[\"}\]])")
 """A line of server-sent events with JSON in it; also with a part of it."""
 
@@ -41,18 +49,33 @@ def begins_document(text: str) -> bool | None:
     return None if begins.end() == len(text) and not begins[1] else bool(begins[1])
 
 
-def kept_in(text: str, found: list[Found], place: Place) -> list[Found]:
+class Names:
+    """Of members, which stay different from one another where they are redacted: an object has each of them once."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, int] = {}
+
+    def instead(self, name: str) -> str:
+        if len(self._known) >= MOST_NAMES and name not in self._known:
+            return REDACTED
+        number = self._known.setdefault(name, len(self._known) + 1)
+        return REDACTED if number == 1 else f"{REDACTED}#{number}"
+
+
+def kept_in(text: str, found: list[Found], place: Place, names: Names) -> list[Found]:
     """What may be replaced of what was found."""
     if not found:
         return found
     if place.document:
-        return list(_structured(text, (0, len(text)), place.inside, found))
+        return list(_structured(View(text), (0, len(text)), place.inside, found, names))
     kept: list[Found] = []
     at = 0
     for start, end, is_json, inside in _lines(text, found, place):
         at = _first(found, at, start)
         touched = list(takewhile(lambda each: each.start < end, islice(found, at, None)))  # noqa: B023
-        kept += _structured(text, (start, end), inside, touched) if is_json else _clipped(touched, start, end)
+        kept += (
+            _structured(View(text), (start, end), inside, touched, names) if is_json else _clipped(touched, start, end)
+        )
     return kept
 
 
@@ -111,22 +134,57 @@ def _part(found: Found, start: int, end: int) -> Found:
     return found if (start, end) == found[:2] else Found(start, end, start)
 
 
-def _structured(text: str, bounds: tuple[int, int], inside: bool, found: list[Found]) -> Iterator[Found]:
+def _structured(
+    view: View, bounds: tuple[int, int], inside: bool, found: list[Found], names: Names, depth: int = 0
+) -> Iterator[Found]:
+    """The `view` is the text itself, or a document inside of it; `found` are places of the text."""
     at = 0
-    for start, end, is_string in _tokens(text, bounds, inside):
-        at = _first(found, at, start)
+    before = ""
+    for start, end, is_string in tokens(view.text, bounds, inside):
+        first, last = view.origin(start), view.origin(end)
+        at = _first(found, at, first)
         if at == len(found):
             return
-        word = "" if is_string else text[start:end]
-        for each in takewhile(lambda each: each.start < end, islice(found, at, None)):  # noqa: B023
-            first, last = max(start, each.start), min(end, each.end)
-            if is_string or not (word in LITERALS or NUMBER.fullmatch(word)):
-                yield _part(each, first, last)
-            elif word not in LITERALS:
-                yield Found(first, last, first, nines(word)[first - start : last - start])
+        word, name = view.text[start:end], before
+        before = word
+        touched = list(takewhile(lambda each: each.start < last, islice(found, at, None)))  # noqa: B023
+        if not touched or (depth == 0 and (word in WORDS if is_string else name in COUNTING)):
+            continue
+        if is_string and (inner := _document_in(view, start, end, depth)) is not None:
+            yield from _structured(inner, (0, len(inner.text)), False, touched, names, depth + 1)
+        elif is_string and _NAME_ENDS.match(view.text, end):
+            yield Found(first, last, first, names.instead(word))
+        elif is_string or not (word in LITERALS or NUMBER.fullmatch(word)):
+            yield from (_part(each, max(first, each.start), min(last, each.end)) for each in touched)
+        elif word not in LITERALS:
+            yield from _in_number(word, first, last, touched)
 
 
-def _tokens(text: str, bounds: tuple[int, int], inside: bool) -> Iterator[tuple[int, int, bool]]:
+def _in_number(word: str, first: int, last: int, touched: list[Found]) -> Iterator[Found]:
+    hidden = nines(word)
+    if len(word) != last - first:  # its digits are escaped
+        yield Found(first, last, first, hidden, is_number=True)
+        return
+    for each in touched:
+        start, end = max(first, each.start), min(last, each.end)
+        yield Found(start, end, start, hidden[start - first : end - first], is_number=True)
+
+
+def _document_in(view: View, start: int, end: int, depth: int) -> View | None:
+    """The document that a string holds, if it does."""
+    if depth == LEVELS or view.text[start:end].lstrip()[:1] not in ("{", "["):
+        return None
+    inner = unescaped(view, start, end)
+    try:
+        msgspec.json.decode(inner.text.encode("utf-8", "replace"), type=msgspec.Raw)
+    except (msgspec.DecodeError, RecursionError):
+        return None
+    return inner
+
+
+def tokens(text: str, bounds: tuple[int, int], inside: bool = False) -> Iterator[tuple[int, int, bool]]:
+    """The strings of a document, what is inside of their quotes, and its other words: where each begins and ends, and
+    whether it is a string."""
     begins, end = bounds
     if inside and (rest := _REST.match(text, begins, end)) is not None:
         yield *rest.span(1), True

@@ -124,6 +124,12 @@ def _undone(view: View, step: Step) -> View | None:
     return View("".join([*parts, text[done:]]), view, places, origins) if done else None
 
 
+def unescaped(view: View, start: int, end: int) -> View:
+    """What stands inside of a string of JSON, as whoever reads it gets it."""
+    inside = View(view.text[start:end], view, (0,), (start,))
+    return _undone(inside, Step(_JSON, _json)) or inside
+
+
 def _deeper(view: View, step: Step) -> Iterator[View]:
     for _ in range(LEVELS):
         inner = _undone(view, step)

@@ -17,10 +17,10 @@ Each connection carries one request at a time and each request gets at most one 
 After an answer to a request that is still being sent the connection is half closed and read on for `linger` seconds:
 closed at once, the kernel would reset it and the client might never see the answer (RFC 9112, section 9.6).
 
-A client that takes nothing of what waits for it during `write_timeout` is cut off, also when its answer is complete and
-waits in the transport alone.
+How long anything is waited for is in `patience.py`; bodies are bounded in `ingress.py`.
 
-The time between requests is uvicorn's `timeout_keep_alive`; bodies are bounded in `ingress.py`.
+A client's requests have the same head, but for the length. One whose bytes are those of the last, and which came in one
+piece, is not read again: it has been through all of this (`express/waiting.py`).
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ from typing import Any
 
 import httptools
 from uvicorn.protocols.http.flow_control import FlowControl
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from toolglot.server.express.crossing import Crossing
 from toolglot.server.express.entry import Express
 from toolglot.server.express.handing import HANDED, Handed
-from toolglot.server.express.waiting import Waiting
+from toolglot.server.express.waiting import Familiar, Waiting
 from toolglot.server.heads import Gates, Refused, greeting, head_problem, refusal, without_upgrade
+from toolglot.server.patience import PatientProtocol
 from toolglot.server.way import Way
 
 logger = logging.getLogger("toolglot.server")
@@ -49,50 +49,34 @@ _NO_PIPELINE: deque[Any] = deque()
 _CLOSE = (b"connection", b"close")
 
 
-class GuardedProtocol(HttpToolsProtocol):
+class GuardedProtocol(PatientProtocol):
     """Pass `guarded(gates)` to uvicorn as `http=`.
 
-    `receiving`: between the first byte of a request and its last. `in_head`: no head is complete yet, of the request
-    being received or of the next one. `finished`: everything is said, and whatever still comes is thrown away.
+    `in_head`: no head is complete yet, of the request being received or of the next one.
     """
 
-    # What uvicorn's own class has stands in a dictionary, which grows large beyond thirty entries.
-    __slots__ = (
-        "_deadline",
-        "_fields",
-        "_size",
-        "_untold",
-        "_waiting",
-        "_watch",
-        "finished",
-        "full",
-        "in_head",
-        "receiving",
-        "spare",
-    )
+    __slots__ = ("_familiar", "_fields", "_handed", "_size", "_untold", "_waiting", "in_head")
 
-    gates = Gates()
     express: Express | None = None
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.pipeline = _NO_PIPELINE
         self._waiting: Waiting | None = None
-        self.receiving = False
+        self._familiar: Familiar | None = None  # as which the head of the last request would be known again
+        self._handed: Handed | None = None
         self.in_head = True
-        self.finished = False
-        self.spare = False
-        self.full = False  # of what the client has not taken yet
-        self._deadline: asyncio.TimerHandle | None = None
-        self._watch: asyncio.TimerHandle | None = None
         self._size = 0
         self._fields = 0
         # Bytes given to the parser that no callback has told of: a header field without end is one.
         self._untold = 0
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        super().connection_made(transport)
-        self.flow = None  # type: ignore[assignment] # the general way makes it when it begins
+        # uvicorn asks for the addresses of both ends besides, which nobody wants to know, and for what the general way
+        # has when it begins.
+        self.connections.add(self)
+        self.transport = transport
+        self.scheme = "http"
         excess = len(self.connections) - self.gates.connections
         if excess > self.gates.spare:
             self.refuse(503, "The server has as many connections as it takes")
@@ -101,27 +85,24 @@ class GuardedProtocol(HttpToolsProtocol):
         self._expect_head()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._clear_deadline()
-        if self._watch is not None:
-            self._watch.cancel()
         self._waiting = None
         if isinstance(self.cycle, Crossing):
             self.cycle.left()
             self.cycle = None  # type: ignore[assignment]
         super().connection_lost(exc)
-        self.finished = True
-        self._unset_keepalive_if_required()
 
     def data_received(self, data: bytes) -> None:
         if self.finished:
             return
-        if not self.receiving:
+        begins = not self.receiving
+        if begins:
             if self.cycle is not None and not self.cycle.response_complete:
                 self.cycle.keep_alive = False
                 return
+            if self._familiar is not None and self._cross_at_once(self._familiar, data):
+                return
             self.receiving = self.in_head = True
             self._clear_deadline()
-        self._unset_keepalive_if_required()
         self._untold += len(data)
         self._parse(data)
         if self.receiving and self._deadline is None and not self.finished:
@@ -131,10 +112,27 @@ class GuardedProtocol(HttpToolsProtocol):
             elif self._waiting is not None:
                 # A body that is long in coming is the general way's, which knows how long it waits.
                 self._deadline = self.loop.call_later(_BODY_SECONDS, self._release_late)
+        elif begins and not self.receiving and self.express is not None and isinstance(self.cycle, Crossing):
+            self._familiar = self.express.familiar(data, self.url, self.headers)
         if self._untold > self.gates.head_bytes and not self.finished:
             self._refuse_size()
 
+    def _cross_at_once(self, familiar: Familiar, data: bytes) -> bool:
+        """Take a request without reading its head, which is the last one's."""
+        if self.express is None or self.full or self.spare:
+            return False
+        crossing = self.express.cross_at_once(self, familiar, data)
+        if crossing is None:
+            return False
+        self._cross(crossing)
+        return True
+
+    def _cross(self, crossing: Crossing) -> None:
+        self.cycle = crossing  # type: ignore[assignment]
+        crossing.keep_alive = _CLOSE not in self.server_state.default_headers  # a worker that is to retire
+
     def _parse(self, data: bytes) -> None:
+        self.parser = self.parser or httptools.HttpRequestParser(self)
         try:
             self.parser.feed_data(data)
         except httptools.HttpParserUpgrade as upgrade:
@@ -151,16 +149,14 @@ class GuardedProtocol(HttpToolsProtocol):
 
     def _plain_head(self) -> bytes:
         """The head of the request once more for a new parser, without the offer to upgrade."""
-        method, version = self.parser.get_method(), self.parser.get_http_version().encode()
-        lines = [b"%s %s HTTP/%s\r\n" % (method, self.url, version)]
-        lines += [b"%s: %s\r\n" % field for field in without_upgrade(self.headers)]
-        self.parser = httptools.HttpRequestParser(self)
-        return b"".join([*lines, b"\r\n"])
+        before, self.parser = self.parser, httptools.HttpRequestParser(self)
+        return without_upgrade(before.get_method(), self.url, before.get_http_version(), self.headers)
 
     def on_message_begin(self) -> None:
         if not self.receiving:
             raise Refused(400, "Requests are not taken before the one before them is answered")
         self._size = self._fields = 0
+        self._familiar = None
         self.url = b""
         self.headers = []
         self.expect_100_continue = False
@@ -203,14 +199,14 @@ class GuardedProtocol(HttpToolsProtocol):
         """Hold the request back until all of it is there, if it may take the express lane."""
         express, parser = self.express, self.parser
         # Where a client has not taken its last answer yet the general way waits until it has.
-        if express is None or self.full or parser.get_method() != b"POST":
+        if express is None or self._handed is not None or self.full or parser.get_method() != b"POST":
             return False
         if not parser.should_keep_alive() or parser.get_http_version() != "1.1":
             return False
         self._waiting = express.admit(self.url, self.headers)
         return self._waiting is not None
 
-    def _start(self, handed: Handed | None = None) -> None:
+    def _start(self) -> None:
         """Begin the request the general way: with what uvicorn makes at its beginning, and what has come since."""
         url, headers = self.url, self.headers
         self.flow = self.flow or FlowControl(self.transport)
@@ -222,18 +218,18 @@ class GuardedProtocol(HttpToolsProtocol):
         self.expect_100_continue = any(
             name == b"expect" and value.lower() == b"100-continue" for name, value in headers
         )
-        if handed is not None:
-            self.scope[HANDED] = handed  # type: ignore[literal-required]
+        if self._handed is not None:
+            self.scope[HANDED], self._handed = self._handed, None  # type: ignore[literal-required]
         super().on_headers_complete()
         self.cycle.transport = Way(self)
         if self.spare:
             self.cycle.keep_alive = False
 
-    def _release(self, waiting: Waiting, handed: Handed | None = None) -> None:
+    def _release(self, waiting: Waiting) -> None:
         """Let a request go the general way, with what has come of its body."""
         self._waiting = None
         self.cycle = None  # type: ignore[assignment]
-        self._start(handed)
+        self._start()
         for piece in waiting.pieces:
             super().on_body(piece)
 
@@ -256,8 +252,7 @@ class GuardedProtocol(HttpToolsProtocol):
             crossing = express.try_to_cross(self, waiting)
             if crossing is not None:
                 self._waiting = None
-                self.cycle = crossing  # type: ignore[assignment]
-                crossing.keep_alive = _CLOSE not in self.server_state.default_headers  # a worker that is to retire
+                self._cross(crossing)
                 return
             self._release(waiting)
         super().on_message_complete()
@@ -272,25 +267,31 @@ class GuardedProtocol(HttpToolsProtocol):
         fields = self.server_state.default_headers
         if not self.cycle.keep_alive and _CLOSE not in fields:
             fields = [*fields, _CLOSE]
-        return greeting(status, tuple(fields))
+        return greeting(status, fields)
 
     def begun(self) -> None:
         self.headers = []
+        self.parser = None  # type: ignore[assignment] # the next request has its own: this answer may take long
 
-    def answered(self) -> None:
+    def answered(self, now: float) -> None:
         self.server_state.total_requests += 1
         if not self.cycle.keep_alive or self.receiving:
             self.finish()
-        elif self.timeout_keep_alive_task is None:
-            self.timeout_keep_alive_task = self.loop.call_later(
-                self.timeout_keep_alive, self.timeout_keep_alive_handler
-            )
+        else:
+            self._expect_request(now)
 
     def go_general(self, waiting: Waiting, handed: Handed) -> None:
-        self._release(waiting, handed)
-        super().on_message_complete()
+        self._handed = handed
+        if waiting.familiar is None:
+            self._release(waiting)
+            super().on_message_complete()
+        else:  # it has not been read yet
+            self.cycle = None  # type: ignore[assignment]
+            self.receiving = self.in_head = True
+            self._parse(waiting.familiar.whole(waiting.body()))
 
     def on_response_complete(self) -> None:
+        self._answered = self.loop.time()
         if self.receiving:
             # The answer came before the whole request: reading the rest could take for ever.
             self.finish()
@@ -312,26 +313,6 @@ class GuardedProtocol(HttpToolsProtocol):
             self.transport.write(refusal(status, message, self.server_state.default_headers))
         self.finish()
 
-    def finish(self) -> None:
-        """Say no more. A client that is still sending gets the time to read what was said."""
-        if self.finished:
-            return
-        self.finished = True
-        self._clear_deadline()
-        if self.transport.is_closing():
-            return
-        if self.receiving and self.transport.can_write_eof():
-            self.transport.write_eof()
-            if self.flow is not None:
-                self.flow.resume_reading()
-            self._deadline = self.loop.call_later(self.gates.linger, self.transport.abort)
-        else:
-            self.transport.close()
-            self._watch_writing()
-
-    def timeout_keep_alive_handler(self) -> None:
-        self.finish()
-
     def pause_writing(self) -> None:
         self.full = True
         if self.flow is not None:
@@ -347,41 +328,10 @@ class GuardedProtocol(HttpToolsProtocol):
         if isinstance(self.cycle, Crossing):
             self.cycle.resume()
 
-    def _watch_writing(self) -> None:
-        """Look again later. Nothing is added to a full transport or a closing one, so only reading changes its size."""
-        size = self.transport.get_write_buffer_size()
-        if size and self._watch is None:
-            self._watch = self.loop.call_later(self.gates.write_timeout, self._look_at_writing, size)
-
-    def _look_at_writing(self, before: int) -> None:
-        self._watch = None
-        if not self.full and not self.transport.is_closing():
-            return
-        if self.transport.get_write_buffer_size() >= before:
-            self.transport.abort()
-        else:
-            self._watch_writing()
-
-    def _expect_head(self) -> None:
-        self._clear_deadline()
-        seconds = self.gates.spare_timeout if self.spare else self.gates.head_timeout
-        self._deadline = self.loop.call_later(seconds, self._head_is_late)
-
-    def _head_is_late(self) -> None:
-        if self.receiving:
-            self.refuse(408, "The head of the request took too long")
-        else:
-            self.finish()
-
     def _release_late(self) -> None:
         self._deadline = None
         if self._waiting is not None:
             self._release(self._waiting)
-
-    def _clear_deadline(self) -> None:
-        if self._deadline is not None:
-            self._deadline.cancel()
-            self._deadline = None
 
     def _too_large(self) -> Refused:
         size, fields = self.gates.head_bytes, self.gates.head_fields

@@ -86,16 +86,27 @@ def refusal(status: int, message: str, headers: list[tuple[bytes, bytes]]) -> by
     return b"".join([line, *(b"%s: %s\r\n" % field for field in fields), b"\r\n", body])
 
 
-@lru_cache(maxsize=16)
-def greeting(status: int, fields: tuple[tuple[bytes, bytes], ...]) -> bytes:
-    """How an answer begins: with the same bytes for as long as its headers have the same second in them."""
+_greetings: dict[int, tuple[list[tuple[bytes, bytes]], bytes]] = {}
+
+
+def greeting(status: int, fields: list[tuple[bytes, bytes]]) -> bytes:
+    """How an answer begins: with the same bytes for as long as its headers have the same second in them. They are a new
+    list with every second."""
+    known = _greetings.get(status)
+    if known is not None and known[0] is fields:
+        return known[1]
     lines = [b"%b: %b\r\n" % field for field in fields]
-    return f"HTTP/1.1 {status} {HTTPStatus(status).phrase}\r\n".encode() + b"".join(lines)
+    made = f"HTTP/1.1 {status} {HTTPStatus(status).phrase}\r\n".encode() + b"".join(lines)
+    _greetings[status] = fields, made
+    return made
 
 
-def without_upgrade(head: list[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
-    """llhttp takes for an upgrade what has both headers; the routes may still want to see what was offered."""
+def without_upgrade(method: bytes, target: bytes, version: str, headers: list[tuple[bytes, bytes]]) -> bytes:
+    """A head once more. llhttp takes for an upgrade what has both headers; the routes may still want to see what was
+    offered."""
     kept = {b"close", b"keep-alive"}
-    tokens = [token.strip() for name, value in head if name == b"connection" for token in value.lower().split(b",")]
+    tokens = [token.strip() for name, value in headers if name == b"connection" for token in value.lower().split(b",")]
     connection = b", ".join(token for token in tokens if token in kept)
-    return [field for field in head if field[0] != b"connection"] + [(b"connection", connection)]
+    fields = [*[field for field in headers if field[0] != b"connection"], (b"connection", connection)]
+    line = b"%b %b HTTP/%b\r\n" % (method, target, version.encode())
+    return b"".join([line, *[b"%b: %b\r\n" % field for field in fields], b"\r\n"])

@@ -95,7 +95,7 @@ class Prefixes:
 
     def _write(self, record: Record, upstream: str, found: Found | None) -> None:
         if found is not None and (ratio := self.reused(*found)) is not None:
-            record.prefix_reuse.append((upstream, ratio))
+            record.prefix_reuse = (*record.prefix_reuse, (upstream, ratio))
 
     def reused(self, conversation: bytes, prefix: Prefix) -> float | None:
         """The share of the history that a turn before had too, from 0 to 1; None in a conversation's first turn. The

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+
 from msgspec import Struct
 
 from toolglot.ir import Usage
 
 
 class Record(Struct, kw_only=True):
-    """Filled in as the request goes on. Nothing in it is a secret or a part of the conversation."""
+    """Filled in as the request goes on. Nothing in it is a secret or a part of the conversation.
+
+    Records of the express lane are copies: no collection in one is changed, but another put in its place.
+    """
 
     id: str
     method: str
@@ -38,7 +43,7 @@ class Record(Struct, kw_only=True):
     """The kind of error that the client was told, also inside a stream."""
     message: str | None = None
     """What the client was told about it."""
-    calls: dict[str, int] = {}
+    calls: Mapping[str, int] = {}
     """How often each upstream was called."""
     rounds: int = 1
     """How often the model was asked for this answer: once more after each round of calls that were run here."""
@@ -46,15 +51,15 @@ class Record(Struct, kw_only=True):
     mended: int = 0
     asked_again: int = 0
     """How often the model was asked once more because it wrote a call that cannot be run."""
-    served: dict[str, int] = {}
+    served: Mapping[str, int] = {}
     """How many calls to each MCP server's tools were run here."""
-    served_failed: dict[str, int] = {}
+    served_failed: Mapping[str, int] = {}
     """How many of them have failed."""
     usage: Usage | None = None
     stop: str | None = None
     losses: int = 0
     notes: int = 0
-    prefix_reuse: list[tuple[str, float]] = []
+    prefix_reuse: Sequence[tuple[str, float]] = ()
     """For each upstream that was asked: how much of the history it had been sent in the turn before, from 0 to 1."""
     bytes_in: int = 0
     bytes_out: int = 0
@@ -68,12 +73,12 @@ class Record(Struct, kw_only=True):
         return sum(self.calls.values())
 
     def count_call(self, upstream: str) -> None:
-        self.calls[upstream] = self.calls.get(upstream, 0) + 1
+        self.calls = {**self.calls, upstream: self.calls.get(upstream, 0) + 1}
 
     def count_served(self, server: str, *, failed: bool) -> None:
-        self.served[server] = self.served.get(server, 0) + 1
+        self.served = {**self.served, server: self.served.get(server, 0) + 1}
         if failed:
-            self.served_failed[server] = self.served_failed.get(server, 0) + 1
+            self.served_failed = {**self.served_failed, server: self.served_failed.get(server, 0) + 1}
 
     @property
     def seconds(self) -> float:

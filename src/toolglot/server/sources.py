@@ -9,6 +9,7 @@ from typing import Protocol
 from toolglot.dialect import StreamEncoder
 from toolglot.errors import ApiError
 from toolglot.events import Fault
+from toolglot.ir import used_by_both
 from toolglot.receipt import Receipt
 from toolglot.routing import Target
 from toolglot.server import headers
@@ -16,7 +17,6 @@ from toolglot.server.attempts import Asked, Attempts
 from toolglot.server.beginning import Answer
 from toolglot.server.pieces import drain, pieces
 from toolglot.server.record import Record
-from toolglot.textcalls.again import both
 from toolglot.translate import Exchange
 
 
@@ -85,7 +85,7 @@ class Plain:
         self._answer = answer = await self._attempts.answer(self._targets)
         assert answer.whole is not None
         if (answered := answer.exchange.answered) is not None:
-            self._record.usage = both(self._attempts.spent, answered.usage)
+            self._record.usage = used_by_both(self._attempts.spent, answered.usage)
             self._record.stop = answered.stop.reason
         return answer.whole
 

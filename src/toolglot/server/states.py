@@ -65,6 +65,8 @@ _skeletons = msgspec.json.Decoder(tuple[Block, ...])
 class Heard:
     """Follows a streamed answer; what is too large is not kept in mind."""
 
+    __slots__ = ("_fold", "_left", "has_state")
+
     def __init__(self) -> None:
         self._fold: Fold | None = Fold()
         self._left = LARGEST

@@ -70,16 +70,3 @@ def _continued(begun: tuple[Block, ...], text: str) -> tuple[Block, ...]:
 
 def _told(problem: str) -> str:
     return f"This call was not run: {problem}. Write the corrected call."
-
-
-def both(first: Usage | None, second: Usage | None) -> Usage | None:
-    """What two answers have cost together. What an upstream says of one of them in its own words is no sum."""
-    if first is None or second is None:
-        return first or second
-    return Usage(
-        input_tokens=first.input_tokens + second.input_tokens,
-        output_tokens=first.output_tokens + second.output_tokens,
-        cached_tokens=first.cached_tokens + second.cached_tokens,
-        cache_write_tokens=first.cache_write_tokens + second.cache_write_tokens,
-        reasoning_tokens=first.reasoning_tokens + second.reasoning_tokens,
-    )

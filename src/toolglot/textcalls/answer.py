@@ -18,12 +18,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from toolglot.events import Close, Delta, Event, Fault, Finish, Open, Start
-from toolglot.ir import Block, Native, Stop, Text, Thinking, Tool, ToolCall, Usage, replace
+from toolglot.ir import Block, Native, Stop, Text, Thinking, Tool, ToolCall, Usage, replace, used_by_both
 from toolglot.passes import Context
 from toolglot.passes.sequence import Sequencer
 from toolglot.passes.settle import CUTS
 from toolglot.textcalls import Engine
-from toolglot.textcalls.again import Again, Written, both
+from toolglot.textcalls.again import Again, Written
 from toolglot.textcalls.answer_format import answer_format
 from toolglot.textcalls.bad import BadCall, BadKind, failed, short, shown, tell
 from toolglot.textcalls.call_ids import CallIds
@@ -360,7 +360,7 @@ class Answer:
         if self._over:
             return before
         self._over = True
-        usage = both(self._again.usage if self._again is not None else None, event.usage)
+        usage = used_by_both(self._again.usage if self._again is not None else None, event.usage)
         if self._bad and not cut:
             return self._ask(before, self._second_try(usage))
         for bad in self._bad:

@@ -193,7 +193,7 @@ def _with_tools(request: Request, tools: Sequence[Tool], context: Context) -> Re
 
 def _with_system(request: Request, told: str, cache: Cache | None) -> Request:
     """The text behind the system prompt, in one block with its end where nothing hangs on that."""
-    first = leading(request)
+    first = leading(request.messages)
     messages = request.messages
     if not first:
         return replace(request, messages=(Message(role="system", content=(Text(text=told, cache=cache),)), *messages))

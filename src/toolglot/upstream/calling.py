@@ -19,7 +19,7 @@ from toolglot.routing import AUTO, NATIVE, Pattern, Target
 from toolglot.textcalls import ALIASES
 from toolglot.textcalls.families import family_format
 from toolglot.textcalls.settings import TextCalls
-from toolglot.upstream.demo.text import demo_format
+from toolglot.upstream.demo.models import demo_format
 from toolglot.upstream.upstream import Upstream
 
 Known = Literal["native", "text"]

@@ -19,6 +19,7 @@ from toolglot.passes.skeleton import Skeleton
 from toolglot.routing import Target
 from toolglot.textcalls.settings import TextCalls
 from toolglot.translate import Exchange
+from toolglot.upstream.replay.index import Sealer
 from toolglot.upstream.replay.transport import ReplayTransport
 from toolglot.upstream.upstream import Upstream
 
@@ -75,9 +76,12 @@ def _telling(upstream: Upstream, told: Told) -> RequestPass:
     return tell
 
 
-def _issuer(upstream: Upstream) -> str:
-    recorded = upstream.transport.issuer if isinstance(upstream.transport, ReplayTransport) else ""
-    return recorded or digest(upstream.name, upstream.base_url)
+def _sealer(upstream: Upstream, target: Target) -> Sealer:
+    """Who seals the state that clients carry for this model, and takes it back."""
+    own = Sealer(digest(upstream.name, upstream.base_url), target.model)
+    if not isinstance(upstream.transport, ReplayTransport):
+        return own
+    return upstream.transport.sealer(target.model, target.asked) or own
 
 
 def exchange_for(
@@ -98,7 +102,7 @@ def exchange_for(
     told what it said itself; `forward`: bytes may go through as they are; `keeps_state`: what its client cannot carry
     for the upstream is kept."""
     can = replace(capabilities(upstream.dialect, target.model), **target.quirks) if target.quirks else None
-    policy = policy_of(upstream, target)
+    policy, sealer = policy_of(upstream, target), _sealer(upstream, target)
     return Exchange(
         client,
         upstream.dialect,
@@ -112,6 +116,7 @@ def exchange_for(
         text_calls=text_calls,
         history_format=policy.said.calls,
         keeps_state=keeps_state,
-        issuer=_issuer(upstream),
+        issuer=sealer.issuer,
+        issued_as=sealer.model,
         passes=with_states(_passes(client, upstream, told or Told(), policy), {} if told is None else told.states),
     )

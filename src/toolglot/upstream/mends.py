@@ -229,7 +229,7 @@ def other_roles(refusal: Refusal) -> Request:
     if any(message.role == "developer" for message in request.messages):
         refusal.context.receipt.note("messages", "developer messages", "the upstream wants them as system messages")
         return system.fit(request, context)
-    first = leading(request)
+    first = leading(request.messages)
     if any(message.role in INSTRUCTION_ROLES for message in request.messages[first:]):
         return system.fit(request, _with(context, system="leading"))
     if not first or first == len(request.messages) or request.messages[first].role != "user":

@@ -17,8 +17,9 @@ from toolglot.textcalls.prompts.render import PROMPTS, find_prompt, instructions
 from toolglot.textcalls.settings import TextCalls
 from toolglot.translate import Exchange
 from toolglot.upstream.demo.listed import tools_in
+from toolglot.upstream.demo.models import demo_format
 from toolglot.upstream.demo.stream import AT_ONCE
-from toolglot.upstream.demo.text import answer_as_text, demo_format, read_text
+from toolglot.upstream.demo.text import answer_as_text, read_text
 from toolglot.upstream.demo.transport import DemoTransport
 from toolglot.upstream.transport import Call
 

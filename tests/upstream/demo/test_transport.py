@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 import pytest
 
 from tests.upstream.demo.conversations import TIME, WEATHER, answered, asked
+from toolglot.config.addresses import DEMO_URL
 from toolglot.dialect import Dialect
 from toolglot.dialects import DIALECTS
 from toolglot.errors import DecodeError
@@ -18,8 +19,8 @@ from toolglot.ir import Message, Reasoning, Request, Response, Text, Thinking, T
 from toolglot.lint import lint
 from toolglot.receipt import Receipt
 from toolglot.translate import Exchange
-from toolglot.upstream.demo import AT_ONCE, BASE_URL, DemoTransport, Pace
-from toolglot.upstream.demo.transport import DemoReply
+from toolglot.upstream.demo.stream import AT_ONCE, Pace
+from toolglot.upstream.demo.transport import DemoReply, DemoTransport
 from toolglot.upstream.transport import Call, Reply, Transport, TransportError
 from toolglot.upstream.upstream import address
 
@@ -38,7 +39,7 @@ def run(work: Coroutine[Any, Any, T]) -> T:
 def call_of(dialect: Dialect, request: Request) -> Call:
     request = request if dialect.can.default_output_tokens is None else replace(request, max_output_tokens=1000)
     body = dialect.encode_request(request, Receipt())
-    return Call(url=address(BASE_URL, dialect.path(request)), headers={}, body=body)
+    return Call(url=address(DEMO_URL, dialect.path(request)), headers={}, body=body)
 
 
 async def whole(dialect: Dialect, call: Call) -> tuple[int, bytes]:
@@ -96,7 +97,7 @@ def test_its_answers_cross_into_every_other_dialect(dialect: Dialect, client: st
     asking = DIALECTS[client]
     request = asked("What is the weather in Paris?", WEATHER, stream=True, max_output_tokens=1000)
     body = exchange.request(asking.encode_request(request, Receipt()), model="demo", stream=True)
-    call = Call(url=address(BASE_URL, exchange.path), headers={}, body=body)
+    call = Call(url=address(DEMO_URL, exchange.path), headers={}, body=body)
     status, data = run(whole(dialect, call))
     stream = exchange.stream()
     written = stream.feed(data) + stream.close()
@@ -199,7 +200,7 @@ def test_other_methods_are_not_found(dialect: Dialect) -> None:
 )
 def test_tokens_are_counted_where_the_dialect_counts_them(name: str, path: str, member: str) -> None:
     dialect = DIALECTS[name]
-    little = replace(call_of(dialect, asked("Hi")), url=address(BASE_URL, path))
+    little = replace(call_of(dialect, asked("Hi")), url=address(DEMO_URL, path))
     much = replace(little, body=call_of(dialect, asked("Hi " * 400, WEATHER)).body)
     counts = [json.loads(run(whole(dialect, call))[1])[member] for call in (little, much)]
     assert 0 < counts[0] < 100 < counts[1]

@@ -11,8 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.server.gateway import request
+from toolglot.recordings.changing import steady
 from toolglot.recordings.redact import Redactor
-from toolglot.upstream.replay.matching import asked, operation, steady
+from toolglot.upstream.replay.matching import asked, operation
 
 CHAT = "https://api.openai.com/v1/chat/completions"
 BODY: dict[str, Any] = {"model": "m", "messages": [{"role": "user", "content": "Hi"}], "stream": True}

@@ -283,7 +283,7 @@ class _Reading:
                 thought = Thought(block.thinking, block.signature)
                 self.colons += 3 + thought.text.count(":") + thought.signature.count(":")
             elif kind is _Redacted:
-                thought = Thought("", "")
+                thought = Thought("", block.data)
                 self.own = True
                 self.colons += 2 + block.data.count(":")
             else:

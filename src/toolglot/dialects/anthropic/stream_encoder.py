@@ -6,6 +6,7 @@ the first event and in `message_delta`: without these one or another of the offi
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any
 
 from toolglot.dialects.anthropic.blocks import is_redacted
@@ -30,7 +31,31 @@ _ARGUMENTS, _SIGNATURE = (b"input_json_delta", b"partial_json"), (b"signature_de
 _IN_DELTA = ("stop_details", "container")
 
 
+@lru_cache(maxsize=64)
+def _delta_head(index: int, kind: tuple[bytes, bytes]) -> bytes:
+    """How each delta of a block begins. All streams have the same ones."""
+    return _DELTA % (index, *kind)
+
+
+@lru_cache(maxsize=64)
+def _around(head: bytes) -> tuple[bytes, bytes]:
+    """What stands around the text of a delta, its quotes included."""
+    return head + b'"', b'"}}\n\n'
+
+
 class AnthropicStreamEncoder:
+    __slots__ = (
+        "_blank",
+        "_block",
+        "_head",
+        "_index",
+        "_output_tokens",
+        "_receipt",
+        "_refused",
+        "_told",
+        "_waiting",
+    )
+
     def __init__(self, request: Request | None, receipt: Receipt) -> None:
         self._receipt = receipt
         self._index = -1  # the wire's index of the latest block: blocks that are left out have none
@@ -39,7 +64,7 @@ class AnthropicStreamEncoder:
         self._head = b""  # of a delta of the open block; empty while there is none on the wire
         self._blank = True  # no arguments have been written
         self._refused = False
-        self._told: frozenset[str] = frozenset()
+        self._told: tuple[str, ...] = ()  # keys that stood in the first event
         self._output_tokens = 0
 
     def keepalive(self) -> bytes:
@@ -47,7 +72,7 @@ class AnthropicStreamEncoder:
 
     @property
     def text_around(self) -> tuple[bytes, bytes] | None:
-        return (self._head + b'"', b'"}}\n\n') if self._head and self._waiting is None and not self._blank else None
+        return _around(self._head) if self._head and self._waiting is None and not self._blank else None
 
     def feed(self, event: Event) -> bytes:
         match event:
@@ -66,7 +91,7 @@ class AnthropicStreamEncoder:
 
     def _start(self, event: Start) -> bytes:
         own = event.native.get(NAME, {})
-        self._told = frozenset(own)
+        self._told = tuple(own)
         if event.usage is not None:
             self._output_tokens = event.usage.output_tokens
         message = {
@@ -108,7 +133,7 @@ class AnthropicStreamEncoder:
 
     def _begin(self, block: Any, kind: tuple[bytes, bytes], text: str = "") -> bytes:
         self._index += 1
-        self._head = _DELTA % (self._index, *kind)
+        self._head = _delta_head(self._index, kind)
         start = {"type": "content_block_start", "index": self._index, "content_block": block}
         return frame(json.encode(start), b"content_block_start") + (self._delta(text) if text else b"")
 

@@ -46,7 +46,7 @@ def encode_usage(usage: Usage) -> dict[str, Any]:
     }
     if usage.reasoning_tokens and "output_tokens_details" not in native_of(usage, NAME):
         wire["output_tokens_details"] = {"thinking_tokens": usage.reasoning_tokens}
-    return with_kept(without_missing(wire, usage), usage)
+    return with_kept(without_missing(wire, usage), usage) if usage.native else wire
 
 
 def encode_last_usage(usage: Usage | None, output_tokens: int) -> dict[str, Any]:

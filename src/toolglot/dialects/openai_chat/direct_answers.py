@@ -6,10 +6,9 @@ from typing import Any, Literal
 
 import msgspec
 from msgspec import UNSET, Struct, UnsetType
-from msgspec.structs import astuple
 
 from toolglot.dialects.openai_chat.response import FINISH, FINISH_NAMES, encode_usage
-from toolglot.direct.plain import UNREADABLE, PlainAnswer, PlainCall, colons_of, has_escapes, is_object
+from toolglot.direct.plain import UNREADABLE, PlainAnswer, PlainCall, has_all, is_object
 from toolglot.ir import Usage
 
 _encode = msgspec.json.Encoder().encode
@@ -26,14 +25,17 @@ class Call(Struct, forbid_unknown_fields=True, gc=False):
     function: Function
 
 
+# The members stand in the order in which OpenAI sends them, and whoever does as it does (see `has_all`).
+
+
 class _Said(Struct, forbid_unknown_fields=True):
     """What may be null here are the fields of other servers, which say nothing then."""
 
     role: Literal["assistant"]
     content: str | UnsetType | None = UNSET
-    tool_calls: list[Call] | UnsetType | None = UNSET
     refusal: UnsetType | None = UNSET
     annotations: list[None] | UnsetType | None = UNSET
+    tool_calls: list[Call] | UnsetType | None = UNSET
     function_call: UnsetType | None = UNSET
     audio: UnsetType | None = UNSET
     reasoning: UnsetType | None = UNSET
@@ -43,8 +45,8 @@ class _Said(Struct, forbid_unknown_fields=True):
 class _Choice(Struct, forbid_unknown_fields=True):
     index: int
     message: _Said
-    finish_reason: str
     logprobs: UnsetType | None = UNSET
+    finish_reason: str = ""
     stop_reason: UnsetType | None = UNSET
     token_ids: UnsetType | None = UNSET
 
@@ -70,54 +72,42 @@ _PLAIN_STOPS = frozenset({"stop", "tool_calls", "length"})
 def read_answer(data: bytes) -> PlainAnswer | None:
     try:
         answer = _answers.decode(data)
+        written = _encode(answer)
     except UNREADABLE:
         return None
-    if len(answer.choices) != 1:
+    if len(answer.choices) != 1 or not has_all(written, data):
         return None
     choice = answer.choices[0]
     said = choice.message
     if said.annotations or choice.index or choice.finish_reason not in _PLAIN_STOPS:
         return None
-    colons = _present(answer) + _present(choice) + _present(said)
-    colons += answer.id.count(":") + answer.model.count(":") + _encode(answer.usage).count(b":")
-    colons += (answer.service_tier or "").count(":") + (answer.system_fingerprint or "").count(":")
     calls = []
     for call in said.tool_calls or ():
-        name, arguments = call.function.name, call.function.arguments
-        if not is_object(arguments):
+        if not is_object(call.function.arguments):
             return None
-        calls.append(PlainCall(call.id, name, arguments))
-        colons += 5 + call.id.count(":") + name.count(":") + arguments.count(":")
-    text = said.content or ""
-    usage, stop = _usage(answer.usage), FINISH[choice.finish_reason]
-    if usage is None or colons + text.count(":") != colons_of(data) or has_escapes(data):
+        calls.append(PlainCall(call.id, call.function.name, call.function.arguments))
+    usage = _usage(answer.usage)
+    if usage is None:
         return None
-    return PlainAnswer(answer.id, answer.model, answer.created, text, calls, stop, usage, answer.usage)
-
-
-def _present(record: Struct) -> int:
-    """How many of its members were there."""
-    return len(record.__struct_fields__) - astuple(record).count(UNSET)
-
-
-_INTEGERS = [int] * 5
+    stop = FINISH[choice.finish_reason]
+    return PlainAnswer(answer.id, answer.model, answer.created, said.content or "", calls, stop, usage, answer.usage)
 
 
 def _usage(counts: dict[str, Any]) -> Usage | None:
     """The counts; None if one is odd."""
-    details = counts.get("prompt_tokens_details") or {}, counts.get("completion_tokens_details") or {}
-    if type(details[0]) is not dict or type(details[1]) is not dict:
+    prompt, completion = counts.get("prompt_tokens_details"), counts.get("completion_tokens_details")
+    cached = cache_written = reasoned = 0
+    if prompt:
+        if type(prompt) is not dict:
+            return None
+        cached, cache_written = prompt.get("cached_tokens", 0), prompt.get("cache_write_tokens", 0)
+    if completion:
+        if type(completion) is not dict:
+            return None
+        reasoned = completion.get("reasoning_tokens", 0)
+    read, written = counts.get("prompt_tokens"), counts.get("completion_tokens")
+    if not type(read) is type(written) is type(cached) is type(cache_written) is type(reasoned) is int:
         return None
-    found = [
-        counts.get("prompt_tokens"),
-        counts.get("completion_tokens"),
-        details[0].get("cached_tokens", 0),
-        details[0].get("cache_write_tokens", 0),
-        details[1].get("reasoning_tokens", 0),
-    ]
-    if [type(count) for count in found] != _INTEGERS:
-        return None
-    read, written, cached, cache_written, reasoned = found
     return Usage(
         input_tokens=read,
         output_tokens=written,

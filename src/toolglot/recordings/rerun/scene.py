@@ -20,6 +20,7 @@ from toolglot.recordings.comparison import Outcome, Sent
 from toolglot.recordings.format import CallSettings, ServedResult, UpstreamRequest
 from toolglot.recordings.label import first_start, start_of
 from toolglot.recordings.read import Recording
+from toolglot.recordings.redact import split_address
 from toolglot.recordings.rerun.servers import RecordedHost, at_hand, mcp_of
 from toolglot.recordings.rerun.stored import RecordedStore
 from toolglot.recordings.settings import layers_of, quirks_of
@@ -260,7 +261,7 @@ def _address(asked: UpstreamRequest) -> dict[str, Any]:
 
 def _upstream(name: str, dialect: str, url: str, recording: Recording, settings: Settings) -> UpstreamConfig:
     asked = max(sum(each.upstream == name for each in asked) for asked in rounds_of(recording))
-    parts = urlsplit(url)
+    parts = split_address(url)
     vendor = next((each for each in VENDORS.values() if each.base_url and _host(each.base_url) == parts.netloc), None)
     is_demo = url.startswith(DEMO_URL)
     return UpstreamConfig(

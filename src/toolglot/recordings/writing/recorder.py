@@ -14,7 +14,7 @@ from functools import partial
 from pathlib import Path
 from queue import SimpleQueue
 from threading import Event, Thread
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias, TypeVar
 
 from msgspec import Struct
 from msgspec.structs import asdict, replace
@@ -30,6 +30,7 @@ from toolglot.recordings.format import (
     Line,
     UpstreamData,
     UpstreamEnd,
+    UpstreamRequest,
     body_of,
     encoder,
 )
@@ -52,6 +53,7 @@ TOGETHER = 256 * 1024
 PATIENCE = 10.0
 """Seconds that the end of the process waits for what is not written yet."""
 
+StructType = TypeVar("StructType", bound=Struct)
 Outcome: TypeAlias = Literal["written", "cut", "dropped"]
 OUTCOMES: tuple[Outcome, ...] = ("written", "cut", "dropped")
 
@@ -235,10 +237,12 @@ class Writing:
             return
         given_up = self._recorder.given_up
         if isinstance(line, Data) and body:
-            redacted = self._redactor.body(body, binary=binary)
+            redacted, numbers = self._redactor.redacted(body, binary=binary)
             if self._recorder.given_up > given_up:
-                redacted = b""
+                redacted, numbers = b"", []
             line = replace(line, **body_of(redacted))
+            if isinstance(line, UpstreamRequest) and numbers:
+                line = replace(line, numbers=numbers)
         line = _clean(line, self._redactor)
         data = encoder.encode(line) + b"\n"
         if isinstance(line, ClientRequest) and len(data) > self._recorder.limit:
@@ -336,6 +340,12 @@ class Writing:
 
 
 _NOTHING: dict[str, Any] = {"text": None, "base64": None}
+_NEVER_SECRET = frozenset(
+    {"text", "base64", "client", "dialect", "method", "time", "toolglot", "what", "failure"}
+    | {"text_format", "bad_calls", "exact", "warp_history"}
+)
+"""Members of lines that are redacted elsewhere, or that this program gives one of its own words: without them nobody
+can read a recording, whatever a pattern matches."""
 _TOLD_AS: dict[str, Callable[[Redactor, Any], Any]] = {
     "headers": Redactor.headers,
     "url": Redactor.url,
@@ -347,11 +357,11 @@ def _is_binary(content_type: str) -> bool:
     return any(word in content_type for word in _BINARY)
 
 
-def _clean(line: Line, redactor: Redactor) -> Line:
+def _clean(line: StructType, redactor: Redactor) -> StructType:
     """The line without secrets, but for its body, which is redacted as a whole."""
     changed: dict[str, Any] = {}
     for name, value in asdict(line).items():
-        if name in ("text", "base64"):
+        if name in _NEVER_SECRET:
             continue
         told = _TOLD_AS.get(name, _clean_value)(redactor, value)
         if told != value:
@@ -368,6 +378,6 @@ def _clean_value(redactor: Redactor, value: Any) -> Any:
         case list():
             return [_clean_value(redactor, each) for each in value]
         case Struct():
-            return replace(value, **{name: _clean_value(redactor, each) for name, each in asdict(value).items()})
+            return _clean(value, redactor)
         case _:
             return value

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
+from msgspec import Struct
+
 from toolglot.receipt import Loss
 from toolglot.server.record import Record
 from toolglot.upstream.breaker import Breaker, Ticket
@@ -14,15 +16,13 @@ if TYPE_CHECKING:
     from toolglot.server.service import Service
 
 
-class Account:
-    __slots__ = ("_breaker", "_service", "_ticket", "record")
+class Account(Struct, eq=False):
+    """Of a request that counts as one in flight already."""
 
-    def __init__(self, service: Service, breaker: Breaker, ticket: Ticket, record: Record) -> None:
-        self._service = service
-        self._breaker = breaker
-        self._ticket: Ticket | None = ticket
-        self.record = record
-        service.in_flight += 1
+    _service: Service
+    _breaker: Breaker
+    _ticket: Ticket | None
+    record: Record
 
     def answer(self) -> None:
         """A stream has begun."""
@@ -32,7 +32,8 @@ class Account:
     def settle(self, error: TransportError | None) -> None:
         """The upstream has answered, or has failed to."""
         if self._ticket is not None:
-            self._breaker.settle(self._ticket, error, asyncio.get_running_loop().time())
+            now = 0.0 if error is None else asyncio.get_running_loop().time()  # a success has no time
+            self._breaker.settle(self._ticket, error, now)
             self._ticket = None
 
     def leave(self) -> None:
@@ -46,10 +47,10 @@ class Account:
         self.leave()
         self._service.in_flight -= 1
 
-    def close(self, lines: tuple[Loss, ...]) -> None:
+    def close(self, lines: tuple[Loss, ...], now: float) -> None:
         """The request is over."""
         service, record = self._service, self.record
-        record.ended = asyncio.get_running_loop().time()
+        record.ended = now
         service.in_flight -= 1
         service.receipts.keep(record, lines)
         for observe in service.observers:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Protocol
 
 from toolglot.server.express.handing import Handed
@@ -11,6 +12,7 @@ from toolglot.server.express.waiting import Waiting
 class Client(Protocol):
     """The client's connection, as a crossing uses it."""
 
+    loop: asyncio.AbstractEventLoop
     full: bool
     """It has not taken yet what was written before."""
 
@@ -22,7 +24,7 @@ class Client(Protocol):
         """The answer has begun: nobody will ask for the request's head again."""
         ...
 
-    def answered(self) -> None:
+    def answered(self, now: float) -> None:
         """The answer is whole."""
         ...
 

@@ -13,7 +13,7 @@ import asyncio
 from time import time
 from typing import TYPE_CHECKING
 
-from msgspec import UNSET
+from msgspec import UNSET, Struct
 
 from toolglot.direct.answer import Label, answered
 from toolglot.direct.plain import PlainRequest
@@ -23,11 +23,12 @@ from toolglot.ir import Request, replace
 from toolglot.server.express.account import Account
 from toolglot.server.express.client import Client
 from toolglot.server.express.handing import Handed
-from toolglot.server.express.lanes import Lane, lines
+from toolglot.server.express.lanes import Lane, Passage, lines
 from toolglot.server.express.waiting import Waiting
 from toolglot.server.headers import STREAM_HEADERS
 from toolglot.server.outcomes import transport_error
 from toolglot.server.pieces import DRAIN_SECONDS, TRAILING_SECONDS
+from toolglot.server.record import Record
 from toolglot.server.states import Heard, States
 from toolglot.textcalls.settings import BAD_TOOL_CALL
 from toolglot.upstream.lean import Sending
@@ -45,78 +46,49 @@ _STREAM = lines(STREAM_HEADERS) + b"transfer-encoding: chunked\r\n"
 _NO_REQUEST = PlainRequest(model="", stream=UNSET, settings=(), turns=[], system=[], colons=0)
 
 
-class Crossing:
+class Crossing(Struct, eq=False):
     """`response_complete`, `response_started`, `keep_alive` and `disconnected` are what uvicorn asks a cycle for."""
 
-    __slots__ = (
-        "_account",
-        "_asked",
-        "_client",
-        "_exchange",
-        "_headers",
-        "_heard",
-        "_lane",
-        "_last",
-        "_limit",
-        "_pieces",
-        "_received",
-        "_sending",
-        "_service",
-        "_status",
-        "_task",
-        "_translation",
-        "_waiting",
-        "disconnected",
-        "keep_alive",
-        "record",
-        "response_complete",
-        "response_started",
-        "touched",
-    )
-
-    def __init__(
-        self, service: Service, client: Client, lane: Lane, asked: Translated, waiting: Waiting, account: Account
-    ) -> None:
-        self._service = service
-        self._client = client
-        self._lane = lane
-        self._asked = asked
-        self._waiting = waiting
-        self.record = record = account.record
-        self._account = account
-        self._sending: Sending | None = None
-        self._status = 0
-        self._headers: dict[str, str] = {}
-        self._pieces: list[bytes] = []
-        self._received = 0
-        self._limit = service.gateway.config.limits.response
-        self._exchange: Exchange | None = None
-        self._translation: StreamTranslation | None = None
-        self._heard: Heard | None = None
-        self._last = b""
-        self._task: asyncio.Task[None] | None = None
-        """What cannot be done in a callback: connecting, and keeping state."""
-        self.touched = record.started
-        """When something was written, or came."""
-        self.response_started = False
-        self.response_complete = False
-        self.keep_alive = True
-        self.disconnected = False
+    _service: Service
+    _client: Client
+    _lane: Lane
+    _passage: Passage
+    _asked: Translated
+    _waiting: Waiting
+    _account: Account
+    record: Record
+    touched: float
+    """When something was written, or came."""
+    _limit: int
+    _sending: Sending | None = None
+    _status: int = 0
+    _headers: dict[str, str] = {}
+    _pieces: list[bytes] = []
+    _received: int = 0
+    _exchange: Exchange | None = None
+    _translation: StreamTranslation | None = None
+    _heard: Heard | None = None
+    _last: bytes = b""
+    _task: asyncio.Task[None] | None = None
+    """What cannot be done in a callback: connecting, and keeping state."""
+    response_started: bool = False
+    response_complete: bool = False
+    keep_alive: bool = True
+    disconnected: bool = False
 
     def begin(self) -> None:
         """Send the request: at once if a connection is idle, else as soon as there is one."""
-        lane = self._lane
-        head = lane.head(self._waiting.head, self._asked.learnt.path, stream=self.record.stream)
-        sending = lane.transport.begin(lane.destination, head, self._asked.body, lane.upstream.timeouts, self)
+        lane, asked, head = self._lane, self._asked, self._passage.head
+        sending = lane.transport.begin(lane.destination, head, asked.body, lane.upstream.timeouts, self)
         if sending is None:
-            self._task = asyncio.create_task(self._connect(head))
+            self._task = asyncio.create_task(self._connect())
         self._sending = sending
         # While the upstream is at work.
-        asked, note = self._asked, self._service.gateway.prefixes.note_plain
+        note = self._service.gateway.prefixes.note_plain
         note(self.record, lane.upstream, asked.plain.turns[0].words, asked.learnt.model, asked.body)
 
-    async def _connect(self, head: bytes) -> None:
-        lane = self._lane
+    async def _connect(self) -> None:
+        lane, head = self._lane, self._passage.head
         try:
             sending = await lane.transport.connect(
                 lane.destination, head, self._asked.body, lane.upstream.timeouts, self
@@ -201,7 +173,7 @@ class Crossing:
         self._give_up()
         self.record.cancelled = True
         self._account.leave()
-        self._over()
+        self._over(self._client.loop.time())
 
     # Whole answers
 
@@ -218,18 +190,21 @@ class Crossing:
         if answer.lines:
             self._asked.lines = (*self._asked.lines, *answer.lines)
         self._account.settle(None)
-        head = self._head(_WHOLE + b"content-length: %d\r\n" % len(written))
-        self._put(head + written, len(written))
+        record.first_byte = self._client.loop.time()
+        record.bytes_out = len(written)
+        self._client.put(self._head(b"%bcontent-length: %d\r\n" % (_WHOLE, len(written)), written))
         self._finish()
 
-    def _head(self, framing: bytes) -> bytes:
+    def _head(self, framing: bytes, body: bytes = b"") -> bytes:
+        """How an answer begins, and all of it that there is."""
         self.response_started = True
         self.record.status = 200
-        return b"%b%b%bx-request-id: %b\r\n\r\n" % (
+        return b"%b%b%bx-request-id: %b\r\n\r\n%b" % (
             self._client.greeting(),
             framing,
             self._lane.told(self._asked, self._headers),
             self.record.id.encode(),
+            body,
         )
 
     # Streamed answers
@@ -390,11 +365,12 @@ class Crossing:
 
     def _finish(self) -> None:
         self.response_complete = self.record.express = True
-        self._over()
+        now = self._client.loop.time()
+        self._over(now)
         if self._sending is not None:  # the upstream has a moment to end, so that its connection lives on
             self._service.crossings.add(self)
-        self._client.answered()
+        self._client.answered(now)
 
-    def _over(self) -> None:
+    def _over(self, now: float) -> None:
         self._service.crossings.discard(self)
-        self._account.close(self._asked.lines if self._exchange is None else tuple(self._exchange.receipt))
+        self._account.close(self._asked.lines if self._exchange is None else tuple(self._exchange.receipt), now)

@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from collections.abc import Sequence
 from secrets import token_bytes
 from typing import TYPE_CHECKING
 
+from msgspec.structs import replace
+
 from toolglot.dialect import Dialect
 from toolglot.dialects import DIALECTS
+from toolglot.direct.request import LARGEST
 from toolglot.server.express.account import Account
 from toolglot.server.express.client import Client
 from toolglot.server.express.crossing import Crossing
-from toolglot.server.express.waiting import Head, Waiting
+from toolglot.server.express.waiting import Familiar, Head, Waiting, around_length
 from toolglot.server.headers import OURS
 from toolglot.server.ingress import named
-from toolglot.server.record import Record
 from toolglot.server.security import Caller
 
 if TYPE_CHECKING:
@@ -38,6 +39,7 @@ log = logging.getLogger("toolglot.server")
 
 _NOBODY = Caller("", "")
 _MOST_HEADS = 1024
+_IDS = 256
 _LENGTH = b"content-length"
 
 
@@ -47,8 +49,9 @@ class Express:
     def __init__(self, service: Service) -> None:
         self._service = service
         self._heads: dict[tuple[object, ...], Head | None] = {}
+        self._familiar: dict[tuple[bytes, bytes], Familiar] = {}
         self._guard = service.gateway.guard
-        self._randomness = b""
+        self._ids: list[str] = []
 
     def admit(self, url: bytes, fields: Sequence[tuple[bytes, bytes]]) -> Waiting | None:
         """Whether a request with this head may take the lane, once its body is there."""
@@ -58,13 +61,20 @@ class Express:
         if gateway.guard is not self._guard:
             self._guard = gateway.guard
             self._heads.clear()
-        key = (url, *[field for field in fields if field[0] != _LENGTH])
-        head = self._heads.get(key, _UNKNOWN)
-        if head is _UNKNOWN:
-            if len(self._heads) >= _MOST_HEADS:
-                self._heads.clear()
-            head = self._heads[key] = self._head(url, fields)
-        return None if head is None else Waiting(head, gateway.config.limits.body)
+        head = self._head(url, fields)
+        return None if head is None else Waiting(head, min(gateway.config.limits.body, LARGEST), [])
+
+    def familiar(self, data: bytes, url: bytes, fields: Sequence[tuple[bytes, bytes]]) -> Familiar | None:
+        """How to know the next request with this head, of which `data` is all: it was admitted."""
+        around, head = around_length(data), self._head(url, fields)
+        if around is None or head is None:
+            return None
+        found = self._familiar.get(around)
+        if found is None or found.head is not head:
+            if len(self._familiar) >= _MOST_HEADS:
+                self._familiar.clear()
+            found = self._familiar[around] = Familiar(*around, head)
+        return found
 
     def _is_open(self) -> bool:
         """Asked for the head and for the body, between which much may happen."""
@@ -75,6 +85,16 @@ class Express:
         return service.in_flight < config.limits.concurrent_requests
 
     def _head(self, url: bytes, fields: Sequence[tuple[bytes, bytes]]) -> Head | None:
+        """What this head says; None for one that only the general way may read."""
+        key = (url, *[field for field in fields if field[0] != _LENGTH])
+        head = self._heads.get(key)
+        if head is None and key not in self._heads:
+            if len(self._heads) >= _MOST_HEADS:
+                self._heads.clear()
+            head = self._heads[key] = self._read(url, fields)
+        return head
+
+    def _read(self, url: bytes, fields: Sequence[tuple[bytes, bytes]]) -> Head | None:
         path, _, query = url.partition(b"?")
         client, asked = PATHS.get(path.decode("latin-1")), QUERIES.get(query)
         headers = named(fields)
@@ -84,7 +104,21 @@ class Express:
         caller, error = self._guard.identify(headers, {})
         if verdict.error is not None or verdict.headers or error is not None:
             return None
-        return Head(path=path.decode("latin-1"), client=client, query=asked, headers=headers, caller=caller or _NOBODY)
+        return Head(
+            path=path.decode("latin-1"),
+            client=client,
+            query=asked,
+            headers=headers,
+            caller=caller or _NOBODY,
+            guard=self._guard,
+        )
+
+    def cross_at_once(self, client: Client, familiar: Familiar, data: bytes) -> Crossing | None:
+        """Send a request on its way that came in one piece and has this head; None if it has to be read."""
+        body = familiar.body(data)
+        if body is None or len(body) > min(self._service.gateway.config.limits.body, LARGEST):
+            return None
+        return self.try_to_cross(client, Waiting(familiar.head, 0, [body], familiar))
 
     def try_to_cross(self, client: Client, waiting: Waiting) -> Crossing | None:
         """Send a whole request on its way; None if it has to go the general way."""
@@ -100,9 +134,9 @@ class Express:
 
     def _cross(self, client: Client, waiting: Waiting) -> Crossing | None:
         service, head, body = self._service, waiting.head, waiting.body()
-        gateway, now = service.gateway, asyncio.get_running_loop().time()
+        gateway, now = service.gateway, client.loop.time()
         dialect, caller, limits = head.client, head.caller, gateway.config.limits
-        if not self._is_open():
+        if head.guard is not gateway.guard or not self._is_open():
             return None
         plain = None if dialect.direct is None else dialect.direct.read_request(body)
         if plain is None or (lane := gateway.lanes.find(dialect.name, plain.model, now)) is None:
@@ -117,36 +151,14 @@ class Express:
             return None
         if (ticket := lane.breaker.enter(now)) is None:
             return None
-        upstream = lane.upstream
-        record = Record(
-            id=self._new_id(),
-            method="POST",
-            path=head.path,
-            started=now,
-            route=head.path,
-            key=caller.label or None,
-            owner=caller.owner,
-            client=dialect.name,
-            user_agent=head.headers.get("user-agent"),
-            traceparent=head.headers.get("traceparent"),
-            model=plain.model,
-            upstream=upstream.name,
-            upstream_dialect=upstream.dialect.name,
-            upstream_model=asked.learnt.model,
-            stream=asked.learnt.sent.stream,
-            calls={upstream.name: 1},
-            bytes_in=len(body),
-        )
+        passage = lane.passage(head, plain.model, asked.learnt)
+        record = replace(passage.record, id=self._new_id(), started=now, bytes_in=len(body))
+        service.in_flight += 1
         account = Account(service, lane.breaker, ticket, record)
-        return Crossing(service, client, lane, asked, waiting, account)
+        return Crossing(service, client, lane, passage, asked, waiting, account, record, now, limits.response)
 
     def _new_id(self) -> str:
         """As the general way makes them, but for the system calls: randomness is fetched for many at once."""
-        if not self._randomness:
-            self._randomness = token_bytes(12 * 256)
-        own, self._randomness = self._randomness[:12], self._randomness[12:]
-        return f"req_{own.hex()}"
-
-
-_UNKNOWN = Head(path="", client=next(iter(PATHS.values())), query={}, headers={}, caller=_NOBODY)
-"""Stands for a head that was not seen before."""
+        if not self._ids:
+            self._ids = [f"req_{token_bytes(12).hex()}" for _ in range(_IDS)]
+        return self._ids.pop()

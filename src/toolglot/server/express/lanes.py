@@ -11,9 +11,11 @@ from collections import OrderedDict
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from msgspec import Struct
+
 from toolglot import __version__
 from toolglot.dialect import Dialect
-from toolglot.direct.request import DirectRequests, Translated
+from toolglot.direct.request import DirectRequests, Learnt, Translated
 from toolglot.passes.envelope import BOUND_TO_MODEL, STATE
 from toolglot.passes.history_policy import settle
 from toolglot.receipt import Loss, Receipt
@@ -21,6 +23,7 @@ from toolglot.routing import Target
 from toolglot.server import headers
 from toolglot.server.express.waiting import Head
 from toolglot.server.issuers import issuer
+from toolglot.server.record import Record
 from toolglot.server.verdicts import FRESH
 from toolglot.translate import Exchange
 from toolglot.upstream.exchange import exchange_for, policy_of
@@ -29,6 +32,16 @@ from toolglot.upstream.upstream import Upstream
 
 if TYPE_CHECKING:
     from toolglot.upstream.breaker import Breaker
+
+
+class Passage(Struct, frozen=True):
+    """What is the same for all requests with one head."""
+
+    head: bytes
+    """The request line and the headers to the upstream."""
+    record: Record
+    """Without what is told of a single request."""
+
 
 MOST = 256
 """Lanes of one gateway, and heads of one lane: clients choose the names of models and some headers."""
@@ -40,7 +53,7 @@ class Lane:
     """From one dialect's clients to one model of an upstream."""
 
     __slots__ = (
-        "_heads",
+        "_passages",
         "_told",
         "breaker",
         "client",
@@ -70,7 +83,7 @@ class Lane:
         self.issuer = issuer(upstream, target.model if owner in BOUND_TO_MODEL else "") if owner in STATE else None
         """Whose state may be kept in the store, if there can be any."""
         self.requests = DirectRequests(self._exchange)
-        self._heads: dict[tuple[Head, str, bool], bytes] = {}
+        self._passages: dict[tuple[Head, str, str, bool], Passage] = {}
         self._told: dict[tuple[Loss, ...], bytes] = {}
 
     def _exchange(self) -> Exchange:
@@ -88,18 +101,41 @@ class Lane:
             keeps_state=keeps_state,
         )
 
-    def head(self, head: Head, path: str, *, stream: bool) -> bytes:
-        """The request line and the headers to the upstream, for a client with this head."""
-        key = (head, path, stream)
-        known = self._heads.get(key)
+    def passage(self, head: Head, model: str, learnt: Learnt) -> Passage:
+        """That of requests with this head and these settings, which ask for this model."""
+        key = (head, learnt.path, learnt.model, learnt.sent.stream)
+        known = self._passages.get(key)
         if known is None:
-            client, dialect = self.client, self.upstream.dialect
-            passed = headers.to_upstream(client, dialect, head.headers, stream=stream)
-            called = self.upstream.call(headers.with_query(path, client, dialect, head.query), b"", passed)
-            if len(self._heads) >= MOST:
-                self._heads.clear()
-            known = self._heads[key] = request_head(called, self.destination)
+            if len(self._passages) >= MOST:
+                self._passages.clear()
+            known = self._passages[key] = Passage(self._head(head, learnt), self._record(head, model, learnt))
         return known
+
+    def _head(self, head: Head, learnt: Learnt) -> bytes:
+        client, dialect = self.client, self.upstream.dialect
+        passed = headers.to_upstream(client, dialect, head.headers, stream=learnt.sent.stream)
+        called = self.upstream.call(headers.with_query(learnt.path, client, dialect, head.query), b"", passed)
+        return request_head(called, self.destination)
+
+    def _record(self, head: Head, model: str, learnt: Learnt) -> Record:
+        return Record(
+            id="",
+            method="POST",
+            path=head.path,
+            started=0.0,
+            route=head.path,
+            key=head.caller.label or None,
+            owner=head.caller.owner,
+            client=self.client.name,
+            user_agent=head.headers.get("user-agent"),
+            traceparent=head.headers.get("traceparent"),
+            model=model,
+            upstream=self.upstream.name,
+            upstream_dialect=self.upstream.dialect.name,
+            upstream_model=learnt.model,
+            stream=learnt.sent.stream,
+            calls={self.upstream.name: 1},
+        )
 
     def told(self, asked: Translated, upstream_headers: Mapping[str, str]) -> bytes:
         """The headers of an answer that tell of the exchange."""

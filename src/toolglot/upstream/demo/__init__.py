@@ -25,21 +25,10 @@ Words in the wish that make it misbehave, to try out what a client or a gateway 
     demo:slow          say nothing for two seconds first
 
 The models `demo-text` and `demo-text-FORMAT` are the same agent without native tools: it ignores `tools`, reads what
-the prompt tells of them, and writes its calls as text, in `hermes_json` or the format that the name says (`text.py`,
-`listed.py`).
+the prompt tells of them, and writes its calls as text, in `hermes_json` or the format that the name says (`models.py`,
+`text.py`, `listed.py`).
 
 `agent.py` decides and `transport.py` delivers; between them stand `turn.py` (what was said), `wording.py` (what it
 means), `choosing.py` (which tools), `hints.py` and `samples.py` (which arguments), `replies.py` (which words) and
 `stream.py` (how fast).
 """
-
-from __future__ import annotations
-
-from toolglot.upstream.demo.agent import answer
-from toolglot.upstream.demo.stream import AT_ONCE, HUMAN, Pace
-from toolglot.upstream.demo.transport import DemoTransport
-
-BASE_URL = "demo:"
-MODEL = "demo"
-
-__all__ = ["AT_ONCE", "BASE_URL", "HUMAN", "MODEL", "DemoTransport", "Pace", "answer"]

@@ -1,4 +1,4 @@
-"""The demo's models without native tools: `demo-text`, and `demo-text-FORMAT` for any text format.
+"""The demo's models without native tools, whose names are in `models.py`.
 
 They ignore `tools`, calls and results in a request, as a model that never heard of them would. What the prompt tells
 of tools they read, and they write their calls as text in their format: the same agent, by the same rules. So the whole
@@ -12,26 +12,13 @@ import re
 from toolglot.ir import Block, Message, Request, Response, Stop, Text, ToolCall, ToolChoice, ToolResult, replace
 from toolglot.passes.choice import ANY_TOOL, NO_TOOLS
 from toolglot.receipt import Receipt
-from toolglot.textcalls import ALIASES
-from toolglot.textcalls.families import DEFAULT_FORMAT
 from toolglot.textcalls.history import native_history
-from toolglot.textcalls.prompts.render import PROMPTS, calls_text, find_prompt
+from toolglot.textcalls.prompts.render import calls_text, find_prompt
 from toolglot.upstream.demo.agent import answer
 from toolglot.upstream.demo.counting import usage
 from toolglot.upstream.demo.listed import tools_in
 
-NAME = re.compile(r"demo-text(?:-(?P<format>[a-z0-9_-]+))?", re.IGNORECASE)
 _ONE_CALL = re.compile(r"at most one call", re.IGNORECASE)
-
-
-def demo_format(model: str) -> str | None:
-    """The text format of this model; None when it is none of these."""
-    name = NAME.fullmatch(model)
-    if name is None:
-        return None
-    wanted = (name["format"] or DEFAULT_FORMAT).replace("-", "_").lower()
-    wanted = ALIASES.get(wanted, wanted)
-    return wanted if wanted in PROMPTS else DEFAULT_FORMAT
 
 
 def answer_as_text(request: Request, understood: Request, text_format: str) -> Response:

@@ -16,11 +16,9 @@ from toolglot.passes.digest import digest
 from toolglot.receipt import Receipt
 from toolglot.tokens import estimate
 from toolglot.upstream.aside import aside
-from toolglot.upstream.demo.agent import answer
 from toolglot.upstream.demo.mischief import FAULT, NONE, Mischief, error_of, mischief_of
+from toolglot.upstream.demo.models import demo_format
 from toolglot.upstream.demo.stream import HUMAN, Pace, pieces_of
-from toolglot.upstream.demo.text import answer_as_text, demo_format, read_text
-from toolglot.upstream.demo.turn import read
 from toolglot.upstream.transport import Call, TransportError
 from toolglot.wire import json
 
@@ -132,6 +130,12 @@ class DemoTransport:
         return replace(self._dialect.decode_request(body), model=unquote(in_path[1]), stream=streams)
 
     def _answer(self, request: Request) -> DemoReply:
+        # Every gateway has a demo and most are never asked for it: the agent, and all that reads calls out of text,
+        # come with the first request.
+        from toolglot.upstream.demo.agent import answer
+        from toolglot.upstream.demo.text import answer_as_text, read_text
+        from toolglot.upstream.demo.turn import read
+
         text_format = demo_format(request.model)
         understood = request if text_format is None else read_text(request, text_format)
         mischief = mischief_of(read(understood).wish)

@@ -15,6 +15,7 @@ from msgspec.structs import replace
 
 from toolglot.errors import DecodeError, ToolglotError
 from toolglot.recordings.format import SUFFIX, VERSION, Head, UpstreamRequest, decoder
+from toolglot.recordings.holes import recorded
 from toolglot.recordings.read import Attempt, Recording, read_recording
 from toolglot.upstream.replay.matching import Asked, Part, asked, document, fits, likeness, parts_of
 
@@ -38,6 +39,8 @@ class Entry(Struct, frozen=True, kw_only=True):
     dialect: str
     model: str
     asked: Asked
+    asked_as: str = ""
+    """As the client named the model."""
     issuer: str = ""
     """Who takes back the state that clients carry for it."""
 
@@ -45,6 +48,13 @@ class Entry(Struct, frozen=True, kw_only=True):
 Match: TypeAlias = Literal["exact", "changed", "redacted"]
 """How a recorded request is the one that is asked: in all that counts, but for what changes from run to run, or but for
 what was redacted in it."""
+
+
+class Sealer(Struct, frozen=True):
+    """Who has sealed the state that clients carry in recordings: the same is to seal and open it again."""
+
+    issuer: str
+    model: str
 
 
 class Recorded(Struct, frozen=True):
@@ -69,8 +79,6 @@ class Index:
     def __init__(self, place: Path, most: int = MOST_ENTRIES) -> None:
         self.place = place
         self.entries = 0
-        self.issuer = ""
-        """Of the recorded upstream; of several, of the first."""
         self._most = most
         self._groups: dict[bytes, list[Entry]] = {}
         self._with_holes: dict[bytes, list[Entry]] = {}
@@ -78,11 +86,18 @@ class Index:
         self._folders: dict[Path, int] = {}
         self._given: dict[tuple[Any, ...], int] = {}
         self._models: dict[tuple[str, str], None] = {}
+        self._sealers: dict[str, Sealer] = {}
+        """By what upstreams and clients called the model."""
 
     def models(self, dialect: str) -> list[str]:
         """The models that were asked in a dialect."""
         self.look()
         return [model for of, model in self._models if of == dialect]
+
+    def sealer(self, model: str, asked_as: str) -> Sealer | None:
+        """Of a model that is called so here, and so by the client; of one that was called otherwise, the first."""
+        known = self._sealers
+        return known.get(model) or known.get(asked_as) or next(iter(known.values()), None)
 
     def next(self, wanted: Asked) -> Entry | None:
         """The recording whose turn it is for a request: in the order of recording, the last one again and again."""
@@ -136,7 +151,9 @@ class Index:
     def _add(self, entry: Entry) -> None:
         self.entries += 1
         self._models[entry.dialect, entry.model] = None
-        self.issuer = self.issuer or entry.issuer
+        if entry.issuer:
+            for name in (entry.model, entry.asked_as):
+                self._sealers.setdefault(name, Sealer(entry.issuer, entry.model))
         if None in entry.asked.solid:
             self._with_holes.setdefault(entry.asked.shape, []).append(entry)
         else:
@@ -190,7 +207,8 @@ def _entries(file: Path) -> Iterator[Entry]:
                     attempt=read.attempt,
                     dialect=read.dialect,
                     model=read.model,
-                    asked=asked(read.dialect, read.url, read.data),
+                    asked=asked(read.dialect, read.url, recorded(read)),
+                    asked_as=head.model,
                     issuer="" if read.settings is None else read.settings.issuer,
                 )
 
@@ -207,7 +225,7 @@ def _fits(entry: Entry, now: Sequence[Part]) -> bool:
         request = read_entry(entry).attempt.request
     except (OSError, DecodeError):
         return False
-    return fits(list(parts_of(entry.dialect, document(entry.dialect, request.data))), now)
+    return fits(list(parts_of(entry.dialect, document(entry.dialect, recorded(request)))), now)
 
 
 def read_entry(entry: Entry) -> Recorded:

@@ -6,8 +6,8 @@ They are, when they ask for the same in the same dialect. What does not matter:
   the headers, the query;
 - the model's name, which an alias may have changed; of several recordings one of the same model is taken;
 - members that tell who asks and not what (`VOLATILE`);
-- parts of texts that are new in each run of an agent (`CHANGING`): ids, dates, times, how long something took. A
-  recording that is the same in these too is taken before others;
+- parts of texts that are new in each run of an agent (`recordings/changing.py`). A recording that is the same in these
+  too is taken before others;
 - what was redacted in the recording (`recordings/holes.py`). A recording without such holes is taken before others.
 """
 
@@ -18,7 +18,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from hashlib import blake2b
 from typing import Any
-from urllib.parse import unquote, urlsplit
+from urllib.parse import unquote
 
 import msgspec
 from msgspec import Struct
@@ -26,8 +26,9 @@ from msgspec import Struct
 from toolglot.dialects import DIALECTS, find
 from toolglot.dialects.warp.native import NAME as WARP
 from toolglot.errors import DecodeError, MissingExtraError
-from toolglot.recordings.holes import fits_text
-from toolglot.recordings.redact import Redactor
+from toolglot.recordings.changing import Changing, steady, without
+from toolglot.recordings.holes import fits_text, with_holes
+from toolglot.recordings.redact import Redactor, split_address
 from toolglot.wire import json
 
 _OPENAI = ("model", "metadata", "user", "safety_identifier", "prompt_cache_key", "prompt_cache_retention")
@@ -43,57 +44,6 @@ VOLATILE: Mapping[str, tuple[str, ...]] = {
 }
 """Members of a request that do not tell what is asked."""
 
-
-class Changing(Struct, frozen=True):
-    """A part of texts that differs from run to run, as it stands in JSON. What `pattern` finds begins with a character
-    that is rare, so that the search is quick; so many bytes `before` it belong to it."""
-
-    pattern: re.Pattern[bytes]
-    before: int = 0
-    instead: bytes = b"(id)"
-
-
-_HALF = rb"(?: |\xe2\x80\xaf)?[AaPp]\.?[Mm]\b"
-"""Of the day. JavaScript writes a narrow space before it."""
-_CLOCK = rb"[0-5]\d(?::[0-5]\d(?:[.,]\d{1,9})?(?:%b|(?![0-9:]))|%b)" % (_HALF, _HALF)
-"""The rest of a time of day, behind the hour."""
-
-CHANGING = (
-    # The first line of Claude Code's instructions has a checksum in it.
-    Changing(re.compile(rb"-billing-header:(?:[^\"\\]|\\[^n])*")),
-    Changing(re.compile(rb"-(?<=[0-9A-Fa-f]{8}-)(?:[0-9A-Fa-f]{4}-){3}[0-9A-Fa-f]{12}"), 8),
-    # What Codex tells of a command that it has run.
-    Changing(re.compile(rb"Chunk ID: [0-9a-f]{1,40}")),
-    Changing(re.compile(rb"all time: [0-9.]{1,24}"), 0, b"(seconds)"),
-    Changing(re.compile(rb"duration_seconds\\?\"?: ?[0-9.]{1,24}"), 0, b"(seconds)"),
-    # Dates, and times of day behind them: 2026-11-15T10:11:12.5Z, 2026/11/15, 11/15/2026, 20261115T101112Z.
-    Changing(
-        re.compile(rb"-(?<=[0-9]{4}-)\d\d-\d\d(?:[T ]\d\d:\d\d(?::\d\d(?:[.,]\d{1,9})?)?(?: ?(?:Z|[+-]\d\d:?\d\d))?)?"),
-        4,
-        b"(time)",
-    ),
-    Changing(re.compile(rb"/(?<=[^0-9/][0-9]{4}/)[01]\d/[0-3]\d(?![0-9/])"), 4, b"(time)"),
-    Changing(re.compile(rb"/(?<=[^0-9/][0-9]{2}/)[0-3]?\d/(?:19|20)\d\d(?![0-9/])"), 2, b"(time)"),
-    Changing(re.compile(rb"/(?<=[^0-9/][0-9]/)[0-3]?\d/(?:19|20)\d\d(?![0-9/])"), 1, b"(time)"),
-    Changing(re.compile(rb"T(?<=(?:19|20)[0-9]{6}T)[0-2]\d[0-5]\d[0-5]\d(?:\.\d{1,9})?Z?(?![0-9])"), 8, b"(time)"),
-    Changing(
-        re.compile(
-            rb"(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun)[a-z]{0,6},? (?:[A-Z][a-z]{2,8} {1,2}\d{1,2}|\d{1,2} [A-Z][a-z]{2,8})"
-            rb"(?:,? \d{4})?(?: \d\d:\d\d:\d\d(?: [A-Z]{2,5})?(?: \d{4})?)?"
-        ),
-        0,
-        b"(time)",
-    ),
-    # Times of day alone: 10:11:12, 9:05:01 PM, 9:05 PM. Two numbers with a colon may be anything.
-    Changing(re.compile(rb":(?<=[^0-9:][0-2][0-9]:)" + _CLOCK), 2, b"(time)"),
-    Changing(re.compile(rb":(?<=[^0-9:][0-9]:)" + _CLOCK), 1, b"(time)"),
-    # Seconds since 1970, and thousandths, millionths and so on of them, from 2017 to 2033.
-    Changing(
-        re.compile(rb"1(?:(?<=[^0-9A-Za-z_.-]1)|(?<=\\[nrt]1))[5-9]\d{8}(?:\d{3}){0,3}(?:\.\d{1,9})?(?![0-9A-Za-z_-])"),
-        0,
-        b"(time)",
-    ),
-)
 
 HINT = b"[redacte"
 """Stands in every part that something was redacted in."""
@@ -137,12 +87,12 @@ class Part(Struct, frozen=True):
     @property
     def lasting(self) -> bytes:
         """Without what differs from run to run."""
-        return _without(_REDACTED, self.open)
+        return without(_REDACTED, self.open)
 
 
 def operation(url: str) -> str:
     """What an address is for: the last part of its path, for Gemini without the model's name."""
-    return urlsplit(url).path.rstrip("/").rpartition("/")[2].rpartition(":")[2]
+    return split_address(url).path.rstrip("/").rpartition("/")[2].rpartition(":")[2]
 
 
 def document(dialect: str, body: bytes) -> Any:
@@ -167,29 +117,19 @@ def telling(dialect: str, value: Any) -> Any:
     return {name: member for name, member in value.items() if name not in VOLATILE.get(dialect, ())}
 
 
-def steady(data: bytes) -> bytes:
-    """JSON without what differs from run to run."""
-    for changing in CHANGING:
-        data = _without(changing, data)
-    return data
-
-
-def _without(changing: Changing, data: bytes) -> bytes:
-    parts, done = list[bytes](), 0
-    for found in changing.pattern.finditer(data):
-        parts += [data[done : max(found.start() - changing.before, done)], changing.instead]
-        done = found.end()
-    return b"".join([*parts, data[done:]]) if parts else data
-
-
 def parts_of(dialect: str, value: Any, redactor: Redactor | None = None) -> Iterator[Part]:
     """What is compared of a request, part by part. The `redactor` takes out of it what no recording has in it."""
     value = telling(dialect, value)
     with suppress(RecursionError):  # nested so deeply it is compared as it is
         value = _numbered(value)
     for name, written in _written(dialect, value):
-        told = written if redactor is None else redactor.body(written)
+        told = written if redactor is None else _redacted(written, redactor)
         yield Part(name, told, steady(told))
+
+
+def _redacted(data: bytes, redactor: Redactor) -> bytes:
+    redacted, numbers = redactor.redacted(data)
+    return with_holes(redacted.decode(), numbers).encode() if numbers else redacted
 
 
 def asked(dialect: str, url: str, body: bytes, redactor: Redactor | None = None) -> Asked:
@@ -243,7 +183,7 @@ def _written(dialect: str, value: Any) -> Iterator[tuple[str, bytes]]:
 
 
 def _model(url: str, value: Any) -> str:
-    in_path = _IN_PATH.search(urlsplit(url).path)
+    in_path = _IN_PATH.search(split_address(url).path)
     named = unquote(in_path[1]) if in_path else value.get("model") if isinstance(value, dict) else None
     return named if isinstance(named, str) else ""
 

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from toolglot.errors import ApiError, DecodeError
 from toolglot.recordings.differences import Difference, of_values, shown
-from toolglot.recordings.holes import fits_text
+from toolglot.recordings.holes import fits_value, recorded
 from toolglot.upstream.replay.index import Index, read_entry
 from toolglot.upstream.replay.matching import Asked, document, operation, telling
 from toolglot.upstream.transport import Call
-from toolglot.wire import json
 
 CODE = "no_recording"
 TOLD = 5
@@ -35,21 +34,15 @@ def _nearest(index: Index, wanted: Asked, dialect: str, call: Call) -> str:
         attempt = read_entry(entry).attempt
     except (OSError, DecodeError) as error:
         return f"The nearest is {entry.file.name}, which cannot be read: {error}"
-    then = telling(dialect, document(dialect, attempt.request.data))
+    then = telling(dialect, document(dialect, recorded(attempt.request)))
     now = telling(dialect, document(dialect, call.body))
-    differences = [each for each in of_values(then, now) if not _is_hole(each)]
+    differences = [each for each in of_values(then, now) if not fits_value(each.then, each.now)]
     if operation(attempt.request.url) != operation(call.url):
         paths = operation(attempt.request.url), operation(call.url)
         differences.insert(0, Difference("path", *paths))
     told = "; ".join(map(_told, differences[:TOLD]))
     more = f"; and {len(differences) - TOLD} more" if len(differences) > TOLD else ""
     return f"The nearest is {entry.file.name}, call {entry.attempt}. It differs: {told}{more}"
-
-
-def _is_hole(difference: Difference) -> bool:
-    """Does it differ only in what was redacted?"""
-    values = difference.then, difference.now
-    return all(isinstance(value, str) for value in values) and fits_text(*map(json.encode, values))
 
 
 def _told(difference: Difference) -> str:
