@@ -29,7 +29,7 @@ LIMITS: list[tuple[object, str, int]] = [
     (budget, "MAX_HELD_CHARACTERS", 32 * MEGABYTE),
     (budget, "MAX_BLOCKS", 10_000),
     (sse, "MAX_EVENT_BYTES", 32 * MEGABYTE),
-    (json, "MAX_DOCUMENT_BYTES", 32 * MEGABYTE),
+    (json, "MAX_DOCUMENT_BYTES", 64 * MEGABYTE),
     (openai_fields, "MAX_IDENTIFIER", 64),
 ]
 

@@ -16,7 +16,7 @@ from tests.docs.markdown import ROOT
 
 MAX_PACKAGES = 25
 MAX_INSTALLED = 50 * 1024 * 1024
-MAX_IDLE = 70 * 1024 * 1024
+MAX_IDLE = 50 * 1024 * 1024
 MAX_CPU_SECONDS = 1.0
 
 

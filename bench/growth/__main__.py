@@ -25,7 +25,7 @@ from bench.gateway.processes import Process, cores, free_port, wait_until_ready
 from bench.gateway.usage import seconds_between, snapshot
 from bench.growth.bodies import CASES, MEGABYTE, STREAMS, Case, long_answer
 from bench.growth.others import END, Others, others, post
-from bench.growth.serve import LATENESS, Lateness
+from bench.growth.serve import HELD_UP, HeldUp
 
 CACHE = Path(__file__).parent.parent / ".cache"
 PIECE = 64 * 1024
@@ -78,10 +78,10 @@ class Bench:
         self.port = free_port()
         sections = [_UPSTREAM.format(name=name, models=models, port=port) for name, (models, port) in places.items()]
         (folder / "toolglot.toml").write_text(_CONFIG.format(port=self.port) + "".join(sections))
-        self.lateness = Lateness(folder / "lateness")
+        self.held_up = HeldUp(folder / "held_up")
         command = [sys.executable, "-m", "bench.growth.serve", "serve", "--config", str(folder / "toolglot.toml")]
         root = str(Path(__file__).parent.parent.parent)
-        environment = {LATENESS: str(folder / "lateness"), "PYTHONPATH": root}
+        environment = {HELD_UP: str(folder / "held_up"), "PYTHONPATH": root}
         self.gateway = Process(command, self.cores.gateway, folder / "gateway.log", environment)
         stack.callback(self.gateway.stop)
         wait_until_ready(self.gateway, self.port, "/ready", 200, 20.0)
@@ -139,7 +139,7 @@ class Bench:
         self.ask(case, case.whole)
         took = time.perf_counter() - began
         time.sleep(SETTLED)
-        return Used(took, self.lateness.taken(), streams.gaps()[-1])
+        return Used(took, self.held_up.taken(), streams.gaps()[-1])
 
     def measure_idle(self) -> None:
         """The clock in the loop takes its time as well."""
@@ -168,11 +168,11 @@ def rows(bench: Bench, stack: ExitStack, cases: Sequence[Case]) -> Iterator[str]
     spent = {case.name: [bench.processor(case, size) for size in (case.half, case.whole)] for case in cases}
     streams = stack.enter_context(others(bench.port, OTHERS))
     time.sleep(1.0)  # connections, the express lane
-    streams.gaps(), bench.lateness.taken()
+    streams.gaps(), bench.held_up.taken()
     time.sleep(QUIET)
     yield f"{'':32}{'size':>9}{'time':>9}{'CPU':>9}{'of half':>9}{'held up':>9}{'gap':>9}"
     row = "{:32}{:>9}{:>9}{:>9}{:>9}{:>6.0f} ms{:>6.0f} ms"
-    yield row.format("nothing else", "", "", "", "", bench.lateness.taken() * 1e3, streams.gaps()[-1] * 1e3)
+    yield row.format("nothing else", "", "", "", "", bench.held_up.taken() * 1e3, streams.gaps()[-1] * 1e3)
     for case in cases:
         half, whole = spent[case.name]
         found = [bench.beside(case, streams) for _ in range(case.repeat)]

@@ -57,6 +57,11 @@ def images(megabytes: int) -> bytes:
     return asked([{"role": "user", "content": [*pictures, {"type": "text", "text": "What is this?"}]}])
 
 
+def cut_off(megabytes: int) -> bytes:
+    """The same without its end."""
+    return images(megabytes)[:-9]
+
+
 def document(megabytes: int) -> bytes:
     """One file of so many megabytes."""
     source = {
@@ -126,6 +131,8 @@ CASES = (
     Case("pictures, 28 MB", images, 12, 28),
     Case("one file, 30 MB", document, 15, 30),
     Case("80,000 short messages, 8 MB", objects, 40_000, 80_000),
-    Case("pictures, 48 MB: refused", images, 36, 48, statuses=(400, 413)),
+    Case("pictures, 48 MB", images, 24, 48),
+    Case("pictures, 48 MB, cut off: refused", cut_off, 24, 48, statuses=(400,)),
+    Case("pictures, 72 MB: refused", images, 68, 72, statuses=(413,)),
     Case("history of 2 MB, sent slowly", history, 100, 200, repeat=3, pause=0.02),
 )

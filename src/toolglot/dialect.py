@@ -265,6 +265,8 @@ class Dialect(Struct, frozen=True, kw_only=True):
     """Its words for tools that are run on the way; None where it has none."""
     text_of_frame: Callable[[bytes], str | None] | None = None
     """Reads the JSON of a frame that brings more text to its block and says nothing else; None for any other frame."""
+    arguments_of_frame: Callable[[bytes], str | None] | None = None
+    """The same for more arguments of a call, which is one that deltas before it were of."""
     direct: Direct | None = None
     """Its direct way; None where everything goes the general one."""
 

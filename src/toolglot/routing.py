@@ -17,7 +17,6 @@ A `*` in an alias's target stands for what the pattern's `*` matched, the second
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, TypeAlias, TypeVar
@@ -236,6 +235,8 @@ class Router:
 
     def nearest(self, model: str) -> tuple[str, ...]:
         """Names that somebody who wrote this one may have meant."""
+        import difflib  # needed for names that nobody knows
+
         known = [DEMO, *(name for name, alias in self.aliases.items() if not alias.hidden)]
         known += [model for place in self.places.values() for model in (*place.models, *place.owned)]
         compared = list(dict.fromkeys(known))[:MAX_COMPARED]

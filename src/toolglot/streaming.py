@@ -12,16 +12,17 @@ There are three ways, and `StreamTranslation` takes the right one by itself:
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from toolglot.errors import ApiError, DecodeError, LossError, UpstreamError, unreadable
 from toolglot.events import Delta, Event, Fault, Finish, Open, Start, unfold
 from toolglot.forwarding import Forwarder, is_end_mark
-from toolglot.ir import Refusal, Stop, Text, ToolCall, Usage
+from toolglot.ir import Block, Refusal, Stop, Text, ToolCall, Usage
+from toolglot.passes.event_passes import one_through, through
 from toolglot.passes.foreign import Reporter
 from toolglot.passes.label import Labeller
 from toolglot.receipt import Receipt
-from toolglot.text_frames import CLEAN, TextFrames, text_of
+from toolglot.text_frames import CLEAN, Around, TextFrames, is_alike, run_of, text_of
 from toolglot.wire import json
 from toolglot.wire.sse import MAX_EVENT_BYTES
 
@@ -31,25 +32,19 @@ if TYPE_CHECKING:
     from toolglot.textcalls.answer import Answer
     from toolglot.translate import Exchange
 
-PLAIN = (Text, Refusal)
-"""Blocks whose deltas no pass looks at. Reasoning is not among them: its text is carried with its signature."""
+
+def _is_plain(came: Block, goes: Block) -> bool:
+    """Do the deltas of a block that comes so and goes so stay as they are? Reasoning's do not: its text is carried with
+    its signature. The input of a custom tool is wrapped for those who have none."""
+    if type(came) is ToolCall and type(goes) is ToolCall:
+        return came.kind == goes.kind == "function"
+    return type(goes) is Text or type(goes) is Refusal
 
 
-class EventPass(Protocol):
-    def feed(self, event: Event) -> Sequence[Event]:
-        """The events that take this one's place."""
-        ...
-
-
-def through(passes: Sequence[EventPass], events: Sequence[Event]) -> Sequence[Event]:
-    """Events through passes, one after the other."""
-    for event_pass in passes:
-        events = [out for event in events for out in event_pass.feed(event)]
-    return events
-
-
-MOST_UNHEARD = 2048
-"""Bytes of text that may wait for whoever listens."""
+MOST_UNREAD = 2048
+"""Bytes of text that may be written before they are read."""
+RUNS = 2
+"""How often in one piece of data frames are looked for that can be written at once: each time costs the whole rest."""
 
 UNMOVED = (Labeller, Reporter)
 """Passes that deltas go through as they are."""
@@ -70,16 +65,18 @@ class StreamTranslation:
         self._listener = exchange.listener
         self._begun = False
         self._document: bytearray | None = None
-        self._plain = -1  # the upstream's index of an open block whose deltas no pass looks at, else -1
+        self._plain = -1  # the upstream's index of an open block whose deltas no pass changes, else -1
         self._plain_as = -1  # the client's index of the same block
+        self._is_call = False  # the same block is a call: its deltas are looked at all the same
         self._text_as = -1, -1  # the reader's index of the text it has opened, and the client's of the same block
         self._called = False  # a forwarded stream has a tool call in it
-        text_of = exchange.upstream.text_of_frame
-        self._texts = None if text_of is None or self._reader is not None else TextFrames(text_of)
+        upstream = exchange.upstream
+        self._texts = TextFrames() if upstream.text_of_frame is not None and self._reader is None else None
         self._at_start = False  # what comes next is the beginning of a frame
-        # What stands around a text, from the upstream and towards the client, while nothing else has to be looked at.
-        self._short: tuple[bytes, bytes, bytes, bytes] | None = None
-        self._unheard = bytearray()  # text that whoever listens is told of later
+        self._short: Around | None = None  # while a frame of text or arguments may come that need not be read
+        self._recognised = False  # a frame went the short way since one was learnt from
+        self._keeps_up = False  # somebody has to read what goes the short way, later
+        self._unread = bytearray()
         self.usage: Usage | None = None
         self.stop: Stop | None = None
         self.fault: ApiError | None = None
@@ -91,11 +88,12 @@ class StreamTranslation:
             before, behind, opens, closes = self._short
             if data.startswith(before) and data.endswith(behind):
                 body = data[len(before) : -len(behind)]
-                # One frame and nothing behind it: a second one would have quotes and line ends in it.
-                if body and not body.translate(None, CLEAN):
-                    if self._listener is not None:
-                        self._say(body)
-                    return b"%b%b%b" % (opens, body, closes)
+                # The line end: of a second frame.
+                if body and b"\n" not in body and (not body.translate(None, CLEAN) or is_alike(body)):
+                    self._recognised = True
+                    if self._keeps_up:
+                        self._keep(body)
+                    return b"".join((opens, body, closes))
         if self._texts is not None and self._at_start and not self.ended and self._forwarder is None:
             return self._read_frames(self._texts, data)  # no document has begun, and no reader looks for calls
         if self.ended or self.wants_again is not None:
@@ -113,59 +111,95 @@ class StreamTranslation:
         return written
 
     def _read_frames(self, texts: TextFrames, data: bytes) -> bytes:
-        """Frame by frame: those that only bring more text to an open block take the shortest way."""
+        """Frame by frame: those that only bring more of an open block take the shortest way."""
         if b"\r" in data:
-            self._texts = None
+            self._catch_up()
+            self._texts = self._short = None
             return self._translate(self._decode(data))
-        *frames, tail = data.split(b"\n\n")
         written: list[bytes] = []
-        around, in_text = self._encoder.text_around, self._in_text
-        for frame in frames:
-            if in_text and (body := texts.body(frame)):
-                if around is not None and not body.translate(None, CLEAN):
-                    written += (around[0], body, around[1])
-                    if self._listener is not None:
-                        self._say(body)
+        runs, start = RUNS, 0
+        while (end := data.find(b"\n\n", start)) >= 0:
+            if self._short is not None and runs:
+                runs -= 1
+                bodies, start = run_of(self._short, data, start)
+                if bodies:
+                    written.append(self._write_run(self._short, bodies))
                     continue
-                if text := text_of(body):
-                    self._tell()
-                    written.append(self._encode(Delta(self._plain_as, text)))
-                    continue
-            self._tell()
-            events = self._decode(frame + b"\n\n")
-            written.append(self._translate(events))
-            if self._at_start and len(events) == 1 and type(event := events[0]) is Delta and event.index == self._plain:
-                texts.learn(frame, event.text)
-            self._at_start = True
-            around, in_text = self._encoder.text_around, self._in_text
-        if tail:
-            self._tell()
-            self._at_start = False
-            written.append(self._translate(self._decode(tail)))
-        learnt, around = texts.around, self._encoder.text_around
-        self._short = (*learnt, *around) if learnt is not None and around is not None and self._in_text else None
+            frame = data[start:end]
+            start = end + 2
+            short = self._write_short(texts, frame)
+            written.append(self._read_frame(texts, frame) if short is None else short)
+        if start < len(data):
+            self._catch_up()
+            self._at_start, self._short = False, None
+            written.append(self._translate(self._decode(data[start:])))
         return written[0] if len(written) == 1 else b"".join(written)
 
-    def _say(self, body: bytes) -> None:
-        """Whoever listens hears texts that follow one another as one."""
-        self._unheard += body
-        if len(self._unheard) > MOST_UNHEARD:
-            self._tell()
+    def _write_run(self, around: Around, bodies: list[bytes]) -> bytes:
+        _, _, opens, closes = around
+        self._recognised = True
+        if self._keeps_up:
+            self._keep(b"".join(bodies))
+        return b"%b%b%b" % (opens, (closes + opens).join(bodies), closes)
 
-    def _tell(self) -> None:
-        if self._unheard and self._listener is not None:
-            self._listener(Delta(self._plain_as, self._unheard.decode()))
-            self._unheard.clear()
+    def _write_short(self, texts: TextFrames, frame: bytes) -> bytes | None:
+        """A frame that need not be read; None for one that has to be."""
+        if self._plain < 0 or not self._at_start or self.ended or not (body := texts.body(frame)):
+            return None
+        around = self._encoder.text_around
+        if around is not None and is_alike(body):
+            written = b"%b%b%b" % (around[0], body, around[1])
+        elif text := text_of(body):
+            written = self._encoder.feed(Delta(self._plain_as, text))
+        else:
+            return None
+        if self._keeps_up:
+            self._keep(body)
+        return written
 
-    @property
-    def _in_text(self) -> bool:
-        """A frame begins, and a text is open that it may go on with."""
-        return self._at_start and self._plain >= 0 and not self.ended
+    def _read_frame(self, texts: TextFrames, frame: bytes) -> bytes:
+        self._catch_up()
+        events = self._decode(frame + b"\n\n")
+        written = self._translate(events)
+        was_at_start, self._at_start = self._at_start, True
+        self._short = None
+        texts.forget()
+        if was_at_start and self._plain >= 0 and not self.ended and events:
+            self._learn(texts, frame, events[-1])
+        return written
+
+    def _learn(self, texts: TextFrames, frame: bytes, event: Event) -> None:
+        """This frame has brought more of the open block: the next one may look like it."""
+        upstream = self._exchange.upstream
+        text_of_frame = upstream.arguments_of_frame if self._is_call else upstream.text_of_frame
+        if type(event) is Delta and event.index == self._plain and text_of_frame is not None:
+            if self._recognised:
+                self._recognised = False
+                texts.recognised()
+            texts.learn(frame, event.text, text_of_frame)
+            self._keeps_up = self._is_call or self._listener is not None
+            learnt, around = texts.around, self._encoder.text_around
+            self._short = (*learnt, *around) if learnt is not None and around is not None else None
+
+    def _keep(self, body: bytes) -> None:
+        self._unread += body
+        if len(self._unread) > MOST_UNREAD:
+            self._catch_up()
+
+    def _catch_up(self) -> None:
+        """Read what was written without reading, as one frame: passes look at arguments, and somebody may listen."""
+        if self._unread and self._texts is not None:
+            frame = self._texts.frame(bytes(self._unread))
+            self._unread.clear()
+            for event in self._decode(frame):
+                for passed in one_through(self._delta_passes, event):
+                    if self._listener is not None:
+                        self._listener(passed)
 
     def close(self) -> bytes:
         """The upstream has ended: what is left to say to the client."""
         self._short = None
-        self._tell()
+        self._catch_up()
         if self.ended or self.wants_again is not None:
             return b""
         if self._document is not None:
@@ -202,7 +236,7 @@ class StreamTranslation:
     def fail(self, error: ApiError) -> bytes:
         """The answer has failed in a way that the upstream's bytes do not tell."""
         self._short = None
-        self._tell()
+        self._catch_up()
         if self.ended:
             return b""
         told = self._encode(Fault(error))
@@ -246,7 +280,7 @@ class StreamTranslation:
     def _translate(self, events: Iterable[Event]) -> bytes:
         written: list[bytes] = []
         for event in events:
-            if type(event) is Delta and event.index == self._plain:
+            if type(event) is Delta and event.index == self._plain and not self._is_call:
                 # Most of a stream is text, and a pass changes text only through its block's index.
                 moved = event if self._plain_as == event.index else Delta(self._plain_as, event.text)
                 written.append(self._encode(moved))
@@ -256,20 +290,10 @@ class StreamTranslation:
                 continue
             if isinstance(event, Fault):
                 event = Fault(self._exchange.hide(event.error))
-            passed = self._pass_delta(event) if type(event) is Delta else through(self._passes, (event,))
+            passed = one_through(self._delta_passes if type(event) is Delta else self._passes, event)
             self._follow(event, passed)
             written += [self._encode(out) for out in passed]
         return written[0] if len(written) == 1 else b"".join(written)
-
-    def _pass_delta(self, delta: Delta) -> Sequence[Event]:
-        """A delta through the passes that look at any: nearly always it stays one."""
-        event: Event = delta
-        for number, event_pass in enumerate(self._delta_passes):
-            passed = event_pass.feed(event)
-            if len(passed) != 1:
-                return through(self._delta_passes[number + 1 :], passed)
-            event = passed[0]
-        return (event,)
 
     def _read(self, reader: Answer, delta: Delta) -> list[bytes]:
         """A delta where calls may stand in the text. Text that stays text takes a short way here too."""
@@ -285,15 +309,13 @@ class StreamTranslation:
         return [self._encode(out) for out in passed]
 
     def _follow(self, event: Event, passed: Sequence[Event]) -> None:
-        """Notice when a block without arguments has just been opened towards the client, and when that is over."""
+        """Notice when a block whose deltas nothing changes has just been opened towards the client, and its end."""
         if type(event) is not Delta:
-            if self._texts is not None:
-                self._texts.forget()
             last = passed[-1] if passed else None
-            if isinstance(event, Open) and isinstance(last, Open) and isinstance(last.block, PLAIN):
+            self._plain = self._plain_as = -1
+            if type(event) is Open and type(last) is Open and _is_plain(event.block, last.block):
                 self._plain, self._plain_as = event.index, last.index
-            else:
-                self._plain = self._plain_as = -1
+                self._is_call = type(last.block) is ToolCall
 
     def _encode(self, event: Event) -> bytes:
         if self.ended:
@@ -339,14 +361,15 @@ class StreamTranslation:
 
     def _follow_forwarded(self, frame: bytes, events: Sequence[Event]) -> None:
         """Notice which text is open, and what its frames look like."""
-        if self._texts is None:
+        text_of_frame = self._exchange.upstream.text_of_frame
+        if self._texts is None or text_of_frame is None:
             return
         for event in events:
             if type(event) is not Delta:
                 self._texts.forget()
                 self._plain = event.index if type(event) is Open and type(event.block) is Text else -1
             elif len(events) == 1 and event.index == self._plain:
-                self._texts.learn(frame.removesuffix(b"\n\n"), event.text)
+                self._texts.learn(frame.removesuffix(b"\n\n"), event.text, text_of_frame)
 
     def _hand_on(self, forwarder: Forwarder, frame: bytes, events: Iterable[Event]) -> bytes:
         """A frame as it is, or, where the stream stops too soon or makes no sense, an error of our own."""

@@ -1,12 +1,14 @@
-"""Frames of a stream that say nothing but a little more text, recognised without reading them.
+"""Frames of a stream that bring a little more text and nothing else, recognised without reading them.
 
-Most frames of a stream differ from the one before in their text alone. From a frame that was read, what stands before
-and behind its text is learnt; a frame with the same around it has its text in the same place, because JSON is read from
-left to right and nothing in a string can change what its surroundings mean. The text itself is read as always.
+Most frames of a stream differ from the one before in their text alone, be it that of the answer or of a call's
+arguments. From a frame that was read, what stands before and behind its text is learnt; a frame with the same around it
+has its text in the same place, because JSON is read from left to right and nothing in a string can change what its
+surroundings mean.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 
 import msgspec
@@ -19,8 +21,12 @@ _PROBE = "toolglot probe"
 _MARK = b'"obfuscation":"'
 """OpenAI hides the lengths of its texts behind a member of random letters."""
 
+TextOf = Callable[[bytes], str | None]
+"""Reads a frame's JSON document: its text, or None if it says anything else."""
+
 CLEAN = bytes(code for code in range(32, 127) if code not in b'"\\')
 """Characters that stand for themselves in JSON: whoever writes them writes the same."""
+_ALIKE = re.compile(rb'[ !#-\[\]-~\x80-\xff]*(?:\\["\\bfnrt][ !#-\[\]-~\x80-\xff]*)*').fullmatch
 
 _decode_text = msgspec.json.Decoder(str).decode
 
@@ -33,13 +39,34 @@ def text_of(body: bytes) -> str:
         return ""
 
 
+def is_alike(body: bytes) -> bool:
+    """Is this the inside of a JSON string that is not empty, as `json.encode` would write it?"""
+    return bool(body) and _ALIKE(body) is not None and (body.isascii() or text_of(body) != "")
+
+
+Around = tuple[bytes, bytes, bytes, bytes]
+"""What stands before and behind the text of a frame as it comes, and as it goes; with the quotes."""
+
+
+def run_of(around: Around, data: bytes, start: int) -> tuple[list[bytes], int]:
+    """The texts of the frames that stand at `start` one behind the other, up to the first that has to be read; and
+    where they end."""
+    before, behind, _, _ = around
+    size = len(before)
+    frames = data[start:].split(behind)[:-1]
+    bodies = [frame[size:] for frame in frames if frame.startswith(before)]
+    if len(bodies) < len(frames) or not all(bodies) or b"".join(bodies).translate(None, CLEAN):
+        read = (number for number, frame in enumerate(frames) if frame[:size] != before or not is_alike(frame[size:]))
+        del bodies[next(read, len(frames)) :]
+    return bodies, start + sum(map(len, bodies)) + len(bodies) * (size + len(behind))
+
+
 class TextFrames:
-    """The frames of one stream. `text_of` reads a frame's JSON document: its text, or None if it says anything else."""
+    """The frames of one stream."""
 
-    __slots__ = ("_before", "_behind", "_hidden", "_size", "_text_of", "_tries")
+    __slots__ = ("_before", "_behind", "_hidden", "_size", "_tries")
 
-    def __init__(self, text_of: Callable[[bytes], str | None]) -> None:
-        self._text_of = text_of
+    def __init__(self) -> None:
         self._tries = _TRIES
         self._before = b""
         self._behind = b""
@@ -70,12 +97,20 @@ class TextFrames:
         while nothing is learnt, or where it is not the same each time."""
         return (self._before, self._behind + b"\n\n") if self._size and not self._hidden else None
 
+    def frame(self, body: bytes) -> bytes:
+        """A frame like those that were learnt from, with this text."""
+        return b"%b%b%b%b\n\n" % (self._before, body, self._behind, self._hidden)
+
+    def recognised(self) -> None:
+        """A frame was, elsewhere."""
+        self._tries = _TRIES
+
     def forget(self) -> None:
         """Another block begins, or none is open: a frame with the same around it may mean something else now."""
         self._size = 0
 
-    def learn(self, frame: bytes, text: str) -> None:
-        """This frame was read and said this text and nothing else."""
+    def learn(self, frame: bytes, text: str, text_of: TextOf) -> None:
+        """This frame was read and said this text and nothing else. `text_of` can tell whether that is so."""
         if not self._tries:
             return
         self._tries -= 1
@@ -89,7 +124,7 @@ class TextFrames:
         if not found or written in behind or len(before) < start:
             return
         before, behind = before + b'"', b'"' + behind
-        if self._text_of(before[start:] + _PROBE.encode() + behind) != _PROBE:
+        if text_of(before[start:] + _PROBE.encode() + behind) != _PROBE:
             return
         self._hidden = b""
         if (mark := behind.rfind(_MARK)) >= 0:

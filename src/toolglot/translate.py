@@ -10,7 +10,7 @@ anything to change, the bytes go through as they are, but for the model's name.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from toolglot.dialect import Capabilities, Dialect, StreamEncoder, capabilities
@@ -27,10 +27,11 @@ from toolglot.errors import (
 )
 from toolglot.events import Event, Fold, unfold
 from toolglot.forwarding import renamed
-from toolglot.ir import Request, Response, Tool, replace
+from toolglot.ir import Message, Request, Response, Tool, replace
 from toolglot.passes import Context, OriginalTool, RequestPass, textual
 from toolglot.passes.carry import Carrier
 from toolglot.passes.details import DetailsCarrier
+from toolglot.passes.event_passes import EventPass, through
 from toolglot.passes.foreign import Reporter
 from toolglot.passes.label import Labeller
 from toolglot.passes.origins import Origins, rewritten
@@ -40,7 +41,7 @@ from toolglot.passes.sequence import Sequencer
 from toolglot.passes.settle import Settler
 from toolglot.passes.skeleton import issuer_of
 from toolglot.receipt import Loss, Receipt
-from toolglot.streaming import EventPass, StreamTranslation, through
+from toolglot.streaming import StreamTranslation
 from toolglot.wire import json
 
 if TYPE_CHECKING:
@@ -158,6 +159,11 @@ class Exchange:
         return self._context.bound_to
 
     @property
+    def stages(self) -> Iterator[tuple[Message, ...]]:
+        """The messages of the request after each pass that has changed them, from the client's on."""
+        return self._origins.stages
+
+    @property
     def plain_tools(self) -> frozenset[str] | None:
         """The names of the request's tools; None unless each is a function of one name on both sides, and no text has
         a call in it."""
@@ -226,14 +232,21 @@ class Exchange:
         return sent
 
     def adopt(
-        self, asked: Request, sent: Request, call_ids: set[str], lines: Iterable[Loss], *, verbatim: bool
+        self,
+        asked: Request,
+        sent: Request,
+        tools: dict[str, OriginalTool],
+        call_ids: set[str],
+        lines: Iterable[Loss],
+        *,
+        verbatim: bool,
     ) -> None:
-        """Stand for a request that was translated elsewhere, with tools of one name on both sides: the answer is next.
-        `asked` and `sent` have its settings; what they say of a conversation does not count."""
+        """Stand for a request that was translated elsewhere: the answer is next. `asked` and `sent` have its settings;
+        what they say of a conversation does not count."""
         self.asked = asked
         self._context = self._new_context(sent.model)
         self._context.call_ids = call_ids
-        self._context.tools = {tool.name: OriginalTool(tool.name) for tool in asked.tools if isinstance(tool, Tool)}
+        self._context.tools = tools
         self._origins = Origins(sent.messages)
         self._remember(sent)
         self.receipt.add(lines)

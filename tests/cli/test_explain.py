@@ -47,7 +47,7 @@ def test_a_plain_stream_is_laid_out_for_any_client(monkeypatch: pytest.MonkeyPat
     monkeypatch.setenv("COLUMNS", "120")
     done = run("explain", str(STREAM), "--from", "openai-chat", "--to", "anthropic")
     assert done.exit_code == 0
-    assert "content_block_start[1]" in done.stdout
+    assert '…start[1] "tool_use" name="get_' in done.stdout
     assert (
         "open 1 call get_weather"
         in run("explain", str(STREAM), "--from", "openai_chat", "--to", "gemini", "--full").stdout

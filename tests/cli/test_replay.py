@@ -186,3 +186,28 @@ def test_there_are_no_other_dialects(same: Path) -> None:
     result = run("replay", str(same), "--client", "klingon")
     assert "there is no dialect 'klingon'" in result.output
     assert result.exit_code == 2
+
+
+def test_a_recording_in_a_dialect_of_another_version_is_told_and_ends_with_2(tmp_path: Path, same: Path) -> None:
+    text = same.read_text()
+    client = json.loads(text.splitlines()[0])["client"]
+    (tmp_path / f"b{SUFFIX}").write_text(text.replace(f'"client":"{client}"', '"client":"klingon"'))
+    result = run("replay", str(tmp_path))
+    assert result.exit_code == 2
+    assert f"{same}: the same" in result.stdout
+    assert "there is no dialect 'klingon'" in result.stderr
+
+
+@pytest.mark.parametrize("command", [("replay",), ("explain",), ("export",)])
+@pytest.mark.parametrize("begins", [b"", b'{"type":"letter"}\n', b"x\n\n"])
+def test_a_large_file_of_somebody_else_is_not_read_whole(
+    tmp_path: Path, command: tuple[str, ...], begins: bytes
+) -> None:
+    file = tmp_path / f"a{SUFFIX}"
+    with file.open("wb") as made:
+        made.write(begins)
+        made.truncate(1 << 36)  # more than anybody has room for
+    given = tmp_path if command == ("export",) else file
+    result = run(*command, str(given))
+    assert result.exit_code == 2
+    assert "no recorded exchange" in result.output or "line 1" in result.output

@@ -212,7 +212,7 @@ def asked_of(client: str, upstream: str, model: str | None) -> tuple[Translated,
 def came_back(data: bytes, client: str, upstream: str, model: str | None) -> bool:
     """Did the answer come back the direct way, as it does the general way?"""
     translated, exchange = asked_of(client, upstream, model)
-    done = answered(translated, exchange.client, exchange.upstream, data, Label(5, "resp_1"))
+    done = answered(translated, exchange.client, exchange.upstream, data, lambda: Label(5, "resp_1"))
     if done is None:
         return False
     written, answer = done

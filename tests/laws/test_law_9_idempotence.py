@@ -14,11 +14,11 @@ from toolglot.dialects import DIALECTS
 from toolglot.events import Event
 from toolglot.ir import Request
 from toolglot.passes import Context, RequestPass
+from toolglot.passes.event_passes import EventPass
 from toolglot.passes.pipeline import REQUEST_PASSES
 from toolglot.passes.sequence import Sequencer
 from toolglot.passes.settle import Settler
 from toolglot.receipt import Receipt
-from toolglot.streaming import EventPass
 from toolglot.translate import Exchange
 
 

@@ -7,6 +7,7 @@ import json
 from collections.abc import Iterable
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from time import perf_counter
 from typing import Any
 
 import pytest
@@ -134,6 +135,32 @@ def test_a_recording_with_redacted_arguments_can_be_used(tmp_path: Path, pattern
     use(written(tmp_path, lines, pattern), tmp_path)
 
 
+def streamed(arguments: dict[str, Any], size: int) -> list[bytes]:
+    """The answer of an upstream in chunks, with so many characters of the arguments in each."""
+    text = json.dumps(arguments)
+    begun = {"index": 0, "id": "call_2", "type": "function", "function": {"name": "geo", "arguments": ""}}
+    grown = [{"index": 0, "function": {"arguments": text[at : at + size]}} for at in range(0, len(text), size)]
+    deltas: list[dict[str, Any]] = [{"role": "assistant"}, *({"tool_calls": [call]} for call in (begun, *grown)), {}]
+    ends = [None] * (len(deltas) - 1) + ["tool_calls"]
+    chunks = [
+        {"id": "c1", "object": "chat.completion.chunk", "created": 1, "model": "m"}
+        | {"choices": [{"index": 0, "delta": delta, "finish_reason": end}]}
+        for delta, end in zip(deltas, ends, strict=True)
+    ]
+    return [*(b"data: %b\n\n" % json.dumps(chunk).encode() for chunk in chunks), b"data: [DONE]\n\n"]
+
+
+@pytest.mark.parametrize("size", [7, 1000])
+@pytest.mark.parametrize("client", ["openai_chat", "openai_responses"])
+@pytest.mark.parametrize("pattern", ODD)
+def test_a_recorded_stream_with_redacted_arguments_can_be_used(
+    tmp_path: Path, pattern: str, client: str, size: int
+) -> None:
+    asked = {"model": "m", "input": "Where is Paris?"} if client == "openai_responses" else round_trip(PLACE)
+    lines = exchange(client, "openai_chat", {**asked, "stream": True}, streamed(PLACE, size))
+    use(written(tmp_path, lines, pattern), tmp_path)
+
+
 @settings(max_examples=60, deadline=None)
 @given(arguments=st.dictionaries(st.text(max_size=6), VALUES, max_size=4), pattern=PATTERNS)
 @pytest.mark.parametrize("upstream", ["openai_chat", "anthropic"])
@@ -181,3 +208,10 @@ def test_an_address_whose_host_was_redacted_is_one(tmp_path: Path) -> None:
     recording = written(tmp_path, lines, r"example\.com")
     assert recording.attempts[0].request.url.startswith("https://[redacted]/")
     assert not asyncio.run(rerun(recording)).comparison.differs
+
+
+def test_many_matches_in_a_body_take_linear_time() -> None:
+    body = json.dumps({"many": list(range(100_000)), "in a text": json.dumps(list(range(20_000)))}).encode()
+    began = perf_counter()
+    json.loads(json.loads(Redactor(finders=[Pattern(r"\d+").find]).body(body))["in a text"])
+    assert perf_counter() - began < 15

@@ -350,6 +350,12 @@ def test_the_time_of_an_answer_is_the_one_that_its_client_was_told(client: str, 
     assert (label.created, label.answer_id) == (expected, "resp_1")
 
 
+@pytest.mark.parametrize("answer", [[CHUNK, DONE], [CHUNK.replace(b"Hi", b"createTime")]])
+def test_gemini_s_clients_are_told_the_time_in_words(answer: list[bytes]) -> None:
+    asked = {"contents": [{"role": "user", "parts": [{"text": "Hi"}]}]}
+    assert label_of(as_recording(exchange("gemini", "openai_chat", asked, answer))).created == 1
+
+
 def test_there_is_nothing_random_in_a_gateway_without_a_store(recorded: list[Recording]) -> None:
     """What is fed in is enough: nothing else has to be left out of a comparison."""
     for recording in recorded[:4]:

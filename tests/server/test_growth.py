@@ -102,8 +102,17 @@ def test_the_loop_goes_on_while_a_body_of_many_objects_is_translated() -> None:
     asyncio.run(test())
 
 
-def test_no_full_collection_is_made_while_there_is_large_work_and_then_again() -> None:
-    usual = gc.get_threshold()
+@pytest.fixture
+def usual(monkeypatch: pytest.MonkeyPatch) -> tuple[int, int, int]:
+    """When the collector begins where nothing large is in memory, nor was a moment ago."""
+    monkeypatch.setattr(aside_module._no_full_collections, "_until", 0.0)
+    gc.collect()
+    return gc.get_threshold()
+
+
+def test_no_full_collection_is_made_while_there_is_large_work_and_then_again(
+    usual: tuple[int, int, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
 
     async def test() -> None:
         both = [aside(LARGE + 1, gc.get_threshold), aside(LARGE + 1, gc.get_threshold)]
@@ -114,6 +123,26 @@ def test_no_full_collection_is_made_while_there_is_large_work_and_then_again() -
             await aside(LARGE + 1, divmod, 1, 0)
 
     asyncio.run(test())
+    gc.collect()
+    assert gc.get_threshold() != usual  # what was made may be there still
+    monkeypatch.setattr(aside_module, "PATIENCE", 0.0)
+    asyncio.run(test())
+    gc.collect()
+    assert gc.get_threshold() == usual
+
+
+def test_a_full_collection_is_made_now_and_then_where_there_is_always_large_work(
+    usual: tuple[int, int, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(aside_module, "PATIENCE", 0.0)
+    monkeypatch.setattr(aside_module, "LONGEST", 0.0)
+
+    def after_a_collection() -> tuple[int, int, int]:
+        gc.collect()
+        return gc.get_threshold()
+
+    assert asyncio.run(aside(LARGE + 1, after_a_collection)) == usual
+    gc.collect()
     assert gc.get_threshold() == usual
 
 
@@ -130,10 +159,10 @@ def test_what_is_large_is_let_go_in_time_and_what_is_small_at_once(monkeypatch: 
     monkeypatch.setattr(aside_module, "PATIENCE", 0.0)
 
     async def gone(size: int) -> bool:
-        went, values = Event(), [Value() for _ in range(1000)]
+        went, values = Event(), tuple(Value() for _ in range(1000))
         weakref.finalize(values[0], went.set)
         let_go(size, values)
-        values.clear()
+        del values
         at_once = went.is_set()
         assert await asyncio.to_thread(went.wait, 30)
         return at_once

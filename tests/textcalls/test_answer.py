@@ -48,8 +48,9 @@ from toolglot.ir import (
     replace,
 )
 from toolglot.passes import Context
+from toolglot.passes.event_passes import through
 from toolglot.receipt import Receipt
-from toolglot.streaming import StreamTranslation, through
+from toolglot.streaming import StreamTranslation
 from toolglot.textcalls import find_format
 from toolglot.textcalls.answer import RAW, Answer
 from toolglot.textcalls.prompts.render import PROMPTS, calls_text

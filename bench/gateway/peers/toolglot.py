@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import compileall
 import sys
+from pathlib import Path
 
+import toolglot
 from bench.gateway.cases import ROUTES
 from bench.gateway.peers.record import KEY, Launch, Peer, Place
 
@@ -39,6 +42,8 @@ level = "error"
 
 
 def _toolglot(place: Place) -> Launch:
+    # As an installation is, and the peers are: else whatever was edited is compiled in the process that is measured.
+    compileall.compile_dir(Path(toolglot.__file__).parent, quiet=1)
     config = _CONFIG.format(port=place.port, upstream=place.upstream_url, key=KEY)
     command = (sys.executable, "-m", "toolglot", "serve", "--config", "toolglot.toml")
     return Launch(command, files={"toolglot.toml": config})

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from toolglot.cli.diagnosis import BYTE_ORDER_MARK, is_stream, not_this_stream
 from toolglot.cli.output import check_output, written
-from toolglot.cli.parameters import chunks, known_dialect, refuse
+from toolglot.cli.parameters import CHUNK_BYTES, chunks, known_dialect, refuse
 from toolglot.cli.replay import quietly
 from toolglot.dialects import DIALECTS
 from toolglot.errors import DecodeError, MissingExtraError, ToolglotError
@@ -99,7 +99,7 @@ def explain(
         refuse(file, "this is a folder: explain takes one file of it")
     if html is not None and str(html) != "-":
         check_output(html, (file,))
-    data = b"".join(chunks(file))
+    data = _data_of(file, as_recording=source is None)
     try:
         timeline = _of_recording(file, data) if source is None else _of_stream(file, data, source, target or source)
     except MissingExtraError as error:
@@ -115,6 +115,14 @@ def explain(
     style = Style(get_terminal_size().columns, full=full, colour=_has_colours(), frames=frames)
     for line in lines_of(timeline, style):
         click.echo(line)
+
+
+def _data_of(file: Path, *, as_recording: bool) -> bytes:
+    """All of a file; but of one that does not begin as a recording, only as much as tells that."""
+    arriving = chunks(file)
+    first = next(arriving, b"")
+    enough = len(first) == CHUNK_BYTES and as_recording
+    return first if enough and not _FIRST.match(first) else b"".join((first, *arriving))
 
 
 def _has_colours() -> bool:

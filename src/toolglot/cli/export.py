@@ -24,7 +24,7 @@ from toolglot.ir import Media
 from toolglot.lint.report import visible
 from toolglot.receipt import Loss
 from toolglot.recordings.format import PARTIAL, SUFFIX, Head, decoder
-from toolglot.recordings.read import Recording, read_recording
+from toolglot.recordings.read import LONGEST_HEAD, Recording, read_file
 
 LOST = 3
 """Exit status: strict, and something would be lost."""
@@ -324,7 +324,9 @@ def _each(files: Mapping[str, Path], given: Sequence[Path], damaged: set[Path]) 
     told, once: a process that died, or a full disk, leaves some behind."""
     for name, file in sorted(files.items(), key=lambda named: _time_of(named[1])):
         try:
-            yield name, read_recording(b"".join(chunks(file)))
+            yield name, read_file(file)
+        except OSError as error:
+            refuse(file, error.strerror or str(error))
         except DecodeError as error:
             if file in given:
                 refuse(file, f"of several files each is a recorded exchange, and this is none: {error}")
@@ -336,7 +338,7 @@ def _each(files: Mapping[str, Path], given: Sequence[Path], damaged: set[Path]) 
 def _time_of(file: Path) -> str:
     try:
         with file.open("rb") as lines:
-            head = decoder.decode(lines.readline())
+            head = decoder.decode(lines.readline(LONGEST_HEAD))
     except OSError as error:
         refuse(file, error.strerror or str(error))
     except (ValueError, DecodeError):  # it will be told where it is read

@@ -19,7 +19,7 @@ from toolglot.errors import DecodeError, MissingExtraError
 from toolglot.lint.report import visible
 from toolglot.recordings.differences import Difference
 from toolglot.recordings.format import PARTIAL, SUFFIX
-from toolglot.recordings.read import Recording, read_recording
+from toolglot.recordings.read import Recording, read_file
 from toolglot.recordings.rerun.run import NotRerunError, Rerun, rerun
 from toolglot.wire import json
 
@@ -123,7 +123,7 @@ def _told(file: Path, client: str | None, show_body: bool) -> dict[str, Any]:
     """What is told of one file. `rerun` is there where it could be run."""
     told: dict[str, Any] = {"file": str(file)}
     try:
-        recording = read_recording(file.read_bytes())
+        recording = read_file(file)
         made = asyncio.run(rerun(recording, client))
     except OSError as error:
         return {**told, "result": "unreadable", "why": error.strerror or str(error)}

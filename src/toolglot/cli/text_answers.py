@@ -19,8 +19,8 @@ from toolglot.dialects import find
 from toolglot.errors import DecodeError, LossError, UpstreamError
 from toolglot.events import Fold, unfold
 from toolglot.ir import Response, Stop, Text
+from toolglot.passes.event_passes import through
 from toolglot.receipt import Receipt
-from toolglot.streaming import through
 from toolglot.textcalls.told import text_of, told_as_text
 from toolglot.translate import Exchange
 from toolglot.wire import json

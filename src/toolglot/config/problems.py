@@ -5,7 +5,6 @@ A problem never shows a value that could be a secret; it names the field.
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Iterable
 from typing import TypeAlias
@@ -55,6 +54,8 @@ def field_name(path: Path) -> str:
 
 def nearest(wrong: str, known: Iterable[str]) -> str | None:
     """The name that this is nearly, if there is one."""
+    import difflib  # needed for mistakes
+
     names = {name.lower(): name for name in known}
     near = difflib.get_close_matches(wrong.lower(), names, n=1, cutoff=0.6)
     return names[near[0]] if near else None

@@ -13,6 +13,7 @@ from msgspec.structs import asdict
 from toolglot.passes.history_policy import HistoryPolicy
 from toolglot.textcalls.settings import BadCalls
 from toolglot.upstream.transport import Timeouts, TransportKind
+from toolglot.wire.json import MAX_DOCUMENT_BYTES
 
 YEAR = 366 * 24 * 3600.0
 
@@ -226,8 +227,8 @@ class McpConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 class Limits(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Bytes, seconds and counts."""
 
-    body: Count = 32 * 1024 * 1024
-    """Bytes of a request."""
+    body: Annotated[int, Meta(ge=1, le=MAX_DOCUMENT_BYTES)] = 32 * 1024 * 1024
+    """Bytes of a request, 64 MB at the most."""
     response: Count = 64 * 1024 * 1024
     """Bytes of an answer that is read as a whole."""
     body_idle: Seconds = 30.0

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from msgspec import Struct
 
 from toolglot.dialect import Dialect
@@ -37,7 +39,7 @@ class Label(Struct, frozen=True):
 
 
 def answered(
-    asked: Translated, client: Dialect, upstream: Dialect, data: bytes, label: Label
+    asked: Translated, client: Dialect, upstream: Dialect, data: bytes, label: Callable[[], Label]
 ) -> tuple[bytes, PlainAnswer] | None:
     """The client's answer, and what it says; None for one that has to go the general way."""
     assert client.direct is not None
@@ -53,9 +55,10 @@ def answered(
     if not answer.bill.keys() <= _COUNTS:
         answer.lines = tuple(told_of_bill(upstream.name, answer.bill, upstream.can.cosmetic))
     answer.model = asked.plain.model if aliased else answer.model or asked.plain.model
-    answer.id = answer.id or label.answer_id
-    if answer.created is None:
-        answer.created = label.created
+    if not answer.id or answer.created is None:
+        given = label()
+        answer.id = answer.id or given.answer_id
+        answer.created = given.created if answer.created is None else answer.created
     return client.direct.write_answer(answer), answer
 
 

@@ -23,6 +23,7 @@ from toolglot.direct.plain import Direct, PlainRequest, Turn, Way, has_escapes
 from toolglot.direct.survey import Shape, Survey, example, example_of_system, survey
 from toolglot.errors import ToolglotError
 from toolglot.ir import Request, Tool
+from toolglot.passes import OriginalTool
 from toolglot.receipt import Loss
 from toolglot.translate import Exchange
 from toolglot.wire import json
@@ -53,6 +54,8 @@ class Learnt(Struct, frozen=True):
     asked: Request
     sent: Request
     """The example, decoded and as the upstream gets it: its settings are those of every such request."""
+    originals: dict[str, OriginalTool]
+    """All tools, as an answer may call them."""
     model: str
     path: str
     ids: re.Pattern[str]
@@ -211,6 +214,7 @@ class DirectRequests:
             all_lines=told if any(entry.slot is not None for entry in told) else (),
             asked=asked,
             sent=sent,
+            originals={tool.name: OriginalTool(tool.name) for tool in asked.tools if isinstance(tool, Tool)},
             model=sent.model,
             path=exchange.path,
             ids=_ids(exchange.can),

@@ -81,7 +81,7 @@ def survey(plain: PlainRequest, owner: str, *, own: bool, issuer: str = "") -> S
     if plain.own and not own:
         return None
     turns: list[Turn] = []
-    pairs = _Pairs(turns, own=own)
+    pairs = _Pairs(turns, own)
     before = instructed = ""
     breakpoints: list[int | None] = []
     thinks = answered = configured = False
@@ -115,7 +115,12 @@ def survey(plain: PlainRequest, owner: str, *, own: bool, issuer: str = "") -> S
     thoughts = _thoughts(turns, owner, issuer, own=own) if thinks else _THOUGHTLESS[bool(pairs.ids), answered]
     if thoughts is None:
         return None
-    system = tuple([(turn.role, type(turn.words) is list, _seconds(turn)) for turn in plain.system])
+    system = tuple(
+        [
+            (turn.role, type(turn.words) is list, tuple(turn.breakpoints.values()) if turn.breakpoints else ())
+            for turn in plain.system
+        ]
+    )
     shape = Shape(system, tuple(breakpoints), pairs.cached, pairs.failed, pairs.moved, instructed, configured, thoughts)
     return Survey(shape, turns, pairs.ids, pairs.names, pairs.blank)
 
@@ -125,19 +130,19 @@ _THOUGHTLESS = {
 }
 
 
-class _Pairs:
+class _Pairs(Struct):
     """Calls, and the results that they wait for."""
 
-    blank = failed = moved = False
-    cached = 0
-
-    def __init__(self, turns: list[Turn], *, own: bool) -> None:
-        self.turns = turns
-        self.own = own
-        self.ids: set[str] = set()
-        self.names: set[str] = set()
-        self.waiting: list[str] = []
-        self.results: list[Turn] = []
+    turns: list[Turn]
+    own: bool
+    ids: set[str] = set()
+    names: set[str] = set()
+    waiting: list[str] = []
+    results: list[Turn] = []
+    blank: bool = False
+    failed: bool = False
+    moved: bool = False
+    cached: int = 0
 
     def called(self, turn: Turn) -> bool:
         for call in turn.calls:
@@ -156,8 +161,11 @@ class _Pairs:
         if turn.cached:
             self.cached += 1
         words = turn.words
-        if words and is_blank(words):
+        if words and (words.isspace() if type(words) is str else is_blank(words)):
             self.blank = True
+        if len(waiting) == 1:
+            self.turns.append(turn)
+            return waiting.pop() == turn.call_id
         results.append(turn)
         if len(results) < len(waiting):
             return True
@@ -199,10 +207,6 @@ def _thoughts(turns: list[Turn], owner: str, issuer: str, *, own: bool) -> Thoug
             answered = answered or role == "tool"
             thought = thought and own
     return Thoughts(*(kind or ("", ())), calls, missing and (answered or not heard))
-
-
-def _seconds(turn: Turn) -> Seconds:
-    return tuple(turn.breakpoints.values()) if turn.breakpoints else ()
 
 
 def _kind(thought: Thought, owner: str, issuer: str, *, own: bool) -> tuple[str, tuple[str, ...]] | None:

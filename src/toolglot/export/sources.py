@@ -286,7 +286,7 @@ def _told(recording: Recording, answered: dict[str, tuple[Message, ...]]) -> _To
 def _instructions(messages: Iterable[Message]) -> bytes:
     system = [message.content for message in messages if message.role in _INSTRUCTING]
     texts = [block.text for content in system for block in content if isinstance(block, Text)]
-    return blake2b(steady(json.encode(texts)), digest_size=8).digest()
+    return blake2b(steady(repr(texts).encode("utf-8", "surrogatepass")), digest_size=8).digest()
 
 
 def _whole(messages: Iterable[Message]) -> tuple[bytes, int]:

@@ -18,6 +18,7 @@ from toolglot.passes import Context, RequestPass
 from toolglot.passes.blocks import INSTRUCTION_ROLES, Place, with_messages
 from toolglot.passes.carry import open_envelopes
 from toolglot.passes.skeleton import Skeleton
+from toolglot.wire.large import emptied
 
 
 class Run:
@@ -81,7 +82,7 @@ def put_back(kept: Mapping[int, Skeleton]) -> RequestPass:
         if context.can.thinking == "none":
             return request
         messages = list(request.messages)
-        for number, run in enumerate(runs(messages)):
+        for number, run in enumerate(emptied(runs(messages))):
             if number in kept and (blocks := placed(run, kept[number], context)) is not None:
                 for place in run.numbers:
                     content = tuple(block for home, block in blocks if home == place)

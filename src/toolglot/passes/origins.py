@@ -37,6 +37,12 @@ class Origins:
             self._steps.append(_Step(self._messages, messages))
             self._messages = messages
 
+    @property
+    def stages(self) -> Iterator[tuple[Message, ...]]:
+        """All of them, up to those of now."""
+        yield from (step.before for step in self._steps)
+        yield self._messages
+
     def path(self, where: str) -> str:
         """The path in the client's request of what now has this one."""
         if not self._steps or (found := _PATH.match(where)) is None:
@@ -60,18 +66,18 @@ def rewritten(request: Request, passes: Iterable[RequestPass], context: Context)
 class _Step:
     """What one pass has made of the messages."""
 
-    def __init__(self, before: Sequence[Message], after: Sequence[Message]) -> None:
-        self._before = before
+    def __init__(self, before: tuple[Message, ...], after: tuple[Message, ...]) -> None:
+        self.before = before
         self._after = after
 
     def back(self, place: Place) -> Place:
         """Where that stood which has this place now."""
         if place.message >= len(self._after):  # behind them all
-            return place._replace(message=len(self._before) + place.message - len(self._after))
+            return place._replace(message=len(self.before) + place.message - len(self._after))
         if (found := self._blocks.get(place)) is not None:
             return found
         if (around := self._blocks.get(place._replace(inner=-1))) is not None:
-            now, before = _parts(self._after, place), _parts(self._before, around)
+            now, before = _parts(self._after, place), _parts(self.before, around)
             return around._replace(inner=place.inner) if now == before else around
         return place._replace(message=self._messages[place.message][0])
 
@@ -79,7 +85,7 @@ class _Step:
     def _kept(self) -> dict[int, int]:
         """Messages that are the same as before, with the numbers that they had."""
         numbers: dict[int, list[int]] = defaultdict(list)
-        for number, message in enumerate(self._before):
+        for number, message in enumerate(self.before):
             numbers[id(message)].append(number)
         # From the end: of the same object twice it is the older one that goes.
         after = reversed(list(enumerate(self._after)))
@@ -89,7 +95,7 @@ class _Step:
     def _same(self) -> dict[Place, Place]:
         """Blocks that are the same in messages that are not, with the places that they had."""
         places: dict[int, list[Place]] = defaultdict(list)
-        for block, place in _blocks(self._before, set(self._kept.values())):
+        for block, place in _blocks(self.before, set(self._kept.values())):
             places[id(block)].append(place)
         found: dict[Place, Place] = {}
         for block, place in reversed(list(_blocks(self._after, self._kept))):
@@ -109,7 +115,7 @@ class _Step:
         numbers: list[tuple[int, bool]] = []
         before = -1
         for number in range(len(self._after)):
-            follows = before + 1 < len(self._before) and before + 1 not in taken
+            follows = before + 1 < len(self.before) and before + 1 not in taken
             before = known.get(number, before + 1 if follows else max(before, 0))
             numbers.append((before, number not in known and not follows))
         return numbers
@@ -130,7 +136,7 @@ class _Step:
                     last = places[place]
                     continue
                 follows = Place(last.message, last.block + 1)
-                room = 0 if is_made_up else len(self._before[last.message].content)
+                room = 0 if is_made_up else len(self.before[last.message].content)
                 if follows.block < room and follows not in taken:
                     last = places[place] = follows
                 else:

@@ -7,6 +7,7 @@ network, where anybody can write one: of each block come out only the fields tha
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from functools import lru_cache
 from typing import Any, TypeAlias
 
 from msgspec import Struct
@@ -71,6 +72,7 @@ def holds_state(bones: Skeleton) -> bool:
     return any(fields.keys() - _MARKS for each in bones for fields in each.native.values())
 
 
+@lru_cache(maxsize=256)
 def issuer_of(server: str, owner: str, model: str) -> str:
     """Who takes the state back, in a form that tells a client nothing."""
     return digest(server, owner, model if owner in BOUND_TO_MODEL else "")[:16]

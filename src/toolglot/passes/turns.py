@@ -13,6 +13,7 @@ from toolglot.ir import Block, Cache, Message, Request, Text, Thinking, ToolResu
 from toolglot.passes import Context
 from toolglot.passes.blocks import Place, has_results, with_messages
 from toolglot.passes.blocks import leading as count_leading
+from toolglot.wire.large import emptied
 
 BEGIN = "(The conversation begins with the assistant.)"
 CONTINUE = "Continue."
@@ -56,7 +57,7 @@ def _rejoined(messages: tuple[Message, ...]) -> tuple[Message, ...]:
             runs[-1].append(message)
         else:
             runs.append([message])
-    return tuple(_whole(run) for run in runs)
+    return tuple(_whole(run) for run in emptied(runs))
 
 
 def _goes_on(before: Message, message: Message) -> bool:
@@ -198,7 +199,7 @@ def _merged(messages: list[Message], context: Context) -> list[Message]:
             turns.append([message])
     number = 0
     merged: list[Message] = []
-    for turn in turns:
+    for turn in emptied(turns):
         merged.append(_turn(turn, number, context))
         number += len(turn)
     return merged

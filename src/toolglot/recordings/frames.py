@@ -6,17 +6,19 @@ import re
 from collections.abc import Iterator
 from importlib import import_module
 from itertools import islice
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 from msgspec import Struct
 
-from toolglot.dialects.gemini.frames import JsonSequenceReader
 from toolglot.dialects.warp.native import NAME as WARP
 from toolglot.errors import DecodeError, ToolglotError
 from toolglot.lint.report import visible
 from toolglot.wire import json
 from toolglot.wire.sse import SseReader, end_of_frames, split_frames
+
+if TYPE_CHECKING:
+    from toolglot.dialects.gemini.frames import JsonSequenceReader
 
 NOISE = frozenset(
     """id object created created_at model system_fingerprint service_tier sequence_number item_id obfuscation logprobs
@@ -25,6 +27,9 @@ NOISE = frozenset(
 )
 """Members that every frame of a stream repeats, or that say nothing by themselves."""
 WRAPPERS = (
+    ("client_actions.actions[0].add_messages_to_task.messages[0].", "add."),
+    ("client_actions.actions[0].append_to_message_content.message.", "append."),
+    ("client_actions.actions[0].append_to_message_content.", "append."),
     ("client_actions.actions[0].", ""),
     ("choices[0].delta.", ""),
     ("choices[0].", ""),
@@ -66,6 +71,8 @@ class Cell(Struct, frozen=True):
     full: str = ""
     kind: str = ""
     """`error` where it is one."""
+    label: str = ""
+    """What `short` begins with: which event it is, or of which call. It may be told by its end alone."""
 
 
 class Cutter:
@@ -86,6 +93,8 @@ class Cutter:
         if self._is_stream is None and (head := bytes(self._held.lstrip()[:1])):
             self._is_stream = head not in b"{["
             if head == b"[":
+                from toolglot.dialects.gemini.frames import JsonSequenceReader  # with a dialect that few gateways need
+
                 self._array = JsonSequenceReader()
                 data, self._held = bytes(self._held), bytearray()
                 return self._cut_array(self._array, data)
@@ -110,7 +119,7 @@ def document_cell(data: bytes, dialect: str) -> Cell:
     if dialect == WARP and (value := _of_warp(data, "Request")) is not None:
         data = json.encode(value)
     text = data.decode("utf-8", "backslashreplace").strip("\r\n")
-    return Cell(_brief("", data, ""), _laid_out(data) or text)
+    return Cell(_brief("", data, "")[0], _laid_out(data) or text)
 
 
 def cell_of(frame: bytes, dialect: str) -> Cell:
@@ -122,7 +131,8 @@ def cell_of(frame: bytes, dialect: str) -> Cell:
     events = [*found.feed(frame), *found.close()]
     if not events:
         return Cell(visible(text), text)
-    return Cell(" ".join(_brief(name.decode("utf-8", "replace"), data, dialect) for name, data in events), text)
+    told = [_brief(name.decode("utf-8", "replace"), data, dialect) for name, data in events]
+    return Cell(" ".join(short for short, _ in told), text, label=told[0][1])
 
 
 def payload_of(frame: bytes) -> bytes:
@@ -130,10 +140,11 @@ def payload_of(frame: bytes) -> bytes:
     return frame.strip().removeprefix(b"data:").lstrip(b" [,")
 
 
-def _brief(event: str, data: bytes, dialect: str) -> str:
+def _brief(event: str, data: bytes, dialect: str) -> tuple[str, str]:
+    """What is particular about a frame, and the label that this begins with."""
     value = _value(data, dialect)
     if value is None:
-        return visible(f"{event} {data.decode('utf-8', 'backslashreplace')}".strip())
+        return visible(f"{event} {data.decode('utf-8', 'backslashreplace')}".strip()), ""
     fields = value if isinstance(value, dict) else {}
     # The data of some dialects repeats the event's name, or is the only one to tell it.
     kind = fields.get("type")
@@ -146,7 +157,9 @@ def _brief(event: str, data: bytes, dialect: str) -> str:
     plain = SAID if len(leaves) == 1 and name else ("type",)
     told = [_shown(leaf) if _key(path) in plain else f"{path}={_shown(leaf)}" for path, leaf in leaves]
     more = ["…"] if len(told) == MOST_VALUES else []
-    return visible(" ".join(filter(None, (name.removeprefix(ECHO), *told, *more)))) or "{}"
+    first = leaves[0][0] if leaves and (dialect == WARP or leaves[0][0].startswith(NAMED)) else ""
+    label = name.removeprefix(ECHO) or first
+    return visible(" ".join(filter(None, (name.removeprefix(ECHO), *told, *more)))) or "{}", visible(label)
 
 
 def _value(data: bytes, dialect: str) -> Any:

@@ -34,8 +34,8 @@ _FILLED: dict[str | None, re.Pattern[bytes]] = {
     "digits": re.compile(rb"[0-9eE+.,:/ \[\]{}-]+|\[redacted digits\]"),
 }
 """What may stand in the place of each kind of hole."""
-_NINES = re.compile(r"[^1-8]*9[^1-8]*|[0eE+.-]+")
-"""What a number, or a part of one, becomes: nines, and in its exponent zeros."""
+_NINES = re.compile(r"[90.,:eE+\s\[\]{}-]+")
+"""What a number becomes, several with what stands between them, or a part: nines, and in its exponent zeros."""
 
 
 def with_holes(text: str, numbers: Sequence[int]) -> str:

@@ -11,10 +11,12 @@ from datetime import datetime
 from msgspec import Struct
 
 from toolglot.dialects import find
-from toolglot.errors import DecodeError, UpstreamError
+from toolglot.errors import DecodeError, MissingExtraError, UnknownDialectError, UpstreamError
 from toolglot.events import Event, Start, unfold
 from toolglot.receipt import Receipt
+from toolglot.recordings.frames import Cutter, payload_of
 from toolglot.recordings.read import Recording
+from toolglot.wire import json
 
 
 class Label(Struct, frozen=True):
@@ -28,6 +30,8 @@ def label_of(recording: Recording) -> Label:
     """The time that the client was told; where its dialect tells none, the time of the request."""
     start = start_of(recording)
     created = None if start is None else start.created
+    if created is None and recording.head.client == "gemini":
+        created = _time_in_words(recording.body)
     return Label(_time(recording.head.time) if created is None else created, answer_id(recording.head.id))
 
 
@@ -52,7 +56,10 @@ def first_start(client: str, answer: bytes) -> Start | None:
 
 
 def _events(client: str, answer: bytes) -> Iterator[Event]:
-    dialect = find(client)
+    try:
+        dialect = find(client)
+    except (UnknownDialectError, MissingExtraError):
+        return  # of another version, or of a client that cannot be read here
     if answer.lstrip().startswith(b"{"):
         try:
             yield from unfold(dialect.decode_response(answer))
@@ -65,6 +72,18 @@ def _events(client: str, answer: bytes) -> Iterator[Event]:
 
 
 _PIECE = 4096
+
+
+def _time_in_words(answer: bytes) -> int | None:
+    """Gemini's, which is no part of an event."""
+    cutter = Cutter()
+    frame = next(iter((*cutter.feed(answer), *cutter.close())), b"")
+    try:
+        value = json.decode_frame(payload_of(frame))
+    except DecodeError:
+        return None
+    told = value.get("createTime") if isinstance(value, dict) else None
+    return _time(told) if isinstance(told, str) else None
 
 
 def _time(text: str) -> int | None:

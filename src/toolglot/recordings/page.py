@@ -22,6 +22,7 @@ th.number { width: 3rem; } th.time { width: 4.5rem; }
 td { font: 12px/1.4 ui-monospace, monospace; }
 td.number, td.time { text-align: right; opacity: .7; }
 summary { cursor: pointer; overflow-wrap: anywhere; }
+body > details:not([open]) > summary { overflow: hidden; text-overflow: ellipsis; white-space: nowrap; }
 pre { white-space: pre-wrap; overflow-wrap: anywhere; background: #8881; padding: .4rem; }
 tr.banner td { background: #8882; } .loss, .error { color: #c0392b; } .note { color: #9a6b00; }
 """
@@ -45,7 +46,8 @@ def page_of(timeline: Timeline) -> Iterator[str]:
 
 def _request(asked: Asked) -> str:
     about = "".join(f"<p>{safe(line)}</p>\n" for line in (asked.about, *asked.lines))
-    return f"<h2>{safe(asked.title)}</h2>\n{about}{_receipt(asked.receipt)}{_cell(asked.body)}"
+    results = "".join(map(_cell, asked.results))
+    return f"<h2>{safe(asked.title)}</h2>\n{about}{_receipt(asked.receipt)}{_cell(asked.body)}{results}"
 
 
 def _row(row: Row) -> str:

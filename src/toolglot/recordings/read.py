@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from itertools import chain, pairwise
+from pathlib import Path
 
 import msgspec
 from msgspec import Struct, field
@@ -28,6 +30,10 @@ from toolglot.recordings.format import (
     decoder,
 )
 from toolglot.wire import json
+
+LONGEST_HEAD = 1024 * 1024
+"""Bytes of the first line."""
+NOT_ONE = "this is no recorded exchange: its first lines should be `exchange` and `client.request`"
 
 
 class Attempt(Struct, kw_only=True):
@@ -84,24 +90,29 @@ class Recording(Struct, kw_only=True):
         return b"".join(piece.data for piece in self.pieces)
 
 
+def read_file(file: Path) -> Recording:
+    """The exchange in a file. One that does not begin as a recording is not read any further.
+
+    Raises:
+        OSError: it cannot be read.
+        DecodeError: it is no recording, or one of a later version.
+    """
+    with file.open("rb") as lines:
+        first = lines.readline(LONGEST_HEAD)
+        if first.strip() and not isinstance(_read_line(first, 1, is_last=False), Head):
+            raise DecodeError("$", NOT_ONE)
+        return read_recording(chain((first,), lines))
+
+
 def read_recording(data: bytes | Iterable[bytes]) -> Recording:
     """The exchange in these bytes, or lines. The last line may be cut: then it is left out.
 
     Raises:
         DecodeError: it is no recording, or one of a later version.
     """
-    lines = data.splitlines() if isinstance(data, bytes) else list(data)
-    known: list[AnyLine] = []
-    for number, text in enumerate(lines):
-        if not text.strip():
-            continue
-        line = _read_line(text, number, is_last=number == len(lines) - 1)
-        if line is not None:
-            known.append(line)
+    known = list(_read_lines(data.splitlines() if isinstance(data, bytes) else data))
     if len(known) < 2 or not isinstance(known[0], Head) or not isinstance(known[1], ClientRequest | End):
-        raise DecodeError(
-            "$", "this is no recorded exchange: its first lines should be `exchange` and `client.request`"
-        )
+        raise DecodeError("$", NOT_ONE)
     # A request that is larger than a recording may be is left out.
     request = known[1] if isinstance(known[1], ClientRequest) else ClientRequest()
     recording = Recording(head=known[0], request=request, lines=known)
@@ -110,19 +121,27 @@ def read_recording(data: bytes | Iterable[bytes]) -> Recording:
     return recording
 
 
+def _read_lines(lines: Iterable[bytes]) -> Iterator[AnyLine]:
+    for number, (text, following) in enumerate(pairwise(chain(lines, (None,))), 1):
+        assert text is not None
+        line = _read_line(text, number, is_last=following is None) if text.strip() else None
+        if line is not None:
+            yield line
+
+
 def _read_line(text: bytes, number: int, *, is_last: bool) -> AnyLine | None:
     try:
         return decoder.decode(text)
     except msgspec.ValidationError as error:
         if "Invalid value" in str(error) and "$.type" in str(error):
             return None  # of a later version
-        raise DecodeError(f"line {number + 1}", str(error)) from None
+        raise DecodeError(f"line {number}", str(error)) from None
     except RecursionError:
-        raise DecodeError(f"line {number + 1}", json.TOO_DEEP) from None
+        raise DecodeError(f"line {number}", json.TOO_DEEP) from None
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         if is_last:
             return None
-        raise DecodeError(f"line {number + 1}", f"this is not JSON: {error}") from None
+        raise DecodeError(f"line {number}", f"this is not JSON: {error}") from None
 
 
 def _add(recording: Recording, line: AnyLine) -> None:

@@ -16,6 +16,8 @@ NARROWEST = 12
 """Of a column: below that the lines are longer than the terminal."""
 LEAD = 14
 """The number of a row and its time."""
+INDENT = 4
+"""Of what goes on in the next line."""
 BAR = " │ "
 COLOURS = {"loss": "31", "note": "33", "error": "31", "attempt": "36", "served": "36", "time": "2", "head": "1"}
 RECEIPT = "↳ "
@@ -32,7 +34,7 @@ class Style(NamedTuple):
 
 def lines_of(timeline: Timeline, style: Style) -> Iterator[str]:
     """The lines, without their ends."""
-    yield _painted(_cut(visible(timeline.title), style.width), "head", style)
+    yield from _title(timeline.title, style)
     if style.frames is None:
         for asked in timeline.requests:
             yield ""
@@ -45,8 +47,14 @@ def lines_of(timeline: Timeline, style: Style) -> Iterator[str]:
             yield from _wrapped(visible(line), style.width)
 
 
+def _title(title: str, style: Style) -> Iterator[str]:
+    first, *rest = _wrapped(visible(title), style.width - INDENT)
+    for part in (first, *(" " * INDENT + each for each in rest)):
+        yield _painted(part, "head", style)
+
+
 def _request(asked: Asked, style: Style) -> Iterator[str]:
-    yield _painted(_cut(visible(asked.title), style.width), "head", style)
+    yield from _title(asked.title, style)
     for line in (asked.about, *asked.lines):
         yield from (f"  {part}" for part in _wrapped(visible(line), style.width - 2))
     yield from _receipt(asked.receipt, style, 4)
@@ -54,6 +62,9 @@ def _request(asked: Asked, style: Style) -> Iterator[str]:
         yield from (f"  {part}" for part in _whole(asked.body, style.width - 2))
     else:
         yield f"  {_cut(asked.body.short, style.width - 2)}"
+    for result in asked.results:
+        told = _whole(result, style.width - 2) if style.full else (_cut(result.short, style.width - 2),)
+        yield from (_painted(f"  {part}".rstrip(), result.kind, style) for part in told)
 
 
 def _table(timeline: Timeline, style: Style) -> Iterator[str]:
@@ -103,7 +114,19 @@ def _column(cells: Iterable[Cell], width: int, style: Style) -> list[tuple[str, 
     """The lines of a cell, each with its kind."""
     if style.full:
         return [(part, cell.kind) for cell in cells for part in _whole(cell, width)]
-    return [(_cut(cell.short, width), cell.kind) for cell in cells]
+    return [(fitted(cell, width), cell.kind) for cell in cells]
+
+
+def fitted(cell: Cell, width: int) -> str:
+    """What a cell says, cut to the width. What it is called gives way first: its end tells enough, as in `…delta[0]`,
+    and what is said matters more."""
+    short = cell.short
+    if cell.label and _fitting(short, width) < len(short):
+        name, bracket, rest = cell.label.partition("[")
+        end = max(name.rfind("_"), name.rfind(".")) + 1
+        if end:
+            short = f"…{name[end:]}{bracket}{rest}{short[len(cell.label) :]}"
+    return _cut(short, width)
 
 
 def _whole(cell: Cell, width: int) -> Iterator[str]:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from itertools import islice, takewhile
 from typing import NamedTuple
 
 import msgspec
@@ -72,7 +71,7 @@ def kept_in(text: str, found: list[Found], place: Place, names: Names) -> list[F
     at = 0
     for start, end, is_json, inside in _lines(text, found, place):
         at = _first(found, at, start)
-        touched = list(takewhile(lambda each: each.start < end, islice(found, at, None)))  # noqa: B023
+        touched = _up_to(found, at, end)
         kept += (
             _structured(View(text), (start, end), inside, touched, names) if is_json else _clipped(touched, start, end)
         )
@@ -84,6 +83,14 @@ def _first(found: list[Found], at: int, place: int) -> int:
     while at < len(found) and found[at].end <= place:
         at += 1
     return at
+
+
+def _up_to(found: list[Found], at: int, place: int) -> list[Found]:
+    """Those from `at` on that begin before this place."""
+    end = at
+    while end < len(found) and found[end].start < place:
+        end += 1
+    return found[at:end]
 
 
 def after(text: str, place: Place) -> Place:
@@ -147,7 +154,7 @@ def _structured(
             return
         word, name = view.text[start:end], before
         before = word
-        touched = list(takewhile(lambda each: each.start < last, islice(found, at, None)))  # noqa: B023
+        touched = _up_to(found, at, last)
         if not touched or (depth == 0 and (word in WORDS if is_string else name in COUNTING)):
             continue
         if is_string and (inner := _document_in(view, start, end, depth)) is not None:

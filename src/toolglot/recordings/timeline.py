@@ -34,7 +34,7 @@ from toolglot.recordings.frames import Cell, Cutter, cell_of, document_cell, mar
 from toolglot.recordings.read import Attempt, Recording
 from toolglot.recordings.recorded_receipt import key_of, loss_of, receipt_of
 from toolglot.recordings.settings import put_in, why_not_again
-from toolglot.recordings.wording import counted, event_cell, request_text
+from toolglot.recordings.wording import counted, event_cell, request_text, result_cells
 
 WINDOW = 64
 """So many frames ahead are looked at for the one that the client got."""
@@ -70,6 +70,8 @@ class Asked(Struct, frozen=True, kw_only=True):
     lines: tuple[str, ...] = ()
     """What was done to it on the way."""
     receipt: tuple[Loss, ...] = ()
+    results: tuple[Cell, ...] = ()
+    """Of tools, that came with it."""
 
 
 class Timeline(Struct, kw_only=True):
@@ -137,8 +139,10 @@ class _Teller:
         request, head = self._recording.request, self._recording.head
         if request.data:
             body = document_cell(request.data, head.client)
-            about = f"{head.client}, {request_text(_decoded(head.client, request.data), len(request.data))}"
-            yield Asked(title=f"client request: {request.method} {request.path}", about=about, body=body)
+            decoded = _decoded(head.client, request.data)
+            about = f"{head.client}, {request_text(decoded, len(request.data))}"
+            title, results = f"client request: {request.method} {request.path}", result_cells(decoded)
+            yield Asked(title=title, about=about, body=body, results=results)
 
     def _tell(self, line: AnyLine) -> None:
         match line:

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from itertools import takewhile
 
 from toolglot.events import Close, Delta, Event, Fault, Finish, Open, Start
 from toolglot.ir import Block, Media, Opaque, Request, Text, Thinking, ToolCall, ToolResult, Usage
 from toolglot.lint.report import visible
-from toolglot.recordings.frames import Cell
+from toolglot.recordings.frames import LONGEST_VALUE, Cell
 from toolglot.wire import json
+
+MOST_RESULTS = 20
+"""That are told one by one; more are counted."""
 
 
 def event_cell(event: Event) -> Cell:
@@ -71,3 +75,39 @@ def request_text(request: Request | None, size: int) -> str:
         tools = [counted(len(request.tools), "tool")] if request.tools else []
         told = (counted(len(request.messages), "message"), *tools)
     return ", ".join((*told, counted(size, "byte")))
+
+
+def result_cells(request: Request | None) -> tuple[Cell, ...]:
+    """The results of tools that a request tells first: those behind the last thing that the model said."""
+    if request is None:
+        return ()
+    blocks = [(message, block) for message in request.messages for block in message.content]
+    names = {block.id: block.name for _, block in blocks if isinstance(block, ToolCall)}
+    results = [block for _, block in blocks if isinstance(block, ToolResult)]
+    behind = takewhile(lambda each: each[0].role != "assistant", reversed(blocks))
+    new = [block for _, block in behind if isinstance(block, ToolResult)][::-1]
+    told = [_result_cell(result, names) for result in new[:MOST_RESULTS]]
+    if len(new) > MOST_RESULTS:
+        told.append(Cell(f"… and {counted(len(new) - MOST_RESULTS, 'more result')}"))
+    if len(results) > len(new):
+        told.append(Cell(f"{counted(len(results) - len(new), 'result')} of earlier turns"))
+    return tuple(told)
+
+
+def _result_cell(result: ToolResult, names: Mapping[str, str]) -> Cell:
+    what = f"{'error' if result.is_error else 'result'} of {result.name or names.get(result.call_id) or result.call_id}"
+    said = ", ".join(map(_content, result.content)) or "nothing"
+    whole = "\n".join(block.text if isinstance(block, Text) else _content(block) for block in result.content)
+    return Cell(visible(f"{what}: {said}"), f"{what}:\n{whole}", "error" if result.is_error else "")
+
+
+def _content(block: Block) -> str:
+    match block:
+        case Text(text=text) if len(text) > LONGEST_VALUE:
+            return f"{len(text)} characters, {json.encode_text(text[:LONGEST_VALUE] + '…')}"
+        case Text(text=text):
+            return json.encode_text(text)
+        case Media(kind=kind, source=source):
+            size = f"{len(source.data.rstrip('=')) * 3 // 4} bytes" if source.kind == "base64" else source.kind
+            return f"{kind} ({', '.join(filter(None, (source.media_type, size)))})"
+    return _block(block)

@@ -52,8 +52,8 @@ async def generate(service: Service, incoming: Incoming, match: Match) -> None:
             note()
             if source.exchange is not None and incoming.tape is not None:
                 incoming.tape.receipt(source.exchange.receipt)
-            sent = () if source.exchange is None or source.exchange.sent is None else source.exchange.sent.messages
-            let_go(len(asked.body), asked.request.messages, sent)
+            stages = () if source.exchange is None else source.exchange.stages
+            let_go(len(asked.body), asked.request.messages, *stages)
 
 
 async def _source(service: Service, incoming: Incoming, asked: Asked, targets: tuple[Target, ...]) -> Source:

@@ -208,6 +208,7 @@ class GuardedProtocol(PatientProtocol):
 
     def _start(self) -> None:
         """Begin the request the general way: with what uvicorn makes at its beginning, and what has come since."""
+        self._outbox.flush()
         url, headers = self.url, self.headers
         self.flow = self.flow or FlowControl(self.transport)
         if self.full:
@@ -249,7 +250,7 @@ class GuardedProtocol(PatientProtocol):
         waiting, express = self._waiting, self.express
         if waiting is not None and express is not None:
             self._clear_deadline()
-            crossing = express.try_to_cross(self, waiting)
+            crossing = express.try_to_cross(self, waiting, waiting.body())
             if crossing is not None:
                 self._waiting = None
                 self._cross(crossing)
@@ -261,13 +262,18 @@ class GuardedProtocol(PatientProtocol):
 
     def put(self, data: bytes) -> None:
         if not self.finished:
-            self.transport.write(data)
+            busy = self.express is not None and self.express.service.in_flight > 1
+            self._outbox.put(self.loop, self.transport, data, busy)
 
     def greeting(self, status: int = 200) -> bytes:
         fields = self.server_state.default_headers
         if not self.cycle.keep_alive and _CLOSE not in fields:
             fields = [*fields, _CLOSE]
         return greeting(status, fields)
+
+    def shutdown(self) -> None:
+        self._outbox.flush()
+        super().shutdown()
 
     def begun(self) -> None:
         self.headers = []
@@ -309,6 +315,7 @@ class GuardedProtocol(PatientProtocol):
             answered = self.cycle.response_started
             self.cycle.disconnected = True
             self.cycle.message_event.set()
+        self._outbox.flush()
         if not answered:
             self.transport.write(refusal(status, message, self.server_state.default_headers))
         self.finish()

@@ -176,7 +176,9 @@ class Metrics:
         cells.bytes_in[0] += record.bytes_in
         cells.bytes_out[0] += record.bytes_out
         started = record.started
-        self.duration.note(cells.duration, (record.ended or started) - started)
+        seconds = (record.ended or started) - started
+        cells.duration[bisect_left(SECONDS, seconds)] += 1
+        cells.duration[-1] += seconds
         if record.stream and record.first_byte is not None:
             if cells.first is None:
                 cells.first = self.first.cell(("chat", key[-1]))
@@ -185,8 +187,11 @@ class Metrics:
             if cells.tokens is None:
                 model = ("chat", key[-1])
                 cells.tokens = self.tokens.cell((*model, "input")), self.tokens.cell((*model, "output"))
-            self.tokens.note(cells.tokens[0], usage.input_tokens)
-            self.tokens.note(cells.tokens[1], usage.output_tokens)
+            before, after = cells.tokens
+            before[bisect_left(TOKENS, usage.input_tokens)] += 1
+            before[-1] += usage.input_tokens
+            after[bisect_left(TOKENS, usage.output_tokens)] += 1
+            after[-1] += usage.output_tokens
         for answering, share in record.prefix_reuse:
             self.prefixes.observe((answering,), share)
 

@@ -12,6 +12,7 @@ from typing import Any
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from toolglot.server.heads import Gates
+from toolglot.upstream.lean import outbox_of
 
 
 class PatientProtocol(HttpToolsProtocol):
@@ -22,7 +23,7 @@ class PatientProtocol(HttpToolsProtocol):
     """
 
     # What uvicorn's own class has stands in a dictionary, which grows large beyond thirty entries.
-    __slots__ = ("_answered", "_deadline", "_watch", "finished", "full", "receiving", "spare")
+    __slots__ = ("_answered", "_deadline", "_outbox", "_watch", "finished", "full", "receiving", "spare")
 
     gates = Gates()
 
@@ -35,6 +36,7 @@ class PatientProtocol(HttpToolsProtocol):
         self._deadline: asyncio.TimerHandle | None = None
         self._watch: asyncio.TimerHandle | None = None
         self._answered = 0.0
+        self._outbox = outbox_of(self.loop)
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._clear_deadline()
@@ -53,6 +55,7 @@ class PatientProtocol(HttpToolsProtocol):
         if self.finished:
             return
         self.finished = True
+        self._outbox.flush()
         self._clear_deadline()
         if self.transport.is_closing():
             return

@@ -29,7 +29,7 @@ from toolglot.server.record import Record
 from toolglot.translate import Exchange
 from toolglot.upstream.aside import LARGE, aside
 from toolglot.upstream.upstream import Upstream
-from toolglot.wire.large import PIECE, contains
+from toolglot.wire.large import PIECE, Irregular, Reading, contains, drop, is_large
 
 CONVERSATIONS = 2000
 NOTED_A_SECOND = 100
@@ -133,21 +133,40 @@ def _both(owner: str, upstream: Upstream, asked: Request, model: str, body: byte
     return None if prefix is None else (_conversation(owner, upstream.name, asked.messages), prefix)
 
 
+_NOTHING = msgspec.Raw(b"")
+_read_some = msgspec.json.Decoder(list[msgspec.Raw]).decode
+
+
+@cache
+def _first(system_key: str | None) -> list[str]:
+    """What a prompt begins with."""
+    return [name for name in dict.fromkeys(("tools", "instructions", system_key)) if name is not None]
+
+
 @cache
 def _reader(history_key: str, system_key: str | None) -> msgspec.json.Decoder[Any]:
     """Reads of a request what its prompt begins with, and the messages, each as its bytes stand there."""
-    first = [name for name in dict.fromkeys(("tools", "instructions", system_key)) if name is not None]
     fields: list[Any] = [("history", list[msgspec.Raw])]
-    fields += [(f"first_{number}", msgspec.Raw, msgspec.Raw(b"")) for number in range(len(first))]
-    names = {"history": history_key, **{f"first_{number}": name for number, name in enumerate(first)}}
-    return msgspec.json.Decoder(msgspec.defstruct("Body", fields, rename=names))
+    fields += [(f"first_{number}", msgspec.Raw, _NOTHING) for number, _ in enumerate(_first(system_key))]
+    names = {f"first_{number}": name for number, name in enumerate(_first(system_key))}
+    return msgspec.json.Decoder(msgspec.defstruct("Body", fields, rename={"history": history_key, **names}))
+
+
+def _parts(dialect: Dialect, body: bytes) -> tuple[list[msgspec.Raw], list[msgspec.Raw]]:
+    """The messages of a request, and what its prompt begins with."""
+    if not is_large(body):
+        history, *first = msgspec.structs.astuple(_reader(dialect.history_key, dialect.system_key).decode(body))
+        return history, first
+    found: list[msgspec.Raw] = []
+    others = Reading(body).members(dialect.history_key, found, _read_some, msgspec.Raw)
+    return found, [others.get(name, _NOTHING) for name in _first(dialect.system_key)]
 
 
 def prefix_of(dialect: Dialect, model: str, body: bytes) -> Prefix | None:
     """The hashes of a serialised request; None where it has no history that could be told apart."""
     try:
-        history, *first = msgspec.structs.astuple(_reader(dialect.history_key, dialect.system_key).decode(body))
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        history, first = _parts(dialect, body)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, Irregular):
         return None
     # Python's own hash is the fastest there is, and no other process ever sees it.
     marked = contains(body, b'"cache_control"') or contains(body, b'"prompt_cache_breakpoint"')
@@ -160,6 +179,7 @@ def prefix_of(dialect: Dialect, model: str, body: bytes) -> Prefix | None:
         end += size
         hashes.append(current)
         ends.append(end)
+    drop(history)
     return Prefix(hashes, ends) if hashes else None
 
 

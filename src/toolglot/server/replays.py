@@ -21,11 +21,11 @@ from toolglot.dialects.warp.native import NAME as WARP
 from toolglot.errors import DecodeError, ToolglotError, UpstreamError
 from toolglot.events import Fold, unfold
 from toolglot.ir import Block, Message, Request, Response, is_instruction, replace
+from toolglot.passes.event_passes import through
 from toolglot.receipt import Receipt
 from toolglot.routing import Target
 from toolglot.server.issuers import issuer
 from toolglot.store import Replay, Store, StoreError
-from toolglot.streaming import through
 from toolglot.textcalls.settings import TextCalls
 from toolglot.translate import Exchange
 from toolglot.upstream.aside import aside

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from difflib import SequenceMatcher
 
 from msgspec import Struct
 
@@ -234,8 +233,11 @@ def _similar(left: str, right: str) -> float:
         return max(_ALIKE, len(left) / len(right))
     if not left and not right:
         return 1.0
-    # Of a text that is so much longer nothing has to be compared to know it.
-    return SequenceMatcher(None, left, right).ratio() if len(left) < 2 * len(right) else 0.0
+    if len(left) >= 2 * len(right):  # nothing has to be compared to know it
+        return 0.0
+    from difflib import SequenceMatcher  # needed for paths that nobody knows
+
+    return SequenceMatcher(None, left, right).ratio()
 
 
 _SHORTEST = 4

@@ -37,6 +37,7 @@ from toolglot.translate import Exchange
 from toolglot.upstream.aside import aside
 from toolglot.upstream.transcript import answered, arguments_said, beginnings
 from toolglot.upstream.upstream import Upstream
+from toolglot.wire.large import emptied
 
 log = logging.getLogger("toolglot.server")
 
@@ -201,7 +202,7 @@ class States:
         if is_legacy(asked.tools):
             calls = [replace(call, id="") for call in calls]  # the client is not told any ids
         before = b""
-        for run in runs(asked.messages):
+        for run in emptied(runs(asked.messages)):
             before = _with_ids(before, run.calls())
         name = _name(calls, answered(_told(asked.messages), content).hash, before)
         return State(owner=self._owner, issuer=self._issuer, calls=name.calls, hash=name.hash, value=value)
@@ -263,11 +264,12 @@ def _lacking(messages: Sequence[Message], client: Dialect, owner: str) -> tuple[
     names: dict[int, _Name] = {}
     before = b""
     hashes = {each.covered: each.hash for each in beginnings(_told(messages))} if lacking else {}
-    for number, run in enumerate(said):
+    count = len(said)
+    for number, run in enumerate(emptied(said)):
         if number in lacking and run.end in hashes and number >= first:
             names[number] = _name(run.calls(), hashes[run.end], before)
         before = _with_ids(before, run.calls())
-    return len(lacking) == len(said), names, first
+    return len(lacking) == count, names, first
 
 
 def _told(messages: Sequence[Message]) -> list[Message]:

@@ -3,16 +3,20 @@
 The workers are few and have nothing else to do: the loop has to share the interpreter with each of them, and the
 default executor is where names are looked up. What keeps the loop waiting for longer than the interpreter takes to
 change threads is one call that is not interrupted: the work goes in slices (`wire/large.py`), and the garbage collector
-does not go through everything there is while a large document is in memory as hundreds of thousands of objects.
+does not go through everything there is while a large document is in memory as hundreds of thousands of objects. A block
+of memory that grows must not be copied either, nor cleared in one go: large ones are the system's, each by itself.
 """
 
 from __future__ import annotations
 
 import asyncio
 import gc
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from threading import Lock
+from contextlib import suppress
+from functools import cache
+from threading import RLock
+from time import monotonic
 from typing import ParamSpec, TypeVar
 
 LARGE = 256 * 1024
@@ -23,52 +27,85 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 _NEVER = 2**31 - 1
+PATIENCE = 1.0
+"""Seconds after which whoever has worked on something large has let go of it."""
+LONGEST = 60.0
+"""Seconds without a full collection of garbage, even if there is always something large."""
 
 
 class _NoFullCollections:
-    """Keeps the collector to young objects while any work is under way. They are few, and looked at once or twice."""
+    """Keeps the collector to young objects while any work is under way, and a little longer: what was made is there for
+    a while. The young ones are few, and looked at once or twice."""
 
     def __init__(self) -> None:
-        self._lock = Lock()
+        self._lock = RLock()  # the collector may begin in here
         self._under_way = 0
-        self._usual = gc.get_threshold()
+        self._usual: tuple[int, int, int] | None = None
+        self._since = self._until = 0.0
 
     def __enter__(self) -> None:
         with self._lock:
             self._under_way += 1
-            if self._under_way == 1:
-                self._usual = gc.get_threshold()
+            if self._usual is None:
+                self._usual, self._since = gc.get_threshold(), monotonic()
                 gc.set_threshold(*self._usual[:2], _NEVER)
+                gc.callbacks.append(self._begins)
 
     def __exit__(self, *_: object) -> None:
         with self._lock:
             self._under_way -= 1
-            if self._under_way == 0:
+            self._until = monotonic() + 2 * PATIENCE
+
+    def _begins(self, phase: str, info: object) -> None:
+        """The collector is about to look at young objects, or has done so."""
+        with self._lock:
+            now = monotonic()
+            over = self._under_way == 0 and now >= self._until
+            if self._usual is not None and (over or now >= self._since + LONGEST):
                 gc.set_threshold(*self._usual)
+                gc.callbacks.remove(self._begins)
+                self._usual = None
 
 
 _no_full_collections = _NoFullCollections()
-_workers = ThreadPoolExecutor(max_workers=WORKERS, thread_name_prefix="toolglot-large")
+
+BLOCK = 4 * 1024 * 1024
+"""Bytes of a block of memory that is the system's own."""
+_MMAP_THRESHOLD, _TRIM_THRESHOLD = -3, -1
 
 
-PATIENCE = 1.0
-"""Seconds after which whoever has worked on something large has let go of it."""
+@cache
+def _own_large_blocks() -> None:
+    """Have the C library take large blocks from the system and give them back, as it does at the beginning: a block
+    that grows then keeps its pages, and one that is to be zero is not touched. glibc gives that up, and copies and
+    clears tens of megabytes in one call, once it has seen how large the blocks are. Other libraries keep to it."""
+    with suppress(ImportError, OSError, AttributeError, TypeError):
+        from ctypes import CDLL
+
+        mallopt = CDLL(None).mallopt
+        mallopt(_MMAP_THRESHOLD, BLOCK)
+        mallopt(_TRIM_THRESHOLD, 2 * BLOCK)  # what is free at the end of the heap is kept, as without the line above
+
+
+_workers = ThreadPoolExecutor(WORKERS, "toolglot-large", initializer=_own_large_blocks)
+
+
 _AT_ONCE = 200
 
 
-def let_go(size: int, *held: Iterable[object]) -> None:
+def let_go(size: int, *held: tuple[object, ...]) -> None:
     """Soon nobody will need the values in these that come of so many bytes any more. The end of the last one who has
     them would be the end of all at once, which holds up everybody: they are held on to here, and let go a few at a
     time."""
     if size > LARGE:
-        parts = [list(values) for values in held]
-        asyncio.get_running_loop().call_later(PATIENCE, _workers.submit, _drop, parts)
+        asyncio.get_running_loop().call_later(PATIENCE, _workers.submit, _drop, list(held))
 
 
-def _drop(parts: list[list[object]]) -> None:
-    for part in parts:
-        while part:
-            del part[-_AT_ONCE:]
+def _drop(held: list[tuple[object, ...]]) -> None:
+    while held:
+        values = list(held.pop())
+        while values:
+            del values[-_AT_ONCE:]
 
 
 async def aside(size: int, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:

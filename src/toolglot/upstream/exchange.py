@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 from msgspec import Struct
@@ -35,6 +36,9 @@ class Told(Struct, frozen=True, kw_only=True):
     """Leave nothing out, whatever the configuration says."""
     states: Mapping[int, Skeleton] = {}
     """What the upstream wants back of the answers of these numbers, and the client may not have sent."""
+
+
+NOTHING_TOLD = Told()
 
 
 def policy_of(upstream: Upstream, target: Target) -> Settled:
@@ -101,22 +105,38 @@ def exchange_for(
     tool calls are written as text, if they are; `told`: what is known of the conversation at an upstream that is to be
     told what it said itself; `forward`: bytes may go through as they are; `keeps_state`: what its client cannot carry
     for the upstream is kept."""
+    made = exchanges_for(
+        client, upstream, target, text_calls=text_calls, strict=strict, told=told or NOTHING_TOLD, forward=forward
+    )
+    return made(created=created, answer_id=answer_id, keeps_state=keeps_state)
+
+
+def exchanges_for(
+    client: Dialect,
+    upstream: Upstream,
+    target: Target,
+    *,
+    text_calls: TextCalls | None = None,
+    strict: bool = False,
+    told: Told = NOTHING_TOLD,
+    forward: bool = True,
+) -> Callable[..., Exchange]:
+    """Makes exchanges of one kind, which share all that they have in common. What they differ in, `created`,
+    `answer_id` and `keeps_state`, they are made with."""
     can = replace(capabilities(upstream.dialect, target.model), **target.quirks) if target.quirks else None
     policy, sealer = policy_of(upstream, target), _sealer(upstream, target)
-    return Exchange(
+    return partial(
+        Exchange,
         client,
         upstream.dialect,
         strict=strict or target.strict,
         model=target.model,
         can=can,
-        created=created,
-        answer_id=answer_id,
         verbatim=forward and upstream.verbatim,
         hide=upstream.hide,
         text_calls=text_calls,
         history_format=policy.said.calls,
-        keeps_state=keeps_state,
         issuer=sealer.issuer,
         issued_as=sealer.model,
-        passes=with_states(_passes(client, upstream, told or Told(), policy), {} if told is None else told.states),
+        passes=with_states(_passes(client, upstream, told, policy), told.states),
     )

@@ -40,13 +40,13 @@ from toolglot.upstream.http_rules import (
     READ_BUFFER,
     USER_AGENT,
     WHOLE_BODY,
-    host_of,
     reason,
     url_of,
 )
 from toolglot.upstream.inflate import ENCODINGS, PIECE, Inflater
 from toolglot.upstream.surroundings import Proxies, certificates
 from toolglot.upstream.transport import Call, Timeouts, TransportError, TransportFailure
+from toolglot.upstream.url import Url
 
 if TYPE_CHECKING:
     from aiohttp.connector import Connection
@@ -130,12 +130,12 @@ class HttpTransport:
                 async with patience.connecting:
                     response = await self._open().request(
                         call.method,
-                        url,
+                        URL(call.url, encoded=True),
                         headers=headers,
                         # Large bodies are written piece by piece, as fast as the upstream reads.
                         data=BytesIO(call.body) if len(call.body) > WHOLE_BODY else call.body or None,
                         allow_redirects=False,
-                        proxy=proxy.url if proxy is not None else None,
+                        proxy=str(proxy.url) if proxy is not None else None,
                         proxy_headers=dict(proxy_headers) if proxy_headers else None,
                         ssl=self._context() if secure else True,
                         timeout=aiohttp.ClientTimeout(),
@@ -146,11 +146,11 @@ class HttpTransport:
             _patience.reset(token)
         return HttpReply(response, url, call)
 
-    def _late(self, patience: _Patience, url: URL) -> TransportError:
+    def _late(self, patience: _Patience, url: Url) -> TransportError:
         if patience.queued:
             return TransportError("pool", f"toolglot has all {self._max_connections} connections to upstreams in use")
         seconds = patience.timeouts.connect
-        return TransportError("connect", f"{host_of(url)} did not take a connection within {seconds:g} seconds")
+        return TransportError("connect", f"{url.authority} did not take a connection within {seconds:g} seconds")
 
     async def close(self) -> None:
         self._closed = True
@@ -185,7 +185,7 @@ class HttpTransport:
 class HttpReply:
     """The head of an answer, and the way to its body."""
 
-    def __init__(self, response: aiohttp.ClientResponse, url: URL, call: Call) -> None:
+    def __init__(self, response: aiohttp.ClientResponse, url: Url, call: Call) -> None:
         self._response = response
         self._url = url
         self._call = call
@@ -200,7 +200,7 @@ class HttpReply:
             size += len(piece)
             if size > limit:
                 self.close()
-                raise TransportError("too_large", f"{host_of(self._url)} answered with more than {limit} bytes")
+                raise TransportError("too_large", f"{self._url.authority} answered with more than {limit} bytes")
             pieces.append(piece)
         return b"".join(pieces)
 
@@ -218,7 +218,7 @@ class HttpReply:
                 if not piece:
                     break
             if inflater is not None and not inflater.ended:
-                raise TransportError("reset", f"{host_of(self._url)} broke off its compressed answer")
+                raise TransportError("reset", f"{self._url.authority} broke off its compressed answer")
             self._ended = True
         finally:
             if not self._ended:
@@ -238,7 +238,7 @@ class HttpReply:
                 with _told(self._url):
                     return await content.readany(), None
         except TimeoutError:
-            return b"", TransportError("timeout", f"{host_of(self._url)} has been silent for {idle:g} seconds")
+            return b"", TransportError("timeout", f"{self._url.authority} has been silent for {idle:g} seconds")
         except TransportError as broken:
             # aiohttp has them still, but gives them to nobody once it knows of the break.
             return content._read_nowait(-1), broken
@@ -251,14 +251,14 @@ class HttpReply:
         try:
             yield from inflater.feed(piece)
         except ValueError:
-            raise TransportError("reset", f"{host_of(self._url)} broke its compressed answer") from None
+            raise TransportError("reset", f"{self._url.authority} broke its compressed answer") from None
 
     def _inflater(self) -> Inflater | None:
         encoding = self.headers.get("content-encoding", "identity").strip().lower()
         if encoding in ("", "identity"):
             return None
         if encoding not in ENCODINGS:
-            raise TransportError("reset", f"{host_of(self._url)} answered in a compressed form that was not asked for")
+            raise TransportError("reset", f"{self._url.authority} answered in a compressed form that was not asked for")
         return Inflater()
 
 
@@ -266,7 +266,7 @@ class _Response(aiohttp.ClientResponse):
     """A response that is waited for only so long, and whose connection does not linger when it is given up."""
 
     async def start(self, connection: Connection) -> aiohttp.ClientResponse:
-        host, patience = host_of(self.url), _patience.get().answer()
+        host, patience = self.url.host_port_subcomponent or "", _patience.get().answer()
         try:
             if connection.protocol is not None and connection.protocol.should_close:
                 # Something came before the request could be read: the answer to nothing, such as a 408 on an idle
@@ -344,7 +344,7 @@ _FAILURES: tuple[tuple[type[BaseException] | tuple[type[BaseException], ...], Tr
 
 
 @contextmanager
-def _told(url: URL) -> Iterator[None]:
+def _told(url: Url) -> Iterator[None]:
     """Whatever goes wrong on the wire, as a `TransportError`."""
     try:
         yield
@@ -355,6 +355,6 @@ def _told(url: URL) -> Iterator[None]:
         kind = cause.__cause__ if cause is not None and isinstance(cause.__cause__, LineTooLong) else error
         for exceptions, failure, text in _FAILURES:
             if isinstance(kind, exceptions):
-                told = {"host": host_of(url), "reason": reason(error), "status": getattr(error, "status", 0)}
+                told = {"host": url.authority, "reason": reason(error), "status": getattr(error, "status", 0)}
                 raise TransportError(failure, text.format(**told)) from None
         raise

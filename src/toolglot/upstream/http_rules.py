@@ -5,9 +5,8 @@ from __future__ import annotations
 import os
 import ssl
 
-from yarl import URL
-
 from toolglot.upstream.transport import TransportError
+from toolglot.upstream.url import Url, parse
 
 READ_BUFFER = 64 * 1024
 """Bytes of a body that may wait for their reader before the socket is left alone."""
@@ -27,21 +26,14 @@ NO_ADDRESS = "the upstream's address is no http or https URL"
 BAD_HEADER = "the request to {host} cannot be written: a header has characters that none may have"
 
 
-def url_of(text: str) -> URL:
+def url_of(text: str) -> Url:
     """The address. The path was written by its dialect and goes out as it is, escapes and all."""
-    try:
-        url = URL(text, encoded=True)
-        known = url.scheme in ("http", "https") and bool(url.host) and url.port is not None
-    except ValueError:
-        known = False
-    if not known or " " in text or not text.isascii() or not text.isprintable():
+    if " " in text or not text.isascii() or not text.isprintable():
         raise TransportError("connect", NO_ADDRESS)
-    return url
-
-
-def host_of(url: URL) -> str:
-    """The part of an address that an error may name."""
-    return url.host_port_subcomponent or ""
+    try:
+        return parse(text)
+    except ValueError:
+        raise TransportError("connect", NO_ADDRESS) from None
 
 
 def reason(error: BaseException) -> str:

@@ -16,16 +16,16 @@ from ipaddress import ip_address, ip_network
 from urllib.parse import unquote
 
 from msgspec import Struct
-from yarl import URL
 
 from toolglot.config.addresses import is_loopback
 from toolglot.upstream.transport import TransportError
+from toolglot.upstream.url import Url, parse
 
 _NAMES = {"http": ("http_proxy", "all_proxy"), "https": ("https_proxy", "all_proxy")}
 
 
 class Proxy(Struct, frozen=True):
-    url: URL
+    url: Url
     headers: Mapping[str, str] = {}
     """Its credential, if it wants one."""
 
@@ -40,9 +40,9 @@ class Proxies:
             for scheme, names in _NAMES.items()
         }
 
-    def find(self, url: URL) -> Proxy | None:
+    def find(self, url: Url) -> Proxy | None:
         """The proxy on the way to this address. Raises `TransportError` for one that cannot be used."""
-        named, host = self._named[url.scheme], url.host or ""
+        named, host = self._named[url.scheme], url.host
         if named is None or is_loopback(host) or any(_covers(name, host, url.port) for name in self._exceptions):
             return None
         name, value = named
@@ -71,19 +71,19 @@ def _value(environment: Mapping[str, str], name: str) -> str:
 
 def _proxy(name: str, value: str) -> Proxy:
     try:
-        url = URL(value if "://" in value else f"http://{value}")
-        usable = url.scheme in ("http", "https") and bool(url.host)
+        url = parse(value if "://" in value else f"http://{value}")
     except ValueError:
-        usable = False
-    if not usable:
-        raise TransportError("connect", f"the proxy in {name.upper()} is not one that speaks HTTP")
-    if url.raw_user is None:
-        return Proxy(url)
-    credential = f"{unquote(url.raw_user)}:{unquote(url.raw_password or '')}"
-    return Proxy(url.with_user(None), {"proxy-authorization": f"Basic {b64encode(credential.encode()).decode()}"})
+        raise TransportError("connect", f"the proxy in {name.upper()} is not one that speaks HTTP") from None
+    return Proxy(url) if url.user is None else Proxy(url, {"proxy-authorization": basic(url)})
 
 
-def _covers(name: str, host: str, port: int | None) -> bool:
+def basic(url: Url) -> str:
+    """The credential in an address, as a header tells it (RFC 7617)."""
+    credential = f"{unquote(url.user or '')}:{unquote(url.password or '')}"
+    return f"Basic {b64encode(credential.encode()).decode()}"
+
+
+def _covers(name: str, host: str, port: int) -> bool:
     """Does an entry of `NO_PROXY` cover this host? `*`, a domain with all below it, an address, a network, a port."""
     if name == "*" or name == f"{host}:{port}":
         return True

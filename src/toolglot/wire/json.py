@@ -9,8 +9,8 @@ event of a stream, where speed counts and a duplicate key is not worth a second 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from codecs import getincrementaldecoder
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
 from itertools import islice
 from typing import Any, NoReturn, TypeVar
@@ -18,16 +18,21 @@ from typing import Any, NoReturn, TypeVar
 import msgspec
 
 from toolglot.errors import DecodeError
-from toolglot.wire import large
+from toolglot.wire import large, large_writing
 
-MAX_DOCUMENT_BYTES = 32 * 1024 * 1024
-"""A document larger than this is refused unless the caller raises the limit. Anthropic's own limit is the same."""
+MAX_DOCUMENT_BYTES = 64 * 1024 * 1024
+"""A document larger than this is refused unless the caller raises the limit. A gateway takes half of it, as Anthropic
+does, unless `limits.body` says otherwise."""
 
 MAX_CONTAINERS = 1_000_000
 """So many objects and arrays are more than any model reads. To build them costs a hundred times what their bytes do."""
 
+_QUOTE = ord('"')
 _LARGE = 256 * 1024
 """No smaller document is worth counting."""
+
+_SOON = 4 * 1024 * 1024
+"""Bytes that are looked through in search of a place."""
 
 _TOKENS_READ = 200_000
 """So many tokens are read in search of a place, a tenth of a second's work; the documents of clients have far fewer."""
@@ -37,7 +42,7 @@ TOO_DEEP = "the JSON is nested too deeply"
 encode = msgspec.json.Encoder().encode
 """A JSON value as compact UTF-8 bytes."""
 
-encode_document = large.encode
+encode_document = large_writing.encode
 """The same for a value that may be large."""
 
 _decode_any = msgspec.json.Decoder().decode
@@ -69,8 +74,11 @@ def decode(data: bytes | str, limit: int = MAX_DOCUMENT_BYTES) -> Any:
     if large.is_large(raw):
         _refuse_crowds(raw)
         reading = large.Reading(raw)
-        with suppress(large.Irregular):
+        try:
             value = reading.document()
+        except large.Irregular as irregular:
+            _refuse_from(raw, irregular)
+        else:
             if reading.repeats:
                 _refuse_duplicate_keys(raw)
             return value
@@ -84,6 +92,15 @@ def decode(data: bytes | str, limit: int = MAX_DOCUMENT_BYTES) -> Any:
     if encoded != raw and large.colons(raw) != encoded.count(b":"):
         _refuse_duplicate_keys(raw)
     return value
+
+
+def _refuse_from(raw: bytes, irregular: large.Irregular) -> None:
+    """Refuse a document that is all right up to a place, and wrong from there on, if it is wrong at all."""
+    if irregular.at is not None:
+        try:
+            _decode_any(large.joined(irregular.opened, memoryview(raw)[irregular.at :]))
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+            raise explain(raw, error, irregular.at, irregular.at - len(irregular.opened)) from None
 
 
 def decode_frame(raw: bytes) -> Any:
@@ -121,13 +138,18 @@ def typed(raw: bytes, decoder: msgspec.json.Decoder[T]) -> T:
         raise explain(raw, error) from None
 
 
-def elements(raw: bytes, key: str, decoder: msgspec.json.Decoder[list[T]]) -> list[T] | None:
-    """What a typed decoder makes of the array that is this member of a document, if the document is too large to be
-    read in one call; None if it is not, or has no such array."""
+@cache
+def _decoders(kind: Any) -> tuple[Callable[[bytes], list[Any]], Callable[[memoryview], Any]]:
+    return msgspec.json.Decoder(list[kind]).decode, msgspec.json.Decoder(kind).decode
+
+
+def elements(raw: bytes, key: str, kind: type[T]) -> list[T] | None:
+    """The elements of the array that is this member of a document, each read as this type, if the document is too large
+    to be read in one call; None if it is not, or has no such array."""
     if not large.is_large(raw):
         return None
     try:
-        return large.Reading(raw).elements(key, decoder.decode)
+        return large.Reading(raw).elements(key, *_decoders(kind))  # type: ignore[arg-type]  # any type can be hashed
     except (large.Irregular, msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         return None
 
@@ -136,38 +158,50 @@ _BYTE = re.compile(r" \(byte (\d+)\)")
 _AT = re.compile(r" - at `(.*)`")
 
 
-def explain(raw: bytes, error: Exception) -> DecodeError:
-    """Why these bytes could not be decoded, and at which path."""
+def explain(raw: bytes, error: Exception, since: int = 0, shift: int = 0) -> DecodeError:
+    """Why these bytes could not be decoded, and at which path. All is well up to `since`, and the places that the error
+    tells are `shift` bytes short of those in the document."""
     if isinstance(error, RecursionError):
         return DecodeError("$", TOO_DEEP)
-    if not raw.strip():
+    if not raw or raw.isspace():
         return DecodeError("$", "a JSON document is expected, and nothing is there")
-    try:
-        raw.decode()
-    except UnicodeDecodeError as invalid:
-        return DecodeError(path_at(raw, invalid.start), f"invalid UTF-8 at byte {invalid.start}")
+    if (invalid := _invalid_utf8(raw)) is not None:
+        return DecodeError(path_at(raw, invalid), f"invalid UTF-8 at byte {invalid}")
     message = str(error)
     if message.partition(" - ")[0].endswith("out of range"):
-        return DecodeError(path_at(raw, _number_out_of_range(raw)), "a number that is out of range")
+        return DecodeError(path_at(raw, _number_out_of_range(raw, since)), "a number that is out of range")
     if at := _AT.search(message):
         return DecodeError(at[1], message[: at.start()])
     # The parser speaks of a truncated document or an invalid pair; the reader wants to know which half stands alone.
-    if ("truncated" in message or "surrogate" in message) and (surrogate := _lone_surrogate(raw)):
+    if ("truncated" in message or "surrogate" in message) and (surrogate := _lone_surrogate(raw, since)):
         return DecodeError(path_at(raw, surrogate), f"a lone surrogate at byte {surrogate} is not Unicode text")
     if byte := _BYTE.search(message):
-        return DecodeError(path_at(raw, int(byte[1])), message)
+        place = int(byte[1]) + shift
+        return DecodeError(path_at(raw, place), _BYTE.sub(f" (byte {place})", message))
     return DecodeError(path_at(raw, len(raw)), f"{message} (byte {len(raw)})")
+
+
+def _invalid_utf8(raw: bytes) -> int | None:
+    """Where the first byte stands that is no UTF-8."""
+    decoder = getincrementaldecoder("utf-8")()
+    for at in range(0, len(raw), large.PIECE):
+        held = len(decoder.getstate()[0])  # of a character that began in the piece before
+        try:
+            decoder.decode(raw[at : at + large.PIECE], final=at + large.PIECE >= len(raw))
+        except UnicodeDecodeError as invalid:
+            return at - held + invalid.start
+    return None
 
 
 _HIGH, _LOW = rb"\\u[dD][89abAB][0-9a-fA-F]{2}", rb"\\u[dD][c-fC-F][0-9a-fA-F]{2}"
 _LONE = re.compile(rb"\\u[dD](?:[89abAB][0-9a-fA-F]{2}(?!%b)|[c-fC-F][0-9a-fA-F]{2}(?<!%b%b))" % (_LOW, _HIGH, _LOW))
 
 
-def _lone_surrogate(raw: bytes) -> int:
-    """Where the first escaped surrogate stands that has no partner; 0 when none does."""
+def _lone_surrogate(raw: bytes, since: int) -> int:
+    """Where the first escaped surrogate stands that has no partner; 0 when none does, or not soon."""
     # Of a run of backslashes all pairs mean one backslash each; only what is left over begins an escape.
-    lone = _LONE.search(raw.replace(rb"\\", b"  "))
-    return lone.start() if lone is not None else 0
+    lone = _LONE.search(raw[since : since + _SOON].replace(rb"\\", b"  "))
+    return since + lone.start() if lone is not None else 0
 
 
 # Possessive, so that a long string costs no memory for ways back that are never taken. One that does not end reaches to
@@ -177,9 +211,9 @@ _STRINGS = re.compile(rb'(?:[^"]*+%b){1,10000}+' % _STRING.pattern, re.DOTALL)
 _NUMBER = re.compile(_STRING.pattern + rb"|-?\d[\d.eE+-]*", re.DOTALL)
 
 
-def _number_out_of_range(raw: bytes) -> int:
+def _number_out_of_range(raw: bytes, since: int) -> int:
     """Where the first number stands that no machine number can hold; 0 when that is not soon found."""
-    for match in islice(_NUMBER.finditer(raw), _TOKENS_READ):
+    for match in islice(_NUMBER.finditer(raw, since), _TOKENS_READ):
         try:
             _decode_any(match[0])
         except msgspec.DecodeError:
@@ -187,7 +221,34 @@ def _number_out_of_range(raw: bytes) -> int:
     return 0
 
 
-_TOKEN = re.compile(_STRING.pattern + rb"|[{}\[\],:]", re.DOTALL)
+_INSIDE = re.compile(rb'[^"\\]*+(?:\\.[^"\\]*+)*+', re.DOTALL)
+_TOKEN = re.compile(rb'"%b("?)|[{}\[\],:]' % _INSIDE.pattern, re.DOTALL)
+
+
+def _tokens(raw: bytes, end: int) -> Iterator[tuple[bytes, slice]]:
+    """The strings up to there and the marks between them: how each begins, and where it stands. A long string is gone
+    through in pieces."""
+    at = 0
+    while at < end:
+        stop = min(at + large.PIECE, end)
+        found = _TOKEN.search(raw, at, stop)
+        if found is None:
+            at = stop
+            continue
+        at = found.end() if found[1] != b"" else _string_end(raw, found.end(), end)
+        yield raw[found.start() : found.start() + 1], slice(found.start(), at)
+
+
+def _string_end(raw: bytes, at: int, end: int) -> int:
+    while at < end:
+        found = _INSIDE.match(raw, at, min(at + large.PIECE, end))
+        assert found is not None
+        at = found.end()
+        if at < end and raw[at] == _QUOTE:
+            return at + 1
+        if found.end() == found.start():  # a backslash at the end of the bytes, or of a piece
+            at += 2
+    return end
 
 
 def object_of(text: str) -> msgspec.Raw | None:
@@ -252,10 +313,9 @@ def _member(key: str) -> re.Pattern[bytes]:
 def path_at(raw: bytes, offset: int) -> str:
     """The path of the value that `offset` lies in, as far as the bytes before it tell; `$` when they are too many."""
     stack: list[str | int | None] = []
-    key: str | None = None
-    tokens = _TOKEN.finditer(raw, 0, max(offset, 0))
-    for match in islice(tokens, _TOKENS_READ):
-        token = match[0]
+    key: slice | None = None
+    tokens = _tokens(raw, offset)
+    for token, place in islice(tokens, _TOKENS_READ):
         if token == b"{":
             stack.append(None)
         elif token == b"[":
@@ -268,9 +328,9 @@ def path_at(raw: bytes, offset: int) -> str:
                 stack[-1] += 1
         elif token == b":":
             if stack and key is not None:
-                stack[-1] = key
+                stack[-1] = raw[key][1:-1].decode("utf-8", "replace")
         else:
-            key = token[1:-1].decode("utf-8", "replace")
+            key = place
         if len(stack) > 64:  # deep enough for anyone's reading
             return render(stack)
     return render(stack) if next(tokens, None) is None else "$"
@@ -284,9 +344,8 @@ def render(parts: list[str | int | None]) -> str:
 def _refuse_duplicate_keys(raw: bytes) -> NoReturn:
     seen: list[set[bytes] | int] = []
     path: list[str | int | None] = []
-    last = b""
-    for match in islice(_TOKEN.finditer(raw), _TOKENS_READ):
-        token = match[0]
+    last = slice(0)
+    for token, place in islice(_tokens(raw, len(raw)), _TOKENS_READ):
         if token == b"{":
             seen.append(set())
             path.append(None)
@@ -302,11 +361,11 @@ def _refuse_duplicate_keys(raw: bytes) -> NoReturn:
         elif token == b":":
             keys = seen[-1]
             assert isinstance(keys, set)
-            name = last if b"\\" not in last else encode(_decode_any(last))
+            name = raw[last] if b"\\" not in raw[last] else encode(_decode_any(raw[last]))
             path[-1] = _decode_any(name)
             if name in keys:
                 raise DecodeError(render(path), "this key stands twice in its object")
             keys.add(name)
         else:
-            last = token
+            last = place
     raise DecodeError("$", "a key stands twice in one of its objects")

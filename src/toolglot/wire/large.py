@@ -9,8 +9,7 @@ slices is looked at here. Whatever does not look right (`Irregular`) is left to 
 from __future__ import annotations
 
 import re
-import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import cache
 from io import BytesIO
 from typing import Any, TypeVar
@@ -19,14 +18,16 @@ import msgspec
 
 T = TypeVar("T")
 
-SLICE = 256 * 1024
-"""Bytes of a document that are read or written in one call: some milliseconds, if they are many small values."""
+SLICE = 128 * 1024
+"""Bytes of a document that are read or written in one call: a millisecond or two, if they are many small values."""
 PIECE = 1024 * 1024
 """Bytes of one string that are, which is less work."""
 LARGE = 4 * 1024 * 1024
 """Bytes of text that are read in one call, which takes some milliseconds."""
 VALUE = 40
 """Bytes of text that take as long as one value more."""
+_AT_ONCE = 200
+"""Values that end in one call."""
 _NESTED = 8
 """Levels below a value that are looked through in search of its end; what is deeper is read level by level."""
 
@@ -65,11 +66,22 @@ _SPACE = re.compile(rb"[ \t\n\r]*+")
 
 _decode = msgspec.json.Decoder().decode
 _encode = msgspec.json.Encoder().encode
+_decode_raws = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 _ERRORS = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
+
+_BRACKETS = {b"[": (b"]", b"[0,"), b"{": (b"}", b'{"":0,')}
+"""What closes each, and what a document begins with in which a member was read already."""
+_OPEN = {b"]": b"[", b"}": b'{"":'}
+"""What it begins with up to the value of a member."""
 
 
 class Irregular(Exception):  # noqa: N818
-    """This is not plainly the JSON that was expected."""
+    """This is not plainly the JSON that was expected. `at` is where it was all right up to, and `opened` what is open
+    there: with that before it, what follows is wrong as it is in the document. None if nobody knows."""
+
+    def __init__(self, at: int | None = None, opened: bytes = b"") -> None:
+        self.at = at
+        self.opened = opened
 
 
 class Reading:
@@ -84,25 +96,55 @@ class Reading:
             value, end = self._value(self._after_space(0))
         except _ERRORS:
             raise Irregular from None
-        if self._after_space(end) != len(self._raw):
-            raise Irregular
+        self._finish(end)
         return value
 
-    def elements(self, key: str, decode: Callable[[bytes], list[T]]) -> list[T]:
-        """The elements of the array that is this member of the document, as a decoder of arrays reads them."""
+    def elements(self, key: str, some: Callable[[bytes], list[T]], one: Callable[[memoryview], T]) -> list[T]:
+        """The elements of the array that is this member of the document: `some` reads an array of them, `one` a large
+        one."""
+        values: list[T] = []
+        self.members(key, values, some, one)
+        return values
+
+    def members(
+        self, key: str, values: list[T], some: Callable[[bytes], list[T]], one: Callable[[memoryview], T]
+    ) -> dict[str, msgspec.Raw]:
+        """All other members of the document, as they stand there, and the elements of this one in `values`."""
+        raw, view, others = self._raw, memoryview(self._raw), dict[str, msgspec.Raw]()
+        found = False
+
+        def several(start: int, end: int) -> None:
+            others.update(_decode_raws(b"{%b}" % raw[start:end]))
+
+        def element(start: int) -> int:
+            end = self._end(start)
+            values.append(one(view[start:end]))
+            return end
+
+        def member(start: int) -> int:
+            nonlocal found
+            name, at = self._key(start)
+            if name != key or raw[at : at + 1] != b"[":
+                end = self._end(at)
+                others[name] = msgspec.Raw(view[at:end])
+                return end
+            found = True
+            values.clear()
+            return self._walk(at, lambda start, end: values.extend(some(b"[%b]" % raw[start:end])), element)
+
         at = self._after_space(0)
-        if self._raw[at : at + 1] != b"{":
+        if raw[at : at + 1] != b"{":
             raise Irregular
-        found: list[T] | None = None
-        while found is None:
-            name, at = self._key(at + 1)
-            if name == key and self._raw[at : at + 1] == b"[":
-                found, _ = self._array(at, decode)
-                break
-            at = self._after_space(self._end(at))
-            if self._raw[at : at + 1] != b",":
-                raise Irregular
-        return found
+        self._finish(self._walk(at, several, member))
+        if key in others:  # it is among small ones
+            values += some(bytes(others.pop(key)))
+        elif not found:
+            raise Irregular
+        return others
+
+    def _finish(self, end: int) -> None:
+        if self._after_space(end) != len(self._raw):
+            raise Irregular(end, b"0")
 
     def _after_space(self, at: int) -> int:
         found = _SPACE.match(self._raw, at)
@@ -114,7 +156,10 @@ class Reading:
         at = self._after_space(at)
         if self._raw[at : at + 1] != b'"':
             raise Irregular
-        key, end = self._value(at)
+        try:
+            key, end = self._value(at)
+        except Irregular:
+            raise Irregular from None  # the place is known by its member
         end = self._after_space(end)
         if self._raw[end : end + 1] != b":":
             raise Irregular
@@ -122,23 +167,38 @@ class Reading:
 
     def _value(self, at: int) -> tuple[Any, int]:
         """The value that begins here, and where it ends."""
-        raw = self._raw
-        found = _small().match(raw, at, at + SLICE)
-        if found is not None and (found.end() < at + SLICE or raw[at] in b'"[{'):
-            return self._small(found[0]), found.end()
-        begin = raw[at : at + 1]
+        end = self._near_end(at)
+        if end is not None:
+            return self._small(self._raw[at:end]), end
+        begin = self._raw[at : at + 1]
         if begin == b"[":
-            return self._array(at, self._small_array)
+            return self._array(at)
         if begin == b"{":
             return self._object(at)
         if begin == b'"':
             return self._text(at)
         raise Irregular
 
-    def _end(self, at: int) -> int:
-        """Where the value ends that begins here and is not wanted."""
+    def _near_end(self, at: int) -> int | None:
+        """Where the value ends that begins here, if it is a small one."""
         found = _small().match(self._raw, at, at + SLICE)
-        return found.end() if found is not None and found.end() < at + SLICE else self._value(at)[1]
+        is_whole = found is not None and (found.end() < at + SLICE or self._raw[at] in b'"[{')
+        return found.end() if found is not None and is_whole else None
+
+    def _end(self, at: int) -> int:
+        """The same for one of any size."""
+        end = self._near_end(at)
+        if end is not None:
+            return end
+        begin = self._raw[at : at + 1]
+        if begin == b'"':
+            *_, last = (at, *self._cuts(at))
+            return last + 1
+        if begin == b"[":
+            return self._walk(at, lambda start, end: None, self._end)
+        if begin == b"{":
+            return self._walk(at, lambda start, end: None, lambda start: self._end(self._key(start)[1]))
+        raise Irregular
 
     def _small(self, raw: bytes) -> Any:
         value = _decode(raw)
@@ -147,70 +207,83 @@ class Reading:
             self.repeats = True
         return value
 
-    def _small_array(self, raw: bytes) -> list[Any]:
-        value: list[Any] = self._small(raw)
-        return value
-
-    def _array(self, at: int, decode: Callable[[bytes], list[Any]]) -> tuple[list[Any], int]:
+    def _array(self, at: int) -> tuple[list[Any], int]:
         raw, values = self._raw, list[Any]()
-        at = self._after_space(at + 1)
-        if raw[at : at + 1] == b"]":
-            return values, at + 1
-        while True:
-            run = _run().match(raw, at, at + SLICE)
-            if run is not None and run.end() > at:
-                values += decode(b"[%b]" % raw[at : run.end() - 1])
-                at = self._after_space(run.end())
-                continue
-            if decode == self._small_array:
-                value, end = self._value(at)
-                values.append(value)
-            else:
-                end = self._end(at)
-                values += decode(b"[%b]" % raw[at:end])
-            at = self._after_space(end)
-            if raw[at : at + 1] == b"]":
-                return values, at + 1
-            if raw[at : at + 1] != b",":
-                raise Irregular
-            at = self._after_space(at + 1)
+
+        def element(start: int) -> int:
+            value, end = self._value(start)
+            values.append(value)
+            return end
+
+        end = self._walk(at, lambda start, end: values.extend(self._small(b"[%b]" % raw[start:end])), element)
+        return values, end
 
     def _object(self, at: int) -> tuple[dict[str, Any], int]:
         raw, members = self._raw, dict[str, Any]()
-        at = self._after_space(at + 1)
-        if raw[at : at + 1] == b"}":
-            return members, at + 1
-        while True:
-            run = _run().match(raw, at, at + SLICE)
-            if run is not None and run.end() > at:
-                some: dict[str, Any] = self._small(b"{%b}" % raw[at : run.end() - 1])
-                self.repeats |= not members.keys().isdisjoint(some)
-                members |= some
-                at = self._after_space(run.end())
-                continue
-            key, at = self._key(at)
+
+        def several(start: int, end: int) -> None:
+            some: dict[str, Any] = self._small(b"{%b}" % raw[start:end])
+            self.repeats |= not members.keys().isdisjoint(some)
+            members.update(some)
+
+        def member(start: int) -> int:
+            key, at = self._key(start)
             self.repeats |= key in members
             members[key], end = self._value(at)
-            at = self._after_space(end)
-            if raw[at : at + 1] == b"}":
-                return members, at + 1
-            if raw[at : at + 1] != b",":
-                raise Irregular
-            at = self._after_space(at + 1)
+            return end
+
+        return members, self._walk(at, several, member)
+
+    def _walk(self, at: int, several: Callable[[int, int], None], one: Callable[[int], int]) -> int:
+        """Go through the members of what begins here: as many small ones at once as there are in a slice, or one,
+        which tells where it ends. Gives the end of all."""
+        raw, opening = self._raw, self._raw[at : at + 1]
+        closing, next_opening = _BRACKETS[opening]
+        at = start = self._after_space(at + 1)
+        if raw[at : at + 1] == closing:
+            return at + 1
+        try:
+            while True:
+                start = at
+                run = _run().match(raw, at, at + SLICE)
+                if run is not None and run.end() > at:
+                    several(at, run.end() - 1)
+                    at = self._after_space(run.end())
+                else:
+                    at = self._after_space(one(at))
+                    if raw[at : at + 1] == closing:
+                        return at + 1
+                    if raw[at : at + 1] != b",":
+                        raise Irregular
+                    at = self._after_space(at + 1)
+                opening = next_opening
+        except (msgspec.MsgspecError, UnicodeDecodeError):
+            raise Irregular(start, opening) from None
+        except Irregular as irregular:
+            if irregular.at is None:
+                raise Irregular(start, opening) from None
+            raise Irregular(irregular.at, _OPEN[closing] + irregular.opened) from None
 
     def _text(self, at: int) -> tuple[str, int]:
         """A long string, piece by piece."""
-        raw, at = self._raw, at + 1
         # Added to in place: Python lets a string grow that nobody else has, so that nothing is copied again.
-        text = ""
-        while raw[at : at + 1] != b'"':
-            cut = self._cut(at)
-            text += _decode(b'"%b"' % raw[at:cut])
-            at = cut
-        return text, at + 1
+        text, start = "", at + 1
+        try:
+            for cut in self._cuts(at):
+                text += _decode(b'"%b"' % self._raw[start:cut])
+                start = cut
+        except (*_ERRORS, Irregular):
+            raise Irregular(start, b'"') from None
+        return text, start + 1
+
+    def _cuts(self, at: int) -> Iterator[int]:
+        """Where the pieces of a string end: not within a character, be it one that is escaped."""
+        at += 1
+        while self._raw[at : at + 1] != b'"':
+            at = self._cut(at)
+            yield at
 
     def _cut(self, at: int) -> int:
-        """Where a piece of a string ends that begins here: not within a character, be it one that is escaped."""
         raw, cut = self._raw, self._raw.find(b'"', at, at + PIECE)
         if cut < 0:
             cut = min(at + PIECE, len(raw))
@@ -248,6 +321,26 @@ def joined(*parts: bytes | memoryview) -> bytes:
     return out.getvalue()
 
 
+def extended(text: str, more: str, start: int = 0) -> str:
+    """`text + more[start:]`."""
+    for at in range(start, len(more), PIECE):
+        text += more[at : at + PIECE]
+    return text
+
+
+def emptied(values: list[T]) -> Iterator[T]:
+    """The values of a list, which is empty afterwards. The end of a hundred thousand in one call takes long, and one by
+    one on the way it makes the garbage collector come too late: what ends is taken off its count of what is new."""
+    yield from values
+    drop(values)
+
+
+def drop(values: list[Any]) -> None:
+    """`values.clear()`."""
+    while values:
+        del values[-_AT_ONCE:]
+
+
 def contains(raw: bytes, part: bytes) -> bool:
     """`part in raw`."""
     return any(raw.find(part, at, at + PIECE + len(part)) >= 0 for at in range(0, len(raw), PIECE))
@@ -256,75 +349,3 @@ def contains(raw: bytes, part: bytes) -> bool:
 def is_large(raw: bytes) -> bool:
     """Would one call take long? It does for many bytes, or for many values."""
     return len(raw) > LARGE or (len(raw) > LARGE // VALUE and raw.count(b'"') > LARGE // VALUE)
-
-
-def encode(value: Any) -> bytes:
-    """A value as the encoder writes it, in as many calls as it takes."""
-    if _size(value, LARGE) <= LARGE:
-        return _encode(value)
-    out = room(_size(value, sys.maxsize))
-    _write(value, out)
-    out.truncate()
-    return out.getvalue()
-
-
-def _size(value: Any, most: int) -> int:
-    """The work of writing a value, in bytes of text that take as long; looked at until it is more than `most`."""
-    kind = type(value)
-    if kind is str:
-        return len(value) + VALUE
-    if kind is dict or kind is list or kind is tuple:
-        size = VALUE
-        for part in value.values() if kind is dict else value:
-            size += _size(part, most - size)
-            if size > most:
-                break
-        return size
-    return memoryview(value).nbytes if kind is msgspec.Raw else VALUE
-
-
-def _write(value: Any, out: BytesIO) -> None:
-    kind = type(value)
-    if kind is dict and all(type(key) is str for key in value):
-        _write_members(value, out)
-    elif kind is list or kind is tuple:
-        _write_elements(value, out)
-    elif kind is str:
-        out.write(b'"')
-        for start in range(0, len(value), PIECE):
-            out.write(_encode(value[start : start + PIECE])[1:-1])
-        out.write(b'"')
-    else:
-        out.write(_encode(value))
-
-
-def _write_members(value: dict[str, Any], out: BytesIO) -> None:
-    before = b"{"
-    for key, member in value.items():
-        out.write(before + _encode(key) + b":")
-        if _size(member, PIECE) <= PIECE:
-            out.write(_encode(member))
-        else:
-            _write(member, out)
-        before = b","
-    out.write(b"}" if value else b"{}")
-
-
-def _write_elements(value: list[Any] | tuple[Any, ...], out: BytesIO) -> None:
-    before, some, size = b"[", list[Any](), 0
-    for element in value:
-        more = _size(element, PIECE)
-        if some and size + more > PIECE:
-            out.write(before + _encode(some)[1:-1])
-            before, some, size = b",", [], 0
-        if more > PIECE:
-            out.write(before)
-            _write(element, out)
-            before = b","
-        else:
-            some.append(element)
-            size += more
-    if some:
-        out.write(before + _encode(some)[1:-1])
-        before = b","
-    out.write(b"]" if before == b"," else b"[]")

@@ -6,12 +6,12 @@ A null counts as absent and stays in the rest, so that it comes back as the null
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from toolglot.errors import DecodeError
 from toolglot.ir import Native
-from toolglot.wire import json
+from toolglot.wire import json, large
 
 _NAMES = {
     dict: "an object",
@@ -121,6 +121,12 @@ class Reader:
     def objects(self, key: str) -> list[Reader]:
         where = self.at(key)
         return [Reader(item, f"{where}[{index}]") for index, item in enumerate(self.array(key) or ())]
+
+    def each(self, key: str) -> Iterator[Reader]:
+        """The same for an array that may be long, one after the other."""
+        where = self.at(key)
+        for index, item in enumerate(large.emptied(self.array(key) or [])):
+            yield Reader(item, f"{where}[{index}]")
 
     def rest(self) -> dict[str, Any]:
         """What nobody took."""

@@ -8,10 +8,19 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import pytest
+from msgspec.structs import replace
 
 from tests.recordings.made import JSON, exchange, lines_of
 from toolglot.dialects import find
-from toolglot.recordings.format import SUFFIX, AnyLine, UpstreamData, UpstreamEnd, UpstreamRequest, UpstreamResponse
+from toolglot.recordings.format import (
+    SUFFIX,
+    AnyLine,
+    Head,
+    UpstreamData,
+    UpstreamEnd,
+    UpstreamRequest,
+    UpstreamResponse,
+)
 from toolglot.upstream.replay.reply import Speed, failure_of
 from toolglot.upstream.replay.transport import ReplayTransport
 from toolglot.upstream.transport import Call, Reply, TransportError
@@ -56,6 +65,16 @@ def test_the_pieces_come_as_they_were_recorded(tmp_path: Path) -> None:
         reply = await transport(tmp_path, recorded()).send(call())
         assert reply.status == 200
         assert reply.headers["content-type"].startswith("text/event-stream")
+        assert await collected(reply) == [CHUNK, b"data: [DONE]\n\n"]
+
+    run(ask())
+
+
+def test_the_client_may_have_spoken_what_nobody_knows_here(tmp_path: Path) -> None:
+    async def ask() -> None:
+        head, *rest = recorded()
+        assert isinstance(head, Head)
+        reply = await transport(tmp_path, [replace(head, client="klingon"), *rest]).send(call())
         assert await collected(reply) == [CHUNK, b"data: [DONE]\n\n"]
 
     run(ask())

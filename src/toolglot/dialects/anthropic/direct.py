@@ -111,20 +111,17 @@ def read_request(data: bytes) -> PlainRequest | None:
         body: Any = _requests.decode(data)
     except UNREADABLE:
         return None
-    reading = _Reading()
-    # model, messages, and system and stream where they are
-    reading.colons = 2 + (body.system is not None) + (body.stream is not UNSET) + body.model.count(":")
+    # model, messages, and system and stream where they are; and two in every message
+    colons = 2 + (body.system is not None) + (body.stream is not UNSET) + 2 * len(body.messages)
+    reading = _Reading(colons + body.model.count(":"))
     system: list[Turn] = []
     if body.system is not None:
         words, breakpoints = reading.words(body.system)
         system.append(Turn("system", words, breakpoints=breakpoints))
         if is_blank(words):
             return None
-    number = len(system) - 1
-    for message in body.messages:
-        number += 1
+    for number, message in enumerate(body.messages, len(system)):
         content = message.content
-        reading.colons += 2
         if type(content) is str:
             reading.colons += content.count(":")
             if not content or content.isspace():
@@ -143,9 +140,9 @@ class _Reading:
 
     __slots__ = ("colons", "own", "turns")
 
-    def __init__(self) -> None:
+    def __init__(self, colons: int) -> None:
         self.turns: list[Turn] = []
-        self.colons = 0
+        self.colons = colons
         self.own = False
 
     def breakpoint(self, found: _Breakpoint) -> None:
@@ -167,7 +164,7 @@ class _Reading:
         return sound
 
     def words(self, content: str | list[_Text]) -> tuple[Words, dict[int, int | None] | None]:
-        if isinstance(content, str):
+        if type(content) is str:
             self.colons += content.count(":")
             return content, None
         if len(content) == 1 and content[0].cache_control is UNSET:
@@ -176,6 +173,7 @@ class _Reading:
             return text, None
         texts = []
         breakpoints = None
+        block: Any
         for index, block in enumerate(content):
             text = block.text
             texts.append(text)
@@ -231,7 +229,7 @@ class _Reading:
     def result(self, block: _Result, number: int, index: int) -> bool:
         content: Any = block.content
         self.colons += 2 + (content is not UNSET) + (block.is_error is not UNSET)
-        if type(content) is list:
+        if type(content) is list and (len(content) != 1 or type(content[0]) is not _Text):
             others = [part for part in content if type(part) is not _Text]
             if others:
                 if not all(self.media(part) for part in others):
@@ -243,18 +241,10 @@ class _Reading:
         cached = block.cache_control
         if cached is not UNSET:
             self.breakpoint(cached)
-        self.turns.append(
-            Turn(
-                "tool",
-                words,
-                (),
-                block.tool_use_id,
-                failed=block.is_error is True,
-                cached=cached is not UNSET,
-                number=number,
-                block=index,
-            )
-        )
+        failed = block.is_error is True
+        turn = Turn("tool", words, (), block.tool_use_id, None, failed, None, cached is not UNSET)
+        turn.number, turn.block = number, index
+        self.turns.append(turn)
         return type(words) is str or self.own or not is_blank(words)
 
     def spoken(self, content: list[Any], number: int) -> bool:

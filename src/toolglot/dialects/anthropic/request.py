@@ -60,7 +60,7 @@ class _Body(Struct):
     messages: list[_Message] = field(default_factory=list)
 
 
-_inputs, _message_inputs = Decoder(_Body), Decoder(list[_Message])
+_inputs = Decoder(_Body)
 
 
 def verbatim_inputs(data: bytes) -> list[list[Raw]]:
@@ -68,12 +68,13 @@ def verbatim_inputs(data: bytes) -> list[list[Raw]]:
     if not large.contains(data, b'"tool_use"'):
         return []
     try:
-        messages = json.elements(data, "messages", _message_inputs)
+        messages = json.elements(data, "messages", _Message)
         if messages is None:
             messages = json.typed(data, _inputs).messages
     except DecodeError:  # the first reading tells what is wrong, if anything is
         return []
-    return [[block.input for block in m.content] if isinstance(m.content, list) else [] for m in messages]
+    contents = (message.content for message in large.emptied(messages))
+    return [[block.input for block in content] if isinstance(content, list) else [] for content in contents]
 
 
 def decode_request(data: bytes) -> Request:
@@ -81,11 +82,8 @@ def decode_request(data: bytes) -> Request:
     if "messages" not in body:
         raise DecodeError(body.at("messages"), "this array is required")
     absent = missing(body, "model", "max_tokens")
-    inputs = verbatim_inputs(data)
-    messages = [
-        _decode_message(message, inputs[index] if index < len(inputs) else ())
-        for index, message in enumerate(body.objects("messages"))
-    ]
+    inputs = large.emptied(verbatim_inputs(data))
+    messages = [_decode_message(message, next(inputs, ())) for message in body.each("messages")]
     if messages and messages[0].role in _SYSTEM_ROLES:
         messages[0] = with_native(messages[0], NAME, **{"$inline": True})
     leading = _decode_system(body)
@@ -172,7 +170,7 @@ def encode_request(request: Request, receipt: Receipt) -> bytes:
     wire.pop("messages", None)
     # The conversation stands last, so that one more turn leaves all the bytes before it as they were.
     wire["messages"] = _encode_messages(request.messages, count, receipt)
-    return json.encode_document(with_kept(without_missing(wire, request), request))
+    return json.encode_document(with_kept(without_missing(wire, request), request), used_up="messages")
 
 
 def _count_leading(messages: Sequence[Message]) -> int:

@@ -76,7 +76,6 @@ class _Response(Struct):
 
 
 _read_request = msgspec.json.Decoder(_Request)
-_read_contents = msgspec.json.Decoder(list[_Content])
 _read_response = msgspec.json.Decoder(_Response)
 
 Arguments = Sequence[str]
@@ -87,7 +86,7 @@ def request_arguments(data: bytes) -> list[Arguments]:
     """The arguments of every call in a request, content by content. Empty when there are no calls."""
     if not _has_calls(data):
         return []
-    contents = json.elements(data, "contents", _read_contents) or json.typed(data, _read_request).contents or []
+    contents = json.elements(data, "contents", _Content) or json.typed(data, _read_request).contents or []
     return [_arguments(content) for content in (contents if isinstance(contents, list) else [contents])]
 
 

@@ -233,7 +233,7 @@ def encode_request(request: Request, receipt: Receipt) -> bytes:
     for key, value in native.items():
         if not key.startswith("$") and key not in body:
             body[key] = value
-    return json.encode_document(body)
+    return json.encode_document(body, used_up="contents")
 
 
 def _leading_system(request: Request) -> int:

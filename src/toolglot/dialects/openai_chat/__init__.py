@@ -12,7 +12,13 @@ from toolglot.dialects.openai_chat.models import CAPABILITIES, MODELS
 from toolglot.dialects.openai_chat.native import NAME
 from toolglot.dialects.openai_chat.request import decode_request, encode_request, path
 from toolglot.dialects.openai_chat.response import decode_response, encode_response
-from toolglot.dialects.openai_chat.stream import DONE, ChatStreamDecoder, ChatStreamEncoder, text_of_frame
+from toolglot.dialects.openai_chat.stream import (
+    DONE,
+    ChatStreamDecoder,
+    ChatStreamEncoder,
+    arguments_of_frame,
+    text_of_frame,
+)
 from toolglot.wire import openai_fields
 
 OPENAI_CHAT = Dialect(
@@ -36,5 +42,6 @@ OPENAI_CHAT = Dialect(
     listing=LISTING,
     image_tokens=image_tokens,
     text_of_frame=text_of_frame,
+    arguments_of_frame=arguments_of_frame,
     direct=DIRECT,
 )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from itertools import product, starmap
+from itertools import chain, product, starmap
 from operator import attrgetter
 from typing import Any
 
@@ -196,22 +196,21 @@ class _SpokenOfNothing(Struct, tag="assistant", tag_field="role"):
 
 
 def write_conversation(system: Sequence[Turn], turns: Sequence[Turn], way: Way) -> tuple[bytes, ...]:
-    messages: list[Any] = [_instruction(turn, way) for turn in system]
-    for turn in turns:
-        role = turn.role
+    messages: list[Any] = []
+    for turn in chain(system, turns):
+        role, content = turn.role, turn.words
+        if turn.failed:
+            content = marked(content)
+        parts: Any = content if type(content) is str and turn.breakpoints is None else _parts(turn, content, way)
         if role == "user":
-            messages.append(_User(_content(turn, way)))
+            messages.append(_User(parts))
         elif role == "tool":
-            messages.append(_Tool(turn.call_id, _parts(marked(turn.words) if turn.failed else turn.words)))
+            messages.append(_Tool(turn.call_id, parts))
         elif role == "assistant":
-            messages.append(_spoken(turn, way))
+            messages.append(_spoken(turn, parts or None, way))
         else:
-            messages.append(_instruction(turn, way))
+            messages.append(_INSTRUCTIONS[role if way.developer else "system"](parts))
     return (b'"messages":' + _encode(messages),)
-
-
-def _instruction(turn: Turn, way: Way) -> Any:
-    return _INSTRUCTIONS[turn.role if way.developer else "system"](_content(turn, way))
 
 
 class _Breakpoint(Struct, gc=False):
@@ -224,15 +223,10 @@ class _CachedPart(Struct, tag="text", tag_field="type", gc=False):
     prompt_cache_breakpoint: _Breakpoint
 
 
-def _content(turn: Turn, way: Way) -> Any:
-    words = turn.words
+def _parts(turn: Turn, words: Words, way: Way) -> Any:
     if turn.breakpoints and way.cached:
         texts = [words] if isinstance(words, str) else words
         return [_part(text, turn.breakpoints, index) for index, text in enumerate(texts)]
-    return _parts(words)
-
-
-def _parts(words: Words) -> Any:
     return words if isinstance(words, str) else [_Part(text) for text in words]
 
 
@@ -246,9 +240,8 @@ def _part(text: str, breakpoints: Mapping[int, int | None], index: int) -> _Part
 _GIVEN, _ALWAYS = "given", "always"
 
 
-def _spoken(turn: Turn, way: Way) -> Any:
+def _spoken(turn: Turn, content: Any, way: Way) -> Any:
     calls = [Call(call.id, "function", Function(call.name, call.arguments)) for call in turn.calls]
-    content = _content(turn, way) or None
     thought = turn.thought if way.reasoning else None
     if thought is None:
         if calls and way.reasoning == _ALWAYS:

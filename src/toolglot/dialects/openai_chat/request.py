@@ -58,7 +58,7 @@ def decode_request(data: bytes) -> Request:
     body = document(data)
     if "messages" not in body:
         raise DecodeError(body.at("messages"), "this array is required")
-    messages = tuple(_decode_message(message) for message in body.objects("messages"))
+    messages = tuple(_decode_message(message) for message in body.each("messages"))
     empty_tools = body.peek("tools") == []
     tools, tool_choice = decode_tools(body), decode_choice(body)
     legacy = is_legacy(tools)
@@ -200,7 +200,7 @@ def _decode_result(message: Reader, role: str) -> Message:
 
 
 def encode_request(request: Request, receipt: Receipt) -> bytes:
-    return json.encode_document(request_fields(request, receipt))
+    return json.encode_document(request_fields(request, receipt), used_up="messages")
 
 
 def request_fields(request: Request, receipt: Receipt) -> dict[str, Any]:

@@ -13,6 +13,7 @@ from typing import Any
 from toolglot.dialects.openai_chat.blocks import decode_annotations
 from toolglot.dialects.openai_chat.details import FIELD, Details, is_details
 from toolglot.dialects.openai_chat.native import NAME
+from toolglot.dialects.openai_chat.open_call import OpenCall
 from toolglot.dialects.openai_chat.response import CUT, FINISH, decode_usage
 from toolglot.dialects.openai_chat.stream_frames import Call, Chunk, DeltaFields, Function, read_chunk
 from toolglot.errors import ApiError, DecodeError, truncated, unreadable
@@ -31,7 +32,6 @@ from toolglot.ir import (
 )
 from toolglot.receipt import Receipt
 from toolglot.wire import json, openai_error
-from toolglot.wire.balance import ObjectScanner
 from toolglot.wire.budget import Budget
 from toolglot.wire.reader import Reader
 from toolglot.wire.sse import SseReader
@@ -39,42 +39,33 @@ from toolglot.wire.surrogates import Halves
 
 _NO_DELTA = DeltaFields()
 _NO_FUNCTION = Function()
-_UNSCANNED = 256
-"""Pieces of arguments that may wait for a look at whether they are whole."""
-
-
-class _OpenCall:
-    """A call that is being received. It opens towards the reader once its name and id are known."""
-
-    __slots__ = ("_scanner", "_unscanned", "closed", "extra", "held", "id", "index", "kind", "legacy", "name")
-
-    def __init__(self, kind: ToolKind, legacy: bool) -> None:
-        self.kind = kind
-        self.legacy = legacy
-        self.id = ""
-        self.name = ""
-        self.index = -1  # not opened yet
-        self.held: list[str] = []  # arguments that came before it was opened
-        self.extra: dict[str, Any] = {}  # fields beside the function that are not told yet
-        self.closed = False
-        self._scanner = ObjectScanner()
-        self._unscanned: list[str] = []
-
-    def add(self, arguments: str) -> None:
-        if self.kind == "function":
-            self._unscanned.append(arguments)
-            if len(self._unscanned) > _UNSCANNED:
-                self.is_whole()
-
-    def is_whole(self) -> bool:
-        """Are the arguments a whole object, which nothing can continue? Looks only at pieces that came since."""
-        if self._unscanned:
-            self._scanner.feed("".join(self._unscanned))
-            self._unscanned.clear()
-        return self._scanner.whole
 
 
 class ChatStreamDecoder:
+    __slots__ = (
+        "_budget",
+        "_calls",
+        "_citations",
+        "_details",
+        "_ended",
+        "_events",
+        "_finish",
+        "_frames",
+        "_grown",
+        "_halves",
+        "_in_deltas",
+        "_named",
+        "_next",
+        "_opened",
+        "_receipt",
+        "_refused",
+        "_started",
+        "_text_index",
+        "_text_kind",
+        "_unclosed",
+        "_usage",
+    )
+
     def __init__(self, receipt: Receipt) -> None:
         self._receipt = receipt
         self._frames = SseReader()
@@ -84,13 +75,12 @@ class ChatStreamDecoder:
         self._text_kind: type[Block] | None = None  # the kind of the open text block
         self._text_index = -1
         self._citations: list[Citation] = []
-        self._details = Details()  # that no block has yet
-        self._calls: list[_OpenCall] = []
-        self._unclosed: dict[_OpenCall, None] = {}
-        self._grown: dict[_OpenCall, None] = {}  # open calls that may have become whole
+        self._details: Details | None = None  # that no block has yet
+        self._calls: list[OpenCall] = []
+        self._unclosed: dict[OpenCall, None] = {}
+        self._grown: dict[OpenCall, None] = {}  # open calls that may have become whole
         self._opened = 0  # how many of the calls have been opened
-        self._by_index: dict[int, _OpenCall] = {}
-        self._by_id: dict[str, _OpenCall] = {}
+        self._named: dict[int | str, OpenCall] = {}  # by their indices, and by their ids
         self._usage: Usage | None = None
         self._finish: str | None = None
         self._refused = False
@@ -210,7 +200,7 @@ class ChatStreamDecoder:
             legacy = self._calls[-1] if self._calls else self._new_call("function", legacy=True)
             self._call(legacy, None, delta.function_call)
 
-    def _extend(self, call: _OpenCall, extra: Any) -> None:
+    def _extend(self, call: OpenCall, extra: Any) -> None:
         if call.closed:
             self._receipt.loss("choices[0].delta.tool_calls[].extra_content", "extra_content", "the call had ended")
         call.extra["extra_content"] = extra
@@ -248,36 +238,37 @@ class ChatStreamDecoder:
             return
         if not self._next and not self._calls:
             self._begin(Thinking)
+        self._details = self._details or Details()
         for entry in details:
             self._budget.hold(sum(len(value) for value in entry.values() if isinstance(value, str)))
             self._details.add(entry)
 
-    def _find(self, delta: Call, inner: Function, kind: ToolKind) -> _OpenCall:
+    def _find(self, delta: Call, inner: Function, kind: ToolKind) -> OpenCall:
         call = self._known(delta)
         if call is None or self._begins_again(call, delta, inner):
             call = self._new_call(kind, legacy=False)
             if delta.index is not None:
-                self._by_index[delta.index] = call
+                self._named[delta.index] = call
         return call
 
-    def _known(self, delta: Call) -> _OpenCall | None:
+    def _known(self, delta: Call) -> OpenCall | None:
         """The call that this delta goes on with, if any."""
         if delta.index is None:
             # Without an index the id decides; without an id it is the latest call's.
-            return self._by_id.get(delta.id) if delta.id else (self._calls[-1] if self._calls else None)
-        call = self._by_index.get(delta.index)
+            return self._named.get(delta.id) if delta.id else (self._calls[-1] if self._calls else None)
+        call = self._named.get(delta.index)
         if call is None or not delta.id or not call.id or call.id == delta.id:
             return call
-        return self._by_id.get(delta.id)  # another id at the same index is another call
+        return self._named.get(delta.id)  # another id at the same index is another call
 
     @staticmethod
-    def _begins_again(call: _OpenCall, delta: Call, inner: Function) -> bool:
+    def _begins_again(call: OpenCall, delta: Call, inner: Function) -> bool:
         """A vendor without ids that gives every call the same index: a name after whole arguments is a new call."""
         return not delta.id and not call.id and bool(inner.name) and bool(inner.arguments) and call.is_whole()
 
-    def _new_call(self, kind: ToolKind, legacy: bool) -> _OpenCall:
+    def _new_call(self, kind: ToolKind, legacy: bool) -> OpenCall:
         self._budget.block()
-        call = _OpenCall(kind, legacy)
+        call = OpenCall(kind, legacy)
         self._close_text()
         self._calls.append(call)
         self._open_ready_calls()
@@ -285,10 +276,10 @@ class ChatStreamDecoder:
         self._unclosed[call] = None
         return call
 
-    def _call(self, call: _OpenCall, call_id: str | None, inner: Function) -> None:
+    def _call(self, call: OpenCall, call_id: str | None, inner: Function) -> None:
         if call_id and not call.id:
             call.id = call_id
-            self._by_id[call_id] = call
+            self._named[call_id] = call
         if inner.name and call.index < 0 and inner.name != call.name:
             call.name += inner.name
         arguments = inner.arguments if inner.input is None else inner.input
@@ -322,7 +313,7 @@ class ChatStreamDecoder:
                 return
             self._open_call(call)
 
-    def _open_call(self, call: _OpenCall) -> None:
+    def _open_call(self, call: OpenCall) -> None:
         self._opened += 1
         fields = {**call.extra, **({"$legacy": True} if call.legacy else {})}
         native = {NAME: fields} if fields else {}
@@ -360,7 +351,7 @@ class ChatStreamDecoder:
                 del self._unclosed[call]
         self._grown.clear()
 
-    def _close_call(self, call: _OpenCall, *, complete: bool) -> None:
+    def _close_call(self, call: OpenCall, *, complete: bool) -> None:
         call.closed = True
         native = {NAME: call.extra} if call.extra else {}
         self._events.append(Close(index=call.index, complete=complete, native=native))

@@ -89,8 +89,8 @@ def read_chunk(payload: bytes, receipt: Receipt) -> Chunk:
         raise json.explain(payload, error) from None
 
 
-def text_of_frame(payload: bytes) -> str | None:
-    """The text of a chunk that has nothing else to say."""
+def _lone_delta(payload: bytes) -> DeltaFields | None:
+    """The delta of a chunk that has nothing else to say."""
     try:
         chunk = _chunks.decode(payload)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
@@ -98,10 +98,32 @@ def text_of_frame(payload: bytes) -> str | None:
     if not chunk.choices or len(chunk.choices) > 1 or chunk.usage or chunk.error or chunk.detail or chunk.type:
         return None
     choice = chunk.choices[0]
-    if choice.index or choice.finish_reason or choice.logprobs or choice.message or choice.delta is None:
+    if choice.index or choice.finish_reason or choice.logprobs or choice.message:
         return None
-    delta, text = choice.delta, choice.delta.content
-    return text if isinstance(text, str) and delta == DeltaFields(content=text, role=delta.role) else None
+    return choice.delta
+
+
+def text_of_frame(payload: bytes) -> str | None:
+    """The text of a chunk that has nothing else to say."""
+    delta = _lone_delta(payload)
+    if delta is None or not isinstance(delta.content, str):
+        return None
+    return delta.content if delta == DeltaFields(content=delta.content, role=delta.role) else None
+
+
+def arguments_of_frame(payload: bytes) -> str | None:
+    """The arguments of a chunk that goes on with one call and has nothing else to say."""
+    delta = _lone_delta(payload)
+    if delta is None or not delta.tool_calls or len(delta.tool_calls) > 1:
+        return None
+    call = delta.tool_calls[0]
+    if delta.content or delta != DeltaFields(content=delta.content, role=delta.role, tool_calls=delta.tool_calls):
+        return None
+    function = call.function
+    if function is None or call.custom is not None or call.extra_content or function.input is not None:
+        return None
+    # A name without an id may begin another call, which depends on what has come before.
+    return function.arguments if isinstance(function.arguments, str) and (call.id or not function.name) else None
 
 
 _KNOWN: dict[type[Struct], frozenset[str]] = {

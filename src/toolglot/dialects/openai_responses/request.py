@@ -193,7 +193,7 @@ def _decode_metadata(body: Reader) -> dict[str, str] | None:
 
 
 def encode_request(request: Request, receipt: Receipt) -> bytes:
-    return json.encode_document(request_fields(request, receipt))
+    return json.encode_document(request_fields(request, receipt), used_up="input")
 
 
 def request_fields(request: Request, receipt: Receipt) -> dict[str, Any]:

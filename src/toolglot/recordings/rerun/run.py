@@ -11,9 +11,9 @@ from collections.abc import Iterator
 
 from msgspec import Struct
 
-from toolglot.dialects import find
+from toolglot.dialects import DIALECTS, find
 from toolglot.dialects.warp.native import NAME as WARP
-from toolglot.errors import DecodeError, LossError, RefusedError, ToolglotError
+from toolglot.errors import DecodeError, LossError, RefusedError, ToolglotError, UnknownDialectError
 from toolglot.ir import Request
 from toolglot.recordings.comparison import Comparison, Outcome, compared
 from toolglot.recordings.read import Recording
@@ -68,6 +68,9 @@ def _distance(made: Rerun) -> tuple[int, int]:
 
 
 def _refuse(recording: Recording) -> None:
+    for dialect in (recording.head.client, *(attempt.request.dialect for attempt in recording.attempts)):
+        if dialect not in DIALECTS:
+            raise NotRerunError(str(UnknownDialectError(dialect, tuple(DIALECTS))))
     if recording.served and recording.at_hand is None:
         raise NotRerunError("tools were run by the gateway in between, whose results are not in the recording")
     if not recording.attempts and recording.response is None:

@@ -58,7 +58,7 @@ class Crossing(Struct, eq=False):
     _account: Account
     record: Record
     touched: float
-    """When something was written, or came."""
+    """When something was written last, or was seen to have been."""
     _limit: int
     _sending: Sending | None = None
     _status: int = 0
@@ -67,6 +67,10 @@ class Crossing(Struct, eq=False):
     _received: int = 0
     _exchange: Exchange | None = None
     _translation: StreamTranslation | None = None
+    _flowing: StreamTranslation | None = None
+    """The same while the client gets what it makes of whatever comes."""
+    _seen: int = 0
+    """Bytes that had been written when somebody looked."""
     _heard: Heard | None = None
     _last: bytes = b""
     _task: asyncio.Task[None] | None = None
@@ -112,22 +116,27 @@ class Crossing(Struct, eq=False):
 
     def on_body(self, data: bytes) -> None:
         self._received += len(data)
-        translation = self._translation
+        flowing = self._flowing
+        if flowing is None or self._received > self._limit:
+            self._hold(data)
+            return
+        written = flowing.feed(data)
+        if flowing.ended:
+            self._say(flowing, written)
+        elif written:
+            self.record.bytes_out += len(written)
+            self._client.put(b"%x\r\n%b\r\n" % (len(written), written))
+
+    def _hold(self, data: bytes) -> None:
+        """What comes before the answer has begun, or after it, or is too much."""
         if self.disconnected:
             return
         if self._received > self._limit:
             self._too_large()
-        elif translation is None:
-            self._pieces.append(data)
         elif not self.response_started:
             self._pieces.append(data)
-            self._say(translation, translation.feed(data))
-        elif not self.response_complete and self._task is None:  # else the answer is over, or being kept
-            written = translation.feed(data)
-            if translation.ended:
-                self._say(translation, written)
-            elif written:
-                self._put(b"%x\r\n%b\r\n" % (len(written), written), len(written))
+            if self._translation is not None:
+                self._say(self._translation, self._translation.feed(data))
 
     def on_end(self) -> None:
         self._sending = None
@@ -163,6 +172,7 @@ class Crossing(Struct, eq=False):
     def left(self) -> None:
         """The client has gone."""
         self.disconnected = True
+        self._flowing = None
         if not self.response_complete:
             self._service.crossings.leave(self)
 
@@ -180,8 +190,7 @@ class Crossing(Struct, eq=False):
     def _whole(self) -> None:
         body = self._pieces[0] if len(self._pieces) == 1 else b"".join(self._pieces)
         lane, record = self._lane, self.record
-        label = Label(int(time()), record.id.replace("req_", "resp_"))
-        done = answered(self._asked, lane.client, lane.upstream.dialect, body, label)
+        done = answered(self._asked, lane.client, lane.upstream.dialect, body, self._label)
         if done is None:
             self._hand_over()
             return
@@ -194,6 +203,9 @@ class Crossing(Struct, eq=False):
         record.bytes_out = len(written)
         self._client.put(self._head(b"%bcontent-length: %d\r\n" % (_WHOLE, len(written)), written))
         self._finish()
+
+    def _label(self) -> Label:
+        return Label(int(time()), self.record.id.replace("req_", "resp_"))
 
     def _head(self, framing: bytes, body: bytes = b"") -> bytes:
         """How an answer begins, and all of it that there is."""
@@ -212,9 +224,11 @@ class Crossing(Struct, eq=False):
     def _translate(self) -> StreamTranslation:
         lane, asked, store = self._lane, self._asked, self._service.store
         keeps_state = store is not None and lane.issuer is not None
-        exchange = lane.streaming(int(time()), self.record.id.replace("req_", "resp_"), keeps_state=keeps_state)
+        answer_id = self.record.id.replace("req_", "resp_")
+        exchange = lane.new_exchange(created=int(time()), answer_id=answer_id, keeps_state=keeps_state)
         learnt = asked.learnt
-        exchange.adopt(learnt.asked, learnt.sent, asked.call_ids, asked.lines, verbatim=not learnt.pieces)
+        tools, verbatim = learnt.originals, not learnt.pieces
+        exchange.adopt(learnt.asked, learnt.sent, tools, asked.call_ids, asked.lines, verbatim=verbatim)
         if keeps_state:
             self._heard = Heard()
             exchange.listener = self._heard.hear
@@ -236,6 +250,7 @@ class Crossing(Struct, eq=False):
                 self._asked.lines = tuple(self._exchange.receipt)
             head = self._head(_STREAM)
             self._let_go()
+        self._flowing = None if translation.ended else translation
         if not translation.ended:
             self._put(b"%b%x\r\n%b\r\n" % (head, len(written), written), len(written))
         elif self._heard is not None and self._heard.has_state:
@@ -316,6 +331,8 @@ class Crossing(Struct, eq=False):
         translation = self._translation
         if self.disconnected:
             return
+        if self.record.bytes_out != self._seen:
+            self._seen, self.touched = self.record.bytes_out, now
         if self.response_complete:
             if now - self.touched >= DRAIN_SECONDS:
                 self._give_up()
@@ -343,10 +360,10 @@ class Crossing(Struct, eq=False):
     def _put(self, data: bytes, size: int) -> None:
         """Write; so much of it is the body."""
         record = self.record
-        self.touched = now = asyncio.get_running_loop().time()
+        self.touched = now = self._client.loop.time()
         if record.first_byte is None:
             record.first_byte = now
-        record.bytes_out += size
+        record.bytes_out = self._seen = record.bytes_out + size
         self._client.put(data)
 
     def _hand_over(self, error: TransportError | None = None) -> None:
@@ -365,6 +382,7 @@ class Crossing(Struct, eq=False):
 
     def _finish(self) -> None:
         self.response_complete = self.record.express = True
+        self._flowing = None
         now = self._client.loop.time()
         self._over(now)
         if self._sending is not None:  # the upstream has a moment to end, so that its connection lives on

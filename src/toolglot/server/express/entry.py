@@ -47,7 +47,7 @@ class Express:
     """The way in for all connections of a server."""
 
     def __init__(self, service: Service) -> None:
-        self._service = service
+        self.service = service
         self._heads: dict[tuple[object, ...], Head | None] = {}
         self._familiar: dict[tuple[bytes, bytes], Familiar] = {}
         self._guard = service.gateway.guard
@@ -55,7 +55,7 @@ class Express:
 
     def admit(self, url: bytes, fields: Sequence[tuple[bytes, bytes]]) -> Waiting | None:
         """Whether a request with this head may take the lane, once its body is there."""
-        gateway = self._service.gateway
+        gateway = self.service.gateway
         if not self._is_open():
             return None
         if gateway.guard is not self._guard:
@@ -78,7 +78,7 @@ class Express:
 
     def _is_open(self) -> bool:
         """Asked for the head and for the body, between which much may happen."""
-        service = self._service
+        service = self.service
         config = service.gateway.config
         if service.tapes is not None or config.mcp.servers or not service.accepting:
             return False
@@ -116,24 +116,24 @@ class Express:
     def cross_at_once(self, client: Client, familiar: Familiar, data: bytes) -> Crossing | None:
         """Send a request on its way that came in one piece and has this head; None if it has to be read."""
         body = familiar.body(data)
-        if body is None or len(body) > min(self._service.gateway.config.limits.body, LARGEST):
+        if body is None or len(body) > LARGEST or len(body) > self.service.gateway.config.limits.body:
             return None
-        return self.try_to_cross(client, Waiting(familiar.head, 0, [body], familiar))
+        return self.try_to_cross(client, Waiting(familiar.head, 0, [body], familiar), body)
 
-    def try_to_cross(self, client: Client, waiting: Waiting) -> Crossing | None:
+    def try_to_cross(self, client: Client, waiting: Waiting, body: bytes) -> Crossing | None:
         """Send a whole request on its way; None if it has to go the general way."""
         try:
-            crossing = self._cross(client, waiting)
+            crossing = self._cross(client, waiting, body)
         except Exception:  # a fault of ours, which must not cost the client its answer: nothing has been sent
             log.exception("a request could not be read on the express lane; it goes the general way")
             return None
         if crossing is not None:
-            self._service.crossings.add(crossing)
+            self.service.crossings.add(crossing)
             crossing.begin()
         return crossing
 
-    def _cross(self, client: Client, waiting: Waiting) -> Crossing | None:
-        service, head, body = self._service, waiting.head, waiting.body()
+    def _cross(self, client: Client, waiting: Waiting, body: bytes) -> Crossing | None:
+        service, head = self.service, waiting.head
         gateway, now = service.gateway, client.loop.time()
         dialect, caller, limits = head.client, head.caller, gateway.config.limits
         if head.guard is not gateway.guard or not self._is_open():
@@ -160,5 +160,6 @@ class Express:
     def _new_id(self) -> str:
         """As the general way makes them, but for the system calls: randomness is fetched for many at once."""
         if not self._ids:
-            self._ids = [f"req_{token_bytes(12).hex()}" for _ in range(_IDS)]
+            randomness = token_bytes(12 * _IDS).hex()
+            self._ids = [f"req_{randomness[start : start + 24]}" for start in range(0, 24 * _IDS, 24)]
         return self._ids.pop()

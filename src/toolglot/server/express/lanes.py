@@ -25,8 +25,7 @@ from toolglot.server.express.waiting import Head
 from toolglot.server.issuers import issuer
 from toolglot.server.record import Record
 from toolglot.server.verdicts import FRESH
-from toolglot.translate import Exchange
-from toolglot.upstream.exchange import exchange_for, policy_of
+from toolglot.upstream.exchange import exchanges_for, policy_of
 from toolglot.upstream.lean import LeanTransport, request_head
 from toolglot.upstream.upstream import Upstream
 
@@ -59,6 +58,7 @@ class Lane:
         "client",
         "destination",
         "issuer",
+        "new_exchange",
         "opened",
         "requests",
         "strict",
@@ -82,24 +82,10 @@ class Lane:
         owner = upstream.dialect.name
         self.issuer = issuer(upstream, target.model if owner in BOUND_TO_MODEL else "") if owner in STATE else None
         """Whose state may be kept in the store, if there can be any."""
-        self.requests = DirectRequests(self._exchange)
+        self.new_exchange = exchanges_for(client, upstream, target, strict=strict)
+        self.requests = DirectRequests(self.new_exchange)
         self._passages: dict[tuple[Head, str, str, bool], Passage] = {}
         self._told: dict[tuple[Loss, ...], bytes] = {}
-
-    def _exchange(self) -> Exchange:
-        return exchange_for(self.client, self.upstream, self.target, strict=self.strict)
-
-    def streaming(self, created: int, answer_id: str, *, keeps_state: bool) -> Exchange:
-        """The exchange for an answer that streams."""
-        return exchange_for(
-            self.client,
-            self.upstream,
-            self.target,
-            strict=self.strict,
-            created=created,
-            answer_id=answer_id,
-            keeps_state=keeps_state,
-        )
 
     def passage(self, head: Head, model: str, learnt: Learnt) -> Passage:
         """That of requests with this head and these settings, which ask for this model."""
@@ -139,27 +125,24 @@ class Lane:
 
     def told(self, asked: Translated, upstream_headers: Mapping[str, str]) -> bytes:
         """The headers of an answer that tell of the exchange."""
+        told = self._told.get(asked.lines) or self._of(asked)
         client, dialect = self.client, self.upstream.dialect
         if client.name == dialect.name or "ratelimit" in " ".join(upstream_headers):
-            own = headers.to_client(client, dialect, self.upstream.harmless(upstream_headers))
-            return lines(own) + self._of(asked)
-        return self._of(asked)
+            return lines(headers.to_client(client, dialect, self.upstream.harmless(upstream_headers))) + told
+        return told
 
     def _of(self, asked: Translated) -> bytes:
-        told = self._told.get(asked.lines)
-        if told is None:
-            receipt = Receipt()
-            receipt.add(asked.lines)
-            told = lines(
-                {
-                    **headers.of_receipt(receipt),
-                    **headers.of_target(self.upstream.name, asked.learnt.model),
-                    "x-toolglot-version": __version__,
-                }
-            )
-            if len(self._told) >= MOST:
-                self._told.clear()
-            self._told[asked.lines] = told
+        receipt = Receipt()
+        receipt.add(asked.lines)
+        if len(self._told) >= MOST:
+            self._told.clear()
+        told = self._told[asked.lines] = lines(
+            {
+                **headers.of_receipt(receipt),
+                **headers.of_target(self.upstream.name, asked.learnt.model),
+                "x-toolglot-version": __version__,
+            }
+        )
         return told
 
 

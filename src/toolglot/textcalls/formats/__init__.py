@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from difflib import get_close_matches
-
 from msgspec.structs import replace
 
 from toolglot.textcalls.dropped import is_tag
@@ -61,6 +59,8 @@ def find_format(name: str) -> Format:
         return AUTO_FORMAT
     found = FORMATS.get(ALIASES.get(name, name))
     if found is None:
+        from difflib import get_close_matches  # needed for mistakes
+
         near = get_close_matches(name, [*FORMATS, *ALIASES], n=1)
         hint = f"; did you mean {near[0]!r}?" if near else ""
         raise ValueError(f"there is no text format {name!r}{hint}")

@@ -126,7 +126,7 @@ class Connection(asyncio.Protocol):
         elif body is None:
             self.transport.write(head + b"\r\n")
         elif len(body) <= WHOLE_BODY:
-            self.transport.write(b"%bContent-Length: %d\r\n\r\n%b" % (head, len(body), body))
+            self._pool.write(self.transport, b"%bContent-Length: %d\r\n\r\n%b" % (head, len(body), body))
         else:
             self.transport.write(b"%bContent-Length: %d\r\n\r\n" % (head, len(body)))
             self._rest = memoryview(body)

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import re
 import ssl
-from base64 import b64encode
 from collections.abc import Mapping
 from functools import lru_cache
-from urllib.parse import unquote
 
 from msgspec import Struct
-from yarl import URL
 
-from toolglot.upstream.http_rules import BAD_HEADER, USER_AGENT, host_of, url_of
-from toolglot.upstream.surroundings import Proxy
+from toolglot.upstream.http_rules import BAD_HEADER, USER_AGENT, url_of
+from toolglot.upstream.surroundings import Proxy, basic
 from toolglot.upstream.transport import Call, TransportError
+from toolglot.upstream.url import Url
 
 _TOKEN = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
 _CONTROL = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
@@ -44,7 +42,7 @@ class Destination(Struct, frozen=True, eq=False, kw_only=True):
 
 
 @lru_cache(maxsize=1024)
-def parsed(url: str) -> URL:
+def parsed(url: str) -> Url:
     """The address of a call, which is mostly that of the call before. Raises `TransportError`."""
     return url_of(url)
 
@@ -53,8 +51,8 @@ def request_head(call: Call, destination: Destination) -> bytes:
     """The request line and all headers of this call but the length of its body. Raises `TransportError`."""
     url = parsed(call.url)
     forwarded = destination.proxy is not None and not destination.tunnelled
-    target = str(url.with_user(None).with_fragment(None)) if forwarded else url.raw_path_qs
-    headers = {"host": host_of(url), "accept": "*/*", "user-agent": USER_AGENT, **_credential(url), **call.headers}
+    target = str(url) if forwarded else url.target
+    headers = {"host": url.authority, "accept": "*/*", "user-agent": USER_AGENT, **_credential(url), **call.headers}
     headers["accept-encoding"] = "identity"
     if forwarded and destination.proxy is not None:  # without a tunnel the proxy reads the request's own headers
         headers.update(destination.proxy.headers)
@@ -63,11 +61,8 @@ def request_head(call: Call, destination: Destination) -> bytes:
     return f"{call.method} {target} HTTP/1.1\r\n".encode() + _lines(headers, destination)
 
 
-def _credential(url: URL) -> Mapping[str, str]:
-    if url.raw_user is None:
-        return {}
-    told = f"{unquote(url.raw_user)}:{unquote(url.raw_password or '')}"
-    return {"authorization": f"Basic {b64encode(told.encode()).decode()}"}
+def _credential(url: Url) -> Mapping[str, str]:
+    return {} if url.user is None else {"authorization": basic(url)}
 
 
 def _lines(headers: Mapping[str, str], destination: Destination) -> bytes:

@@ -41,9 +41,8 @@ async def _directly(names: Names, destination: Destination, connection: Connecti
 
 async def _to_proxy(names: Names, destination: Destination, proxy: Proxy, protocol: asyncio.Protocol) -> None:
     with _told(destination, "the proxy on the way to {host} cannot be reached: {reason}"):
-        host, port = proxy.url.host or "", proxy.url.port or 0
-        opened = await names.connect(host, port, None)
-        await _attach(opened, protocol, destination.proxy_tls, host)
+        opened = await names.connect(proxy.url.host, proxy.url.port, None)
+        await _attach(opened, protocol, destination.proxy_tls, proxy.url.host)
 
 
 async def _attach(opened: socket.socket, protocol: asyncio.Protocol, tls: ssl.SSLContext | None, host: str) -> None:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from toolglot.upstream.http_rules import KEEP_ALIVE
 from toolglot.upstream.lean.connection import SHORT, Connection
+from toolglot.upstream.lean.outbox import outbox_of
 
 if TYPE_CHECKING:
     from toolglot.upstream.lean.destination import Destination
@@ -35,6 +36,11 @@ class Pool:
         self._timer: asyncio.TimerHandle | None = None
         self._sweep_at = inf
         self._closed = False
+        self._outbox = outbox_of(loop)
+
+    def write(self, transport: asyncio.Transport, data: bytes) -> None:
+        """Write a request, now or together with others."""
+        self._outbox.put(self.loop, transport, data, self._size - self._free > 1)
 
     # Places
 

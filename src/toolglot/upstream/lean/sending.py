@@ -5,6 +5,8 @@ from __future__ import annotations
 from math import inf
 from typing import TYPE_CHECKING, Protocol
 
+from msgspec import Struct
+
 from toolglot.upstream.transport import Timeouts, TransportError
 
 if TYPE_CHECKING:
@@ -31,26 +33,21 @@ class Receiver(Protocol):
         ...
 
 
-class Sending:
+class Sending(Struct, eq=False):
     """One request on its way, for whoever sent it. All of it does nothing once the answer is over."""
 
-    __slots__ = ("began", "bodiless", "connection", "receiver", "reused", "timeouts", "unanswered")
-
-    def __init__(
-        self, connection: Connection, receiver: Receiver, timeouts: Timeouts, bodiless: bool, reused: bool
-    ) -> None:
-        self.connection = connection
-        self.receiver = receiver
-        """May be exchanged while the answer goes on."""
-        self.timeouts = timeouts
-        self.bodiless = bodiless
-        """The answer has no body, whatever its head says: that of a HEAD."""
-        self.reused = reused
-        """It went out on a connection that had answered before."""
-        self.began = False
-        """The head of the answer has been told."""
-        self.unanswered = False
-        """The connection was closed before a byte of the answer came."""
+    connection: Connection
+    receiver: Receiver
+    """May be exchanged while the answer goes on."""
+    timeouts: Timeouts
+    bodiless: bool
+    """The answer has no body, whatever its head says: that of a HEAD."""
+    reused: bool
+    """It went out on a connection that had answered before."""
+    began: bool = False
+    """The head of the answer has been told."""
+    unanswered: bool = False
+    """The connection was closed before a byte of the answer came."""
 
     def pause(self) -> None:
         """Read no more from the socket. What was read already is told still."""

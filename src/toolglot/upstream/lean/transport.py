@@ -13,9 +13,6 @@ import os
 import ssl
 from collections.abc import Mapping
 
-from yarl import URL
-
-from toolglot.upstream.http_rules import host_of
 from toolglot.upstream.lean.connection import Connection
 from toolglot.upstream.lean.destination import Destination, parsed, request_head
 from toolglot.upstream.lean.dial import dial
@@ -26,6 +23,7 @@ from toolglot.upstream.lean.sending import Receiver, Sending
 from toolglot.upstream.lean.sessions import resuming
 from toolglot.upstream.surroundings import Proxies
 from toolglot.upstream.transport import Call, Timeouts, TransportError
+from toolglot.upstream.url import Url
 
 MAX_DESTINATIONS = 1024
 _SAFE_TWICE = frozenset({"GET", "HEAD", "OPTIONS", "TRACE", "PUT", "DELETE"})
@@ -57,7 +55,7 @@ class LeanTransport:
     def destination(self, url: str) -> Destination:
         """The other end of calls to this address; the same object for the same end. Raises `TransportError`."""
         address = parsed(url)
-        key = (address.scheme, address.host or "", address.port or 0)
+        key = (address.scheme, address.host, address.port)
         known = self._destinations.get(key)
         if known is None:
             if len(self._destinations) >= MAX_DESTINATIONS:
@@ -65,12 +63,12 @@ class LeanTransport:
             known = self._destinations[key] = self._destination(address)
         return known
 
-    def _destination(self, url: URL) -> Destination:
+    def _destination(self, url: Url) -> Destination:
         proxy = self._proxies.find(url)
         return Destination(
-            host=url.host or "",
-            port=url.port or 0,
-            name=host_of(url),
+            host=url.host,
+            port=url.port,
+            name=url.authority,
             tls=self._context() if url.scheme == "https" else None,
             proxy=proxy,
             proxy_tls=self._context() if proxy is not None and proxy.url.scheme == "https" else None,

@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from toolglot.errors import DecodeError, ToolglotError
 from toolglot.recordings.format import SUFFIX, VERSION, Head, UpstreamRequest, decoder
 from toolglot.recordings.holes import recorded
-from toolglot.recordings.read import Attempt, Recording, read_recording
+from toolglot.recordings.read import Attempt, Recording, read_file
 from toolglot.upstream.replay.matching import Asked, Part, asked, document, fits, likeness, parts_of
 
 log = logging.getLogger("toolglot.server")
@@ -234,7 +234,7 @@ def read_entry(entry: Entry) -> Recorded:
     Raises:
         OSError, DecodeError: its file has gone, or is another one by now.
     """
-    recording = read_recording(entry.file.read_bytes())
+    recording = read_file(entry.file)
     for attempt in recording.attempts:
         if attempt.request.attempt == entry.attempt:
             return Recorded(entry, recording, attempt)

@@ -1,0 +1,89 @@
+"""Large JSON documents written in slices, as `wire/large.py` reads them."""
+
+from __future__ import annotations
+
+import sys
+from io import BytesIO
+from typing import Any
+
+import msgspec
+
+from toolglot.wire import large
+
+_encode = msgspec.json.Encoder().encode
+
+
+def encode(value: Any, used_up: str = "") -> bytes:
+    """A value as the encoder writes it, in as many calls as it takes. The array that is the member `used_up` is empty
+    afterwards: to let go of hundreds of thousands of values at once takes long as well."""
+    if _size(value, large.LARGE) <= large.LARGE:
+        return _encode(value)
+    out = large.room(_size(value, sys.maxsize))
+    _write(value, out)
+    elements = value.get(used_up) if used_up else None
+    if isinstance(elements, list):
+        large.drop(elements)
+    out.truncate()
+    return out.getvalue()
+
+
+def _size(value: Any, most: int) -> int:
+    """The work of writing a value, in bytes of text that take as long; looked at until it is more than `most`."""
+    kind = type(value)
+    if kind is str:
+        return len(value) + large.VALUE
+    if kind is dict or kind is list or kind is tuple:
+        size = large.VALUE
+        for part in value.values() if kind is dict else value:
+            size += _size(part, most - size)
+            if size > most:
+                break
+        return size
+    return memoryview(value).nbytes if kind is msgspec.Raw else large.VALUE
+
+
+def _write(value: Any, out: BytesIO) -> None:
+    kind = type(value)
+    if kind is dict and all(type(key) is str for key in value):
+        _write_members(value, out)
+    elif kind is list or kind is tuple:
+        _write_elements(value, out)
+    elif kind is str:
+        out.write(b'"')
+        for start in range(0, len(value), large.PIECE):
+            out.write(_encode(value[start : start + large.PIECE])[1:-1])
+        out.write(b'"')
+    else:
+        out.write(_encode(value))
+
+
+def _write_members(value: dict[str, Any], out: BytesIO) -> None:
+    before = b"{"
+    for key, member in value.items():
+        out.write(before + _encode(key) + b":")
+        if _size(member, large.PIECE) <= large.PIECE:
+            out.write(_encode(member))
+        else:
+            _write(member, out)
+        before = b","
+    out.write(b"}" if value else b"{}")
+
+
+def _write_elements(value: list[Any] | tuple[Any, ...], out: BytesIO) -> None:
+    before, some, size = b"[", list[Any](), 0
+    for element in value:
+        more = _size(element, large.PIECE)
+        if some and size + more > large.PIECE:
+            out.write(before + _encode(some)[1:-1])
+            before, some, size = b",", [], 0
+        if more > large.PIECE:
+            out.write(before)
+            _write(element, out)
+            before = b","
+        else:
+            some.append(element)
+            size += more
+    if some:
+        out.write(before + _encode(some)[1:-1])
+        before = b","
+    out.write(b"]" if before == b"," else b"[]")
