@@ -215,3 +215,9 @@ def test_many_matches_in_a_body_take_linear_time() -> None:
     began = perf_counter()
     json.loads(json.loads(Redactor(finders=[Pattern(r"\d+").find]).body(body))["in a text"])
     assert perf_counter() - began < 15
+
+
+def test_a_long_number_is_redacted_whatever_its_member_is_called() -> None:
+    body = b'{"index": 4111111111111111, "choices": [{"index": 12}]}'
+    redacted = Redactor(finders=[Pattern(r"\d+").find]).body(body)
+    assert redacted == b'{"index": 9999999999999999, "choices": [{"index": 12}]}'

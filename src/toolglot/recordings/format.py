@@ -30,6 +30,7 @@ import msgspec
 from msgspec import Struct
 
 from toolglot.errors import DecodeError
+from toolglot.wire import large, large_writing
 
 VERSION = 1
 SUFFIX = ".exchange.jsonl"
@@ -241,9 +242,17 @@ encoder = msgspec.json.Encoder()
 decoder: msgspec.json.Decoder[AnyLine] = msgspec.json.Decoder(AnyLine)
 
 
+def written(line: Line) -> bytes:
+    """A line as it stands in the file. One with a large body is written in slices, since others wait meanwhile."""
+    body = getattr(line, "text", None) or ""
+    if len(body) <= large.PIECE:
+        return encoder.encode(line) + b"\n"
+    return large.joined(large_writing.encode(msgspec.to_builtins(line)), b"\n")
+
+
 def body_of(data: bytes) -> dict[str, str]:
     """Bytes as the members of a line: `text` or `base64`."""
     try:
-        return {"text": data.decode("utf-8")}
+        return {"text": large.decoded(data)}
     except UnicodeDecodeError:
         return {"base64": b64encode(data).decode("ascii")}

@@ -23,6 +23,7 @@ from toolglot.recordings.replacing import REDACTED as REDACTED
 from toolglot.recordings.shortened import Beginnings
 from toolglot.recordings.structure import Names, Place, after, begins_document, kept_in
 from toolglot.recordings.views import View, may_hide, views
+from toolglot.wire.large import joined
 
 SHORTEST = 4
 """Characters. Hiding shorter secrets would make text unreadable and keep nothing secret."""
@@ -193,7 +194,7 @@ class Redactor:
         """The same, and which of its numbers were redacted."""
         stream = Stream(self, binary=binary, held=HELD_OF_BODY)
         clean = [piece for start in range(0, len(data), HELD) for piece in stream.feed(data[start : start + HELD])]
-        return Redacted(b"".join([*clean, *stream.close()]), stream.numbers)
+        return Redacted(joined(*clean, *stream.close()), stream.numbers)
 
     def stream(self, *, binary: bool = False) -> Stream:
         return Stream(self, binary=binary)
@@ -250,7 +251,7 @@ class Stream:
 
     def close(self) -> Iterator[bytes]:
         if self._held:
-            yield self._clean(b"".join(self._held))
+            yield self._clean(joined(*self._held))
         self._start_line()
 
     def _start_line(self) -> None:

@@ -14,7 +14,7 @@ import msgspec
 
 from toolglot.recordings.replacing import LITERALS, NUMBER, REDACTED, Found, nines
 from toolglot.recordings.views import LEVELS, View, unescaped
-from toolglot.recordings.vocabulary import COUNTING, WORDS
+from toolglot.recordings.vocabulary import COUNTING, LONGEST_COUNT, WORDS
 
 _TOKEN = re.compile(r'"([^"\\]*+(?:\\.[^"\\]*+)*+)(?:"|\\?\Z)|[^"{}\[\],:\s]++', re.DOTALL)
 """A string, which the end of the text may cut off, or a word outside of strings."""
@@ -155,7 +155,8 @@ def _structured(
         word, name = view.text[start:end], before
         before = word
         touched = _up_to(found, at, last)
-        if not touched or (depth == 0 and (word in WORDS if is_string else name in COUNTING)):
+        counts = name in COUNTING and len(word) <= LONGEST_COUNT
+        if not touched or (depth == 0 and (word in WORDS if is_string else counts)):
             continue
         if is_string and (inner := _document_in(view, start, end, depth)) is not None:
             yield from _structured(inner, (0, len(inner.text)), False, touched, names, depth + 1)

@@ -41,3 +41,5 @@ _VALUES = """
 WORDS = frozenset((*_NAMES, *_VALUES))
 COUNTING = frozenset({"index", "output_index", "content_index", "summary_index", "sequence_number"})
 """Members whose numbers tell which parts of an answer belong together."""
+LONGEST_COUNT = 5
+"""Digits of such a number: what is longer counts nothing, whatever its member is called."""

@@ -32,11 +32,12 @@ from toolglot.recordings.format import (
     UpstreamEnd,
     UpstreamRequest,
     body_of,
-    encoder,
+    written,
 )
 from toolglot.recordings.patterns import Pattern
 from toolglot.recordings.redact import Finder, Redactor, Stream
 from toolglot.recordings.writing.folder import Folder
+from toolglot.wire.large import joined
 
 log = logging.getLogger("toolglot.recordings")
 
@@ -244,10 +245,10 @@ class Writing:
             if isinstance(line, UpstreamRequest) and numbers:
                 line = replace(line, numbers=numbers)
         line = _clean(line, self._redactor)
-        data = encoder.encode(line) + b"\n"
+        data = written(line)
         if isinstance(line, ClientRequest) and len(data) > self._recorder.limit:
             kept = self._redactor.body(body, binary=binary)[:KEPT_OF_LARGEST]
-            self._write(encoder.encode(replace(line, **{**_NOTHING, **body_of(kept)})) + b"\n")
+            self._write(written(replace(line, **{**_NOTHING, **body_of(kept)})))
             self._cut = "the request is larger than a recording may be"
             return
         self._write(data)
@@ -281,9 +282,7 @@ class Writing:
 
     def _write_piece(self, stream: int, at: float, piece: bytes) -> None:
         body = body_of(piece)
-        self._write(
-            encoder.encode(UpstreamData(at=at, attempt=stream, **body) if stream else ClientData(at=at, **body)) + b"\n"
-        )
+        self._write(written(UpstreamData(at=at, attempt=stream, **body) if stream else ClientData(at=at, **body)))
 
     def _write(self, data: bytes) -> None:
         if self._lost or self._cut is not None:
@@ -300,7 +299,7 @@ class Writing:
 
     def write_out(self, *, last: bool = False) -> None:
         """Write what is ready. The last line is written even if there is no room."""
-        data, folder = b"".join(self._unwritten), self._recorder.folder
+        data, folder = joined(*self._unwritten), self._recorder.folder
         self._unwritten, self._waiting = [], 0
         if self._lost or not data:
             return
@@ -323,7 +322,7 @@ class Writing:
             self._cut = _TOO_SLOW
         self._recorder.unwritten.pop(self, None)
         if self._begun:
-            self._unwritten.append(encoder.encode(_clean(replace(line, cut=self._cut), self._redactor)) + b"\n")
+            self._unwritten.append(written(_clean(replace(line, cut=self._cut), self._redactor)))
             self.write_out(last=True)
         if self._lost or not self._begun:
             self._recorder.ended("cut" if self._begun else "dropped")
