@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from itertools import takewhile
 from typing import Any
 
@@ -17,6 +18,7 @@ from toolglot.ir import replace
 from toolglot.streaming import StreamTranslation
 from toolglot.text_frames import TextFrames, is_alike, run_of, text_of
 from toolglot.wire.json import encode
+from toolglot.wire.sse import MAX_EVENT_BYTES
 
 UPSTREAMS = [name for name, dialect in DIALECTS.items() if dialect.text_of_frame is not None]
 CLIENTS = ["openai_chat", "openai_responses", "anthropic", "gemini"]
@@ -326,7 +328,7 @@ def test_what_is_alike_is_what_would_be_written(body: bytes) -> None:
 def test_a_run_is_what_its_frames_are_one_by_one(parts: list[tuple[bytes, str]], behind: bytes, start: int) -> None:
     frames = [(before, text.encode()) for before, text in parts]
     data = b"." * start + b"".join(b"%b%b)>\n\n" % frame for frame in frames) + behind
-    bodies, end = run_of((b"<(", b")>\n\n", b"", b""), data, start)
+    bodies, end = run_of((b"<(", b")>\n\n", b"", b"", slice(2, -4)), data, start)
     expected = list(takewhile(lambda frame: frame[0] == b"<(" and is_alike(frame[1]), frames))
     assert bodies == [body for _, body in expected]
     assert data[start:end] == b"".join(b"%b%b)>\n\n" % frame for frame in expected)
@@ -339,3 +341,15 @@ def test_a_frame_behind_half_a_frame_is_a_part_of_it(upstream: str, half: bytes)
     pieces = [*frames, half, frames[-1], *(frame + b"\n\n" for frame in END[upstream])]
     one, other = (_translated("anthropic", upstream, pieces, short=short) for short in (True, False))
     assert one == other
+
+
+@pytest.mark.parametrize("kind", [_arguments, lambda text: _delta("openai_chat", text)], ids=["arguments", "text"])
+def test_what_is_too_large_is_refused_also_where_its_frame_is_known(kind: Callable[[str], bytes]) -> None:
+    exchange = Exchange("anthropic", "openai_chat")
+    translation = StreamTranslation(exchange)
+    opened = [*BEGIN["openai_chat"], _arguments("{", identity="c0", name="f")] if kind is _arguments else []
+    for frame in [*opened, *[kind("word")] * 3]:
+        translation.feed(frame + b"\n\n")
+    assert translation.fault is None
+    translation.feed(kind("a" * MAX_EVENT_BYTES) + b"\n\n")
+    assert translation.fault is not None

@@ -104,12 +104,10 @@ class Bench:
         return int(process.told())
 
     def ask(self, case: Case, size: int) -> None:
-        body = case.body(size)
+        path, body = case.asked(size)
         with closing(socket.create_connection(("127.0.0.1", self.port))) as connection:
             if case.pause:
-                head = (
-                    f"POST /v1/messages HTTP/1.1\r\nHost: 127.0.0.1:{self.port}\r\nTransfer-Encoding: chunked\r\n\r\n"
-                )
+                head = f"POST {path} HTTP/1.1\r\nHost: 127.0.0.1:{self.port}\r\nTransfer-Encoding: chunked\r\n\r\n"
                 connection.sendall(head.encode())
                 for start in range(0, len(body), PIECE):
                     piece = body[start : start + PIECE]
@@ -117,7 +115,7 @@ class Bench:
                     time.sleep(case.pause)
                 connection.sendall(END[2:])
             else:
-                connection.sendall(post("/v1/messages", body, self.port))
+                connection.sendall(post(path, body, self.port))
             status = _status(connection)
         if status not in case.statuses:
             raise SystemExit(f"{case.name}: status {status}; {self.gateway.told()}")
@@ -178,7 +176,7 @@ def rows(bench: Bench, stack: ExitStack, cases: Sequence[Case]) -> Iterator[str]
         found = [bench.beside(case, streams) for _ in range(case.repeat)]
         yield row.format(
             case.name,
-            f"{len(case.body(case.whole)) / MEGABYTE:.1f} MB",
+            f"{len(case.asked(case.whole).body) / MEGABYTE:.1f} MB",
             f"{median(one.time for one in found) * 1e3:.0f} ms",
             f"{whole * 1e3:.0f} ms",
             f"{whole / half * case.half * 2 / case.whole:.1f}x",

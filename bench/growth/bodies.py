@@ -1,10 +1,12 @@
-"""Large requests, in the words of an Anthropic client, and a long answer of a Chat upstream."""
+"""Large requests, in the words of several clients, and a long answer of a Chat upstream."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
+
+from toolglot.translate import Exchange
 
 MEGABYTE = 1024 * 1024
 WORDS = "The server reads a file, and writes what it has found to the end of another one. "
@@ -109,6 +111,11 @@ def long_answer(chunks: int) -> Iterator[str]:
     yield "data: [DONE]\n\n"
 
 
+class Asked(NamedTuple):
+    path: str
+    body: bytes
+
+
 class Case(NamedTuple):
     """One kind of work. `half` and `whole` are two sizes of it, one twice the other."""
 
@@ -120,9 +127,20 @@ class Case(NamedTuple):
     statuses: tuple[int, ...] = (200,)
     pause: float = 0.0
     """Seconds between pieces of a body that is sent slowly, with no length told."""
+    client: str = "anthropic"
+
+    def asked(self, size: int) -> Asked:
+        """The request of this size, as its client sends it."""
+        body = self.body(size)
+        if self.client == "anthropic":
+            return Asked("/v1/messages", body)
+        exchange = Exchange("anthropic", self.client)
+        body = exchange.request(body)
+        return Asked(exchange.path, body)
 
 
 STREAMS = (50_000, 100_000)
+_CLIENTS = {"openai_responses": "Responses", "gemini": "Gemini"}
 CASES = (
     Case("history of 200 turns, 2 MB", history, 100, 200, repeat=5),
     Case("500 tools, 0.7 MB", tools, 250, 500, repeat=5),
@@ -135,4 +153,14 @@ CASES = (
     Case("pictures, 48 MB, cut off: refused", cut_off, 24, 48, statuses=(400,)),
     Case("pictures, 72 MB: refused", images, 68, 72, statuses=(413,)),
     Case("history of 2 MB, sent slowly", history, 100, 200, repeat=3, pause=0.02),
+    *(
+        Case(f"{name}: {what}", make, half, whole, repeat=3, client=client)
+        for client, name in _CLIENTS.items()
+        for what, make, half, whole in (
+            ("history of 200 turns", history, 100, 200),
+            ("500 tools", tools, 250, 500),
+            ("1 MB of arguments", arguments, 512, 1024),
+            ("100,000 chunks", stream, *STREAMS),
+        )
+    ),
 )

@@ -11,11 +11,14 @@ from collections.abc import Iterable, Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from toolglot.errors import DecodeError
+from toolglot.errors import ApiError, DecodeError
+from toolglot.events import Finish
+from toolglot.ir import Stop
 from toolglot.wire import json
 from toolglot.wire.sse import MAX_EVENT_BYTES, SseReader
 
 if TYPE_CHECKING:
+    from toolglot.dialect import StreamEncoder
     from toolglot.translate import Exchange
 
 END_MARK = b"[DONE]"
@@ -45,6 +48,7 @@ class Forwarder:
         self._held = bytearray()
         self._alias = exchange.alias
         self._places = exchange.client.model_places
+        self._exchange = exchange
         self._released = b""
 
     def frames(self, data: bytes) -> list[bytes]:
@@ -80,6 +84,18 @@ class Forwarder:
         except DecodeError:
             return bytes(self._held), False
         return (bytes(self._held) + b"\n\n", True) if payloads else (b"", False)
+
+    def lacks(self, error: ApiError) -> bool:
+        """No frame of the upstream tells this, or one that may not be told as it is."""
+        return error.code in ("upstream_truncated", "upstream_unreadable") or self._exchange.hide(error) is not error
+
+    def last(self, frame: bytes, finish: Finish, encoder: StreamEncoder, called: bool) -> bytes:
+        """The frame with which a stream ends, with what clients need and servers leave out."""
+        marked, last = is_end_mark(frame), self._exchange.client.last_event
+        if marked and finish.stop.raw is None:
+            # A stream of chunks that ends without a `finish_reason` makes some clients fail and others ask for ever.
+            return encoder.feed(Finish(stop=Stop("tool_calls" if called else finish.stop.reason)))
+        return last if not frame or (marked and not is_end_mark(last)) else frame
 
     def release(self, frame: bytes) -> bytes:
         """A frame as the client gets it."""

@@ -16,13 +16,13 @@ from typing import TYPE_CHECKING
 
 from toolglot.errors import ApiError, DecodeError, LossError, UpstreamError, unreadable
 from toolglot.events import Delta, Event, Fault, Finish, Open, Start, unfold
-from toolglot.forwarding import Forwarder, is_end_mark
-from toolglot.ir import Block, Refusal, Stop, Text, ToolCall, Usage
-from toolglot.passes.event_passes import one_through, through
+from toolglot.forwarding import Forwarder
+from toolglot.ir import Stop, Text, ToolCall, Usage
+from toolglot.passes.event_passes import goes_unchanged, one_through, through
 from toolglot.passes.foreign import Reporter
 from toolglot.passes.label import Labeller
 from toolglot.receipt import Receipt
-from toolglot.text_frames import CLEAN, Around, TextFrames, is_alike, run_of, text_of
+from toolglot.text_frames import BLANKED, Around, TextFrames, around, is_alike, run_of, text_of
 from toolglot.wire import json
 from toolglot.wire.sse import MAX_EVENT_BYTES
 
@@ -33,14 +33,8 @@ if TYPE_CHECKING:
     from toolglot.translate import Exchange
 
 
-def _is_plain(came: Block, goes: Block) -> bool:
-    """Do the deltas of a block that comes so and goes so stay as they are? Reasoning's do not: its text is carried with
-    its signature. The input of a custom tool is wrapped for those who have none."""
-    if type(came) is ToolCall and type(goes) is ToolCall:
-        return came.kind == goes.kind == "function"
-    return type(goes) is Text or type(goes) is Refusal
-
-
+LONG = 1024
+"""Bytes that are rather those of many frames than of one."""
 MOST_UNREAD = 2048
 """Bytes of text that may be written before they are read."""
 RUNS = 2
@@ -85,14 +79,15 @@ class StreamTranslation:
     def feed(self, data: bytes) -> bytes:
         """The client's bytes for these bytes of the upstream."""
         if self._short is not None:
-            before, behind, opens, closes = self._short
+            before, behind, opens, closes, inside = self._short
             if data.startswith(before) and data.endswith(behind):
-                body = data[len(before) : -len(behind)]
-                # The line end: of a second frame.
-                if body and b"\n" not in body and (not body.translate(None, CLEAN) or is_alike(body)):
+                body = data[inside]
+                if len(body) < LONG and (body.translate(BLANKED).isspace() or is_alike(body)):
                     self._recognised = True
                     if self._keeps_up:
-                        self._keep(body)
+                        self._unread += body
+                        if len(self._unread) > MOST_UNREAD:
+                            self._catch_up()
                     return b"".join((opens, body, closes))
         if self._texts is not None and self._at_start and not self.ended and self._forwarder is None:
             return self._read_frames(self._texts, data)  # no document has begun, and no reader looks for calls
@@ -112,14 +107,14 @@ class StreamTranslation:
 
     def _read_frames(self, texts: TextFrames, data: bytes) -> bytes:
         """Frame by frame: those that only bring more of an open block take the shortest way."""
-        if b"\r" in data:
+        if b"\r" in data or len(data) > MAX_EVENT_BYTES // 2:  # what is too large is refused by who reads it
             self._catch_up()
             self._texts = self._short = None
             return self._translate(self._decode(data))
         written: list[bytes] = []
         runs, start = RUNS, 0
         while (end := data.find(b"\n\n", start)) >= 0:
-            if self._short is not None and runs:
+            if runs and self._short is not None and data.startswith(self._short[0], start):
                 runs -= 1
                 bodies, start = run_of(self._short, data, start)
                 if bodies:
@@ -135,8 +130,8 @@ class StreamTranslation:
             written.append(self._translate(self._decode(data[start:])))
         return written[0] if len(written) == 1 else b"".join(written)
 
-    def _write_run(self, around: Around, bodies: list[bytes]) -> bytes:
-        _, _, opens, closes = around
+    def _write_run(self, short: Around, bodies: list[bytes]) -> bytes:
+        _, _, opens, closes, _ = short
         self._recognised = True
         if self._keeps_up:
             self._keep(b"".join(bodies))
@@ -146,11 +141,13 @@ class StreamTranslation:
         """A frame that need not be read; None for one that has to be."""
         if self._plain < 0 or not self._at_start or self.ended or not (body := texts.body(frame)):
             return None
-        around = self._encoder.text_around
-        if around is not None and is_alike(body):
-            written = b"%b%b%b" % (around[0], body, around[1])
+        goes = self._encoder.text_around
+        if goes is not None and is_alike(body):
+            written = b"%b%b%b" % (goes[0], body, goes[1])
         elif text := text_of(body):
             written = self._encoder.feed(Delta(self._plain_as, text))
+            if goes is None and self._encoder.text_around is not None:  # there was nothing but space before
+                self._short = around(texts.around, self._encoder.text_around)
         else:
             return None
         if self._keeps_up:
@@ -178,8 +175,7 @@ class StreamTranslation:
                 texts.recognised()
             texts.learn(frame, event.text, text_of_frame)
             self._keeps_up = self._is_call or self._listener is not None
-            learnt, around = texts.around, self._encoder.text_around
-            self._short = (*learnt, *around) if learnt is not None and around is not None else None
+            self._short = around(texts.around, self._encoder.text_around)
 
     def _keep(self, body: bytes) -> None:
         self._unread += body
@@ -292,7 +288,7 @@ class StreamTranslation:
                 event = Fault(self._exchange.hide(event.error))
             passed = one_through(self._delta_passes if type(event) is Delta else self._passes, event)
             self._follow(event, passed)
-            written += [self._encode(out) for out in passed]
+            written += [data for out in passed if (data := self._encode(out))]  # one alone is not copied
         return written[0] if len(written) == 1 else b"".join(written)
 
     def _read(self, reader: Answer, delta: Delta) -> list[bytes]:
@@ -313,7 +309,7 @@ class StreamTranslation:
         if type(event) is not Delta:
             last = passed[-1] if passed else None
             self._plain = self._plain_as = -1
-            if type(event) is Open and type(last) is Open and _is_plain(event.block, last.block):
+            if type(event) is Open and type(last) is Open and goes_unchanged(event.block, last.block):
                 self._plain, self._plain_as = event.index, last.index
                 self._is_call = type(last.block) is ToolCall
 
@@ -384,22 +380,10 @@ class StreamTranslation:
             elif isinstance(event, Open):
                 self._called = self._called or isinstance(event.block, ToolCall)
             elif isinstance(event, Finish):
-                return forwarder.release(self._last(frame, event))
-            elif isinstance(event, Fault) and self._is_ours(event.error):
+                return forwarder.release(forwarder.last(frame, event, self._encoder, self._called))
+            elif isinstance(event, Fault) and forwarder.lacks(event.error):
                 return forwarder.numbered(self._encoder.feed(Fault(self._exchange.hide(event.error))))
         return forwarder.release(frame)
-
-    def _is_ours(self, error: ApiError) -> bool:
-        """No frame of the upstream tells this, or one that may not be told as it is."""
-        return error.code in ("upstream_truncated", "upstream_unreadable") or self._exchange.hide(error) is not error
-
-    def _last(self, frame: bytes, finish: Finish) -> bytes:
-        """The frame with which a stream ends, with what clients need and servers leave out."""
-        marked, last = is_end_mark(frame), self._exchange.client.last_event
-        if marked and finish.stop.raw is None:
-            # A stream of chunks that ends without a `finish_reason` makes some clients fail and others ask for ever.
-            return self._encoder.feed(Finish(stop=Stop("tool_calls" if self._called else finish.stop.reason)))
-        return last if not frame or (marked and not is_end_mark(last)) else frame
 
     def _notice(self, event: Event) -> None:
         if isinstance(event, Finish):

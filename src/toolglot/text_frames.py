@@ -24,9 +24,11 @@ _MARK = b'"obfuscation":"'
 TextOf = Callable[[bytes], str | None]
 """Reads a frame's JSON document: its text, or None if it says anything else."""
 
-CLEAN = bytes(code for code in range(32, 127) if code not in b'"\\')
-"""Characters that stand for themselves in JSON: whoever writes them writes the same."""
+BLANKED = bytes(32 if 32 <= code < 127 and code not in b'"\\' else 0 for code in range(256))
+"""For `translate`. Characters that stand for themselves in JSON, so that whoever writes them writes the same, become
+blanks: a text of nothing else is all space then. No other way to tell is as fast."""
 _ALIKE = re.compile(rb'[ !#-\[\]-~\x80-\xff]*(?:\\["\\bfnrt][ !#-\[\]-~\x80-\xff]*)*').fullmatch
+_ALIKE_LINES = re.compile(rb'[ !#-\[\]-~\n]*(?:\\["\\bfnrt][ !#-\[\]-~\n]*)*').fullmatch
 
 _decode_text = msgspec.json.Decoder(str).decode
 
@@ -44,18 +46,33 @@ def is_alike(body: bytes) -> bool:
     return bool(body) and _ALIKE(body) is not None and (body.isascii() or text_of(body) != "")
 
 
-Around = tuple[bytes, bytes, bytes, bytes]
-"""What stands before and behind the text of a frame as it comes, and as it goes; with the quotes."""
+def _are_alike(bodies: list[bytes]) -> bool:
+    """The same for many at once; False also where it is not sure."""
+    joined = b"".join(bodies)
+    if joined.translate(BLANKED).isspace():
+        return all(bodies)
+    # No text has a line end in it, so that one can stand between them: an escape that is cut is none with it.
+    return b"\n" not in joined and _ALIKE_LINES(b"\n".join(bodies)) is not None and all(bodies)
+
+
+Around = tuple[bytes, bytes, bytes, bytes, slice]
+"""What stands before and behind the text of a frame as it comes, and as it goes, with the quotes; and where it is."""
+
+
+def around(came: tuple[bytes, bytes] | None, goes: tuple[bytes, bytes] | None) -> Around | None:
+    if came is None or goes is None:
+        return None
+    return *came, *goes, slice(len(came[0]), -len(came[1]))
 
 
 def run_of(around: Around, data: bytes, start: int) -> tuple[list[bytes], int]:
     """The texts of the frames that stand at `start` one behind the other, up to the first that has to be read; and
     where they end."""
-    before, behind, _, _ = around
+    before, behind, _, _, _ = around
     size = len(before)
     frames = data[start:].split(behind)[:-1]
     bodies = [frame[size:] for frame in frames if frame.startswith(before)]
-    if len(bodies) < len(frames) or not all(bodies) or b"".join(bodies).translate(None, CLEAN):
+    if len(bodies) < len(frames) or not _are_alike(bodies):
         read = (number for number, frame in enumerate(frames) if frame[:size] != before or not is_alike(frame[size:]))
         del bodies[next(read, len(frames)) :]
     return bodies, start + sum(map(len, bodies)) + len(bodies) * (size + len(behind))

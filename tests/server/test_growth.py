@@ -7,14 +7,15 @@ import gc
 import json
 import sys
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from threading import Event
 from time import process_time
 from types import FrameType
+from typing import Any
 
 import pytest
-from bench.growth.bodies import MEGABYTE, WORDS, arguments, asked, history, long_answer, objects, said, tools
+from bench.growth.bodies import MEGABYTE, WORDS, arguments, asked, history, long_answer, objects, said, tool, tools
 
 from toolglot.dialects import find
 from toolglot.server.prefixes import prefix_of
@@ -25,8 +26,16 @@ from toolglot.upstream.aside import LARGE, aside, let_go
 CLIENT, UPSTREAM = "anthropic", "openai_chat"
 
 
-def translated(body: bytes) -> bytes:
-    return Exchange(CLIENT, UPSTREAM, model="model").request(body)
+CLIENTS = (CLIENT, UPSTREAM, "openai_responses", "gemini")
+
+
+def translated(body: bytes, client: str = CLIENT) -> bytes:
+    return Exchange(client, UPSTREAM, model="model").request(body)
+
+
+def of_client(client: str, body: bytes) -> bytes:
+    """The same request in a client's own words."""
+    return body if client == CLIENT else Exchange(CLIENT, client, model="model").request(body)
 
 
 def calls(work: Callable[[], object]) -> int:
@@ -54,19 +63,43 @@ REQUESTS: dict[str, tuple[Callable[[int], bytes], int]] = {
 }
 
 
+@pytest.mark.parametrize("client", CLIENTS)
 @pytest.mark.parametrize("what", REQUESTS)
-def test_a_request_of_twice_the_size_takes_twice_the_calls(what: str) -> None:
+def test_a_request_of_twice_the_size_takes_twice_the_calls(what: str, client: str) -> None:
     make, half = REQUESTS[what]
-    translated(make(half))  # what is made once is made
-    counts = [calls(partial(translated, make(size))) for size in (half, 2 * half)]
+    bodies = [of_client(client, make(size)) for size in (half, 2 * half)]
+    translated(bodies[0], client)  # what is made once is made
+    counts = [calls(partial(translated, body, client)) for body in bodies]
     assert counts[1] <= 2.2 * counts[0]
 
 
-def test_a_stream_of_twice_the_chunks_takes_twice_the_calls() -> None:
+def called(pieces: int) -> Iterator[str]:
+    """The stream of a Chat upstream with a call whose arguments come in so many pieces."""
+    head = {"id": "chatcmpl-1", "object": "chat.completion.chunk", "created": 1763164800, "model": "model"}
+
+    def chunk(delta: dict[str, Any], finish: str | None = None) -> str:
+        return f"data: {json.dumps({**head, 'choices': [{'index': 0, 'delta': delta, 'finish_reason': finish}]})}\n\n"
+
+    def call(arguments: str, **more: Any) -> dict[str, Any]:
+        return {"tool_calls": [{"index": 0, "function": {"arguments": arguments}, **more}]}
+
+    first = {"index": 0, "id": "call_1", "type": "function", "function": {"name": "read", "arguments": '{"text":"'}}
+    yield chunk({"role": "assistant", "tool_calls": [first]})
+    yield from [chunk(call(WORDS[:50]))] * pieces
+    yield chunk(call('"}'))
+    yield chunk({}, "tool_calls")
+    yield "data: [DONE]\n\n"
+
+
+@pytest.mark.parametrize("client", CLIENTS)
+@pytest.mark.parametrize("answer", [long_answer, called])
+def test_a_stream_of_twice_the_chunks_takes_twice_the_calls(
+    answer: Callable[[int], Iterator[str]], client: str
+) -> None:
     def stream(chunks: int) -> int:
-        exchange = Exchange(CLIENT, UPSTREAM, model="model")
-        exchange.request(asked(said("Go on."), stream=True))
-        pieces = [piece.encode() for piece in long_answer(chunks)]
+        exchange = Exchange(client, UPSTREAM, model="model")
+        exchange.request(of_client(client, asked(said("Go on."), stream=True, tools=[tool(0)])), stream=True)
+        pieces = [piece.encode() for piece in answer(chunks)]
 
         def whole() -> None:
             translation = exchange.stream()
@@ -78,6 +111,22 @@ def test_a_stream_of_twice_the_chunks_takes_twice_the_calls() -> None:
 
     stream(10)
     assert stream(4000) <= 2.2 * stream(2000)
+
+
+@pytest.mark.parametrize("client", CLIENTS)
+def test_a_whole_answer_with_twice_the_arguments_takes_no_more_calls(client: str) -> None:
+    def whole(kilobytes: int) -> int:
+        exchange = Exchange(client, UPSTREAM, model="model")
+        exchange.request(of_client(client, asked(said("Go on."), tools=[tool(0)])))
+        given = json.dumps({"path": "/src/file.py", "content": WORDS * (kilobytes * 1024 // len(WORDS))})
+        call = {"id": "call_1", "type": "function", "function": {"name": "read", "arguments": given}}
+        message = {"role": "assistant", "content": None, "tool_calls": [call]}
+        choice = {"index": 0, "message": message, "finish_reason": "tool_calls"}
+        answer = {"id": "chatcmpl-1", "object": "chat.completion", "created": 1, "model": "model", "choices": [choice]}
+        return calls(partial(exchange.response, json.dumps(answer).encode()))
+
+    whole(1)
+    assert whole(1024) <= 1.1 * whole(512)
 
 
 LONGEST = 0.12
@@ -135,7 +184,7 @@ def test_a_full_collection_is_made_now_and_then_where_there_is_always_large_work
     usual: tuple[int, int, int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(aside_module, "PATIENCE", 0.0)
-    monkeypatch.setattr(aside_module, "LONGEST", 0.0)
+    monkeypatch.setattr(aside_module, "LONGEST_AT_WORK", 0.0)
 
     def after_a_collection() -> tuple[int, int, int]:
         gc.collect()

@@ -107,11 +107,89 @@ def test_the_elements_of_one_member_are_read_in_slices(others: dict[str, Any], i
         assert json.elements(standard.dumps(others).encode(), "items", object) is None
 
 
-def sizes(patch: pytest.MonkeyPatch, module: Any, name: str, size: Callable[[Any, Any], int]) -> list[int]:
-    """How large the calls of a function of a module are, one after the other."""
+@given(TEXTS, TEXTS, st.integers(0, 50), st.integers(1, 9))
+def test_what_is_copied_in_pieces_is_the_same(text: str, more: str, start: int, size: int) -> None:
+    with sliced(size):
+        assert large.extended(text, more, start) == text + more[start:]
+        assert large.decoded(more.encode()) == more
+
+
+@given(st.binary(max_size=40), st.integers(1, 9))
+def test_what_is_no_text_in_one_piece_is_none_in_many(raw: bytes, size: int) -> None:
+    def said() -> str | None:
+        try:
+            return large.decoded(raw)
+        except UnicodeDecodeError:
+            return None
+
+    whole = said()
+    with sliced(size):
+        assert said() == whole
+
+
+def test_a_list_is_emptied_once_all_of_it_was_read() -> None:
+    values = list(range(1000))
+    read = large.emptied(values)
+    assert next(read) == 0
+    assert len(values) == 1000
+    assert list(read) == list(range(1, 1000))
+    assert values == []
+
+
+def test_the_array_that_is_used_up_is_empty_afterwards_and_others_are_not() -> None:
+    value = {"messages": [1, 2], "tools": [3, 4]}
+    with sliced(8):
+        assert large_writing.encode(value, used_up="messages") == b'{"messages":[1,2],"tools":[3,4]}'
+    assert value == {"messages": [], "tools": [3, 4]}
+
+
+@given(st.dictionaries(TEXTS, VALUES, max_size=3), st.lists(VALUES, max_size=6), st.integers(32, 60))
+def test_members_are_told_as_they_stand_there(others: dict[str, Any], items: list[Any], size: int) -> None:
+    others.pop("items", None)
+    raw = standard.dumps({**others, "items": items}).encode()
+    read: list[msgspec.Raw] = []
+    with sliced(size):
+        members = large.Reading(raw).members("items", read, msgspec.json.Decoder(list[msgspec.Raw]).decode, msgspec.Raw)
+    assert {key: msgspec.json.decode(value) for key, value in members.items()} == others
+    assert [msgspec.json.decode(item) for item in read] == items
+
+
+BROKEN: dict[str, Callable[[bytes], bytes]] = {
+    "cut off": lambda raw: raw[:-9],
+    "a mark too many": lambda raw: raw.replace(b'"What is', b',"What is', 1),
+    "a mark too many at the end": lambda raw: raw[:-1] + b",}",
+    "something behind it": lambda raw: raw + b"x",
+    "a byte that is no text": lambda raw: raw[:-90] + b"\xff" + raw[-89:],
+    "half a character": lambda raw: raw.replace(b"What is", b"\\ud83d", 1),
+}
+
+
+@pytest.mark.parametrize("how", BROKEN)
+def test_what_is_wrong_with_a_large_document_is_said_without_a_long_call(
+    how: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    raw = BROKEN[how](images(8))
+    monkeypatch.setattr(large, "is_large", lambda raw: False)
+    whole = outcome(raw)
+    monkeypatch.undo()
+    read = sizes(monkeypatch, json, "_decode_any", lambda given, made: 0, before=len)
+    assert outcome(raw) == whole
+    assert isinstance(whole, tuple)
+    assert max(read, default=0) <= 2 * large.PIECE
+
+
+def sizes(
+    patch: pytest.MonkeyPatch,
+    module: Any,
+    name: str,
+    size: Callable[[Any, Any], int],
+    before: Callable[[Any], int] = lambda given: 0,
+) -> list[int]:
+    """How large the calls of a function of a module are, one after the other. What raises is measured before."""
     real, seen = getattr(module, name), list[int]()
 
     def counted(given: Any) -> Any:
+        seen.append(before(given))
         made = real(given)
         seen.append(size(given, made))
         return made

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from toolglot.events import Event
+from toolglot.ir import Block, Refusal, Text, ToolCall
 
 
 class EventPass(Protocol):
@@ -29,3 +30,11 @@ def one_through(passes: Sequence[EventPass], event: Event) -> Sequence[Event]:
             return through(passes[number + 1 :], passed)
         event = passed[0]
     return (event,)
+
+
+def goes_unchanged(came: Block, goes: Block) -> bool:
+    """Do the deltas of a block that was opened so, and was passed on so, stay as they are? Those of reasoning do not:
+    its text is carried with its signature. The input of a custom tool is wrapped for those who have none."""
+    if type(came) is ToolCall and type(goes) is ToolCall:
+        return came.kind == goes.kind == "function"
+    return type(goes) is Text or type(goes) is Refusal

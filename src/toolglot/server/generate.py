@@ -25,7 +25,7 @@ from toolglot.server.sources import Plain, Source
 from toolglot.server.states import States
 from toolglot.server.taped_store import taped
 from toolglot.server.turn import Turn
-from toolglot.upstream.aside import aside, let_go
+from toolglot.upstream.aside import LARGE, aside, let_go
 
 _NO = ("", "0", "false", "no", "off")
 
@@ -147,7 +147,8 @@ async def _stream(incoming: Incoming, source: Source, turn: Turn, note: Callable
 
 
 async def _tell(incoming: Incoming, turn: Turn, data: bytes) -> None:
-    data = turn.feed(data)
+    # The last events of a long answer have all of it in them.
+    data = turn.feed(data) if len(data) <= LARGE else await aside(len(data), turn.feed, data)
     if turn.is_due:
         await turn.keep()  # before the client can go on from it
     if data:

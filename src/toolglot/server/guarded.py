@@ -287,7 +287,7 @@ class GuardedProtocol(PatientProtocol):
             self._expect_request(now)
 
     def go_general(self, waiting: Waiting, handed: Handed) -> None:
-        self._handed = handed
+        keep_alive, self._handed = self.cycle.keep_alive, handed
         if waiting.familiar is None:
             self._release(waiting)
             super().on_message_complete()
@@ -295,6 +295,8 @@ class GuardedProtocol(PatientProtocol):
             self.cycle = None  # type: ignore[assignment]
             self.receiving = self.in_head = True
             self._parse(waiting.familiar.whole(waiting.body()))
+        if not keep_alive and not self.finished:
+            self.cycle.keep_alive = False
 
     def on_response_complete(self) -> None:
         self._answered = self.loop.time()

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from msgspec import Struct
 
 from toolglot.ir import Usage
+from toolglot.receipt import Loss
 
 
 class Record(Struct, kw_only=True):
@@ -59,6 +60,8 @@ class Record(Struct, kw_only=True):
     stop: str | None = None
     losses: int = 0
     notes: int = 0
+    receipt: tuple[float, tuple[Loss, ...], int] | None = None
+    """What is kept of its receipt: when it was kept, the first lines, and how many there are."""
     prefix_reuse: Sequence[tuple[str, float]] = ()
     """For each upstream that was asked: how much of the history it had been sent in the turn before, from 0 to 1."""
     bytes_in: int = 0

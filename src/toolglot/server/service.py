@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
-from collections.abc import Callable, Collection
+from collections import deque
+from collections.abc import Callable, Iterator
 from itertools import islice
 from math import inf
 from time import monotonic
@@ -31,44 +31,39 @@ Dated = tuple[float, dict[str, Any]]
 """A receipt, and when it was kept: by the machine's clock, which other processes have as well."""
 
 
-Kept = tuple[str, float, Record, tuple[Loss, ...], int]
-"""Whose it is, when it was kept, the request, the first lines, and how many there are."""
-
-
 class Receipts:
-    """The receipts of the last requests, by the request's id, ready to be written as JSON. To any but its owner a
-    receipt does not exist."""
+    """The receipts of the last requests, ready to be written as JSON. To any but its owner a receipt does not exist."""
 
     def __init__(self, size: int = KEPT_RECEIPTS) -> None:
-        self._size = size
-        self._kept: OrderedDict[str, Kept] = OrderedDict()
+        # Most are never asked for: what is told of one is looked for, and put together, when somebody does.
+        self._kept: deque[Record] = deque(maxlen=size)
 
-    def keep(self, record: Record, lines: Collection[Loss]) -> None:
+    def keep(self, record: Record, lines: tuple[Loss, ...]) -> None:
         """The lines of a request's receipt, in place of those that were kept of it before."""
+        if record.receipt is None:
+            self._kept.append(record)
         if lines:
             record.losses = sum([line.severity == "loss" for line in lines])
             record.notes = len(lines) - record.losses
-        # Most are never asked for: what is told of one is put together when somebody does.
-        self._kept[record.id] = (record.owner, monotonic(), record, tuple(lines)[:KEPT_LINES], len(lines))
-        if len(self._kept) > self._size:
-            self._kept.popitem(last=False)
+        record.receipt = (monotonic(), lines[:KEPT_LINES], len(lines))
 
     def find(self, owner: str, request_id: str) -> dict[str, Any] | None:
-        kept = self._kept.get(request_id)
-        return _told(kept) if kept is not None and kept[0] == owner else None
+        return next((_told(record)[1] for record in self._of(owner) if record.id == request_id), None)
 
     def latest(self, owner: str, count: int) -> list[dict[str, Any]]:
         """Those of one owner, the newest first."""
         return [told for _, told in self.dated(owner, count)]
 
     def dated(self, owner: str, count: int) -> list[Dated]:
-        kept = islice((kept for kept in reversed(self._kept.values()) if kept[0] == owner), count)
-        return [(each[1], _told(each)) for each in kept]
+        return [_told(record) for record in islice(self._of(owner), count)]
+
+    def _of(self, owner: str) -> Iterator[Record]:
+        return (record for record in reversed(self._kept) if record.owner == owner)
 
 
-def _told(kept: Kept) -> dict[str, Any]:
-    _, _, record, lines, count = kept
-    return {
+def _told(record: Record) -> Dated:
+    kept, lines, count = record.receipt or (0.0, (), 0)
+    return kept, {
         "id": record.id,
         "client": record.client,
         "upstream": record.upstream,

@@ -1,10 +1,11 @@
 """Long work beside the loop, so that other requests go on meanwhile.
 
-The workers are few and have nothing else to do: the loop has to share the interpreter with each of them, and the
-default executor is where names are looked up. What keeps the loop waiting for longer than the interpreter takes to
-change threads is one call that is not interrupted: the work goes in slices (`wire/large.py`), and the garbage collector
-does not go through everything there is while a large document is in memory as hundreds of thousands of objects. A block
-of memory that grows must not be copied either, nor cleared in one go: large ones are the system's, each by itself.
+There are two workers, which have nothing else to do: the loop has to share the interpreter with each, and more of them
+would not be faster. One is for what may take seconds, so that nobody else waits for that. The default executor is for
+looking up names. What keeps the loop waiting for longer than the interpreter takes to change threads is one call that
+is not interrupted: the work goes in slices (`wire/large.py`), and the garbage collector does not go through everything
+there is while a large document is in memory as hundreds of thousands of objects. A block of memory that grows must not
+be copied either, nor cleared in one go: large ones are the system's, each by itself.
 """
 
 from __future__ import annotations
@@ -21,7 +22,8 @@ from typing import ParamSpec, TypeVar
 
 LARGE = 256 * 1024
 """Bytes of a request that are read and translated within some tens of milliseconds, in the worst case."""
-WORKERS = 4
+HUGE = 4 * 1024 * 1024
+"""Bytes of one that may take seconds."""
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -29,8 +31,9 @@ T = TypeVar("T")
 _NEVER = 2**31 - 1
 PATIENCE = 1.0
 """Seconds after which whoever has worked on something large has let go of it."""
-LONGEST = 60.0
-"""Seconds without a full collection of garbage, even if there is always something large."""
+LONGEST, LONGEST_AT_WORK = 60.0, 600.0
+"""Seconds without a full collection of garbage where there is always something large; and where somebody is at work on
+it all of the time."""
 
 
 class _NoFullCollections:
@@ -59,9 +62,9 @@ class _NoFullCollections:
     def _begins(self, phase: str, info: object) -> None:
         """The collector is about to look at young objects, or has done so."""
         with self._lock:
-            now = monotonic()
+            now, longest = monotonic(), LONGEST if self._under_way == 0 else LONGEST_AT_WORK
             over = self._under_way == 0 and now >= self._until
-            if self._usual is not None and (over or now >= self._since + LONGEST):
+            if self._usual is not None and (over or now >= self._since + longest):
                 gc.set_threshold(*self._usual)
                 gc.callbacks.remove(self._begins)
                 self._usual = None
@@ -87,7 +90,7 @@ def _own_large_blocks() -> None:
         mallopt(_TRIM_THRESHOLD, 2 * BLOCK)  # what is free at the end of the heap is kept, as without the line above
 
 
-_workers = ThreadPoolExecutor(WORKERS, "toolglot-large", initializer=_own_large_blocks)
+_workers = [ThreadPoolExecutor(1, f"toolglot-{name}", initializer=_own_large_blocks) for name in ("large", "huge")]
 
 
 _AT_ONCE = 200
@@ -98,7 +101,7 @@ def let_go(size: int, *held: tuple[object, ...]) -> None:
     them would be the end of all at once, which holds up everybody: they are held on to here, and let go a few at a
     time."""
     if size > LARGE:
-        asyncio.get_running_loop().call_later(PATIENCE, _workers.submit, _drop, list(held))
+        asyncio.get_running_loop().call_later(PATIENCE, _workers[size > HUGE].submit, _drop, list(held))
 
 
 def _drop(held: list[tuple[object, ...]]) -> None:
@@ -117,4 +120,4 @@ async def aside(size: int, work: Callable[P, T], *args: P.args, **kwargs: P.kwar
         with _no_full_collections:
             return work(*args, **kwargs)
 
-    return await asyncio.get_running_loop().run_in_executor(_workers, slowly)
+    return await asyncio.get_running_loop().run_in_executor(_workers[size > HUGE], slowly)

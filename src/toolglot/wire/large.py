@@ -9,6 +9,7 @@ slices is looked at here. Whatever does not look right (`Irregular`) is left to 
 from __future__ import annotations
 
 import re
+from codecs import getincrementaldecoder
 from collections.abc import Callable, Iterator
 from functools import cache
 from io import BytesIO
@@ -313,12 +314,23 @@ def room(size: int) -> BytesIO:
 
 def joined(*parts: bytes | memoryview) -> bytes:
     """`b"".join(parts)`."""
-    out = room(sum(map(len, parts)))
+    size = sum(map(len, parts))
+    if size <= PIECE or len(parts) == 1:
+        return b"".join(parts)
+    out = room(size)
     for part in parts:
         view = memoryview(part)
         for at in range(0, len(part), PIECE):
             out.write(view[at : at + PIECE])
     return out.getvalue()
+
+
+def decoded(raw: bytes) -> str:
+    """`raw.decode()`."""
+    decode, text = getincrementaldecoder("utf-8")().decode, ""
+    for at in range(0, len(raw), PIECE):
+        text += decode(raw[at : at + PIECE], at + PIECE >= len(raw))
+    return text
 
 
 def extended(text: str, more: str, start: int = 0) -> str:

@@ -102,6 +102,11 @@ class SseReader:
         return head[3:] if head.startswith(b"\xef\xbb\xbf") else head
 
 
+def parts(data: bytes, event: bytes) -> tuple[bytes, ...]:
+    """One event on the wire, for whoever puts several together: the data may be large."""
+    return b"event: %b\ndata: " % event, data, b"\n\n"
+
+
 def frame(data: bytes, event: bytes = b"") -> bytes:
     """One event on the wire."""
     return b"event: %b\ndata: %b\n\n" % (event, data) if event else b"data: %b\n\n" % data

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 
 from tests.server.lane import Remembering
-from toolglot.upstream.lean.outbox import AT_ONCE, FEW, outbox_of
+from toolglot.upstream.lean.outbox import AT_ONCE, FEW, MOST, outbox_of
 
 
 class Written(Remembering):
@@ -22,6 +22,11 @@ class Written(Remembering):
 
     def is_closing(self) -> bool:
         return self.closing
+
+
+class Broken(Remembering):
+    def write(self, data: bytes | bytearray | memoryview) -> None:
+        raise RuntimeError
 
 
 Put = Callable[[bytes, bool], None]
@@ -67,6 +72,30 @@ def test_after_a_turn_with_little_in_it_the_next_ones_are_written_at_once_for_a_
         assert told == [b"now"] * AT_ONCE
         put(b"later", True)
         assert b"later" not in told
+
+    turns(work)
+
+
+def test_not_more_than_so_many_wait_for_the_end_of_a_long_turn() -> None:
+    async def work(put: Put, told: list[bytes]) -> None:
+        for _ in range(MOST + 1):
+            put(b"a", True)
+        assert told == [b"a"] * MOST
+        await asyncio.sleep(0)
+        assert told == [b"a"] * (MOST + 1)
+        put(b"b", True)  # that turn was worth it
+        assert b"b" not in told
+
+    turns(work)
+
+
+def test_a_transport_that_fails_does_not_cost_the_others_their_words() -> None:
+    async def work(put: Put, told: list[bytes]) -> None:
+        loop = asyncio.get_running_loop()
+        outbox_of(loop).put(loop, Broken(), b"a", True)
+        put(b"b", True)
+        await asyncio.sleep(0)
+        assert told == [b"b"]
 
     turns(work)
 

@@ -164,7 +164,7 @@ class _Reading:
         return sound
 
     def words(self, content: str | list[_Text]) -> tuple[Words, dict[int, int | None] | None]:
-        if type(content) is str:
+        if isinstance(content, str):
             self.colons += content.count(":")
             return content, None
         if len(content) == 1 and content[0].cache_control is UNSET:
@@ -173,7 +173,6 @@ class _Reading:
             return text, None
         texts = []
         breakpoints = None
-        block: Any
         for index, block in enumerate(content):
             text = block.text
             texts.append(text)

@@ -9,7 +9,7 @@ from msgspec import UNSET, Raw, Struct, UnsetType
 
 from toolglot.dialects.anthropic.response import STOP_NAMES, STOPS
 from toolglot.dialects.anthropic.usage import encode_usage
-from toolglot.direct.plain import UNREADABLE, PlainAnswer, PlainCall, colons_of, has_escapes, object_text, spliced
+from toolglot.direct.plain import UNREADABLE, PlainAnswer, PlainCall, has_all, object_text, spliced
 from toolglot.ir import Usage
 
 _encode = msgspec.json.Encoder().encode
@@ -37,10 +37,12 @@ class _Called(Struct, tag="tool_use", tag_field="type", forbid_unknown_fields=Tr
 
 
 class _Answer(Struct, forbid_unknown_fields=True):
+    """The members stand in the order in which Anthropic sends them (see `has_all`)."""
+
+    model: str
     id: str
     type: Literal["message"]
     role: Literal["assistant"]
-    model: str
     content: list[_Said | _Called | _Thinking | _Redacted]
     stop_reason: str
     stop_sequence: str | None
@@ -57,46 +59,32 @@ _PLAIN_STOPS = frozenset({"end_turn", "tool_use", "max_tokens"})
 def read_answer(data: bytes) -> PlainAnswer | None:
     try:
         answer = _answers.decode(data)
+        written = _encode(answer)
     except UNREADABLE:
         return None
+    if not has_all(written, data):
+        return None
     text, calls, whole = "", list[PlainCall](), answer.stop_reason in _PLAIN_STOPS and answer.stop_sequence is None
-    colons = _colons(answer)
     block: Any
     for block in answer.content:
         kind = type(block)
         if kind is _Said:
             whole = whole and not (text or calls or not block.text)
             text = block.text
-            colons += 2 + text.count(":") + (block.citations is not UNSET)
         elif kind is _Called:
             arguments = object_text(block.input)
             if arguments is None:
                 return None
             calls.append(PlainCall(block.id, block.name, arguments))
-            colons += 4 + block.id.count(":") + block.name.count(":") + arguments.count(":")
-            if block.caller is not UNSET:
-                caller = object_text(block.caller)
-                if caller is None:
-                    return None
-                colons += 1 + caller.count(":")
+            if block.caller is not UNSET and object_text(block.caller) is None:
+                return None
         else:
             whole = False
-            colons += sum(1 + value.count(":") for value in msgspec.structs.astuple(block)) + 1
     usage = _usage(answer.usage)
     stop = STOPS.get(answer.stop_reason)
-    if usage is None or stop is None or colons != colons_of(data) or has_escapes(data):
+    if usage is None or stop is None:
         return None
     return PlainAnswer(answer.id, answer.model, None, text, calls, stop, usage, answer.usage, whole)
-
-
-def _colons(answer: _Answer) -> int:
-    """The colons of an answer, but for those inside its content."""
-    found = 8 + answer.id.count(":") + answer.model.count(":") + _encode(answer.usage).count(b":")
-    if answer.stop_sequence is not None:
-        found += answer.stop_sequence.count(":")
-    if answer.context_management is not UNSET:
-        found += 1 + _encode(answer.context_management).count(b":")
-    return found + (answer.stop_details is not UNSET) + (answer.container is not UNSET)
 
 
 def _usage(counts: dict[str, Any]) -> Usage | None:

@@ -144,21 +144,25 @@ class ResponsesStreamEncoder:
             case Delta(text=text):
                 return self._delta(self._writing, text) if self._writing is not None else b""
             case Open(index=index, block=block):
-                return self._end_message() + self._open(block, f"content[{index}]")
+                return b"".join([*self._end_message(), self._open(block, f"content[{index}]")])
             case Close():
                 return self._close(event)
             case Start():
                 return self._begin(event)
             case Finish(stop=stop):
                 cut = incomplete_reason(stop, refused=self._refused) is not None
-                return self._end_message(cut=cut) + self._finish(event)
+                return b"".join([*self._end_message(cut=cut), *self._finish(event)])
             case Fault(error=error):
-                return self._end_message() + self._fail(error)
+                return b"".join([*self._end_message(), self._fail(error)])
 
     def _event(self, kind: str, **fields: Any) -> bytes:
+        return b"".join(self._parts(kind, **fields))
+
+    def _parts(self, kind: str, **fields: Any) -> tuple[bytes, ...]:
+        """An event, for whoever has more to put together with it."""
         data = json.encode({"type": kind, "sequence_number": self._sequence, **fields})
         self._sequence += 1
-        return sse.frame(data, kind.encode())
+        return sse.parts(data, kind.encode())
 
     # The response as a whole
 
@@ -171,7 +175,7 @@ class ResponsesStreamEncoder:
         created = self._event("response.created", response=response)
         return created + self._event("response.in_progress", response=response)
 
-    def _finish(self, finish: Finish) -> bytes:
+    def _finish(self, finish: Finish) -> tuple[bytes, ...]:
         self._ended = True
         start = self._start
         response = Response(
@@ -185,7 +189,7 @@ class ResponsesStreamEncoder:
         head = response_head(start.id, start.created, start.model)
         body = {**head, **finished(response, self._output, self._repeats, self._receipt, refused=self._refused)}
         kind = _TERMINAL.get(str(body.get("status")), "response.completed")
-        return self._event(kind, response=body)
+        return self._parts(kind, response=body)
 
     def _fail(self, error: ApiError) -> bytes:
         # A stream must begin with `response.created`, also one that has nothing else to say.
@@ -255,17 +259,19 @@ class ResponsesStreamEncoder:
             # Whether the message is whole or was cut, the next event tells.
             self._closing = (writing, close)
             return b""
-        return self._end_item(writing, close)
+        return b"".join(self._end_item(writing, close))
 
-    def _end_message(self, *, cut: bool = False) -> bytes:
+    # An end has all of a text in it, several times: its events are put together once.
+
+    def _end_message(self, *, cut: bool = False) -> list[bytes]:
         """The end of a message that waited for what comes next."""
         if self._closing is None:
-            return b""
+            return []
         (writing, close), self._closing = self._closing, None
         return self._end_item(writing, close, cut=cut)
 
-    def _end_item(self, writing: _Writing, close: Close, *, cut: bool = False) -> bytes:
-        item, before = writing.item, b""
+    def _end_item(self, writing: _Writing, close: Close, *, cut: bool = False) -> list[bytes]:
+        item, before = writing.item, list[bytes]()
         said = "".join(writing.texts)
         block = closed(writing.block, said, close)
         if writing.row is not None:
@@ -278,28 +284,28 @@ class ResponsesStreamEncoder:
             item = block.value
             before = self._end_made(writing, item)
         if item is None:
-            return b""
+            return []
         encoded = Raw(json.encode(item))
         self._output.append(encoded)
-        return before + self._event("response.output_item.done", output_index=writing.place, item=encoded)
+        return [*before, *self._parts("response.output_item.done", output_index=writing.place, item=encoded)]
 
-    def _end_made(self, writing: _Writing, item: dict[str, Any]) -> bytes:
+    def _end_made(self, writing: _Writing, item: dict[str, Any]) -> list[bytes]:
         """How the making of an item ended, where that has an event."""
         event, _ = _MADE.get(str(item.get("type")), ("", {}))
         is_failed = item.get("error") is not None or item.get("status") == "failed"
         ended = f"{event}.failed" if is_failed else f"{event}.completed"
-        return self._event(ended, **self._at(writing)) if event else b""
+        return [self._event(ended, **self._at(writing))] if event else []
 
-    def _end_text(self, writing: _Writing, row: _Row, block: Block, said: str, item: dict[str, Any]) -> bytes:
+    def _end_text(self, writing: _Writing, row: _Row, block: Block, said: str, item: dict[str, Any]) -> list[bytes]:
         """The events between the last delta and `output_item.done`."""
         pieces: list[bytes] = []
         if isinstance(block, ToolCall):
             whole = arguments_text(block)
             if whole and not said:  # no arguments are the empty object, for readers of deltas too
                 pieces.append(self._delta(writing, whole))
-            return b"".join([*pieces, self._event(f"{row.event}.done", **self._at(writing), **{row.whole: whole})])
+            return [*pieces, *self._parts(f"{row.event}.done", **self._at(writing), **{row.whole: whole})]
         if not writing.begun:
-            return b""
+            return []
         part = item["content"][0] if isinstance(block, Text | Refusal) else _part(row, said)
         pieces.extend(
             self._event(
@@ -308,9 +314,12 @@ class ResponsesStreamEncoder:
             for n, annotation in enumerate(part.get("annotations") or ())
         )
         logprobs: dict[str, Any] = {"logprobs": []} if row.extra else {}
-        pieces.append(self._event(f"{row.event}.done", **self._at(writing), **{row.whole: said}, **logprobs))
-        pieces.append(self._event(f"{row.part_event}.done", **self._at(writing), part=part))
-        return b"".join(pieces)
+        written = Raw(json.encode(said))  # once, for three places
+        if part.get(row.whole) == said:
+            part[row.whole] = written
+        pieces += self._parts(f"{row.event}.done", **self._at(writing), **{row.whole: written}, **logprobs)
+        pieces += self._parts(f"{row.part_event}.done", **self._at(writing), part=part)
+        return pieces
 
 
 def _part(row: _Row, text: str) -> dict[str, Any]:

@@ -124,8 +124,9 @@ class Crossing(Struct, eq=False):
         if flowing.ended:
             self._say(flowing, written)
         elif written:
-            self.record.bytes_out += len(written)
-            self._client.put(b"%x\r\n%b\r\n" % (len(written), written))
+            size = len(written)
+            self.record.bytes_out += size
+            self._client.put(b"%x\r\n%b\r\n" % (size, written))
 
     def _hold(self, data: bytes) -> None:
         """What comes before the answer has begun, or after it, or is too much."""

@@ -127,9 +127,11 @@ class Lane:
         """The headers of an answer that tell of the exchange."""
         told = self._told.get(asked.lines) or self._of(asked)
         client, dialect = self.client, self.upstream.dialect
-        if client.name == dialect.name or "ratelimit" in " ".join(upstream_headers):
-            return lines(headers.to_client(client, dialect, self.upstream.harmless(upstream_headers))) + told
-        return told
+        if client.name != dialect.name:
+            if "ratelimit" not in " ".join(upstream_headers):
+                return told
+            upstream_headers = {name: value for name, value in upstream_headers.items() if "ratelimit" in name}
+        return lines(headers.to_client(client, dialect, self.upstream.harmless(upstream_headers))) + told
 
     def _of(self, asked: Translated) -> bytes:
         receipt = Receipt()

@@ -1,0 +1,46 @@
+"""What an open stream on the express lane lets go of, and has again when it is needed."""
+
+from __future__ import annotations
+
+import asyncio
+
+from tests.server.lane import STREAM_END, STREAM_HEAD, WHOLE, Lane, asked, chunk, framed, on_lane
+from toolglot.server.express.crossing import Crossing
+
+BEGIN = STREAM_HEAD + framed([chunk(role="assistant", content=""), chunk(content="a word")])
+LAST = chunk(content="word").replace(b'"finish_reason":null', b'"finish_reason":"stop"')
+
+
+def test_a_stream_that_has_begun_holds_neither_its_request_nor_a_parser() -> None:
+    async def work(lane: Lane) -> None:
+        client, _ = lane.client()
+        upstream, _ = await lane.upstream()
+        client.data_received(asked(stream=True))
+        crossing = client.cycle
+        assert isinstance(crossing, Crossing)
+        assert crossing._waiting.pieces
+        upstream.data_received(BEGIN)
+        assert crossing._waiting.pieces == []
+        assert crossing._asked.body == b""
+        assert client.headers == []
+        assert client.parser is None
+
+    on_lane(work)
+
+
+def test_a_connection_whose_parser_was_let_go_reads_the_next_request() -> None:
+    async def work(lane: Lane) -> bytes:
+        client, seen = lane.client()
+        upstream, _ = await lane.upstream()
+        client.data_received(asked(stream=True))
+        upstream.data_received(BEGIN + framed([LAST, b"data: [DONE]\n\n"]) + STREAM_END)
+        await asyncio.sleep(0)
+        assert b"message_stop" in seen.taken()
+        other_head = asked().replace(b"x-api-key: k", b"x-api-key: another")
+        client.data_received(other_head[:40])
+        client.data_received(other_head[40:])
+        upstream.data_received(WHOLE)
+        await asyncio.sleep(0)
+        return seen.taken()
+
+    assert b"It is empty." in on_lane(work)
