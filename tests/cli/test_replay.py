@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ import pytest
 
 from tests.cli.run import run
 from tests.recordings.made import exchange, lines_of
-from tests.server.gateway import gateway
+from tests.server.gateway import at, gateway
 from toolglot.config.schema import RecordConfig
 from toolglot.recordings.format import PARTIAL, SUFFIX
 
@@ -211,3 +212,37 @@ def test_a_large_file_of_somebody_else_is_not_read_whole(
     result = run(*command, str(given))
     assert result.exit_code == 2
     assert "no recorded exchange" in result.output or "line 1" in result.output
+
+
+def test_requests_that_were_refused_at_once_have_nothing_to_replay_and_fail_nothing(tmp_path: Path, same: Path) -> None:
+    asked = {"max_tokens": 9, "top_k": 5, "messages": [{"role": "user", "content": "Hi"}]}
+    upstreams = {name: at("openai_chat", "demo:", models=(name,)) for name in ("one", "two")}
+    with gateway(upstreams, strict=True, record=RecordConfig(directory=str(tmp_path))) as running:
+        assert running.ask("anthropic", model="one", body=asked).status == 400
+        assert running.ask("openai_chat", model="three").status == 404
+        before = {"input": "Hi", "previous_response_id": "resp_1"}
+        assert running.ask("openai_responses", model="one", body=before).status == 400
+    for client in ((), ("--client", "gemini")):
+        result = run("replay", str(tmp_path), *client)
+        assert result.output.count(": refused before any upstream was asked: nothing to replay\n") == 3, result.output
+        assert result.output.splitlines()[-1] == (
+            "4 recordings: 1 the same, 0 different, 3 with nothing to replay, 0 not run"
+        )
+        assert result.exit_code == 0
+
+
+def test_a_recording_may_come_from_standard_input() -> None:
+    result = run("replay", "-", data=recorded())
+    assert (result.output, result.exit_code) == ("<stdin>: the same\n", 0)
+    result = run("replay", "-", data=b"nothing of the kind")
+    assert result.exit_code == 2
+    assert result.stderr.startswith("toolglot: <stdin>: line 1")
+
+
+def test_what_is_missing_for_a_dialect_is_told_once(tmp_path: Path, same: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / f"b{SUFFIX}").write_bytes(same.read_bytes())
+    monkeypatch.setitem(sys.modules, "google.protobuf", None)
+    monkeypatch.delitem(sys.modules, "toolglot.dialects.warp.descriptors", raising=False)
+    result = run("replay", str(tmp_path), "--client", "warp")
+    assert result.exit_code == 2
+    assert result.output.count("the dialect warp needs the package protobuf") == 1

@@ -147,7 +147,7 @@ def test_tokens_are_those_of_the_whole_request() -> None:
     cut = kept_to(request, context, max_tokens=1500)
     assert 1000 < estimate(cut) <= 1500
     assert "tokens" in context.receipt.losses[0].what
-    assert context.receipt.losses[0].why == "this upstream is sent at most 1500 tokens"
+    assert context.receipt.losses[0].why == "this upstream is sent at most 1500 tokens, 75% of that after a cut"
     assert kept_to(request, to(CHAT), max_tokens=100_000) is request
 
 

@@ -332,12 +332,12 @@ def test_a_request_that_never_went_further_gets_the_same_error(tmp_path: Path) -
     assert not again(recording).differs
 
 
-def test_a_model_that_no_upstream_had_cannot_be_asked_again(tmp_path: Path) -> None:
+def test_of_a_model_that_no_upstream_had_there_is_nothing_to_run_again(tmp_path: Path) -> None:
     upstreams = {name: at("gemini", "demo:", models=(name,)) for name in ("one", "two")}
     with gateway(upstreams, record=RecordConfig(directory=str(tmp_path))) as running:
         assert running.ask("openai_chat", model="three").status == 404
     (recording,) = read_all(tmp_path)
-    with pytest.raises(NotRerunError, match="no upstream was asked"):
+    with pytest.raises(NotRerunError, match="refused before any upstream was asked: nothing to replay"):
         again(recording)
 
 

@@ -378,3 +378,53 @@ def test_room_that_others_have_left_is_found(tmp_path: Path) -> None:
             file.close()
             exchange(recorder)
     assert counts.told == {"dropped": 1, "written": 1}
+
+
+def _fail(*_: object) -> Any:
+    raise RuntimeError("a fault in here")
+
+
+def test_a_recording_that_failed_is_told_to_be_cut_and_logged_once(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    counts = Counts()
+    with recording(tmp_path, counts) as recorder:
+        writing = begin(recorder)
+        for attempt in (1, 2, 3):
+            writing.made(UpstreamRequest(at=0.2, attempt=attempt, url="https://x/y"), 0, _fail)
+        writing.piece(0, 0.5, b"hello\n")
+        writing.end(End(at=0.6, stop="end"))
+    told = read(tmp_path)
+    assert told.end is not None
+    assert told.end.cut == "a fault in toolglot itself, which the log tells"
+    assert (told.request.data, told.attempts, told.body) == (b'{"a":"[redacted]"}', [], b"")
+    assert counts.told == {"cut": 1}
+    (said,) = caplog.records
+    assert "-req_1.exchange.jsonl failed, and is cut" in said.getMessage()
+
+
+def test_a_recording_of_which_nothing_is_left_is_dropped_and_others_are_not(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    counts = Counts()
+    with recording(tmp_path, counts, redact=("x",)) as recorder:
+        finders, recorder.finders = recorder.finders, (_fail,)
+        exchange(recorder, "req_1")
+        recorder.finders = finders
+        exchange(recorder, "req_2")
+    assert counts.told == {"dropped": 1, "written": 1}
+    assert len(files(tmp_path)) == len(caplog.records) == 1
+
+
+def test_a_fault_at_the_end_leaves_what_was_there_and_is_told(tmp_path: Path) -> None:
+    counts = Counts()
+
+    def find(text: str) -> Any:
+        return _fail() if "at the end" in text else ()
+
+    with recording(tmp_path, counts) as recorder:
+        recorder.finders = (find,)
+        writing = begin(recorder)
+        writing.end(End(at=0.6, message="a secret at the end"))
+    assert counts.told == {"cut": 1}
+    assert read(tmp_path).end == End(at=0.6, cut="a fault in toolglot itself, which the log tells")

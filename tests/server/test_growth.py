@@ -14,14 +14,17 @@ from time import process_time
 from types import FrameType
 from typing import Any
 
+import msgspec
 import pytest
 from bench.growth.bodies import MEGABYTE, WORDS, arguments, asked, history, long_answer, objects, said, tool, tools
 
+from toolglot.config.schema import Limits
 from toolglot.dialects import find
 from toolglot.server.prefixes import prefix_of
 from toolglot.translate import Exchange
 from toolglot.upstream import aside as aside_module
 from toolglot.upstream.aside import LARGE, aside, let_go
+from toolglot.wire.json import MAX_DOCUMENT_BYTES
 
 CLIENT, UPSTREAM = "anthropic", "openai_chat"
 
@@ -236,3 +239,10 @@ def test_a_breakpoint_changes_no_prefix_however_long_it_is(size: int) -> None:
     other = prefix_of(find(CLIENT), "model", turn(text + ".", mark=True))
     assert other is not None
     assert other.hashes[0] != found[1].hashes[0]
+
+
+def test_bodies_of_64_megabytes_may_be_allowed_and_no_larger_ones() -> None:
+    """Larger documents nobody reads: better to say so when the configuration is read."""
+    assert msgspec.convert({"body": MAX_DOCUMENT_BYTES}, Limits).body == 64 * MEGABYTE
+    with pytest.raises(msgspec.ValidationError, match="<= 67108864"):
+        msgspec.convert({"body": MAX_DOCUMENT_BYTES + 1}, Limits)

@@ -141,7 +141,7 @@ def test_the_demo_without_tools_completes_a_loop_for_every_client(client: str, s
         assert [name for name, _ in calls_of(response)] == ["f", "g"]
         record = running.record()
         assert (record.error, record.stop) == (None, "tool_calls")
-        assert "they are told as text, in the format hermes_json" in notes_of(running, answer)
+        assert "told as text, in the format hermes_json" in notes_of(running, answer)
 
 
 def test_a_native_model_is_sent_what_it_was_always_sent() -> None:

@@ -14,29 +14,36 @@ from typing import Any
 import click
 
 from toolglot.cli.parameters import UNREADABLE, counted, known_dialect
-from toolglot.dialects import DIALECTS
+from toolglot.dialects import DIALECTS, find
 from toolglot.errors import DecodeError, MissingExtraError
 from toolglot.lint.report import visible
 from toolglot.recordings.differences import Difference
 from toolglot.recordings.format import PARTIAL, SUFFIX
-from toolglot.recordings.read import Recording, read_file
-from toolglot.recordings.rerun.run import NotRerunError, Rerun, rerun
+from toolglot.recordings.read import Recording, read_file, read_open
+from toolglot.recordings.rerun.run import NothingToRerunError, NotRerunError, Rerun, rerun
 from toolglot.wire import json
 
 DIFFERENT = 1
 """Exit status: something differs, or nobody knows because the end is missing."""
-RESULTS = ("same", "different", "incomplete", "unreadable")
+RESULTS = ("same", "different", "incomplete", "refused", "unreadable")
+FINE = frozenset({"same", "refused"})
+_STDIN = Path("-")
 
 SHOWN = 20
 """Differences of one part that are shown; `--json` has them all."""
 
 
 def _dialect(context: click.Context, option: click.Parameter, value: str | None) -> str | None:
-    return None if value is None else known_dialect(value, tuple(DIALECTS))
+    if value is None:
+        return None
+    try:
+        return find(known_dialect(value, tuple(DIALECTS))).name
+    except MissingExtraError as error:
+        raise click.UsageError(str(error), context) from None
 
 
 @click.command(short_help="Run recorded exchanges through today's code.")
-@click.argument("files", metavar="FILE...", type=click.Path(path_type=Path), nargs=-1, required=True)
+@click.argument("files", metavar="FILE...", type=click.Path(path_type=Path, allow_dash=True), nargs=-1, required=True)
 @click.option(
     "--client",
     metavar="DIALECT",
@@ -55,7 +62,8 @@ def replay(
     as_json: bool,
     show_body: bool,
 ) -> None:
-    """Run the recorded exchanges in FILEs, or in all files of a folder, through today's code, and show what differs.
+    """Run the recorded exchanges in FILEs (- is standard input), or in all files of a folder, through today's code, and
+    show what differs.
 
     \b
     toolglot replay recordings/20261115T120000.000000Z-req_1.exchange.jsonl
@@ -66,7 +74,8 @@ def replay(
     recorded answer in what it says, and checked against the rules of the dialect; what the upstream is sent may differ.
 
     Exit status: 0 nothing differs, 1 something does, or the end of a recording is missing, so that only its beginning
-    could be compared, 2 a recording cannot be read or cannot be run again.
+    could be compared, 2 a recording cannot be read or cannot be run again. Of a request that the gateway refused before
+    it asked any upstream there is nothing to replay, which is told, and counts as no failure.
     """
     found = [each for file in files for each in _found(context, file)]
     several = len(files) > 1 or files[0].is_dir()
@@ -82,7 +91,7 @@ def replay(
         click.echo(json.encode_text({"summary": summary}) if as_json else _summary(summary))
         if summary["different"] and not differences and not as_json:
             click.echo("what differs is shown with --differences, or for one file alone")
-    context.exit(UNREADABLE if results["unreadable"] else 0 if results["same"] == len(found) else DIFFERENT)
+    context.exit(UNREADABLE if results["unreadable"] else 0 if results.keys() <= FINE else DIFFERENT)
 
 
 def _found(context: click.Context, file: Path) -> list[Path]:
@@ -114,19 +123,21 @@ def quietly() -> Iterator[None]:
 def _summary(summary: dict[str, int]) -> str:
     files = counted(sum(summary.values()), "recording")
     cut = f", {summary['incomplete']} without their end" if summary["incomplete"] else ""
-    return (
-        f"{files}: {summary['same']} the same, {summary['different']} different{cut}, {summary['unreadable']} not run"
-    )
+    refused = f", {summary['refused']} with nothing to replay" if summary["refused"] else ""
+    compared = f"{summary['same']} the same, {summary['different']} different{cut}{refused}"
+    return f"{files}: {compared}, {summary['unreadable']} not run"
 
 
 def _told(file: Path, client: str | None, show_body: bool) -> dict[str, Any]:
     """What is told of one file. `rerun` is there where it could be run."""
     told: dict[str, Any] = {"file": str(file)}
     try:
-        recording = read_file(file)
+        recording = read_open(sys.stdin.buffer) if file == _STDIN else read_file(file)
         made = asyncio.run(rerun(recording, client))
     except OSError as error:
         return {**told, "result": "unreadable", "why": error.strerror or str(error)}
+    except NothingToRerunError as error:
+        return {**told, "result": "refused", "why": str(error)}
     except (DecodeError, NotRerunError, MissingExtraError) as error:
         return {**told, "result": "unreadable", "why": str(error).removeprefix("$: ")}
     result = "different" if made.comparison.differs else "same" if recording.whole else "incomplete"
@@ -147,8 +158,11 @@ def _plain(told: dict[str, Any]) -> dict[str, Any]:
 
 
 def _lines(told: dict[str, Any], *, brief: bool) -> Iterator[str]:
-    name = visible(told["file"])
+    name = "<stdin>" if told["file"] == str(_STDIN) else visible(told["file"])
     made: Rerun | None = told.get("rerun")
+    if told["result"] == "refused":
+        yield f"{name}: {told['why']}"
+        return
     if made is None:
         click.echo(f"toolglot: {name}: {visible(told['why'])}", err=True)
         return

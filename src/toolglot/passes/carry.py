@@ -110,7 +110,9 @@ class _Run:
             self._give_back(state, ToolCall if envelope.place == "last_call" else Text, home)
         else:
             if state:
-                self._context.receipt.note(where, "reasoning state", f"the client carried it for {envelope.owner}")
+                why = f"the client carried it for {envelope.owner}"
+                why += "" if envelope.owner == self._context.target else ", to which alone it goes back"
+                self._context.receipt.note(where, "reasoning state", why)
             self._drop_repeated(envelope.text)
             self._shown = envelope.text
             assert isinstance(block, Thinking)

@@ -49,7 +49,8 @@ class Limit(NamedTuple):
         return fixed + max(int((self.most - fixed) * self.share), 1) if fixed < self.most else self.most
 
     def __str__(self) -> str:
-        return f"this upstream is sent at most {self.most} {NOUNS[self.name]}"
+        cut = f", {self.share:.0%} of that after a cut" if self.share < 1 else ""
+        return f"this upstream is sent at most {self.most} {NOUNS[self.name]}{cut}"
 
 
 def plus(one: Size, other: Size) -> Size:

@@ -87,7 +87,9 @@ def put_back(kept: Mapping[int, Skeleton]) -> RequestPass:
                 for place in run.numbers:
                     content = tuple(block for home, block in blocks if home == place)
                     messages[place] = replace(messages[place], content=content)
-                why = f"the client has not sent it; it was kept here for {context.target}"
+                sent = any(native_of(block, context.target) for _, block in run.blocks)
+                said = "has not sent all of it; the rest of it was" if sent else "has not sent it; it was"
+                why = f"the client {said} kept here for {context.target}"
                 context.receipt.note(str(Place(run.numbers[0])), "reasoning state", why)
         return with_messages(request, tuple(messages))
 

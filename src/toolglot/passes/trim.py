@@ -116,7 +116,7 @@ def _tell(messages: Sequence[Message], cutting: Cutting, limits: Mapping[str, Li
             receipt.loss(str(Place(number)), _message(messages[number], number, limit, cutting), str(limit))
     for limit in cutting.passed:
         what = f"{cutting.amount(limit)} {NOUNS[limit.name]}"
-        receipt.note("messages", what, f"{limit}, and more: what is asked now never goes")
+        receipt.note("messages", what, f"{limit}; what is asked now never goes")
 
 
 def _message(message: Message, number: int, limit: Limit, cutting: Cutting) -> str:

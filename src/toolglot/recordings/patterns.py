@@ -14,6 +14,7 @@ counts as found, and that is told: too much is redacted, never too little.
 from __future__ import annotations
 
 import re
+import warnings
 from collections.abc import Callable, Iterable, Iterator
 from re import _constants as kinds  # type: ignore[attr-defined]
 from re import _parser as parser  # type: ignore[attr-defined]
@@ -33,6 +34,11 @@ _EARNED = 1
 """What each character of a text adds to it."""
 _STEPS = 8
 """Characters looked at forwards, for each one of a text, that are no work."""
+
+_AMBIGUOUS = (
+    "inside of `[…]` it has what later versions of Python may read otherwise (at position {}): write `\\[` for a bracket, "
+    "`-\\-`, `&\\&`, `~\\~` and `|\\|` for two of them, and `\\d` for `[:digit:]`, which is not known here"
+)
 
 Test: TypeAlias = Callable[[str], bool]
 
@@ -64,10 +70,7 @@ class Pattern:
     """`gave_up` is called when the work has become too much, for each text."""
 
     def __init__(self, text: str, gave_up: Callable[[], None] = lambda: None) -> None:
-        try:
-            tree = parser.parse(text)
-        except (re.error, RecursionError, OverflowError) as error:
-            raise PatternError(f"this is not a regular expression: {error}") from None
+        tree = _parsed(text)
         flags = tree.state.flags
         self._gave_up = gave_up
         self._work = _Work()
@@ -120,6 +123,17 @@ class Pattern:
             while right < len(text) and may_have(text[right]):
                 right += 1
             yield left, right
+
+
+def _parsed(text: str) -> Any:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        try:
+            return parser.parse(text)
+        except (re.error, RecursionError, OverflowError) as error:
+            raise PatternError(f"this is not a regular expression: {error}") from None
+        except Warning as warning:
+            raise PatternError(_AMBIGUOUS.format(str(warning).rpartition(" ")[2])) from None
 
 
 def _needle(tree: Any) -> str:

@@ -98,10 +98,15 @@ def read_file(file: Path) -> Recording:
         DecodeError: it is no recording, or one of a later version.
     """
     with file.open("rb") as lines:
-        first = lines.readline(LONGEST_HEAD)
-        if first.strip() and not isinstance(_read_line(first, 1, is_last=False), Head):
-            raise DecodeError("$", NOT_ONE)
-        return read_recording(chain((first,), lines))
+        return read_open(lines)
+
+
+def read_open(lines: IO[bytes]) -> Recording:
+    """The same of a file that is open."""
+    first = lines.readline(LONGEST_HEAD)
+    if first.strip() and not isinstance(_read_line(first, 1, is_last=False), Head):
+        raise DecodeError("$", NOT_ONE)
+    return read_recording(chain((first,), lines))
 
 
 def read_recording(data: bytes | Iterable[bytes]) -> Recording:

@@ -15,7 +15,7 @@ from toolglot.recordings.format import CallSettings
 from toolglot.recordings.read import Recording
 from toolglot.textcalls.settings import BadCalls, TextCalls
 
-PUT_BACK = "it was kept here for"
+PUT_BACK = "was kept here for"
 """Stands in the receipt where reasoning state was put back."""
 POLICIES = ("this upstream is sent at most", "results of tools come last")
 """Stand in the receipt where a history policy was kept to."""

@@ -185,7 +185,8 @@ def _with_tools(request: Request, tools: Sequence[Tool], context: Context) -> Re
     parallel = request.parallel_tool_calls is not False
     if not parallel:
         context.receipt.loss("parallel_tool_calls", "one call at a time", ENFORCED_BY_NOBODY)
-    context.receipt.note("tools", f"{len(tools)} tools", f"they are told as text, in the format {format_name}")
+    count = "a tool" if len(tools) == 1 else f"{len(tools)} tools"
+    context.receipt.note("tools", count, f"told as text, in the format {format_name}")
     return _with_system(
         request, instructions(format_name, tools, None, parallel, context.text_escapes), _breakpoint(tools)
     )

@@ -32,7 +32,7 @@ _LARGE = 256 * 1024
 """No smaller document is worth counting."""
 
 _SOON = 4 * 1024 * 1024
-"""Bytes that are looked through in search of a place."""
+"""Bytes behind a place up to which all is well, in which that must stand which is wrong."""
 
 _TOKENS_READ = 200_000
 """So many tokens are read in search of a place, a tenth of a second's work; the documents of clients have far fewer."""
@@ -198,9 +198,10 @@ _LONE = re.compile(rb"\\u[dD](?:[89abAB][0-9a-fA-F]{2}(?!%b)|[c-fC-F][0-9a-fA-F]
 
 
 def _lone_surrogate(raw: bytes, since: int) -> int:
-    """Where the first escaped surrogate stands that has no partner; 0 when none does, or not soon."""
+    """Where the first escaped surrogate stands that has no partner; 0 when none does."""
     # Of a run of backslashes all pairs mean one backslash each; only what is left over begins an escape.
-    lone = _LONE.search(raw[since : since + _SOON].replace(rb"\\", b"  "))
+    near = raw[since : since + _SOON] if since else raw
+    lone = _LONE.search(near.replace(rb"\\", b"  "))
     return since + lone.start() if lone is not None else 0
 
 

@@ -40,17 +40,30 @@ class NotRerunError(ToolglotError):
     """This exchange cannot be run again by itself."""
 
 
+class NothingToRerunError(NotRerunError):
+    """The gateway refused the request by itself, for reasons that are not in the recording: its configuration, or what
+    it had stored."""
+
+    def __init__(self) -> None:
+        super().__init__("refused before any upstream was asked: nothing to replay")
+
+
 async def rerun(recording: Recording, client: str | None = None) -> Rerun:
     """The exchange today. `client` is the dialect of whoever asks, the recorded one unless it is told.
 
     Raises:
+        NothingToRerunError: no upstream was asked, and today's code would ask one.
         NotRerunError: it cannot be run again by itself.
     """
     _refuse(recording)
+    if _was_refused(recording) and client not in (None, recording.head.client):
+        raise NothingToRerunError
     question = await question_of(recording, client or recording.head.client)
     best: Rerun | None = None
     for settings in _candidates(recording):
         outcome = await play(recording, question, settings)
+        if outcome.sent and _was_refused(recording):
+            raise NothingToRerunError
         if outcome.sent and not recording.attempts:
             raise NotRerunError("no upstream was asked, and which there were the recording does not tell")
         made = Rerun(outcome, compared(recording, outcome, document))
@@ -60,6 +73,10 @@ async def rerun(recording: Recording, client: str | None = None) -> Rerun:
             break
     assert best is not None
     return best
+
+
+def _was_refused(recording: Recording) -> bool:
+    return not recording.attempts and recording.response is not None and recording.response.status >= 400
 
 
 def _distance(made: Rerun) -> tuple[int, int]:
@@ -84,6 +101,8 @@ def _refuse(recording: Recording) -> None:
     sent = _members(recording.attempts[0].request.data) if recording.attempts else {}
     for name in ("previous_response_id", "conversation"):
         if asked.get(name) is not None and sent.get(name) is None:
+            if _was_refused(recording):
+                raise NothingToRerunError
             raise NotRerunError(f"it goes on from what the gateway has stored ({name}), which is not in the recording")
 
 

@@ -14,10 +14,9 @@ from functools import partial
 from pathlib import Path
 from queue import SimpleQueue
 from threading import Event, Thread
-from typing import Any, Literal, TypeAlias, TypeVar
+from typing import Any, Literal, TypeAlias
 
-from msgspec import Struct
-from msgspec.structs import asdict, replace
+from msgspec.structs import replace
 
 from toolglot.config.schema import RecordConfig
 from toolglot.recordings.format import (
@@ -36,6 +35,7 @@ from toolglot.recordings.format import (
 )
 from toolglot.recordings.patterns import Pattern
 from toolglot.recordings.redact import Finder, Redactor, Stream
+from toolglot.recordings.writing.clean import clean
 from toolglot.recordings.writing.folder import Folder
 from toolglot.wire.large import joined
 
@@ -54,11 +54,11 @@ TOGETHER = 256 * 1024
 PATIENCE = 10.0
 """Seconds that the end of the process waits for what is not written yet."""
 
-StructType = TypeVar("StructType", bound=Struct)
 Outcome: TypeAlias = Literal["written", "cut", "dropped"]
 OUTCOMES: tuple[Outcome, ...] = ("written", "cut", "dropped")
 
 _TOO_SLOW = "the disk was too slow"
+_FAULT = "a fault in toolglot itself, which the log tells"
 _TOO_HARD = "a pattern of record.redact took too much work"
 _BINARY = ("protobuf", "octet-stream", "grpc")
 
@@ -165,13 +165,13 @@ class Recorder:
     def _write_all(self) -> None:
         unwritten, self.unwritten = self.unwritten, {}
         for writing in unwritten:
-            self._guarded(writing.write_out)
+            writing.safely(writing.write_out)
 
     def _guarded(self, work: Callable[..., object], *args: Any) -> None:
         try:
             work(*args)
         except Exception:  # a fault in here must not end the recording of all other exchanges
-            log.exception("a recording failed")
+            log.exception("something failed while recordings were written")
 
 
 class Writing:
@@ -187,6 +187,7 @@ class Writing:
         self._size = 0  # of all lines
         self._waiting = 0  # of those that are not written
         self._cut: str | None = None
+        self._failed = False
         self._lost = False
         self._begun = False
         self._unwritten: list[bytes] = []
@@ -221,8 +222,18 @@ class Writing:
         self._recorder.hand_over_in_any_case(0, self._end, line, self._over)
 
     def _hand_over(self, size: int, work: Callable[..., object], *args: Any) -> None:
-        if not self._over and not self._recorder.hand_over(size, work, *args):
+        if not self._over and not self._recorder.hand_over(size, self.safely, work, *args):
             self._over = True
+
+    def safely(self, work: Callable[..., object], *args: Any, **options: Any) -> None:
+        """A fault of our own ends this recording and no other: it has what was there by then, and is told to be cut."""
+        try:
+            work(*args, **options)
+        except Exception:
+            if not self._failed:
+                log.exception("the recording %s failed, and is cut", self._name)
+            self._failed = True
+            self._cut = self._cut or _FAULT
 
     def _hide(self, secrets: Sequence[str]) -> None:
         self._redactor.hide(secrets)
@@ -244,7 +255,7 @@ class Writing:
             line = replace(line, **body_of(redacted))
             if isinstance(line, UpstreamRequest) and numbers:
                 line = replace(line, numbers=numbers)
-        line = _clean(line, self._redactor)
+        line = clean(line, self._redactor)
         data = written(line)
         if isinstance(line, ClientRequest) and len(data) > self._recorder.limit:
             kept = self._redactor.body(body, binary=binary)[:KEPT_OF_LARGEST]
@@ -316,67 +327,39 @@ class Writing:
 
     def _end(self, line: End, over: bool) -> None:
         for stream in sorted(self._streams):
-            self._flush(stream, line.at)
-        self.write_out()
+            self.safely(self._flush, stream, line.at)
+        self.safely(self.write_out)
         if over and self._cut is None:
             self._cut = _TOO_SLOW
         self._recorder.unwritten.pop(self, None)
         if self._begun:
-            self._unwritten.append(written(_clean(replace(line, cut=self._cut), self._redactor)))
-            self.write_out(last=True)
-        if self._lost or not self._begun:
-            self._recorder.ended("cut" if self._begun else "dropped")
-            return
+            self._write_last(line)
+        if self._begun and not self._lost:
+            self.safely(self._finish)
+        whole = self._begun and not self._lost and self._cut is None
+        self._recorder.ended("written" if whole else "cut" if self._begun else "dropped")
+
+    def _write_last(self, line: End) -> None:
+        if not self._failed:
+            self.safely(lambda: self._unwritten.append(written(clean(replace(line, cut=self._cut), self._redactor))))
+        if self._failed:  # our own words alone: nobody knows whether anything else can be redacted
+            self._unwritten = [written(End(at=line.at, cut=self._cut))]
+        self.safely(self.write_out, last=True)
+
+    def _finish(self) -> None:
+        """Give the file the name of one that is written to no more."""
         try:
             self._recorder.folder.finish(self._name)
         except OSError as error:
             self._recorder.warn(error)
+            self._lost = True
             self._recorder.folder.give_up(self._name)
-            self._recorder.ended("cut")
-            return
-        self._recorder.worked()
-        self._recorder.ended("written" if self._cut is None else "cut")
+        else:
+            self._recorder.worked()
 
 
 _NOTHING: dict[str, Any] = {"text": None, "base64": None}
-_NEVER_SECRET = frozenset(
-    {"text", "base64", "client", "dialect", "method", "time", "toolglot", "what", "failure"}
-    | {"text_format", "bad_calls", "exact", "warp_history"}
-)
-"""Members of lines that are redacted elsewhere, or that this program gives one of its own words: without them nobody
-can read a recording, whatever a pattern matches."""
-_TOLD_AS: dict[str, Callable[[Redactor, Any], Any]] = {
-    "headers": Redactor.headers,
-    "url": Redactor.url,
-    "path": Redactor.url,
-}
 
 
 def _is_binary(content_type: str) -> bool:
     return any(word in content_type for word in _BINARY)
-
-
-def _clean(line: StructType, redactor: Redactor) -> StructType:
-    """The line without secrets, but for its body, which is redacted as a whole."""
-    changed: dict[str, Any] = {}
-    for name, value in asdict(line).items():
-        if name in _NEVER_SECRET:
-            continue
-        told = _TOLD_AS.get(name, _clean_value)(redactor, value)
-        if told != value:
-            changed[name] = told
-    return replace(line, **changed) if changed else line
-
-
-def _clean_value(redactor: Redactor, value: Any) -> Any:
-    match value:
-        case str():
-            return redactor.text(value)
-        case dict():
-            return {name: _clean_value(redactor, each) for name, each in value.items()}
-        case list():
-            return [_clean_value(redactor, each) for each in value]
-        case Struct():
-            return _clean(value, redactor)
-        case _:
-            return value

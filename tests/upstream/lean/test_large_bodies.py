@@ -1,0 +1,38 @@
+"""A large body goes to an upstream that takes everything: a few pieces in each turn of the loop, and each once."""
+
+from __future__ import annotations
+
+import asyncio
+
+from tests.server.lane import Remembering
+from tests.upstream.lean.receivers import Kept
+from toolglot.upstream.lean import LeanTransport
+from toolglot.upstream.lean.connection import PIECE, PIECES, Connection
+from toolglot.upstream.lean.pool import Pool
+from toolglot.upstream.transport import Timeouts
+
+TURNS = 5
+BODY = bytes(range(256)) * (TURNS * PIECES * PIECE // 256) + b"end"
+
+
+def test_a_large_body_is_written_in_turns_and_a_pause_changes_nothing() -> None:
+    async def test() -> None:
+        loop = asyncio.get_running_loop()
+        connection = Connection(Pool(1, loop), LeanTransport(1, {}).destination("http://up.test/v1"), loop)
+        connection.transport = transport = Remembering()
+        connection.send(b"POST / HTTP/1.1\r\n", BODY, Timeouts(), Kept(), loop.time())
+        head, *first = transport.written
+        assert len(first) == PIECES
+        connection.pause_writing()
+        await asyncio.sleep(0)
+        assert len(transport.written) == 1 + PIECES
+        for _ in range(3):  # several at once are one
+            connection.resume_writing()
+        for turn in range(2, TURNS + 1):
+            await asyncio.sleep(0)
+            assert len(transport.written) == 1 + turn * PIECES
+        await asyncio.sleep(0)
+        assert head.endswith(b"Content-Length: %d\r\n\r\n" % len(BODY))
+        assert b"".join(transport.written[1:]) == BODY
+
+    asyncio.run(test())
