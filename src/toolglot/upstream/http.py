@@ -29,6 +29,7 @@ import aiohttp
 from aiohttp.http_exceptions import HttpProcessingError, LineTooLong
 from yarl import URL
 
+from toolglot.upstream import body
 from toolglot.upstream.http_rules import (
     BAD_HEADER,
     KEEP_ALIVE,
@@ -43,7 +44,6 @@ from toolglot.upstream.http_rules import (
     reason,
     url_of,
 )
-from toolglot.upstream.inflate import ENCODINGS, PIECE, Inflater
 from toolglot.upstream.surroundings import Proxies, certificates
 from toolglot.upstream.transport import Call, Timeouts, TransportError, TransportFailure
 from toolglot.upstream.url import Url
@@ -193,36 +193,18 @@ class HttpReply:
         self.status = response.status
         self.headers: Mapping[str, str] = _headers(response)
 
-    async def read(self, limit: int) -> bytes:
-        pieces: list[bytes] = []
-        size = 0
-        async for piece in self.chunks():
-            size += len(piece)
-            if size > limit:
-                self.close()
-                raise TransportError("too_large", f"{self._url.authority} answered with more than {limit} bytes")
-            pieces.append(piece)
-        return b"".join(pieces)
+    @property
+    def host(self) -> str:
+        return self._url.authority
 
-    async def chunks(self) -> AsyncGenerator[bytes, None]:
-        try:
-            inflater = self._inflater()
-            while True:
-                piece, broken = await self._next()
-                for number, part in enumerate(self._parts(inflater, piece)):
-                    if number:  # what came at once may be much to read: other requests go on in between
-                        await asyncio.sleep(0)
-                    yield part
-                if broken is not None:
-                    raise broken
-                if not piece:
-                    break
-            if inflater is not None and not inflater.ended:
-                raise TransportError("reset", f"{self._url.authority} broke off its compressed answer")
-            self._ended = True
-        finally:
-            if not self._ended:
-                self.close()
+    async def read(self, limit: int) -> bytes:
+        return await body.read(self, limit)
+
+    def chunks(self) -> AsyncGenerator[bytes, None]:
+        return body.chunks(self)
+
+    def end(self) -> None:
+        self._ended = True
 
     def close(self) -> None:
         if self._ended:
@@ -230,8 +212,7 @@ class HttpReply:
         else:
             self._response.close()
 
-    async def _next(self) -> tuple[bytes, TransportError | None]:
-        """The next bytes as they came, none at the end; with a break, those that came before it."""
+    async def next(self) -> tuple[bytes, TransportError | None]:
         content, idle = self._response.content, self._call.timeouts.idle
         try:
             async with asyncio.timeout(idle):
@@ -242,24 +223,6 @@ class HttpReply:
         except TransportError as broken:
             # aiohttp has them still, but gives them to nobody once it knows of the break.
             return content._read_nowait(-1), broken
-
-    def _parts(self, inflater: Inflater | None, piece: bytes) -> Iterator[bytes]:
-        """These bytes inflated, in pieces that do not take long to read."""
-        if inflater is None:
-            yield from (piece[start : start + PIECE] for start in range(0, len(piece), PIECE))
-            return
-        try:
-            yield from inflater.feed(piece)
-        except ValueError:
-            raise TransportError("reset", f"{self._url.authority} broke its compressed answer") from None
-
-    def _inflater(self) -> Inflater | None:
-        encoding = self.headers.get("content-encoding", "identity").strip().lower()
-        if encoding in ("", "identity"):
-            return None
-        if encoding not in ENCODINGS:
-            raise TransportError("reset", f"{self._url.authority} answered in a compressed form that was not asked for")
-        return Inflater()
 
 
 class _Response(aiohttp.ClientResponse):

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Iterator, Mapping
+from collections.abc import AsyncGenerator, Mapping
 
+from toolglot.upstream import body
 from toolglot.upstream.http_rules import READ_BUFFER
-from toolglot.upstream.inflate import ENCODINGS, PIECE, Inflater
 from toolglot.upstream.lean.sending import Sending
 from toolglot.upstream.transport import TransportError
 
@@ -22,11 +22,10 @@ class LeanReply:
         self.status = 0
         self.headers: Mapping[str, str] = {}
         self.sending: Sending | None = None
-        self._host = host
+        self.host = host
         self._pieces: list[bytes] = []
         self._size = 0
         self._over = False
-        self._ended = False
         self._broken: TransportError | None = None
         self._waiting: asyncio.Future[None] | None = None
 
@@ -68,41 +67,21 @@ class LeanReply:
     # As its reader sees it
 
     async def read(self, limit: int) -> bytes:
-        pieces: list[bytes] = []
-        size = 0
-        async for piece in self.chunks():
-            size += len(piece)
-            if size > limit:
-                self.close()
-                raise TransportError("too_large", f"{self._host} answered with more than {limit} bytes")
-            pieces.append(piece)
-        return b"".join(pieces)
+        return await body.read(self, limit)
 
-    async def chunks(self) -> AsyncGenerator[bytes, None]:
-        try:
-            inflater = self._inflater()
-            while piece := await self._next():
-                for number, part in enumerate(self._parts(inflater, piece)):
-                    if number:  # what came at once may be much to read: other requests go on in between
-                        await asyncio.sleep(0)
-                    yield part
-            if self._broken is not None:
-                raise self._broken
-            if inflater is not None and not inflater.ended:
-                raise TransportError("reset", f"{self._host} broke off its compressed answer")
-            self._ended = True
-        finally:
-            if not self._ended:
-                self.close()
+    def chunks(self) -> AsyncGenerator[bytes, None]:
+        return body.chunks(self)
+
+    def end(self) -> None:
+        """Its connection has seen the end already."""
 
     def close(self) -> None:
         if self.sending is not None:
             self.sending.abort()
         if not self._over and self._broken is None:
-            self._broken = TransportError("reset", f"{self._host} broke off its answer")
+            self._broken = TransportError("reset", f"{self.host} broke off its answer")
 
-    async def _next(self) -> bytes:
-        """The next bytes as they came, none at the end or at a break."""
+    async def next(self) -> tuple[bytes, TransportError | None]:
         if not self._pieces and not self._over and self._broken is None and self.sending is not None:
             self.sending.watch(True)
             try:
@@ -115,7 +94,7 @@ class LeanReply:
         self._size = 0
         if self.sending is not None:
             self.sending.resume()
-        return piece
+        return piece, None if piece else self._broken
 
     async def _wait(self) -> None:
         self._waiting = asyncio.get_running_loop().create_future()
@@ -124,30 +103,9 @@ class LeanReply:
         finally:
             self._waiting = None
 
-    def _parts(self, inflater: Inflater | None, piece: bytes) -> Iterator[bytes]:
-        """These bytes inflated, in pieces that do not take long to read."""
-        if inflater is None:
-            if len(piece) <= PIECE:
-                yield piece
-            else:
-                yield from (piece[start : start + PIECE] for start in range(0, len(piece), PIECE))
-            return
-        try:
-            yield from inflater.feed(piece)
-        except ValueError:
-            raise TransportError("reset", f"{self._host} broke its compressed answer") from None
 
-    def _inflater(self) -> Inflater | None:
-        encoding = self.headers.get("content-encoding", "identity").strip().lower()
-        if encoding in ("", "identity"):
-            return None
-        if encoding not in ENCODINGS:
-            raise TransportError("reset", f"{self._host} answered in a compressed form that was not asked for")
-        return Inflater()
-
-
-def take_over(sending: Sending, status: int, headers: dict[str, str], body: bytes = b"") -> LeanReply:
-    """The rest of an answer that another receiver has begun, as a reply; `body` is what that one was told of it.
+def take_over(sending: Sending, status: int, headers: dict[str, str], heard: bytes = b"") -> LeanReply:
+    """The rest of an answer that another receiver has begun, as a reply; `heard` is what that one was told of it.
 
     To be called while the answer goes on, also from inside a callback of it.
     """
@@ -155,6 +113,6 @@ def take_over(sending: Sending, status: int, headers: dict[str, str], body: byte
     reply.sending = sending
     sending.receiver = reply
     reply.on_head(status, headers)
-    if body:
-        reply.on_body(body)
+    if heard:
+        reply.on_body(heard)
     return reply
