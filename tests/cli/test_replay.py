@@ -123,7 +123,7 @@ def test_json_tells_everything(tmp_path: Path, same: Path, different: Path) -> N
     first, second, last = map(json.loads, result.output.splitlines())
     assert (first["result"], second["result"]) == ("same", "different")
     assert second["requests"] == [[{"path": "max_tokens", "kind": "changed", "then": 99, "now": 100}]]
-    assert last == {"summary": {"same": 1, "different": 1, "incomplete": 0, "unreadable": 0}}
+    assert last == {"summary": {"same": 1, "different": 1, "incomplete": 0, "refused": 0, "unreadable": 0}}
 
 
 def test_another_client_may_ask(same: Path) -> None:
@@ -239,7 +239,7 @@ def test_a_recording_may_come_from_standard_input() -> None:
     assert result.stderr.startswith("toolglot: <stdin>: line 1")
 
 
-def test_what_is_missing_for_a_dialect_is_told_once(tmp_path: Path, same: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_a_dialect_needs_is_told_once(tmp_path: Path, same: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / f"b{SUFFIX}").write_bytes(same.read_bytes())
     monkeypatch.setitem(sys.modules, "google.protobuf", None)
     monkeypatch.delitem(sys.modules, "toolglot.dialects.warp.descriptors", raising=False)

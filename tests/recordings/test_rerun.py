@@ -21,7 +21,7 @@ from toolglot.passes.history_policy import HistoryPolicy
 from toolglot.recordings.format import AnyLine, ClientData, End, Served, StoreRead, UpstreamData, UpstreamRequest
 from toolglot.recordings.label import label_of
 from toolglot.recordings.read import Recording, read_recording
-from toolglot.recordings.rerun.run import NotRerunError, rerun
+from toolglot.recordings.rerun.run import NothingToRerunError, NotRerunError, rerun
 from toolglot.recordings.timeline import timeline_of
 from toolglot.store.sqlite import SqliteStore
 
@@ -337,7 +337,7 @@ def test_of_a_model_that_no_upstream_had_there_is_nothing_to_run_again(tmp_path:
     with gateway(upstreams, record=RecordConfig(directory=str(tmp_path))) as running:
         assert running.ask("openai_chat", model="three").status == 404
     (recording,) = read_all(tmp_path)
-    with pytest.raises(NotRerunError, match="refused before any upstream was asked: nothing to replay"):
+    with pytest.raises(NothingToRerunError, match="refused before any upstream was asked: nothing to replay"):
         again(recording)
 
 

@@ -21,6 +21,7 @@ from toolglot.export.markdown import markdown_of
 from toolglot.export.sources import conversation_of
 from toolglot.receipt import Loss
 from toolglot.recordings.format import (
+    UNREAD,
     AnyLine,
     ClientData,
     ClientResponse,
@@ -169,6 +170,34 @@ def test_an_upstream_that_is_not_reached_or_breaks_off_is_told() -> None:
     gone = [*before, UpstreamEnd(at=1.0, error="no connection"), End(at=1.0, error="server", cancelled=True)]
     said = banners_of(timeline_of(as_recording(gone)))
     assert said == ["attempt 1 broke off: no connection", "the client went away"]
+
+
+@pytest.mark.parametrize("client", ["anthropic", "openai_chat"])
+def test_of_a_client_that_went_away_nothing_else_is_told(client: str) -> None:
+    frames = frames_of(Case("openai_chat", "thinking").read("stream"))[:3]
+    lines = exchange(client, "openai_chat", ASKED[client], frames)
+    got = [line for line in lines if not isinstance(line, UpstreamEnd | End)][: 6 if client == "anthropic" else None]
+    left = [*got, UpstreamEnd(at=1.0, error=UNREAD), End(at=1.0, cancelled=True)]
+    timeline = timeline_of(as_recording(left))
+    assert banners_of(timeline) == ["the client went away"]
+    assert not any(cell.kind == "error" for row in rows_of(timeline) for cell in row.events)
+    unwanted = timeline_of(as_recording([*left[:-1], End(at=1.0)]))
+    assert banners_of(unwanted) == ["attempt 1: the rest of the answer is not read"]
+
+
+def test_the_fault_of_an_answer_that_breaks_off_is_told_once() -> None:
+    frames = frames_of(Case("openai_chat", "thinking").read("stream"))[:3]
+    timeline = timeline_of(as_recording(exchange("openai_chat", "openai_chat", ASKED["openai_chat"], frames)))
+    assert [cell.kind for row in rows_of(timeline) for cell in row.events].count("error") == 1
+
+
+def test_system_text_is_no_message_and_no_upstream_is_told_as_none() -> None:
+    asked = {**ASKED["anthropic"], "system": "Be brief."}
+    lines = exchange("anthropic", "openai_chat", asked, [])
+    timeline = timeline_of(as_recording(lines))
+    assert [each.about.partition(" message")[::2][1][:18] for each in timeline.requests] == [" and system text, "] * 2
+    refused = timeline_of(as_recording([*lines[:2], ClientResponse(at=1.0, status=400), End(at=1.0)]))
+    assert refused.upstream == "none was asked"
 
 
 def test_tools_that_were_run_here_are_told() -> None:

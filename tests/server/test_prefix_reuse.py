@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from typing import Any
 
 import pytest
 
 from tests.server.gateway import at, gateway
+from tests.server.lane import Lane, on_lane
 from tests.server.test_logs import record
 from toolglot.dialects import DIALECTS
 from toolglot.passes.history_policy import HistoryPolicy
 from toolglot.server.logs import as_fields
 from toolglot.server.metrics import Metrics
-from toolglot.server.prefixes import TURNS, Prefix, Prefixes, prefix_of
+from toolglot.server.prefixes import MOST_A_SECOND, ONE_IN, TURNS, Prefix, Prefixes, prefix_of
 from toolglot.upstream.aside import LARGE
 
 Messages = list[dict[str, Any]]
@@ -133,3 +135,15 @@ def test_a_history_that_is_cut_in_steps_is_sent_again_in_most_turns() -> None:
             reused[name] = sum(share > 0.8 for share in shares) / len(shares)
     assert reused["brim"] == 0
     assert reused["steps"] >= 0.6
+
+
+def test_one_conversation_that_is_all_there_is_is_not_looked_at_with_every_request() -> None:
+    chosen = next(words for words in map(str, itertools.count()) if hash(words) % ONE_IN == 0)
+
+    async def work(lane: Lane) -> int:
+        known, upstream, entry = Prefixes(), lane.service.gateway.upstreams["up"], record(started=1.0)
+        for _ in range(MOST_A_SECOND + 100):
+            known.note_plain(entry, upstream, chosen, "m", body(turns(1)))
+        return len(entry.prefix_reuse)
+
+    assert on_lane(work) == MOST_A_SECOND - 1  # in its first turn there is nothing to compare it with

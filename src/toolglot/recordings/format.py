@@ -256,3 +256,4 @@ def body_of(data: bytes) -> dict[str, str]:
         return {"text": large.decoded(data)}
     except UnicodeDecodeError:
         return {"base64": b64encode(data).decode("ascii")}
+UNREAD = "closed before its end"

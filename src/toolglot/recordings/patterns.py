@@ -36,8 +36,8 @@ _STEPS = 8
 """Characters looked at forwards, for each one of a text, that are no work."""
 
 _AMBIGUOUS = (
-    "inside of `[…]` it has what later versions of Python may read otherwise (at position {}): write `\\[` for a bracket, "
-    "`-\\-`, `&\\&`, `~\\~` and `|\\|` for two of them, and `\\d` for `[:digit:]`, which is not known here"
+    "inside of `[…]` it has what later versions of Python may read otherwise (at position {}): write `\\[` for a "
+    "bracket, `-\\-`, `&\\&`, `~\\~` and `|\\|` for two of them, and `\\d` for `[:digit:]`, which is not known here"
 )
 
 Test: TypeAlias = Callable[[str], bool]

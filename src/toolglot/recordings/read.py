@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from itertools import chain, pairwise
 from pathlib import Path
+from typing import IO
 
 import msgspec
 from msgspec import Struct, field

@@ -36,6 +36,8 @@ NOTED_A_SECOND = 100
 """Requests of the express lane that are looked at; beyond those it is one conversation in `ONE_IN`, which tells as
 much."""
 ONE_IN = 16
+MOST_A_SECOND = 500
+"""Of these too: one conversation may be most of what there is."""
 TURNS = 4
 """Turns of one conversation that are kept in mind."""
 HASHES = 400_000
@@ -83,7 +85,7 @@ class Prefixes:
         if second != self._second:
             self._second, self._noted = second, 0
         said = (words,) if isinstance(words, str) else words
-        if self._noted >= NOTED_A_SECOND and hash(said[0]) % ONE_IN:
+        if self._noted >= NOTED_A_SECOND and (self._noted >= MOST_A_SECOND or hash(said[0]) % ONE_IN):
             return
         self._noted += 1
         prefix = prefix_of(upstream.dialect, model, body)
