@@ -176,8 +176,7 @@ def test_an_upstream_that_is_not_reached_or_breaks_off_is_told() -> None:
 def test_of_a_client_that_went_away_nothing_else_is_told(client: str) -> None:
     frames = frames_of(Case("openai_chat", "thinking").read("stream"))[:3]
     lines = exchange(client, "openai_chat", ASKED[client], frames)
-    got = [line for line in lines if not isinstance(line, UpstreamEnd | End)][: 6 if client == "anthropic" else None]
-    left = [*got, UpstreamEnd(at=1.0, error=UNREAD), End(at=1.0, cancelled=True)]
+    left = [*lines[:6], UpstreamEnd(at=1.0, error=UNREAD), End(at=1.0, cancelled=True)]
     timeline = timeline_of(as_recording(left))
     assert banners_of(timeline) == ["the client went away"]
     assert not any(cell.kind == "error" for row in rows_of(timeline) for cell in row.events)
@@ -195,7 +194,7 @@ def test_system_text_is_no_message_and_no_upstream_is_told_as_none() -> None:
     asked = {**ASKED["anthropic"], "system": "Be brief."}
     lines = exchange("anthropic", "openai_chat", asked, [])
     timeline = timeline_of(as_recording(lines))
-    assert [each.about.partition(" message")[::2][1][:18] for each in timeline.requests] == [" and system text, "] * 2
+    assert all(", 1 message and system text, " in each.about for each in timeline.requests)
     refused = timeline_of(as_recording([*lines[:2], ClientResponse(at=1.0, status=400), End(at=1.0)]))
     assert refused.upstream == "none was asked"
 

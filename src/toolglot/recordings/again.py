@@ -119,8 +119,8 @@ class Again:
 
     def close(self) -> Done:
         written = self._translation.close()
-        beside = tuple(self._beside.close()) if self._beside is not None else ()
-        return Done((*self._spy.taken(), *beside), written, self._lines())
+        told = self._spy.taken()
+        return Done(told if self._beside is None else tuple(self._beside.close()), written, self._lines())
 
     def whole(self, body: bytes) -> Done:
         """An answer that is no stream."""

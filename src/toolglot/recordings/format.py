@@ -36,6 +36,8 @@ VERSION = 1
 SUFFIX = ".exchange.jsonl"
 PARTIAL = ".partial"
 """Behind the name of a file that is still being written, or whose writer died."""
+UNREAD = "closed before its end"
+"""What `upstream.end` tells of an answer that the gateway read no further, because nobody wanted the rest."""
 
 
 class Line(Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="type"):
@@ -256,4 +258,3 @@ def body_of(data: bytes) -> dict[str, str]:
         return {"text": large.decoded(data)}
     except UnicodeDecodeError:
         return {"base64": b64encode(data).decode("ascii")}
-UNREAD = "closed before its end"

@@ -13,13 +13,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from toolglot.dialects import find
-from toolglot.errors import WOULD_LOSE, DecodeError
-from toolglot.ir import Request
+from toolglot.errors import WOULD_LOSE
 from toolglot.receipt import Loss
 from toolglot.recordings.again import Again, Done
 from toolglot.recordings.comparison import Comparison
 from toolglot.recordings.format import (
+    UNREAD,
     AnyLine,
     ClientData,
     ClientResponse,
@@ -34,7 +33,7 @@ from toolglot.recordings.frames import Cell, Cutter, cell_of, document_cell, mar
 from toolglot.recordings.read import Attempt, Recording
 from toolglot.recordings.recorded_receipt import key_of, loss_of, receipt_of
 from toolglot.recordings.settings import put_in, why_not_again
-from toolglot.recordings.wording import counted, event_cell, request_text, result_cells
+from toolglot.recordings.wording import counted, decoded, event_cell, request_text, result_cells
 
 WINDOW = 64
 """So many frames ahead are looked at for the one that the client got."""
@@ -129,7 +128,7 @@ class _Teller:
         return Timeline(
             title=" ".join(filter(None, (head.id, ", ".join(filter(None, about)), head.time))),
             client=head.client,
-            upstream=", ".join(upstreams),
+            upstream=", ".join(upstreams) or "none was asked",
             requests=self._requests,
             entries=self._entries,
             totals=list(self._totals()),
@@ -139,9 +138,9 @@ class _Teller:
         request, head = self._recording.request, self._recording.head
         if request.data:
             body = document_cell(request.data, head.client)
-            decoded = _decoded(head.client, request.data)
-            about = f"{head.client}, {request_text(decoded, len(request.data))}"
-            title, results = f"client request: {request.method} {request.path}", result_cells(decoded)
+            asked = decoded(head.client, request.data)
+            about = f"{head.client}, {request_text(asked, len(request.data))}"
+            title, results = f"client request: {request.method} {request.path}", result_cells(asked)
             yield Asked(title=title, about=about, body=body, results=results)
 
     def _tell(self, line: AnyLine) -> None:
@@ -154,7 +153,9 @@ class _Teller:
                 self._upstream_rows(self._cutter.feed(line.data), line.at)
             case UpstreamEnd(error=error):
                 self._finish_attempt(line.at)
-                if error is not None:
+                if error == UNREAD:
+                    self._not_read(line)
+                elif error is not None:
                     self._banner(line.at, f"attempt {line.attempt} broke off: {error}", "error")
             case ClientResponse(status=status) if status >= 400:
                 self._banner(line.at, f"the client is told: status {status}", "error")
@@ -230,8 +231,14 @@ class _Teller:
                 self._row(frame, again.whole(frame), at)
         if streamed and status < 400:  # the client wanted it whole
             self._row(b"", replace(again.whole(attempt.body), events=()), at)
-        if again.streams and status < 400 and attempt.pieces:
+        read = attempt.end is None or attempt.end.error != UNREAD  # else nobody was told how it ends
+        if again.streams and status < 400 and attempt.pieces and read:
             self._ended(again.close(), at, ended=ended)
+
+    def _not_read(self, line: UpstreamEnd) -> None:
+        """Where the client went away, that is told, and enough."""
+        if self._recording.end is None or not self._recording.end.cancelled:
+            self._banner(line.at, f"attempt {line.attempt}: the rest of the answer is not read", "attempt")
 
     def _ended(self, done: Done, at: float | None, *, ended: bool) -> None:
         """What only the end tells: a stream that stops too soon, say."""
@@ -378,17 +385,10 @@ def _upstream_request(line: UpstreamRequest, again: Again, made: str | None) -> 
     else:
         how = f"changed by {', '.join(passes)}" if passes else "translated; no pass changed anything"
     lines = [how] if made is None else [how, made]
-    about = request_text(_decoded(line.dialect, line.data), len(line.data))
+    about = request_text(decoded(line.dialect, line.data), len(line.data))
     return Asked(
         title=f"attempt {line.attempt}: {line.method} {line.url}",
         about=", ".join(filter(None, (line.upstream, line.dialect, line.model, about))),
         body=document_cell(line.data, line.dialect),
         lines=tuple(lines),
     )
-
-
-def _decoded(dialect: str, data: bytes) -> Request | None:
-    try:
-        return find(dialect).decode_request(data)
-    except (DecodeError, RecursionError):
-        return None

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from itertools import takewhile
 
+from toolglot.dialects import find
+from toolglot.errors import DecodeError
 from toolglot.events import Close, Delta, Event, Fault, Finish, Open, Start
 from toolglot.ir import Block, Media, Opaque, Request, Text, Thinking, ToolCall, ToolResult, Usage
 from toolglot.lint.report import visible
@@ -13,6 +15,8 @@ from toolglot.wire import json
 
 MOST_RESULTS = 20
 """That are told one by one; more are counted."""
+_INSTRUCTING = ("system", "developer")
+"""Roles whose texts are no part of what is said."""
 
 
 def event_cell(event: Event) -> Cell:
@@ -68,12 +72,22 @@ def counted(number: int, noun: str) -> str:
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
+def decoded(dialect: str, data: bytes) -> Request | None:
+    """A request, if it can be read."""
+    try:
+        return find(dialect).decode_request(data)
+    except (DecodeError, RecursionError):
+        return None
+
+
 def request_text(request: Request | None, size: int) -> str:
     """How much is asked."""
     told: Sequence[str] = ()
     if request is not None:
         tools = [counted(len(request.tools), "tool")] if request.tools else []
-        told = (counted(len(request.messages), "message"), *tools)
+        said = [message for message in request.messages if message.role not in _INSTRUCTING]
+        system = " and system text" if len(said) < len(request.messages) else ""
+        told = (f"{counted(len(said), 'message')}{system}", *tools)
     return ", ".join((*told, counted(size, "byte")))
 
 

@@ -119,7 +119,10 @@ class Attempts:
                     outcome.exchange.receipt.note("model", f"answered by {upstream.name}", errors[0].message)
                 return outcome
             error = told(upstream, outcome)
-            log.warning("request %s: %s (%s): %s", self._record.id, upstream.name, error.kind, printable(error.message))
+            if error.code != NO_RECORDING:  # which is long, and the request's own line tells it
+                log.warning(
+                    "request %s: %s (%s): %s", self._record.id, upstream.name, error.kind, printable(error.message)
+                )
             # That an upstream is left alone says less than what another one answered.
             errors.insert(len(errors) if error.code == RESTING else 0, error)
             if not falls_back(outcome):

@@ -23,6 +23,7 @@ from toolglot.dialects.warp.native import NAME as WARP
 from toolglot.ir import Request
 from toolglot.receipt import Receipt
 from toolglot.recordings.format import (
+    UNREAD,
     VERSION,
     CallSettings,
     ClientRequest,
@@ -65,7 +66,6 @@ _STAND_INS = frozenset(
 (`toolglot launch` shows `toolglot`). A key that counts here is known by the configuration, whatever it looks like."""
 _KEYS = frozenset({"authorization", "x-api-key", "x-goog-api-key", "api-key", "key"})
 """The headers, and what is asked behind a `?`, in which such a key stands."""
-UNREAD = "closed before its end"
 _COUNTED = ("input_tokens", "output_tokens", "cached_tokens", "cache_write_tokens", "reasoning_tokens")
 
 

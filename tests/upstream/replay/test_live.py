@@ -85,7 +85,7 @@ UNKNOWN: dict[str, dict[str, Any]] = {
 @pytest.mark.parametrize("client", UNKNOWN)
 @EVERY_UPSTREAM
 def test_a_request_that_was_not_recorded_gets_an_error_that_shows_the_nearest_recording(
-    replaying: Running, client: str, upstream: str
+    replaying: Running, client: str, upstream: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     answer = replaying.ask(client, model=model_of(upstream), body=UNKNOWN[client])
     assert answer.status == 400
@@ -93,6 +93,7 @@ def test_a_request_that_was_not_recorded_gets_an_error_that_shows_the_nearest_re
     assert "no_recording" in told
     assert f"{SUFFIX}, call 1" in told
     assert f'is recorded as \\"{WISH}\\", asked is \\"Bye\\"' in told
+    assert "There is no recording" not in caplog.text  # for the request's own line says it
 
 
 @EVERY_UPSTREAM

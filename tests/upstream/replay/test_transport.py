@@ -182,6 +182,28 @@ def test_a_folder_that_is_not_there_is_told(tmp_path: Path) -> None:
     assert b"There is no such folder" in run(ask())
 
 
+@pytest.mark.parametrize(
+    ("upstreams", "told"),
+    [
+        (("openai_chat",), b"There is 1 recorded call, in openai_chat, and none in this dialect."),
+        (("anthropic", "openai_chat"), b"There are 2 recorded calls, in anthropic and openai_chat, and none in this"),
+        ((), b"There is no recorded call in it."),
+    ],
+)
+def test_recordings_of_other_dialects_alone_are_told_by_their_dialects(
+    tmp_path: Path, upstreams: tuple[str, ...], told: bytes
+) -> None:
+    for upstream in upstreams:
+        lines = exchange("openai_chat", upstream, ASKED, [])
+        (tmp_path / f"{upstream}{SUFFIX}").write_bytes(lines_of(lines))
+
+    async def ask() -> bytes:
+        reply = await ReplayTransport(find("gemini"), tmp_path).send(call())
+        return await reply.read(10_000)
+
+    assert told in run(ask())
+
+
 def test_what_is_redacted_in_recordings_matches_and_is_not_told(tmp_path: Path) -> None:
     said = [{"role": "user", "content": "I am canary-17."}]
     hidden = [{"role": "user", "content": "I am [redacted]."}]

@@ -94,6 +94,10 @@ class Index:
         self.look()
         return [model for of, model in self._models if of == dialect]
 
+    def dialects(self) -> list[str]:
+        """Those of all calls that are known."""
+        return sorted({dialect for dialect, _ in self._models})
+
     def sealer(self, model: str, asked_as: str) -> Sealer | None:
         """Of a model that is called so here, and so by the client; of one that was called otherwise, the first."""
         known = self._sealers

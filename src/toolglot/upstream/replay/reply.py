@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Iterable
 from typing import get_args
 
 from toolglot.config.schema import ReplaySpeed
+from toolglot.recordings.format import UNREAD
 from toolglot.recordings.label import Label
 from toolglot.recordings.read import Attempt
 from toolglot.upstream.replay.labels import headers_of
@@ -14,9 +15,6 @@ from toolglot.upstream.transport import TransportError, TransportFailure
 
 Speed = ReplaySpeed
 """At once, or as fast as it was recorded."""
-
-UNREAD = "closed before its end"
-"""Recorded of an answer that was read no further. What was read is given again, and then it is over."""
 
 _FAILURES: tuple[TransportFailure, ...] = get_args(TransportFailure)
 
@@ -62,7 +60,7 @@ class RecordedReply:
         if end is None:
             raise TransportError("reset", "the recording ends before the answer does")
         await self._clock.until(end.at)
-        if end.error is not None and end.error != UNREAD:
+        if end.error is not None and end.error != UNREAD:  # of that, what was read is given again
             raise failure_of(end.error)
 
     def close(self) -> None:

@@ -28,8 +28,7 @@ def _nearest(index: Index, wanted: Asked, dialect: str, call: Call) -> str:
     if entry is None:
         if not index.place.exists():
             return "There is no such folder."
-        count = f"{index.entries} recorded calls, and none" if index.entries else "No recorded call there"
-        return f"{count} is in this dialect."
+        return _other_dialects(index)
     try:
         attempt = read_entry(entry).attempt
     except (OSError, DecodeError) as error:
@@ -43,6 +42,13 @@ def _nearest(index: Index, wanted: Asked, dialect: str, call: Call) -> str:
     told = "; ".join(map(_told, differences[:TOLD]))
     more = f"; and {len(differences) - TOLD} more" if len(differences) > TOLD else ""
     return f"The nearest is {entry.file.name}, call {entry.attempt}. It differs: {told}{more}"
+
+
+def _other_dialects(index: Index) -> str:
+    if not index.entries:
+        return "There is no recorded call in it."
+    calls = "is 1 recorded call" if index.entries == 1 else f"are {index.entries} recorded calls"
+    return f"There {calls}, in {' and '.join(index.dialects())}, and none in this dialect."
 
 
 def _told(difference: Difference) -> str:
