@@ -73,7 +73,7 @@ class Exchange:
         keeps_state: reasoning state that the client has no field for is kept by the caller, who listens to the answer.
         issuer: the upstream's server, where state that the client carries is to go back to the same one only, and to
             the model that made it.
-        issued_as: that model's name, where it is not the one that is asked.
+        takes_back: others whose state goes to the upstream too, as `issuer_of` names them.
     """
 
     def __init__(
@@ -93,7 +93,7 @@ class Exchange:
         history_format: str | None = None,
         keeps_state: bool = False,
         issuer: str = "",
-        issued_as: str = "",
+        takes_back: frozenset[str] = frozenset(),
     ) -> None:
         client, upstream = find(client), find(upstream)
         self.client = client
@@ -116,7 +116,7 @@ class Exchange:
         """Hears every event of a streamed answer, as the client gets it, before its bytes are there."""
         self.keeps_state = keeps_state
         self.issuer = issuer
-        self._issued_as = issued_as
+        self._takes_back = takes_back
         self._asked_again: Again | None = None
         self._text_calls = text_calls
         self._history_format = history_format
@@ -141,8 +141,9 @@ class Exchange:
             containers=self.client.can.containers,
             slot=self.client.state_slot,
             details=self.client.details_slot,
-            issuer=issuer_of(self.issuer, self.upstream.name, self._issued_as or model),
+            issuer=issuer_of(self.issuer, self.upstream.name, model),
             is_bound=bool(self.issuer),
+            takes_back=self._takes_back,
             aliased=self._can is not None or (self.asked is not None and model != self.asked.model),
             text_calls=self._text_calls,
             history_format=self._history_format,
@@ -154,7 +155,7 @@ class Exchange:
         return self._context.can
 
     @property
-    def takes_back(self) -> str:
+    def bound_to(self) -> str:
         """Who takes back the state that a client carries in an envelope."""
         return self._context.bound_to
 
@@ -269,6 +270,10 @@ class Exchange:
         """The time and the id to put on an answer after all, where they are known only once it has begun. `renamed`: it
         is another model's, and is to have the name of the one that was asked."""
         self._created, self._answer_id, self._renamed = created, answer_id, renamed
+
+    def seal_for(self, server: str, model: str) -> None:
+        """What the client is to carry is for this one, who has answered in the place of the one that was asked."""
+        self._context.issuer, self._context.is_bound = issuer_of(server, self.upstream.name, model), True
 
     def again(self) -> bytes:
         """The request once more, with what the model wrote and what was wrong with it; then `response` as before."""

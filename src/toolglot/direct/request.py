@@ -95,7 +95,7 @@ class DirectRequests:
         self._reads, self._writes = made.client.direct, made.upstream.direct
         self._owner = made.upstream.name
         self._own = made.client.name == made.upstream.name
-        self._issuer = made.takes_back
+        self._issuer = made.bound_to
         self._learnt: OrderedDict[_Key, list[_Entry]] = OrderedDict()
         self.kept = self._bytes = 0
         self._credit = CREDIT

@@ -98,7 +98,7 @@ class _Run:
 
     def _open(self, envelope: Envelope, block: Block, home: int, where: str) -> None:
         state: Native = {envelope.owner: envelope.state}
-        if envelope.owner == self._context.target and not envelope.is_for(envelope.owner, self._context.bound_to):
+        if envelope.owner == self._context.target and not self._is_taken_back(envelope):
             why = f"the client carried it for {envelope.owner}; another server or model has made it"
             self._context.receipt.note(where, "reasoning state", why)
             state = {}
@@ -117,6 +117,10 @@ class _Run:
             self._shown = envelope.text
             assert isinstance(block, Thinking)
             self._content.append((home, replace(block, text=envelope.text, native=state)))
+
+    def _is_taken_back(self, envelope: Envelope) -> bool:
+        context = self._context
+        return envelope.issuer in context.takes_back or envelope.is_for(context.target, context.bound_to)
 
     def _give_back(self, state: Native, kind: type[ToolCall] | type[Text], home: int) -> None:
         """State for the block before. Where the client has left an empty text out, its owner gets another one."""

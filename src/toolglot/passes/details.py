@@ -118,7 +118,7 @@ class _Opening:
         if sealed.owner != self._context.target:
             why += ", to which alone it goes back"
             self._others.add(sealed.owner)
-        elif sealed.issuer not in ("", self._context.issuer):
+        elif sealed.issuer not in ("", self._context.issuer) and sealed.issuer not in self._context.takes_back:
             why += "; another server or model has made it"
         elif self._context.can.thinking == "none":
             why += "; this model takes none back"

@@ -15,6 +15,9 @@ HEAD = 2 / 3
 """The share of what is left that is the result's beginning."""
 MOST_NO_IMAGES = 64
 """Images that are no longer sent, of one text: more of them than anybody shows are words of a tool."""
+LEFT_OUT = " bytes are left out here …]"
+JOINED = 128
+"""Bytes that a result which was cut before may have gained on its way."""
 LEAST = 256
 """Bytes below which there is little sense in a beginning and an end, with a line between them."""
 
@@ -66,10 +69,11 @@ def _size(block: Block) -> int:
 
 def _spare(block: Block) -> int:
     """Bytes that do not count although they stand in a text that does: some wires have one text for a whole result, and
-    in what comes back from there the word for an image is a line among others."""
-    if not isinstance(block, Text) or NO_IMAGE not in block.text or block.text == NO_IMAGE:
+    in what comes back from there parts are lines, and so is what stands for an image."""
+    if not isinstance(block, Text) or block.text == NO_IMAGE:
         return 0
-    return min(block.text.count(NO_IMAGE), MOST_NO_IMAGES) * (len(NO_IMAGE) + 1)
+    images = min(block.text.count(NO_IMAGE), MOST_NO_IMAGES) * (len(NO_IMAGE) + 1)
+    return images + (JOINED if LEFT_OUT in block.text else 0)
 
 
 def _bytes(text: str) -> bytes:
@@ -77,14 +81,14 @@ def _bytes(text: str) -> bytes:
 
 
 def _marker(missing: int, total: int) -> str:
-    return f"\n[… {missing} of {total} bytes are left out here …]\n"
+    return f"\n[… {missing} of {total}{LEFT_OUT}\n"
 
 
 def _shortened(content: tuple[Block, ...], sizes: list[int], limit: int) -> tuple[int, tuple[Block, ...], Text | None]:
     """How many bytes go, what is left of a result, and the text in it that says so."""
     total = sum(sizes)
     room = limit - len(_bytes(_marker(total, total)))
-    if total <= limit + sum(map(_spare, content)) or room < 0:  # no place even for the line that tells it
+    if total <= limit or total <= limit + sum(map(_spare, content)) or room < 0:  # no place even for the line about it
         return 0, content, None
     head = int(room * HEAD)
     tail = total - (room - head)  # where the end begins, in bytes of all the text

@@ -20,7 +20,6 @@ from toolglot.passes.skeleton import Skeleton
 from toolglot.routing import Target
 from toolglot.textcalls.settings import TextCalls
 from toolglot.translate import Exchange
-from toolglot.upstream.replay.index import Sealer
 from toolglot.upstream.replay.transport import ReplayTransport
 from toolglot.upstream.upstream import Upstream
 
@@ -80,14 +79,6 @@ def _telling(upstream: Upstream, told: Told) -> RequestPass:
     return tell
 
 
-def _sealer(upstream: Upstream, target: Target) -> Sealer:
-    """Who seals the state that clients carry for this model, and takes it back."""
-    own = Sealer(digest(upstream.name, upstream.base_url), target.model)
-    if not isinstance(upstream.transport, ReplayTransport):
-        return own
-    return upstream.transport.sealer(target.model, target.asked) or own
-
-
 def exchange_for(
     client: Dialect,
     upstream: Upstream,
@@ -124,7 +115,7 @@ def exchanges_for(
     """Makes exchanges of one kind, which share all that they have in common. What they differ in, `created`,
     `answer_id` and `keeps_state`, they are made with."""
     can = replace(capabilities(upstream.dialect, target.model), **target.quirks) if target.quirks else None
-    policy, sealer = policy_of(upstream, target), _sealer(upstream, target)
+    policy = policy_of(upstream, target)
     return partial(
         Exchange,
         client,
@@ -136,7 +127,7 @@ def exchanges_for(
         hide=upstream.hide,
         text_calls=text_calls,
         history_format=policy.said.calls,
-        issuer=sealer.issuer,
-        issued_as=sealer.model,
+        issuer=digest(upstream.name, upstream.base_url),
+        takes_back=upstream.transport.issuers if isinstance(upstream.transport, ReplayTransport) else frozenset(),
         passes=with_states(_passes(client, upstream, told, policy), told.states),
     )

@@ -14,6 +14,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from toolglot.errors import DecodeError, ToolglotError
+from toolglot.passes.skeleton import issuer_of
 from toolglot.recordings.format import SUFFIX, VERSION, Head, UpstreamRequest, decoder
 from toolglot.recordings.holes import recorded
 from toolglot.recordings.read import Attempt, Recording, read_file
@@ -39,22 +40,13 @@ class Entry(Struct, frozen=True, kw_only=True):
     dialect: str
     model: str
     asked: Asked
-    asked_as: str = ""
-    """As the client named the model."""
     issuer: str = ""
-    """Who takes back the state that clients carry for it."""
+    """The server that takes back the state that clients carry for it."""
 
 
 Match: TypeAlias = Literal["exact", "changed", "redacted"]
 """How a recorded request is the one that is asked: in all that counts, but for what changes from run to run, or but for
 what was redacted in it."""
-
-
-class Sealer(Struct, frozen=True):
-    """Who has sealed the state that clients carry in recordings: the same is to seal and open it again."""
-
-    issuer: str
-    model: str
 
 
 class Recorded(Struct, frozen=True):
@@ -86,8 +78,7 @@ class Index:
         self._folders: dict[Path, int] = {}
         self._given: dict[tuple[Any, ...], int] = {}
         self._models: dict[tuple[str, str], None] = {}
-        self._sealers: dict[str, Sealer] = {}
-        """By what upstreams and clients called the model."""
+        self._issuers: set[str] = set()
 
     def models(self, dialect: str) -> list[str]:
         """The models that were asked in a dialect."""
@@ -98,10 +89,12 @@ class Index:
         """Those of all calls that are known."""
         return sorted({dialect for dialect, _ in self._models})
 
-    def sealer(self, model: str, asked_as: str) -> Sealer | None:
-        """Of a model that is called so here, and so by the client; of one that was called otherwise, the first."""
-        known = self._sealers
-        return known.get(model) or known.get(asked_as) or next(iter(known.values()), None)
+    @property
+    def issuers(self) -> frozenset[str]:
+        """Those who have sealed the state that clients carry in these recordings."""
+        if not self.entries:
+            self.look()
+        return frozenset(self._issuers)
 
     def next(self, wanted: Asked) -> Entry | None:
         """The recording whose turn it is for a request: in the order of recording, the last one again and again."""
@@ -156,8 +149,7 @@ class Index:
         self.entries += 1
         self._models[entry.dialect, entry.model] = None
         if entry.issuer:
-            for name in (entry.model, entry.asked_as):
-                self._sealers.setdefault(name, Sealer(entry.issuer, entry.model))
+            self._issuers.add(issuer_of(entry.issuer, entry.dialect, entry.model))
         if None in entry.asked.solid:
             self._with_holes.setdefault(entry.asked.shape, []).append(entry)
         else:
@@ -212,7 +204,6 @@ def _entries(file: Path) -> Iterator[Entry]:
                     dialect=read.dialect,
                     model=read.model,
                     asked=asked(read.dialect, read.url, recorded(read)),
-                    asked_as=head.model,
                     issuer="" if read.settings is None else read.settings.issuer,
                 )
 

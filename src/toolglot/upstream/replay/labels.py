@@ -2,7 +2,8 @@
 
 An upstream may leave the first two to us (Anthropic tells no time, others no id). They come from a clock and from
 chance, so they go with a recorded reply as headers of our own: else the same request would never get the same bytes
-twice. So does the model's name: what another one has answered is told in the name of the one that was asked.
+twice. So does the model's name: what another one has answered is told in the name of the one that was asked, and the
+state that clients carry is sealed for who was recorded.
 
 A recording of a request that is not quite the same says so, too: that is a line of the receipt, and a header.
 """
@@ -21,6 +22,7 @@ from toolglot.upstream.upstream import Upstream
 CREATED = "x-toolglot-recorded-created"
 ANSWER_ID = "x-toolglot-recorded-id"
 MODEL = "x-toolglot-recorded-model"
+ISSUER = "x-toolglot-recorded-issuer"
 RECORDING = "x-toolglot-recording"
 """Told to the client: from which recording an answer is whose request was not quite the same, and in what."""
 
@@ -38,10 +40,11 @@ class Recorded(Protocol):
     recorded: bool
 
 
-def headers_of(label: Label, model: str) -> dict[str, str]:
-    """The headers of an answer by this model."""
+def headers_of(label: Label, model: str, issuer: str = "") -> dict[str, str]:
+    """The headers of an answer by this model of a server."""
     created = {} if label.created is None else {CREATED: str(label.created)}
-    return {**created, ANSWER_ID: label.answer_id, MODEL: model}
+    issued = {ISSUER: issuer} if issuer else {}
+    return {**created, **issued, ANSWER_ID: label.answer_id, MODEL: model}
 
 
 def headers_of_match(match: str, recording: str) -> dict[str, str]:
@@ -55,6 +58,8 @@ def put_on(exchange: Exchange, upstream: Upstream, reply: Reply) -> None:
         asked = "" if exchange.sent is None else exchange.sent.model
         renamed = reply.headers.get(MODEL, asked) != asked
         exchange.label(_created(reply.headers), reply.headers[ANSWER_ID], renamed=renamed)
+        if issuer := reply.headers.get(ISSUER):
+            exchange.seal_for(issuer, reply.headers.get(MODEL, asked))
         recording, _, match = reply.headers.get(RECORDING, "").rpartition("; match=")
         if match in LOOSELY:
             exchange.receipt.note("model", _answered_from(recording), LOOSELY[match])

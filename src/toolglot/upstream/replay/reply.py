@@ -35,10 +35,11 @@ class RecordedReply:
     def __init__(self, attempt: Attempt, label: Label, speed: Speed = "none") -> None:
         assert attempt.response is not None
         self.status = attempt.response.status
+        settings = attempt.request.settings
         told = {name.lower(): value for name, value in attempt.response.headers.items()}
         self.headers = {
             **{name: value for name, value in told.items() if name not in ABOUT_BYTES},
-            **headers_of(label, attempt.request.model),
+            **headers_of(label, attempt.request.model, "" if settings is None else settings.issuer),
         }
         self._attempt = attempt
         self._clock = Clock(attempt.response.at, speed)

@@ -16,7 +16,7 @@ from toolglot.recordings.patterns import Pattern
 from toolglot.recordings.read import Attempt, Recording
 from toolglot.recordings.redact import Redactor
 from toolglot.upstream.replay import labels
-from toolglot.upstream.replay.index import Entry, Index, Match, Recorded, Sealer, read_entry
+from toolglot.upstream.replay.index import Entry, Index, Match, Recorded, read_entry
 from toolglot.upstream.replay.matching import Asked, Part, asked, document, parts_of
 from toolglot.upstream.replay.reply import Clock, RecordedReply, Speed, WrittenReply, failure_of
 from toolglot.upstream.replay.unmatched import no_recording
@@ -40,11 +40,10 @@ class ReplayTransport:
         self._redactor = Redactor()
         self._turns = asyncio.Lock()  # an index belongs to one thread at a time
 
-    def sealer(self, model: str, asked_as: str) -> Sealer | None:
-        """Who has sealed the state that clients carry in these recordings, for a model that they and we call so."""
-        if not self._index.entries:
-            self._index.look()
-        return self._index.sealer(model, asked_as)
+    @property
+    def issuers(self) -> frozenset[str]:
+        """Those whose state clients carry in these recordings: it comes back here, and is compared."""
+        return self._index.issuers
 
     def redact(self, patterns: Sequence[str]) -> None:
         """What recordings do not have in them, by the patterns of the configuration, is not compared."""
