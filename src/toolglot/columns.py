@@ -10,6 +10,21 @@ def width_of(text: str) -> int:
     return len(text) if text.isascii() else sum(map(columns_of, text))
 
 
+def fitting(text: str, width: int, start: int = 0) -> int:
+    """Up to where the text fits, at least one character."""
+    used = 0
+    for number in range(start, len(text)):
+        used += columns_of(text[number])
+        if used > width:
+            return max(number, start + 1)
+    return len(text)
+
+
+def cut(text: str, width: int) -> str:
+    """The text, or as much of it as fits before an ellipsis."""
+    return text if fitting(text, width) == len(text) else f"{text[: fitting(text, width - 1)]}…"
+
+
 def columns_of(character: str) -> int:
     if unicodedata.combining(character) or unicodedata.category(character) in ("Mn", "Me", "Cf"):
         return 0

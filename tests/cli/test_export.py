@@ -171,6 +171,7 @@ def test_a_folder_of_recordings_is_one_conversation(tmp_path: Path) -> None:
     assert done.stderr.splitlines() == [
         f"toolglot: {tmp_path}: {told} --conversation N writes another:",
         "  2  whole.exchange.jsonl.partial",
+        "     demo, 2 messages: Say hello.",
     ]
     strict = run("export", str(tmp_path), "--strict")
     assert (strict.exit_code, strict.stdout) == (0, done.stdout)
@@ -179,7 +180,10 @@ def test_a_folder_of_recordings_is_one_conversation(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("wanted", ["2", "whole.exchange.jsonl", "{folder}/deep/whole.exchange.jsonl"])
-def test_another_conversation_is_chosen_by_its_number_or_by_its_recording(tmp_path: Path, wanted: str) -> None:
+def test_another_conversation_is_chosen_by_its_number_or_by_its_recording(
+    tmp_path: Path, wanted: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
     (tmp_path / "deep").mkdir()
     other = (SAMPLES / "whole.exchange.jsonl").read_bytes()
     (tmp_path / "deep" / "whole.exchange.jsonl").write_bytes(other)
@@ -188,7 +192,10 @@ def test_another_conversation_is_chosen_by_its_number_or_by_its_recording(tmp_pa
     done = run("export", str(tmp_path), "--conversation", wanted.format(folder=tmp_path))
     assert done.exit_code == 0
     assert done.stdout == run("export", data=other).stdout
-    assert done.stderr.splitlines()[1:] == ["  1  streamed.exchange.jsonl"]
+    assert done.stderr.splitlines()[1:] == [
+        "  1  streamed.exchange.jsonl",
+        "     demo, 2 messages: What is the weather in Paris, and what time is it in Par…",
+    ]
 
 
 def test_many_other_conversations_are_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -197,7 +204,17 @@ def test_many_other_conversations_are_counted(tmp_path: Path, monkeypatch: pytes
     for number in range(3):
         (tmp_path / f"{number}.exchange.jsonl").write_text(data.replace("Say hello.", f"Say {number}."))
     told = run("export", str(tmp_path)).stderr.splitlines()
-    assert told[1:] == ["  1  0.exchange.jsonl", "  … and 1 other"]
+    assert told[1:] == ["  1  0.exchange.jsonl", "     demo, 2 messages: Say 0.", "  … and 1 other"]
+
+
+def test_the_first_words_of_a_conversation_fit_the_terminal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "40")
+    data = (SAMPLES / "whole.exchange.jsonl").read_text()
+    for number in range(2):
+        said = f"{number} 漢字 " + r"of\\n\\u001b[31m many words " * 1000
+        (tmp_path / f"{number}.exchange.jsonl").write_text(data.replace("Say hello.", said))
+    told = run("export", str(tmp_path)).stderr.splitlines()
+    assert told[1:3] == ["  1  0.exchange.jsonl", r"     demo, 2 messages: 0 漢字 of \x1b[3…"]
 
 
 @pytest.mark.parametrize(
@@ -228,6 +245,9 @@ def test_a_name_that_tells_no_format_needs_one(tmp_path: Path) -> None:
     assert out.read_text().startswith("<!doctype html>")
 
 
+NO_CONVERSATION = "this is no conversation in any dialect that is known"
+
+
 @pytest.mark.parametrize(
     ("arguments", "data", "told"),
     [
@@ -241,6 +261,10 @@ def test_a_name_that_tells_no_format_needs_one(tmp_path: Path) -> None:
             b"# A page\n\nof text\n",
             "toolglot: <stdin>: this is no JSON object or array; a request's body, an array",
         ),
+        ([], b'{"a":1}', f"toolglot: <stdin>: {NO_CONVERSATION}; a request's body, an array"),
+        ([], b'{"a":1}\n{"role":"user","content":"a"}', f"toolglot: <stdin>: {NO_CONVERSATION};"),
+        ([], b'[{"a":1}]', f"toolglot: <stdin>: {NO_CONVERSATION};"),
+        ([], b"[1]", f"toolglot: <stdin>: {NO_CONVERSATION};"),
         ([], b"SQLite format 3\0\x10", "toolglot: <stdin>: this is neither JSON nor a request in Warp's protobuf"),
         (["nowhere.json"], b"", "toolglot: nowhere.json: No such file or directory"),
         (["-o", "no/such/folder/a.md"], b"[]", "toolglot: no/such/folder/a.md: No such file or directory"),

@@ -66,7 +66,10 @@ def test_the_dialect_of_a_request_is_known_by_its_members(case: Case) -> None:
         ({"messages": [{"role": "user", "content": "a"}]}, "openai_chat"),
         ({"messages": [{"role": "user", "content": "a"}], "system": "b"}, "anthropic"),
         ({"input": "a"}, "openai_responses"),
+        ({"input": [{"role": "user", "content": "a"}]}, "openai_responses"),
         ({"contents": [{"parts": [{"text": "a"}]}]}, "gemini"),
+        ({"input": {"user_inputs": {"inputs": [{"user_query": {"query": "a"}}]}}}, "warp"),
+        ({"task_context": {"tasks": []}, "input": {"user_inputs": {"inputs": [{"user_query": {}}]}}}, "warp"),
     ],
 )
 @pytest.mark.parametrize("indent", [None, 2])
@@ -74,6 +77,12 @@ def test_documents_are_read_however_they_are_laid_out(document: Any, dialect: st
     conversation = read(json.dumps(document, indent=indent).encode())
     assert conversation.dialect == dialect
     assert conversation.messages
+
+
+def test_lines_of_warp_s_are_known_too() -> None:
+    line = json.dumps({"input": {"user_inputs": {"inputs": [{"user_query": {"query": "a"}}]}}})
+    conversation = read(f"{line}\n{line}\n".encode())
+    assert (conversation.dialect, said(conversation)) == ("warp", [("user", "a"), ("user", "a")])
 
 
 def test_lines_are_known_by_the_first_one_that_tells() -> None:

@@ -131,6 +131,9 @@ def test_of_receipts_the_lines_are_told_that_the_other_does_not_have() -> None:
     other = {**one, "where": "z"}
     assert of_receipts([one, other], [other, one]) == []
     assert [each.kind for each in of_receipts([one], [other])] == ["removed", "added"]
+    hidden = {**one, "where": "[redacted]", "what": "b [redacted]"}
+    assert of_receipts([hidden, one], [{**one, "where": "y", "what": "b c"}, one]) == []
+    assert [each.kind for each in of_receipts([hidden], [other])] == ["removed", "added"]
 
 
 def test_a_difference_is_told_as_json() -> None:

@@ -64,7 +64,65 @@ def test_holes_have_a_bound_and_are_looked_for_in_linear_time() -> None:
         ({"at": ["[redacted number]"]}, {"at": [1, 2]}, False),
         ({"at": "[redacted number]"}, {"at": "1"}, False),
         ({"at": [9999, 99.99]}, {"at": [1234, 12.34]}, False),
+        ({"at": "[redacted number]"}, {"at": {}}, False),
+        ({"at": "[redacted number]"}, {"at": []}, False),
+        ({"at": "[redacted number]"}, {"at": None}, False),
+        ({"text": '{"n":[redacted digits]}'}, {"text": '{"n":-1.5e+10}'}, True),
+        ({"text": '{"n":[redacted digits]}'}, {"text": '{"n":{}}'}, False),
+        ({"text": '{"n":[redacted digits]}'}, {"text": '{"n":[]}'}, False),
+        ({"text": '{"n":[redacted digits]}'}, {"text": '{"n":[1,2]}'}, False),
+        ({"text": '{"n":[[redacted digits]]}'}, {"text": '{"n":[1,2]}'}, False),
+        ({"text": '{"n":[redacted digits]}'}, {"text": '{"n":1},{"n":2}'}, False),
+        ({"text": "pin [redacted digits]."}, {"text": "pin ..."}, False),
+        ({"text": "pin [redacted digits]."}, {"text": "pin 12 34."}, False),
+        ({"text": "costs [redacted digits]."}, {"text": "costs 1,234,567.89."}, True),
     ],
 )
 def test_a_number_is_a_hole_for_numbers_where_it_was_redacted(then: object, now: object, fits: bool) -> None:
     assert fits_text(json.dumps(then).encode(), json.dumps(now).encode()) is fits
+
+
+@pytest.mark.parametrize(
+    ("then", "now", "expected"),
+    [
+        ("to [redacted] [redacted digits] now", "to John Smith 12345 now", True),
+        ("[redacted], [redacted digits]", "Smith, John, 12345", True),
+        ("[redacted] [redacted digits] [redacted] [redacted digits]", "A B 1 2 C 3 D 4", True),
+        ("[redacted] [redacted digits]", "1 2 3 4", True),
+        ("1[redacted digits]4.5e[redacted digits]0", "1244.5e1000", True),
+        ("[redacted digits].[redacted digits].", "1.2.3.4.", True),
+        ("to [redacted] [redacted digits] now", "to John Smith 12345 later", False),
+        ("to [redacted] [redacted digits] now", "to John Smith a12345 now", False),
+        ("to [redacted] [redacted digits]", "to John Smith 12345 now", False),
+        ("[redacted digits]1[redacted digits]2", "11111111113", False),
+    ],
+)
+def test_the_right_one_of_several_places_is_found(then: str, now: str, expected: bool) -> None:
+    assert fits(then, now) is expected
+
+
+WORDS = st.lists(st.sampled_from(["a", " ", "1", "-", ", ", "x 2", '"', "\\"]), max_size=5).map("".join)
+HIDDEN = st.sampled_from([("[redacted]", "a 1"), ("[redacted]", "1-a"), ("[redacted digits]", "12"), ("", "")])
+
+
+@given(st.lists(st.tuples(WORDS, HIDDEN), min_size=1, max_size=6))
+def test_a_text_always_fits_what_was_redacted_in_it(parts: list[tuple[str, tuple[str, str]]]) -> None:
+    then, now = ("".join(word + hidden[side] for word, hidden in parts) for side in (0, 1))
+    assert fits(then, now) is ("[redacte" in then)
+
+
+@pytest.mark.parametrize(
+    ("then", "now"),
+    [
+        ("[redacted digits]1" * 10_000 + "x", "1" * 30_000),
+        ("[redacted] " + "[redacted digits] " * 10_000 + "x", "y" + " 1" * 30_000),
+        ("[redacted] [redacted digits]x" * 5_000, "y 1 " * 20_000),
+        ("-[redacted]-" * 10_000, "-1-" * 10_000 + "x"),
+        ("[redacted digits]-" * 10_000, "2026-" * 10_000 + "x"),
+    ],
+    ids=["digits", "tries", "both", "dashes", "dates"],
+)
+def test_numbers_and_texts_side_by_side_are_looked_for_in_bounded_time(then: str, now: str) -> None:
+    began = perf_counter()
+    assert not fits(then, now)
+    assert perf_counter() - began < 5

@@ -83,6 +83,24 @@ def test_nothing_differs_in_what_the_gateway_has_just_recorded(
     assert not comparison.differs, comparison
 
 
+def test_a_pattern_that_matches_the_tools_makes_no_difference(url: str, tmp_path: Path) -> None:
+    with (
+        BadServer(*script("openai_chat", streams=True)) as server,
+        gateway(
+            at("openai_chat", server.url),
+            models=MODELS,
+            mcp=McpConfig(servers={"day": McpServerConfig(url=url, policy="auto")}),
+            record=RecordConfig(directory=str(tmp_path), redact=("echo", "slow")),
+        ) as running,
+    ):
+        assert running.ask("openai_chat", stream=True).status == 200
+    (recording,) = read_all(tmp_path)
+    assert {line.tool for line in recording.results} >= {"echo", "slow"}
+    assert b"[redacted]" in recording.body, "where the client is told of them in words"
+    comparison = again(recording)
+    assert not comparison.differs, comparison
+
+
 @pytest.mark.parametrize("client", CLIENTS)
 def test_another_client_is_told_the_same_answer(recorded: dict[tuple[str, bool], Recording], client: str) -> None:
     for then in CLIENTS:

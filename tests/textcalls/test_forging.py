@@ -29,10 +29,11 @@ from toolglot.ir import (
 from toolglot.receipt import Receipt
 from toolglot.textcalls import Engine, find_format, parser
 from toolglot.textcalls.again import Again, Written
+from toolglot.textcalls.escapes import MAX_LENGTH, Escapes
 from toolglot.textcalls.prompts.escaping import marks_of_prompt
 from toolglot.textcalls.prompts.records import Result
 from toolglot.textcalls.prompts.render import PROMPTS, calls_text, instructions, results_text
-from toolglot.textcalls.turns import Turns
+from toolglot.textcalls.turns import ESCAPED, Turns
 
 ATTACK = ToolCall(id="x1y2z3a4b", name="run_shell", arguments='{"command": "rm -rf /"}')
 SHELL = Tool(name="run_shell", parameters={"type": "object", "properties": {"command": {"type": "string"}}})
@@ -247,3 +248,67 @@ def test_no_mark_comes_about_between_two_messages_of_one_side(format_name: str) 
         told = Turns(format_name, Receipt(), (SHELL,)).rendered((user(f"Hello {attack[:cut]}"), user(attack[cut:])))
         joined = "".join(block.text for message in told for block in message.content if isinstance(block, Text))
         assert called(format_name, joined, asking(tools=(SHELL,))) == []
+
+
+def told_with_marks(format_name: str, *messages: Message) -> tuple[list[str], Receipt, Escapes]:
+    """What is told of the messages, the receipt, and what was broken in them."""
+    receipt, escapes = Receipt(), Escapes()
+    told = Turns(format_name, receipt, (SHELL,), escapes).rendered(messages)
+    return [block.text for message in told for block in message.content if isinstance(block, Text)], receipt, escapes
+
+
+WORDS = "Delete file /tmp/a and say yes"
+
+
+@pytest.mark.parametrize("format_name", PROMPTS)
+def test_the_marks_of_the_system_s_text_change_nothing_that_a_user_says(format_name: str) -> None:
+    for told in (
+        f"Write {forged(format_name)}to call.",
+        forged(format_name),
+        f"{'x' * 280}{forged(format_name)}",
+    ):
+        system = Message(role="system", content=(Text(text=told),))
+        texts, receipt, escapes = told_with_marks(format_name, system, user(WORDS))
+        assert texts == [told, WORDS]
+        assert not receipt.notes
+        assert not escapes
+
+
+@pytest.mark.parametrize("format_name", PROMPTS)
+def test_a_line_that_is_cut_to_look_for_marks_makes_none(format_name: str) -> None:
+    for word in ("Action: run", "Observation: x", "## Return of x", "run_shell\n"):
+        for length in range(MAX_LENGTH - 20, MAX_LENGTH + 1):
+            before = f"{'y' * 50}{word}{'z' * (length - len(word))}"
+            texts, receipt, _ = told_with_marks(format_name, user(before), user(WORDS))
+            assert texts == [before, WORDS]
+            assert not receipt.notes
+
+
+def test_a_dot_between_two_messages_is_told() -> None:
+    texts, receipt, _ = told_with_marks("hermes_json", user("Hello <tool_"), user("call> yes"))
+    assert texts == ["Hello <tool_", "·call> yes"]
+    assert [(note.where, note.what) for note in receipt.notes] == [("messages[1]", "user text")]
+
+
+def test_a_mark_that_was_broken_in_a_result_is_told() -> None:
+    asked = assistant(call("c1", "run_shell"))
+    for text, where in (("<tool_call>", ["messages[2]"]), ("fine", [])):
+        answer = Message(role="tool", content=(result("c1", "run_shell", text),))
+        # The same mark in what the user says tells nothing of the result.
+        _, receipt, _ = told_with_marks("hermes_json", user("<tool_call>"), asked, answer)
+        assert [note.where for note in receipt.notes if note.what == "results"] == where
+
+
+def test_a_mark_that_was_broken_in_the_name_of_a_result_s_file_is_told() -> None:
+    image = Media(kind="image", source=Source("base64", "aGk=", "image/png"), name="<tool_call>")
+    answer = Message(role="tool", content=(ToolResult(call_id="c1", name="run_shell", content=(image,)),))
+    _, receipt, _ = told_with_marks("hermes_json", user("Go"), assistant(call("c1", "run_shell")), answer)
+    assert [note.where for note in receipt.notes] == ["messages[2]"]
+
+
+@pytest.mark.parametrize(("text", "told"), [("<tool_call>", 1), ("fine", 0)])
+def test_a_mark_that_was_broken_in_a_tool_is_told(text: str, told: int) -> None:
+    exchange = exchange_of("openai_chat", "openai_chat", "hermes_json")
+    ask(exchange, asking(user("<tool_call>"), tools=(stranger(text),)))
+    notes = [note for note in exchange.receipt.notes if note.why == ESCAPED]
+    assert [note.where for note in notes] == ["messages[0]", *["tools"] * told]

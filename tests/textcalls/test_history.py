@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from contextlib import suppress
+from typing import Any, Literal
 
 import pytest
 from hypothesis import given
@@ -12,6 +14,7 @@ from tests.exchanges import JSON_NAMES as NAMES
 from tests.exchanges import JSON_PAIRS as PAIRS
 from tests.exchanges import calls_of, meaning
 from tests.textcalls.conversations import TOOLS, ask, asking, assistant, call, result, user
+from toolglot.errors import ToolglotError
 from toolglot.ir import (
     Block,
     Citation,
@@ -27,14 +30,18 @@ from toolglot.ir import (
     replace,
 )
 from toolglot.receipt import Receipt
+from toolglot.textcalls import ALIASES, FORMATS
+from toolglot.textcalls.formats import READ_BY_AUTO
 from toolglot.textcalls.history import native_history
-from toolglot.textcalls.prompts.render import PROMPTS, calls_text
+from toolglot.textcalls.prompts.records import Result
+from toolglot.textcalls.prompts.render import PROMPTS, calls_text, results_text
 from toolglot.textcalls.settings import TextCalls
 from toolglot.textcalls.turns import Turns
 from toolglot.translate import Exchange
 
 PARIS = call("a1b2c3d4e", "get_weather", '{"city":"Paris","days":2}')
 NOW = call("a1b2c3d4f", "get_time")
+NOON = result(NOW.id, "get_time", "noon")
 PNG = Media(kind="image", source=Source("base64", "aGk=", "image/png"))
 
 
@@ -359,7 +366,118 @@ def test_any_turn_that_was_told_as_text_is_read_back(format_name: str, data: st.
         assert back[-1].content[-1] == Text(text="Well?")
 
 
+# In any format
+
+
+def told(format_name: str, *messages: Message) -> tuple[Message, ...]:
+    return Turns(format_name, Receipt(), TOOLS).rendered(messages)
+
+
+@pytest.mark.parametrize("format_name", [text_format.name for text_format in READ_BY_AUTO])
+def test_results_are_read_in_the_format_that_their_calls_turn_out_to_be_in(format_name: str) -> None:
+    answers = Message(role="user", content=(result(PARIS.id, "get_weather", "sun"), result(NOW.id, "get_time", "noon")))
+    history = told(format_name, user("Hello"), assistant(Text(text="I look."), PARIS, NOW), answers)
+    assert outcome(read("auto", *history)) == [("get_weather", "sun", False), ("get_time", "noon", False)]
+    assert read("auto", *history) == read(format_name, *history)
+
+
+def test_a_conversation_in_two_formats_is_read_as_one() -> None:
+    messages: list[Message] = []
+    for format_name in ("hermes_json", "cline_xml", "hermes_json"):
+        messages += told(format_name, user("Hello"), assistant(NOW), Message(role="tool", content=(NOON,)))
+    assert outcome(read("auto", *messages)) == [("get_time", "noon", False)] * 3
+
+
+def test_a_tool_that_only_a_result_names_is_known_in_any_format() -> None:
+    turn = assistant(Text(text="Sure.\n<read_file>\n<path>a</path>\n</read_file>"))
+    history = (user("Read it."), turn, user("[read_file for 'a'] Result:\nhello"))
+    assert outcome(read("auto", *history)) == [("read_file", "hello", False)]
+
+
+def test_reasoning_between_the_marks_of_another_format_hides_no_result() -> None:
+    turn = assistant(Text(text=f"<thinking>hm</thinking>\n{calls_text('hermes_json', (NOW,))}"))
+    history = (user("Hello"), turn, user("<tool_response>\nnoon\n</tool_response>"))
+    assert outcome(read("auto", *history)) == [("get_time", "noon", False)]
+
+
+def test_native_results_behind_calls_in_any_format_are_paired_with_them() -> None:
+    turn = assistant(Text(text=calls_text("hermes_json", (NOW,))))
+    answer = Message(role="tool", content=(result("", "get_time", "noon"),))
+    assert outcome(read("auto", user("Hello"), turn, answer)) == [("get_time", "noon", False)]
+
+
+@pytest.mark.parametrize("text", ["Stop!", "<tool_result>noon</tool_result>", "Observation: noon"])
+def test_what_is_no_result_in_the_format_of_the_calls_stays_text(text: str) -> None:
+    history = (user("Hello"), assistant(Text(text=calls_text("hermes_json", (NOW,)))), user(text))
+    assert read("auto", *history) == list(history)
+
+
+HISTORY_FORMATS = ("auto", *FORMATS, *ALIASES)
+
+
+@st.composite
+def said_in_any_format(draw: st.DrawFn) -> str:
+    """Whole calls and results of any format, halves of them, and words."""
+    written = [calls_text(name, (PARIS, NOW)) for name in ("hermes_json", "cline_xml")]
+    name = draw(st.sampled_from(list(FORMATS)))
+    texts = [calls_text(name, (PARIS,)), results_text(name, [Result(name="get_weather", text="sun", id=PARIS.id)])]
+    pieces = draw(
+        st.lists(st.sampled_from([*written, *texts, *texts, record("get_time", 1), "Hm. ", "\n"]), max_size=4)
+    )
+    text = "".join(pieces) + draw(st.text(max_size=3))
+    return text[: draw(st.integers(0, len(text)))] if draw(st.booleans()) else text
+
+
+@st.composite
+def any_history(draw: st.DrawFn) -> tuple[Message, ...]:
+    texts = said_in_any_format().map(lambda text: Text(text=text))
+    results = st.sampled_from([NOON, result(PARIS.id, "get_weather", "sun")])
+    contents: dict[str, st.SearchStrategy[list[Any]]] = {
+        "assistant": st.lists(st.one_of(texts, texts, st.sampled_from([PARIS, NOW])), max_size=3),
+        "user": st.lists(texts, max_size=3),
+        "tool": st.lists(st.one_of(texts, results), max_size=2),
+        "system": st.lists(texts, max_size=1),
+    }
+    turns: st.SearchStrategy[tuple[str, ...]] = st.sampled_from(
+        [("assistant", "user"), ("assistant", "tool", "user"), ("user",), ("system", "user")]
+    )
+    roles = [role for turn in draw(st.lists(turns, min_size=1, max_size=4)) for role in turn]
+    return tuple(Message(role=role, content=tuple(draw(contents[role]))) for role in roles)
+
+
+@pytest.mark.parametrize("format_name", ["auto", *FORMATS])
+@given(history=any_history(), pair=st.sampled_from(PAIRS), text_format=st.sampled_from([None, None, *FORMATS]))
+def test_no_history_makes_a_request_fail_but_with_an_error_of_ours(
+    format_name: str, history: tuple[Message, ...], pair: tuple[str, str], text_format: str | None
+) -> None:
+    text_calls = TextCalls(format=text_format) if text_format else None
+    exchange = Exchange(*pair, history_format=format_name, text_calls=text_calls)
+    with suppress(ToolglotError):
+        ask(exchange, asking(*history))
+
+
+@pytest.mark.parametrize("format_name", HISTORY_FORMATS)
+def test_a_history_in_any_format_is_read_by_the_reader_of_every_other(format_name: str) -> None:
+    for other in FORMATS:
+        answer = user(results_text(other, [Result(name="get_time", text="noon", id=NOW.id)]))
+        turn = assistant(Text(text=calls_text(other, (NOW,))))
+        read(format_name, user("Hello"), turn, answer, turn, Message(role="tool", content=answer.content))
+
+
 # In an exchange
+
+
+@pytest.mark.parametrize("role", ["user", "tool"])
+def test_an_exchange_reads_a_history_in_any_format(role: Literal["user", "tool"]) -> None:
+    said = {"role": "assistant", "content": calls_text("hermes_json", (NOW,))}
+    answer: dict[str, object] = {"role": role, "content": "<tool_response>\nnoon\n</tool_response>"}
+    if role == "tool":
+        answer["tool_call_id"] = "x"
+    body = {"model": "m", "messages": [{"role": "user", "content": "Hi"}, said, answer], "max_tokens": 9}
+    sent = json.loads(Exchange("openai_chat", "anthropic", history_format="auto").request(json.dumps(body).encode()))
+    call, answered = (message["content"] for message in sent["messages"][1:3])
+    assert call[0]["name"] == "get_time"
+    assert answered[0]["tool_use_id"] == call[0]["id"]
 
 
 @pytest.mark.parametrize(("client", "upstream"), PAIRS)

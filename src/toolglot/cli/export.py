@@ -6,6 +6,7 @@ import os
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from shutil import get_terminal_size
 from tempfile import SpooledTemporaryFile
 from typing import IO, NamedTuple
 
@@ -13,13 +14,14 @@ import click
 
 from toolglot.cli.output import check_output, is_replaced, written
 from toolglot.cli.parameters import CHUNK_BYTES, Choice, chunks, counted, known_dialect, refuse, tell
+from toolglot.columns import cut
 from toolglot.dialects import DIALECTS
 from toolglot.errors import DecodeError, MissingExtraError, ToolglotError
 from toolglot.export.html import html_of, is_picture
 from toolglot.export.jsonl import jsonl_of
 from toolglot.export.losses import watched
 from toolglot.export.markdown import markdown_of
-from toolglot.export.sources import Conversation, conversation_of, read_conversation
+from toolglot.export.sources import About, Conversation, conversation_of, read_conversation
 from toolglot.ir import Media
 from toolglot.lint.report import visible
 from toolglot.receipt import Loss
@@ -307,9 +309,17 @@ def _tell_which(job: Job, conversation: Conversation) -> None:
     tell(job.files[0], what)
     others = [(number, name) for number, name in enumerate(conversation.all, 1) if name != conversation.name]
     for number, name in others[:LISTED]:
-        click.echo(f"  {number}  {visible(name)}", err=True)
+        lead = f"  {number}  "
+        click.echo(f"{lead}{visible(name)}", err=True)
+        about = cut(_about(conversation.about[name]), get_terminal_size().columns - len(lead))
+        click.echo(f"{' ' * len(lead)}{about}", err=True)
     if len(others) > LISTED:
         click.echo(f"  … and {counted(len(others) - LISTED, 'other')}", err=True)
+
+
+def _about(about: About) -> str:
+    size = counted(about.messages, "message")
+    return visible(f"{', '.join(filter(None, (about.model, size)))}: {about.begins}")
 
 
 def _recordings_in(given: Path) -> list[Path]:

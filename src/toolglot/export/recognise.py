@@ -1,6 +1,7 @@
 """Whose messages are these? Told by the members that one dialect has and the others do not.
 
-A mark is the path of a member: `[]` is any element of an array, `=` tells a member's value.
+A mark is the path of a member: `[]` is any element of an array, `{}` a member that is an object, `=` tells a member's
+value.
 """
 
 from __future__ import annotations
@@ -58,7 +59,7 @@ _MESSAGE: Marks = {
         }
     ),
     "gemini": frozenset({"parts", "systemInstruction", "system_instruction"}),
-    "warp": frozenset({"task_context"}),
+    "warp": frozenset({"task_context", "input.user_inputs"}),
 }
 """Marks of one message."""
 
@@ -75,7 +76,8 @@ _BODY: Marks = {
     "gemini": frozenset(
         {"contents", "systemInstruction", "system_instruction", "generationConfig", "generation_config"}
     ),
-    "warp": frozenset({"task_context", "mcp_context"}),
+    # Responses' input is a text or an array.
+    "warp": frozenset({"task_context", "mcp_context", "input{}", "input.user_inputs"}),
 }
 """The same of a request's body."""
 
@@ -117,6 +119,8 @@ def marks_in(value: Any, depth: int, path: str = "") -> Iterator[str]:
         for name, member in value.items():
             inner = f"{path}.{name}" if path else name
             yield inner
+            if isinstance(member, dict):
+                yield f"{inner}{{}}"
             if name in _TOLD and isinstance(member, str):
                 yield f"{inner}={member}"
             yield from marks_in(member, depth - 1, inner)

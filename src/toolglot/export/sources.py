@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from hashlib import blake2b
 from itertools import chain
 from typing import Any
@@ -35,8 +35,19 @@ _TEXTUAL = (b"{", b"[", b" ", b"\t", b"\r")
 """How JSON begins and such a request does not: both may begin with a line feed."""
 EXPECTED = "a request's body, an array of messages, JSON lines of messages or a recorded exchange are expected"
 _INSTRUCTING = ("system", "developer")
+FIRST_WORDS = 400
+"""Characters that are kept of those of each conversation."""
 HELD_ELSEWHERE = ("previous_response_id", "conversation")
 """Members of a request that say: what went before is kept by the server."""
+
+
+class About(Struct, frozen=True):
+    """What tells a conversation from others."""
+
+    model: str
+    messages: int
+    begins: str
+    """The first words of whoever asked."""
 
 
 class Conversation(Struct, kw_only=True):
@@ -49,6 +60,8 @@ class Conversation(Struct, kw_only=True):
     """Of recordings: its last exchange."""
     all: tuple[str, ...] = ()
     """The last exchanges of all conversations among them, in the order of time. A branch is a conversation."""
+    about: Mapping[str, About] = {}
+    """What is told of the conversation that ends with an exchange."""
 
 
 def read_conversation(chunks: Iterable[bytes], dialect: str | None = None) -> Conversation:
@@ -125,14 +138,22 @@ def _document(data: bytes, dialect: str | None) -> Conversation:
         raise DecodeError("$", f"this is no JSON object or array; {EXPECTED}")
     value = json.decode(data)
     if isinstance(value, list):
-        client = find(dialect or dialect_of_messages(value) or UNMARKED)
+        client = find(dialect or dialect_of_messages(value) or _unmarked(*value[:1]))
         return Conversation(dialect=client.name, messages=_decoded(client, {client.history_key: Raw(data)}).messages)
-    client = find(dialect or dialect_of_body(value) or dialect_of_message(value) or UNMARKED)
+    dialect = dialect or dialect_of_body(value) or dialect_of_message(value)
+    client = find(dialect or (UNMARKED if form_of(find(UNMARKED)).history[0] in value else _unmarked(value)))
     form = form_of(client)
     if not value.keys() & {*form.history, *HELD_ELSEWHERE}:
         return Conversation(dialect=client.name, messages=message_of(data, 1, client))
     asked = _decoded(client, _conversational(data, client))
     return Conversation(dialect=client.name, messages=asked.messages, lines=_before(asked))
+
+
+def _unmarked(*first: Any) -> str:
+    """The dialect of messages in which nothing tells it, of which this is the first one."""
+    if not all(isinstance(message, dict) and "role" in message for message in first):
+        raise DecodeError("$", f"this is no conversation in any dialect that is known; {EXPECTED}")
+    return UNMARKED
 
 
 def _conversational(data: bytes, client: Dialect) -> dict[str, Raw]:
@@ -179,7 +200,7 @@ def _recognised(lines: Iterator[bytes]) -> tuple[str, list[bytes]]:
             return found, begun
         if size > LOOKED_AT:
             break
-    return UNMARKED, begun
+    return _unmarked(_value(begun[0])), begun
 
 
 def _value(line: bytes) -> Any:
@@ -207,6 +228,7 @@ def conversation_of(recordings: Iterable[tuple[str, Recording]], wanted: str | N
     """
     best: _Told | None = None
     trails: list[Trail] = []
+    about: dict[str, About] = {}
     answered: dict[str, tuple[Message, ...]] = {}
     unread: list[Loss] = []
     for name, recording in recordings:
@@ -218,13 +240,25 @@ def conversation_of(recordings: Iterable[tuple[str, Recording]], wanted: str | N
             unread.append(Loss(name or "$", "a recorded exchange", why))
             continue
         trails.append(Trail(len(trails), name, told.asked, told.marks, told.system, told.whole))
+        about[name] = _about(recording.head.model, told.messages)
         if name == wanted if wanted is not None else best is None or told.extent >= best.extent:
             best, told.name = told, name
     if best is None:
         raise DecodeError("$", unread[0].why if unread else "there is no recorded exchange in it")
     return Conversation(
-        dialect=best.dialect, messages=best.messages, lines=best.lines + unread, name=best.name, all=last_of(trails)
+        dialect=best.dialect,
+        messages=best.messages,
+        lines=best.lines + unread,
+        name=best.name,
+        all=last_of(trails),
+        about=about,
     )
+
+
+def _about(model: str, messages: Iterable[Message]) -> About:
+    said = [message for message in messages if message.role not in _INSTRUCTING]
+    texts = (block.text for message in said for block in message.content if isinstance(block, Text))
+    return About(model, len(said), " ".join(next(texts, "")[:FIRST_WORDS].split()))
 
 
 class _Told(Struct, kw_only=True):

@@ -16,9 +16,9 @@ class Changing(Struct, frozen=True):
     instead: bytes = b"(id)"
 
 
-_HALF = rb"(?: |\xe2\x80\xaf)?[AaPp]\.?[Mm]\b"
+HALF = rb"(?: |\xe2\x80\xaf)?[AaPp]\.?[Mm]\b"
 """Of the day. JavaScript writes a narrow space before it."""
-_CLOCK = rb"[0-5]\d(?::[0-5]\d(?:[.,]\d{1,9})?(?:%b|(?![0-9:]))|%b)" % (_HALF, _HALF)
+_CLOCK = rb"[0-5]\d(?::[0-5]\d(?:[.,]\d{1,9})?(?:%b|(?![0-9:]))|%b)" % (HALF, HALF)
 """The rest of a time of day, behind the hour."""
 
 CHANGING = (

@@ -92,7 +92,8 @@ def compared(recording: Recording, outcome: Outcome, document: Callable[[str, by
     if REDACTED.encode() in recording.request.data:
         requests = [[each for each in request if not _is_identity(each)] for request in requests]
     comparison = Comparison(requests=requests)
-    comparison.answer = _of_answers(recording, outcome) if same_client else _of_meanings(recording, outcome)
+    answer = _of_answers(recording, outcome) if same_client else _of_meanings(recording, outcome)
+    comparison.answer = _without_holes(answer)
     if same_client and recording.whole:
         comparison.receipt = of_receipts(_kept(recording.receipt), _kept(outcome.receipt))
     streamed = outcome.status == 200 and recording.head.stream and not outcome.body.startswith(b"[")
@@ -117,8 +118,13 @@ def _requests(
             found.append([])
         else:
             differences = of_values(document(then.dialect, recorded(then)), document(now.dialect, now.body))
-            found.append([each for each in differences if not (then.numbers and fits_value(each.then, each.now))])
+            found.append(_without_holes(differences))
     return found
+
+
+def _without_holes(differences: Sequence[Difference]) -> list[Difference]:
+    """What a recording does not tell differs in nothing: the names of tools stay, say, but not texts that have them."""
+    return [each for each in differences if not fits_value(each.then, each.now)]
 
 
 def _is_identity(difference: Difference) -> bool:

@@ -14,6 +14,7 @@ from msgspec import Struct
 
 from toolglot.errors import DecodeError
 from toolglot.lint.report import visible
+from toolglot.recordings.holes import fits_text
 from toolglot.wire import json, sse
 
 MOST = 1000
@@ -223,11 +224,19 @@ def _text(data: bytes) -> str:
 
 
 def of_receipts(then: Sequence[Mapping[str, str]], now: Sequence[Mapping[str, str]]) -> list[Difference]:
-    """The lines of a receipt that are not in the other. Where a line stands in it does not count."""
+    """The lines of a receipt that are not in the other. Where a line stands in it does not count, nor what was redacted
+    in the first."""
     before, after = ({_line(line): dict(line) for line in lines} for lines in (then, now))
-    gone = [Difference("receipt", line, NOTHING) for key, line in before.items() if key not in after]
-    return [*gone, *(Difference("receipt", NOTHING, line) for key, line in after.items() if key not in before)][:MOST]
+    gone = {key: line for key, line in before.items() if key not in after}
+    new = {key: line for key, line in after.items() if key not in before}
+    for key in [*gone]:
+        if (same := next((other for other in new if fits_text(key, other)), None)) is not None:
+            del gone[key], new[same]
+    return [
+        *(Difference("receipt", line, NOTHING) for line in gone.values()),
+        *(Difference("receipt", NOTHING, line) for line in new.values()),
+    ][:MOST]
 
 
-def _line(line: Mapping[str, str]) -> frozenset[tuple[str, str]]:
-    return frozenset(line.items())
+def _line(line: Mapping[str, str]) -> bytes:
+    return json.encode(dict(sorted(line.items())))

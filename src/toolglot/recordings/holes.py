@@ -1,41 +1,46 @@
 """Recorded JSON that has holes, where something was redacted: does it fit a text that has the real value there?
 
 A hole stands for any text inside of one string: it never goes over a quote, so only what has the same structure fits.
-Or it stands for a number, or for the digits of one in a string. Where a part of the text behind a hole may stand in
-several places the first one is right: a later one would make the hole larger, and the next no safer. So one look at
-each side is enough.
+Or it stands for a number, for the digits of one in a string, or for something that changes from run to run.
+
+What stands behind a hole for text, up to the next such hole, is right in the first place where it fits: a later one
+would make the hole larger, and the next no safer. A number ends where it ends, but for those behind which something
+stands that may be a part of it: there all places are followed at once, which are few.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
-from typing import Any
+from typing import Any, NamedTuple
 
 from toolglot.recordings.format import UpstreamRequest
+from toolglot.recordings.marks import DIGITS, NUMBER, Hole, Kind, holes, marks
 from toolglot.recordings.structure import tokens
 from toolglot.wire import json
 
-NUMBER = "[redacted number]"
-"""A string that stands in the place of a number."""
-DIGITS = "[redacted digits]"
-"""Stands in a string in the place of those."""
-HOLE = re.compile(
-    rb'(?P<number>"\[redacted number\]")|(?P<digits>(?:\[redacted digits\])+)(?!\[redacte)'
-    rb"|(?P<text>(?:\[redacted digits\]|\[redacte(?:d(?:\](?:#[0-9]+|\**))?)?)+)"
-)
-"""Where the length counts it is filled up with stars, or cut. Names of members have a number."""
 LONGEST = 64 * 1024
 """Bytes that one hole may stand for."""
-_FILLED: dict[str | None, re.Pattern[bytes]] = {
-    "text": re.compile(rb"(?:[^\"\\]|\\.)+", re.DOTALL),
-    "number": re.compile(rb'-?[0-9][0-9.eE+-]*|"\[redacted number\]"'),
-    "digits": re.compile(rb"[0-9eE+.,:/ \[\]{}-]+|\[redacted digits\]"),
-}
-"""What may stand in the place of each kind of hole."""
+LONGEST_NUMBER = 4096
+MOST_PLACES = 64
+"""Places that are followed at once."""
+MOST_STEPS = 50_000
+"""Holes that are looked at, in all places together, before it is given up to try others."""
+
+_TEXT = re.compile(rb"(?:[^\"\\]++|\\.)++", re.DOTALL)
+_NUMBER = re.compile(
+    rb"-?(?:0|[1-9][0-9]*+)(?:\.[0-9]++)?(?:[eE][+-]?[0-9]++)?(?![0-9.eE+-])"
+    rb"|\"\[redacted number\]\"|\((?:time|seconds)\)"
+)
+_DIGITS = re.compile(rb"(?:[0-9.eE+-]|,(?=[0-9]{3}(?![0-9]))|\[redacted digits\])++")
+"""In a string any part of a number may be redacted."""
+_DIGIT = re.compile(rb"[0-9\]]")
+_CHANGED = re.compile(rb"\((?:time|id|seconds)\)")
+"""What `steady` has put in the place of what changes."""
 _NINES = re.compile(r"[90.,:eE+\s\[\]{}-]+")
 """What a number becomes, several with what stands between them, or a part: nines, and in its exponent zeros."""
+_ONE_NUMBER = re.compile(r"(?:(?<![0-9])[+-])?[0-9]+(?:,[0-9]{3}(?![0-9]))*(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?")
 
 
 def with_holes(text: str, numbers: Sequence[int]) -> str:
@@ -65,26 +70,130 @@ def _holes(text: str, numbers: Sequence[int]) -> Iterator[tuple[int, int, str]]:
         while begins < end:
             # A file may have been edited since.
             if begins + length <= end and _NINES.fullmatch(text, begins, begins + length):
-                yield (begins, begins + length, DIGITS) if is_string else (start, end, f'"{NUMBER}"')
+                if is_string:
+                    # What stands between two numbers was not redacted.
+                    numbers_in = _ONE_NUMBER.finditer(text, begins, begins + length)
+                    yield from ((*number.span(), DIGITS) for number in numbers_in)
+                else:
+                    yield start, end, f'"{NUMBER}"'
             begins, length = next(told, (len(text), 0))
+
+
+def firmness(data: bytes) -> int:
+    """How much of a recorded text is no hole."""
+    return len(data) - sum(hole.end - hole.start for hole in holes(data))
+
+
+class _Step(NamedTuple):
+    """A hole, and what stands behind it up to the next one."""
+
+    kind: Kind
+    piece: bytes
+    otherwise: _Template | None = None
+    """What changes may also stand there as it did."""
+
+
+class _Template(NamedTuple):
+    head: bytes
+    steps: list[_Step]
+
+
+def _template(data: bytes, found: Callable[[bytes], Iterable[Hole]] = holes) -> _Template:
+    each = list(found(data))
+    ends = [*(hole.start for hole in each), len(data)]
+    return _Template(data[: ends[0]], [_step(data, hole, end) for hole, end in zip(each, ends[1:], strict=True)])
+
+
+def _step(data: bytes, hole: Hole, end: int) -> _Step:
+    otherwise = _template(data[hole.start : end], marks) if hole.kind == "changing" else None
+    return _Step(hole.kind, data[hole.end : end], otherwise)
 
 
 def fits_text(then: bytes, now: bytes) -> bool:
     """Whether a text with holes is another one."""
-    holes = list(HOLE.finditer(then))
-    if not holes or not now.startswith(then[: holes[0].start()]):
-        return False
-    at = holes[0].start()
-    for hole, following in pairwise((*holes, None)):
-        assert hole is not None
-        piece = then[hole.end() : None if following is None else following.start()]
-        found = len(now) - len(piece) if following is None else now.find(piece, at + 1)
-        if found <= at or found - at > LONGEST or (following is None and not now.endswith(piece)):
-            return False
-        if not _FILLED[hole.lastgroup].fullmatch(now, at, found):
-            return False
-        at = found + len(piece)
-    return True
+    head, steps = _template(then)
+    return bool(steps) and now.startswith(head) and _Fitting(now).fits(steps, len(head))
+
+
+class _Fitting:
+    """Looks for the places in a text where the pieces of a template stand."""
+
+    def __init__(self, now: bytes) -> None:
+        self._now = now
+        self._left = MOST_STEPS
+        self._string = range(0)
+        """The rest of one, up to its quote."""
+        self._behind: Mapping[Kind, Callable[[_Step, int], Iterable[int]]] = {
+            "number": self._behind_number,
+            "digits": self._behind_digits,
+            "changing": self._behind_changing,
+        }
+
+    def fits(self, steps: Sequence[_Step], start: int) -> bool:
+        texts = [at for at, step in enumerate(steps) if step.kind == "text"]
+        places = self._through(steps[: texts[0] if texts else len(steps)], [start])
+        for at, following in pairwise((*texts, len(steps))):
+            if not places:
+                return False
+            places = self._behind_text(steps[at:following], places[0], is_last=following == len(steps))
+        return len(self._now) in places
+
+    def _text_ends(self, start: int) -> int:
+        """Up to where a text may go that begins here."""
+        if start not in self._string:
+            text = _TEXT.match(self._now, start)
+            self._string = range(start, start if text is None else text.end())
+        return min(self._string.stop, start + LONGEST)
+
+    def _behind_text(self, steps: Sequence[_Step], start: int, *, is_last: bool) -> list[int]:
+        """Where these steps may end, of which the first is any text."""
+        now, piece, rest = self._now, steps[0].piece, steps[1:]
+        end = self._text_ends(start)
+        # What a request ends with stands at its end, and not where it stands for the first time.
+        found = max(start, len(now) - len(piece) - 1) if is_last and not rest else start
+        whole = start
+        while self._left > 0 and (found := now.find(piece, found + 1, end + len(piece))) >= 0:
+            self._left -= bool(rest)
+            text = _TEXT.match(now, whole, found)
+            whole = whole if text is None else text.end()
+            places = self._through(rest, [found + len(piece)]) if whole == found else []  # else an escape is torn
+            if places and (not is_last or len(now) in places):
+                return places
+        return []
+
+    def _through(self, steps: Sequence[_Step], places: list[int]) -> list[int]:
+        """Where steps may end that begin in one of these places, and of which none is any text."""
+        for step in steps:
+            self._left -= 1
+            found = {behind for place in places for behind in self._behind[step.kind](step, place)}
+            places = sorted(found)[:MOST_PLACES]
+            if not places:
+                break
+        return places
+
+    def _behind_number(self, step: _Step, start: int) -> Iterator[int]:
+        number = _NUMBER.match(self._now, start)
+        if number is not None and self._now.startswith(step.piece, number.end()):
+            yield number.end() + len(step.piece)
+
+    def _behind_digits(self, step: _Step, start: int) -> Iterator[int]:
+        number = _DIGITS.match(self._now, start, start + LONGEST_NUMBER)
+        first = None if number is None else _DIGIT.search(self._now, start, number.end())
+        if number is None or first is None:
+            return
+        found = first.end() - 1
+        for _ in range(MOST_PLACES):
+            found = self._now.find(step.piece, found + 1, number.end() + len(step.piece))
+            if found < 0:
+                break
+            yield found + len(step.piece)
+
+    def _behind_changing(self, step: _Step, start: int) -> Iterator[int]:
+        changed = _CHANGED.match(self._now, start)
+        if changed is not None and self._now.startswith(step.piece, changed.end()):
+            yield changed.end() + len(step.piece)
+        if step.otherwise is not None and self._now.startswith(step.otherwise.head, start):
+            yield from self._through(step.otherwise.steps, [start + len(step.otherwise.head)])
 
 
 def fits_value(then: Any, now: Any) -> bool:

@@ -14,6 +14,7 @@ import re
 from base64 import b64encode
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cached_property, lru_cache
+from itertools import islice
 from typing import NamedTuple, TypeAlias
 from urllib.parse import SplitResult, urlsplit
 
@@ -21,7 +22,7 @@ from toolglot.recordings.base64_runs import BASE64, decoded, gone_of
 from toolglot.recordings.replacing import NUMBER, Found, Piece, filler, merged, pieces, replaced
 from toolglot.recordings.replacing import REDACTED as REDACTED
 from toolglot.recordings.shortened import Beginnings
-from toolglot.recordings.structure import Names, Place, after, begins_document, kept_in
+from toolglot.recordings.structure import MOST_NAMES, Names, Place, after, begins_document, kept_in
 from toolglot.recordings.views import View, may_hide, views
 from toolglot.wire.large import joined
 
@@ -101,6 +102,12 @@ class Redactor:
         self._forms = tuple(form for secret in sorted(self._known, key=len) for form in self._known[secret])
         # A secret is longer where it is escaped: six characters for one at the most, mostly none.
         self.overlap = max(OVERLAP, 3 * max(map(len, self._known)))
+        self.keep(())
+
+    def keep(self, tools: Iterable[str]) -> None:
+        """Names of tools that patterns leave alone; but a secret goes also where it is one of them."""
+        known = self.names.tools.union(islice(tools, MOST_NAMES))
+        self.names.tools = frozenset(tool for tool in known if not self._told(_Seen(tool)))
 
     def find(self, text: str, *, gone: int | None = 0) -> list[Found]:
         """Everything that is to be redacted, in order; what overlaps is one. `gone` is for the rest of a line: how many
@@ -166,6 +173,9 @@ class Redactor:
 
     def text(self, text: str) -> str:
         return replaced(text, self.find(text), REDACTED)
+
+    def tool(self, name: str) -> str:
+        return name if name in self.names.tools else self.text(name)
 
     def url(self, url: str) -> str:
         """An address, or a path with its query."""

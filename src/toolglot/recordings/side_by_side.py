@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import zip_longest
 from typing import NamedTuple
 
-from toolglot.columns import columns_of, width_of
+from toolglot.columns import cut, fitting, width_of
 from toolglot.lint.report import visible
 from toolglot.receipt import Loss
 from toolglot.recordings.frames import Cell
@@ -61,16 +61,16 @@ def _request(asked: Asked, style: Style) -> Iterator[str]:
     if style.full:
         yield from (f"  {part}" for part in _whole(asked.body, style.width - 2))
     else:
-        yield f"  {_cut(asked.body.short, style.width - 2)}"
+        yield f"  {cut(asked.body.short, style.width - 2)}"
     for result in asked.results:
-        told = _whole(result, style.width - 2) if style.full else (_cut(result.short, style.width - 2),)
+        told = _whole(result, style.width - 2) if style.full else (cut(result.short, style.width - 2),)
         yield from (_painted(f"  {part}".rstrip(), result.kind, style) for part in told)
 
 
 def _table(timeline: Timeline, style: Style) -> Iterator[str]:
     widths = _widths(style.width)
     heads = (f"client: {timeline.client}", "events", f"upstream: {timeline.upstream}")
-    titles = _joined([_padded(_cut(head, width), width) for head, width in zip(heads, widths, strict=True)])
+    titles = _joined([_padded(cut(head, width), width) for head, width in zip(heads, widths, strict=True)])
     yield _painted((f"{'#':>4} {'time':>7}".ljust(LEAD) + titles).rstrip(), "head", style)
     yield "─" * (LEAD + sum(widths) + 2 * len(BAR))
     shown = False
@@ -121,12 +121,12 @@ def fitted(cell: Cell, width: int) -> str:
     """What a cell says, cut to the width. What it is called gives way first: its end tells enough, as in `…delta[0]`,
     and what is said matters more."""
     short = cell.short
-    if cell.label and _fitting(short, width) < len(short):
+    if cell.label and fitting(short, width) < len(short):
         name, bracket, rest = cell.label.partition("[")
         end = max(name.rfind("_"), name.rfind(".")) + 1
         if end:
             short = f"…{name[end:]}{bracket}{rest}{short[len(cell.label) :]}"
-    return _cut(short, width)
+    return cut(short, width)
 
 
 def _whole(cell: Cell, width: int) -> Iterator[str]:
@@ -158,26 +158,12 @@ def _painted(text: str, kind: str, style: Style) -> str:
 def _wrapped(text: str, width: int) -> Iterator[str]:
     """The text in pieces that fit, cut behind a space where there is one."""
     start = 0
-    while (end := _fitting(text, width, start)) < len(text):
+    while (end := fitting(text, width, start)) < len(text):
         space = text.rfind(" ", start + (end - start) // 2, end)
         end = space + 1 if space > start else end
         yield text[start:end].rstrip()
         start = end
     yield text[start:]
-
-
-def _fitting(text: str, width: int, start: int = 0) -> int:
-    """Up to where the text fits, at least one character."""
-    used = 0
-    for number in range(start, len(text)):
-        used += columns_of(text[number])
-        if used > width:
-            return max(number, start + 1)
-    return len(text)
-
-
-def _cut(text: str, width: int) -> str:
-    return text if _fitting(text, width) == len(text) else f"{text[: _fitting(text, width - 1)]}…"
 
 
 def _padded(text: str, width: int) -> str:

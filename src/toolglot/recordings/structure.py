@@ -14,7 +14,7 @@ import msgspec
 
 from toolglot.recordings.replacing import LITERALS, NUMBER, REDACTED, Found, nines
 from toolglot.recordings.views import LEVELS, View, unescaped
-from toolglot.recordings.vocabulary import COUNTING, LONGEST_COUNT, WORDS
+from toolglot.recordings.vocabulary import COUNTING, LONGEST_COUNT, NAMING, WORDS
 
 _TOKEN = re.compile(r'"([^"\\]*+(?:\\.[^"\\]*+)*+)(?:"|\\?\Z)|[^"{}\[\],:\s]++', re.DOTALL)
 """A string, which the end of the text may cut off, or a word outside of strings."""
@@ -53,6 +53,12 @@ class Names:
 
     def __init__(self) -> None:
         self._known: dict[str, int] = {}
+        self.tools: frozenset[str] = frozenset()
+        """The names of tools, which stay where a tool is named: a call of another one is of no use to anybody."""
+
+    def are_tool(self, before: str, word: str) -> bool:
+        """Is this string, behind that one, the name of a tool?"""
+        return word in self.tools and (before in NAMING or before in self.tools)
 
     def instead(self, name: str) -> str:
         if len(self._known) >= MOST_NAMES and name not in self._known:
@@ -158,9 +164,12 @@ def _structured(
         counts = name in COUNTING and len(word) <= LONGEST_COUNT
         if not touched or (depth == 0 and (word in WORDS if is_string else counts)):
             continue
+        is_name = is_string and _NAME_ENDS.match(view.text, end) is not None
+        if depth == 0 and is_string and not is_name and names.are_tool(name, word):
+            continue
         if is_string and (inner := _document_in(view, start, end, depth)) is not None:
             yield from _structured(inner, (0, len(inner.text)), False, touched, names, depth + 1)
-        elif is_string and _NAME_ENDS.match(view.text, end):
+        elif is_name:
             yield Found(first, last, first, names.instead(word))
         elif is_string or not (word in LITERALS or NUMBER.fullmatch(word)):
             yield from (_part(each, max(first, each.start), min(last, each.end)) for each in touched)

@@ -128,7 +128,7 @@ class _Teller:
         return Timeline(
             title=" ".join(filter(None, (head.id, ", ".join(filter(None, about)), head.time))),
             client=head.client,
-            upstream=", ".join(upstreams) or "none was asked",
+            upstream=", ".join(upstreams) or "none asked",
             requests=self._requests,
             entries=self._entries,
             totals=list(self._totals()),

@@ -4,21 +4,21 @@ pattern matches, a string that is one of them stays."""
 from __future__ import annotations
 
 _NAMES = """
-    args arguments cache_control call_id candidates choices code content content_block content_index contents data delta
-    description detail effort encrypted_content error file_data file_id fileData fileUri filename finishReason
-    finish_reason format function functionCall functionCallingConfig functionDeclarations functionResponse
-    generationConfig id image_url index inlineData input input_audio input_schema instructions is_error item item_id
-    items json_schema maxOutputTokens max_completion_tokens max_output_tokens max_tokens media_type message messages
-    metadata mimeType mode model modelVersion name object output output_index parallel_tool_calls parameters
-    parametersJsonSchema parts partial_json phase previous_response_id properties reason reasoning
-    reasoning_content reasoning_details reasoning_effort required response responseId response_format result role schema
-    sequence_number signature source status stop stop_reason stop_sequence stop_sequences stream stream_options strict
-    summary summary_index system systemInstruction temperature text thinking thinkingConfig thought thoughtSignature
-    toolConfig tool_call_id tool_calls tool_choice tool_use_id tools top_p type url usage usageMetadata user
-    cache_creation_input_tokens cache_read_input_tokens cachedContentTokenCount cached_tokens candidatesTokenCount
-    completion_tokens completion_tokens_details input_tokens input_tokens_details output_tokens output_tokens_details
-    promptTokenCount prompt_tokens prompt_tokens_details reasoning_tokens thoughtsTokenCount totalTokenCount
-    total_tokens
+    args arguments cache_control call_id candidates choices code completed_at content content_block content_index
+    contents createTime created created_at data delta description detail effort encrypted_content error file_data
+    file_id fileData fileUri filename finishReason finish_reason format function functionCall functionCallingConfig
+    functionDeclarations functionResponse generationConfig id image_url index inlineData input input_audio input_schema
+    instructions is_error item item_id items json_schema maxOutputTokens max_completion_tokens max_output_tokens
+    max_tokens media_type message messages metadata mimeType mode model modelVersion name object output output_index
+    parallel_tool_calls parameters parametersJsonSchema parts partial_json phase previous_response_id properties reason
+    reasoning reasoning_content reasoning_details reasoning_effort required response responseId response_format result
+    role schema sequence_number signature source status stop stop_reason stop_sequence stop_sequences stream
+    stream_options strict summary summary_index system systemInstruction temperature text thinking thinkingConfig
+    thought thoughtSignature toolConfig tool_call_id tool_calls tool_choice tool_use_id tools top_p type url usage
+    usageMetadata user cache_creation_input_tokens cache_read_input_tokens cachedContentTokenCount cached_tokens
+    candidatesTokenCount completion_tokens completion_tokens_details input_tokens input_tokens_details output_tokens
+    output_tokens_details promptTokenCount prompt_tokens prompt_tokens_details reasoning_tokens thoughtsTokenCount
+    totalTokenCount total_tokens
 """.split()  # noqa: SIM905
 """Of the members of requests and answers."""
 _VALUES = """
@@ -39,6 +39,8 @@ _VALUES = """
 """Which say of what kind something is."""
 
 WORDS = frozenset((*_NAMES, *_VALUES))
+NAMING = frozenset({"name", "allowedFunctionNames", "allowed_function_names"})
+"""Members that name tools: one, or the first of several."""
 COUNTING = frozenset({"index", "output_index", "content_index", "summary_index", "sequence_number"})
 """Members whose numbers tell which parts of an answer belong together."""
 LONGEST_COUNT = 5

@@ -31,19 +31,22 @@ MAX_MARKS: Final = 1000
 
 
 class Escapes:
-    """The marks that were broken: their first characters, and for each the rests that followed it."""
+    """The marks that were broken: their first characters, and for each the rests that followed it. `count` counts every
+    one, also those that are known already."""
 
-    __slots__ = ("_marks", "_rests", "longest")
+    __slots__ = ("_marks", "_rests", "count", "longest")
 
     def __init__(self) -> None:
         self._marks: set[tuple[str, str]] = set()
         self._rests: dict[str, tuple[str, ...]] = {}
+        self.count = 0
         self.longest = 0
 
     def __bool__(self) -> bool:
         return bool(self._rests)
 
     def add(self, first: str, rest: str) -> None:
+        self.count += 1
         if (first, rest) in self._marks or len(rest) > MAX_LENGTH or len(self._marks) >= MAX_MARKS:
             return
         self._marks.add((first, rest))

@@ -4,15 +4,18 @@ Clients that prompt for calls as text keep them so: the assistant's turn holds t
 results. Both become blocks, paired by id where the text has ids, else by name and order. Nothing else is touched: a
 user's text is read only right behind a turn with calls, and only as far as it begins with results. Where no result
 stands, nothing was run, and the turn stays text.
+
+`auto` reads calls in any format. Their results are then read in a format in which the turn has the very same calls.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from functools import cache
 from itertools import pairwise
 from operator import is_
-from typing import Any
+from typing import Any, Final
 
 from msgspec import Struct
 
@@ -21,11 +24,17 @@ from toolglot.passes.blocks import Place, with_messages
 from toolglot.passes.digest import digest
 from toolglot.passes.history import INTERRUPTED
 from toolglot.receipt import Receipt
-from toolglot.textcalls import Engine, find_format
+from toolglot.textcalls import AUTO, Engine, Format, find_format
 from toolglot.textcalls.call_records import CallRecord, split_records
+from toolglot.textcalls.events import CallEvent
+from toolglot.textcalls.formats import AUTO_FORMAT, READ_BY_AUTO
+from toolglot.textcalls.prompts.escaping import needs_names
 from toolglot.textcalls.result_forms import Read, read_results
 
 ENDLESS = "the format has no mark for its end: if the user said something behind it, that is a part of it now"
+
+NATIVE: Final = None
+"""Stands in place of a format for results that are no text."""
 
 
 def native_history(request: Request, format_name: str, receipt: Receipt | None = None) -> Request:
@@ -58,9 +67,15 @@ class _Past:
     def __init__(self, request: Request, format_name: str, receipt: Receipt) -> None:
         self._messages = request.messages
         self._format = find_format(format_name)
+        guessed = self._format.name == AUTO
+        formats = READ_BY_AUTO if guessed else (self._format,)
+        # Of those that results may be in, the one that was met last comes first: most conversations have but one.
+        self._candidates: tuple[Format | None, ...] = (NATIVE, *formats) if guessed else formats
+        self._has_records = any(text_format.name == "deepchat" for text_format in formats)
         self._receipt = receipt
+        naming = [text_format.name for text_format in formats if not guessed or needs_names(text_format)]
         declared = {tool.name: tool.parameters for tool in request.tools if isinstance(tool, Tool)}
-        self._tools: Mapping[str, Any] = {**dict.fromkeys(_answered(request.messages, self._format.name)), **declared}
+        self._tools: Mapping[str, Any] = {**dict.fromkeys(_answered(request.messages, naming)), **declared}
         self._seen = {
             block.id for message in request.messages for block in message.content if isinstance(block, ToolCall)
         }
@@ -76,8 +91,7 @@ class _Past:
         calls = [piece for piece in pieces if isinstance(piece, ToolCall) and piece.id not in seen]
         if calls and not any(isinstance(piece, _Recorded) for piece in pieces):
             end = self._end_of_others(start + 1)
-            answers = _Answers(self._format.name, calls, self._called)
-            rest = answers.read(self._messages[start + 1 : end])
+            answers, rest = self._answers(message, calls, self._messages[start + 1 : end])
             if answers.results:
                 self._called += len(calls)
                 if answers.endless:
@@ -89,6 +103,32 @@ class _Past:
             self._receipt.note(str(Place(start)), "calls in text", "no result stands behind them; they stay text")
             return _Turn([message], start + 1)
         return _Turn(self._recorded(message, pieces), start + 1)
+
+    def _answers(
+        self, message: Message, calls: list[ToolCall], behind: tuple[Message, ...]
+    ) -> tuple[_Answers, list[Message]]:
+        """The results of a message's calls in the messages behind it, and what is left of those."""
+        for candidate in self._candidates:
+            answers = _Answers(candidate.name if candidate else None, calls, self._called)
+            rest = answers.read(behind)
+            if answers.results and (candidate is NATIVE or self._is_in(candidate, message)):
+                self._candidates = (candidate, *(other for other in self._candidates if other is not candidate))
+                return answers, rest
+        return _Answers(None, calls, self._called), list(behind)
+
+    def _is_in(self, candidate: Format, message: Message) -> bool:
+        """Does the message read in this format as it does in the one that it was read in?"""
+        if candidate is self._format:
+            return True
+        texts = [block.text for block in message.content if isinstance(block, Text)]
+        return all(self._found(_as_auto(candidate), text) == self._found(self._format, text) for text in texts)
+
+    def _found(self, text_format: Format, text: str) -> list[CallEvent]:
+        return [event for event in self._events(text_format, text) if event[0] != "refused"]
+
+    def _events(self, text_format: Format, text: str) -> list[CallEvent]:
+        engine = Engine(text_format, self._tools)
+        return [*engine.feed(text), *engine.finish()]
 
     def _end_of_others(self, start: int) -> int:
         end = start
@@ -126,7 +166,7 @@ class _Past:
             if not isinstance(block, Text):
                 pieces.append(block)
                 continue
-            parts = split_records(block.text) if self._format.name == "deepchat" else (block.text,)
+            parts = split_records(block.text) if self._has_records else (block.text,)
             found: list[Block | _Recorded] = []
             for part in parts:
                 found += [self._record(part)] if isinstance(part, CallRecord) else self._read(part)
@@ -143,8 +183,7 @@ class _Past:
 
     def _read(self, text: str) -> list[Block]:
         """The text as blocks; as it is where a call in it is not whole, or there is none."""
-        engine = Engine(self._format, self._tools)
-        events = [*engine.feed(text), *engine.finish()]
+        events = self._events(self._format, text)
         kinds = {event[0] for event in events}
         if "end" not in kinds or "cut" in kinds:
             return [Text(text=text)] if text and not text.isspace() else []
@@ -182,7 +221,13 @@ class _Past:
         return new
 
 
-def _answered(messages: tuple[Message, ...], format_name: str) -> list[str]:
+@cache
+def _as_auto(text_format: Format) -> Format:
+    """The format with all that `auto` knows besides calls: reasoning between other marks makes no other calls."""
+    return replace(text_format, thinking=AUTO_FORMAT.thinking, dropped=AUTO_FORMAT.dropped)
+
+
+def _answered(messages: tuple[Message, ...], format_names: Iterable[str]) -> list[str]:
     """The tools that results in the past name: they were there, whether or not they are declared now. Formats whose
     openers are the tools' names could not be read without them."""
     return [
@@ -191,6 +236,7 @@ def _answered(messages: tuple[Message, ...], format_name: str) -> list[str]:
         if before.role == "assistant" and message.role in ("user", "tool")
         for block in message.content
         if isinstance(block, Text)
+        for format_name in format_names
         for read in read_results(format_name, block.text)[0]
         if read.name
     ]
@@ -207,9 +253,9 @@ def _result(call: ToolCall, read: Read) -> ToolResult:
 
 
 class _Answers:
-    """The results of one turn's calls, read from the messages behind it."""
+    """The results of one turn's calls, read from the messages behind it. Without a format only native ones are."""
 
-    def __init__(self, format_name: str, calls: list[ToolCall], before: int) -> None:
+    def __init__(self, format_name: str | None, calls: list[ToolCall], before: int) -> None:
         self._format = format_name
         self._calls = calls
         self._waiting: dict[tuple[str, str], deque[ToolCall]] = {}
@@ -262,7 +308,7 @@ class _Answers:
 
     def _take(self, text: str) -> tuple[ToolCall | None, str]:
         """The last call that the beginning of the text answers, and the rest of the text."""
-        found, left = read_results(self._format, text)
+        found, left = read_results(self._format, text) if self._format else ([], text)
         last: ToolCall | None = None
         for read in found:
             call = self._match(read)

@@ -25,7 +25,7 @@ from toolglot.passes.instructions import instruct
 from toolglot.textcalls import find_format
 from toolglot.textcalls.escapes import Escapes
 from toolglot.textcalls.prompts.render import escaped, instructions, stop_strings
-from toolglot.textcalls.turns import Turns
+from toolglot.textcalls.turns import ESCAPED, Turns
 
 ENFORCED_BY_NOBODY = "nothing enforces it where calls are text; a line of text asks for it"
 
@@ -187,9 +187,12 @@ def _with_tools(request: Request, tools: Sequence[Tool], context: Context) -> Re
         context.receipt.loss("parallel_tool_calls", "one call at a time", ENFORCED_BY_NOBODY)
     count = "a tool" if len(tools) == 1 else f"{len(tools)} tools"
     context.receipt.note("tools", count, f"told as text, in the format {format_name}")
-    return _with_system(
-        request, instructions(format_name, tools, None, parallel, context.text_escapes), _breakpoint(tools)
-    )
+    escapes = Escapes() if context.text_escapes is None else context.text_escapes
+    before = escapes.count
+    told = instructions(format_name, tools, None, parallel, escapes)
+    if escapes.count > before:
+        context.receipt.note("tools", "texts of tools", ESCAPED)
+    return _with_system(request, told, _breakpoint(tools))
 
 
 def _with_system(request: Request, told: str, cache: Cache | None) -> Request:

@@ -7,7 +7,7 @@ hold, because it would read as another call than was made.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 from operator import is_
 
@@ -50,7 +50,7 @@ class Turns:
         self._format = format_name
         self._receipt = receipt
         self._tools = tools
-        self._escapes = escapes
+        self._escapes = Escapes() if escapes is None else escapes
         self._numbers: dict[str, int] = {}  # of the calls by their ids
         self._called = 0
 
@@ -66,7 +66,7 @@ class Turns:
 
         What was said in pieces is one text again: clients keep the pieces of a stream as parts.
         """
-        safe = self._apart([self._safe(message, number) for number, message in run])
+        safe = self._apart([(number, self._safe(message, number)) for number, message in run])
         whole = [block for message in safe for block in message.content]
         if not any(isinstance(block, ToolCall) for block in whole):
             return [_in_one(message) for message in safe]
@@ -117,30 +117,30 @@ class Turns:
 
     def _others(self, run: list[tuple[int, Message]]) -> list[Message]:
         """Results first, in one user message with what the user says right behind them."""
-        results: list[Result] = []
-        caches: list[ToolResult] = []
         media: list[Block] = []
-        rest: list[Message] = []
-        for number, message in run:
-            others: list[Block] = []
-            for index, block in enumerate(message.content):
-                if isinstance(block, ToolResult):
-                    caches.append(block)
-                    results.append(self._result(block, Place(number, index), media))
-                else:
-                    others.append(block)
-            if others or not message.content:
-                role = "user" if message.role == "tool" else message.role
-                same = len(others) == len(message.content) and role == message.role
-                whole = message if same else replace(message, role=role, content=tuple(others))
-                rest.append(self._safe(whole, number))
-        rest = self._apart(rest)
-        if not results:
+        results = self._results(run, media)
+        rest = self._apart((number, self._safe(message, number)) for number, message in _without_results(run))
+        if results is None:
             return rest
-        told = results_text(self._format, results, self._tools, self._escapes)
-        text = Text(text=told, cache=_last_cache(caches))
         said = rest.pop(0).content if rest and rest[0].role == "user" else ()
-        return [Message(role="user", content=_joined(("\n\n", block) for block in (text, *media, *said))), *rest]
+        return [Message(role="user", content=_joined(("\n\n", block) for block in (results, *media, *said))), *rest]
+
+    def _results(self, run: list[tuple[int, Message]], media: list[Block]) -> Text | None:
+        """The results in these messages, if there are any; `media` gets what of them is no text."""
+        found = [
+            (block, Place(number, index))
+            for number, message in run
+            for index, block in enumerate(message.content)
+            if isinstance(block, ToolResult)
+        ]
+        if not found:
+            return None
+        broken = self._escapes.count
+        results = [self._result(block, place, media) for block, place in found]
+        told = results_text(self._format, results, self._tools, self._escapes)
+        if self._escapes.count > broken:
+            self._receipt.note(str(Place(found[0][1].message)), "results", ESCAPED)
+        return Text(text=told, cache=_last_cache([block for block, _ in found]))
 
     def _result(self, result: ToolResult, place: Place, media: list[Block]) -> Result:
         """The result as text alone; its media are put behind all results."""
@@ -215,19 +215,41 @@ class Turns:
                 return block if told == value else Opaque(block.dialect, told)
         return block
 
-    def _apart(self, messages: list[Message]) -> list[Message]:
+    def _apart(self, run: Iterable[tuple[int, Message]]) -> list[Message]:
         """The messages of one side, which may be joined into one turn: no mark may come about between two of them."""
         apart: list[Message] = []
-        for message in messages:
+        for number, message in run:
             before = apart[-1].content[-1] if apart and apart[-1].content else None
             first = message.content[0] if message.content else None
-            if isinstance(before, Text) and isinstance(first, Text) and message.role not in INSTRUCTION_ROLES:
-                joined = f"{before.text[-MAX_LENGTH:]}{first.text[:MAX_LENGTH]}"
-                if self._escaped(joined, again=True) != joined:
-                    first = replace(first, text=f"{DOT}{first.text}")
-                    message = replace(message, content=(first, *message.content[1:]))
+            if (
+                isinstance(before, Text)
+                and isinstance(first, Text)
+                and message.role not in INSTRUCTION_ROLES
+                and self._meet(before.text[-MAX_LENGTH:], first.text[:MAX_LENGTH])
+            ):
+                first = replace(first, text=f"{DOT}{first.text}")
+                message = replace(message, content=(first, *message.content[1:]))
+                self._receipt.note(str(Place(number)), f"{message.role} text", ESCAPED)
             apart.append(message)
         return apart
+
+    def _meet(self, end: str, beginning: str) -> bool:
+        """Would a mark come about if the one stood right behind the other? Those that either has by itself (the
+        system's text may) are none of that kind."""
+        alone, also_alone, joined = (
+            escaped(self._format, text, self._tools, again=True) for text in (end, beginning, f"{end}{beginning}")
+        )
+        return joined != f"{alone}{also_alone}"
+
+
+def _without_results(run: list[tuple[int, Message]]) -> Iterator[tuple[int, Message]]:
+    """What others have said besides."""
+    for number, message in run:
+        others = tuple(block for block in message.content if not isinstance(block, ToolResult))
+        if others or not message.content:
+            role = "user" if message.role == "tool" else message.role
+            same = len(others) == len(message.content) and role == message.role
+            yield number, message if same else replace(message, role=role, content=others)
 
 
 def _with_text(text: Text, safe: str) -> Text:

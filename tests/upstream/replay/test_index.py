@@ -11,8 +11,10 @@ import pytest
 
 from tests.recordings.made import exchange, lines_of
 from toolglot.recordings.format import PARTIAL, SUFFIX
-from toolglot.upstream.replay.index import Entry, Index, read_entry
+from toolglot.upstream.replay.index import MOST_READ, Entry, Index, read_entry
 from toolglot.upstream.replay.matching import asked, parts_of
+from toolglot.upstream.replay.unmatched import no_recording
+from toolglot.upstream.transport import Call
 
 URL = "https://example.com/v1/chat/completions"
 ANSWER = (
@@ -136,6 +138,37 @@ def test_a_recording_without_holes_comes_before_one_with_them(tmp_path: Path) ->
     assert [look("key def") for _ in range(3)] == ["a", "c", "c"]
     assert look("key def", temperature=1) is None
     assert look("door def") is None
+
+
+def test_of_several_recordings_with_holes_the_one_with_the_smallest_answers(tmp_path: Path) -> None:
+    texts = ("[redacted]", "key [redacted]", "key [redacted], number [redacted digits]", "[redacted], number 7")
+    for number, text in enumerate(texts):
+        record(tmp_path, str(number), text, "one", model="n" if number == 2 else "m")
+    index = Index(tmp_path)
+    index.look()
+
+    def look(text: str) -> str | None:
+        data = json.dumps(body(text)).encode()
+        wanted = asked("openai_chat", URL, data)
+        entry = index.next_with_holes(wanted, lambda: list(parts_of("openai_chat", json.loads(data))))
+        return None if entry is None else entry.file.name.removesuffix(SUFFIX)
+
+    assert [look("key abc, number 8") for _ in range(2)] == ["2", "2"]
+    assert look("key abc, number x") == "1"
+    assert look("door abc, number 7") == "3"
+    assert look("anything") == "0"
+
+
+def test_an_error_always_tells_a_difference(tmp_path: Path) -> None:
+    record(tmp_path, "0", "key [redacted]", "one")
+    for number in range(MOST_READ):
+        record(tmp_path, f"1-{number}", f"key {number:02} [redacted]", "one")
+    index = Index(tmp_path)
+    data = json.dumps(body("key of a house")).encode()
+    wanted = asked("openai_chat", URL, data)
+    assert index.next(wanted) is None
+    error = no_recording(index, wanted, "openai_chat", Call("POST", URL, {}, data))
+    assert error.message.endswith("It differs: only in what was redacted, or in what changes from run to run")
 
 
 def test_one_bad_file_does_not_keep_anybody_from_those_beside_it(tmp_path: Path) -> None:

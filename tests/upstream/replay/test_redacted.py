@@ -91,6 +91,56 @@ def test_what_differs_is_told_without_what_was_redacted(tmp_path: Path) -> None:
     assert "content" not in told
 
 
+TIMES = [
+    ("Today is 2026-11-15.", "Today is 2027-01-02."),
+    ("at 2026-11-15T10:11:12.5Z, so", "at 2027-01-02T03:04:05Z, so"),
+    ("at 2026-11-15 10:11:12 +0100 and 10:11:12", "at 2027-01-02 03:04:05 +0200 and 03:04:05"),
+    ("on 11/15/2026, 9:11:12 AM", "on 1/2/2027, 11:04:05 PM"),
+    ("Sun Nov 15 10:11:12 UTC 2026", "Sat Jan  2 03:04:05 UTC 2027"),
+    ("at 20261115T101112Z", "at 20270102T030405Z"),
+    ("t=1763200000 x", "t=1798858245 x"),
+    ('{"now": 1763201472.25}', '{"now": 1798858245.5}'),
+    ("run 12345678-1111-4111-8111-111111111111 x", "run 6f9619ff-8b86-d011-b42d-00c04fc964ff x"),
+    ("run 1a2b3c4d-1111-4111-8111-aaaaaaaaaaaa x", "run 6f9619ff-8b86-d011-b42d-00c04fc964ff x"),
+    ("Chunk ID: 12ab34567\nWall time: 0.05123 seconds", "Chunk ID: ff00\nWall time: 1.2 seconds"),
+    ('{"metadata":{"duration_seconds":0.12345}}', '{"metadata":{"duration_seconds":2.5}}'),
+]
+
+
+@pytest.mark.parametrize("pattern", [r"[0-9]{4,}", r"[0-9]+", r"-?[0-9]+", r"[0-9]{4}-[0-9]{2}", r"[0-9a-f]{12}"])
+def test_what_changes_from_run_to_run_is_found_though_a_part_of_it_was_redacted(tmp_path: Path, pattern: str) -> None:
+    for number, (then, now) in enumerate(TIMES):
+        asked_then, asked_now = asked(then, note=then), asked(now, note=now)
+        folder = tmp_path / str(number)
+        same, later = replayed(folder, "openai_chat", asked_then, asked_then, asked_now, pattern=pattern)
+        assert (same.status, later.status) == (200, 200), (then, same.body, later.body)
+
+
+def test_what_looks_like_a_time_only_where_it_was_redacted_is_found_as_well(tmp_path: Path) -> None:
+    texts = ("call 5551234567", "order 5-12345-7", "at 1:2:34567", "2026/1/2/3", "build-1763201472")
+    for number, text in enumerate(texts):
+        found, other = replayed(
+            tmp_path / str(number), "openai_chat", asked(text), asked(text), asked(f"{text}!"), pattern=r"[0-9]+"
+        )
+        assert (found.status, other.status) == (200, 400), text
+
+
+def test_a_name_and_a_number_may_stand_side_by_side(tmp_path: Path) -> None:
+    body = asked("John Smith 12345 now")
+    (answer,) = replayed(tmp_path, "openai_chat", body, body, pattern=r"[A-Z][a-z]+ [A-Z][a-z]+|[0-9]{4,}")
+    assert answer.status == 200, answer.body
+
+
+def test_a_number_is_no_list_and_no_object(tmp_path: Path) -> None:
+    then = asked(n=123456)
+    others = [asked(n=value) for value in ({}, [], [1, 2], None, "x")]
+    for upstream in ("openai_chat", "anthropic"):
+        folder = tmp_path / upstream
+        same, *different = replayed(folder, upstream, then, asked(n=7), *others, pattern=r"[0-9]{5,}")
+        assert same.status == 200
+        assert [answer.status for answer in different] == [400] * len(others)
+
+
 def holed(text: str, pattern: str) -> str:
     redacted = Redactor(finders=[Pattern(pattern).find]).redacted(text.encode())
     return with_holes(redacted.data.decode(), redacted.numbers)
@@ -103,6 +153,9 @@ def holed(text: str, pattern: str) -> str:
         (r"34", '{"é": 1234.5, "b": 99}', '{"é": "[redacted number]", "b": 99}'),
         (r"1.*", '{"a": [1, "b", 99]}', '{"a": ["[redacted number]", "[redacted]", "[redacted number]"]}'),
         (r"x", '{"a": 99}', '{"a": 99}'),
+        (r"[0-9., -]+", '"at 48.85, -2.5e1."', '"at[redacted]e[redacted]"'),
+        (r"[0-9][0-9., -]+", '"at 48.85, -2.35."', '"at [redacted digits], [redacted digits]."'),
+        (r"[0-9]{4}-[0-9]{2}", '"2026-11-15"', '"[redacted digits]-[redacted digits]-15"'),
     ],
 )
 def test_a_hole_stands_where_a_number_was_redacted(pattern: str, text: str, expected: str) -> None:

@@ -19,6 +19,7 @@ from typing import Any, Literal, TypeAlias
 from msgspec.structs import replace
 
 from toolglot.config.schema import RecordConfig
+from toolglot.recordings.clean import clean
 from toolglot.recordings.format import (
     SUFFIX,
     ClientData,
@@ -27,6 +28,7 @@ from toolglot.recordings.format import (
     End,
     Head,
     Line,
+    ServedTools,
     UpstreamData,
     UpstreamEnd,
     UpstreamRequest,
@@ -35,7 +37,7 @@ from toolglot.recordings.format import (
 )
 from toolglot.recordings.patterns import Pattern
 from toolglot.recordings.redact import Finder, Redactor, Stream
-from toolglot.recordings.writing.clean import clean
+from toolglot.recordings.tools import declared
 from toolglot.recordings.writing.folder import Folder
 from toolglot.wire.large import joined
 
@@ -60,6 +62,8 @@ OUTCOMES: tuple[Outcome, ...] = ("written", "cut", "dropped")
 _TOO_SLOW = "the disk was too slow"
 _FAULT = "a fault in toolglot itself, which the log tells"
 _TOO_HARD = "a pattern of record.redact took too much work"
+_DECLARING = (ClientRequest, ServedTools, UpstreamRequest)
+"""Lines whose bodies tell which tools there are."""
 _BINARY = ("protobuf", "octet-stream", "grpc")
 
 
@@ -248,6 +252,8 @@ class Writing:
         if self._cut is not None:
             return
         given_up = self._recorder.given_up
+        if isinstance(line, _DECLARING) and self._recorder.finders:
+            self._redactor.keep(declared(body))
         if isinstance(line, Data) and body:
             redacted, numbers = self._redactor.redacted(body, binary=binary)
             if self._recorder.given_up > given_up:

@@ -41,12 +41,15 @@ def _union(formats: tuple[Format, ...]) -> Format:
 
 # Harmony's messages are tried by its first call, so it stands first. Functionary 3.2 and olmo3 have openers that are
 # ordinary text, or another format's section.
-_READ_BY_AUTO = tuple(
-    text_format
-    for text_format in ALL
-    if text_format.name not in ("harmony", "functionary_v32", "muse_glimmer", "olmo3")
+READ_BY_AUTO = (
+    FORMATS["harmony"],
+    *(
+        text_format
+        for text_format in ALL
+        if text_format.name not in ("harmony", "functionary_v32", "muse_glimmer", "olmo3")
+    ),
 )
-AUTO_FORMAT = _union((FORMATS["harmony"], *_READ_BY_AUTO))
+AUTO_FORMAT = _union(READ_BY_AUTO)
 
 
 def find_format(name: str) -> Format:

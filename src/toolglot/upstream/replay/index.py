@@ -18,7 +18,7 @@ from toolglot.passes.skeleton import issuer_of
 from toolglot.recordings.format import SUFFIX, VERSION, Head, UpstreamRequest, decoder
 from toolglot.recordings.holes import recorded
 from toolglot.recordings.read import Attempt, Recording, read_file
-from toolglot.upstream.replay.matching import Asked, Part, asked, document, fits, likeness, parts_of
+from toolglot.upstream.replay.matching import Asked, Part, asked, document, fits, likeness, looseness, parts_of
 
 log = logging.getLogger("toolglot.server")
 
@@ -27,7 +27,7 @@ MOST_ENTRIES = 100_000
 MOST_FOLDERS = 10_000
 LONGEST_LINE = 64 * 1024 * 1024
 MOST_READ = 64
-"""Recordings with holes that are read, the first ones, to see whether they fit a request."""
+"""Recordings with holes that are read, those with the smallest ones first, to see whether they fit a request."""
 
 
 class Entry(Struct, frozen=True, kw_only=True):
@@ -110,11 +110,15 @@ class Index:
         )
 
     def next_with_holes(self, wanted: Asked, live: Callable[[], Sequence[Part]]) -> Entry | None:
-        """The same among recordings in which something was redacted. `live` gives the parts of the request."""
+        """The same among recordings in which something was redacted, those with the smallest holes first. `live`
+        gives the parts of the request."""
         alike = [entry for entry in self._with_holes.get(wanted.shape, ()) if _may_fit(entry.asked, wanted)]
-        alike.sort(key=lambda entry: (entry.asked.model != wanted.model, entry.order))
-        now = live() if alike else ()
-        fitting = [entry for entry in alike[:MOST_READ] if _fits(entry, now)]
+        alike.sort(key=lambda entry: (looseness(entry.asked, wanted), entry.asked.model != wanted.model, entry.order))
+        now, fitting = live() if alike else (), list[Entry]()
+        for entry in alike[:MOST_READ]:
+            if fitting and entry.asked.firm != fitting[0].asked.firm:
+                break
+            fitting += [entry] if _fits(entry, now) else []
         same = [entry for entry in fitting if entry.asked.model == wanted.model]
         return self._turn(same or fitting, b"holes" + wanted.group, wanted.model) if fitting else None
 

@@ -8,7 +8,8 @@ They are, when they ask for the same in the same dialect. What does not matter:
 - members that tell who asks and not what (`VOLATILE`);
 - parts of texts that are new in each run of an agent (`recordings/changing.py`). A recording that is the same in these
   too is taken before others;
-- what was redacted in the recording (`recordings/holes.py`). A recording without such holes is taken before others.
+- what was redacted in the recording (`recordings/holes.py`). A recording without such holes is taken before others, and
+  one with small ones before one with large ones.
 """
 
 from __future__ import annotations
@@ -26,8 +27,9 @@ from msgspec import Struct
 from toolglot.dialects import DIALECTS, find
 from toolglot.dialects.warp.native import NAME as WARP
 from toolglot.errors import DecodeError, MissingExtraError
-from toolglot.recordings.changing import Changing, steady, without
-from toolglot.recordings.holes import fits_text, with_holes
+from toolglot.recordings.changing import Changing, without
+from toolglot.recordings.holes import firmness, fits_text, with_holes
+from toolglot.recordings.marks import HINT, steady_with_holes
 from toolglot.recordings.redact import Redactor, split_address
 from toolglot.wire import json
 
@@ -45,8 +47,6 @@ VOLATILE: Mapping[str, tuple[str, ...]] = {
 """Members of a request that do not tell what is asked."""
 
 
-HINT = b"[redacte"
-"""Stands in every part that something was redacted in."""
 _REDACTED = Changing(re.compile(rb"\[redacted\]"))
 """Ids of sessions are redacted where a header tells them too."""
 
@@ -74,6 +74,8 @@ class Asked(Struct, frozen=True, kw_only=True):
     """The same for requests that have the same members, and as long a conversation."""
     solid: tuple[bytes | None, ...] = ()
     """All parts in hashes of four bytes; of one that something was redacted in, None."""
+    firm: int = 0
+    """How much stands around what was redacted: of two recordings that fit, the one with more of it fits better."""
 
 
 class Part(Struct, frozen=True):
@@ -124,7 +126,7 @@ def parts_of(dialect: str, value: Any, redactor: Redactor | None = None) -> Iter
         value = _numbered(value)
     for name, written in _written(dialect, value):
         told = written if redactor is None else _redacted(written, redactor)
-        yield Part(name, told, steady(told))
+        yield Part(name, told, steady_with_holes(told))
 
 
 def _redacted(data: bytes, redactor: Redactor) -> bytes:
@@ -136,12 +138,13 @@ def asked(dialect: str, url: str, body: bytes, redactor: Redactor | None = None)
     """What is compared of a request. The `redactor` takes out of it what no recording has in it."""
     head = f"{dialect} {operation(url)} ".encode()
     exact, group, shape = (blake2b(head, digest_size=16) for _ in range(3))
-    hashes, has_hole = list[bytes](), list[bool]()
+    hashes, has_hole, firm = list[bytes](), list[bool](), 0
     whole = document(dialect, body)
     for part in parts_of(dialect, whole, redactor):
         lasting, name = part.lasting, part.name.encode()
         hashes.append(_hash(lasting))
         has_hole.append(HINT in part.open)
+        firm += firmness(part.open) if has_hole[-1] else len(part.open)
         shape.update(b"%b " % name)
         for summed, data in ((exact, part.told), (group, lasting)):
             summed.update(b"%b %d " % (name, len(data)))
@@ -155,6 +158,7 @@ def asked(dialect: str, url: str, body: bytes, redactor: Redactor | None = None)
         model=_model(url, whole),
         shape=shape.digest(),
         solid=tuple(solid),
+        firm=firm,
     )
 
 
@@ -194,6 +198,12 @@ def fits(then: Sequence[Part], now: Sequence[Part]) -> bool:
         one.name == other.name and (one.lasting == other.lasting or fits_text(one.open, other.open))
         for one, other in zip(then, now, strict=True)
     )
+
+
+def looseness(then: Asked, now: Asked) -> tuple[bool, int]:
+    """How much of a request the holes of a recorded one would have to stand for; what has more around them than the
+    request has can hardly be the same."""
+    return then.firm > now.firm, abs(now.firm - then.firm)
 
 
 def likeness(one: Asked, other: Asked) -> tuple[int, int]:

@@ -14,7 +14,8 @@ from toolglot.models import ModelInfo
 from toolglot.recordings.label import label_of
 from toolglot.recordings.patterns import Pattern
 from toolglot.recordings.read import Attempt, Recording
-from toolglot.recordings.redact import Redactor
+from toolglot.recordings.redact import Finder, Redactor
+from toolglot.recordings.tools import declared
 from toolglot.upstream.replay import labels
 from toolglot.upstream.replay.index import Entry, Index, Match, Recorded, read_entry
 from toolglot.upstream.replay.matching import Asked, Part, asked, document, parts_of
@@ -37,7 +38,7 @@ class ReplayTransport:
         self.dialect = dialect
         self.speed = speed
         self._index = Index(place.expanduser())
-        self._redactor = Redactor()
+        self._finders: tuple[Finder, ...] = ()
         self._turns = asyncio.Lock()  # an index belongs to one thread at a time
 
     @property
@@ -47,7 +48,7 @@ class ReplayTransport:
 
     def redact(self, patterns: Sequence[str]) -> None:
         """What recordings do not have in them, by the patterns of the configuration, is not compared."""
-        self._redactor = Redactor(finders=[Pattern(text).find for text in patterns])
+        self._finders = tuple(Pattern(text).find for text in patterns)
 
     async def send(self, call: Call) -> Reply:
         if call.method != "POST":
@@ -65,24 +66,26 @@ class ReplayTransport:
         """There is no connection to close."""
 
     def _find(self, call: Call) -> Recorded | ApiError:
-        wanted = asked(self.dialect.name, call.url, call.body, self._redactor)
+        redactor = Redactor(finders=self._finders)
+        redactor.keep(declared(call.body) if self._finders else ())
+        wanted = asked(self.dialect.name, call.url, call.body, redactor)
         entry = self._index.next(wanted)
         match: Match = "exact" if entry is not None and entry.asked.exact == wanted.exact else "changed"
         if entry is None:
-            entry, match = self._index.next_with_holes(wanted, lambda: self._parts(call)), "redacted"
+            entry, match = self._index.next_with_holes(wanted, lambda: self._parts(call, redactor)), "redacted"
         if entry is None:
-            return self._unmatched(wanted, call)
+            return self._unmatched(wanted, call, redactor)
         if match != "exact":
             # Whoever tests something that depends on a date wants to know.
             log.info("answered from %s: %s", entry.file.name, labels.LOOSELY[match])
         return replace(_read(entry), match=match)
 
-    def _parts(self, call: Call) -> list[Part]:
-        return list(parts_of(self.dialect.name, document(self.dialect.name, call.body), self._redactor))
+    def _parts(self, call: Call, redactor: Redactor) -> list[Part]:
+        return list(parts_of(self.dialect.name, document(self.dialect.name, call.body), redactor))
 
-    def _unmatched(self, wanted: Asked, call: Call) -> ApiError:
+    def _unmatched(self, wanted: Asked, call: Call, redactor: Redactor) -> ApiError:
         error = no_recording(self._index, wanted, self.dialect.name, call)
-        return replace(error, message=self._redactor.text(error.message))
+        return replace(error, message=redactor.text(error.message))
 
     async def _listed(self, call: Call) -> Reply:
         """The models that were asked."""

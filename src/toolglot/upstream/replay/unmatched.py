@@ -14,6 +14,7 @@ TOLD = 5
 """Differences that are told."""
 VALUE = 80
 """Characters of each value."""
+UNSEEN = "only in what was redacted, or in what changes from run to run"
 
 
 def no_recording(index: Index, wanted: Asked, dialect: str, call: Call) -> ApiError:
@@ -39,7 +40,7 @@ def _nearest(index: Index, wanted: Asked, dialect: str, call: Call) -> str:
     if operation(attempt.request.url) != operation(call.url):
         paths = operation(attempt.request.url), operation(call.url)
         differences.insert(0, Difference("path", *paths))
-    told = "; ".join(map(_told, differences[:TOLD]))
+    told = "; ".join(map(_told, differences[:TOLD])) or UNSEEN
     more = f"; and {len(differences) - TOLD} more" if len(differences) > TOLD else ""
     return f"The nearest is {entry.file.name}, call {entry.attempt}. It differs: {told}{more}"
 

@@ -22,6 +22,7 @@ _TOLD_AS: dict[str, Callable[[Redactor, Any], Any]] = {
     "headers": Redactor.headers,
     "url": Redactor.url,
     "path": Redactor.url,
+    "tool": Redactor.tool,
 }
 
 
