@@ -89,7 +89,7 @@ class StreamTranslation:
                         if len(self._unread) > MOST_UNREAD:
                             self._catch_up()
                     return b"".join((opens, body, closes))
-        if self._texts is not None and self._at_start and not self.ended and self._forwarder is None:
+        if self._texts is not None and self._at_start and self._begun and not self.ended and self._forwarder is None:
             return self._read_frames(self._texts, data)  # no document has begun, and no reader looks for calls
         if self.ended or self.wants_again is not None:
             return b""

@@ -22,11 +22,11 @@ from toolglot.wire import json
 
 LONGEST = 64 * 1024
 """Bytes that one hole may stand for."""
-LONGEST_NUMBER = 4096
-MOST_PLACES = 64
+LONGEST_NUMBER = 1024
+MOST_PLACES = 32
 """Places that are followed at once."""
 MOST_STEPS = 50_000
-"""Holes that are looked at, in all places together, before it is given up to try others."""
+"""Holes that are looked at, in all places together, before it is given up."""
 
 _TEXT = re.compile(rb"(?:[^\"\\]++|\\.)++", re.DOTALL)
 _NUMBER = re.compile(
@@ -40,7 +40,7 @@ _CHANGED = re.compile(rb"\((?:time|id|seconds)\)")
 """What `steady` has put in the place of what changes."""
 _NINES = re.compile(r"[90.,:eE+\s\[\]{}-]+")
 """What a number becomes, several with what stands between them, or a part: nines, and in its exponent zeros."""
-_ONE_NUMBER = re.compile(r"(?:(?<![0-9])[+-])?[0-9]+(?:,[0-9]{3}(?![0-9]))*(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?")
+_ONE_NUMBER = re.compile(r"(?:(?<![0-9A-Za-z])[+-])?[0-9]+(?:,[0-9]{3}(?![0-9]))*(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?")
 
 
 def with_holes(text: str, numbers: Sequence[int]) -> str:
@@ -164,7 +164,9 @@ class _Fitting:
     def _through(self, steps: Sequence[_Step], places: list[int]) -> list[int]:
         """Where steps may end that begin in one of these places, and of which none is any text."""
         for step in steps:
-            self._left -= 1
+            self._left -= len(places)
+            if self._left < 0:
+                return []
             found = {behind for place in places for behind in self._behind[step.kind](step, place)}
             places = sorted(found)[:MOST_PLACES]
             if not places:

@@ -42,7 +42,7 @@ _PART = rb"(?:[0-9A-Fa-f]|\[redacted(?: digits)?\]){1,20}+"
 _CLOCK = rb"#:#(?::#(?:[.,]#)?)?(?:%b)?" % HALF
 _LONG = (
     rb"(?<![0-9A-Fa-f])@-@-@-@-@",
-    rb"(?<![0-9])@-@-@(?:[T ]#:#(?::#(?:[.,]#)?)?(?: ?(?:Z|[+-]#:?#))?)?",
+    rb"(?<![0-9])@-@-@(?:[T ]#:#(?::#(?:[.,]#)?)?(?: ?(?:Z|[+-]#(?::#)?))?)?",
 )
 """Ids and dates: `#` is a group of digits, `@` one of an id. They are long enough to be known by a part of them."""
 _SHORT = (

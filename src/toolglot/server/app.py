@@ -43,11 +43,11 @@ class App:
         handed = scope.get(HANDED)
         identity, began = (f"req_{token_hex(12)}", loop.time()) if handed is None else handed.begun
         record = Record(id=identity, method=scope["method"], path=scope["path"], started=began)
-        incoming = Incoming(scope, receive, send, record, service.gateway)
+        incoming = Incoming(scope, receive, send, record, service.gateway if handed is None else handed.gateway)
         record.user_agent = incoming.headers.get("user-agent")
         record.traceparent = incoming.headers.get("traceparent")
         incoming.extra_headers |= {"x-request-id": record.id, "x-toolglot-version": __version__}
-        service.in_flight += 1
+        service.in_flight += handed is None  # else it is counted already
         try:
             await self._answer(incoming)
         except asyncio.CancelledError:
@@ -107,13 +107,15 @@ class App:
         if error is None and headers.hops(incoming.headers) >= headers.MAX_HOPS:
             message = f"This request has come through {headers.MAX_HOPS} gateways: is one the upstream of another?"
             return ApiError(kind="server", status=508, code="circle", message=message)
-        if error is None and not self.service.accepting:
+        if error is not None or incoming.handed is not None:
+            return error  # what was let in once is not turned away any more
+        if not self.service.accepting:
             return failures.DRAINING
         limit = incoming.gateway.config.limits.concurrent_requests
-        if error is None and self.service.in_flight > limit:
+        if self.service.in_flight > limit:
             message = f"toolglot has {limit} requests in flight, its limit"
             return ApiError(kind="overloaded", status=503, code="too_many_requests", message=message, retry_after=1.0)
-        return error
+        return None
 
     async def _fail(
         self, incoming: Incoming, match: routes.Match | routes.NoMatch, error: ApiError, receipt: Receipt | None = None

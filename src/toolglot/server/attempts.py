@@ -134,10 +134,11 @@ class Attempts:
         calls = await self._calling.of(upstream, target, self._asked.request)
         exchange, body = await self._prepared(upstream, target, calls)
         loop, breaker = asyncio.get_running_loop(), self._gateway.breaker(upstream)
-        ticket = breaker.enter(loop.time())
+        asked = None if self._handed is None else self._handed.ticket(upstream)
+        ticket = asked or breaker.enter(loop.time())
         if ticket is None:
             return resting(upstream, breaker.wait(loop.time()))
-        noting = self._gateway.prefixes.note(self._record, upstream, exchange, body)
+        noting = None if asked else self._gateway.prefixes.note(self._record, upstream, exchange, body)
         try:
             outcome = await self._ask(upstream, target, exchange, body)
             if noting is not None:

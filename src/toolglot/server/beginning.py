@@ -11,7 +11,7 @@ from toolglot.errors import ApiError
 from toolglot.streaming import StreamTranslation
 from toolglot.textcalls.settings import BAD_TOOL_CALL
 from toolglot.translate import Exchange
-from toolglot.upstream.transport import Reply, TransportError
+from toolglot.upstream.transport import Reply, too_large
 
 
 class Answer(Struct, kw_only=True):
@@ -28,7 +28,7 @@ class Answer(Struct, kw_only=True):
 
 
 class Bounded:
-    """The pieces of a body, up to a number of bytes; `TransportError("too_large")` after that."""
+    """The pieces of a body, up to a number of bytes; a `TransportError` after that."""
 
     def __init__(self, chunks: AsyncIterator[bytes], limit: int) -> None:
         self._chunks = chunks
@@ -41,7 +41,7 @@ class Bounded:
         chunk = await anext(self._chunks)
         self._left -= len(chunk)
         if self._left < 0:
-            raise TransportError("too_large", f"its answer has more than {self._limit} bytes")
+            raise too_large(self._limit)
         return chunk
 
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from functools import lru_cache
-from http import HTTPStatus
 from urllib.parse import unquote_to_bytes
 
 import msgspec
+from uvicorn.protocols.http.httptools_impl import STATUS_LINE
 
 _HOST = re.compile(rb"(?:\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._~-]+)(?::[0-9]{1,5})?")
 _CONTROL = re.compile(rb"[\x00-\x1f\x7f\\]")
@@ -82,8 +82,7 @@ def refusal(status: int, message: str, headers: list[tuple[bytes, bytes]]) -> by
         (b"connection", b"close"),
         *([(b"retry-after", b"1")] if status == 503 else []),
     ]
-    line = f"HTTP/1.1 {status} {HTTPStatus(status).phrase}\r\n".encode()
-    return b"".join([line, *(b"%s: %s\r\n" % field for field in fields), b"\r\n", body])
+    return b"".join([STATUS_LINE[status], *(b"%s: %s\r\n" % field for field in fields), b"\r\n", body])
 
 
 _greetings: dict[int, tuple[list[tuple[bytes, bytes]], bytes]] = {}
@@ -96,7 +95,7 @@ def greeting(status: int, fields: list[tuple[bytes, bytes]]) -> bytes:
     if known is not None and known[0] is fields:
         return known[1]
     lines = [b"%b: %b\r\n" % field for field in fields]
-    made = f"HTTP/1.1 {status} {HTTPStatus(status).phrase}\r\n".encode() + b"".join(lines)
+    made = b"".join([STATUS_LINE[status], *lines])
     _greetings[status] = fields, made
     return made
 

@@ -8,7 +8,7 @@ from collections.abc import AsyncGenerator, Iterator, Mapping
 from typing import Protocol
 
 from toolglot.upstream.inflate import ENCODINGS, PIECE, Inflater
-from toolglot.upstream.transport import TransportError
+from toolglot.upstream.transport import TransportError, too_large
 
 
 class Arriving(Protocol):
@@ -42,7 +42,7 @@ async def read(body: Arriving, limit: int) -> bytes:
         size += len(piece)
         if size > limit:
             body.close()
-            raise TransportError("too_large", f"{body.host} answered with more than {limit} bytes")
+            raise too_large(limit)
         pieces.append(piece)
     return b"".join(pieces)
 

@@ -53,6 +53,10 @@ class TransportError(Exception):
         self.failure = failure
 
 
+def too_large(limit: int) -> TransportError:
+    return TransportError("too_large", f"its answer has more than {limit} bytes")
+
+
 class Reply(Protocol):
     """The head of an answer, and the way to its body. Whoever holds one closes it, whatever happens."""
 

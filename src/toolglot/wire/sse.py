@@ -60,8 +60,8 @@ class SseReader:
         tail = lines.pop()
         frames: list[Frame] = []
         if lines and self._held:
-            self._held.append(lines[0])
-            lines[0] = b"".join(self._held)
+            piece, lines[0] = lines[0], b"".join((*self._held, lines[0]))
+            self._size -= len(lines[0]) - len(piece)  # it counts as a line now
             self._held.clear()
         for line in lines:
             if line.startswith(b"data:"):

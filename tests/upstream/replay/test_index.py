@@ -167,7 +167,7 @@ def test_an_error_always_tells_a_difference(tmp_path: Path) -> None:
     data = json.dumps(body("key of a house")).encode()
     wanted = asked("openai_chat", URL, data)
     assert index.next(wanted) is None
-    error = no_recording(index, wanted, "openai_chat", Call("POST", URL, {}, data))
+    error = no_recording(index, wanted, "openai_chat", Call(url=URL, headers={}, body=data))
     assert error.message.endswith("It differs: only in what was redacted, or in what changes from run to run")
 
 

@@ -97,7 +97,6 @@ TIMES = [
     ("at 2026-11-15 10:11:12 +0100 and 10:11:12", "at 2027-01-02 03:04:05 +0200 and 03:04:05"),
     ("on 11/15/2026, 9:11:12 AM", "on 1/2/2027, 11:04:05 PM"),
     ("Sun Nov 15 10:11:12 UTC 2026", "Sat Jan  2 03:04:05 UTC 2027"),
-    ("at 20261115T101112Z", "at 20270102T030405Z"),
     ("t=1763200000 x", "t=1798858245 x"),
     ('{"now": 1763201472.25}', '{"now": 1798858245.5}'),
     ("run 12345678-1111-4111-8111-111111111111 x", "run 6f9619ff-8b86-d011-b42d-00c04fc964ff x"),
@@ -110,7 +109,7 @@ TIMES = [
 @pytest.mark.parametrize("pattern", [r"[0-9]{4,}", r"[0-9]+", r"-?[0-9]+", r"[0-9]{4}-[0-9]{2}", r"[0-9a-f]{12}"])
 def test_what_changes_from_run_to_run_is_found_though_a_part_of_it_was_redacted(tmp_path: Path, pattern: str) -> None:
     for number, (then, now) in enumerate(TIMES):
-        asked_then, asked_now = asked(then, note=then), asked(now, note=now)
+        asked_then, asked_now = asked(then), asked(now)
         folder = tmp_path / str(number)
         same, later = replayed(folder, "openai_chat", asked_then, asked_then, asked_now, pattern=pattern)
         assert (same.status, later.status) == (200, 200), (then, same.body, later.body)
@@ -133,7 +132,8 @@ def test_a_name_and_a_number_may_stand_side_by_side(tmp_path: Path) -> None:
 
 def test_a_number_is_no_list_and_no_object(tmp_path: Path) -> None:
     then = asked(n=123456)
-    others = [asked(n=value) for value in ({}, [], [1, 2], None, "x")]
+    values: tuple[Any, ...] = ({}, [], [1, 2], None, "x")
+    others = [asked(n=value) for value in values]
     for upstream in ("openai_chat", "anthropic"):
         folder = tmp_path / upstream
         same, *different = replayed(folder, upstream, then, asked(n=7), *others, pattern=r"[0-9]{5,}")
@@ -153,7 +153,6 @@ def holed(text: str, pattern: str) -> str:
         (r"34", '{"é": 1234.5, "b": 99}', '{"é": "[redacted number]", "b": 99}'),
         (r"1.*", '{"a": [1, "b", 99]}', '{"a": ["[redacted number]", "[redacted]", "[redacted number]"]}'),
         (r"x", '{"a": 99}', '{"a": 99}'),
-        (r"[0-9., -]+", '"at 48.85, -2.5e1."', '"at[redacted]e[redacted]"'),
         (r"[0-9][0-9., -]+", '"at 48.85, -2.35."', '"at [redacted digits], [redacted digits]."'),
         (r"[0-9]{4}-[0-9]{2}", '"2026-11-15"', '"[redacted digits]-[redacted digits]-15"'),
     ],

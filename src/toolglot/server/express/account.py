@@ -13,6 +13,7 @@ from toolglot.upstream.breaker import Breaker, Ticket
 from toolglot.upstream.transport import TransportError
 
 if TYPE_CHECKING:
+    from toolglot.server.gateway import Gateway
     from toolglot.server.service import Service
 
 
@@ -20,6 +21,8 @@ class Account(Struct, eq=False):
     """Of a request that counts as one in flight already."""
 
     _service: Service
+    gateway: Gateway
+    """The one of the moment the request came."""
     _breaker: Breaker
     _ticket: Ticket | None
     record: Record
@@ -42,10 +45,10 @@ class Account(Struct, eq=False):
             self._breaker.leave(self._ticket)
             self._ticket = None
 
-    def hand_over(self) -> None:
-        """The general way counts and settles for itself."""
-        self.leave()
-        self._service.in_flight -= 1
+    def hand_over(self) -> Ticket | None:
+        """The general way goes on from here, and settles."""
+        ticket, self._ticket = self._ticket, None
+        return ticket
 
     def close(self, lines: tuple[Loss, ...], now: float) -> None:
         """The request is over."""

@@ -32,7 +32,7 @@ from toolglot.server.record import Record
 from toolglot.server.states import Heard, States
 from toolglot.textcalls.settings import BAD_TOOL_CALL
 from toolglot.upstream.lean import Sending
-from toolglot.upstream.transport import TransportError
+from toolglot.upstream.transport import TransportError, too_large
 
 if TYPE_CHECKING:
     from toolglot.server.service import Service
@@ -323,7 +323,7 @@ class Crossing(Struct, eq=False):
 
     def _too_large(self) -> None:
         self._give_up()
-        self.on_broken(TransportError("too_large", f"its answer has more than {self._limit} bytes"))
+        self.on_broken(too_large(self._limit))
 
     # What time brings
 
@@ -369,11 +369,12 @@ class Crossing(Struct, eq=False):
 
     def _hand_over(self, error: TransportError | None = None) -> None:
         """Send the request the general way, with whatever the upstream has said."""
-        self._account.hand_over()
+        account, lane = self._account, self._lane
         self._service.crossings.discard(self)
         if self._task is not None:
             self._task.cancel()  # it is not connected yet, and nothing has been sent
-        handed = Handed(self.record, self._lane.upstream, self._asked.learnt.model, error)
+        ticket = account.hand_over()
+        handed = Handed(self.record, account.gateway, lane.upstream, self._asked.learnt.model, ticket, error)
         sending, status, body = self._sending, self._status, b"".join(self._pieces)
         if sending is not None:
             handed.goes_on(sending, status, self._headers, body)

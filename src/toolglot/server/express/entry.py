@@ -154,7 +154,7 @@ class Express:
         passage = lane.passage(head, plain.model, asked.learnt)
         record = replace(passage.record, id=self._new_id(), started=now, bytes_in=len(body))
         service.in_flight += 1
-        account = Account(service, lane.breaker, ticket, record)
+        account = Account(service, gateway, lane.breaker, ticket, record)
         return Crossing(service, client, lane, passage, asked, waiting, account, record, now, limits.response)
 
     def _new_id(self) -> str:

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from toolglot.server.record import Record
 from toolglot.upstream.lean import LeanReply, Sending, take_over
 from toolglot.upstream.transport import TransportError
 from toolglot.upstream.upstream import Upstream
+
+if TYPE_CHECKING:
+    from toolglot.server.gateway import Gateway
+    from toolglot.upstream.breaker import Ticket
 
 HANDED = "toolglot.handed"
 """The key of the ASGI scope under which it is found."""
@@ -14,13 +20,25 @@ HANDED = "toolglot.handed"
 class Handed:
     """The reply to a call that was made, or the failure of it: whichever there is takes the place of the first call.
 
-    Where there is neither, nothing has been sent yet.
+    Where there is neither, nothing has been sent yet. The request was let in once, by the `gateway` of that moment, and
+    counts as one in flight: it keeps its place, and its `ticket` for the upstream.
     """
 
-    __slots__ = ("_error", "_model", "_reply", "_sending", "_upstream", "record")
+    __slots__ = ("_breaker", "_error", "_model", "_reply", "_sending", "_ticket", "_upstream", "gateway", "record")
 
-    def __init__(self, record: Record, upstream: Upstream, model: str, error: TransportError | None = None) -> None:
+    def __init__(
+        self,
+        record: Record,
+        gateway: Gateway,
+        upstream: Upstream,
+        model: str,
+        ticket: Ticket | None,
+        error: TransportError | None = None,
+    ) -> None:
         self.record = record
+        self.gateway = gateway
+        self._breaker = gateway.breaker(upstream)
+        self._ticket = ticket
         self._upstream = upstream
         self._model = model
         self._reply: LeanReply | None = None
@@ -48,6 +66,13 @@ class Handed:
         """The request's id, and when it came."""
         return self.record.id, self.record.started
 
+    def ticket(self, upstream: Upstream) -> Ticket | None:
+        """With which this upstream has been asked already, if it has."""
+        if self._upstream is not upstream:
+            return None
+        ticket, self._ticket = self._ticket, None
+        return ticket
+
     async def reply(self, upstream: Upstream, model: str) -> LeanReply | None:
         """The reply to this call as soon as its head is there; None if it was not made. Raises `TransportError`."""
         if self._upstream is not upstream or self._model != model:
@@ -65,5 +90,7 @@ class Handed:
 
     def drop(self) -> None:
         """Nobody wants the reply."""
+        if self._ticket is not None:
+            self._breaker.leave(self._ticket)
         if self._sending is not None and self._reply is not None:
             self._sending.abort()

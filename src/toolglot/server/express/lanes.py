@@ -131,7 +131,9 @@ class Lane:
             if "ratelimit" not in " ".join(upstream_headers):
                 return told
             upstream_headers = {name: value for name, value in upstream_headers.items() if "ratelimit" in name}
-        return lines(headers.to_client(client, dialect, self.upstream.harmless(upstream_headers))) + told
+        passed = headers.to_client(client, dialect, self.upstream.harmless(upstream_headers))
+        passed.pop("x-request-id", None)  # ours is there
+        return lines(passed) + told
 
     def _of(self, asked: Translated) -> bytes:
         receipt = Receipt()
