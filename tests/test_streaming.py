@@ -271,3 +271,13 @@ def test_a_mark_of_byte_order_before_the_first_frame_does_not_hide_the_model_in_
         b'\xef\xbb\xbfdata: {"id": "c", "model": "theirs", "choices": [{"index": 0, "delta": {"content": "Hi"}}]}\n\n'
     )
     assert b'"model": "ours"' in exchange.stream().feed(frame)
+
+
+@pytest.mark.parametrize("blank", [b"\n\n", b"\n", b" \r\n\r\n"])
+def test_a_document_behind_a_blank_line_is_one_however_it_was_cut(blank: bytes) -> None:
+    """Servers that load a model send blank lines meanwhile, and then an error."""
+    document = b'{"error":{"message":"The model is loading.","type":"server_error"}}'
+    for pieces in ([blank + document], [blank, document], [blank, blank, document[:9], document[9:]]):
+        translation = Exchange("anthropic", "openai_chat").stream()
+        written = b"".join(map(translation.feed, pieces)) + translation.close()
+        assert b"The model is loading." in written

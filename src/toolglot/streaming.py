@@ -251,7 +251,7 @@ class StreamTranslation:
         head = data.lstrip()
         self._begun = bool(head)
         if head.startswith(b"{"):
-            self._document = bytearray()
+            self._document, self._at_start = bytearray(), False
             self._forwarder = None
         elif head.startswith(b"[") and self._exchange.upstream.model_in_path:
             # Gemini can also stream one JSON array. Its decoder reads that; a client that wants events gets events.

@@ -39,7 +39,7 @@ def each(*steps: Step) -> BadServer:
 
 
 def answer() -> Step:
-    return send(head(200, {"content-type": "application/json", "content-length": str(len(ANSWER))}) + ANSWER)
+    return reply(ANSWER)
 
 
 def open_lanes(running: Running) -> None:

@@ -84,3 +84,11 @@ def test_each_part_has_the_event_that_ends_there(data: bytes) -> None:
     assert b"".join(parts) == data
     assert [event for part in parts for event in read(part)] == read(data)
     assert all(len(read(part)) <= 1 for part in parts)
+
+
+def test_an_event_in_pieces_may_be_as_large_as_one_that_comes_at_once() -> None:
+    event = b"data: " + b"x" * 900 + b"\n\n"
+    for size in (len(event), 300, 7):
+        reader = SseReader(1000)
+        frames = [frame for start in range(0, len(event), size) for frame in reader.feed(event[start : start + size])]
+        assert frames == [(b"", b"x" * 900)]

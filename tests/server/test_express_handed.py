@@ -1,0 +1,110 @@
+"""A request that leaves the express lane was let in once: whatever happens meanwhile, it is not turned away any more,
+and its upstream is not asked again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from msgspec.structs import replace
+
+from tests.server.gateway import Running, at, gateway
+from tests.server.lane import ANSWER, Lane, asked, on_lane
+from tests.server.test_express import STRANGE, answer, body, open_lanes
+from tests.upstream.bad_server import BadServer, Gate, Step, expect, head, pause, reply, send
+from toolglot.config.schema import BreakerConfig
+from toolglot.server.failures import DRAINING
+from toolglot.server.gateway import Gateway
+
+ODD = send(head(200, {"content-type": "application/json", "content-length": str(len(STRANGE))}) + STRANGE)
+"""An answer that only the general way reads."""
+BUSY = reply({"error": {"message": "Busy."}}, 500)
+
+
+def drains(running: Running) -> None:
+    running.service.accepting = False
+
+
+def fills(running: Running) -> None:
+    config = running.service.gateway.config
+    running.service.gateway.config = replace(config, limits=replace(config.limits, concurrent_requests=0))
+
+
+def loads_again(running: Running) -> None:
+    """The gateway of a new configuration is another one, and its upstreams are others."""
+    now = running.service.gateway
+    upstreams = {name: replace(upstream) for name, upstream in now.upstreams.items()}
+    running.service.gateway = Gateway(now.config, upstreams, now.router, now)
+
+
+def fails_elsewhere(running: Running) -> None:
+    """Others have found the upstream to be unwell: its breaker is open."""
+    breaker = running.service.gateway.breaker(running.service.gateway.upstreams["up"])
+    for _ in range(3):
+        ticket = breaker.enter(1e9)
+        if ticket is not None:
+            breaker._opened = 1e9
+
+
+@pytest.mark.parametrize("happens", [drains, fills, loads_again, fails_elsewhere])
+@pytest.mark.parametrize(("says", "status"), [(ODD, 200), (BUSY, 500)], ids=["an odd answer", "an error"])
+def test_what_was_let_in_gets_its_answer_and_nobody_is_asked_twice(
+    happens: Callable[[Running], None], says: Step, status: int
+) -> None:
+    seen, go = Gate(), Gate()
+    with (
+        BadServer([expect(), answer()], [expect(seen=seen), pause(go), says]) as server,
+        gateway(at("openai_chat", server.url, breaker=BreakerConfig(failures=1, rest=60))) as running,
+    ):
+        open_lanes(running)
+        assert running.ask("anthropic", body=body()).status == 200
+        talk = running.begin("anthropic", body=body())
+        seen.wait_blocking()
+        happens(running)
+        go.open()
+        assert talk.rest().status == status
+        assert [running.record().attempts for _ in range(2)] == [1, 1]
+        assert running.service.in_flight == 0
+    assert len(server.requests) == 2
+
+
+def test_the_end_of_the_time_to_drain_is_told_on_the_lane_too() -> None:
+    """529, which Anthropic's clients are told, is a status that HTTP has no words for."""
+
+    async def work(lane: Lane) -> tuple[bytes, int]:
+        await lane.upstream()
+        protocol, transport = lane.client()
+        protocol.data_received(asked())
+        lane.service.crossings.end(DRAINING)
+        return b"".join(transport.written), lane.service.in_flight
+
+    written, in_flight = on_lane(work)
+    assert written.startswith(b"HTTP/1.1 529 \r\n")
+    assert b"shutting down" in written
+    assert in_flight == 0
+
+
+def test_an_answer_has_one_request_id_and_it_is_ours() -> None:
+    named = send(
+        head(200, {"content-type": "application/json", "content-length": str(len(ANSWER)), "x-request-id": "theirs"})
+        + ANSWER
+    )
+    with BadServer([expect(), named]) as server, gateway(at("openai_chat", server.url)) as running:
+        open_lanes(running)
+        for _ in range(2):
+            talk = running.begin("openai_chat", body={"messages": [{"role": "user", "content": "Hi"}]})
+            told = talk.head.headers.get_all("x-request-id")
+            talk.rest()
+            assert told == [running.record().id]
+
+
+def test_what_of_a_request_was_seen_before_is_noted_once() -> None:
+    with (
+        BadServer([expect(), answer()], [expect(), ODD]) as server,
+        gateway(at("openai_chat", server.url)) as running,
+    ):
+        open_lanes(running)
+        running.ask("anthropic", body=body())
+        first = {"role": "user", "content": "Another conversation."}
+        assert running.ask("anthropic", body=body(messages=[first])).status == 200
+        assert [running.record().prefix_reuse for _ in range(2)] == [(), ()]
