@@ -19,6 +19,7 @@ from tests.upstream.bad_server import (
     never,
     pause,
     reply,
+    reset,
     send,
     send_for_ever,
 )
@@ -306,6 +307,33 @@ def test_a_connection_that_is_lost_before_anything_was_sent_is_told_all_the_same
             await connected(opened, server.url, other)
             await other.over.wait()
             assert other.kinds == ["head", "body", "end"]
+        await opened.close()
+
+    way.run(test)
+
+
+@on_both_loops
+def test_where_an_idle_connection_was_dead_no_other_idle_one_is_trusted(way: Way) -> None:
+    """A server that has closed one may have closed them all: who tries again would run into each of them."""
+
+    async def test() -> None:
+        opened = LeanTransport(10, {})
+        held = Gate()
+        scripts = [[expect(), pause(held), reply(b"{}", keep_alive=True), expect(), reset()], [*AGAIN, never()], AGAIN]
+        async with BadServer(*scripts) as server:
+            first, second, third, fourth = (Kept() for _ in range(4))
+            await connected(opened, server.url, first)
+            await connected(opened, server.url, second)  # while the other one is in use
+            await second.over.wait()
+            held.open()
+            await first.over.wait()
+            assert begun(opened, server.url, third) is not None
+            await third.over.wait()
+            assert third.told[-1][0] == "broken"
+            assert begun(opened, server.url, fourth) is None  # the second one is idle, and not used
+            await connected(opened, server.url, fourth)
+            await fourth.over.wait()
+            assert (fourth.body, server.connections) == (b"{}", 3)
         await opened.close()
 
     way.run(test)

@@ -283,6 +283,8 @@ class Connection(asyncio.Protocol):
             return
         host = self.destination.name
         sending.unanswered = not (sending.began or self._heads or self._quiet)
+        if sending.unanswered and sending.reused:
+            self._pool.distrust(self.destination)
         if exc is not None:
             self._break(sending, TransportError("reset", f"the connection to {host} broke: {reason(exc)}"))
         elif sending.began and self._unbounded:

@@ -117,6 +117,12 @@ class Pool:
         if idle is not None and connection in idle:
             idle.remove(connection)
 
+    def distrust(self, destination: Destination) -> None:
+        """A connection to there had been closed when it was used, and the other idle ones may have been too: who tries
+        again is to have a new one."""
+        for connection in self._idle.pop(destination, ()):
+            connection.transport.close()
+
     def lost(self, connection: Connection) -> None:
         self.connections.discard(connection)
         self.forget(connection)
