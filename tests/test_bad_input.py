@@ -196,8 +196,8 @@ def test_arguments_of_ten_thousand_levels_are_no_crash(dialect: str, kind: str) 
 
 @both_kinds
 @in_json
-def test_a_string_of_fifty_megabytes_is_refused_at_once(dialect: str, kind: str) -> None:
-    refusal(decoder(dialect, kind), with_text(dialect, kind, b"x" * 50_000_000))
+def test_a_string_of_seventy_megabytes_is_refused_at_once(dialect: str, kind: str) -> None:
+    refusal(decoder(dialect, kind), with_text(dialect, kind, b"x" * 70_000_000))
 
 
 @both_kinds

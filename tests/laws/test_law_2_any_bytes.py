@@ -112,11 +112,12 @@ def chunked(stream: bytes) -> list[bytes]:
 @pytest.mark.parametrize("client", NAMES)
 @pytest.mark.parametrize("upstream", NAMES)
 def test_a_megabyte_of_arguments_in_twenty_thousand_deltas_takes_linear_time(client: str, upstream: str) -> None:
-    half, whole = chunked(long_stream(upstream, 10_000)), chunked(long_stream(upstream, 20_000))
-    once = seconds(lambda: relay(client, upstream, half))
-    twice = seconds(lambda: relay(client, upstream, whole))
-    assert twice < 5
-    assert twice / once < 2.8, f"twice the deltas took {twice / once:.1f} times as long"
+    quarter, whole = chunked(long_stream(upstream, 5_000)), chunked(long_stream(upstream, 20_000))
+    once = seconds(lambda: relay(client, upstream, quarter))
+    four = seconds(lambda: relay(client, upstream, whole))
+    assert four < 5
+    # Four times if it is linear, sixteen if it is not: a busy machine does not blur the two.
+    assert four / once < 8, f"four times the deltas took {four / once:.1f} times as long"
 
 
 @pytest.mark.parametrize("dialect", NAMES)
@@ -125,6 +126,6 @@ def test_one_large_frame_that_comes_in_small_pieces_takes_linear_time(dialect: s
         stream = DOCUMENTS[dialect].write_stream([Spoken("text", ("z" * size,))]).encode()
         return [stream[start : start + 64] for start in range(0, len(stream), 64)]
 
-    half, whole = frame_in_pieces(500_000), frame_in_pieces(1_000_000)
-    once, twice = seconds(lambda: read_events(dialect, half)), seconds(lambda: read_events(dialect, whole))
-    assert twice / once < 2.8, f"twice the bytes took {twice / once:.1f} times as long"
+    quarter, whole = frame_in_pieces(250_000), frame_in_pieces(1_000_000)
+    once, four = seconds(lambda: read_events(dialect, quarter)), seconds(lambda: read_events(dialect, whole))
+    assert four / once < 8, f"four times the bytes took {four / once:.1f} times as long"
