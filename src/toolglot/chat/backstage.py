@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import signal
+import socket
 import threading
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
@@ -21,6 +22,12 @@ T = TypeVar("T")
 
 PATIENCE = 2.0
 """Seconds."""
+NUDGES = (0.02, 0.1, 0.5)
+"""Seconds after a signal at which the main thread is woken."""
+
+
+def _heed_not(number: int, frame: FrameType | None) -> None:
+    """To be woken is all."""
 
 
 class StoppedError(Exception):
@@ -63,11 +70,19 @@ class Backstage:
         self._task: asyncio.Task[Any] | None = None
         self._before: dict[int, Any] = {}
         self._leaving = 0
+        self._told, self._telling = socket.socketpair()
+        self._wakes = -1
         self.typing = False
         """The main thread waits for the keyboard: only an exception gets it away from there."""
 
     def __enter__(self) -> Backstage:
         self._thread.start()
+        if (nudge := getattr(signal, "SIGURG", None)) is not None:
+            self._before[nudge] = signal.signal(nudge, _heed_not)
+            self._told.setblocking(False)
+            self._telling.setblocking(False)
+            self._wakes = signal.set_wakeup_fd(self._telling.fileno(), warn_on_full_buffer=False)
+            self._loop.call_soon_threadsafe(self._loop.add_reader, self._told, self._nudge, nudge)
         for name in ("SIGINT", "SIGTERM", "SIGHUP"):
             if (number := getattr(signal, name, None)) is not None:
                 self._before[number] = signal.signal(number, self._signalled)
@@ -82,6 +97,18 @@ class Backstage:
         self._loop.close()
         for number, handler in self._before.items():
             signal.signal(number, handler)
+        signal.set_wakeup_fd(self._wakes)
+        self._told.close()
+        self._telling.close()
+
+    def _nudge(self, nudge: int) -> None:
+        """A signal has come. Python sees to it before its next step, and one that comes right before the main thread
+        waits for a key would be seen to with that key: so it is woken, until it must have been waiting."""
+        if any(number != nudge for number in self._told.recv(4096)):
+            main = threading.main_thread().ident
+            assert main is not None
+            for seconds in NUDGES:
+                self._loop.call_later(seconds, signal.pthread_kill, main, nudge)
 
     def _signalled(self, number: int, frame: FrameType | None) -> None:
         if number != signal.SIGINT:
