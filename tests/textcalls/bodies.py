@@ -10,6 +10,7 @@ from typing import Any, TypeAlias
 import msgspec
 from hypothesis import strategies as st
 
+from tests.textcalls.reading import joined
 from toolglot.textcalls.body import Body, BodyState
 from toolglot.textcalls.events import CallEvent, Sink
 
@@ -52,18 +53,6 @@ class Reading(msgspec.Struct, frozen=True):
                     found.append((names.pop(index), why))
         assert not names, "a call has neither an end nor a cut"
         return found
-
-
-def joined(events: Sequence[CallEvent]) -> tuple[CallEvent, ...]:
-    """Events with neighbouring fragments of a call as one."""
-    out: list[CallEvent] = []
-    for event in events:
-        last = out[-1] if out else None
-        if event[0] == "args" and last is not None and last[0] == "args" and last[1] == event[1]:
-            out[-1] = ("args", event[1], last[2] + event[2])
-        else:
-            out.append(event)
-    return tuple(out)
 
 
 def chunks(text: str, lengths: Sequence[int]) -> Iterator[str]:

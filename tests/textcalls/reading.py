@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import random
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import groupby
 from typing import Any
 
 import msgspec
@@ -95,20 +96,15 @@ def chunkings(text: str) -> Iterator[list[str]]:
         yield pieces
 
 
+_JOINED = frozenset({"text", "reasoning", "args"})
+
+
 def joined(events: Iterable[CallEvent]) -> tuple[CallEvent, ...]:
-    """Events with neighbours of one kind, and of one call, as one."""
-    out: list[CallEvent] = []
-    for event in events:
-        last = out[-1] if out else None
-        match (last, event):
-            case (("text", before), ("text", text)):
-                out[-1] = ("text", before + text)
-            case (("reasoning", before), ("reasoning", text)):
-                out[-1] = ("reasoning", before + text)
-            case (("args", index, before), ("args", other, fragment)) if index == other:
-                out[-1] = ("args", index, before + fragment)
-            case _:
-                out.append(event)
+    """Events with neighbours of one kind, and of one call, as one: in linear time, as there may be very many."""
+    out: list[Any] = []
+    for kind, group in groupby(events, key=lambda event: event[:-1] if event[0] in _JOINED else None):
+        neighbours: list[Any] = list(group)
+        out += neighbours if kind is None else [(*kind, "".join([event[-1] for event in neighbours]))]
     return tuple(out)
 
 
