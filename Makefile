@@ -7,7 +7,7 @@ INSTALLED := $(VENV)/.installed
 INSTALLED_DEV := $(VENV)/.installed-dev
 INSTALLED_E2E := $(VENV)/.installed-e2e
 
-.PHONY: help demo test test-all test-e2e set-up-e2e lint format bench bench-quick bench-core mutants clean
+.PHONY: help demo test test-all test-e2e set-up-e2e lint format bench bench-quick bench-core bench-workers mutants clean
 
 help:
 	@echo "make demo     a worked translation in the terminal"
@@ -16,7 +16,7 @@ help:
 	@echo "make lint     lint and types alone"
 	@echo "make format   rewrite the code in the project's format"
 	@echo "make bench    measure the gateway beside others (40 minutes); bench-quick: beside nginx alone (two minutes)"
-	@echo "make bench-core  measure the core"
+	@echo "make bench-core  measure the core; bench-workers: one worker beside two (two minutes)"
 	@echo "make mutants  break the code in 200 places and see whether the tests notice"
 	@echo "make clean    remove what make has made"
 
@@ -83,6 +83,9 @@ bench-quick: $(INSTALLED_DEV)
 bench-core: $(INSTALLED_DEV)
 	$(BIN)/python -m bench.core
 	$(BIN)/python -m bench.textcalls
+
+bench-workers: $(INSTALLED_DEV)
+	$(BIN)/python -m bench.workers
 
 mutants: $(INSTALLED_DEV)
 	$(BIN)/python -m tests.mutate

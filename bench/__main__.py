@@ -9,20 +9,18 @@ from __future__ import annotations
 import argparse
 import os
 import shlex
-import shutil
-import signal
 import sys
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
-from types import FrameType
 
 from bench.gateway.cases import FULL, QUICK, matching
 from bench.gateway.native import NoCompilerError
 from bench.gateway.peers import PEERS
 from bench.gateway.peers import QUICK as QUICK_PEERS
-from bench.gateway.processes import INTERRUPTIONS
+from bench.gateway.processes import need_taskset, obey_interruptions
 from bench.gateway.report import tables, write_report
+from bench.gateway.results import Results
 from bench.gateway.running import Effort
 from bench.gateway.session import Session, Wishes
 from bench.gateway.standing import Plan
@@ -30,6 +28,8 @@ from bench.gateway.tables import as_text
 
 HERE = Path(__file__).parent
 CACHE = HERE / ".cache"
+PART = CACHE / "part"
+"""For what is not the whole run, or not yet."""
 
 THOUSAND = Plan(streams=1000, pace=100, ramp=2.0, seconds=4.0)
 TEN_THOUSAND = Plan(streams=10_000, pace=2000, ramp=6.0, seconds=5.0)
@@ -79,7 +79,7 @@ def output(chosen: argparse.Namespace) -> Path:
     if chosen.output:
         return Path(chosen.output)
     if chosen.quick or chosen.only or chosen.cases:
-        return CACHE / "part"
+        return PART
     return HERE
 
 
@@ -88,31 +88,33 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if chosen.list:
         print(*(case.name for case in FULL), sep="\n")
         return
-    if shutil.which("taskset") is None:
-        raise SystemExit("there is no `taskset` here: the benchmark runs on Linux, with util-linux")
-    for number in INTERRUPTIONS:  # a shell may have SIGINT ignored
-        signal.signal(number, _interrupt)
-    with tempfile.TemporaryDirectory(prefix="bench-") as folder:
-        session = Session(wishes(chosen), CACHE.absolute(), Path(folder), lambda line: print(line, file=sys.stderr))
+    need_taskset()
+    obey_interruptions()
+    command = shlex.join(["python", "-m", "bench", *(sys.argv[1:] if arguments is None else arguments)])
+
+    def keep(results: Results, folder: Path = PART) -> None:
+        results.settings = {"command": command, **results.settings}
+        write_report(results, folder)
+
+    with tempfile.TemporaryDirectory(prefix="bench-", ignore_cleanup_errors=True) as folder:
+        session = Session(wishes(chosen), CACHE.absolute(), Path(folder), _tell, keep)
         # What watches the gateways must not take their core.
-        os.sched_setaffinity(0, {session.cores.upstream, session.cores.load})
+        os.sched_setaffinity(0, {*session.cores.upstream, *session.cores.load})
+        _tell(f"what is known so far is written to {PART}")
         try:
             results = session.run()
         except NoCompilerError as problem:
             raise SystemExit(str(problem)) from None
         except KeyboardInterrupt:
             raise SystemExit("interrupted: everything that was started has been ended") from None
-    command = shlex.join(["python", "-m", "bench", *(sys.argv[1:] if arguments is None else arguments)])
-    results.settings = {"command": command, **results.settings}
+    keep(results, output(chosen))
     for table in tables(results):
         print(as_text(table))
-    folder_of_results = output(chosen)
-    write_report(results, folder_of_results)
-    print(f"written to {folder_of_results}")
+    print(f"written to {output(chosen)}")
 
 
-def _interrupt(number: int, frame: FrameType | None) -> None:
-    raise KeyboardInterrupt
+def _tell(line: str) -> None:
+    print(line, file=sys.stderr)
 
 
 if __name__ == "__main__":

@@ -45,7 +45,7 @@ def faults(gateway: Gateway, route: Route) -> list[str]:
         kind = "stream" if streamed else "plain"
         try:
             found += [f"{kind}: {fault}" for fault in _faults_of_answer(gateway, route, streamed=streamed)]
-        except (OSError, http.client.HTTPException, ValueError, LookupError, TypeError) as problem:
+        except (OSError, http.client.HTTPException, ValueError, LookupError, TypeError, AttributeError) as problem:
             raise UselessError(f"{kind}: cannot be read: {problem!r}") from problem
     return found
 
@@ -187,7 +187,7 @@ def _stream_chat(events: list[dict[str, Any]]) -> Answer:
 
 
 def _stream_responses(events: list[dict[str, Any]]) -> Answer:
-    last = next(event["response"] for event in events if event["type"] == "response.completed")
+    *_, last = (event["response"] for event in events if event["type"] == "response.completed")
     text = "".join(event["delta"] for event in events if event["type"] == "response.output_text.delta")
     return _read_responses(last)._replace(text=text)
 

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
-from bench.gateway.peers.record import Go, Install, Node, Peer, Program, Python
+from bench.gateway.peers.record import Fetched, Go, Here, Node, Peer, Program, Python
 
 PATIENCE = 1200.0
 
@@ -33,10 +33,10 @@ def install(peer: Peer, cache: Path) -> Installed:
     """Installs a peer unless it is there, in this very form."""
     home = cache / peer.name
     match peer.install:
-        case None if peer.launch is None:
-            return Installed(home, "", None)
         case None:
-            return Installed(home, importlib.metadata.version(peer.name), sum(_own_sizes(peer.name, set())))
+            return Installed(home, "", None)
+        case Here(distribution):
+            return Installed(home, importlib.metadata.version(distribution), sum(_own_sizes(distribution, set())))
         case Program(name, command):
             if (path := shutil.which(name)) is None:
                 raise InstallError(f"there is no `{name}` on this machine")
@@ -48,7 +48,7 @@ def install(peer: Peer, cache: Path) -> Installed:
             return Installed(home, _version(wanted, home), _folder_size(_content(wanted, home)))
 
 
-def _install_once(wanted: Install, home: Path) -> None:
+def _install_once(wanted: Fetched, home: Path) -> None:
     note = home / "installed"
     if note.exists() and note.read_text() == repr(wanted):
         return
@@ -91,7 +91,7 @@ def _without_addresses(told: str) -> str:
     return " ".join(re.sub(r"https?://\S+", "(address)", told).split())
 
 
-def _version(wanted: Install, home: Path) -> str:
+def _version(wanted: Fetched, home: Path) -> str:
     match wanted:
         case Python(_, distribution):
             found = importlib.metadata.distributions(name=distribution, path=[str(_content(wanted, home))])
@@ -99,17 +99,17 @@ def _version(wanted: Install, home: Path) -> str:
         case Node(package, _):
             manifest = json.loads((home / "node_modules" / package / "package.json").read_text())
             return str(manifest["version"])
-        case Go() | Program():
-            return wanted.version if isinstance(wanted.version, str) else ""
+        case Go(_, version):
+            return version
 
 
-def _content(wanted: Install, home: Path) -> Path:
+def _content(wanted: Fetched, home: Path) -> Path:
     match wanted:
         case Python():
             return next((home / "lib").glob("python*/site-packages"))
         case Node():
             return home / "node_modules"
-        case Go() | Program():
+        case Go():
             return home / "bin"
 
 

@@ -68,14 +68,13 @@ class Tools:
             subprocess.run([compiler, *FLAGS, "-o", program, *(SOURCES / source for source in sources)], check=True)
 
     @contextlib.contextmanager
-    def upstream(self) -> Iterator[int]:
-        """Runs the upstream, and gives its port."""
+    def upstream(self) -> Iterator[Upstream]:
         answers = self.folder / "answers"
         write_answers(answers)
         command = pinned(self.cores.upstream, [str(self.folder / "upstream"), "0", str(answers)])
         with _running(command) as process:
             assert process.stdout is not None
-            yield int(process.stdout.readline())
+            yield Upstream(process, int(process.stdout.readline()))
 
     @contextlib.contextmanager
     def load(self, options: Sequence[str]) -> Iterator[Load]:
@@ -94,6 +93,24 @@ def _running(command: Sequence[str]) -> Iterator[subprocess.Popen[str]]:
         yield process
 
 
+class UpstreamEndedError(Exception):
+    """Whatever has been measured since is worth nothing."""
+
+
+class Upstream:
+    """An upstream that runs."""
+
+    def __init__(self, process: subprocess.Popen[str], port: int):
+        self._process = process
+        self.pid = process.pid
+        self.port = port
+
+    def check(self) -> None:
+        """Raises `UpstreamEndedError`."""
+        if (status := self._process.poll()) is not None:
+            raise UpstreamEndedError(f"the upstream ended with status {status}")
+
+
 class LoadError(Exception):
     """The load generator could not go on, which says more of the gateway than of the load."""
 
@@ -103,6 +120,7 @@ class Load:
 
     def __init__(self, process: subprocess.Popen[str]):
         self._process = process
+        self.pid = process.pid
 
     def wait_for_window(self) -> None:
         """Until the measured time begins."""

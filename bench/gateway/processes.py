@@ -1,16 +1,18 @@
-"""Processes of the benchmark: each in a session of its own, on one core, with its output in a file."""
+"""Processes of the benchmark: each in a session of its own, on cores of its own, with its output in a file."""
 
 from __future__ import annotations
 
 import contextlib
 import os
 import resource
+import shutil
 import signal
 import socket
 import subprocess
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
+from types import FrameType
 from typing import NamedTuple
 
 from bench.gateway.usage import members
@@ -21,16 +23,42 @@ GRACE = 5.0
 
 
 class Cores(NamedTuple):
-    """Which core does what. With two, the upstream and the load share one."""
+    """Which cores do what."""
 
-    gateway: int
-    upstream: int
-    load: int
+    gateway: Collection[int]
+    upstream: Collection[int]
+    load: Collection[int]
 
 
 def cores() -> Cores:
+    """One for each. With two, the upstream and the load share one."""
     allowed = sorted(os.sched_getaffinity(0))
-    return Cores(gateway=allowed[-1], upstream=allowed[0], load=allowed[min(1, max(len(allowed) - 2, 0))])
+    return Cores(gateway={allowed[-1]}, upstream={allowed[0]}, load={allowed[min(1, max(len(allowed) - 2, 0))]})
+
+
+def all_cores() -> Cores:
+    """Everything may run everywhere."""
+    allowed = os.sched_getaffinity(0)
+    return Cores(allowed, allowed, allowed)
+
+
+def listed(cores: Collection[int]) -> str:
+    return ",".join(map(str, sorted(cores)))
+
+
+def obey_interruptions() -> None:
+    """So that they end what was started. A shell may have had SIGINT ignored."""
+    for number in INTERRUPTIONS:
+        signal.signal(number, _interrupt)
+
+
+def _interrupt(number: int, frame: FrameType | None) -> None:
+    raise KeyboardInterrupt
+
+
+def need_taskset() -> None:
+    if shutil.which("taskset") is None:
+        raise SystemExit("there is no `taskset` here: the benchmark runs on Linux, with util-linux")
 
 
 def free_port() -> int:
@@ -61,18 +89,24 @@ def uninterrupted() -> Iterator[None]:
         raise KeyboardInterrupt
 
 
-def pinned(core: int, command: Sequence[str]) -> list[str]:
-    return ["taskset", "--cpu-list", str(core), *command]
+def pinned(cores: Collection[int], command: Sequence[str]) -> list[str]:
+    return ["taskset", "--cpu-list", listed(cores), *command]
 
 
 class Process:
     """A process that runs, and whatever it has started."""
 
-    def __init__(self, command: Sequence[str], core: int, log: Path, environment: Mapping[str, str] | None = None):
+    def __init__(
+        self,
+        command: Sequence[str],
+        cores: Collection[int],
+        log: Path,
+        environment: Mapping[str, str] | None = None,
+    ):
         self.log = log
         with log.open("wb") as output:
             self._process = subprocess.Popen(
-                pinned(core, command),
+                pinned(cores, command),
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=subprocess.STDOUT,

@@ -123,6 +123,6 @@ def markdown(results: Results) -> str:
 
 def write_report(results: Results, folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
-    (folder / "RESULTS.md").write_text(markdown(results))
     (folder / "results.json").write_bytes(msgspec.json.format(msgspec.json.encode(results), indent=1) + b"\n")
+    (folder / "RESULTS.md").write_text(markdown(results))
     (folder / "results.svg").write_text(plot(results))

@@ -6,7 +6,7 @@ import contextlib
 import itertools
 import shutil
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import NamedTuple
@@ -14,7 +14,7 @@ from typing import NamedTuple
 from bench.gateway.answers import BRIEF_CHUNKS, TEXT_CHUNKS, Dialect
 from bench.gateway.cases import Case, Route
 from bench.gateway.measured import Measured, measured
-from bench.gateway.native import Tools
+from bench.gateway.native import Load, Tools
 from bench.gateway.peers.record import HEADERS, Peer, Place
 from bench.gateway.processes import Process, free_port, read_port, uninterrupted, wait_until_ready
 from bench.gateway.requests import Size, body, model_name
@@ -41,7 +41,7 @@ class Gateway(NamedTuple):
 
 
 @contextlib.contextmanager
-def started(peer: Peer, upstream: int, home: Path, folder: Path, core: int) -> Iterator[Gateway]:
+def started(peer: Peer, upstream: int, home: Path, folder: Path, cores: Collection[int]) -> Iterator[Gateway]:
     """Starts a peer in an empty folder, and waits until it is ready."""
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
@@ -56,7 +56,7 @@ def started(peer: Peer, upstream: int, home: Path, folder: Path, core: int) -> I
     begin = time.monotonic()
     with contextlib.ExitStack() as stack:
         with uninterrupted():
-            process = Process(launch.command, core, folder / "output.log", launch.environment)
+            process = Process(launch.command, cores, folder / "output.log", launch.environment)
             stack.callback(process.stop)
         if peer.chooses_port:
             place = place._replace(port=read_port(process, folder / "port", peer.start_patience))
@@ -138,7 +138,9 @@ def load_options(
     ]
 
 
-def measure(tools: Tools, gateway: Gateway, case: Case, effort: Effort) -> Measured:
+@contextlib.contextmanager
+def under_load(tools: Tools, gateway: Gateway, case: Case, effort: Effort) -> Iterator[Load]:
+    """From the beginning of the measured time."""
     brief = case.manner == "brief"
     asked = load_options(gateway, case.route, case.size, streamed=case.streamed, pace=case.pace, brief=brief)
     by_chunks = case.streamed and not brief
@@ -155,6 +157,11 @@ def measure(tools: Tools, gateway: Gateway, case: Case, effort: Effort) -> Measu
     }
     with tools.load([*asked, *(f"{name}={value}" for name, value in timing.items())]) as load:
         load.wait_for_window()
+        yield load
+
+
+def measure(tools: Tools, gateway: Gateway, case: Case, effort: Effort) -> Measured:
+    with under_load(tools, gateway, case, effort) as load:
         session = gateway.process.session if gateway.process else None
         before = snapshot(session) if session else None
         figures = load.figures()

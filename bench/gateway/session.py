@@ -1,4 +1,7 @@
-"""A run: the gateways are installed, started, checked and measured in turns. What fails is told and left out."""
+"""A run: the gateways are installed, started, checked and measured in turns.
+
+What fails is told and left out, and whatever has been found out is given away at once: a run takes long.
+"""
 
 from __future__ import annotations
 
@@ -15,9 +18,9 @@ from bench.gateway.checks import UselessError, faults
 from bench.gateway.installing import Installed, InstallError, install
 from bench.gateway.machine import machine
 from bench.gateway.measured import Measured, middle
-from bench.gateway.native import LoadError, Tools
+from bench.gateway.native import LoadError, Tools, Upstream
 from bench.gateway.peers.record import Peer
-from bench.gateway.processes import NotReadyError, allow_many_files, cores, halted
+from bench.gateway.processes import NotReadyError, allow_many_files, cores, halted, listed
 from bench.gateway.results import About, Results, Row, Standing
 from bench.gateway.running import Effort, Gateway, Keeper, becomes_quiet, measure, started, warm_up
 from bench.gateway.standing import Plan, stand
@@ -39,45 +42,58 @@ class Wishes(NamedTuple):
 
 
 Tell = Callable[[str], None]
-Runs = dict[tuple[str, Case], list[Measured]]
-"""By gateway and case."""
+Keep = Callable[[Results], None]
+"""Takes what is known so far."""
+
+GATEWAY_TROUBLES = (NotReadyError, LoadError, OSError)
+"""What may go wrong with one gateway; the others go on."""
 
 
 class Session:
-    def __init__(self, wishes: Wishes, cache: Path, folder: Path, tell: Tell):
+    def __init__(self, wishes: Wishes, cache: Path, folder: Path, tell: Tell, keep: Keep):
         self.wishes = wishes
         self.cache = cache
         self.folder = folder
         self.tell = tell
+        self.keep = keep
         self.cores = cores()
+        self.machine = machine()
         self.most_streams = (allow_many_files() - FILES_BESIDE_STREAMS) // 2
         self.about = {peer.name: About(peer.name, peer.title, settings=peer.settings) for peer in wishes.peers}
         self.installed: dict[str, Installed] = {}
         self.served: dict[str, list[Route]] = {}
         """By the names of gateways, the routes on which they answer."""
+        self.runs: dict[tuple[str, Case], list[Measured]] = {}
+        """By gateway and case."""
+        self.standings: list[Standing] = []
 
     def run(self) -> Results:
         tools = Tools(self.cache / "bin", self.cores)
         self._install()
         with tools.upstream() as upstream:
-            rows = self._measure_all(tools, upstream)
-            standings = self._stand_all(tools, upstream) if self.wishes.starts else []
+            self._measure_all(tools, upstream)
+            if self.wishes.starts:
+                self._stand_all(tools, upstream)
+        return self.results()
+
+    def results(self) -> Results:
+        """What is known so far."""
         return Results(
             date=datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%d %H:%M UTC"),
-            machine=machine(),
+            machine=self.machine,
             settings=self._settings(),
             gateways=list(self.about.values()),
-            rows=rows,
-            standings=standings,
+            rows=[_row(name, case, of) for (name, case), of in self.runs.items()],
+            standings=list(self.standings),
         )
 
     def _settings(self) -> dict[str, str]:
         effort = self.wishes.effort
         seconds = f"{effort.seconds:g} after {effort.warm_up:g} of warming up, {effort.longest:g} at most of the slow"
         return {
-            "core of the gateway": str(self.cores.gateway),
-            "core of the upstream": str(self.cores.upstream),
-            "core of the load": str(self.cores.load),
+            "core of the gateway": listed(self.cores.gateway),
+            "core of the upstream": listed(self.cores.upstream),
+            "core of the load": listed(self.cores.load),
             "seconds measured": seconds,
             "runs of each case": str(self.wishes.repeat),
         }
@@ -85,6 +101,11 @@ class Session:
     def _fail(self, name: str, trouble: str) -> None:
         self.tell(f"{name}: {trouble}")
         self.about[name].trouble = trouble
+
+    def _find_fault(self, name: str, fault: str) -> None:
+        self.tell(f"{name}: {fault}")
+        if fault not in self.about[name].faults:
+            self.about[name].faults.append(fault)
 
     def _usable(self) -> list[Peer]:
         return [peer for peer in self.wishes.peers if self.about[peer.name].trouble is None]
@@ -101,22 +122,22 @@ class Session:
             if installed.version:
                 self.tell(f"{peer.name} {installed.version}")
 
-    def _start(self, peer: Peer, upstream: int) -> AbstractContextManager[Gateway]:
+    def _start(self, peer: Peer, upstream: Upstream) -> AbstractContextManager[Gateway]:
         home = self.installed[peer.name].home
-        return started(peer, upstream, home, self.folder / peer.name, self.cores.gateway)
+        return started(peer, upstream.port, home, self.folder / peer.name, self.cores.gateway)
 
     @contextlib.contextmanager
-    def _start_warm(self, tools: Tools, peer: Peer, upstream: int) -> Iterator[Gateway]:
+    def _start_warm(self, tools: Tools, peer: Peer, upstream: Upstream) -> Iterator[Gateway]:
         with self._start(peer, upstream) as gateway:
             warm_up(tools, gateway, self.wishes.effort.warm_up)
             yield gateway
 
-    def _start_all(self, tools: Tools, upstream: int, stack: contextlib.ExitStack) -> list[Keeper]:
+    def _start_all(self, tools: Tools, upstream: Upstream, stack: contextlib.ExitStack) -> list[Keeper]:
         keepers: list[Keeper] = []
         for peer in self._usable():
             try:
                 keepers.append(Keeper(partial(self._start_warm, tools, peer, upstream), stack))
-            except (NotReadyError, LoadError, OSError) as problem:
+            except GATEWAY_TROUBLES as problem:
                 self._fail(peer.name, f"not started: {problem}")
         return keepers
 
@@ -124,19 +145,15 @@ class Session:
         """Only routes on which it answers at all are measured."""
         name = gateway.peer.name
         self.served[name] = []
-        found: list[str] = []
         for route in gateway.peer.routes:
             try:
-                found += [f"{route.name}, {fault}" for fault in faults(gateway, route)]
+                for fault in faults(gateway, route):
+                    self._find_fault(name, f"{route.name}, {fault}")
                 self.served[name].append(route)
             except UselessError as problem:
-                found.append(f"{route.name}, not measured: {problem}")
-        for fault in found:
-            self.tell(f"{name}: {fault}")
-        self.about[name].faults += found
+                self._find_fault(name, f"{route.name}, not measured: {problem}")
 
-    def _measure_all(self, tools: Tools, upstream: int) -> list[Row]:
-        runs: Runs = {}
+    def _measure_all(self, tools: Tools, upstream: Upstream) -> None:
         with contextlib.ExitStack() as stack:
             keepers = self._start_all(tools, upstream, stack)
             for keeper in keepers:
@@ -145,10 +162,12 @@ class Session:
                 for case in self.wishes.cases:
                     self.tell(f"{number + 1}/{self.wishes.repeat} {case.name}")
                     for keeper in keepers:
-                        self._measure_alone(tools, keeper, case, keepers, runs)
-        return [_row(name, case, of) for (name, case), of in runs.items()]
+                        self._measure_alone(tools, upstream, keeper, case, keepers)
+                    self.keep(self.results())
 
-    def _measure_alone(self, tools: Tools, keeper: Keeper, case: Case, keepers: list[Keeper], runs: Runs) -> None:
+    def _measure_alone(
+        self, tools: Tools, upstream: Upstream, keeper: Keeper, case: Case, keepers: list[Keeper]
+    ) -> None:
         """While the others are halted."""
         name = keeper.gateway.peer.name
         if case.route not in self.served[name] or self.about[name].trouble is not None:
@@ -156,24 +175,31 @@ class Session:
         others = [other.gateway.process for other in keepers if other is not keeper]
         with halted([process for process in others if process is not None]):
             try:
-                found = measure(tools, keeper.gateway, case, self.wishes.effort)
-                runs.setdefault((name, case), []).append(found)
-                self.tell(f"  {name:20}{_brief(found, case)}")
-                self._refresh(keeper)
-            except (LoadError, NotReadyError, OSError) as problem:
-                self._fail(name, f"{case.name}: {problem}")
+                self._measure_once(tools, upstream, keeper, case)
+            except GATEWAY_TROUBLES as problem:
+                self._find_fault(name, f"{case.name}, not measured: {problem}")
+                self._restart(keeper, case)
 
-    def _refresh(self, keeper: Keeper) -> None:
-        """What is left over of one case must not be a part of the next."""
-        process = keeper.gateway.process
+    def _measure_once(self, tools: Tools, upstream: Upstream, keeper: Keeper, case: Case) -> None:
+        name, process = keeper.gateway.peer.name, keeper.gateway.process
+        found = measure(tools, keeper.gateway, case, self.wishes.effort)
+        upstream.check()
         if process is not None and not process.running:
             raise NotReadyError(f"it ended: {process.told(300)}")
+        self.runs.setdefault((name, case), []).append(found)
+        self.tell(f"  {name:20}{_brief(found, case)}")
+        # What is left over of one case must not be a part of the next.
         if not becomes_quiet(keeper.gateway):
-            self.tell(f"  {keeper.gateway.peer.name} is still busy with requests whose clients have left: started anew")
-            keeper.restart()
+            self.tell(f"  {name} is still busy with requests whose clients have left: started anew")
+            self._restart(keeper, case)
 
-    def _stand_all(self, tools: Tools, upstream: int) -> list[Standing]:
-        standings: list[Standing] = []
+    def _restart(self, keeper: Keeper, case: Case) -> None:
+        try:
+            keeper.restart()
+        except GATEWAY_TROUBLES as problem:
+            self._fail(keeper.gateway.peer.name, f"not started again after {case.name}: {problem}")
+
+    def _stand_all(self, tools: Tools, upstream: Upstream) -> None:
         plans = [plan._replace(streams=min(plan.streams, self.most_streams)) for plan in self.wishes.plans]
         for peer in self._usable():
             routes = self.served.get(peer.name)
@@ -183,12 +209,13 @@ class Session:
             self.tell(f"{peer.name}: start, memory, slow streams")
             try:
                 found = stand(tools, partial(self._start, peer, upstream), route, plans, self.wishes.starts)
-            except (NotReadyError, LoadError, OSError) as problem:
+            except GATEWAY_TROUBLES as problem:
                 self._fail(peer.name, f"slow streams: {problem}")
                 continue
-            standings.append(found)
+            upstream.check()
+            self.standings.append(found)
+            self.keep(self.results())
             self.tell(f"  {_brief_standing(found)}")
-        return standings
 
 
 def _row(name: str, case: Case, runs: list[Measured]) -> Row:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -53,12 +54,22 @@ def snapshot(session: int) -> Snapshot:
         if (fields := _fields(folder)) is None:
             continue
         ticks += sum(map(int, fields[_TIMES]))
-        for thread in (folder / "task").iterdir():
-            try:
-                threads[f"{folder.name}/{thread.name}"] = int((thread / "schedstat").read_text().split()[0])
-            except (FileNotFoundError, ProcessLookupError):
-                continue
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+            threads |= _threads(folder)
     return Snapshot(threads, ticks)
+
+
+def _threads(process: Path) -> dict[str, int]:
+    found: dict[str, int] = {}
+    for thread in (process / "task").iterdir():
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+            found[f"{process.name}/{thread.name}"] = int((thread / "schedstat").read_text().split()[0])
+    return found
+
+
+def processor_seconds(process: int) -> float:
+    """Processor time so far of a process that has one thread, even if it has just ended."""
+    return int((PROC / str(process) / "schedstat").read_text().split()[0]) / 1e9
 
 
 def seconds_between(before: Snapshot, after: Snapshot) -> float:
@@ -78,3 +89,29 @@ def memory(session: int) -> int:
         except (FileNotFoundError, ProcessLookupError):
             continue
     return total
+
+
+_ESTABLISHED = "01"
+# Fields of /proc/net/tcp.
+_LOCAL, _TCP_STATE, _INODE = 1, 3, 9
+
+
+def connections(session: int, port: int) -> list[int]:
+    """How many connections to this port each process of the session has, of those that have any."""
+    lines = [line.split() for line in (PROC / "net" / "tcp").read_text().splitlines()[1:]]
+    sockets = {
+        f"socket:[{fields[_INODE]}]"
+        for fields in lines
+        if fields[_TCP_STATE] == _ESTABLISHED and int(fields[_LOCAL].rpartition(":")[2], 16) == port
+    }
+    counts = [len(sockets & _open_files(folder)) for folder in members(session)]
+    return [count for count in counts if count]
+
+
+def _open_files(process: Path) -> set[str]:
+    found: set[str] = set()
+    with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+        for file in (process / "fd").iterdir():
+            with contextlib.suppress(FileNotFoundError):
+                found.add(str(file.readlink()))
+    return found

@@ -191,7 +191,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     chosen = parser.parse_args(arguments)
     with tempfile.TemporaryDirectory(prefix="bench-") as folder, ExitStack() as stack:
         bench = Bench(Path(folder), stack)
-        os.sched_setaffinity(0, {bench.cores.upstream, bench.cores.load})
+        os.sched_setaffinity(0, {*bench.cores.upstream, *bench.cores.load})
         for line in rows(bench, stack, [case for case in CASES if chosen.only in case.name]):
             print(line, flush=True)
 

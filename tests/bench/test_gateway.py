@@ -17,11 +17,12 @@ import pytest
 from bench.gateway.answers import Dialect
 from bench.gateway.cases import ANTHROPIC_TO_CHAT, CHAT_TO_CHAT, ROUTES, Case, Manner, Route
 from bench.gateway.checks import ask, faults
-from bench.gateway.native import Tools
+from bench.gateway.native import Tools, UpstreamEndedError
 from bench.gateway.peers import PEERS
 from bench.gateway.peers.record import Launch, Place, Program
 from bench.gateway.processes import cores
 from bench.gateway.requests import Size
+from bench.gateway.results import Results
 from bench.gateway.running import Effort, Gateway, load_options, measure, started
 from bench.gateway.session import Session, Wishes
 from bench.gateway.standing import Plan
@@ -41,8 +42,8 @@ def tools(tmp_path_factory: pytest.TempPathFactory) -> Tools:
 
 @pytest.fixture(scope="module")
 def upstream(tools: Tools) -> Iterator[int]:
-    with tools.upstream() as port:
-        yield port
+    with tools.upstream() as running:
+        yield running.port
 
 
 @pytest.fixture(scope="module")
@@ -153,7 +154,9 @@ def test_a_run_measures_tells_what_fails_and_leaves_nothing_behind(tmp_path: Pat
     plan = Plan(streams=20, pace=100, ramp=0.2, seconds=0.5)
     wishes = Wishes([PEERS["direct"], PEERS["toolglot"], broken], [case], 1, BRIEF, [plan], starts=1)
     told: list[str] = []
-    results = Session(wishes, tmp_path, tmp_path / "run", told.append).run()
+    kept: list[Results] = []
+    results = Session(wishes, tmp_path, tmp_path / "run", told.append, kept.append).run()
+    assert [(len(each.rows), len(each.standings)) for each in kept] == [(2, 0), (2, 1), (2, 2)]
     assert results.measured("toolglot", case) is not None
     assert results.measured("broken", case) is None
     trouble = {about.name: about.trouble for about in results.gateways}
@@ -165,6 +168,69 @@ def test_a_run_measures_tells_what_fails_and_leaves_nothing_behind(tmp_path: Pat
     assert (held.open, held.health_ms is None) == (20, False)
     assert held.on_time > 0
     assert any("broken: not started" in line for line in told)
+
+
+DIES_OF_LARGE_REQUESTS = """\
+import http.client, http.server, os, sys
+
+class Handler(http.server.BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+
+    def do_GET(self):
+        self.answer(b"well")
+
+    def do_POST(self):
+        size = int(self.headers["content-length"])
+        if size > 10_000:
+            print("too much", flush=True)
+            os._exit(1)
+        upstream = http.client.HTTPConnection("127.0.0.1", int(sys.argv[2]))
+        upstream.request("POST", self.path, self.rfile.read(size), dict(self.headers))
+        self.answer(upstream.getresponse().read())
+
+    def answer(self, content):
+        self.send_response(200)
+        self.send_header("content-length", str(len(content)))
+        self.end_headers()
+        self.wfile.write(content)
+
+    def log_message(self, *arguments):
+        pass
+
+http.server.ThreadingHTTPServer(("127.0.0.1", int(sys.argv[1])), Handler).serve_forever()
+"""
+
+
+def dies_of_large_requests(place: Place) -> Launch:
+    command = (sys.executable, "server.py", str(place.port), str(place.upstream))
+    return Launch(command, files={"server.py": DIES_OF_LARGE_REQUESTS})
+
+
+def test_a_gateway_that_dies_is_told_and_started_again_for_the_next_case(tmp_path: Path, tools: Tools) -> None:
+    (tmp_path / "bin").symlink_to(tools.folder)
+    mortal = PEERS["nginx"]._replace(
+        name="mortal", install=Program("sh", ("true",)), launch=dies_of_large_requests, routes=(CHAT_TO_CHAT,)
+    )
+    large, small = Case(CHAT_TO_CHAT, "plain", "large", 1), Case(CHAT_TO_CHAT, "plain", "small", 1)
+    wishes = Wishes([mortal], [large, small], 1, BRIEF._replace(longest=0.3), [], starts=0)
+    results = Session(wishes, tmp_path, tmp_path / "run", lambda line: None, lambda results: None).run()
+    assert results.measured("mortal", large) is None
+    found = results.measured("mortal", small)
+    assert found is not None
+    assert (found.requests > 0, found.errors, found.bad) == (True, 0, 0)
+    assert results.gateways[0].trouble is None
+    (fault,) = results.gateways[0].faults
+    assert fault.startswith("chat->chat/plain-large/1, not measured: it ended: ")
+    assert fault.endswith("too much")
+
+
+def test_a_run_ends_when_the_upstream_does(tools: Tools) -> None:
+    with tools.upstream() as upstream:
+        upstream.check()
+        os.kill(upstream.pid, signal.SIGKILL)
+        with pytest.raises(UpstreamEndedError, match="the upstream ended with status -9"):
+            while True:
+                upstream.check()
 
 
 def test_an_interrupted_run_ends_whatever_it_has_started(tmp_path: Path, tools: Tools) -> None:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import socket
+import sys
 from pathlib import Path
 
 import pytest
@@ -14,9 +17,9 @@ from bench.gateway.installing import InstallError, install
 from bench.gateway.measured import middle
 from bench.gateway.peers import PEERS
 from bench.gateway.peers.record import Go, Program
-from bench.gateway.processes import Process, cores
+from bench.gateway.processes import Process, cores, read_port
 from bench.gateway.requests import NUMBER, WRITERS, body
-from bench.gateway.usage import Snapshot, members, memory, seconds_between, snapshot
+from bench.gateway.usage import Snapshot, connections, members, memory, seconds_between, snapshot
 
 from tests.bench.samples import measured
 from tests.needs import need
@@ -129,6 +132,31 @@ def test_a_process_and_those_it_starts_are_counted_until_they_are_ended(tmp_path
     finally:
         busy.stop()
     assert list(members(busy.session)) == []
+
+
+TAKES_CONNECTIONS = """\
+import pathlib, socket
+listener = socket.create_server(("127.0.0.1", 0))
+pathlib.Path("port").write_text(str(listener.getsockname()[1]))
+taken = []
+while True:
+    taken.append(listener.accept())
+"""
+
+
+def test_the_connections_to_a_port_are_counted_for_the_process_that_has_them(tmp_path: Path) -> None:
+    need("taskset")
+    server = Process((sys.executable, "-c", TAKES_CONNECTIONS), cores().load, tmp_path / "log")
+    try:
+        port = read_port(server, tmp_path / "port", 30.0)
+        with contextlib.ExitStack() as stack:
+            for _ in range(3):
+                stack.enter_context(socket.create_connection(("127.0.0.1", port)))
+            while connections(server.session, port) != [3]:
+                assert server.running
+            assert connections(server.session, port + 1) == []
+    finally:
+        server.stop()
 
 
 def test_a_peer_that_cannot_be_installed_says_why(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

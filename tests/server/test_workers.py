@@ -15,6 +15,7 @@ import pytest
 from click.testing import CliRunner
 
 from tests.lint.streams import SOUND
+from tests.server.gateway import request
 from tests.server.process import serving
 from tests.server.told import good_end, mid_call
 from tests.server.workforce import exchanged, said, until_gone, workforce
@@ -102,6 +103,31 @@ def test_workers_are_replaced_and_no_stream_connection_or_count_is_lost(tmp_path
         running.running.signal(signal.SIGTERM)
         assert running.running.wait() == 0
         assert "Traceback" not in running.running.log
+
+
+def test_who_asks_again_as_soon_as_a_stream_has_ended_is_answered_by_a_worker_that_leaves(tmp_path: Path) -> None:
+    seen = Gate()
+    began = mid_call("openai_chat")
+    rest = SOUND["openai_chat"].removeprefix(began)
+    script = [expect(), stream(began, complete=False), pause(seen), send(chunk(rest), LAST_CHUNK)]
+    with BadServer(script) as server, workforce(tmp_path, upstream(server.url, drain=0, retire=15)) as running:
+        before = running.workers
+        path, document = request("anthropic", stream=True)
+        talks = [running.connected(pid) for pid in before]
+        answers = []
+        for talk in talks:
+            talk.request("POST", path, document, {"content-type": "application/json"})
+            answers.append(talk.getresponse())
+            assert b"Hel" in answers[-1].read1()
+        running.running.signal(signal.SIGUSR2)
+        running.running.until_logged("all workers are new")
+        seen.open()
+        for talk, answer in zip(talks, answers, strict=True):
+            assert "connection" not in answer.headers
+            assert answer.read().endswith(b'{"type":"message_stop"}\n\n')
+            assert running.chat(talk).headers["connection"] == "close"
+        for pid in before:
+            until_gone(pid)
 
 
 def test_nobody_is_refused_while_workers_change(tmp_path: Path) -> None:

@@ -32,6 +32,12 @@ class Python(NamedTuple):
     """The one whose version counts."""
 
 
+class Here(NamedTuple):
+    """A package of the environment in which the benchmark runs."""
+
+    distribution: str
+
+
 class Node(NamedTuple):
     """A package in `node_modules`."""
 
@@ -56,7 +62,9 @@ class Program(NamedTuple):
     """The command that prints its version."""
 
 
-Install = Python | Node | Go | Program
+Fetched = Python | Node | Go
+"""What comes from a registry."""
+Install = Fetched | Here | Program
 
 
 class Place(NamedTuple):
@@ -98,6 +106,7 @@ class Peer(NamedTuple):
     launch: Callable[[Place], Launch] | None
     """None: nothing is started, and the upstream itself is asked."""
     install: Install | None
+    """None: there is nothing to install, since nothing is started."""
     ready: str
     """A path that answers once requests can be answered."""
     health: str

@@ -8,13 +8,14 @@ from pathlib import Path
 
 import toolglot
 from bench.gateway.cases import ROUTES
-from bench.gateway.peers.record import KEY, Launch, Peer, Place
+from bench.gateway.peers.record import KEY, Here, Launch, Peer, Place
 
 _CONFIG = """\
 discover = false
 
 [server]
 port = {port}
+workers = {workers}
 
 [upstreams.chat]
 dialect = "openai_chat"
@@ -41,10 +42,10 @@ level = "error"
 """
 
 
-def _toolglot(place: Place) -> Launch:
+def launch(place: Place, workers: int = 1) -> Launch:
     # As an installation is, and the peers are: else whatever was edited is compiled in the process that is measured.
     compileall.compile_dir(Path(toolglot.__file__).parent, quiet=1)
-    config = _CONFIG.format(port=place.port, upstream=place.upstream_url, key=KEY)
+    config = _CONFIG.format(port=place.port, workers=workers, upstream=place.upstream_url, key=KEY)
     command = (sys.executable, "-m", "toolglot", "serve", "--config", "toolglot.toml")
     return Launch(command, files={"toolglot.toml": config})
 
@@ -53,8 +54,8 @@ TOOLGLOT = Peer(
     name="toolglot",
     title="toolglot",
     routes=ROUTES,
-    launch=_toolglot,
-    install=None,
+    launch=launch,
+    install=Here("toolglot"),
     ready="/ready",
     health="/health",
     settings="one process, log of errors alone, limits raised for the many streams",

@@ -2,11 +2,9 @@ from __future__ import annotations
 
 import pytest
 
-from tests.upstream.conformance.ways import WAYS, Way
+from tests.upstream.conformance.ways import chosen
 
 
-@pytest.fixture(params=WAYS, ids=lambda way: way.name)
-def way(request: pytest.FixtureRequest) -> Way:
-    chosen = request.param
-    assert isinstance(chosen, Way)
-    return chosen
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    if "way" in metafunc.fixturenames:
+        metafunc.parametrize("way", chosen(), ids=lambda way: way.name)

@@ -43,7 +43,7 @@ def test_what_never_ends_is_given_up(way: Way, part: str) -> None:
                 _, most = tracemalloc.get_traced_memory()
             finally:
                 tracemalloc.stop()
-            assert error.failure in (("too_large", "reset") if way.is_lean else ("too_large", "reset", "timeout"))
+            assert error.failure in (("too_large", "reset") if way.is_exact else ("too_large", "reset", "timeout"))
             assert most < 8 * 1024 * 1024
             assert way.idle(opened) == 0
 

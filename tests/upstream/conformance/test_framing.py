@@ -186,7 +186,7 @@ async def outcome(way: Way, script: Script, wanted: str = "POST", idle: float = 
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
 def test_an_answer_ends_where_it_says(way: Way, row: Row) -> None:
-    expected = row.outcome if way.is_lean or row.of_aiohttp is None else row.of_aiohttp
+    expected = row.outcome if way.is_exact or row.of_aiohttp is None else row.of_aiohttp
 
     async def test() -> None:
         idle = 0.05 if expected is NO_END else 300.0

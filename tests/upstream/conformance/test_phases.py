@@ -117,7 +117,7 @@ def test_a_call_that_is_cancelled_in_the_queue_takes_no_place(way: Way) -> None:
                 await asyncio.sleep(0)
             tasks[0].cancel()
             first.close()
-            if not way.is_lean:  # aiohttp wakes one waiter and forgets the next, should that one be gone
+            if not way.is_exact:  # aiohttp wakes one waiter and forgets the next, should that one be gone
                 await asyncio.sleep(0)
                 await asyncio.wait(tasks[:1])
             tasks[1].cancel()  # in the moment in which it may have been given the place

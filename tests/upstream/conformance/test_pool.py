@@ -68,7 +68,7 @@ def test_words_on_an_idle_connection_are_not_taken_for_the_next_answer(way: Way)
             await spoken.wait()
             for _ in range(20):  # the bytes are on the loopback interface: let the loop read them
                 await asyncio.sleep(0)
-            if not way.is_lean:  # aiohttp finds out with the next call, the lean one as the words come
+            if not way.is_exact:  # aiohttp finds out with the next call, the lean one as the words come
                 assert (await failure(opened, call(server.url))).failure == "reset"
             answer = await opened.send(call(server.url))
             assert await answer.read(1) == b"2"

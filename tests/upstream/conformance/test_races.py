@@ -86,7 +86,7 @@ def test_what_was_answered_by_half_is_not_asked_again(way: Way, half: bytes) -> 
         async with BadServer([*KEPT, expect(), send(half), hang_up()]) as server, way.transport() as opened:
             assert await (await opened.send(call(server.url))).read(1) == b"1"
             asked = Call(method="GET", url=server.url, headers={})
-            if way.is_lean:
+            if way.is_exact:
                 assert (await failure(opened, asked)).failure == "reset"
                 assert server.connections == 1
             else:  # aiohttp asks again whatever has come of the answer
@@ -123,6 +123,6 @@ def test_a_new_connection_that_breaks_is_not_tried_again(way: Way) -> None:
         async with BadServer([expect(), hang_up()]) as server, way.transport() as opened:
             asked = Call(method="GET", url=server.url, headers={})
             assert (await failure(opened, asked)).failure == "reset"
-            assert server.connections == (1 if way.is_lean else 2)  # aiohttp does not ask whether it was a new one
+            assert server.connections == (1 if way.is_exact else 2)  # aiohttp does not ask whether it was a new one
 
     way.run(test)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from tests.upstream.bad_server import LAST_CHUNK, BadServer, Peer, Script, Step, chunk, close, expect, head, reset, send
 from tests.upstream.calls import call
-from tests.upstream.conformance.ways import WAYS, Way
+from tests.upstream.conformance.ways import Way
 from toolglot.upstream.transport import Transport, TransportError
 
 INTERIM = head(103, {"link": "</style.css>"})
@@ -71,7 +71,6 @@ bodies = st.lists(st.binary(min_size=1, max_size=40), max_size=6)
 places = st.lists(st.integers(0, 500), max_size=12)
 
 
-@pytest.mark.parametrize("way", WAYS, ids=lambda way: way.name)
 @given(pieces=bodies, chunked=st.booleans(), interim=st.integers(0, 3), trailers=st.integers(0, 2), places=places)
 def test_any_answer_may_be_cut_anywhere(
     way: Way, pieces: list[bytes], chunked: bool, interim: int, trailers: int, places: list[int]

@@ -126,8 +126,8 @@ def test_a_proxy_that_does_not_let_through(way: Way, name: str, script: Script) 
         async with proxy, way.transport(https_proxy=proxy.url.replace("//", f"//me:{SECRET}@")) as opened:
             error = await failure(opened, call(f"https://{HOST}", connect=5.0))
             # aiohttp tells a proxy that breaks off from one that refuses.
-            assert error.failure in (("connect",) if way.is_lean else ("connect", "reset", "too_large"))
-            assert "let through" in str(error) or not way.is_lean
+            assert error.failure in (("connect",) if way.is_exact else ("connect", "reset", "too_large"))
+            assert "let through" in str(error) or not way.is_exact
 
     way.run(test)
 
@@ -137,8 +137,8 @@ def test_words_of_the_proxy_after_its_head_are_not_those_of_the_upstream(way: Wa
         proxy = BadServer([expect(), send(head(200) + b"\x15\x03\x01\x00\x02\x02\x28"), never()])
         async with proxy, way.transport(https_proxy=proxy.url) as opened:
             error = await failure(opened, call(f"https://{HOST}", connect=0.5))
-            assert error.failure in (("connect",) if way.is_lean else ("connect", "tls", "reset"))
-            assert "let through" in str(error) or not way.is_lean
+            assert error.failure in (("connect",) if way.is_exact else ("connect", "tls", "reset"))
+            assert "let through" in str(error) or not way.is_exact
             assert len(proxy.requests) == 1
 
     way.run(test)

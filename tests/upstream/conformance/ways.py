@@ -1,12 +1,15 @@
 """The ways over the network, and what the suite must know of the inside of each.
 
-Every test of this folder is run for each of them. Where one may differ, the test's table says so and why.
+Every test of this folder is run for each of them. Where one may differ, the test's table says so and why. The suite is
+run for another way alone where `TOOLGLOT_TEST_WAY` names one, as `module:name`.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Mapping
+import importlib
+import os
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, NamedTuple, Protocol
 
@@ -35,10 +38,8 @@ class Way(NamedTuple):
     """Whether the break of an answer has come, read or not."""
     held: Callable[[Reply], int]
     """Bytes of an answer that have come and were not read."""
-
-    @property
-    def is_lean(self) -> bool:
-        return self.name.startswith("lean")
+    is_exact: bool = True
+    """It must do all of it; one that is not may differ where a test says so."""
 
     def run(self, test: Callable[[], Coroutine[Any, Any, None]]) -> None:
         async def bounded() -> None:
@@ -126,16 +127,25 @@ def _way_of_lean(name: str, new_loop: NewLoop) -> Way:
     )
 
 
-WAYS = (
-    Way(
-        name="aiohttp",
-        make=HttpTransport,
-        new_loop=None,
-        idle=_idle_of_aiohttp,
-        waiting=lambda transport: sum(map(len, _connector(transport)._waiters.values())),
-        broken=lambda reply: _content(reply).exception() is not None,
-        held=lambda reply: int(_content(reply)._size),
-    ),
-    _way_of_lean("lean", None),
-    _way_of_lean("lean-uvloop", _uvloop()),
+AIOHTTP = Way(
+    name="aiohttp",
+    make=HttpTransport,
+    new_loop=None,
+    idle=_idle_of_aiohttp,
+    waiting=lambda transport: sum(map(len, _connector(transport)._waiters.values())),
+    broken=lambda reply: _content(reply).exception() is not None,
+    held=lambda reply: int(_content(reply)._size),
+    is_exact=False,
 )
+LEAN = (_way_of_lean("lean", None), _way_of_lean("lean-uvloop", _uvloop()))
+WAYS = (AIOHTTP, *LEAN)
+
+
+def chosen() -> Sequence[Way]:
+    """Those that the suite is run for."""
+    module, _, name = os.environ.get("TOOLGLOT_TEST_WAY", "").partition(":")
+    if not module:
+        return WAYS
+    named = getattr(importlib.import_module(module), name)
+    assert isinstance(named, Way)
+    return (named,)

@@ -37,6 +37,7 @@ from toolglot.server.workers.line import (
 from toolglot.upstream.discovery import Discovery
 
 if TYPE_CHECKING:
+    from toolglot.server.guarded import GuardedProtocol
     from toolglot.server.run import Server
 
 log = logging.getLogger("toolglot.server")
@@ -109,16 +110,21 @@ class Seat:
             return limits.drain
         _take_no_more(server)
         self._say(Leaving(limits.retire))
-        seconds = await self._serve_what_is_connected(server, min(IDLE, limits.retire))
-        return max((limits.retire if self._has_successor else limits.drain) - seconds, 0.0)
+        left = await self._serve_what_is_connected(server, limits.retire)
+        return left if self._has_successor else limits.drain
 
     async def _serve_what_is_connected(self, server: Server, seconds: float) -> float:
-        """Until all have left, or nothing was asked for so long, or all workers are to end; how long it took."""
-        loop = asyncio.get_running_loop()
-        began, state = loop.time(), server.server_state
-        while state.connections and self._has_successor and not server.force_exit and loop.time() - began < seconds:
+        """Until all have left, or the time is over, or all workers are to end; the seconds that are left."""
+        now = asyncio.get_running_loop().time
+        end = now() + seconds
+        idle: dict[GuardedProtocol, float] = {}
+        while _connections(server) and self._has_successor and not server.force_exit and now() < end:
+            idle = {each: idle.get(each, now()) for each in _connections(server) if not _is_busy(each)}
+            for connection, since in idle.items():
+                if now() - since >= IDLE:
+                    connection.shutdown()
             await asyncio.sleep(_LOOK)
-        return loop.time() - began
+        return max(end - now(), 0.0)
 
     async def snapshots(self, own: Snapshot) -> list[Snapshot]:
         return [own, *map(_snapshots.decode, await self._ask("metrics", _encode(own)))]
@@ -195,13 +201,22 @@ _ANSWERS: dict[Subject, Callable[[Service, bytes], Snapshot | list[Dated]]] = {
 }
 
 
+def _connections(server: Server) -> set[GuardedProtocol]:
+    return server.server_state.connections  # type: ignore[return-value] # the server makes no other ones
+
+
 def _take_no_more(server: Server) -> None:
-    """No connection, and on those that are there no more than one request each."""
+    """No connection, and on those that are there no more than one request each. Whose answer has begun does not know
+    that, and may ask again as soon as he has it."""
     for each in server.servers:
         each.close()
     state = server.server_state
     state.default_headers = [*state.default_headers, (b"connection", b"close")]
-    for connection in state.connections:
-        cycle = connection.cycle  # type: ignore[union-attr] # the guarded protocol has one
-        if cycle is not None and not cycle.response_complete:
+    for connection in _connections(server):
+        cycle = connection.cycle
+        if cycle is not None and not cycle.response_started:
             cycle.keep_alive = False
+
+
+def _is_busy(connection: GuardedProtocol) -> bool:
+    return connection.receiving or (connection.cycle is not None and not connection.cycle.response_complete)
