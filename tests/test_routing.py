@@ -219,3 +219,13 @@ def test_tools_of_mcp_servers_are_given_to_those_who_ask_for_the_alias() -> None
     for name in ("big", "a/big", "unknown"):
         assert router.resolve(name)[0].mcp == ()
     assert router.resolve("big")[0].context_window == 5
+
+
+def test_where_a_name_goes_is_kept_in_mind_and_of_no_more_names_than_some(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("toolglot.routing.MAX_RESOLVED", 3)
+    router = Router(ALIASES, PLACES)
+    assert router.resolve("claude-haiku-4-5") is router.resolve("claude-haiku-4-5")
+    for number in range(10):
+        assert went(router, f"gpt-{number}") == [f"openai: gpt-{number}"]
+    assert len(router._resolved) <= 3
+    assert went(router, "claude-haiku-4-5") == ["local: qwen3", "openrouter: anthropic/claude-haiku-4-5"]

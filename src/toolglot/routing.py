@@ -41,6 +41,9 @@ AUTO, NATIVE = "auto", "native"
 MAX_NAME = 512
 """Characters. Longer names are nobody's, and cost nothing to refuse."""
 
+MAX_RESOLVED = 1000
+"""Names of which is kept in mind where they go: they are the clients' to choose."""
+
 MAX_COMPARED = 500
 """Names among which the nearest ones are looked for: each comparison takes longer than all the rules together."""
 
@@ -159,6 +162,7 @@ class Router:
         self.aliases = aliases
         self.default_upstream = default_upstream
         self._strict = strict
+        self._resolved: dict[str, tuple[Target, ...]] = {}
         self._patterns = _most_literal_first((Pattern(name), alias) for name, alias in aliases.items() if "*" in name)
         self._served = {
             model: place for place in reversed(list(places.values())) for model in place.models if "*" not in model
@@ -187,6 +191,9 @@ class Router:
         Raises:
             UnknownModelError: nothing claims the name.
         """
+        known = self._resolved.get(model)
+        if known is not None:
+            return known
         first = self.claim(model)
         if first is None:
             raise UnknownModelError(model, self.nearest(model))
@@ -197,7 +204,10 @@ class Router:
             if (target.upstream, target.model) not in targets:
                 targets[target.upstream, target.model] = target
                 waiting = [*self._fallbacks(target), *waiting]
-        return tuple(targets.values())
+        if len(self._resolved) >= MAX_RESOLVED:
+            self._resolved.clear()
+        found = self._resolved[model] = tuple(targets.values())
+        return found
 
     def claim(self, model: str) -> Target | None:
         """Where a request for this model goes first; None when nothing claims the name."""

@@ -27,7 +27,7 @@ from toolglot.errors import (
 )
 from toolglot.events import Event, Fold, unfold
 from toolglot.forwarding import renamed
-from toolglot.ir import Message, Request, Response, Tool, replace
+from toolglot.ir import Block, Message, Request, Response, Text, Tool, ToolCall, replace
 from toolglot.passes import Context, OriginalTool, RequestPass, textual
 from toolglot.passes.carry import Carrier
 from toolglot.passes.details import DetailsCarrier
@@ -326,7 +326,7 @@ class Exchange:
         """The upstream's response in the client's words: the event passes, run over the whole of it."""
         reader = self.reader(whole=True)
         accumulator = Fold()
-        for event in through(self.event_passes(reader, whole=True), tuple(unfold(response))):
+        for event in through(self.event_passes(reader, response), tuple(unfold(response))):
             accumulator.add(event)
         if reader is not None and reader.wants_again is not None:
             self.wants_again = reader.wants_again
@@ -352,17 +352,20 @@ class Exchange:
         """The event pass that reads calls out of an answer's text, new for each answer; None where none may be."""
         return textual.reader(self._context, self._asked_again, whole=whole)
 
-    def event_passes(self, reader: EventPass | None = None, *, whole: bool = False) -> tuple[EventPass, ...]:
-        """The passes that an answer goes through, in order, new for each answer; `whole`: it does not stream.
+    def event_passes(self, reader: EventPass | None = None, whole: Response | None = None) -> tuple[EventPass, ...]:
+        """The passes that an answer goes through, in order, new for each answer; `whole`: it is there, and does not
+        stream.
 
         A reader of text calls comes before what settles and names calls. It sequences blocks itself.
         """
         reporter = Reporter(self.client, self.upstream, self.receipt)
-        restorer = Restorer(self._context, self.client.can, whole=whole)
-        settler = Settler(self.receipt, whole=whole)
+        restorer = Restorer(self._context, self.client.can, whole=whole is not None)
+        settler = Settler(self.receipt, whole=whole is not None)
         model = self.asked.model if self.asked is not None else ""
         labeller = Labeller(self._created, self.alias, model, self._answer_id)
         made = self.upstream.answer_pass
+        if reader is None and made is None and whole is not None and all(map(_is_bare, whole.content)):
+            return labeller, settler, reporter, restorer  # one block comes after the other, and none has state
         asked = () if made is None else (made(self.sent, self.client.name, self.receipt),)
         first = (*asked, settler, Sequencer()) if reader is None else (reader, *asked, settler)
         return labeller, *first, reporter, restorer, self._carrier()
@@ -378,5 +381,10 @@ class Exchange:
         return DetailsCarrier(client.name, client.details_slot, owner.name, issuer, self.receipt, kept=kept)
 
     def _refuse_losses(self) -> None:
-        if self.strict and self.receipt.losses:
+        if self.strict and self.receipt.loss_count:
             raise LossError(self.receipt)
+
+
+def _is_bare(block: Block) -> bool:
+    """Is it a text or a call, and nothing that only one dialect understands?"""
+    return isinstance(block, Text | ToolCall) and not block.native

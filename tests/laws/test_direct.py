@@ -158,6 +158,29 @@ def test_odd_json_is_refused_or_translated_as_on_the_general_way(client: str, up
             crossed(body, client, upstream, model)
 
 
+TEXTS = b'[{"type":"text","text":"a"},{"type":"text","text":"b"}]'
+WITHOUT, WITH, TWICE = b'{"text":"a"}', b'{"type":"text","text":"b"}', b'{"type":"text","type":"text","text":"b"}'
+
+
+@pytest.mark.parametrize("client", CLIENTS)
+@pytest.mark.parametrize(
+    ("texts", "plain"),
+    [
+        (TEXTS, True),
+        (TEXTS.replace(b'{"type":"text","text":"a"}', b' { "text" : "\\u0061" , "type" : "text" } '), True),
+        (b"[%b,%b]" % (WITHOUT, WITH), False),
+        (b"[%b,%b]" % (WITH, TWICE), False),
+        (b"[%b,%b]" % (WITHOUT, TWICE), False),  # as long as if all were well
+    ],
+)
+def test_members_may_stand_in_any_order_but_not_twice(client: str, texts: bytes, plain: bool) -> None:
+    bodies = [b'{"messages":[{"role":"user","content":%b}],"model":"m"}' % texts]
+    if client == "anthropic":
+        bodies.append(b'{"messages":[{"role":"user","content":"a"}],"system":%b,"model":"m"}' % texts)
+    for body in bodies:
+        assert (crossed(body, client, "openai_responses", "gpt-5.5") is not None) is plain
+
+
 def test_settings_that_never_come_again_are_not_learnt_for_ever() -> None:
     made = 0
 

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import re
+from typing import Any
+
+import pytest
 
 from tests.server.test_logs import record
-from toolglot.server.metrics import Metrics
+from toolglot.server.metrics import TOGETHER, Metrics
 
 LINE = re.compile(r'^[a-z_]+(\{([a-z_]+="[^"\n]*"(,(?!\})|(?=\})))+\})? [0-9.e+-]+$')
 
@@ -73,3 +76,17 @@ def test_a_request_that_asked_no_model_counts_as_a_request_alone() -> None:
     lines = text(record(route="", client=None, upstream=None, upstream_dialect=None, calls={}, status=404))
     assert 'toolglot_requests_total{route="(none)",client="",upstream_dialect="",upstream="",status="404"} 1' in lines
     assert not [line for line in lines if line.startswith("gen_ai")]
+
+
+@pytest.mark.parametrize("fields", [{}, {"notes": 2, "losses": 1}, {"prefix_reuse": (("up", 0.5),)}, {"stream": False}])
+@pytest.mark.parametrize("count", [1, TOGETHER - 1, 2 * TOGETHER + 1])
+def test_requests_of_the_express_lane_are_counted_as_all_others_are_however_many_there_are(
+    fields: dict[str, Any], count: int
+) -> None:
+    plain: dict[str, Any] = {"calls": {"local": 1}, "losses": 0, **fields}
+    express, general = (text(*[record(express=way, **plain)] * count) for way in (True, False))
+    assert (
+        f'toolglot_express_total{{client="anthropic",upstream_dialect="openai_chat",upstream="local"}} {count}'
+        in express
+    )
+    assert [line for line in express if not line.startswith("toolglot_express_total{")] == general

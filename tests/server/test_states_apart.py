@@ -7,6 +7,7 @@ import json
 import re
 from collections.abc import Collection, Mapping
 from contextlib import ExitStack
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -18,7 +19,7 @@ from tests.server.warp_loop import kept
 from tests.upstream.judges import Claude, DeepSeek, Gemini, Gpt, Vendor, drawn
 from toolglot.config.schema import ModelConfig
 from toolglot.dialects import DIALECTS
-from toolglot.ir import Message, Request, Text, Thinking, ToolCall
+from toolglot.ir import Message, Request, Response, Stop, Text, Thinking, ToolCall
 from toolglot.passes.skeleton import Sealed, seal
 from toolglot.routing import Target
 from toolglot.server import lookups
@@ -236,8 +237,8 @@ def test_a_model_that_does_not_reason_is_not_given_what_another_one_thought() ->
 
 
 class Asked(SqliteStore):
-    def __init__(self) -> None:
-        super().__init__(MEMORY)
+    def __init__(self, path: str | Path = MEMORY) -> None:
+        super().__init__(path)
         self.keys: Collection[str] = ()
 
     async def states(
@@ -283,3 +284,44 @@ def test_what_is_too_long_for_that_loses_many_at_once_and_says_so(monkeypatch: p
     monkeypatch.setattr(lookups, "STEP", 10)
     assert [looked_up(answers)[0] for answers in (20, 21, 30, 31)] == [20, 11, 20, 11]
     assert looked_up(21)[1] == ["it is not looked up any more for the first 10 answers of so long a conversation"]
+
+
+TARGET = Target(asked="m", rule="r", upstream="u", model="m")
+
+
+def conversation(arguments: str = "{}") -> Request:
+    """One answer, and a question behind it."""
+    call = ToolCall(id="c1", name="look", arguments=arguments)
+    asked, more = (Message(role="user", content=(Text(text=text),)) for text in ("Look", "And?"))
+    return Request(model="m", messages=(asked, Message(role="assistant", content=(call,)), more))
+
+
+def test_nothing_is_looked_up_where_nothing_is_kept_of_an_upstream(tmp_path: Path) -> None:
+    async def work() -> list[tuple[int, bool]]:
+        store, told = Asked(tmp_path / "store.sqlite3"), []
+        for owner in ("you", "me"):
+            await store.keep_state(State(owner=owner, issuer=issuer(PLAIN, "m"), calls="c", hash="h", value=b"[]"))
+            states = States(store, "me")
+            await states.found(DIALECTS["anthropic"], PLAIN, TARGET, conversation(), 0)
+            told.append((len(store.keys), states.kept))
+        await store.close()
+        return told
+
+    assert asyncio.run(work()) == [(0, True), (1, True)]
+
+
+def test_state_of_a_conversation_that_cannot_be_named_is_lost_and_that_is_told(tmp_path: Path) -> None:
+    async def work() -> list[str]:
+        store, too_deep = SqliteStore(tmp_path / "store.sqlite3"), '{"a":' + "[" * 900 + "]" * 900 + "}"
+        states = States(store, "me")
+        await states.found(DIALECTS["anthropic"], PLAIN, TARGET, conversation(too_deep), 0)
+        exchange = exchange_for(DIALECTS["anthropic"], PLAIN, TARGET, keeps_state=states.kept)
+        states.watch(exchange)
+        thought = Thinking(text="Hm.", native={"openai_chat": {"$field": "reasoning_content"}})
+        exchange.restored = Response(content=(thought, Text(text="Yes.")), stop=Stop(reason="end"))
+        await states.keep(exchange, whole=True)
+        assert (await store.size()).threads == 0
+        await store.close()
+        return [line.why for line in exchange.receipt]
+
+    assert asyncio.run(work()) == ["it could not be stored for the next turn"]

@@ -7,6 +7,7 @@ import json
 import logging
 import sqlite3
 import threading
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -54,7 +55,7 @@ def test_an_answer_does_not_wait_for_a_disk_that_hangs(
     hanging = threading.Event()
 
     async def work(store: SqliteStore) -> dict[str, object]:
-        store._worker.submit(hanging.wait, 30)
+        store._worker.later(partial(hanging.wait, 30))
         try:
             async with asyncio.timeout(20):  # a failsafe
                 return await answered(store)

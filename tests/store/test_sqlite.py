@@ -9,12 +9,13 @@ import subprocess
 import sys
 import textwrap
 import threading
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from tests.store.turns import Clock, turn, using
-from toolglot.store import Conversation, History, Item, Size, StoreError, sqlite, tables
+from toolglot.store import Conversation, History, Item, Size, StoreError, sqlite, tables, worker
 from toolglot.store.sqlite import SqliteStore
 
 LIMITS = {"max_bytes": 1 << 30, "max_turns": 10_000}
@@ -181,7 +182,7 @@ def test_a_long_thread_is_forgotten_in_steps_between_which_others_have_their_tur
         for number in range(35):
             await store.save(turn(f"resp_{number}", f"resp_{number - 1}" if number else None))
         clock.now += 10_000
-        store._worker.submit(release.wait, 30)  # until all three wait
+        store._worker.later(partial(release.wait, 30))  # until all three wait
         waiting = [asyncio.create_task(store.size()) for _ in range(3)]
         await asyncio.sleep(0)
         release.set()
@@ -310,11 +311,11 @@ def test_what_was_asked_for_is_done_although_the_one_who_waits_is_cancelled(path
 
 
 def test_too_many_waiting_calls_are_refused(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sqlite, "MAX_WAITING", 3)
+    monkeypatch.setattr(worker, "MAX_WAITING", 3)
     release = threading.Event()
 
     async def work(store: SqliteStore) -> None:
-        store._worker.submit(release.wait, 30)
+        store._worker.later(partial(release.wait, 30))
         waiting = [asyncio.create_task(store.size()) for _ in range(3)]
         await asyncio.sleep(0)
         with pytest.raises(StoreError) as raised:
@@ -327,15 +328,36 @@ def test_too_many_waiting_calls_are_refused(path: Path, monkeypatch: pytest.Monk
     using(path, work)
 
 
+def test_closing_that_is_given_up_leaves_nothing_behind_that_fails(path: Path) -> None:
+    release, failures = threading.Event(), list[object]()
+
+    async def work(store: SqliteStore) -> None:
+        asyncio.get_running_loop().set_exception_handler(lambda loop, context: failures.append(context))
+        store._worker.later(partial(release.wait, 30))
+        waiting = [asyncio.create_task(store.save(turn("resp_1")))]
+        await asyncio.sleep(0)
+        waiting.append(asyncio.create_task(store.close()))
+        await asyncio.sleep(0)
+        waiting[1].cancel()
+        outcomes = await asyncio.gather(*waiting, return_exceptions=True)
+        assert [type(outcome) for outcome in outcomes] == [asyncio.CancelledError] * 2
+        release.set()
+        await asyncio.to_thread(store._worker._thread.shutdown)
+        await asyncio.sleep(0)  # what the thread has told the loop
+
+    using(path, work)
+    assert failures == []
+
+
 def test_a_store_in_which_too_many_calls_wait_is_closed_all_the_same(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sqlite, "MAX_WAITING", 1)
+    monkeypatch.setattr(worker, "MAX_WAITING", 1)
     release = threading.Event()
 
     async def main() -> None:
         store = SqliteStore(path)
-        store._worker.submit(release.wait, 30)
+        store._worker.later(partial(release.wait, 30))
         saving = asyncio.create_task(store.save(turn("resp_1")))
         await asyncio.sleep(0)
         closing = asyncio.create_task(store.close())

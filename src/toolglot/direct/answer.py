@@ -42,10 +42,9 @@ def answered(
     asked: Translated, client: Dialect, upstream: Dialect, data: bytes, label: Callable[[], Label]
 ) -> tuple[bytes, PlainAnswer] | None:
     """The client's answer, and what it says; None for one that has to go the general way."""
-    assert client.direct is not None
-    assert upstream.direct is not None
-    answer = upstream.direct.read_answer(data)
-    if answer is None:
+    write = client.direct.write_answer if client.direct is not None else None
+    answer = upstream.direct.read_answer(data) if upstream.direct is not None else None
+    if answer is None or write is None:
         return None
     aliased = asked.plain.model != asked.learnt.model
     if not asked.learnt.pieces:
@@ -59,7 +58,7 @@ def answered(
         given = label()
         answer.id = answer.id or given.answer_id
         answer.created = given.created if answer.created is None else answer.created
-    return client.direct.write_answer(answer), answer
+    return write(answer), answer
 
 
 def _is_legal(answer: PlainAnswer, asked: Translated) -> bool:

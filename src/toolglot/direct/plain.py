@@ -24,7 +24,7 @@ class PlainCall(Struct, gc=False):
     arguments: str
 
 
-class Thought(Struct):
+class Thought(Struct, gc=False):
     """Reasoning before an assistant's words and calls. `signature` is what its client keeps for its vendor; `state` is
     what we have put there for the upstream, None where it is not from us."""
 
@@ -33,37 +33,33 @@ class Thought(Struct):
     state: Mapping[str, Any] | None = None
 
 
-class Turn(Struct):
+class Turn(Struct, gc=False):
     """A user's words, an assistant's words and calls, or (`tool`) the result of one call; `system` and `developer`
     stand before them all, or where their client has put them. `number` and `block` tell where it stands in the client's
     request."""
 
     role: str
     words: Words
+    number: int = 0
     calls: Sequence[PlainCall] = ()
-    call_id: str = ""
     thought: Thought | None = None
-    failed: bool = False
-    """A result that is an error."""
     breakpoints: Mapping[int, int | None] | None = None
     """The texts that have a breakpoint of the prompt cache, each with its lifetime in seconds if that is told."""
+    call_id: str = ""
+    block: int = 0
+    failed: bool = False
+    """A result that is an error."""
     cached: bool = False
-    """A result that has one."""
+    """A result that has a breakpoint."""
     configured: bool = False
     """System text that has settings beside it."""
     moved: bool = False
     """The first of results that did not stand in the order of their calls."""
-    number: int = 0
-    block: int = 0
 
 
-class PlainRequest(Struct):
+class PlainRequest(Struct, gc=False):
     """A request, read. `settings` are all of its other members as they stood there, in the order of the dialect's own
-    list of them, empty where there is none.
-
-    `colons` is how many colons its bytes have beyond those of the members that are read: each setting has its share,
-    and a member that stands twice has one too many.
-    """
+    list of them, empty where there is none. No member of it stands twice, but for what is inside of a setting."""
 
     model: str
     stream: bool | UnsetType
@@ -71,12 +67,11 @@ class PlainRequest(Struct):
     turns: list[Turn]
     system: list[Turn]
     """What stands before the user's first words."""
-    colons: int
     own: bool = False
     """It holds more than this record tells, and only an upstream of its own dialect can have it, as it stands."""
 
 
-class PlainAnswer(Struct):
+class PlainAnswer(Struct, gc=False):
     """A whole answer, read."""
 
     id: str
@@ -110,7 +105,10 @@ class Direct(Struct, frozen=True, kw_only=True):
 
     settings: tuple[str, ...]
     """The members of a request that are settings."""
-    read_request: Callable[[bytes], PlainRequest | None]
+    read_request: Callable[[bytes], PlainRequest | None] | None = None
+    """None: its clients go the general way."""
+    read_messages: Callable[[bytes, PlainRequest], PlainRequest | None] | None = None
+    """Reads the bytes of a request's messages; all else is as in this one."""
     write_conversation: Callable[[Sequence[Turn], Sequence[Turn], Way], tuple[bytes, ...]]
     """The members of a request that hold the system's turns and the others, in their order on the wire."""
     ways: tuple[Way, ...] = (Way(),)
@@ -118,7 +116,7 @@ class Direct(Struct, frozen=True, kw_only=True):
     as_client: Way = Way()
     """The way of its clients."""
     read_answer: Callable[[bytes], PlainAnswer | None]
-    write_answer: Callable[[PlainAnswer], bytes]
+    write_answer: Callable[[PlainAnswer], bytes] | None = None
 
 
 _decode = msgspec.json.Decoder().decode
@@ -133,20 +131,27 @@ NESTED = 300
 _ESCAPE = re.compile(rb"\\u003")
 
 
-def has_escapes(data: bytes) -> bool:
-    """May a colon be written as an escape here? It would be counted where it is read, and not where it stands."""
-    return b"\\" in data and _ESCAPE.search(data) is not None
-
-
-def colons_of(data: bytes) -> int:
-    """How many colons there are: twice as fast as `count`."""
-    return len(data) - len(data.replace(b":", b""))
-
-
 def has_all(written: bytes, data: bytes) -> bool:
     """Does what was read of a document, written again, have every member of it? One that stands there twice is read
     once. Most servers write documents as we do; of others the colons are counted."""
-    return written == data or (colons_of(written) == colons_of(data) and not has_escapes(data))
+    return written == data or _has_colons(written, data)
+
+
+def has_all_texts(written: bytes, data: bytes) -> bool:
+    """The same for a document of texts, and of values that are kept as they stand there. Nobody writes these shorter
+    than we do (but numbers: 1e9), so where no byte is missing no member is, in whatever order they stand."""
+    return len(written) == len(data) or _has_colons(written, data)
+
+
+def _has_colons(written: bytes, data: bytes) -> bool:
+    if b"\\" in data and _ESCAPE.search(data) is not None:
+        return False  # a colon that is written as an escape would be counted in one of them
+    return _colons(written) == _colons(data)
+
+
+def _colons(data: bytes) -> int:
+    """How many there are: twice as fast as `count`."""
+    return len(data) - len(data.replace(b":", b""))
 
 
 def object_text(raw: Raw | bytes) -> str | None:
@@ -154,14 +159,12 @@ def object_text(raw: Raw | bytes) -> str | None:
     data = bytes(raw)
     try:
         value: Any = _decode(data)
-        if type(value) is not dict:
-            return None
         written = _encode(value)
     except UNREADABLE:
         return None
-    if written != data and written.count(b":") != data.count(b":"):
+    if type(value) is not dict or (written != data and written.count(b":") != data.count(b":")):
         return None
-    return data.decode() if _is_flat(data) else None
+    return data.decode() if len(data) < NESTED or _is_flat(data) else None
 
 
 def is_object(text: str) -> bool:
@@ -186,8 +189,9 @@ def _is_flat(data: bytes) -> bool:
 
 def spliced(arguments: str) -> Raw:
     """The text of an object as a part of a document, on one line."""
-    raw = arguments.encode()
-    return Raw(msgspec.json.format(raw, indent=-1) if b"\n" in raw or b"\r" in raw else raw)
+    if "\n" in arguments or "\r" in arguments:
+        return Raw(msgspec.json.format(arguments, indent=-1))
+    return Raw(arguments)
 
 
 _ERROR = "Error: "
@@ -210,4 +214,6 @@ def is_blank(words: Words) -> bool:
 def with_settings(body: type[Struct], names: Sequence[str]) -> type[Struct]:
     """The type of a request with these members too, each kept as it stands there."""
     fields: list[tuple[str, type, Raw]] = [(name, Raw, Raw(b"")) for name in names]
-    return msgspec.defstruct(f"{body.__name__}WithSettings", fields, bases=(body,), forbid_unknown_fields=True)
+    return msgspec.defstruct(
+        f"{body.__name__}WithSettings", fields, bases=(body,), forbid_unknown_fields=True, omit_defaults=True, gc=False
+    )

@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from msgspec import UNSET, Raw, Struct, UnsetType
 
@@ -19,7 +19,7 @@ from toolglot.dialect import Capabilities
 from toolglot.direct.lines import Line
 from toolglot.direct.lines import learnt as learnt_lines
 from toolglot.direct.lines import told as told_lines
-from toolglot.direct.plain import Direct, PlainRequest, Turn, Way, has_escapes
+from toolglot.direct.plain import Direct, PlainRequest, Turn, Way
 from toolglot.direct.survey import Shape, Survey, example, example_of_system, survey
 from toolglot.errors import ToolglotError
 from toolglot.ir import Request, Tool
@@ -38,7 +38,7 @@ CREDIT = 16
 """So often may be learnt what is not used then."""
 SEEN = 1024
 
-_Key: TypeAlias = tuple[str, bool | UnsetType, Shape, int]
+_Key: TypeAlias = tuple[str, bool | UnsetType, tuple[Any, ...], int]
 
 
 class Learnt(Struct, frozen=True):
@@ -46,7 +46,6 @@ class Learnt(Struct, frozen=True):
     through as they are."""
 
     pieces: tuple[bytes, ...]
-    colons: int
     tools: frozenset[str]
     lines: tuple[Loss, ...]
     """The receipt of every such request, without what it says of single turns."""
@@ -73,9 +72,11 @@ class _Entry(Struct):
     settings: tuple[Raw, ...]
     learnt: Learnt | None
     size: int
+    used: bool = False
+    """Since it was last a candidate for being forgotten."""
 
 
-class Translated(Struct):
+class Translated(Struct, gc=False):
     """A request that went the direct way, and what its answer needs to know of it. `lines` are its receipt."""
 
     plain: PlainRequest
@@ -103,7 +104,8 @@ class DirectRequests:
 
     def translate(self, body: bytes) -> Translated | None:
         """The upstream's request; None for one that has to go the general way."""
-        plain = None if self._reads is None or len(body) > LARGEST else self._reads.read_request(body)
+        read = None if self._reads is None or len(body) > LARGEST else self._reads.read_request
+        plain = None if read is None else read(body)
         return None if plain is None else self.translate_plain(plain, body)
 
     def translate_plain(self, plain: PlainRequest, body: bytes) -> Translated | None:
@@ -115,10 +117,10 @@ class DirectRequests:
             return None
         turns = found.turns
         learnt = self._of(plain, found, self._reads, self._writes)
-        # An escaped colon would be counted where it is read, and not where it stands.
-        if learnt is None or plain.colons != learnt.colons or has_escapes(body) or not _is_legal(found, learnt):
+        # Are all calls those of known tools, with ids that the upstream takes?
+        if learnt is None or not found.names <= learnt.tools or None in map(learnt.ids.fullmatch, found.ids):
             return None
-        if plain.own and learnt.renamed:
+        if (found.blank and not learnt.blank) or (plain.own and learnt.renamed):
             return None
         told = tuple(told_lines(learnt.all_lines, turns)) if learnt.all_lines else learnt.lines
         pieces = learnt.pieces
@@ -129,13 +131,13 @@ class DirectRequests:
         if len(members) == 1:
             written = b"".join([pieces[0], members[0], pieces[1]])
         else:
-            written = b"".join([part for pair in zip(pieces, (*members, b""), strict=True) for part in pair])
+            written = b"".join([pieces[0], members[0], pieces[1], members[1], pieces[2]])
         return Translated(plain, learnt, written, found.ids, told)
 
     def _of(self, plain: PlainRequest, found: Survey, reads: Direct, writes: Direct) -> Learnt | None:
         # To compare settings is cheaper than to hash them. The largest are the tools, which stand last.
         settings = plain.settings
-        key = (plain.model, plain.stream, found.shape, len(settings[-1]))
+        key = (plain.model, plain.stream, found.marks, len(settings[-1]))
         entries = self._learnt.get(key)
         if entries is None:
             entries = []
@@ -143,7 +145,7 @@ class DirectRequests:
             if entry.settings == settings:
                 if index:
                     entries.insert(0, entries.pop(index))
-                self._learnt.move_to_end(key)
+                entry.used = True
                 if self._credit < CREDIT:
                     self._credit += 1
                 return entry.learnt
@@ -153,7 +155,6 @@ class DirectRequests:
         learnt = self._learn(plain, found, reads, writes)
         entries.insert(0, _Entry(tuple([setting.copy() for setting in settings]), learnt, size))
         self._learnt[key] = entries
-        self._learnt.move_to_end(key)
         self.kept += 1
         self._bytes += size
         while self.kept > KEPT or self._bytes > KEPT_BYTES:
@@ -176,8 +177,12 @@ class DirectRequests:
         return False
 
     def _forget(self) -> None:
+        """Forget what has not been used for long. (To note each use in the order of these would cost more.)"""
         oldest = next(iter(self._learnt))
-        entries = self._learnt[oldest]
+        while (entries := self._learnt[oldest])[-1].used:
+            entries[-1].used = False
+            self._learnt.move_to_end(oldest)
+            oldest = next(iter(self._learnt))
         self._bytes -= entries.pop().size
         self.kept -= 1
         if not entries:
@@ -196,7 +201,7 @@ class DirectRequests:
         other, again = self._translated(b"{%b}" % b",".join(reversed(members)))
         if exchange is None or other is None or list(exchange.receipt) != list(other.receipt):
             return None
-        read = reads.read_request(b"{%b}" % b",".join(members))
+        read = reads.read_request(b"{%b}" % b",".join(members)) if reads.read_request is not None else None
         asked, sent = exchange.asked, exchange.sent
         if read is None or asked is None or sent is None or (found := survey(read, self._owner, own=self._own)) is None:
             return None
@@ -208,7 +213,6 @@ class DirectRequests:
         return Learnt(
             pieces=pieces,
             renamed=exchange.verbatim and sent.model != plain.model,
-            colons=sum(1 + bytes(setting).count(b":") for setting in plain.settings if len(setting)),
             tools=tools,
             lines=tuple(entry.line for entry in told if entry.slot is None),
             all_lines=told if any(entry.slot is not None for entry in told) else (),
@@ -282,10 +286,3 @@ def _around(written: bytes, members: tuple[bytes, ...]) -> tuple[bytes, ...] | N
 
 def _ids(can: Capabilities) -> re.Pattern[str]:
     return re.compile(rf"(?=.{{0,{can.id_length}}}\Z)(?:{can.id_pattern})", re.DOTALL)
-
-
-def _is_legal(found: Survey, learnt: Learnt) -> bool:
-    """Are all calls those of known tools, with ids that the upstream takes?"""
-    if not found.names <= learnt.tools or (found.blank and not learnt.blank):
-        return False
-    return all(map(learnt.ids.fullmatch, found.ids))

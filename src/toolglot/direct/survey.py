@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import groupby
+from operator import attrgetter
 from typing import Any, TypeAlias
 
 from msgspec import Struct
@@ -59,14 +61,19 @@ class Shape(Struct, frozen=True, gc=False):
         return bool(self.thoughts.calls or self.failed or self.cached or self.moved)
 
 
-class Survey(Struct):
-    shape: Shape
+class Survey(Struct, gc=False):
+    marks: tuple[Any, ...]
+    """The members of its shape. Most shapes are known by these, and need not be made."""
     turns: list[Turn]
     """Every result right behind its call, in the order of the calls."""
     ids: set[str]
     names: set[str]
     blank: bool
     """There is a result of mere spaces."""
+
+    @property
+    def shape(self) -> Shape:
+        return Shape(*self.marks)
 
     @property
     def state(self) -> Mapping[str, Any]:
@@ -76,53 +83,51 @@ class Survey(Struct):
 
 def survey(plain: PlainRequest, owner: str, *, own: bool, issuer: str = "") -> Survey | None:
     """None if the conversation is not one that begins and ends with its user, every call with an id of its own and its
-    result behind it. `owner`: the upstream's dialect; `own`: the client's as well; `issuer`: who
-    takes carried state back."""
-    if plain.own and not own:
-        return None
-    turns: list[Turn] = []
-    pairs = _Pairs(turns, own)
-    before = instructed = ""
+    result behind it. `owner`: the upstream's dialect; `own`: the client's as well; `issuer`: who takes carried state
+    back."""
+    called: list[str] = []
+    names: set[str] = set()
     breakpoints: list[int | None] = []
-    thinks = answered = configured = False
+    before = instructed = ""
+    answered = cached = 0
+    thinks = waits = moved = blank = failed = configured = False
     for turn in plain.turns:
-        role = turn.role
+        role, words = turn.role, turn.words
         if role == "tool":
-            if not pairs.answered(turn):
+            if answered == len(called):
                 return None
-            answered = True
-        else:
-            if pairs.waiting:
+            moved = moved or called[answered] != turn.call_id
+            answered += 1
+            cached += turn.cached
+            failed = failed or turn.failed
+            blank = blank or (words.isspace() if type(words) is str else is_blank(words))
+        elif answered < len(called):
+            return None
+        elif role == "assistant":
+            if before in ("", "assistant") or not (words or turn.calls):
                 return None
-            if role == "assistant":
-                if before in ("", role) or not (turn.words or turn.calls):
-                    return None
-                answered = False
-                thinks = thinks or turn.thought is not None
-                if turn.calls and not pairs.called(turn):
-                    return None
-            elif role != "user":
-                if not before or instructed not in ("", role):
-                    return None
-                instructed = role
-                configured = configured or turn.configured
-            turns.append(turn)
-            if turn.breakpoints:
-                breakpoints += turn.breakpoints.values()
+            for call in turn.calls:
+                called.append(call.id)
+                names.add(call.name)
+            waits = answered < len(called)
+            thinks = thinks or turn.thought is not None
+        elif role != "user":
+            if not before or instructed not in ("", role):
+                return None
+            instructed = role
+            configured = configured or turn.configured
+        if turn.breakpoints is not None:
+            breakpoints += turn.breakpoints.values()
         before = role
-    if pairs.waiting or before in ("", "assistant") or pairs.cached + len(breakpoints) > MOST_BREAKPOINTS:
+    if answered < len(called) or before in ("", "assistant") or cached + len(breakpoints) > MOST_BREAKPOINTS:
         return None
-    thoughts = _thoughts(turns, owner, issuer, own=own) if thinks else _THOUGHTLESS[bool(pairs.ids), answered]
-    if thoughts is None:
+    ids, turns = set(called), _in_order(plain.turns, own=own) if moved else plain.turns
+    if turns is None or len(ids) < len(called) or "" in ids or (plain.own and not own):
         return None
-    system = tuple(
-        [
-            (turn.role, type(turn.words) is list, tuple(turn.breakpoints.values()) if turn.breakpoints else ())
-            for turn in plain.system
-        ]
-    )
-    shape = Shape(system, tuple(breakpoints), pairs.cached, pairs.failed, pairs.moved, instructed, configured, thoughts)
-    return Survey(shape, turns, pairs.ids, pairs.names, pairs.blank)
+    thoughts = _thoughts(turns, owner, issuer, own=own) if thinks else _THOUGHTLESS[bool(ids), waits]
+    system = _system(plain.system)
+    marks = (system, tuple(breakpoints), cached, failed, moved and not own, instructed, configured, thoughts)
+    return None if thoughts is None else Survey(marks, turns, ids, names, blank)
 
 
 _THOUGHTLESS = {
@@ -130,56 +135,32 @@ _THOUGHTLESS = {
 }
 
 
-class _Pairs(Struct):
-    """Calls, and the results that they wait for."""
+def _system(turns: Iterable[Turn]) -> tuple[tuple[str, bool, Seconds], ...]:
+    marks = []
+    for turn in turns:
+        breakpoints = turn.breakpoints
+        marks.append((turn.role, type(turn.words) is list, tuple(breakpoints.values()) if breakpoints else ()))
+    return tuple(marks)
 
-    turns: list[Turn]
-    own: bool
-    ids: set[str] = set()
-    names: set[str] = set()
-    waiting: list[str] = []
-    results: list[Turn] = []
-    blank: bool = False
-    failed: bool = False
-    moved: bool = False
-    cached: int = 0
 
-    def called(self, turn: Turn) -> bool:
-        for call in turn.calls:
-            call_id = call.id
-            if not call_id or call_id in self.ids:
-                return False
-            self.ids.add(call_id)
-            self.names.add(call.name)
-            self.waiting.append(call_id)
-        return True
-
-    def answered(self, turn: Turn) -> bool:
-        waiting, results = self.waiting, self.results
-        if turn.failed:
-            self.failed = True
-        if turn.cached:
-            self.cached += 1
-        words = turn.words
-        if words and (words.isspace() if type(words) is str else is_blank(words)):
-            self.blank = True
-        if len(waiting) == 1:
-            self.turns.append(turn)
-            return waiting.pop() == turn.call_id
-        results.append(turn)
-        if len(results) < len(waiting):
-            return True
-        found = [result.call_id for result in results]
-        if found != waiting:
-            if sorted(found) != sorted(waiting):
-                return False
-            if not self.own:
-                self.moved = results[0].moved = True
-                places = {call_id: place for place, call_id in enumerate(waiting)}
-                results.sort(key=lambda result: places[result.call_id])
-        self.turns += results
-        self.waiting, self.results = [], []
-        return True
+def _in_order(turns: list[Turn], *, own: bool) -> list[Turn] | None:
+    """The turns with all results in the order of their calls, which are as many; None if some are not of these calls.
+    For an upstream of the client's own dialect they stay where they are."""
+    ordered: list[Turn] = []
+    places: dict[str, int] = {}
+    for role, group in groupby(turns, key=attrgetter("role")):
+        found = list(group)
+        if role == "assistant":
+            places = {call.id: place for place, call in enumerate(found[0].calls)}
+        elif role == "tool":
+            results = {turn.call_id: turn for turn in found}
+            if results.keys() != places.keys():
+                return None
+            if not own and list(results) != list(places):
+                found[0].moved = True
+                found = [results[call_id] for call_id in places]
+        ordered += found
+    return ordered
 
 
 def _thoughts(turns: list[Turn], owner: str, issuer: str, *, own: bool) -> Thoughts | None:
@@ -241,10 +222,10 @@ def example(shape: Shape, owner: str, tool: str, state: Mapping[str, Any]) -> It
     thoughts = shape.thoughts
     if thoughts.kind:
         calls = _calls(shape, tool) if shape.has_results and not thoughts.calls else []
-        yield Turn("assistant", WORD, calls, thought=_example_of_thought(thoughts, owner, state))
+        yield Turn("assistant", WORD, calls=calls, thought=_example_of_thought(thoughts, owner, state))
         yield from _results(shape) if calls else (Turn("user", WORD),)
     if thoughts.calls:
-        yield Turn("assistant", "", _calls(shape, tool))
+        yield Turn("assistant", "", calls=_calls(shape, tool))
         yield from _results(shape)
     if shape.has_results and not thoughts.missing:
         yield Turn("assistant", WORD)
@@ -263,7 +244,7 @@ def _results(shape: Shape) -> Iterator[Turn]:
     numbers = range(max(2, shape.cached))
     for number in reversed(numbers) if shape.moved else numbers:
         failed, cached = shape.failed and not number, number < shape.cached
-        yield Turn("tool", WORD, (), f"toolglot{number}", failed=failed, cached=cached)
+        yield Turn("tool", WORD, call_id=f"toolglot{number}", failed=failed, cached=cached)
 
 
 def _example_of_thought(thoughts: Thoughts, owner: str, state: Mapping[str, Any]) -> Thought:

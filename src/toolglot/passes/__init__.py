@@ -17,6 +17,7 @@ from toolglot.ir import Json, Message, Request, Text, ToolKind
 from toolglot.receipt import Receipt
 
 if TYPE_CHECKING:
+    from toolglot.passes.census import Census
     from toolglot.textcalls.escapes import Escapes
     from toolglot.textcalls.settings import TextCalls
 
@@ -73,6 +74,8 @@ class Context(Struct, kw_only=True):
     stops: tuple[str, ...] = ()
     shortened: dict[int, tuple[Text, str]] = {}
     """Texts of results that were cut, by their identity, and what the receipt is to say of each that is sent."""
+    census: Census | None = None
+    """What there is in the messages that were asked about last."""
 
     @property
     def bound_to(self) -> str:

@@ -55,7 +55,8 @@ def rewrite_messages(request: Request, rewrite: Callable[[Message, int], Message
 
 
 def with_messages(request: Request, messages: tuple[Message, ...]) -> Request:
-    if len(messages) == len(request.messages) and all(map(is_, messages, request.messages)):
+    before = request.messages
+    if messages is before or (len(messages) == len(before) and all(map(is_, messages, before))):
         return request
     return replace(request, messages=messages)
 

@@ -18,7 +18,8 @@ from toolglot.ir import (
     replace,
 )
 from toolglot.passes import Context
-from toolglot.passes.blocks import Place, blocks, rewrite_blocks
+from toolglot.passes.blocks import Place, rewrite_blocks
+from toolglot.passes.census import census
 
 CACHED = (Text, Media, Thinking, ToolCall, ToolResult)
 """Blocks that may have a breakpoint."""
@@ -29,7 +30,7 @@ def fit(request: Request, context: Context) -> Request:
     if context.source == context.target:
         return request
     can = context.can
-    count = _count(request)
+    count = _count(request, context)
     if not count and request.cache is None:
         return request
     if not can.cache_lifetimes or not can.cache_breakpoints:
@@ -39,10 +40,10 @@ def fit(request: Request, context: Context) -> Request:
         return replace(_drop(request, count), cache=None)
     if request.cache is not None and "cache" not in can.fields:
         request = _on_last_block(request, request.cache, context)
-        count = _count(request)
+        count = _count(request, context)
     if can.cache_on_parts_only:
         request = _on_parts_only(request, context)
-        count = _count(request)
+        count = _count(request, context)
     if count > can.cache_breakpoints:
         why = f"the target takes {can.cache_breakpoints}; the last ones stay"
         context.receipt.note("cache", f"{count} cache breakpoints", why)
@@ -50,9 +51,9 @@ def fit(request: Request, context: Context) -> Request:
     return _with_lifetimes(request, context)
 
 
-def _count(request: Request) -> int:
+def _count(request: Request, context: Context) -> int:
     tools = sum(isinstance(tool, Tool) and tool.cache is not None for tool in request.tools)
-    return tools + sum(_cache(block) is not None for block, _ in blocks(request))
+    return tools + census(request, context).cached
 
 
 def _cache(block: Block) -> Cache | None:

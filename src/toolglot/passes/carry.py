@@ -20,6 +20,7 @@ from toolglot.events import Close, Delta, Event, Open, merge_native
 from toolglot.ir import Block, Message, Native, Opaque, Request, Text, Thinking, ToolCall, native_of, replace
 from toolglot.passes import Context
 from toolglot.passes.blocks import Place, with_messages
+from toolglot.passes.census import census
 from toolglot.passes.envelope import Envelope, is_ours, pack, unpack
 from toolglot.passes.envelope import Place as EnvelopePlace
 from toolglot.receipt import Receipt
@@ -28,6 +29,10 @@ from toolglot.receipt import Receipt
 def open_envelopes(request: Request, context: Context) -> Request:
     """What the client carried for other vendors, back under their names."""
     if context.slot is None:
+        return request
+    there, source = census(request, context), context.source
+    strange = there.kinds & {Thinking, Opaque} or any(_holds_ours(block, source) for block in there.owned)
+    if not strange:
         return request
     messages: list[Message] = []
     slot = context.slot

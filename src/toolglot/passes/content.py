@@ -5,12 +5,20 @@ from __future__ import annotations
 from toolglot.ir import Block, Refusal, Request, Text, ToolResult, replace
 from toolglot.passes import Context
 from toolglot.passes.blocks import Place, rewrite_blocks
+from toolglot.passes.census import census
 
 ERROR = "Error: "
 
 
 def fit(request: Request, context: Context) -> Request:
     can = context.can
+    there = census(request, context)
+    if (
+        (can.refusals or Refusal not in there.kinds)
+        and (can.citations or not there.has_citations)
+        and (can.result_errors or (there.is_flat and all(result.is_error is None for result in there.results)))
+    ):
+        return request
 
     def fit_block(block: Block, place: Place) -> tuple[Block, ...]:
         match block:

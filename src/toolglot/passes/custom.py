@@ -9,6 +9,7 @@ from __future__ import annotations
 from toolglot.ir import Block, Json, Opaque, Request, Tool, ToolCall, ToolResult, replace
 from toolglot.passes import Context
 from toolglot.passes.blocks import Place, rewrite_blocks
+from toolglot.passes.census import census
 from toolglot.wire import json
 
 MEMBER = "input"
@@ -22,9 +23,12 @@ def wrap(request: Request, context: Context) -> Request:
     """
     if context.can.custom_tools or (context.source == context.target and not context.aliased):
         return request
-    tools = tuple(_function(tool, f"tools[{index}]", context) for index, tool in enumerate(request.tools))
-    if any(new is not old for new, old in zip(tools, request.tools, strict=True)):
+    if any(isinstance(tool, Tool) and tool.kind == "custom" for tool in request.tools):
+        tools = tuple(_function(tool, f"tools[{index}]", context) for index, tool in enumerate(request.tools))
         request = replace(request, tools=tools)
+    there = census(request, context)
+    if there.is_flat and not there.has_custom:
+        return request
     return rewrite_blocks(request, _wrap, ToolCall, ToolResult)
 
 

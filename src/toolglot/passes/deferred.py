@@ -11,6 +11,7 @@ from __future__ import annotations
 from toolglot.ir import Block, Opaque, Request, Text, Tool, ToolCall, replace
 from toolglot.passes import Context
 from toolglot.passes.blocks import Place, blocks, rewrite_blocks
+from toolglot.passes.census import census
 
 
 def offer(request: Request, context: Context) -> Request:
@@ -19,7 +20,7 @@ def offer(request: Request, context: Context) -> Request:
         return request
     tools = _offered(request, context) if any(map(_is_deferred, request.tools)) else request.tools
     # References are told in words whether or not their tools are still declared: the history before stays the same.
-    told = rewrite_blocks(request, _tell, Opaque)
+    told = rewrite_blocks(request, _tell, Opaque) if Opaque in census(request, context).kinds else request
     return told if tools is request.tools else replace(told, tools=tools)
 
 

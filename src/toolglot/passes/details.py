@@ -19,6 +19,7 @@ from toolglot.events import Close, Delta, Event, Finish, Open, closed, merge_nat
 from toolglot.ir import Block, Message, Native, Request, Text, Thinking, ToolCall, native_of, replace
 from toolglot.passes import Context
 from toolglot.passes.blocks import Place, rewrite_messages
+from toolglot.passes.census import census
 from toolglot.passes.envelope import STATE, is_ours
 from toolglot.passes.kept import Run, placed
 from toolglot.passes.reasoning import GEMINI, MADE
@@ -35,6 +36,9 @@ _SIGNATURE = re.compile(r"[A-Za-z0-9+/_-]+={0,2}")
 def open_details(request: Request, context: Context) -> Request:
     """What the client carried for other vendors, back under their names."""
     if context.details is None:
+        return request
+    there = census(request, context)
+    if Thinking not in there.kinds and not any(call.native for call in there.calls):
         return request
 
     def rewrite(message: Message, number: int) -> Message:

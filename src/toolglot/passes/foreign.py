@@ -15,13 +15,14 @@ from toolglot.ir import Block, Json, Opaque, Request, Stop, Text, Thinking, Tool
 from toolglot.ir import Native as NativeFields
 from toolglot.passes import Context
 from toolglot.passes.blocks import Place, blocks, rewrite_blocks
+from toolglot.passes.census import census
 from toolglot.passes.reasoning import ON_CALLS, STATE
 from toolglot.receipt import Loss, Receipt
 
 
 def report(request: Request, context: Context) -> Request:
     """Tells every native field that the target's encoder will not read. Changes nothing."""
-    for where, native, state in _natives(request):
+    for where, native, state in _natives(request, context):
         for owner, fields in native.items():
             if owner == context.target:
                 continue
@@ -43,7 +44,7 @@ def missed(
     while waiting:
         path, items = waiting[-1]
         for key, value in items:
-            if _says_nothing(value) or key.startswith("$") or key in state or key in cosmetic:
+            if key.startswith("$") or key in state or key in cosmetic or _says_nothing(value):
                 continue
             if key in containers and isinstance(value, dict):
                 waiting.append((f"{path}{key}.", iter(value.items())))
@@ -97,6 +98,8 @@ class Reporter:
         return (event,)
 
     def _report_block(self, index: int, native: NativeFields) -> None:
+        if not native:
+            return
         kind = self._kinds.get(index)
         if kind is not Thinking:
             self._report(f"content[{index}].", native, ON_CALLS if kind is ToolCall else STATE)
@@ -146,7 +149,7 @@ def _is_zero(value: Json) -> bool:
     return _says_nothing(value) or value == 0
 
 
-def _natives(request: Request) -> Iterator[tuple[str, NativeFields, frozenset[str]]]:
+def _natives(request: Request, context: Context) -> Iterator[tuple[str | Place, NativeFields, frozenset[str]]]:
     """Every path with what is native there, and which of its keys are state."""
     if request.native:
         yield "", request.native, STATE
@@ -158,16 +161,23 @@ def _natives(request: Request) -> Iterator[tuple[str, NativeFields, frozenset[st
     for index, tool in enumerate(request.tools):
         if tool.native:
             yield f"tools[{index}]", tool.native, STATE
-    for number, message in enumerate(request.messages):
+    there = census(request, context)
+    for number, message in enumerate(request.messages) if there.has_owned_messages else ():
         if message.native:
-            yield str(Place(number)), message.native, STATE
-    for block, place in blocks(request):
+            yield Place(number), message.native, STATE
+    says_more = there.has_citations or any(_says_more(block.native, context.target) for block in there.owned)
+    for block, place in blocks(request) if says_more else ():
         if block.native and not isinstance(block, Thinking):
-            yield str(place), block.native, ON_CALLS if isinstance(block, ToolCall) else STATE
+            yield place, block.native, ON_CALLS if isinstance(block, ToolCall) else STATE
         if isinstance(block, Text):
             for index, citation in enumerate(block.citations):
                 if citation.native:
                     yield f"{place}.citations[{index}]", citation.native, STATE
+
+
+def _says_more(native: NativeFields, target: str) -> bool:
+    """Is there anything but notes on shape that is not for the target?"""
+    return any(owner != target and not all(key.startswith("$") for key in fields) for owner, fields in native.items())
 
 
 def remove(request: Request, context: Context) -> Request:
@@ -182,7 +192,10 @@ def remove(request: Request, context: Context) -> Request:
         tell(str(place), kind, _strange(block.dialect))
         return ()
 
-    request = rewrite_blocks(request, keep, Opaque)
+    if Opaque in census(request, context).kinds:
+        request = rewrite_blocks(request, keep, Opaque)
+    if Opaque not in map(type, request.tools):
+        return request
     tools: list[Tool | Opaque] = []
     for index, tool in enumerate(request.tools):
         if isinstance(tool, Opaque) and tool.dialect != context.target:

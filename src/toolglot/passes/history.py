@@ -24,6 +24,8 @@ def repair(request: Request, context: Context) -> Request:
 
 def pair(request: Request, context: Context) -> Request:
     """Calls and results paired and in order, whoever speaks."""
+    if _is_paired(request.messages) and _is_one_batch(context):
+        return request
     messages: list[Message] = []
     runs = _runs(request.messages)
     for number, (start, stop) in enumerate(runs):
@@ -47,6 +49,34 @@ def pair(request: Request, context: Context) -> Request:
     return with_messages(request, tuple(messages))
 
 
+def _is_paired(messages: tuple[Message, ...]) -> bool:
+    """Is this what `pair` would make of it, if all calls of a run are one batch? Right behind each run stand the
+    results of its calls, in their order, and there are no others."""
+    calls: list[str] = []
+    answered = 0
+    speaking = over = False  # `over`: something else has been said, and no result may follow
+    for message in messages:
+        if message.role == "assistant":
+            if not speaking:
+                if answered != len(calls) or len(set(calls)) != len(calls):
+                    return False
+                calls, answered, speaking, over = [], 0, True, False
+            calls += [block.id for block in message.content if type(block) is ToolCall]
+            if not message.content:
+                return False
+            continue
+        speaking = False
+        for block in message.content:
+            if type(block) is not ToolResult:
+                over = True
+            elif over or answered == len(calls) or block.call_id != calls[answered]:
+                return False
+            else:
+                answered += 1
+        over = over or not message.content
+    return answered == len(calls) == len(set(calls))
+
+
 def _calls(messages: tuple[Message, ...]) -> tuple[ToolCall, ...]:
     return tuple(block for message in messages for block in message.content if isinstance(block, ToolCall))
 
@@ -54,11 +84,15 @@ def _calls(messages: tuple[Message, ...]) -> tuple[ToolCall, ...]:
 def _batches(run: tuple[Message, ...], context: Context) -> list[tuple[Message, ...]]:
     """The parts of a run of which each has its results right behind it. That is all of it where its messages become one
     or the wire takes them for one; Chat Completions wants the results behind the very message that has the calls."""
-    can = context.can
-    if context.source != context.target or can.roles_alternate or not can.calls_in_one_message:
+    if _is_one_batch(context):
         return [run]
     ends = [number + 1 for number, message in enumerate(run[:-1]) if _calls((message,))]
     return [run[start:stop] for start, stop in zip((0, *ends), (*ends, len(run)), strict=True)]
+
+
+def _is_one_batch(context: Context) -> bool:
+    can = context.can
+    return context.source != context.target or can.roles_alternate or not can.calls_in_one_message
 
 
 def _found(

@@ -9,13 +9,15 @@ from __future__ import annotations
 import re
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Set
+from functools import lru_cache
 
 from msgspec import Struct
 
 from toolglot.dialect import Capabilities
 from toolglot.ir import Block, Message, Request, ToolCall, ToolKind, ToolResult, replace
 from toolglot.passes import Context
-from toolglot.passes.blocks import Place, blocks, rewrite_blocks, rewrite_message, with_messages
+from toolglot.passes.blocks import Place, rewrite_blocks, rewrite_message, with_messages
+from toolglot.passes.census import Census, census
 from toolglot.passes.digest import digest
 
 
@@ -25,17 +27,47 @@ def derive(request: Request, context: Context) -> Request:
     Gemini and the deprecated function role have no ids: their results are matched by name and order. Some providers
     count `call_0` anew in each response (litellm #30426), so a repeated id is made unique, call and result alike.
     """
-    context.call_ids.update(call_id for block, _ in blocks(request) if (call_id := _id_of(block)))
+    context.call_ids.update(filter(None, map(_id_of, census(request, context).blocks)))
     # A dialect knows how to pair its own calls and results.
     return request if context.source == context.target else unique(request, context)
 
 
 def unique(request: Request, context: Context) -> Request:
     """Ids for all calls, no two the same, whoever speaks."""
+    if _have_ids(census(request, context)):
+        return with_messages(request, tuple(_named(request.messages)))
     pairing = Pairing(context.receipt.note)
     messages = tuple(pairing.over(request.messages))
     context.call_ids |= pairing.seen
     return with_messages(request, messages)
+
+
+def _have_ids(there: Census) -> bool:
+    """Has every call an id of its own already, and does every result tell whose it is?"""
+    given = {call.id for call in there.calls}
+    unique = len(given) == len(there.calls) and "" not in given
+    return unique and there.is_flat and all(result.call_id for result in there.results)
+
+
+def _named(messages: Iterable[Message]) -> Iterator[Message]:
+    """The messages with the names of calls on their results, where ids alone tell whose they are."""
+    calls: dict[str, ToolCall] = {}
+    for message in messages:
+        content: list[Block] | None = None
+        for index, block in enumerate(message.content):
+            if type(block) is ToolCall:
+                calls[block.id] = block
+            elif type(block) is ToolResult:
+                call = calls.get(block.call_id)
+                if call is not None and (block.name != call.name or block.kind != call.kind):
+                    content = content or [*message.content]
+                    content[index] = _of_call(block, call)
+        yield message if content is None else replace(message, content=tuple(content))
+
+
+def _of_call(result: ToolResult, call: ToolCall | _Call) -> ToolResult:
+    """Gemini refuses a response whose name is not that of its call."""
+    return replace(result, call_id=call.id, name=call.name, kind=call.kind)
 
 
 def _id_of(block: Block) -> str | None:
@@ -123,8 +155,7 @@ class Pairing:
         call.answered = True
         if (call.id, call.name, call.kind) == (result.call_id, result.name, result.kind):
             return result
-        # Gemini refuses a response whose name is not that of its call.
-        return replace(result, call_id=call.id, name=call.name, kind=call.kind)
+        return _of_call(result, call)
 
     def _find(self, result: ToolResult) -> _Call | None:
         if result.call_id:
@@ -143,6 +174,11 @@ class Pairing:
 
 def shorten(request: Request, context: Context) -> Request:
     """Ids that the target's wire does not allow are replaced, for a call and its result alike."""
+    there = census(request, context)
+    used = {*(call.id for call in there.calls), *(result.call_id for result in there.results)} - {""}
+    if there.is_flat and all(is_legal_id(call_id, context.can) for call_id in used):
+        context.call_ids |= used
+        return request
     renaming = _Renaming(context)
 
     def rename(block: Block, place: Place) -> tuple[Block, ...]:
@@ -179,7 +215,10 @@ class _Renaming:
 
 
 def is_legal_id(call_id: str, can: Capabilities) -> bool:
-    return len(call_id) <= can.id_length and re.fullmatch(can.id_pattern, call_id) is not None
+    return len(call_id) <= can.id_length and _pattern(can.id_pattern).fullmatch(call_id) is not None
+
+
+_pattern = lru_cache(maxsize=64)(re.compile)  # `re` has a cache as well, behind more work than a short id is
 
 
 def replacement_id(call_id: str, can: Capabilities, taken: Set[str], *salt: object) -> str:

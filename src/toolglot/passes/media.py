@@ -10,6 +10,7 @@ from __future__ import annotations
 from toolglot.ir import Block, Media, Message, Request, Text, ToolResult, replace
 from toolglot.passes import Context
 from toolglot.passes.blocks import INSTRUCTION_ROLES, Place, has_results, rewrite_message, with_messages
+from toolglot.passes.census import census
 
 
 def marker(media: Media, what: str) -> Text:
@@ -23,7 +24,7 @@ def fit(request: Request, context: Context) -> Request:
 
     A client of the target's own dialect has put them where it knows that they are taken.
     """
-    if context.source == context.target:
+    if context.source == context.target or Media not in census(request, context).kinds:
         return request
     messages: list[Message] = []
     moved: list[Block] = []

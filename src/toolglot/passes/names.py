@@ -11,11 +11,13 @@ keeps its namespace upstream is not in there: its name alone does not tell which
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from typing import TypeAlias
 
 from toolglot.ir import Block, Opaque, Request, Tool, ToolCall, ToolChoice, ToolResult, replace
 from toolglot.passes import Context, OriginalTool
 from toolglot.passes.blocks import Place, rewrite_blocks
+from toolglot.passes.census import Census, census
 from toolglot.passes.digest import digest
 
 Key: TypeAlias = tuple[str | None, str]
@@ -25,9 +27,10 @@ Key: TypeAlias = tuple[str | None, str]
 def shorten(request: Request, context: Context) -> Request:
     """Every tool name legal for the target and unique, and `context.tools` filled for the way back."""
     naming = _Naming(request, context)
-    tools = _rename_tools(request, naming, context)
-    history = _History(naming)
-    request = rewrite_blocks(request, history.rename, ToolCall, ToolResult)
+    tools = request.tools if naming.keeps_all(request.tools) else _rename_tools(request, naming, context)
+    if not naming.knows(census(request, context)):
+        history = _History(naming)
+        request = rewrite_blocks(request, history.rename, ToolCall, ToolResult)
     choice = _rename_choice(request.tool_choice, naming)
     if tools == request.tools and choice == request.tool_choice:
         return request
@@ -39,22 +42,35 @@ class _Naming:
 
     def __init__(self, request: Request, context: Context) -> None:
         self.upstream: dict[Key, Key] = {}
+        self._renames = False
         self._context = context
         self._can = context.can
         self._taken: set[Key] = set()
         self._namespaces_of: dict[str, list[str | None]] = {}
         declared: dict[Key, Tool] = {}
-        places: dict[Key, str] = {}
+        places: dict[Key, int] = {}
         for index, tool in enumerate(request.tools):
-            if isinstance(tool, Tool) and (tool.namespace, tool.name) not in declared:
-                declared[tool.namespace, tool.name] = tool
-                places[tool.namespace, tool.name] = f"tools[{index}]"
+            if isinstance(tool, Tool) and (key := (tool.namespace, tool.name)) not in declared:
+                declared[key] = tool
+                places[key] = index
         for namespace, name in declared:
             self._namespaces_of.setdefault(name, []).append(namespace)
         legal = [key for key in declared if self._kept(key) == key and self._legal(key[1])]
         for key in (*legal, *declared):
             if key not in self.upstream:
-                self._assign(key, OriginalTool(key[1], key[0], declared[key].kind), places[key])
+                self._assign(key, OriginalTool(key[1], key[0], declared[key].kind), f"tools[{places[key]}]")
+
+    def keeps_all(self, tools: tuple[Tool | Opaque, ...]) -> bool:
+        """Is each of these tools declared once, under the name that it has upstream?"""
+        return not self._renames and len(self.upstream) == len(tools)
+
+    def knows(self, there: Census) -> bool:
+        """Is everything that the history calls declared, under the name that it has upstream?"""
+        if self._renames or not there.is_flat:
+            return False
+        called = {(call.namespace, call.name) for call in there.calls}
+        answered = {(None, result.name) for result in there.results if result.name is not None}
+        return called <= self.upstream.keys() and answered <= self.upstream.keys()
 
     def of_call(self, call: ToolCall, place: Place) -> Key:
         original = OriginalTool(call.name, call.namespace, call.kind)
@@ -83,6 +99,7 @@ class _Naming:
         if new[0] is None:
             self._context.tools.setdefault(new[1], original)
         if new != key:
+            self._renames = True
             self._context.receipt.note(where, f"tool name {_shown(key)}", f"renamed to {_shown(new)}")
         return new
 
@@ -95,11 +112,8 @@ class _Naming:
         return None, name if name.startswith(prefix) else prefix + name
 
     def _legal(self, name: str) -> bool:
-        return (
-            len(name) <= self._can.name_length
-            and re.match(self._can.name_start, name) is not None
-            and re.fullmatch(self._can.name_pattern, name) is not None
-        )
+        can = self._can
+        return len(name) <= can.name_length and _is_legal(name, can.name_start, can.name_pattern)
 
     def _replacement(self, kept: Key, key: Key) -> Key:
         namespace, name = kept
@@ -115,6 +129,11 @@ class _Naming:
             if salt > 16:  # a rule that nothing satisfies; the upstream will say so
                 break
         return new
+
+
+@lru_cache(maxsize=1024)  # agents declare the same tools with every request
+def _is_legal(name: str, start: str, pattern: str) -> bool:
+    return re.match(start, name) is not None and re.fullmatch(pattern, name) is not None
 
 
 def _shown(key: Key) -> str:

@@ -58,8 +58,11 @@ def rewritten(request: Request, passes: Iterable[RequestPass], context: Context)
     origins = Origins(request.messages)
     context.receipt.asked_at = origins.path
     for rewrite in passes:
+        before = request.messages
         request = rewrite(request, context)
-        origins.moved(request.messages)
+        if request.messages is not before:
+            origins.moved(request.messages)
+    context.census = None  # an answer may be long in coming
     return request, origins
 
 
@@ -74,6 +77,8 @@ class _Step:
         """Where that stood which has this place now."""
         if place.message >= len(self._after):  # behind them all
             return place._replace(message=len(self.before) + place.message - len(self._after))
+        if (kept := self._kept.get(place.message)) is not None:
+            return place._replace(message=kept)
         if (found := self._blocks.get(place)) is not None:
             return found
         if (around := self._blocks.get(place._replace(inner=-1))) is not None:

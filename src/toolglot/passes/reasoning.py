@@ -13,6 +13,7 @@ from typing import Any, Literal, TypeAlias, TypeVar
 from toolglot.ir import Block, Message, Request, Thinking, ToolCall, ToolResult, native_of, replace, with_native
 from toolglot.passes import Context
 from toolglot.passes.blocks import Place, rewrite_messages, with_messages
+from toolglot.passes.census import census
 
 GEMINI = "gemini"
 ANTHROPIC = "anthropic"
@@ -38,7 +39,9 @@ _MADE_UP = re.compile(r"(rs|msg|fc|ctc|ig)_.+_\d+", re.S)
 
 def settle(request: Request, context: Context) -> Request:
     """Foreign reasoning kept as text or left behind, and what the target demands of a history without its own."""
-    settled = rewrite_messages(request, lambda message, number: _settle_message(message, number, context))
+    there, settled = census(request, context), request
+    if Thinking in there.kinds or any(_holds_state(block, context.target) for block in there.owned):
+        settled = rewrite_messages(request, lambda message, number: _settle_message(message, number, context))
     demand = DEMANDS.get(context.target)
     done = demand(settled, context, request.messages) if demand else settled
     return _without_emptied(done, request.messages) if context.source == context.target else done
@@ -47,6 +50,8 @@ def settle(request: Request, context: Context) -> Request:
 def _without_emptied(request: Request, before: tuple[Message, ...]) -> Request:
     """Without the messages that held nothing but foreign reasoning: a dialect's own grouping is left alone after this,
     and an item of the Responses API that was one would go out as an empty message."""
+    if request.messages is before:
+        return request
     pairs = zip(request.messages, before, strict=True)
     return with_messages(request, tuple(message for message, old in pairs if message.content or not old.content))
 
@@ -125,7 +130,7 @@ def _sign_steps(request: Request, context: Context, before: Sequence[Message]) -
         if message.role != "assistant":
             signed = anothers = False
             return message
-        anothers = anothers or any(_is_anothers(block, GEMINI) for block in before[number].content)
+        anothers = anothers or any(block.native and _is_anothers(block, GEMINI) for block in before[number].content)
         for index, block in enumerate(message.content):
             if signed or not isinstance(block, ToolCall):
                 continue
@@ -196,6 +201,8 @@ def _free_items(request: Request, context: Context, before: Sequence[Message]) -
     """
     if context.source != context.target:
         return request  # no ids but those of its own reasoning
+    if not any("id" in native_of(node, RESPONSES) for node in (*request.messages, *census(request, context).calls)):
+        return request
     tied: list[_Tie] = []
     turn: list[Message] = []
     for message in (*request.messages, Message(role="end")):

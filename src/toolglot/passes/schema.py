@@ -17,6 +17,7 @@ COMBINERS = ("allOf", "anyOf", "oneOf")
 WRAPPED = "value"
 """The parameter that holds arguments which are no object."""
 
+_NOT_AT_THE_ROOT = frozenset({*COMBINERS, "$ref", "not", "enum"})
 EMPTY: Json = {"type": "object", "properties": {}}
 
 
@@ -27,7 +28,7 @@ def fit(request: Request, context: Context) -> Request:
     """
     if context.source == context.target:
         return request
-    tools = tuple(_fit_tool(tool, f"tools[{index}]", context) for index, tool in enumerate(request.tools))
+    tools = tuple(_fit_tool(tool, index, context) for index, tool in enumerate(request.tools))
     if any(new is not old for new, old in zip(tools, request.tools, strict=True)):
         request = replace(request, tools=tools)
     if context.can.schema == "openapi":
@@ -36,16 +37,19 @@ def fit(request: Request, context: Context) -> Request:
     return request
 
 
-def _fit_tool(tool: Tool | Opaque, where: str, context: Context) -> Tool | Opaque:
+def _fit_tool(tool: Tool | Opaque, index: int, context: Context) -> Tool | Opaque:
     if isinstance(tool, Opaque) or tool.kind == "custom":
         return tool
     absent = tool.parameters is None and context.can.parameters_optional
     if context.can.schema == "object" and not absent and not _is_fine(tool.parameters):
-        tool = replace(tool, parameters=_object(tool.parameters, f"{where}.parameters", context))
-    if tool.strict and not context.can.strict_tools:
+        tool = replace(tool, parameters=_object(tool.parameters, f"tools[{index}].parameters", context))
+    if not tool.strict:
+        return tool
+    where = f"tools[{index}]"
+    if not context.can.strict_tools:
         context.receipt.loss(f"{where}.strict", f"strict tool {tool.name}", "the target cannot enforce a tool's schema")
         return replace(tool, strict=None)
-    if tool.strict and context.can.strict_all_required and not _is_strict(tool.parameters):
+    if context.can.strict_all_required and not _is_strict(tool.parameters):
         why = "the target's strict mode wants every property required and no others allowed"
         context.receipt.loss(f"{where}.strict", f"strict tool {tool.name}", why)
         return replace(tool, strict=False)
@@ -55,9 +59,7 @@ def _fit_tool(tool: Tool | Opaque, where: str, context: Context) -> Tool | Opaqu
 def _is_fine(schema: Json) -> bool:
     if not isinstance(schema, dict) or schema.get("type") != "object":
         return False
-    return isinstance(schema.get("properties"), dict) and not any(
-        key in schema for key in (*COMBINERS, "$ref", "not", "enum")
-    )
+    return isinstance(schema.get("properties"), dict) and _NOT_AT_THE_ROOT.isdisjoint(schema)
 
 
 def _object(schema: Json, where: str, context: Context) -> Json:

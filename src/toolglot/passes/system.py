@@ -7,7 +7,8 @@ from toolglot.passes import Context
 from toolglot.passes.blocks import INSTRUCTION_ROLES, Place, leading, with_messages
 from toolglot.passes.media import marker
 
-KNOWN_ROLES = frozenset({"system", "developer", "user", "assistant", "tool"})
+_SPEAKERS = frozenset({"user", "assistant", "tool"})
+KNOWN_ROLES = _SPEAKERS.union(INSTRUCTION_ROLES)
 
 INLINE = "$inline"
 """A dialect's note on a leading system message that did not stand in its place for the system prompt."""
@@ -23,6 +24,10 @@ def fit(request: Request, context: Context) -> Request:
     if context.source == context.target and not context.aliased:
         return request
     first = leading(request.messages)
+    roles = {message.role for message in request.messages[first:]}
+    if roles <= _SPEAKERS:
+        instructions = (_as_instruction(request.messages[number], number, context) for number in range(first))
+        return with_messages(request, (*instructions, *request.messages[first:]))
     messages: list[Message] = []
     run: list[Message] = []  # system messages in a row that may stay: they become one
     for number, (message, before_answer) in enumerate(zip(request.messages, _before_answers(request), strict=True)):

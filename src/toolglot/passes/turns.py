@@ -7,12 +7,14 @@ their order, except that results come first in a user message, as Anthropic dema
 from __future__ import annotations
 
 from collections.abc import Sequence
+from operator import is_
 
 from toolglot.events import merge_native
 from toolglot.ir import Block, Cache, Message, Request, Text, Thinking, ToolResult, native_of, replace
 from toolglot.passes import Context
-from toolglot.passes.blocks import Place, has_results, with_messages
+from toolglot.passes.blocks import Place, with_messages
 from toolglot.passes.blocks import leading as count_leading
+from toolglot.passes.census import census
 from toolglot.wire.large import emptied
 
 BEGIN = "(The conversation begins with the assistant.)"
@@ -22,13 +24,16 @@ START = "Begin."
 
 def group(request: Request, context: Context) -> Request:
     had_messages = bool(request.messages)
-    if context.source != context.target:
+    in_pieces = any(map(_is_piece, census(request, context).owned))
+    if in_pieces and context.source != context.target:
         request = with_messages(request, _rejoined(request.messages))
-    request = _without_emptiness(request, context)
+    there = census(request, context)
+    if there.has_blank_text or there.has_empty_messages:
+        request = _without_emptiness(request, context)
     # A dialect's own grouping is legal, whatever it is.
     if context.source != context.target:
-        messages = [part for message in request.messages for part in _split(message, context)]
-        request = with_messages(request, tuple(_whole([turn]) for turn in _merged(messages, context)))
+        turns = _merged(_split(request.messages, context), context)
+        request = with_messages(request, tuple(_whole([turn]) for turn in turns) if in_pieces else tuple(turns))
         request = _with_something(request, had_messages, context)
     return _with_edges(request, context)
 
@@ -172,18 +177,22 @@ def _cached(block: Block, cache: Cache) -> Block:
     return replace(block, cache=cache) if isinstance(block, Text | ToolResult) and block.cache is None else block
 
 
-def _split(message: Message, context: Context) -> tuple[Message, ...]:
+def _split(messages: tuple[Message, ...], context: Context) -> list[Message]:
     """A message for each result and one for the rest, or all in the user's turn."""
-    if not has_results(message) or message.role == "assistant":
-        return (replace(message, role="user"),) if message.role == "tool" and message.content else (message,)
-    if context.can.results_role == "user":
-        return (message if message.role == "user" else replace(message, role="user"),)
-    results = [block for block in message.content if isinstance(block, ToolResult)]
-    if message.role == "tool" and len(results) == len(message.content) == 1:
-        return (message,)
-    others = tuple(block for block in message.content if not isinstance(block, ToolResult))
-    split = [Message(role="tool", content=(result,)) for result in results]
-    return (*split, *([replace(message, role="user", content=others)] if others else []))
+    split: list[Message] = []
+    for message in messages:
+        results = [block for block in message.content if type(block) is ToolResult]
+        if not results or message.role == "assistant":
+            split.append(replace(message, role="user") if message.role == "tool" and message.content else message)
+        elif context.can.results_role == "user":
+            split.append(message if message.role == "user" else replace(message, role="user"))
+        elif message.role == "tool" and len(results) == len(message.content) == 1:
+            split.append(message)
+        else:
+            others = tuple(block for block in message.content if type(block) is not ToolResult)
+            split += [Message(role="tool", content=(result,)) for result in results]
+            split += [replace(message, role="user", content=others)] if others else []
+    return split
 
 
 def _merged(messages: list[Message], context: Context) -> list[Message]:
@@ -191,30 +200,31 @@ def _merged(messages: list[Message], context: Context) -> list[Message]:
     merging = {"assistant"} if can.calls_in_one_message else set()
     if can.roles_alternate:
         merging |= {"assistant", "user"}
-    turns: list[list[Message]] = []
-    for message in messages:
-        if turns and message.role in merging and turns[-1][0].role == message.role:
-            turns[-1].append(message)
-        else:
-            turns.append([message])
-    number = 0
     merged: list[Message] = []
-    for turn in emptied(turns):
-        merged.append(_turn(turn, number, context))
-        number += len(turn)
+    turn: list[Message] = []
+    for number, message in enumerate(messages):
+        if turn and message.role in merging and turn[0].role == message.role:
+            turn.append(message)
+            continue
+        if turn:
+            merged.append(_turn(turn, number - len(turn), context))
+        turn = [message]
+    if turn:
+        merged.append(_turn(turn, len(messages) - len(turn), context))
     return merged
 
 
 def _turn(turn: list[Message], number: int, context: Context) -> Message:
     first = turn[0]
+    if len(turn) == 1 and (first.role != "user" or len(first.content) < 2):
+        return first
     content = tuple(block for message in turn for block in message.content)
     if first.role == "user":
-        results = tuple(block for block in content if isinstance(block, ToolResult))
-        others = tuple(block for block in content if not isinstance(block, ToolResult))
+        results = tuple(block for block in content if type(block) is ToolResult)
+        others = tuple(block for block in content if type(block) is not ToolResult)
         content = (*results, *others)
     if len(turn) == 1:
-        same = all(new is old for new, old in zip(content, first.content, strict=True))
-        return first if same else replace(first, content=content)
+        return first if all(map(is_, content, first.content)) else replace(first, content=content)
     own = [native_of(message, context.target) for message in turn]
     if any(fields != own[0] for fields in own):
         context.receipt.note(str(Place(number)), "fields of merged messages", "those of the first message stay")
@@ -223,9 +233,9 @@ def _turn(turn: list[Message], number: int, context: Context) -> Message:
 
 def _with_edges(request: Request, context: Context) -> Request:
     messages = request.messages
-    start = count_leading(request.messages)
-    speaker = messages[start].role if start < len(messages) else ""
-    if context.can.starts_with_user and speaker == "assistant" and context.source != context.target:
+    wants_user = context.can.starts_with_user and context.source != context.target
+    start = count_leading(messages) if wants_user else len(messages)
+    if start < len(messages) and messages[start].role == "assistant":
         where = str(Place(start))
         context.receipt.loss(where, "a start without the user", "the target wants one; a message was put in front")
         messages = (*messages[:start], Message(role="user", content=(Text(text=BEGIN),)), *messages[start:])

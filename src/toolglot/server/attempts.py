@@ -35,7 +35,7 @@ from toolglot.textcalls.settings import TextCalls
 from toolglot.translate import Exchange
 from toolglot.upstream.aside import aside
 from toolglot.upstream.breaker import Ticket
-from toolglot.upstream.exchange import Told, exchange_for
+from toolglot.upstream.exchange import Told
 from toolglot.upstream.mend import mend
 from toolglot.upstream.replay import labels
 from toolglot.upstream.replay.unmatched import CODE as NO_RECORDING
@@ -185,8 +185,8 @@ class Attempts:
         asked = self._asked
         size = len(asked.body)
         told = await self._replays.told(asked.client, upstream, target, asked.request, text_calls, size)
-        states = await self._states.found(asked.client, upstream, target, asked.request, size)
-        told = replace(told, states=states)
+        if states := await self._states.found(asked.client, upstream, target, asked.request, size):
+            told = replace(told, states=states)
         exchange = self._exchange(upstream, target, text_calls, told)
         exchange.receipt.add(asked.lines)
         self._states.watch(exchange)
@@ -281,18 +281,17 @@ class Attempts:
                 raise FailedError(told(upstream, outcome), exchange.receipt)
 
     def _exchange(self, upstream: Upstream, target: Target, text_calls: TextCalls | None, told: Told) -> Exchange:
-        return exchange_for(
+        made = self._gateway.exchanges.of_kind(
             self._asked.client,
             upstream,
             target,
             text_calls=text_calls,
             strict=self._asked.strict,
-            created=int(time()),
-            answer_id=self._record.id.replace("req_", "resp_"),
             told=told,
             forward=self._asked.encoder is None,
-            keeps_state=self._states.kept,
         )
+        answer_id = self._record.id.replace("req_", "resp_")
+        return made(created=int(time()), answer_id=answer_id, keeps_state=self._states.kept)
 
     def _note(self, upstream: Upstream, exchange: Exchange) -> None:
         assert exchange.sent is not None

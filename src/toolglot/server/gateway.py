@@ -12,6 +12,7 @@ from toolglot.server.express.lanes import Lanes
 from toolglot.server.prefixes import Prefixes
 from toolglot.server.security import Guard
 from toolglot.upstream.breaker import Breaker
+from toolglot.upstream.exchange import Exchanges
 from toolglot.upstream.upstream import Upstream
 
 
@@ -28,6 +29,7 @@ class Gateway:
         self.catalogue = Catalogue(upstreams, router)
         self.prefixes: Prefixes = Prefixes() if before is None else before.prefixes
         self.lanes = Lanes()
+        self.exchanges = Exchanges()
         self._breakers = {name: _breaker(upstream, before) for name, upstream in upstreams.items()}
 
     def breaker(self, upstream: Upstream) -> Breaker:

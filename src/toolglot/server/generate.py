@@ -37,7 +37,7 @@ async def generate(service: Service, incoming: Incoming, match: Match) -> None:
     record.model, record.stream = asked.request.model[:MAX_NAME], asked.request.stream
     targets = incoming.gateway.router.resolve(asked.request.model)
     turn, asked = await _with_history(service, incoming, asked, targets[0])
-    async with watching(incoming):
+    with watching(incoming):
         source = await _source(service, incoming, asked, targets)
 
         def note() -> None:

@@ -99,8 +99,13 @@ class GuardedProtocol(PatientProtocol):
             if self.cycle is not None and not self.cycle.response_complete:
                 self.cycle.keep_alive = False
                 return
-            if self._familiar is not None and self._cross_at_once(self._familiar, data):
-                return
+            familiar, express = self._familiar, self.express
+            if familiar is not None and express is not None and not self.full and not self.spare:
+                # Its head is the last one's, and need not be read.
+                crossing = express.cross_at_once(self, familiar, data)
+                if crossing is not None:
+                    self._cross(crossing)
+                    return
             self.receiving = self.in_head = True
             self._clear_deadline()
         self._untold += len(data)
@@ -117,19 +122,10 @@ class GuardedProtocol(PatientProtocol):
         if self._untold > self.gates.head_bytes and not self.finished:
             self._refuse_size()
 
-    def _cross_at_once(self, familiar: Familiar, data: bytes) -> bool:
-        """Take a request without reading its head, which is the last one's."""
-        if self.express is None or self.full or self.spare:
-            return False
-        crossing = self.express.cross_at_once(self, familiar, data)
-        if crossing is None:
-            return False
-        self._cross(crossing)
-        return True
-
     def _cross(self, crossing: Crossing) -> None:
         self.cycle = crossing  # type: ignore[assignment]
-        crossing.keep_alive = _CLOSE not in self.server_state.default_headers  # a worker that is to retire
+        if _CLOSE in self.server_state.default_headers:  # a worker that is to retire
+            crossing.keep_alive = False
 
     def _parse(self, data: bytes) -> None:
         self.parser = self.parser or httptools.HttpRequestParser(self)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from itertools import islice
 
@@ -86,9 +87,12 @@ def of_receipt(receipt: Receipt) -> dict[str, str]:
     return {"x-toolglot-receipt": _printable("; ".join(parts))}
 
 
+_UNPRINTABLE = re.compile("[^ -~]")
+
+
 def _printable(text: str) -> str:
     """What may stand in a header, whoever wrote the names in it."""
-    return "".join(char if " " <= char <= "~" else "?" for char in text[:500])
+    return _UNPRINTABLE.sub("?", text[:500])
 
 
 def of_exchange(exchange: Exchange, upstream_headers: Mapping[str, str], record: Record) -> dict[str, str]:

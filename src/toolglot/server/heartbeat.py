@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager
 
 from toolglot.server.incoming import ClientLeftError, Incoming
 
 log = logging.getLogger("toolglot.server")
 
 
-@asynccontextmanager
-async def watching(incoming: Incoming) -> AsyncIterator[None]:
+@contextmanager
+def watching(incoming: Incoming) -> Iterator[None]:
     """Cancel the work inside at once when the client goes away, whatever it is waiting for."""
     worker = asyncio.current_task()
     assert worker is not None
@@ -25,8 +25,12 @@ async def watching(incoming: Incoming) -> AsyncIterator[None]:
             incoming.record.cancelled = True
             worker.cancel()
 
-    async with _beside(wait):
+    watch = asyncio.create_task(wait())
+    watch.add_done_callback(_tell_failure)
+    try:
         yield
+    finally:
+        watch.cancel()  # it does nothing more, and nobody has to wait for its end
 
 
 @asynccontextmanager
@@ -54,19 +58,17 @@ async def keeping_alive(
             else:
                 await incoming.write(data)
 
-    async with _beside(beat):
-        yield
-
-
-@asynccontextmanager
-async def _beside(work: Callable[[], Coroutine[None, None, None]]) -> AsyncIterator[None]:
-    task = asyncio.create_task(work())
+    task = asyncio.create_task(beat())
     try:
         yield
     finally:
         task.cancel()
         await asyncio.wait([task])
-        failure = None if task.cancelled() else task.exception()
-        # Of a client that is gone whoever writes the answer learns as well, and says so.
-        if failure is not None and not isinstance(failure, ClientLeftError):
-            log.error("what runs beside an answer failed", exc_info=failure)
+        _tell_failure(task)
+
+
+def _tell_failure(task: asyncio.Task[None]) -> None:
+    failure = None if task.cancelled() else task.exception()
+    # Of a client that is gone whoever writes the answer learns as well, and says so.
+    if failure is not None and not isinstance(failure, ClientLeftError):
+        log.error("what runs beside an answer failed", exc_info=failure)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, MutableMapping
-from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeAlias
 from urllib.parse import parse_qsl
 
@@ -42,6 +41,7 @@ class Incoming:
         self.method: str = scope["method"]
         self.path: str = scope["path"]
         self.headers = headers_of(scope)
+        self.query = _query_of(scope["query_string"])
         self.begun = False
         self.finished = False
         self.writing = False
@@ -57,10 +57,6 @@ class Incoming:
         self._send = send
         self._sending = asyncio.Lock()  # a keep-alive and the answer itself may want to write at the same time
         self._loop = asyncio.get_running_loop()
-
-    @cached_property
-    def query(self) -> dict[str, str]:
-        return dict(parse_qsl(self.scope["query_string"].decode("latin-1"), keep_blank_values=True))
 
     async def reply(self, status: int, headers: Mapping[str, str], body: bytes) -> None:
         """A whole answer. A HEAD request gets its head alone."""
@@ -110,6 +106,10 @@ class Incoming:
                 raise ClientLeftError from None
             finally:
                 self.writing = False
+
+
+def _query_of(raw: bytes) -> dict[str, str]:
+    return dict(parse_qsl(raw.decode("latin-1"), keep_blank_values=True)) if raw else {}
 
 
 _TELLING_HEADERS = {"anthropic-version": "anthropic", "x-goog-api-key": "gemini", "x-goog-api-client": "gemini"}

@@ -72,9 +72,9 @@ async def read_body(
     scope: MutableMapping[str, Any], receive: Callable[[], Awaitable[MutableMapping[str, Any]]], limits: Limits
 ) -> bytes:
     """The whole body, inflated. Raises one of the `IngressError`s."""
-    headers = headers_of(scope)
-    decoder = _decoder(headers.get("content-encoding", ""), limits.body)
-    length = headers.get("content-length", "0")
+    fields = dict(reversed(list(scope["headers"])))  # of one that stands there twice, the first
+    decoder = _decoder(fields.get(b"content-encoding", b"").decode("latin-1"), limits.body)
+    length = fields.get(b"content-length", b"0")
     # A length with more digits than any limit is not worth converting.
     if len(length) > 18 or int(length) > limits.body:
         raise _too_large(limits.body)
@@ -87,11 +87,13 @@ async def read_body(
                 message = await receive()
                 if message["type"] == "http.disconnect":
                     raise ClientGone(ApiError(kind="bad_request", status=499, message="The client went away"))
-                idle.reschedule(asyncio.get_running_loop().time() + limits.body_idle)
                 body, more = message.get("body", b""), message.get("more_body", False)
                 size += len(body)
                 if size > limits.body:
                     raise _too_large(limits.body)
+                if not more and size == len(body) and decoder is None:
+                    return bytes(body)  # all in one piece, as most are
+                idle.reschedule(asyncio.get_running_loop().time() + limits.body_idle)
                 for piece in [body] if decoder is None else await decoder.feed(body):
                     whole.write(piece)
     except TimeoutError:

@@ -19,6 +19,9 @@ TOKENS = (1, 4, 16, 64, 256, 1024, 4096, 16384, 65536, 262144, 1048576, 4194304)
 
 SHARES = (0, 0.1, 0.25, 0.5, 0.75, 0.9, 0.95, 0.99, 1)
 
+TOGETHER = 64
+"""Requests of the express lane that are counted in one go."""
+
 Labels = tuple[str, ...]
 
 
@@ -160,12 +163,20 @@ class Metrics:
         )
 
         self._express_cells: dict[Labels, _Express] = {}
+        self._uncounted: list[Record] = []
 
     def _all(self) -> list[Counter | Histogram]:
+        self._count_express()
         return [metric for metric in vars(self).values() if isinstance(metric, Counter | Histogram)]
 
+    def _count_express(self) -> None:
+        """Count those that were put off: to count many in a row is cheaper than to count each when it comes."""
+        uncounted, self._uncounted = self._uncounted, []
+        for record in uncounted:
+            self._observe_express(record)
+
     def _observe_express(self, record: Record) -> None:
-        """The same as `observe` for a request of which there is nothing to tell but how much it was."""
+        """The same as `observe` for a request that went well on the express lane."""
         key = (record.route, record.client or "", record.upstream_dialect or "", record.upstream or "")
         cells = self._express_cells.get(key)
         if cells is None:
@@ -192,8 +203,15 @@ class Metrics:
             before[-1] += usage.input_tokens
             after[bisect_left(TOKENS, usage.output_tokens)] += 1
             after[-1] += usage.output_tokens
+        if record.losses or record.notes:
+            self._observe_lines(record)
         for answering, share in record.prefix_reuse:
             self.prefixes.observe((answering,), share)
+
+    def _observe_lines(self, record: Record) -> None:
+        for severity, amount in (("loss", record.losses), ("note", record.notes)):
+            if amount:
+                self.lines.add((record.client or "", record.upstream_dialect or "", severity), amount)
 
     def _cells_of(self, key: Labels) -> _Express:
         route, *path = key
@@ -207,8 +225,10 @@ class Metrics:
         )
 
     def observe(self, record: Record) -> None:
-        if record.express and record.error is None and not record.losses and not record.notes:
-            self._observe_express(record)
+        if record.express and record.error is None:
+            self._uncounted.append(record)
+            if len(self._uncounted) >= TOGETHER:
+                self._count_express()
             return
         route = record.route or "(none)"
         upstream = record.upstream or ""
@@ -242,9 +262,7 @@ class Metrics:
         ):
             if amount:
                 counter.add((upstream,), amount)
-        for severity, amount in (("loss", record.losses), ("note", record.notes)):
-            if amount:
-                self.lines.add((record.client or "", record.upstream_dialect or "", severity), amount)
+        self._observe_lines(record)
         for answering, share in record.prefix_reuse:
             self.prefixes.observe((answering,), share)
         labels = ("chat", upstream)

@@ -7,6 +7,7 @@ waits in the transport alone. The time between requests is uvicorn's `timeout_ke
 from __future__ import annotations
 
 import asyncio
+from abc import abstractmethod
 from typing import Any
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
@@ -46,9 +47,9 @@ class PatientProtocol(HttpToolsProtocol):
         self.finished = True
         self._unset_keepalive_if_required()
 
+    @abstractmethod
     def refuse(self, status: int, message: str) -> None:
         """Answer the request that is being received with an error, and end the connection."""
-        raise NotImplementedError
 
     def finish(self) -> None:
         """Say no more. A client that is still sending gets the time to read what was said."""

@@ -36,7 +36,7 @@ NOTED_A_SECOND = 100
 """Requests of the express lane that are looked at; beyond those it is one conversation in `ONE_IN`, which tells as
 much."""
 ONE_IN = 16
-MOST_A_SECOND = 500
+MOST_A_SECOND = 200
 """Of these too: one conversation may be most of what there is."""
 TURNS = 4
 """Turns of one conversation that are kept in mind."""
@@ -45,6 +45,7 @@ HASHES = 400_000
 LONGEST = 10_000
 """Messages of a conversation that are looked at; what comes after them is not told apart."""
 
+_MARKS = (b'"cache_control"', b'"prompt_cache_breakpoint"')
 _BREAKPOINT = re.compile(rb'"(?:cache_control|prompt_cache_breakpoint)": ?\{[^{}]*\}')
 
 
@@ -104,7 +105,9 @@ class Prefixes:
         turn is kept in mind."""
         turns = self._kept.pop(conversation, None)
         known = turns if turns is not None else deque[Prefix]()
-        common = max((_common(prefix.hashes, turn.hashes) for turn in known), default=0)
+        common = 0
+        for turn in known:
+            common = max(common, _common(prefix.hashes, turn.hashes))
         if len(known) == TURNS:
             self._room += len(known.popleft().hashes)
         known.append(prefix)
@@ -121,6 +124,8 @@ class Prefixes:
 def _common(one: Sequence[int], other: Sequence[int]) -> int:
     """How many hashes are the same from the beginning: once they differ, all that follow do."""
     low, high = 0, min(len(one), len(other))
+    if high and one[high - 1] == other[high - 1]:  # as in most conversations, to which something is added
+        return high
     while low < high:
         middle = (low + high + 1) // 2
         if one[middle - 1] == other[middle - 1]:
@@ -171,27 +176,34 @@ def prefix_of(dialect: Dialect, model: str, body: bytes) -> Prefix | None:
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, Irregular):
         return None
     # Python's own hash is the fastest there is, and no other process ever sees it.
-    marked = contains(body, b'"cache_control"') or contains(body, b'"prompt_cache_breakpoint"')
+    marked = _is_marked(body)
     current, end = hash(model), 0
     for part in first:
         current, _ = _hashed(current, part, marked)
-    hashes, ends = array("q"), array("q")
+    hashes, ends = [], []
     for item in history[:LONGEST]:
         current, size = _hashed(current, item, marked)
         end += size
         hashes.append(current)
         ends.append(end)
     drop(history)
-    return Prefix(hashes, ends) if hashes else None
+    return Prefix(array("q", hashes), array("q", ends)) if hashes else None
+
+
+def _is_marked(body: bytes) -> bool:
+    """Are there breakpoints in it?"""
+    if len(body) > PIECE:
+        return contains(body, _MARKS[0]) or contains(body, _MARKS[1])
+    return _MARKS[0] in body or _MARKS[1] in body
 
 
 def _hashed(current: int, part: msgspec.Raw, marked: bool) -> tuple[int, int]:
     """The hash with one part more, and how many bytes it is without its breakpoints."""
-    whole = memoryview(part)
-    if whole.nbytes <= PIECE:
-        raw = _plain(bytes(whole)) if marked else bytes(whole)
+    if len(part) <= PIECE:
+        raw = _plain(bytes(part)) if marked else bytes(part)
         return hash((current, raw)), len(raw)
     # A picture has megabytes, and others wait for the interpreter meanwhile.
+    whole = memoryview(part)
     start = size = 0
     for found in _BREAKPOINT.finditer(whole) if marked else ():
         current, size = _hashed_pieces(current, whole[start : _before(whole, found)], size)

@@ -10,7 +10,7 @@ from toolglot.ir import Usage
 from toolglot.receipt import Loss
 
 
-class Record(Struct, kw_only=True):
+class Record(Struct, kw_only=True, gc=False):
     """Filled in as the request goes on. Nothing in it is a secret or a part of the conversation.
 
     Records of the express lane are copies: no collection in one is changed, but another put in its place.

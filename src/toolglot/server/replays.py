@@ -29,7 +29,7 @@ from toolglot.store import Replay, Store, StoreError
 from toolglot.textcalls.settings import TextCalls
 from toolglot.translate import Exchange
 from toolglot.upstream.aside import aside
-from toolglot.upstream.exchange import Told, exchange_for
+from toolglot.upstream.exchange import NOTHING_TOLD, Told, exchange_for
 from toolglot.upstream.transcript import MARKED, Beginning, answered, beginnings, marks
 from toolglot.upstream.transport import Reply
 from toolglot.upstream.upstream import Upstream
@@ -77,7 +77,7 @@ class Replays:
         """What is known of the conversation that this request, of so many bytes, goes on with."""
         self._conversation = None
         if upstream.dialect.name != WARP or client.name == WARP or upstream.warp_history != "replay":
-            return Told()
+            return NOTHING_TOLD
         found = await aside(size, _as_sent, client, upstream, target, request, text_calls)
         if found is None:
             return Told(unknown=True)

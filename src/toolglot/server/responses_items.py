@@ -79,8 +79,9 @@ def head(item: Raw | bytes) -> tuple[str, str | None]:
 def derived_id(item: Raw | bytes, source: str, place: int) -> str:
     """The item's own id, or one made from where it stands: always the same for the same item."""
     kind, own = head(item)
-    stem = sha256(f"{source} {place}".encode()).hexdigest()[:48]
-    return own or f"{_PREFIXES.get(kind, 'item')}_{stem}"
+    if own is not None:
+        return own
+    return f"{_PREFIXES.get(kind, 'item')}_{sha256(f'{source} {place}'.encode()).hexdigest()[:48]}"
 
 
 def with_ids(items: Sequence[Raw], source: str) -> list[Item]:

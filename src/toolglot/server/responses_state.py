@@ -28,7 +28,6 @@ from toolglot.server.responses_items import (
     items_of_history,
     items_of_turn,
     not_found,
-    output_items,
     referenced,
     with_ids,
 )
@@ -59,6 +58,7 @@ class _Asked(Struct):
 class _Answered(Struct):
     status: Any = None
     model: Any = None
+    output: list[Raw] = []
 
 
 _asked = msgspec.json.Decoder(_Asked)
@@ -286,7 +286,6 @@ async def settle(expanded: Expanded, response: bytes, store: Store, owner: str, 
         return False
     try:
         answered = json.typed(response, _answered)
-        output = output_items(response)
     except DecodeError:
         return False
     if answered.status not in _SETTLED:
@@ -304,7 +303,7 @@ async def settle(expanded: Expanded, response: bytes, store: Store, owner: str, 
     )
     items = items_of_turn(turn) if expanded.conversation is not None else []
     if expanded.store:
-        await store.save(turn, items, [item.id for item in with_ids(output, turn.id)])
+        await store.save(turn, items, [item.id for item in with_ids(answered.output, turn.id)])
     elif expanded.conversation is not None:
         # `store` is about the response; a conversation remembers its items in any case.
         return await store.add_items(owner, expanded.conversation, items) is not None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
+from functools import cached_property
 from typing import Protocol
 
 from toolglot.dialect import StreamEncoder
@@ -23,8 +24,10 @@ from toolglot.translate import Exchange
 class Source(Protocol):
     """One answer. Whatever ends it, `close` is called."""
 
-    encoder: StreamEncoder
-    """For what is said before there is an answer: keep-alives, an error."""
+    @property
+    def encoder(self) -> StreamEncoder:
+        """For what is said before there is an answer: keep-alives, an error."""
+        ...
 
     @property
     def exchange(self) -> Exchange | None:
@@ -67,11 +70,15 @@ class Plain:
     """The answer of a model."""
 
     def __init__(self, asked: Asked, attempts: Attempts, targets: tuple[Target, ...], record: Record) -> None:
-        self.encoder = asked.client.stream_encoder(asked.request, Receipt())
+        self._asked = asked
         self._attempts = attempts
         self._targets = targets
         self._record = record
         self._answer: Answer | None = None
+
+    @cached_property
+    def encoder(self) -> StreamEncoder:
+        return self._asked.client.stream_encoder(self._asked.request, Receipt())
 
     @property
     def exchange(self) -> Exchange | None:

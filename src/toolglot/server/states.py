@@ -135,13 +135,18 @@ class States:
         owner = upstream.dialect.name
         if self._store is None or owner not in STATE:
             return {}
-        try:
-            lacking, names, self._skipped = await aside(size, _lacking, request.messages, client, owner)
-        except (ToolglotError, RecursionError, UnicodeEncodeError):
-            return {}  # whoever sends the request will say why
         self._issuer = issuer(upstream, target.model if owner in BOUND_TO_MODEL else "")
         self._size = size
-        if owner != client.name or client.state_slot is None or lacking:
+        carries = owner == client.name and client.state_slot is not None
+        some = self._store.may_have_states(self._owner, self._issuer)
+        if not some and not carries:
+            self._asked = request  # what its answers are known by is found out once there is something to keep
+            return {}
+        try:
+            lacking, names, self._skipped = await aside(size, _lacking, request.messages, client, owner, named=some)
+        except (ToolglotError, RecursionError, UnicodeEncodeError):
+            return {}  # whoever sends the request will say why
+        if not carries or lacking:
             self._asked = request  # else the client has shown that it keeps what it is given
         return await self._find(names) if names else {}
 
@@ -198,13 +203,10 @@ class States:
         value = msgspec.json.encode(bones)
         if len(value) > LARGEST:
             raise _too_large()
-        calls = [block for block in content if isinstance(block, ToolCall)]
-        if is_legacy(asked.tools):
-            calls = [replace(call, id="") for call in calls]  # the client is not told any ids
-        before = b""
-        for run in emptied(runs(asked.messages)):
-            before = _with_ids(before, run.calls())
-        name = _name(calls, answered(_told(asked.messages), content).hash, before)
+        try:
+            name = _name_of_answer(asked, content)
+        except (ToolglotError, UnicodeEncodeError, RecursionError):
+            raise StoreError("failed", "the conversation has something in it that cannot be named") from None
         return State(owner=self._owner, issuer=self._issuer, calls=name.calls, hash=name.hash, value=value)
 
 
@@ -212,6 +214,16 @@ def _content(exchange: Exchange) -> tuple[Block, ...]:
     """A whole answer as the client gets it."""
     answer = exchange.restored if exchange.restored is not None else exchange.answered
     return () if answer is None else answer.content
+
+
+def _name_of_answer(asked: Request, content: Sequence[Block]) -> _Name:
+    calls = [block for block in content if isinstance(block, ToolCall)]
+    if is_legacy(asked.tools):
+        calls = [replace(call, id="") for call in calls]  # the client is not told any ids
+    before = b""
+    for run in emptied(runs(asked.messages)):
+        before = _with_ids(before, run.calls())
+    return _name(calls, answered(_told(asked.messages), content).hash, before)
 
 
 class _Name(Struct, frozen=True):
@@ -255,17 +267,19 @@ def _with_ids(before: bytes, calls: Sequence[ToolCall]) -> bytes:
     return before
 
 
-def _lacking(messages: Sequence[Message], client: Dialect, owner: str) -> tuple[bool, dict[int, _Name], int]:
-    """Whether every answer of a conversation may lack what its owner wants back, the names of those that may, and how
-    many of the first ones nobody looks for."""
+def _lacking(
+    messages: Sequence[Message], client: Dialect, owner: str, *, named: bool
+) -> tuple[bool, dict[int, _Name], int]:
+    """Whether every answer of a conversation may lack what its owner wants back; if they are to be `named`, the names
+    of those that may; and how many of the first ones nobody looks for."""
     said = runs(messages)
     first = skipped(len(said))
     lacking = {number for number, run in enumerate(said) if lacks_state(run, client.name, client.state_slot, owner)}
     names: dict[int, _Name] = {}
     before = b""
-    hashes = {each.covered: each.hash for each in beginnings(_told(messages))} if lacking else {}
+    hashes = {each.covered: each.hash for each in beginnings(_told(messages))} if lacking and named else {}
     count = len(said)
-    for number, run in enumerate(emptied(said)):
+    for number, run in enumerate(emptied(said)) if hashes else ():
         if number in lacking and run.end in hashes and number >= first:
             names[number] = _name(run.calls(), hashes[run.end], before)
         before = _with_ids(before, run.calls())

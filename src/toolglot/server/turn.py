@@ -58,7 +58,7 @@ class Turn:
         if self._expanded is None:
             return body
         body = echo(self._expanded, body)
-        if self._store is None:
+        if self._store is None or not self._expanded.remembered:
             return body
         return body if await self._keep(body) else _not_stored(body)
 

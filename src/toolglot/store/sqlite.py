@@ -2,9 +2,6 @@
 
 Calls wait in the thread's queue, in order, so that whoever has been told that a turn is saved will find it. Several
 processes may share the file. What is stored survives the process being killed at any moment.
-
-The thread never waits for another process that holds the file: whoever asked does, beside the others, and the thread
-goes on with what can be done. Once the file was held for longer than anybody is to wait, nobody waits for a while.
 """
 
 from __future__ import annotations
@@ -14,12 +11,10 @@ import os
 import sqlite3
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from math import inf
 from pathlib import Path
-from threading import Lock
-from typing import Any, Concatenate, ParamSpec, TypeVar
+from typing import Concatenate, ParamSpec, TypeVar
 
 from toolglot.store import (
     Conversation,
@@ -37,15 +32,14 @@ from toolglot.store import (
     tables,
     threads,
 )
-from toolglot.store.failures import explained, told
+from toolglot.store.failures import explained
 from toolglot.store.glance import Glance
 from toolglot.store.schema import prepare
+from toolglot.store.worker import Worker
 
 MEMORY = ":memory:"
 NONE = "none"
 """The path of no store at all."""
-MAX_WAITING = 4096
-"""Calls that may wait for the thread. A disk that hangs must not fill the memory with what is to be written."""
 
 PRUNED_ROWS = 256
 """Rows forgotten in one go; other calls get their turn in between."""
@@ -55,12 +49,6 @@ PRUNE_EVERY = 3600.0
 
 OPENING_SECONDS = 5.0
 """How long another process may hold the file when it is opened: it may be making the tables."""
-
-IMPATIENT_SECONDS = 5.0
-"""How long a call is tried only once, after the file was not free in time for another one."""
-
-_FIRST_PAUSE, _LONGEST_PAUSE = 0.002, 0.05
-"""Between two tries, in seconds."""
 
 _SPARE_BYTES = 4 * 1024 * 1024
 _PAGE = 4096
@@ -132,7 +120,6 @@ class SqliteStore:
         self._max_bytes = max_bytes
         self._max_age = max_age
         self._now = now
-        self._busy_timeout = busy_timeout
         try:
             self._connection = _open(self.path, max_bytes)
         except sqlite3.Error as error:
@@ -143,14 +130,10 @@ class SqliteStore:
         except StoreError as error:
             raise StoreError(error.failure, f"{self.path}: {error}") from None
         self._glance = Glance(self.path)
-        self._worker = ThreadPoolExecutor(max_workers=1, thread_name_prefix="toolglot-store")
-        self._lock = Lock()
-        self._waiting = 0
-        self._closed = False
+        self._worker = Worker("toolglot-store", busy_timeout)
         self._pruning = False
         self._pruned = -inf
-        self._impatient = -inf
-        self._calls: set[asyncio.Task[Any]] = set()
+        self._touching: set[asyncio.Task[None]] = set()
 
     async def save(self, turn: Turn, items: Sequence[Item] = (), output_ids: Sequence[str] = ()) -> None:
         await self._grow(tables.save, self._now(), self._max_bytes, turn, items, output_ids)
@@ -238,9 +221,9 @@ class SqliteStore:
     def _touch(self, stale: Sequence[str]) -> None:
         """Note, when there is time for it, that threads are of use: whoever has read waits for nothing."""
         if stale:
-            call = asyncio.create_task(self._touched(stale))
-            self._calls.add(call)
-            call.add_done_callback(self._calls.discard)
+            task = asyncio.create_task(self._touched(stale))
+            self._touching.add(task)
+            task.add_done_callback(self._touching.discard)
 
     async def _touched(self, stale: Sequence[str]) -> None:
         with suppress(StoreError):  # they are found again the next time
@@ -251,16 +234,10 @@ class SqliteStore:
 
     async def close(self) -> None:
         """Finish what waits, then close the file. A second call does nothing."""
-        with self._lock:
-            closing, self._closed = not self._closed, True
-        if closing:
-            try:
-                await asyncio.gather(*(call for call in self._calls if not call.done()), return_exceptions=True)
-                # Not one of the calls that may be refused: it is the last, however many wait before it.
-                await asyncio.shield(asyncio.wrap_future(self._worker.submit(told, self._connection.close)))
-            finally:
-                self._glance.close()
-                self._worker.shutdown(wait=False)
+        try:
+            await self._worker.close(self._connection.close)
+        finally:
+            self._glance.close()
 
     async def _read(
         self, work: Callable[Concatenate[sqlite3.Connection, P], T], *arguments: P.args, **named: P.kwargs
@@ -295,52 +272,11 @@ class SqliteStore:
         return await self._call(write)
 
     async def _call(self, work: Callable[[], T], *, writes: bool = True) -> T:
-        with self._lock:
-            if self._closed:
-                raise StoreError("closed", "the store is closed")
-        call = asyncio.create_task(self._patiently(self._submit(work), work, writes))
-        self._calls.add(call)
-        call.add_done_callback(self._calls.discard)
-        # Whoever waits may be cancelled (its client left); what it has asked for is done all the same.
-        return await asyncio.shield(call)
-
-    async def _patiently(self, first: Future[T], work: Callable[[], T], writes: bool) -> T:
-        """What the work comes to, tried again while another process holds the file."""
-        asked, pause, future = time.monotonic(), _FIRST_PAUSE, first
-        until = asked + (self._busy_timeout if asked >= self._impatient else 0.0)
-        while True:
-            try:
-                result = await asyncio.wrap_future(future)
-            except StoreError as error:
-                if error.failure != "locked":
-                    raise
-                if time.monotonic() >= until:
-                    self._impatient = time.monotonic() + IMPATIENT_SECONDS
-                    raise
-            else:
-                if writes:  # reading may go on all the while
-                    self._impatient = -inf
-                return result
-            await asyncio.sleep(pause)
-            pause = min(pause * 2, _LONGEST_PAUSE)
-            future = self._submit(work)
-
-    def _submit(self, work: Callable[[], T]) -> Future[T]:
-        now = self._now()
-        with self._lock:
-            if self._waiting >= MAX_WAITING:
-                raise StoreError("busy", f"{self._waiting} calls wait for the store already")
-            self._waiting += 1
-            future = self._worker.submit(told, work)
-            if now - self._pruned >= PRUNE_EVERY:
-                self._pruned = now
-                self._worker.submit(self._prune_quietly)
-        future.add_done_callback(self._done)
-        return future
-
-    def _done(self, _: Future[T]) -> None:
-        with self._lock:
-            self._waiting -= 1
+        called, now = self._worker.call(work, writes=writes), self._now()
+        if now - self._pruned >= PRUNE_EVERY:
+            self._pruned = now
+            self._worker.later(self._prune_quietly)
+        return await called
 
     @contextmanager
     def _transaction(self, begin: str = "BEGIN IMMEDIATE") -> Iterator[None]:
@@ -361,15 +297,15 @@ class SqliteStore:
 
     def _prune(self) -> None:
         self._pruning = False
+        oldest = self._now() - self._max_age
+        if not threads.crowded(self._connection, oldest, self._max_bytes):
+            return  # mostly: without the file's lock
         with self._transaction():
-            more = threads.prune(self._connection, self._now() - self._max_age, self._max_bytes, PRUNED_ROWS)
+            more = threads.prune(self._connection, oldest, self._max_bytes, PRUNED_ROWS)
         if not more:
             return
         (free,) = self._connection.execute("PRAGMA freelist_count").fetchone()
         if free > _FREE_PAGES:
             self._connection.execute(f"PRAGMA incremental_vacuum({_FREE_PAGES})").fetchall()
-        with self._lock:
-            again = not self._closed and not self._pruning
-            self._pruning = self._pruning or again
-        if again:
-            self._worker.submit(self._prune_quietly)
+        if not self._pruning:
+            self._pruning = self._worker.later(self._prune_quietly)

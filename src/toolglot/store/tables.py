@@ -57,6 +57,8 @@ def save(
 
 
 def _thread_of(connection: sqlite3.Connection, owner: str, response: str | None) -> str | None:
+    if response is None:
+        return None
     row = connection.execute("SELECT thread FROM responses WHERE id = ? AND owner = ?", (response, owner)).fetchone()
     return row[0] if row else None
 

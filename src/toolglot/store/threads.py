@@ -35,12 +35,19 @@ def size(connection: sqlite3.Connection) -> Size:
     return Size(*connection.execute("SELECT totals.bytes, (SELECT count(*) FROM threads) FROM totals").fetchone())
 
 
+def crowded(connection: sqlite3.Connection, oldest: float, max_bytes: int) -> str | None:
+    """The thread that was used the longest ago, if it has to go. It needs no transaction."""
+    found = connection.execute(
+        "SELECT id, used, (SELECT bytes FROM totals) FROM threads ORDER BY used LIMIT 1"
+    ).fetchone()
+    return None if found is None or (found[1] >= oldest and found[2] <= max_bytes) else str(found[0])
+
+
 def prune(connection: sqlite3.Connection, oldest: float, max_bytes: int, rows: int) -> bool:
     """Forget some rows of the thread that was used the longest ago, if it has to go; whether one had to."""
-    found = connection.execute("SELECT id, used FROM threads ORDER BY used LIMIT 1").fetchone()
-    if found is None or (found[1] >= oldest and size(connection).bytes <= max_bytes):
+    thread = crowded(connection, oldest, max_bytes)
+    if thread is None:
         return False
-    thread = found[0]
     # Items first and the conversation itself last: while a part is left, so is the thread, and the next call goes on.
     for statement in (
         "DELETE FROM responses WHERE rowid IN (SELECT rowid FROM responses WHERE thread = ? LIMIT ?)",

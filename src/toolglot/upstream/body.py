@@ -53,10 +53,14 @@ async def chunks(body: Arriving) -> AsyncGenerator[bytes, None]:
         inflater = _inflater(body)
         while True:
             piece, broken = await body.next()
-            for number, part in enumerate(_parts(body, inflater, piece)):
-                if number:  # what came at once may be much to read: other requests go on in between
-                    await asyncio.sleep(0)
-                yield part
+            if inflater is None and len(piece) <= PIECE:
+                if piece:
+                    yield piece
+            else:
+                for number, part in enumerate(_parts(body, inflater, piece)):
+                    if number:  # what came at once may be much to read: other requests go on in between
+                        await asyncio.sleep(0)
+                    yield part
             if broken is not None:
                 raise broken
             if not piece:
@@ -82,10 +86,7 @@ def _inflater(body: Arriving) -> Inflater | None:
 def _parts(body: Arriving, inflater: Inflater | None, piece: bytes) -> Iterator[bytes]:
     """These bytes inflated, in pieces that do not take long to read."""
     if inflater is None:
-        if len(piece) <= PIECE:
-            yield from (piece,) if piece else ()
-        else:
-            yield from (piece[start : start + PIECE] for start in range(0, len(piece), PIECE))
+        yield from (piece[start : start + PIECE] for start in range(0, len(piece), PIECE))
         return
     try:
         yield from inflater.feed(piece)

@@ -31,9 +31,12 @@ def is_unwell(error: ApiError | TransportError) -> bool:
 
 
 class Ticket(Struct, frozen=True, eq=False):
-    """One call that was let through. Two tickets are never the same: a probe is known by its own."""
+    """A call that was let through. A probe is known by its own ticket; all other calls have the same."""
 
     since: float
+
+
+_NO_PROBE = Ticket(0.0)
 
 
 class Breaker:
@@ -56,11 +59,11 @@ class Breaker:
 
     def enter(self, now: float) -> Ticket | None:
         """Let a call through, or not. At half open one is let through at a time: the probe."""
-        ticket = Ticket(now)
-        if self._opened is not None:
-            if self.wait(now) > 0:
-                return None
-            self._probe = ticket
+        if self._opened is None:
+            return _NO_PROBE
+        if self.wait(now) > 0:
+            return None
+        self._probe = ticket = Ticket(now)
         return ticket
 
     def wait(self, now: float) -> float:
@@ -84,6 +87,9 @@ class Breaker:
 
     def settle(self, ticket: Ticket, error: ApiError | TransportError | None, now: float) -> None:
         """How a call went: None is a success, and so is an error of an upstream that is well."""
+        if error is None and self._opened is None:
+            self._count = 0
+            return
         if isinstance(error, TransportError) and error.failure in OURS:
             self.leave(ticket)
             return

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Any
+from typing import Any, TypeAlias
 
 from msgspec import Struct
 
@@ -131,3 +131,39 @@ def exchanges_for(
         takes_back=upstream.transport.issuers if isinstance(upstream.transport, ReplayTransport) else frozenset(),
         passes=with_states(_passes(client, upstream, told, policy), told.states),
     )
+
+
+_Kind: TypeAlias = tuple[str, str, str, TextCalls | None, bool, bool]
+
+MOST_KINDS = 256
+
+
+class Exchanges:
+    """Makes the exchanges of one configuration: what those of one kind have in common is made once."""
+
+    def __init__(self) -> None:
+        self._made: dict[_Kind, tuple[Target, Upstream, Callable[..., Exchange]]] = {}
+
+    def of_kind(
+        self,
+        client: Dialect,
+        upstream: Upstream,
+        target: Target,
+        *,
+        text_calls: TextCalls | None,
+        strict: bool,
+        told: Told,
+        forward: bool,
+    ) -> Callable[..., Exchange]:
+        """As `exchanges_for`, and the same for the same. What is told of a conversation is a kind of its own."""
+        is_common = told is NOTHING_TOLD and not isinstance(upstream.transport, ReplayTransport)
+        kind = (client.name, target.asked, target.model, text_calls, strict, forward)
+        known = self._made.get(kind) if is_common else None
+        if known is not None and known[0] is target and known[1] is upstream:
+            return known[2]
+        made = exchanges_for(client, upstream, target, text_calls=text_calls, strict=strict, told=told, forward=forward)
+        if is_common:
+            if len(self._made) >= MOST_KINDS:
+                self._made.clear()
+            self._made[kind] = (target, upstream, made)
+        return made

@@ -37,6 +37,7 @@ class Transcript:
         self._hash = sha256(b"toolglot transcript 3").digest()
         self._calls: dict[str, int] = {}
         self._turn: list[Any] = []
+        self._with_turn: bytes | None = None
         self._role = ""
         self._count = 0
 
@@ -49,6 +50,7 @@ class Transcript:
             self._settle()
             self._role = message.role
         self._turn.extend(message.content)
+        self._with_turn = None
         self._count += 1
 
     @property
@@ -67,9 +69,11 @@ class Transcript:
     def _settled(self) -> bytes:
         if not self._turn:
             return self._hash
-        loosely = self._role == "assistant"
-        said = ascii([self._role, self._said(self._turn, loosely)])  # text of any kind, spelt alike everywhere
-        return sha256(self._hash + said.encode("ascii")).digest()
+        if self._with_turn is None:
+            loosely = self._role == "assistant"
+            said = ascii([self._role, self._said(self._turn, loosely)])  # text of any kind, spelt alike everywhere
+            self._with_turn = sha256(self._hash + said.encode("ascii")).digest()
+        return self._with_turn
 
     def _said(self, content: Iterable[Block], loosely: bool = False) -> list[Any]:
         """Text in one piece, then media, calls and results in their order. `loosely` is without white space, which

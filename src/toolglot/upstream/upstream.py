@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from functools import lru_cache
 
 from msgspec import Struct
 
@@ -102,7 +103,11 @@ class Upstream(Struct, frozen=True, kw_only=True):
 
     def harmless(self, headers: Mapping[str, str]) -> dict[str, str]:
         """What the upstream said in its headers, but those that repeat the credential."""
-        return {name: value for name, value in headers.items() if without(value, self.secrets, HIDDEN) == value}
+        secrets = self.secrets
+        whole = " ".join(headers.values())
+        if without(whole, secrets, HIDDEN) == whole:
+            return dict(headers)
+        return {name: value for name, value in headers.items() if without(value, secrets, HIDDEN) == value}
 
     def credential(self) -> dict[str, str]:
         if not self.key:
@@ -111,6 +116,7 @@ class Upstream(Struct, frozen=True, kw_only=True):
         return {header: f"Bearer {self.key}" if header == "authorization" else self.key}
 
 
+@lru_cache(maxsize=256)
 def address(base_url: str, path: str) -> str:
     """Where a path is below a base URL: a version at the end of the base takes the place of the path's own."""
     base = base_url.rstrip("/")

@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 
 from toolglot.wire import large
+from toolglot.wire.large import VALUE
 
 _encode = msgspec.json.Encoder().encode
 
@@ -31,15 +32,16 @@ def _size(value: Any, most: int) -> int:
     """The work of writing a value, in bytes of text that take as long; looked at until it is more than `most`."""
     kind = type(value)
     if kind is str:
-        return len(value) + large.VALUE
+        return len(value) + VALUE
     if kind is dict or kind is list or kind is tuple:
-        size = large.VALUE
+        size = VALUE
         for part in value.values() if kind is dict else value:
-            size += _size(part, most - size)
+            # Most values are texts: a call for each of them would take longer than to write it.
+            size += len(part) + VALUE if type(part) is str else _size(part, most - size)
             if size > most:
                 break
         return size
-    return memoryview(value).nbytes if kind is msgspec.Raw else large.VALUE
+    return memoryview(value).nbytes if kind is msgspec.Raw else VALUE
 
 
 def _write(value: Any, out: BytesIO) -> None:

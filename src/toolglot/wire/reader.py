@@ -144,8 +144,7 @@ def keep(owner: str, reader: Reader, **shape: Any) -> Native:
     An unknown field that itself begins with `$` is set apart, so that nothing a peer sends is taken for a note.
     """
     rest = reader.rest()
-    strange = [key for key in rest if key.startswith("$")]
-    if strange:
+    if rest and (strange := [key for key in rest if key.startswith("$")]):
         shape["dollar"] = {key: rest.pop(key) for key in strange}
     for name, value in shape.items():
         if value is not None:
@@ -155,6 +154,8 @@ def keep(owner: str, reader: Reader, **shape: Any) -> Native:
 
 def kept(notes: Mapping[str, Any]) -> dict[str, Any]:
     """The fields that `keep` kept, without the notes."""
+    if not notes:
+        return {}
     fields = {key: value for key, value in notes.items() if not key.startswith("$")}
     apart = notes.get("$dollar")
     return fields | apart if isinstance(apart, dict) else fields

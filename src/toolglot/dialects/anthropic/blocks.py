@@ -6,6 +6,7 @@ Server tools, MCP blocks, search results and whatever is new ride along as `Opaq
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from itertools import chain, repeat
 from typing import Any
 
 from msgspec import Raw
@@ -14,6 +15,7 @@ from toolglot.dialects.anthropic.citations import decode_citations, encode_citat
 from toolglot.dialects.anthropic.media import decode_media, encode_media
 from toolglot.dialects.anthropic.native import (
     NAME,
+    NO_INPUT,
     is_missing,
     missing,
     note,
@@ -23,13 +25,11 @@ from toolglot.dialects.anthropic.native import (
     without_missing,
     write_cache,
 )
+from toolglot.dialects.anthropic.plain import plain_block
 from toolglot.ir import Block, Media, Opaque, Refusal, Text, Thinking, ToolCall, ToolResult, native_of
 from toolglot.receipt import Receipt
 from toolglot.wire import json
 from toolglot.wire.reader import Reader, expected, keep
-
-NO_INPUT = Raw(b"")
-"""Stands for an `input` that was not found a second time in the bytes."""
 
 
 def take_content(
@@ -49,8 +49,8 @@ def take_content(
         raise expected(holder.at(key), "a string or an array", value)
     where = holder.at(key)
     blocks = tuple(
-        decode_block(Reader(item, f"{where}[{index}]"), inputs[index] if index < len(inputs) else NO_INPUT, kinds)
-        for index, item in enumerate(value)
+        plain_block(item, raw, kinds) or decode_block(Reader(item, f"{where}[{index}]"), raw, kinds)
+        for index, (item, raw) in enumerate(zip(value, chain(inputs, repeat(NO_INPUT))))  # noqa: B905
     )
     return blocks, "list" if not blocks or is_plain_text(blocks) else None
 

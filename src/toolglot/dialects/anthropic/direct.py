@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from operator import attrgetter
 from typing import Any, Literal
 
 import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType
+from msgspec.structs import astuple
 
 from toolglot.dialects.anthropic.direct_answers import read_answer, write_answer
 from toolglot.dialects.anthropic.native import LIFETIMES
@@ -20,7 +20,7 @@ from toolglot.direct.plain import (
     Turn,
     Way,
     Words,
-    colons_of,
+    has_all_texts,
     is_blank,
     object_text,
     spliced,
@@ -47,8 +47,20 @@ class _Breakpoint(Struct, forbid_unknown_fields=True, gc=False):
     type: Literal["ephemeral"]
     ttl: Literal["5m", "1h"] | UnsetType = UNSET
 
+    @property
+    def seconds(self) -> int | None:
+        return None if self.ttl is UNSET else LIFETIMES[self.ttl]
+
 
 class _Text(Struct, tag="text", tag_field="type", forbid_unknown_fields=True, gc=False):
+    text: str
+    cache_control: _Breakpoint | UnsetType = UNSET
+
+
+class _Instruction(Struct, forbid_unknown_fields=True, gc=False):
+    """A text where there is nothing else. (A tag would not be missed there.)"""
+
+    type: Literal["text"]
     text: str
     cache_control: _Breakpoint | UnsetType = UNSET
 
@@ -82,173 +94,165 @@ class _Use(Struct, tag="tool_use", tag_field="type", forbid_unknown_fields=True,
     cache_control: _Breakpoint | UnsetType = UNSET
 
 
-class _Result(Struct, tag="tool_result", tag_field="type", forbid_unknown_fields=True):
+class _Result(Struct, tag="tool_result", tag_field="type", forbid_unknown_fields=True, gc=False):
     tool_use_id: str
     content: str | list[_Text | _Image | _Document | _Reference] | UnsetType = UNSET
     is_error: bool | UnsetType = UNSET
     cache_control: _Breakpoint | UnsetType = UNSET
 
 
-class _Message(Struct, forbid_unknown_fields=True):
+class _Message(Struct, forbid_unknown_fields=True, gc=False):
     role: Literal["user", "assistant", "system"]
     content: str | list[_Text | _Use | _Result | _Thinking | _Redacted | _Image | _Document]
     output_config: Raw | UnsetType = UNSET
 
 
-class _Body(Struct, forbid_unknown_fields=True):
+class _Body(Struct, forbid_unknown_fields=True, gc=False):
     model: str
     messages: list[_Message]
-    system: str | list[_Text] | None = None
+    system: str | list[_Instruction] | UnsetType = UNSET
     stream: bool | UnsetType = UNSET
 
 
 _requests = msgspec.json.Decoder(with_settings(_Body, _SETTINGS))
-_settings = attrgetter(*_SETTINGS)
+_settings = slice(len(_Body.__struct_fields__), None)
+_encode = msgspec.json.Encoder().encode
 
 
 def read_request(data: bytes) -> PlainRequest | None:
     try:
         body: Any = _requests.decode(data)
+        written = _encode(body)
     except UNREADABLE:
         return None
-    # model, messages, and system and stream where they are; and two in every message
-    colons = 2 + (body.system is not None) + (body.stream is not UNSET) + 2 * len(body.messages)
-    reading = _Reading(colons + body.model.count(":"))
+    if not has_all_texts(written, data):
+        return None
     system: list[Turn] = []
-    if body.system is not None:
-        words, breakpoints = reading.words(body.system)
-        system.append(Turn("system", words, breakpoints=breakpoints))
+    if body.system is not UNSET:
+        words, breakpoints = _words(body.system)
         if is_blank(words):
             return None
-    for number, message in enumerate(body.messages, len(system)):
-        content = message.content
+        system.append(Turn("system", words, 0, (), None, breakpoints))
+    return _read(body.messages, PlainRequest(body.model, body.stream, astuple(body)[_settings], [], system))
+
+
+_messages = msgspec.json.Decoder(list[_Message])
+
+
+def read_messages(data: bytes, like: PlainRequest) -> PlainRequest | None:
+    try:
+        messages = _messages.decode(data)
+        written = _encode(messages)
+    except UNREADABLE:
+        return None
+    return _read(messages, like) if has_all_texts(written, data) else None
+
+
+def _read(messages: list[_Message], like: PlainRequest) -> PlainRequest | None:
+    turns: list[Turn] = []
+    reading = _Reading(turns)
+    for number, message in enumerate(messages, len(like.system)):
+        content: Any = message.content
         if type(content) is str:
-            reading.colons += content.count(":")
             if not content or content.isspace():
                 return None
-            reading.turns.append(Turn(message.role, content, number=number))
+            turns.append(Turn(message.role, content, number))
         elif not _BLOCKS[message.role](reading, content, number):
             return None
         if message.output_config is not UNSET and not reading.configuration(message.output_config):
             return None
-    colons = colons_of(data) - reading.colons
-    return PlainRequest(body.model, body.stream, _settings(body), reading.turns, system, colons, reading.own)
+    return PlainRequest(like.model, like.stream, like.settings, turns, like.system, reading.own)
 
 
-class _Reading:
-    """The turns of a request's messages while they are read, and the colons that they have."""
+def _words(content: str | Sequence[_Text | _Instruction]) -> tuple[Words, dict[int, int | None] | None]:
+    """Texts, and their breakpoints."""
+    if isinstance(content, str):
+        return content, None
+    if len(content) == 1 and content[0].cache_control is UNSET:
+        return content[0].text, None
+    texts = [block.text for block in content]
+    found = {index: block.cache_control for index, block in enumerate(content)}
+    breakpoints = {index: control.seconds for index, control in found.items() if control is not UNSET}
+    return texts[0] if len(texts) == 1 else texts, breakpoints or None
 
-    __slots__ = ("colons", "own", "turns")
 
-    def __init__(self, colons: int) -> None:
-        self.turns: list[Turn] = []
-        self.colons = colons
-        self.own = False
+class _Reading(Struct, gc=False):
+    """The turns of a request's messages while they are read; `own` as in `PlainRequest`."""
 
-    def breakpoint(self, found: _Breakpoint) -> None:
-        self.colons += 2 + (found.ttl is not UNSET)
-
-    def object(self, raw: Raw) -> bool:
-        """An object that no other dialect knows of. Is it sound?"""
-        text = object_text(raw)
-        self.own = True
-        self.colons += 1 + (text or "").count(":")
-        return text is not None
+    turns: list[Turn]
+    own: bool = False
 
     def configuration(self, raw: Raw) -> bool:
         """Settings beside the latest message."""
-        turn, own = self.turns[-1], self.own
-        sound = self.object(raw)
+        turn = self.turns[-1]
         if turn.role == "system" and bytes(raw) != b"{}":
-            turn.configured, self.own = True, own
-        return sound
-
-    def words(self, content: str | list[_Text]) -> tuple[Words, dict[int, int | None] | None]:
-        if isinstance(content, str):
-            self.colons += content.count(":")
-            return content, None
-        if len(content) == 1 and content[0].cache_control is UNSET:
-            text = content[0].text
-            self.colons += 2 + text.count(":")
-            return text, None
-        texts = []
-        breakpoints = None
-        for index, block in enumerate(content):
-            text = block.text
-            texts.append(text)
-            self.colons += 2 + text.count(":")
-            if block.cache_control is not UNSET:
-                self.breakpoint(block.cache_control)
-                breakpoints = breakpoints or {}
-                ttl = block.cache_control.ttl
-                breakpoints[index] = None if ttl is UNSET else LIFETIMES[ttl]
-        return texts[0] if len(texts) == 1 else texts, breakpoints
+            turn.configured = True
+        else:
+            self.own = True
+        return object_text(raw) is not None
 
     def media(self, block: Any) -> bool:
         """What only this dialect can have here."""
         self.own = True
-        self.colons += 1
         kind = type(block)
         if kind is _Reference:
-            self.colons += 1 + block.tool_name.count(":")
             return True
-        if kind is not _Image and kind is not _Document:
-            return False
-        if block.cache_control is not UNSET:
-            self.breakpoint(block.cache_control)
-        return self.object(block.source)
+        return (kind is _Image or kind is _Document) and object_text(block.source) is not None
 
     def instruction(self, content: list[Any], number: int) -> bool:
         if any(type(block) is not _Text for block in content):
             return False
-        words, breakpoints = self.words(content)
-        self.turns.append(Turn("system", words, breakpoints=breakpoints, number=number))
+        words, breakpoints = _words(content)
+        self.turns.append(Turn("system", words, number, (), None, breakpoints))
         return not is_blank(words)
 
     def heard(self, content: list[Any], number: int) -> bool:
         """A user's message: the results first, and behind them the text."""
-        texts: list[_Text] = []
+        texts: list[str] = []
+        breakpoints: dict[int, int | None] = {}
         for index, block in enumerate(content):
             kind = type(block)
-            if kind is _Text:
-                texts.append(block)
-            elif kind is not _Result:
-                if not self.media(block):
+            if kind is _Result:
+                inner = block.content
+                words = inner if type(inner) is str else self.told(inner)
+                if words is None or texts:
                     return False
-                texts.append(_MEDIUM)
-                self.colons -= _COLONS_OF_MEDIUM
-            elif texts or not self.result(block, number, index):
+                failed, cached = block.is_error is True, block.cache_control is not UNSET
+                self.turns.append(Turn("tool", words, number, (), None, None, block.tool_use_id, index, failed, cached))
+            elif kind is _Text:
+                text = block.text
+                if not text or text.isspace():
+                    return False
+                if block.cache_control is not UNSET:
+                    breakpoints[len(texts)] = block.cache_control.seconds
+                texts.append(text)
+            elif self.media(block):
+                texts.append("medium")
+            else:
                 return False
-        if not texts:
-            return bool(content)
-        words, breakpoints = self.words(texts)
-        self.turns.append(Turn("user", words, breakpoints=breakpoints, number=number))
-        return not is_blank(words)
+        if texts:
+            said = texts[0] if len(texts) == 1 else texts
+            self.turns.append(Turn("user", said, number, (), None, breakpoints or None))
+        return bool(content)
 
-    def result(self, block: _Result, number: int, index: int) -> bool:
-        content: Any = block.content
-        self.colons += 2 + (content is not UNSET) + (block.is_error is not UNSET)
-        if type(content) is list and (len(content) != 1 or type(content[0]) is not _Text):
-            others = [part for part in content if type(part) is not _Text]
-            if others:
-                if not all(self.media(part) for part in others):
-                    return False
-                content = [part for part in content if type(part) is _Text] or ""
-        words, breakpoints = self.words(content) if content is not UNSET and content else ("", None)
-        if breakpoints:
+    def told(self, content: Any) -> Words | None:
+        """What a result says, in blocks or not at all."""
+        if content is UNSET:
+            return ""
+        if len(content) == 1 and type(content[0]) is _Text and content[0].cache_control is UNSET:
+            text: str = content[0].text
+            return text
+        texts = [part for part in content if type(part) is _Text]
+        if not all(self.media(part) for part in content if type(part) is not _Text):
+            return None
+        words, breakpoints = _words(texts) if texts else ("", None)
+        if breakpoints is not None:
             self.own = True
-        cached = block.cache_control
-        if cached is not UNSET:
-            self.breakpoint(cached)
-        failed = block.is_error is True
-        turn = Turn("tool", words, (), block.tool_use_id, None, failed, None, cached is not UNSET)
-        turn.number, turn.block = number, index
-        self.turns.append(turn)
-        return type(words) is str or self.own or not is_blank(words)
+        return words if type(words) is str or self.own or not is_blank(words) else None
 
     def spoken(self, content: list[Any], number: int) -> bool:
         """An assistant's message: what it thought, what it said, and the calls."""
-        texts: list[_Text] = []
+        texts: list[str] = []
         calls: list[PlainCall] = []
         thought: Thought | None = None
         for block in content:
@@ -258,37 +262,31 @@ class _Reading:
                 if arguments is None:
                     return False
                 calls.append(PlainCall(block.id, block.name, arguments))
-                self.colons += 4 + arguments.count(":")
                 if block.cache_control is not UNSET:
-                    self.breakpoint(block.cache_control)
                     self.own = True
             elif kind is _Text:
-                if calls:
+                text = block.text
+                if calls or not text or text.isspace():
                     return False
-                texts.append(block)
+                if block.cache_control is not UNSET:
+                    self.own = True
+                texts.append(text)
             elif thought is not None or texts or calls:
                 return False
             elif kind is _Thinking:
                 thought = Thought(block.thinking, block.signature)
-                self.colons += 3 + thought.text.count(":") + thought.signature.count(":")
             elif kind is _Redacted:
                 thought = Thought("", block.data)
                 self.own = True
-                self.colons += 2 + block.data.count(":")
             else:
                 return False
-        words, breakpoints = self.words(texts) if texts else ("", None)
-        if breakpoints:
-            self.own = True
-        self.turns.append(Turn("assistant", words, calls, thought=thought, number=number))
-        return not is_blank(words) if texts else bool(calls)
+        words: Words = (texts[0] if len(texts) == 1 else texts) if texts else ""
+        self.turns.append(Turn("assistant", words, number, calls, thought))
+        return bool(texts or calls)
 
 
-_MEDIUM = _Text("medium")
-_COLONS_OF_MEDIUM = 2
 _BLOCKS = {"user": _Reading.heard, "assistant": _Reading.spoken, "system": _Reading.instruction}
 
-_encode = msgspec.json.Encoder().encode
 _SIGNED = "signed"
 _CONFIGURATION = Raw(b'{"effort":"low"}')
 
@@ -318,8 +316,8 @@ def write_conversation(system: Sequence[Turn], turns: Sequence[Turn], way: Way) 
     written = b'"messages":' + _encode(messages)
     if not system:
         return (written,)
-    leading = [text for turn in system for text in _texts(turn)]
-    return b'"system":' + _encode(_content(system[0]) if len(system) == 1 else leading), written
+    leading = _content(system[0]) if len(system) == 1 else [text for turn in system for text in _texts(turn)]
+    return b'"system":' + _encode(leading), written
 
 
 def _result(turn: Turn) -> _Result:
@@ -334,10 +332,11 @@ def _content(turn: Turn) -> str | list[Any]:
 
 
 def _texts(turn: Turn) -> list[Any]:
-    words = [turn.words] if isinstance(turn.words, str) else turn.words
-    breakpoints = turn.breakpoints
+    words, breakpoints = turn.words, turn.breakpoints
+    if isinstance(words, str):
+        words = [words]
     if breakpoints is None:
-        return [_Text(text) for text in words]
+        return list(map(_Text, words))
     return [_Text(text, _breakpoint(breakpoints, index)) for index, text in enumerate(words)]
 
 
@@ -355,14 +354,17 @@ def _spoken(turn: Turn, reasoning: str) -> str | list[Any]:
     thought = turn.thought if reasoning == _SIGNED else None
     if not turn.calls and thought is None and type(turn.words) is str:
         return turn.words
-    before = [_Thinking(thought.text, thought.signature)] if thought is not None else []
-    calls = [_Use(call.id, call.name, spliced(call.arguments)) for call in turn.calls]
-    return [*before, *(_texts(turn) if turn.words else ()), *calls]
+    content: list[Any] = [] if thought is None else [_Thinking(thought.text, thought.signature)]
+    if turn.words:
+        content += _texts(turn)
+    content += [_Use(call.id, call.name, spliced(call.arguments)) for call in turn.calls]
+    return content
 
 
 DIRECT = Direct(
     settings=_SETTINGS,
     read_request=read_request,
+    read_messages=read_messages,
     write_conversation=write_conversation,
     as_client=Way(reasoning=_SIGNED),
     read_answer=read_answer,

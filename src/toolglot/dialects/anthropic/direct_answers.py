@@ -36,7 +36,7 @@ class _Called(Struct, tag="tool_use", tag_field="type", forbid_unknown_fields=Tr
     caller: Raw | UnsetType = UNSET
 
 
-class _Answer(Struct, forbid_unknown_fields=True):
+class _Answer(Struct, forbid_unknown_fields=True, gc=False):
     """The members stand in the order in which Anthropic sends them (see `has_all`)."""
 
     model: str
@@ -99,7 +99,7 @@ def _usage(counts: dict[str, Any]) -> Usage | None:
     )
 
 
-class _Written(Struct):
+class _Written(Struct, gc=False):
     id: str
     type: str
     role: str
@@ -112,7 +112,8 @@ class _Written(Struct):
 
 def write_answer(answer: PlainAnswer) -> bytes:
     content: list[Any] = [_Said(answer.text)] if answer.text else []
-    content += [_Called(call.id, call.name, spliced(call.arguments)) for call in answer.calls]
+    if answer.calls:
+        content += [_Called(call.id, call.name, spliced(call.arguments)) for call in answer.calls]
     usage = answer.usage
     counts = {"input_tokens": 0, "output_tokens": 0} if usage is None else encode_usage(usage)
     stop = STOP_NAMES[answer.stop]

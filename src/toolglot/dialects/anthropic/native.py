@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, TypeVar
 
+from msgspec import Raw
+
 from toolglot.ir import Cache, Node, Opaque, native_of
 from toolglot.wire.reader import Reader, kept
 
@@ -16,6 +18,9 @@ NAME = "anthropic"
 LIFETIMES = {"5m": 300, "1h": 3600}
 _LIFETIME_NAMES = {seconds: name for name, seconds in LIFETIMES.items()}
 
+
+NO_INPUT = Raw(b"")
+"""Stands for an `input` that was not found a second time in the bytes."""
 
 T = TypeVar("T")
 

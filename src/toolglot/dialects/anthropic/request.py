@@ -11,10 +11,11 @@ from typing import Any
 from msgspec import Raw, Struct, field
 from msgspec.json import Decoder
 
-from toolglot.dialects.anthropic.blocks import NO_INPUT, encode_blocks, take_content, write_content
+from toolglot.dialects.anthropic.blocks import encode_blocks, take_content, write_content
 from toolglot.dialects.anthropic.models import DEFAULT_MAX_TOKENS
 from toolglot.dialects.anthropic.native import (
     NAME,
+    NO_INPUT,
     is_missing,
     missing,
     note,
@@ -131,6 +132,8 @@ def _decode_system(body: Reader) -> list[Message]:
 def _decode_message(message: Reader, inputs: Sequence[Raw]) -> Message:
     role = message.need_text("role")
     content, shape = take_content(message, inputs=inputs)
+    if shape is None and not message.rest() and role not in _ROLES:
+        return Message(role=role, content=content)
     return Message(
         role=role, content=content, native=keep(NAME, message, content=shape, role=role if role in _ROLES else None)
     )

@@ -8,9 +8,9 @@ from typing import Any
 from msgspec import Raw, Struct, field
 from msgspec.json import Decoder
 
-from toolglot.dialects.anthropic.blocks import NO_INPUT, decode_block, encode_blocks
+from toolglot.dialects.anthropic.blocks import decode_block, encode_blocks
 from toolglot.dialects.anthropic.errors import is_error, read_error
-from toolglot.dialects.anthropic.native import NAME, is_missing, with_kept
+from toolglot.dialects.anthropic.native import NAME, NO_INPUT, is_missing, with_kept
 from toolglot.dialects.anthropic.usage import decode_usage, encode_usage
 from toolglot.errors import DecodeError, UpstreamError
 from toolglot.ir import (

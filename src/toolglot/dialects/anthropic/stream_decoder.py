@@ -15,10 +15,10 @@ from typing import Any, Literal
 from msgspec import Raw, Struct
 from msgspec.json import Decoder
 
-from toolglot.dialects.anthropic.blocks import NO_INPUT, decode_block
+from toolglot.dialects.anthropic.blocks import decode_block
 from toolglot.dialects.anthropic.citations import decode_citation
 from toolglot.dialects.anthropic.errors import is_error, read_error
-from toolglot.dialects.anthropic.native import NAME
+from toolglot.dialects.anthropic.native import NAME, NO_INPUT
 from toolglot.dialects.anthropic.response import CUT, CUTS, message_fields, take_stop, unknown_stop
 from toolglot.dialects.anthropic.usage import decode_usage
 from toolglot.errors import ApiError, DecodeError, truncated, unreadable

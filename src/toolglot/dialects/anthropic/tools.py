@@ -8,6 +8,7 @@ from toolglot.dialects.anthropic.native import NAME, take_cache, with_kept, writ
 from toolglot.dialects.anthropic.schema import reduced_schema
 from toolglot.ir import Opaque, Request, Tool, ToolChoice, native_of
 from toolglot.receipt import Receipt
+from toolglot.tools.remembered import MEMORY, written
 from toolglot.wire.reader import Reader, keep
 
 _MODES: dict[str, Literal["auto", "none", "required"]] = {
@@ -19,7 +20,7 @@ _MODES: dict[str, Literal["auto", "none", "required"]] = {
 
 
 def decode_tools(body: Reader) -> tuple[Tool | Opaque, ...]:
-    return tuple(_decode_tool(tool) for tool in body.objects("tools"))
+    return tuple(MEMORY.tool(NAME, tool, _decode_tool) for tool in body.objects("tools"))
 
 
 def _decode_tool(tool: Reader) -> Tool | Opaque:
@@ -71,7 +72,7 @@ def _encode_tool(tool: Tool, where: str, receipt: Receipt) -> dict[str, Any]:
         "type": notes.get("$type"),
         "name": tool.name,
         "description": tool.description,
-        "input_schema": parameters,
+        "input_schema": written(parameters),
         "strict": tool.strict,
         "defer_loading": tool.deferred or notes.get("$deferred"),
     }

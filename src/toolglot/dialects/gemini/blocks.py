@@ -128,9 +128,17 @@ def filled(reader: Reader, key: str) -> str | None:
 
 def decode_parts(parts: list[Any], where: str, arguments: Arguments = ()) -> tuple[Block, ...]:
     return tuple(
-        decode_part(Reader(part, f"{where}[{index}]"), arguments[index] if index < len(arguments) else "")
+        _plain_text(part)
+        or decode_part(Reader(part, f"{where}[{index}]"), arguments[index] if index < len(arguments) else "")
         for index, part in enumerate(parts)
     )
+
+
+def _plain_text(part: Any) -> Text | None:
+    """A part that is a text and nothing else, as most are."""
+    if type(part) is dict and len(part) == 1 and type(text := part.get("text")) is str:
+        return Text(text=text)
+    return None
 
 
 def decode_part(part: Reader, arguments: str = "") -> Block:
@@ -244,9 +252,12 @@ _DATA = {
 
 def own(block: Block, *nested: str) -> dict[str, Any]:
     """The fields of this dialect that ride on a block, without the notes on shape and the nested rests."""
+    notes = native_of(block, NAME)
+    if not notes:
+        return {}
     return {
         key: value
-        for key, value in native_of(block, NAME).items()
+        for key, value in notes.items()
         if not key.startswith("$") and not (key in nested and isinstance(value, dict))
     }
 

@@ -35,11 +35,36 @@ def normalize(value: Any, shape: Shape, where: str = "$") -> Any:
         DecodeError: a member stands there in both spellings, or begins with `$`, which no member of this API does;
             or a list stands directly in a list, which no member of this API holds.
     """
+    return value if _is_normal(value, shape) else _normalized(value, shape, where)
+
+
+def _is_normal(value: Any, shape: Shape) -> bool:
+    """Is nothing to be written in another way, and nothing wrong? So it is with nearly all clients."""
+    spelling, members = shape.spelling, shape.members
+    is_list = type(value) is list
+    for message in value if is_list else (value,):
+        if type(message) is not dict:
+            if is_list and type(message) is list:
+                return False
+            continue
+        for key, item in message.items():
+            if key in spelling or key.startswith("$"):
+                return False
+            nested = members.get(key)
+            if nested is not None and type(item) in _NESTED and not _is_normal(item, nested):
+                return False
+    return True
+
+
+_NESTED = (dict, list)
+
+
+def _normalized(value: Any, shape: Shape, where: str) -> Any:
     if type(value) is list:
         for index, item in enumerate(value):
             if type(item) is list:
                 raise DecodeError(f"{where}[{index}]", "expected an object, got an array")
-        return [normalize(item, shape, f"{where}[{index}]") for index, item in enumerate(value)]
+        return [_normalized(item, shape, f"{where}[{index}]") for index, item in enumerate(value)]
     if type(value) is not dict:
         return value
     spelling, members = shape.spelling, shape.members
@@ -52,7 +77,7 @@ def normalize(value: Any, shape: Shape, where: str = "$") -> Any:
         if name.startswith("$"):
             raise DecodeError(f"{where}.{name}", "the API has no such member")
         nested = members.get(name)
-        result[name] = item if nested is None else normalize(item, nested, f"{where}.{name}")
+        result[name] = item if nested is None else _normalized(item, nested, f"{where}.{name}")
     return result
 
 

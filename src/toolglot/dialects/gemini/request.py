@@ -271,6 +271,8 @@ class _Writer:
         role = notes.get("$role")
         if role is None or _ROLES.get(role, role) != message.role:
             role = self._role(message, where)
+        if not notes:
+            return {"role": role, "parts": parts}
         return {**({"role": role} if role else {}), **_shaped(parts, notes), **_own(message)}
 
     def _role(self, message: Message, where: str) -> str:
@@ -285,6 +287,8 @@ class _Writer:
         return [part for part in parts if part is not None]
 
     def _part(self, block: Block, where: str) -> dict[str, Any] | None:
+        if type(block) is Text and not block.native and not block.citations and block.cache is None:
+            return {"text": block.text}
         if getattr(block, "cache", None) is not None:
             self._receipt.loss(where, "cache breakpoint", "Gemini caches by itself or by cachedContent")
         match block:

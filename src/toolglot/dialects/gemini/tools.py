@@ -15,6 +15,7 @@ from toolglot.dialects.gemini.openapi import json_schema
 from toolglot.dialects.gemini.schema import openapi_schema
 from toolglot.ir import Opaque, Request, Tool, ToolChoice, native_of
 from toolglot.receipt import Receipt
+from toolglot.tools.remembered import MEMORY, written
 from toolglot.wire.reader import Reader, expected, keep
 
 Group = list[Any]
@@ -36,7 +37,8 @@ def decode_tools(body: Reader) -> tuple[tuple[Tool | Opaque, ...], dict[str, Any
         declared = entry.peek("functionDeclarations") is not None
         declarations, single = listed(entry, "functionDeclarations")
         where = entry.at("functionDeclarations")
-        tools += [_decode_tool(Reader(item, f"{where}[{at}]")) for at, item in enumerate(declarations)]
+        readers = (Reader(item, f"{where}[{at}]") for at, item in enumerate(declarations))
+        tools += [MEMORY.tool(NAME, reader, _decode_tool) for reader in readers]
         rest = entry.rest()
         if rest:
             tools.append(Opaque(NAME, rest))
@@ -147,7 +149,7 @@ def encode_schema(
     if schema is None:
         return {}
     if not wants_openapi:
-        return {plain: schema}
+        return {plain: written(schema)}
     reduced = openapi_schema(schema, where, receipt)
     if openapi == "parameters" and reduced.get("type") == "OBJECT" and not reduced.get("properties"):
         return {}  # older endpoints refuse an object without properties; no parameters say the same

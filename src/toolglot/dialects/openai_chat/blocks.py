@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, TypeGuard
 
 from toolglot.dialects.openai_chat.native import NAME
+from toolglot.dialects.openai_chat.plain import plain_call
 from toolglot.ir import Block, Cache, Citation, Media, Opaque, Refusal, Source, Text, ToolCall, native_of
 from toolglot.receipt import Receipt
 from toolglot.wire import json
@@ -173,7 +174,11 @@ def _encode_media(block: Media, where: str, receipt: Receipt) -> dict[str, Any] 
 
 def decode_calls(message: Reader) -> tuple[Block, ...]:
     """`tool_calls` and the deprecated `function_call` of an assistant message."""
-    calls: list[Block] = [_decode_call(call) for call in message.objects("tool_calls")]
+    where = message.at("tool_calls")
+    calls: list[Block] = [
+        plain_call(call) or _decode_call(Reader(call, f"{where}[{index}]"))
+        for index, call in enumerate(message.array("tool_calls") or ())
+    ]
     if (legacy := message.object("function_call")) is not None:
         name, arguments = legacy.need_text("name"), legacy.text("arguments")
         native = keep(NAME, legacy, legacy=True, empty=_noted(arguments == ""))

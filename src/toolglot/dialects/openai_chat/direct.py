@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from itertools import chain, product, starmap
-from operator import attrgetter
-from typing import Any
+from typing import Any, Literal, TypeAlias
 
 import msgspec
 from msgspec import UNSET, Struct, UnsetType
+from msgspec.structs import astuple
 
 from toolglot.dialects.openai_chat.blocks import nearest_lifetime
 from toolglot.dialects.openai_chat.direct_answers import Call, Function, read_answer, write_answer
@@ -21,7 +21,7 @@ from toolglot.direct.plain import (
     Turn,
     Way,
     Words,
-    colons_of,
+    has_all_texts,
     is_blank,
     is_object,
     marked,
@@ -52,23 +52,26 @@ _SETTINGS = (
 )
 
 
-class _Part(Struct, tag="text", tag_field="type", forbid_unknown_fields=True, gc=False):
+class _Part(Struct, forbid_unknown_fields=True, gc=False):
+    """(A tag would not be missed, as there are no other parts here.)"""
+
+    type: Literal["text"]
     text: str
 
 
-class _System(Struct, tag="system", tag_field="role", forbid_unknown_fields=True):
+class _System(Struct, tag="system", tag_field="role", forbid_unknown_fields=True, gc=False):
     content: str | list[_Part]
 
 
-class _Developer(Struct, tag="developer", tag_field="role", forbid_unknown_fields=True):
+class _Developer(Struct, tag="developer", tag_field="role", forbid_unknown_fields=True, gc=False):
     content: str | list[_Part]
 
 
-class _User(Struct, tag="user", tag_field="role", forbid_unknown_fields=True):
+class _User(Struct, tag="user", tag_field="role", forbid_unknown_fields=True, gc=False):
     content: str | list[_Part]
 
 
-class _Assistant(Struct, tag="assistant", tag_field="role", forbid_unknown_fields=True):
+class _Assistant(Struct, tag="assistant", tag_field="role", forbid_unknown_fields=True, gc=False):
     """What is None here are the fields that the SDKs of OpenAI bring along, which say nothing."""
 
     content: str | list[_Part] | UnsetType | None = UNSET
@@ -81,106 +84,104 @@ class _Assistant(Struct, tag="assistant", tag_field="role", forbid_unknown_field
     annotations: list[None] | UnsetType | None = UNSET
 
 
-class _Tool(Struct, tag="tool", tag_field="role", forbid_unknown_fields=True):
+class _Tool(Struct, tag="tool", tag_field="role", forbid_unknown_fields=True, gc=False):
     tool_call_id: str
     content: str | list[_Part]
 
 
-class _Body(Struct, forbid_unknown_fields=True):
+_Message: TypeAlias = _System | _Developer | _User | _Assistant | _Tool
+
+
+class _Body(Struct, forbid_unknown_fields=True, gc=False):
     model: str
-    messages: list[_System | _Developer | _User | _Assistant | _Tool]
+    messages: list[_Message]
     stream: bool | UnsetType = UNSET
 
 
 _requests = msgspec.json.Decoder(with_settings(_Body, _SETTINGS))
-_settings = attrgetter(*_SETTINGS)
+_settings = slice(len(_Body.__struct_fields__), None)
+_encode = msgspec.json.Encoder().encode
 
 
 def read_request(data: bytes) -> PlainRequest | None:
     try:
         body: Any = _requests.decode(data)
+        written = _encode(body)
     except UNREADABLE:
         return None
-    keys = 2 + (body.stream is not UNSET) + body.model.count(":")  # model, messages, and stream where it is
+    if not has_all_texts(written, data):
+        return None
+    return _read(body.messages, PlainRequest(body.model, body.stream, astuple(body)[_settings], [], []))
+
+
+_messages = msgspec.json.Decoder(list[_Message])
+
+
+def read_messages(data: bytes, like: PlainRequest) -> PlainRequest | None:
+    try:
+        messages = _messages.decode(data)
+        written = _encode(messages)
+    except UNREADABLE:
+        return None
+    return _read(messages, like) if has_all_texts(written, data) else None
+
+
+def _read(messages: list[_Message], like: PlainRequest) -> PlainRequest | None:
     turns: list[Turn] = []
-    for number, message in enumerate(body.messages):
-        found = _read_message(message, turns, number)
-        if found < 0:
-            return None
-        keys += found
+    message: Any
+    for number, message in enumerate(messages):
+        kind = type(message)
+        if kind is _Assistant:
+            turn = _read_spoken(message, number)
+            if turn is None:
+                return None
+        else:
+            content = message.content
+            words = content if type(content) is str else _words(content)
+            if kind is _Tool:
+                turn = Turn("tool", words, number, (), None, None, message.tool_call_id)
+            else:
+                turn = Turn(_ROLES[kind], words, number)
+            if is_blank(words) and (kind is not _Tool or type(words) is not str):
+                return None
+        turns.append(turn)
     leading = 0
     while leading < len(turns) and turns[leading].role in _INSTRUCTIONS:
         leading += 1
-    system, turns = turns[:leading], turns[leading:]
-    return PlainRequest(body.model, body.stream, _settings(body), turns, system, colons_of(data) - keys)
+    return PlainRequest(like.model, like.stream, like.settings, turns[leading:], turns[:leading])
 
 
 _INSTRUCTIONS = {"system": _System, "developer": _Developer}
-
-
-def _words(content: str | list[_Part]) -> tuple[Words, int]:
-    """Texts, and how many colons they and their members have."""
-    if isinstance(content, str):
-        return content, content.count(":")
-    texts = [part.text for part in content]
-    colons = 2 * len(texts) + sum([text.count(":") for text in texts])
-    return texts[0] if len(texts) == 1 else texts, colons
-
-
-def _read_message(message: Any, turns: list[Turn], number: int) -> int:
-    """A message's turn, and how many colons it has; below 0 if it is not plain."""
-    kind = type(message)
-    if kind is _Assistant:
-        return _read_answered(message, turns, number)
-    words, colons = _words(message.content) if message.content else ("", 0)
-    if kind is _Tool:
-        turns.append(Turn("tool", words, (), message.tool_call_id, number=number))
-        return 3 + colons + message.tool_call_id.count(":") if type(words) is str or not is_blank(words) else -1
-    turns.append(Turn(_ROLES[kind], words, number=number))
-    return -1 if is_blank(words) else 2 + colons
-
-
 _ROLES: dict[Any, str] = {_User: "user", _System: "system", _Developer: "developer"}
 
 
-_EMPTY = ("refusal", "function_call", "audio", "parsed", "annotations")
+def _words(parts: list[_Part]) -> Words:
+    if len(parts) < 2:
+        return parts[0].text if parts else ""
+    return [part.text for part in parts]
 
 
-def _read_answered(message: _Assistant, turns: list[Turn], number: int) -> int:
-    colons = 1 + sum([getattr(message, name) is not UNSET for name in _EMPTY])
+def _read_spoken(message: _Assistant, number: int) -> Turn | None:
+    content, thought, calls = message.content, None, list[PlainCall]()
     words: Words = ""
-    if message.content is not UNSET:
-        colons += 1
-        if message.content:
-            words, found = _words(message.content)
-            colons += found
-            if is_blank(words):
-                return -1
-    thought = None
-    if message.reasoning_content is not UNSET:
-        colons += 1
-        if message.reasoning_content is not None:
-            thought = Thought(message.reasoning_content, "")
-            colons += thought.text.count(":")
-            if not thought.text:
-                return -1
-    calls: list[PlainCall] = []
-    if message.tool_calls is not UNSET:
-        colons += 1
-        for call in message.tool_calls or ():
-            arguments, name = call.function.arguments, call.function.name
-            if not is_object(arguments):
-                return -1
-            calls.append(PlainCall(call.id, name, arguments))
-            colons += 5 + call.id.count(":") + name.count(":") + arguments.count(":")
-    turns.append(Turn("assistant", words, calls, thought=thought, number=number))
-    return -1 if message.annotations else colons
+    if content:
+        words = content if isinstance(content, str) else _words(content)
+        if is_blank(words):
+            return None
+    reasoning = message.reasoning_content
+    if isinstance(reasoning, str):
+        if not reasoning:
+            return None
+        thought = Thought(reasoning, "")
+    for call in message.tool_calls or ():
+        function = call.function
+        if not is_object(function.arguments):
+            return None
+        calls.append(PlainCall(call.id, function.name, function.arguments))
+    return None if message.annotations else Turn("assistant", words, number, calls, thought)
 
 
-_encode = msgspec.json.Encoder().encode
-
-
-class _Spoken(Struct, tag="assistant", tag_field="role", omit_defaults=True):
+class _Spoken(Struct, tag="assistant", tag_field="role", omit_defaults=True, gc=False):
     """An assistant's message as it is written."""
 
     reasoning: str | UnsetType
@@ -189,7 +190,7 @@ class _Spoken(Struct, tag="assistant", tag_field="role", omit_defaults=True):
     tool_calls: list[Call] | UnsetType = UNSET
 
 
-class _SpokenOfNothing(Struct, tag="assistant", tag_field="role"):
+class _SpokenOfNothing(Struct, tag="assistant", tag_field="role", gc=False):
     content: str | list[_Part] | None
     tool_calls: list[Call]
     reasoning_content: str
@@ -201,15 +202,16 @@ def write_conversation(system: Sequence[Turn], turns: Sequence[Turn], way: Way) 
         role, content = turn.role, turn.words
         if turn.failed:
             content = marked(content)
-        parts: Any = content if type(content) is str and turn.breakpoints is None else _parts(turn, content, way)
-        if role == "user":
-            messages.append(_User(parts))
-        elif role == "tool":
-            messages.append(_Tool(turn.call_id, parts))
+        if type(content) is not str or turn.breakpoints is not None:
+            content = _parts(turn, content, way)
+        if role == "tool":
+            messages.append(_Tool(turn.call_id, content))
+        elif role == "user":
+            messages.append(_User(content))
         elif role == "assistant":
-            messages.append(_spoken(turn, parts or None, way))
+            messages.append(_spoken(turn, content or None, way))
         else:
-            messages.append(_INSTRUCTIONS[role if way.developer else "system"](parts))
+            messages.append(_INSTRUCTIONS[role if way.developer else "system"](content))
     return (b'"messages":' + _encode(messages),)
 
 
@@ -227,12 +229,12 @@ def _parts(turn: Turn, words: Words, way: Way) -> Any:
     if turn.breakpoints and way.cached:
         texts = [words] if isinstance(words, str) else words
         return [_part(text, turn.breakpoints, index) for index, text in enumerate(texts)]
-    return words if isinstance(words, str) else [_Part(text) for text in words]
+    return words if isinstance(words, str) else [_Part("text", text) for text in words]
 
 
 def _part(text: str, breakpoints: Mapping[int, int | None], index: int) -> _Part | _CachedPart:
     if index not in breakpoints:
-        return _Part(text)
+        return _Part("text", text)
     seconds = breakpoints[index]
     return _CachedPart(text, _Breakpoint("explicit", UNSET if seconds is None else nearest_lifetime(seconds)))
 
@@ -241,20 +243,23 @@ _GIVEN, _ALWAYS = "given", "always"
 
 
 def _spoken(turn: Turn, content: Any, way: Way) -> Any:
-    calls = [Call(call.id, "function", Function(call.name, call.arguments)) for call in turn.calls]
+    calls: Any = UNSET
+    if turn.calls:
+        calls = [Call(call.id, "function", Function(call.name, call.arguments)) for call in turn.calls]
     thought = turn.thought if way.reasoning else None
     if thought is None:
-        if calls and way.reasoning == _ALWAYS:
+        if turn.calls and way.reasoning == _ALWAYS:
             return _SpokenOfNothing(content, calls, "")
-        return _Spoken(UNSET, UNSET, content, calls or UNSET)
+        return _Spoken(UNSET, UNSET, content, calls)
     if (thought.state or {}).get("$field") == "reasoning":
-        return _Spoken(thought.text, UNSET, content, calls or UNSET)
-    return _Spoken(UNSET, thought.text, content, calls or UNSET)
+        return _Spoken(thought.text, UNSET, content, calls)
+    return _Spoken(UNSET, thought.text, content, calls)
 
 
 DIRECT = Direct(
     settings=_SETTINGS,
     read_request=read_request,
+    read_messages=read_messages,
     write_conversation=write_conversation,
     ways=tuple(starmap(Way, product(("", _GIVEN, _ALWAYS), (False, True), (False, True)))),
     as_client=Way(_GIVEN, developer=True),

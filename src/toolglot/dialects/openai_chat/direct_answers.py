@@ -28,7 +28,7 @@ class Call(Struct, forbid_unknown_fields=True, gc=False):
 # The members stand in the order in which OpenAI sends them, and whoever does as it does (see `has_all`).
 
 
-class _Said(Struct, forbid_unknown_fields=True):
+class _Said(Struct, forbid_unknown_fields=True, gc=False):
     """What may be null here are the fields of other servers, which say nothing then."""
 
     role: Literal["assistant"]
@@ -42,7 +42,7 @@ class _Said(Struct, forbid_unknown_fields=True):
     reasoning_content: UnsetType | None = UNSET
 
 
-class _Choice(Struct, forbid_unknown_fields=True):
+class _Choice(Struct, forbid_unknown_fields=True, gc=False):
     index: int
     message: _Said
     logprobs: UnsetType | None = UNSET
@@ -51,7 +51,7 @@ class _Choice(Struct, forbid_unknown_fields=True):
     token_ids: UnsetType | None = UNSET
 
 
-class _Answer(Struct, forbid_unknown_fields=True):
+class _Answer(Struct, forbid_unknown_fields=True, gc=False):
     id: str
     object: Literal["chat.completion"]
     created: int
@@ -117,21 +117,21 @@ def _usage(counts: dict[str, Any]) -> Usage | None:
     )
 
 
-class _WrittenMessage(Struct, omit_defaults=True):
+class _WrittenMessage(Struct, omit_defaults=True, gc=False):
     role: str
     content: str | None
     tool_calls: list[Call] | UnsetType
     refusal: None
 
 
-class _WrittenChoice(Struct):
+class _WrittenChoice(Struct, gc=False):
     index: int
     message: _WrittenMessage
     finish_reason: str
     logprobs: None
 
 
-class _Written(Struct):
+class _Written(Struct, gc=False):
     id: str
     object: str
     created: int

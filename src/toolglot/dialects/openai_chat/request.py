@@ -7,7 +7,7 @@ vLLM) is read as a `Thinking` block and written back under the name it came with
 from __future__ import annotations
 
 import re
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeGuard
 
 from toolglot.dialects.openai_chat.blocks import (
     arguments_text,
@@ -19,6 +19,7 @@ from toolglot.dialects.openai_chat.blocks import (
 )
 from toolglot.dialects.openai_chat.details import FIELD, details_of, take_details
 from toolglot.dialects.openai_chat.native import NAME
+from toolglot.dialects.openai_chat.plain import plain_message
 from toolglot.dialects.openai_chat.tools import decode_choice, decode_tools, encode_choice, encode_tools
 from toolglot.errors import DecodeError
 from toolglot.ir import (
@@ -38,6 +39,7 @@ from toolglot.ir import (
 )
 from toolglot.receipt import Receipt
 from toolglot.wire import json
+from toolglot.wire.large import emptied
 from toolglot.wire.openai_fields import identifier, strictness
 from toolglot.wire.reader import Reader, document, expected, keep, kept
 
@@ -58,7 +60,11 @@ def decode_request(data: bytes) -> Request:
     body = document(data)
     if "messages" not in body:
         raise DecodeError(body.at("messages"), "this array is required")
-    messages = tuple(_decode_message(message) for message in body.each("messages"))
+    where = body.at("messages")
+    messages = tuple(
+        plain_message(item) or _decode_message(Reader(item, f"{where}[{index}]"))
+        for index, item in enumerate(emptied(body.array("messages") or []))
+    )
     empty_tools = body.peek("tools") == []
     tools, tool_choice = decode_tools(body), decode_choice(body)
     legacy = is_legacy(tools)
@@ -281,6 +287,8 @@ def _encode_format(wanted: ResponseFormat | None, receipt: Receipt) -> dict[str,
 
 def _encode_message(message: Message, where: str, receipt: Receipt) -> list[dict[str, Any]]:
     """The wire messages of one message: each tool result is a message of its own and stands first."""
+    if NAME not in message.native and len(message.content) == 1 and (plain := _plain(message.role, message.content[0])):
+        return [plain]
     results: list[dict[str, Any]] = []
     others: list[Placed] = []
     for index, block in enumerate(message.content):
@@ -293,6 +301,20 @@ def _encode_message(message: Message, where: str, receipt: Receipt) -> list[dict
         return results
     role = "user" if message.role == "tool" else message.role
     return [*results, _encode_plain(role, others, message, receipt)]
+
+
+def _plain(role: str, block: Block) -> dict[str, Any] | None:
+    """The wire form of a message that is one text, or one result that is a text, and nothing else."""
+    if type(block) is Text and role != "tool":
+        return {"role": role, "content": block.text} if _is_bare(block) else None
+    if type(block) is ToolResult and len(block.content) == 1 and _is_bare(text := block.content[0]):
+        return {"role": "tool", "tool_call_id": block.call_id, "content": text.text}
+    return None
+
+
+def _is_bare(block: Block) -> TypeGuard[Text]:
+    """A text that a string says in full."""
+    return isinstance(block, Text) and block.cache is None and not native_of(block, NAME)
 
 
 def _encode_plain(role: str, blocks: list[Placed], message: Message, receipt: Receipt) -> dict[str, Any]:
@@ -353,7 +375,7 @@ def _encode_content(parts: list[Placed], shape: str | None, missing: str | None,
     if not parts:
         return _EMPTY.get(shape, missing)
     first = parts[0][0]
-    if len(parts) == 1 and shape != "parts" and isinstance(first, Text) and not (first.cache or native_of(first, NAME)):
+    if len(parts) == 1 and shape != "parts" and _is_bare(first):
         return first.text
     encoded = [encode_part(part, place, receipt) for part, place in parts]
     return [part for part in encoded if part is not None]

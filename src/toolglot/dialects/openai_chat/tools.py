@@ -7,11 +7,12 @@ from typing import Any
 from toolglot.dialects.openai_chat.native import NAME
 from toolglot.ir import Opaque, Request, Tool, ToolChoice, native_of
 from toolglot.receipt import Receipt
+from toolglot.tools.remembered import MEMORY, written
 from toolglot.wire.reader import Reader, expected, keep, kept
 
 
 def decode_tools(body: Reader) -> tuple[Tool | Opaque, ...]:
-    tools = [_decode_tool(tool) for tool in body.objects("tools")]
+    tools = [MEMORY.tool(NAME, tool, _decode_tool) for tool in body.objects("tools")]
     legacy = [_decode_function(function, {"legacy": True}) for function in body.objects("functions")]
     return (*tools, *legacy)
 
@@ -98,7 +99,7 @@ def _encode_tool(tool: Tool) -> dict[str, Any]:
 
 
 def _encode_function(tool: Tool) -> dict[str, Any]:
-    fields = _present(description=tool.description, parameters=tool.parameters, strict=tool.strict)
+    fields = _present(description=tool.description, parameters=written(tool.parameters), strict=tool.strict)
     return {"name": tool.name, **fields, **_inside(tool)}
 
 

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from toolglot.dialects.openai_responses.native import NAME
+from toolglot.dialects.openai_responses.plain import plain_text
 from toolglot.ir import Block, Cache, Citation, Media, Node, Opaque, Refusal, Source, Text, native_of
 from toolglot.receipt import Receipt
 from toolglot.wire.data_url import parse_data_url, write_data_url
@@ -58,7 +59,10 @@ def decode_part(part: Reader, role: str) -> Block:
 
 
 def decode_parts(parts: list[Any], where: str, role: str) -> tuple[Block, ...]:
-    return tuple(decode_part(Reader(part, f"{where}[{index}]"), role) for index, part in enumerate(parts))
+    return tuple(
+        plain_text(part, role) or decode_part(Reader(part, f"{where}[{index}]"), role)
+        for index, part in enumerate(parts)
+    )
 
 
 def _decode_text(part: Reader, role: str) -> Block | None:

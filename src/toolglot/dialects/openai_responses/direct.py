@@ -14,7 +14,7 @@ from msgspec import UNSET, Struct, UnsetType
 from toolglot.dialects.openai_responses.items import summary_parts
 from toolglot.dialects.openai_responses.models import CAPABILITIES
 from toolglot.dialects.openai_responses.response import TOLD
-from toolglot.direct.plain import Direct, PlainAnswer, PlainCall, PlainRequest, Turn, Way, Words, is_object, marked
+from toolglot.direct.plain import Direct, PlainAnswer, PlainCall, Turn, Way, Words, is_object, marked
 from toolglot.errors import DecodeError
 from toolglot.ir import Usage
 from toolglot.wire import json
@@ -32,7 +32,7 @@ class _Part(Struct, tag="input_text", tag_field="type", gc=False):
     prompt_cache_breakpoint: _Breakpoint | UnsetType = UNSET
 
 
-class _Message(Struct, tag="message", tag_field="type"):
+class _Message(Struct, tag="message", tag_field="type", gc=False):
     role: str
     content: str | list[_Part]
 
@@ -43,13 +43,9 @@ class _Call(Struct, tag="function_call", tag_field="type", gc=False):
     arguments: str
 
 
-class _Output(Struct, tag="function_call_output", tag_field="type"):
+class _Output(Struct, tag="function_call_output", tag_field="type", gc=False):
     call_id: str
     output: str | list[_Part]
-
-
-def read_request(data: bytes) -> PlainRequest | None:
-    return None
 
 
 def write_conversation(system: Sequence[Turn], turns: Sequence[Turn], way: Way) -> tuple[bytes, ...]:
@@ -184,15 +180,9 @@ def _usage(counts: dict[str, Any]) -> Usage | None:
     )
 
 
-def write_answer(answer: PlainAnswer) -> bytes:
-    raise NotImplementedError("no client of the Responses API goes the direct way")
-
-
 DIRECT = Direct(
     settings=(),
-    read_request=read_request,
     write_conversation=write_conversation,
     ways=(Way(developer=True, cached=True),),
     read_answer=read_answer,
-    write_answer=write_answer,
 )

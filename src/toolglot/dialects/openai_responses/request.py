@@ -19,6 +19,7 @@ from typing import Any
 from toolglot.dialects.openai_responses.blocks import absent, filled, is_plain, own, present
 from toolglot.dialects.openai_responses.items import decode_input_item, encode_message
 from toolglot.dialects.openai_responses.native import NAME
+from toolglot.dialects.openai_responses.plain import plain_item
 from toolglot.dialects.openai_responses.tools import (
     decode_choice,
     decode_tools,
@@ -99,7 +100,9 @@ def _decode_input(body: Reader) -> tuple[tuple[Message, ...], list[Any], str]:
     where = body.at("input")
     brought = tools_in_items(value, where)
     return (
-        tuple(decode_input_item(Reader(item, f"{where}[{index}]")) for index, item in enumerate(value)),
+        tuple(
+            plain_item(item) or decode_input_item(Reader(item, f"{where}[{index}]")) for index, item in enumerate(value)
+        ),
         brought,
         "items",
     )

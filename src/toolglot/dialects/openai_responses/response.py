@@ -62,6 +62,7 @@ _REPEATED: dict[str, Any] = {
     "truncation": "disabled",
     "user": None,
 }
+_SILENT = {key: Raw(json.encode(value)) for key, value in _REPEATED.items()}
 
 
 # What says nothing that the IR does not: it repeats the request, or the end of the response. It is a note on shape.
@@ -222,8 +223,9 @@ def repeated(request: Request | None) -> dict[str, Any]:
     for key, default in _REPEATED.items():
         value = said.get(key)
         if value is None:
-            value = default
-        elif isinstance(default, dict) and isinstance(value, dict):
+            fields[key] = _SILENT[key]
+            continue
+        if isinstance(default, dict) and isinstance(value, dict):
             value = {**default, **value}
         if key == "tools":
             value = [_without_credentials(tool) for tool in value]

@@ -13,6 +13,7 @@ from toolglot.dialects.openai_responses.blocks import absent, filled, own, prese
 from toolglot.dialects.openai_responses.native import NAME
 from toolglot.ir import Opaque, Request, Tool, ToolChoice, native_of, replace, with_native
 from toolglot.receipt import Receipt
+from toolglot.tools.remembered import MEMORY, written
 from toolglot.wire.reader import Reader, expected, keep
 
 NO_PARAMETERS = {"type": "object", "properties": {}}
@@ -28,7 +29,7 @@ def decode_tools(tools: list[Reader]) -> list[Tool | Opaque]:
         if kind == "namespace":
             decoded.extend(_decode_namespace(tool, index))
         elif kind in _KINDS:
-            decoded.append(_decode_tool(tool))
+            decoded.append(MEMORY.tool(NAME, tool, _decode_tool))
         else:
             decoded.append(Opaque(NAME, tool.rest()))
     return decoded
@@ -166,7 +167,9 @@ def _encode_tool(tool: Tool, where: str, receipt: Receipt) -> dict[str, Any]:
     # (CLIProxyAPI #4497); everywhere else its absence means false.
     strict = {"strict": tool.strict} if tool.strict is not None else filled(tool, strict=False)
     parameters = (
-        {"parameters": tool.parameters} if tool.parameters is not None else filled(tool, parameters=NO_PARAMETERS)
+        {"parameters": written(tool.parameters)}
+        if tool.parameters is not None
+        else filled(tool, parameters=NO_PARAMETERS)
     )
     return {**head, **parameters, **strict, **deferred, **extra}
 

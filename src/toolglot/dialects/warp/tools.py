@@ -12,6 +12,7 @@ from toolglot.dialects.warp.values import is_exact, read_struct, write_struct
 from toolglot.errors import DecodeError
 from toolglot.ir import Opaque, Request, Tool, native_of
 from toolglot.receipt import Receipt
+from toolglot.tools.remembered import MEMORY
 from toolglot.wire import json
 
 _ANYTHING: dict[str, Any] = {"type": "object", "properties": {}}
@@ -25,13 +26,20 @@ Without it they stand in the flat list, which Warp calls deprecated and still re
 
 def decode_tools(context: Any) -> tuple[tuple[Tool, ...], dict[str, Any]]:
     """The tools of all servers and those of none, and what is left of the context."""
-    tools = [_decode_tool(tool, {}) for tool in context.tools]
+    tools = [_known_tool(tool) for tool in context.tools]
     servers = []
     for index, server in enumerate(context.servers):
-        tools += [_decode_tool(tool, {SERVER: index}) for tool in server.tools]
+        tools += [_known_tool(tool, index) for tool in server.tools]
         servers.append(kept(server, {"tools": None}))
     rest = kept(context, {"tools": None, "servers": None})
     return tuple(tools), {**rest, **({"servers": servers} if servers else {})}
+
+
+def _known_tool(tool: Any, server: int | None = None) -> Tool:
+    notes = {} if server is None else {SERVER: server}
+    known = MEMORY.of_bytes((f"{NAME} {server}", serialize(tool)), lambda: _decode_tool(tool, notes))
+    assert isinstance(known, Tool)
+    return known
 
 
 def _decode_tool(tool: Any, notes: dict[str, Any]) -> Tool:
@@ -101,11 +109,25 @@ def _encode_tool(tool: Tool, wire: Any, where: str, receipt: Receipt) -> None:
     if data is not None and isinstance(tool.parameters, dict) and json.encode_text(tool.parameters) == text:
         wire.input_schema.CopyFrom(Struct.FromString(bytes_of(data, where)))
     elif isinstance(tool.parameters, dict):
-        _encode_schema(tool.parameters, wire.input_schema, where, receipt)
+        schema = tool.parameters
+        if (known := MEMORY.made(schema, NAME, lambda: _exact(schema))) is not None:
+            wire.input_schema.SetInParent()
+            wire.input_schema.MergeFromString(known)
+        else:
+            _encode_schema(schema, wire.input_schema, where, receipt)
     elif tool.parameters is not None or "$tool" not in own:
         # A client of Warp's leaves out tools whose schema is no object, and so may its server.
         write_struct(_ANYTHING, wire.input_schema, where)
     restore(wire, own)
+
+
+def _exact(schema: dict[str, Any]) -> bytes | None:
+    """The bytes of a schema that a Struct says in full."""
+    struct = Struct()
+    try:
+        return serialize(struct) if write_struct(schema, struct, "") else None
+    except DecodeError:
+        return None
 
 
 def _encode_schema(schema: dict[str, Any], struct: Any, where: str, receipt: Receipt) -> None:

@@ -1,6 +1,6 @@
 """One request that crosses in callbacks: what the server's protocol knows as its cycle is the upstream's receiver.
 
-    begin ─▶ on_head ─▶ on_body … ─▶ on_end        the answer is written from inside these
+    begin ─▶ on_head ─▶ on_body … ─▶ on_end        the answer is written from inside these, or from `on_whole`
                 │           │          │
                 └───────────┴──────────┴─▶ hand over, while nothing has been written
 
@@ -19,17 +19,18 @@ from toolglot.direct.answer import Label, answered
 from toolglot.direct.plain import PlainRequest
 from toolglot.direct.request import Translated
 from toolglot.errors import ApiError
-from toolglot.ir import Request, replace
+from toolglot.ir import replace
 from toolglot.server.express.account import Account
 from toolglot.server.express.client import Client
-from toolglot.server.express.handing import Handed
+from toolglot.server.express.handing import Handed, is_readable
+from toolglot.server.express.keeping import keep
 from toolglot.server.express.lanes import Lane, Passage, lines
 from toolglot.server.express.waiting import Waiting
 from toolglot.server.headers import STREAM_HEADERS
 from toolglot.server.outcomes import transport_error
 from toolglot.server.pieces import DRAIN_SECONDS, TRAILING_SECONDS
 from toolglot.server.record import Record
-from toolglot.server.states import Heard, States
+from toolglot.server.states import Heard
 from toolglot.textcalls.settings import BAD_TOOL_CALL
 from toolglot.upstream.lean import Sending
 from toolglot.upstream.transport import TransportError, too_large
@@ -39,11 +40,9 @@ if TYPE_CHECKING:
     from toolglot.streaming import StreamTranslation
     from toolglot.translate import Exchange
 
-_WHOLE = b"content-type: application/json\r\n"
+_WHOLE = b"content-type: application/json\r\ncontent-length: %d\r\n"
 _STREAM = lines(STREAM_HEADERS) + b"transfer-encoding: chunked\r\n"
-
-
-_NO_REQUEST = PlainRequest(model="", stream=UNSET, settings=(), turns=[], system=[], colons=0)
+_NO_REQUEST = PlainRequest(model="", stream=UNSET, settings=(), turns=[], system=[])
 
 
 class Crossing(Struct, eq=False):
@@ -83,20 +82,17 @@ class Crossing(Struct, eq=False):
     def begin(self) -> None:
         """Send the request: at once if a connection is idle, else as soon as there is one."""
         lane, asked, head = self._lane, self._asked, self._passage.head
-        sending = lane.transport.begin(lane.destination, head, asked.body, lane.upstream.timeouts, self)
-        if sending is None:
+        self._sending = lane.transport.begin(lane.destination, head, asked.body, lane.upstream.timeouts, self)
+        if self._sending is None:
             self._task = asyncio.create_task(self._connect())
-        self._sending = sending
         # While the upstream is at work.
         note = self._service.gateway.prefixes.note_plain
         note(self.record, lane.upstream, asked.plain.turns[0].words, asked.learnt.model, asked.body)
 
     async def _connect(self) -> None:
-        lane, head = self._lane, self._passage.head
+        lane, head, body = self._lane, self._passage.head, self._asked.body
         try:
-            sending = await lane.transport.connect(
-                lane.destination, head, self._asked.body, lane.upstream.timeouts, self
-            )
+            sending = await lane.transport.connect(lane.destination, head, body, lane.upstream.timeouts, self)
         except TransportError as error:
             self._task = None
             self.on_broken(error)
@@ -109,7 +105,7 @@ class Crossing(Struct, eq=False):
 
     def on_head(self, status: int, headers: dict[str, str]) -> None:
         self._status, self._headers = status, headers
-        if status != 200 or "content-encoding" in headers or headers.get("content-type", "").startswith("text/html"):
+        if status != 200 or not is_readable(headers):
             self._hand_over()
         elif self.record.stream:
             self._translation = self._translate()
@@ -148,6 +144,24 @@ class Crossing(Struct, eq=False):
             self._whole()
         elif not translation.ended:
             self._say(translation, translation.close())
+
+    def on_whole(self, headers: dict[str, str], body: bytes) -> None:
+        self._sending = None
+        if self.record.stream and body and is_readable(headers):
+            self.on_head(200, headers)
+            self.on_body(body)
+            self.on_end()
+            return
+        self._status, self._headers, self._received = 200, headers, len(body)
+        self._pieces.append(body)
+        if self.response_complete or self.disconnected:
+            self._service.crossings.discard(self)
+        elif self._received > self._limit:
+            self._too_large()
+        elif is_readable(headers):
+            self._whole()
+        else:
+            self._hand_over()
 
     def on_broken(self, error: TransportError) -> None:
         self._sending = None
@@ -200,10 +214,10 @@ class Crossing(Struct, eq=False):
         if answer.lines:
             self._asked.lines = (*self._asked.lines, *answer.lines)
         self._account.settle(None)
-        record.first_byte = self._client.loop.time()
-        record.bytes_out = len(written)
-        self._client.put(self._head(b"%bcontent-length: %d\r\n" % (_WHOLE, len(written)), written))
-        self._finish()
+        record.first_byte = now = self._client.loop.time()
+        record.bytes_out = size = len(written)
+        self._client.put(self._head(_WHOLE % size, written))
+        self._finish(now)
 
     def _label(self) -> Label:
         return Label(int(time()), self.record.id.replace("req_", "resp_"))
@@ -215,7 +229,7 @@ class Crossing(Struct, eq=False):
         return b"%b%b%bx-request-id: %b\r\n\r\n%b" % (
             self._client.greeting(),
             framing,
-            self._lane.told(self._asked, self._headers),
+            self._lane.told(self._passage, self._asked, self._headers),
             self.record.id.encode(),
             body,
         )
@@ -223,13 +237,8 @@ class Crossing(Struct, eq=False):
     # Streamed answers
 
     def _translate(self) -> StreamTranslation:
-        lane, asked, store = self._lane, self._asked, self._service.store
-        keeps_state = store is not None and lane.issuer is not None
-        answer_id = self.record.id.replace("req_", "resp_")
-        exchange = lane.new_exchange(created=int(time()), answer_id=answer_id, keeps_state=keeps_state)
-        learnt = asked.learnt
-        tools, verbatim = learnt.originals, not learnt.pieces
-        exchange.adopt(learnt.asked, learnt.sent, tools, asked.call_ids, asked.lines, verbatim=verbatim)
+        keeps_state = self._service.store is not None and self._lane.issuer is not None
+        exchange = self._lane.exchange(self._asked, self._label(), keeps_state=keeps_state)
         if keeps_state:
             self._heard = Heard()
             exchange.listener = self._heard.hear
@@ -279,17 +288,13 @@ class Crossing(Struct, eq=False):
         self._account.settle(None)
         last = b"%x\r\n%b\r\n" % (len(written), written) if written else b""
         self._put(b"%b%b0\r\n\r\n" % (head, last), len(written))
-        self._finish()
+        self._finish(self.touched)
 
     async def _keep(self, translation: StreamTranslation) -> None:
-        """Keep what the upstream will want back of its answer, before the client sees the end."""
-        lane, exchange = self._lane, self._exchange
-        assert exchange is not None
-        request: Request = lane.client.decode_request(self._waiting.body())
-        states = States(self._service.store, self.record.owner)
-        await states.found(lane.client, lane.upstream, lane.target, request, len(self._waiting.body()))
-        states.watch(exchange, self._heard)
-        await states.keep(exchange, whole=False)
+        assert self._exchange is not None
+        assert self._heard is not None
+        body, owner = self._waiting.body(), self.record.owner
+        await keep(self._service.store, owner, self._lane, body, self._exchange, self._heard)
         if not self.disconnected:
             self._end(translation, self._last)
 
@@ -319,7 +324,7 @@ class Crossing(Struct, eq=False):
         head = self._client.greeting(told.status) + lines(told.headers)
         framing = b"content-length: %d\r\nx-request-id: %b\r\n\r\n" % (len(told.body), self.record.id.encode())
         self._put(head + framing + told.body, len(told.body))
-        self._finish()
+        self._finish(self.touched)
 
     def _too_large(self) -> None:
         self._give_up()
@@ -368,8 +373,8 @@ class Crossing(Struct, eq=False):
         self._client.put(data)
 
     def _hand_over(self, error: TransportError | None = None) -> None:
-        """Send the request the general way, with whatever the upstream has said."""
-        account, lane = self._account, self._lane
+        """Send the request the general way, with whatever the upstream has said. What comes now is not for this one."""
+        account, lane, self.disconnected = self._account, self._lane, True
         self._service.crossings.discard(self)
         if self._task is not None:
             self._task.cancel()  # it is not connected yet, and nothing has been sent
@@ -382,10 +387,9 @@ class Crossing(Struct, eq=False):
             handed.is_whole(status, self._headers, body)
         self._client.go_general(self._waiting, handed)
 
-    def _finish(self) -> None:
+    def _finish(self, now: float) -> None:
         self.response_complete = self.record.express = True
         self._flowing = None
-        now = self._client.loop.time()
         self._over(now)
         if self._sending is not None:  # the upstream has a moment to end, so that its connection lives on
             self._service.crossings.add(self)

@@ -11,6 +11,7 @@ from msgspec.structs import replace
 
 from toolglot.dialect import Dialect
 from toolglot.dialects import DIALECTS
+from toolglot.direct.reading import Reader
 from toolglot.direct.request import LARGEST
 from toolglot.server.express.account import Account
 from toolglot.server.express.client import Client
@@ -49,8 +50,9 @@ class Express:
     def __init__(self, service: Service) -> None:
         self.service = service
         self._heads: dict[tuple[object, ...], Head | None] = {}
-        self._familiar: dict[tuple[bytes, bytes], Familiar] = {}
+        self._familiar: dict[tuple[bytes, bytes, int], Familiar] = {}
         self._guard = service.gateway.guard
+        self._readers = {dialect.name: Reader(dialect.direct) for dialect in PATHS.values()}
         self._ids: list[str] = []
 
     def admit(self, url: bytes, fields: Sequence[tuple[bytes, bytes]]) -> Waiting | None:
@@ -138,7 +140,7 @@ class Express:
         dialect, caller, limits = head.client, head.caller, gateway.config.limits
         if head.guard is not gateway.guard or not self._is_open():
             return None
-        plain = None if dialect.direct is None else dialect.direct.read_request(body)
+        plain = self._readers[dialect.name].read(body)
         if plain is None or (lane := gateway.lanes.find(dialect.name, plain.model, now)) is None:
             return None
         store = service.store
@@ -152,14 +154,14 @@ class Express:
         if (ticket := lane.breaker.enter(now)) is None:
             return None
         passage = lane.passage(head, plain.model, asked.learnt)
-        record = replace(passage.record, id=self._new_id(), started=now, bytes_in=len(body))
+        ids = self._ids or self._more_ids()
+        record = replace(passage.record, id=ids.pop(), started=now, bytes_in=len(body))
         service.in_flight += 1
         account = Account(service, gateway, lane.breaker, ticket, record)
         return Crossing(service, client, lane, passage, asked, waiting, account, record, now, limits.response)
 
-    def _new_id(self) -> str:
+    def _more_ids(self) -> list[str]:
         """As the general way makes them, but for the system calls: randomness is fetched for many at once."""
-        if not self._ids:
-            randomness = token_bytes(12 * _IDS).hex()
-            self._ids = [f"req_{randomness[start : start + 24]}" for start in range(0, 24 * _IDS, 24)]
-        return self._ids.pop()
+        randomness = token_bytes(12 * _IDS).hex()
+        self._ids = [f"req_{randomness[start : start + 24]}" for start in range(0, 24 * _IDS, 24)]
+        return self._ids

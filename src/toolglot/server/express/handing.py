@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from toolglot.server.record import Record
@@ -15,6 +16,11 @@ if TYPE_CHECKING:
 
 HANDED = "toolglot.handed"
 """The key of the ASGI scope under which it is found."""
+
+
+def is_readable(headers: Mapping[str, str]) -> bool:
+    """Can an answer with these headers be taken as it is? A proxy's page cannot, nor one that is packed."""
+    return "content-encoding" not in headers and not headers.get("content-type", "").startswith("text/html")
 
 
 class Handed:

@@ -15,6 +15,7 @@ from msgspec import Struct
 
 from toolglot import __version__
 from toolglot.dialect import Dialect
+from toolglot.direct.answer import Label
 from toolglot.direct.request import DirectRequests, Learnt, Translated
 from toolglot.passes.envelope import BOUND_TO_MODEL, STATE
 from toolglot.passes.history_policy import settle
@@ -30,16 +31,21 @@ from toolglot.upstream.lean import LeanTransport, request_head
 from toolglot.upstream.upstream import Upstream
 
 if TYPE_CHECKING:
+    from toolglot.translate import Exchange
     from toolglot.upstream.breaker import Breaker
 
 
-class Passage(Struct, frozen=True):
+class Passage(Struct, eq=False):
     """What is the same for all requests with one head."""
 
     head: bytes
     """The request line and the headers to the upstream."""
     record: Record
     """Without what is told of a single request."""
+    lines: tuple[Loss, ...] | None = None
+    """The last receipt that was told."""
+    told: bytes = b""
+    """The headers that told it."""
 
 
 MOST = 256
@@ -52,6 +58,7 @@ class Lane:
     """From one dialect's clients to one model of an upstream."""
 
     __slots__ = (
+        "_own",
         "_passages",
         "_told",
         "breaker",
@@ -80,6 +87,7 @@ class Lane:
         self.transport = upstream.transport
         self.destination = self.transport.destination(upstream.base_url)
         owner = upstream.dialect.name
+        self._own = client.name == owner
         self.issuer = issuer(upstream, target.model if owner in BOUND_TO_MODEL else "") if owner in STATE else None
         """Whose state may be kept in the store, if there can be any."""
         self.new_exchange = exchanges_for(client, upstream, target, strict=strict)
@@ -123,17 +131,32 @@ class Lane:
             calls={self.upstream.name: 1},
         )
 
-    def told(self, asked: Translated, upstream_headers: Mapping[str, str]) -> bytes:
+    def exchange(self, asked: Translated, label: Label, *, keeps_state: bool) -> Exchange:
+        """One that goes on from this request, as if it had made it."""
+        exchange = self.new_exchange(created=label.created, answer_id=label.answer_id, keeps_state=keeps_state)
+        learnt = asked.learnt
+        tools, verbatim = learnt.originals, not learnt.pieces
+        exchange.adopt(learnt.asked, learnt.sent, tools, asked.call_ids, asked.lines, verbatim=verbatim)
+        return exchange
+
+    def told(self, passage: Passage, asked: Translated, upstream_headers: Mapping[str, str]) -> bytes:
         """The headers of an answer that tell of the exchange."""
-        told = self._told.get(asked.lines) or self._of(asked)
+        if passage.lines is not asked.lines:  # most have the very same, which are not even to be compared
+            passage.lines, passage.told = asked.lines, self._told.get(asked.lines) or self._of(asked)
+        if not self._own and "ratelimit" not in " ".join(upstream_headers):
+            return passage.told
+        return self._passed(upstream_headers) + passage.told
+
+    def _passed(self, upstream_headers: Mapping[str, str]) -> bytes:
+        """Those of the upstream's headers that are the client's business; our own id stands in the place of its."""
         client, dialect = self.client, self.upstream.dialect
-        if client.name != dialect.name:
-            if "ratelimit" not in " ".join(upstream_headers):
-                return told
-            upstream_headers = {name: value for name, value in upstream_headers.items() if "ratelimit" in name}
-        passed = headers.to_client(client, dialect, self.upstream.harmless(upstream_headers))
-        passed.pop("x-request-id", None)  # ours is there
-        return lines(passed) + told
+        of_client = client.response_headers
+        wanted = {
+            name: value
+            for name, value in upstream_headers.items()
+            if (name.startswith(of_client) if self._own else "ratelimit" in name) and name != "x-request-id"
+        }
+        return lines(headers.to_client(client, dialect, self.upstream.harmless(wanted))) if wanted else b""
 
     def _of(self, asked: Translated) -> bytes:
         receipt = Receipt()
@@ -193,6 +216,7 @@ def is_plain(client: Dialect, upstream: Upstream, target: Target) -> bool:
     """Is there nothing to these two but what the direct way knows of?"""
     return (
         client.direct is not None
+        and client.direct.read_request is not None
         and upstream.dialect.direct is not None
         and isinstance(upstream.transport, LeanTransport)
         and upstream.tokens is None

@@ -9,10 +9,9 @@ from msgspec import Struct
 
 from toolglot.dialect import Dialect
 from toolglot.server.security import Caller, Guard
+from toolglot.upstream.lean.known import KnownHead
 
 _LENGTH = re.compile(rb"\r\ncontent-length: *([0-9]{1,8})(?=\r\n)", re.IGNORECASE)
-_LONGEST = 8
-"""Digits of a length."""
 _LARGEST = 4096
 """Bytes of a head that is kept in mind."""
 
@@ -30,36 +29,21 @@ class Head(Struct, frozen=True, eq=False, kw_only=True):
     """Who has let it in."""
 
 
-class Familiar(Struct, frozen=True, eq=False):
-    """The bytes of a head that was read, around the length that it tells. Whatever has the same bytes there says the
-    same, and need not be read again."""
+class Familiar(KnownHead, frozen=True, eq=False):
+    """The bytes of a head that was admitted."""
 
-    before: bytes
-    behind: bytes
-    """With the empty line that ends it."""
     head: Head
 
-    def body(self, data: bytes) -> bytes | None:
-        """The body, if this is all of a request with this head, and nothing else."""
-        start = len(self.before)
-        end = data.find(b"\r", start, start + _LONGEST + 1)
-        length = data[start:end]
-        if end < 0 or not length.isdigit() or not data.startswith(self.before) or not data.startswith(self.behind, end):
-            return None
-        body = data[end + len(self.behind) :]
-        return body if len(body) == int(length) else None
 
-    def whole(self, body: bytes) -> bytes:
-        """All of a request that has this body."""
-        return b"%b%d%b%b" % (self.before, len(body), self.behind, body)
-
-
-def around_length(data: bytes) -> tuple[bytes, bytes] | None:
-    """What stands around the length in the head of this request; None without one, or where there is much. The head is
-    one that was read: nothing in it looks like the field but the field."""
+def around_length(data: bytes) -> tuple[bytes, bytes, int] | None:
+    """What stands around the length in the head of this request, and how much that is; None without one, or where there
+    is much. The head is one that was read: nothing in it looks like the field but the field."""
     end = data.find(b"\r\n\r\n", 0, _LARGEST) + 4
     found = _LENGTH.search(data, 0, end)
-    return None if found is None else (data[: found.start(1)], data[found.end(1) : end])
+    if found is None:
+        return None
+    before, behind = found.span(1)
+    return data[:before], data[behind:end], before + end - behind
 
 
 class Waiting(Struct, eq=False):

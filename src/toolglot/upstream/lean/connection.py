@@ -4,10 +4,10 @@ Nothing here is a task or a timer. What one read of the socket brought is told i
 the body joined, then the end. Who waits too long is found by the sweep of the pool (`lean/pool.py`), which compares
 `heard` and `limit` now and then.
 
-An answer is framed by httptools in its strict mode. What that refuses is refused here: a length beside chunks, two
-lengths, bare line feeds, folded headers. A transfer encoding other than chunks, a 101 that nobody asked for, and too
-many or too large headers are refused as well. A connection is used again only if its answer ended where its framing
-says, nothing came after it, and the request was wholly written.
+An answer is framed by httptools in its strict mode, unless it is known how it would be (`lean/answers.py`). What that
+refuses is refused here: a length beside chunks, two lengths, bare line feeds, folded headers. A transfer encoding other
+than chunks, a 101 that nobody asked for, and too many or too large headers are refused as well. A connection is used
+again only if its answer ended where its framing says, nothing came after it, and the request was wholly written.
 """
 
 from __future__ import annotations
@@ -229,20 +229,33 @@ class Connection(asyncio.Protocol):
         if sending is None or self._parser is None:
             self._hear_unasked()
             return
+        begins = not (sending.began or self._heads or self._quiet)
+        if begins and not sending.bodiless:
+            whole = self.destination.answers.read(data)
+            if whole is not None:
+                self._keep = True
+                self._leave()
+                sending.receiver.on_whole(*whole)
+                return
         fault = None
         try:
             self._parser.feed_data(data)
         except (HttpParserError, HttpParserUpgrade):
-            fault = self._fault or TransportError("reset", f"{self.destination.name} answered with what is not HTTP")
+            fault = self._fault or self._no_http()
+        if begins and fault is None and self._complete and self._keep and self._status == 200 and self._heads == 1:
+            self.destination.answers.learn(data, self._head or {})
         if self._head is not None:
             self._tell_head(sending, self._head)
             if self.sending is not sending:
                 return
         pieces = self._pieces
         if pieces:
-            body = pieces[0] if len(pieces) == 1 else b"".join(pieces)
-            pieces.clear()
-            self.heard = self._loop.time()
+            body = pieces.pop()
+            if pieces:
+                body = b"".join([*pieces, body])
+                pieces.clear()
+            if not self._complete:
+                self.heard = self._loop.time()
             self._quiet = 0
             sending.receiver.on_body(body)
             if self.sending is not sending:
@@ -298,6 +311,11 @@ class Connection(asyncio.Protocol):
     # The end
 
     def _end(self, sending: Sending) -> None:
+        self._leave()
+        sending.receiver.on_end()
+
+    def _leave(self) -> None:
+        """The answer is over: back to the pool, if the connection may be used again."""
         self.sending = None
         if self._paused:
             self._paused = False
@@ -312,7 +330,6 @@ class Connection(asyncio.Protocol):
             self._pool.leave()
             # What is still to be written would keep a socket open as long as the upstream likes.
             self.transport.abort() if unwritten else self.transport.close()
-        sending.receiver.on_end()
 
     def _break(self, sending: Sending, error: TransportError) -> None:
         self.give_up()
@@ -339,7 +356,7 @@ class Connection(asyncio.Protocol):
             self._repeated += 1
         fields[key] = text
         if len(fields) + self._repeated > MAX_FIELDS:
-            self._refuse(TransportError("reset", f"{self.destination.name} answered with what is not HTTP"))
+            self._refuse(self._no_http())
 
     def on_headers_complete(self) -> None:
         sending, parser, fields = self.sending, self._parser, self._fields
@@ -352,12 +369,12 @@ class Connection(asyncio.Protocol):
             self._refuse(TransportError("reset", text))
         if status < 200:
             if status == 101 or status < 100:
-                self._refuse(TransportError("reset", f"{self.destination.name} answered with what is not HTTP"))
+                self._refuse(self._no_http())
             self._interim = True
             return
         chunked = fields.get("transfer-encoding")
         if chunked is not None and chunked.lower() != "chunked":
-            self._refuse(TransportError("reset", f"{self.destination.name} answered with what is not HTTP"))
+            self._refuse(self._no_http())
         self._status, self._head = status, fields
         self._fields = {}  # for trailers, which nobody is told of
         self._keep = parser.should_keep_alive()
@@ -374,6 +391,9 @@ class Connection(asyncio.Protocol):
 
     def _too_large(self) -> TransportError:
         return TransportError("too_large", f"{self.destination.name} answered with a header over the limit")
+
+    def _no_http(self) -> TransportError:
+        return TransportError("reset", f"{self.destination.name} answered with what is not HTTP")
 
     def _refuse(self, fault: TransportError) -> None:
         self._fault = fault

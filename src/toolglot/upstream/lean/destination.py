@@ -7,9 +7,10 @@ import ssl
 from collections.abc import Mapping
 from functools import lru_cache
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from toolglot.upstream.http_rules import BAD_HEADER, USER_AGENT, url_of
+from toolglot.upstream.lean.answers import Answers
 from toolglot.upstream.surroundings import Proxy, basic
 from toolglot.upstream.transport import Call, TransportError
 from toolglot.upstream.url import Url
@@ -34,6 +35,8 @@ class Destination(Struct, frozen=True, eq=False, kw_only=True):
     proxy: Proxy | None = None
     proxy_tls: ssl.SSLContext | None = None
     """For a proxy that is spoken to in TLS itself."""
+    answers: Answers = field(default_factory=Answers)
+    """What is known of how it answers."""
 
     @property
     def tunnelled(self) -> bool:

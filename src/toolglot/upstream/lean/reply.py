@@ -56,6 +56,12 @@ class LeanReply:
         self._over = True
         self._wake()
 
+    def on_whole(self, headers: dict[str, str], body: bytes) -> None:
+        self.on_head(200, headers)
+        if body:
+            self.on_body(body)
+        self.on_end()
+
     def on_broken(self, error: TransportError) -> None:
         self._broken = error
         self._wake()

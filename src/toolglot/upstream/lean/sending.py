@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class Receiver(Protocol):
-    """Who is told of an answer. After `on_end`, `on_broken` or `Sending.abort` nothing more is told."""
+    """Who is told of an answer. After `on_whole`, `on_end`, `on_broken` or `Sending.abort` nothing more is told."""
 
     def on_head(self, status: int, headers: dict[str, str]) -> None:
         """Names in lower case, repeated ones joined."""
@@ -26,6 +26,11 @@ class Receiver(Protocol):
 
     def on_end(self) -> None:
         """The body is complete. The connection is back in the pool, or closed, already."""
+        ...
+
+    def on_whole(self, headers: dict[str, str], body: bytes) -> None:
+        """A successful answer of which all has come at once, in place of all of these. The connection is back in the
+        pool already."""
         ...
 
     def on_broken(self, error: TransportError) -> None:

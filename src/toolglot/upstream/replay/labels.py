@@ -54,7 +54,7 @@ def headers_of_match(match: str, recording: str) -> dict[str, str]:
 
 def put_on(exchange: Exchange, upstream: Upstream, reply: Reply) -> None:
     """Label the answer as the recorded one was, if it is one."""
-    if isinstance(upstream.transport, Recorded) and ANSWER_ID in reply.headers:
+    if ANSWER_ID in reply.headers and isinstance(upstream.transport, Recorded):
         asked = "" if exchange.sent is None else exchange.sent.model
         renamed = reply.headers.get(MODEL, asked) != asked
         exchange.label(_created(reply.headers), reply.headers[ANSWER_ID], renamed=renamed)

@@ -1,0 +1,118 @@
+"""Items of `input` and parts of their content in their plainest shape, read and written in one look.
+
+Nearly all of a long conversation says just what it must: a text, a call, a result. What has one member more, or one
+less, is None here and gone through member by member (`items.py`, `blocks.py`); both ways come to the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeGuard
+
+from toolglot.dialects.openai_responses.native import NAME
+from toolglot.ir import Block, Message, Text, ToolCall, ToolResult
+
+
+def plain_text(part: Any, role: str) -> Text | None:
+    """A part with the words of this role and nothing else."""
+    if type(part) is not dict or len(part) != 2 or type(text := part.get("text")) is not str:
+        return None
+    match part.get("type"):
+        case "input_text" if role != "assistant":
+            return Text(text=text)
+        case "output_text" if role == "assistant":
+            return Text(text=text, native={NAME: {"$absent": ["annotations", "logprobs"]}})
+    return None
+
+
+def plain_item(item: Any) -> Message | None:
+    kind = item.get("type") if type(item) is dict else None
+    decode = _ITEMS.get(kind) if type(kind) is str else None
+    return decode(item) if decode is not None else None
+
+
+def _message(item: dict[str, Any]) -> Message | None:
+    role, content = item.get("role"), item.get("content")
+    if len(item) != 3 or type(role) is not str or type(content) is not list or len(content) != 1:
+        return None
+    text = plain_text(content[0], role)
+    return None if text is None else Message(role=role, content=(text,))
+
+
+def _call(item: dict[str, Any]) -> Message | None:
+    call_id, name, arguments = item.get("call_id"), item.get("name"), item.get("arguments")
+    if len(item) != 4 or type(call_id) is not str or type(name) is not str or type(arguments) is not str:
+        return None
+    if not arguments:
+        return None
+    native = {NAME: {"$absent": ["id", "status"]}}
+    return Message(role="assistant", content=(ToolCall(id=call_id, name=name, arguments=arguments, native=native),))
+
+
+def _result(item: dict[str, Any]) -> Message | None:
+    call_id, output = item.get("call_id"), item.get("output")
+    if len(item) != 3 or type(call_id) is not str or type(output) is not str or not output:
+        return None
+    return Message(role="tool", content=(ToolResult(call_id=call_id, content=(Text(text=output),)),))
+
+
+_ITEMS: dict[str, Callable[[dict[str, Any]], Message | None]] = {
+    "message": _message,
+    "function_call": _call,
+    "function_call_output": _result,
+}
+
+
+def plain_items(message: Message) -> list[dict[str, Any]] | None:
+    """The items of a message of another dialect: calls, results and texts that do not stand side by side."""
+    if NAME in message.native or not message.content:
+        return None
+    items: list[dict[str, Any]] = []
+    before: type[Block] | None = None
+    for block in message.content:
+        kind = type(block)
+        write = _WRITERS.get(kind)
+        item = write(block, message) if write is not None and not (before is kind is Text) else None
+        if item is None:
+            return None
+        items.append(item)
+        before = kind
+    return items
+
+
+def _is_bare(block: Block) -> TypeGuard[Text]:
+    return type(block) is Text and block.cache is None and not block.citations and NAME not in block.native
+
+
+def _text_item(block: Block, message: Message) -> dict[str, Any] | None:
+    if not _is_bare(block):
+        return None
+    if message.role == "assistant":
+        return {"type": "message", "role": "assistant", "content": block.text}
+    if len(message.content) > 1:
+        return None
+    return {"type": "message", "role": message.role, "content": [{"type": "input_text", "text": block.text}]}
+
+
+def _call_item(block: Block, message: Message) -> dict[str, Any] | None:
+    assert isinstance(block, ToolCall)
+    unusual = block.cache is not None or block.namespace is not None or not block.complete or block.kind != "function"
+    if unusual or NAME in block.native or not block.id or not block.arguments or block.arguments.isspace():
+        return None
+    return {"type": "function_call", "call_id": block.id, "name": block.name, "arguments": block.arguments}
+
+
+def _result_item(block: Block, message: Message) -> dict[str, Any] | None:
+    assert isinstance(block, ToolResult)
+    if NAME in block.native or block.cache is not None or block.is_error or block.kind != "function":
+        return None
+    if not block.call_id or len(block.content) != 1 or not _is_bare(only := block.content[0]) or not only.text:
+        return None
+    return {"type": "function_call_output", "call_id": block.call_id, "output": only.text}
+
+
+_WRITERS: dict[type[Block], Callable[[Block, Message], dict[str, Any] | None]] = {
+    Text: _text_item,
+    ToolCall: _call_item,
+    ToolResult: _result_item,
+}
