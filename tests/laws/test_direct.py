@@ -140,6 +140,7 @@ def odd_bodies(client: str) -> list[bytes]:
         good.replace(b'"Go"', b"7"),
         good.replace(b'"role":"assistant"', b'"role":"assistant","novel":1'),
         good.replace(b'"Oslo"', b'"Oslo","city":"Bern"'),
+        good.replace(b'"Oslo"', b'"Oslo","city":"\\u003a"'),
         good.replace(arguments, deep),
         good + b"{}",
         good[:-1],
@@ -219,6 +220,15 @@ def test_what_agents_send_all_day_goes_the_direct_way(client: str, upstream: str
 def test_what_models_answer_all_day_comes_back_the_direct_way(client: str, upstream: str) -> None:
     assert came_back(wire(ANSWERS[upstream]), client, upstream, "any-model")
     assert came_back(wire(ANSWERS[upstream]), client, upstream, None)
+
+
+@pytest.mark.parametrize("client", CLIENTS)
+@pytest.mark.parametrize("again", [b'"city":"Bern"', b'"city":"\\u003a"'])
+def test_an_answer_whose_arguments_have_a_member_twice_does_not(client: str, again: bytes) -> None:
+    # As our own writer has it, so that nothing but the arguments is out of the ordinary.
+    answer = ANSWERS["anthropic"]
+    spoilt = wire({"model": answer["model"], **answer}).replace(b'"Rome"', b'"Rome",' + again)
+    assert not came_back(spoilt, client, "anthropic", "any-model")
 
 
 def asked_of(client: str, upstream: str, model: str | None) -> tuple[Translated, Exchange]:

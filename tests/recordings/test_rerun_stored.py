@@ -11,7 +11,8 @@ import pytest
 from tests.recordings.made import as_recording
 from tests.recordings.rerunning import again, changed, read_all
 from tests.server.gateway import Running, at, gateway
-from toolglot.config.schema import RecordConfig
+from tests.upstream.bad_server import BadServer, Step, expect, reply
+from toolglot.config.schema import ModelConfig, RecordConfig
 from toolglot.dialects import DIALECTS
 from toolglot.errors import DecodeError
 from toolglot.recordings.format import StoreRead
@@ -158,6 +159,47 @@ def test_what_an_upstream_had_said_of_the_conversation_is_told_to_it_again(tmp_p
     earlier = as_recording(line for line in second.lines if not isinstance(line, StoreRead))
     with pytest.raises(NotRerunError, match="told what it had said itself, which is not in the recording"):
         again(earlier)
+
+
+SIGNED = [{"functionCall": {"name": "look", "args": {"at": 1}}, "thoughtSignature": "U0lHTkFUVVJF"}]
+LOOK = {"type": "function", "function": {"name": "look", "parameters": {"type": "object"}}}
+
+
+def says(*parts: dict[str, Any]) -> Step:
+    return reply({"candidates": [{"content": {"role": "model", "parts": list(parts)}, "finishReason": "STOP"}]})
+
+
+def test_each_upstream_finds_its_own_state_also_where_the_first_had_none(tmp_path: Path) -> None:
+    down = reply({"error": {"code": 503, "message": "down", "status": "UNAVAILABLE"}}, status=503)
+    model, record = "gemini-2.5-pro", RecordConfig(directory=str(tmp_path / "recordings"))
+    with (
+        BadServer([expect(), down]) as first,
+        BadServer([expect(), says(*SIGNED), expect(), says({"text": "Seen."})]) as second,
+        gateway(
+            {"a": at("gemini", first.url), "b": at("gemini", second.url)},
+            models={
+                "both": ModelConfig(upstream="a", model=model, fallbacks=("other",)),
+                "other": ModelConfig(upstream="b", model=model),
+            },
+            store=SqliteStore(tmp_path / "store"),  # a file, of which is known without reading whether it has any state
+            record=record,
+        ) as running,
+    ):
+        talk: list[dict[str, Any]] = [{"role": "user", "content": "Look."}]
+        called = running.ask("openai_chat", model="other", body={"messages": talk, "tools": [LOOK]}).json()
+        calls = [
+            {name: call[name] for name in ("id", "type", "function")}
+            for call in called["choices"][0]["message"]["tool_calls"]
+        ]
+        talk += [
+            {"role": "assistant", "content": None, "tool_calls": calls},
+            {"role": "tool", "tool_call_id": calls[0]["id"], "content": "5"},
+        ]
+        assert running.ask("openai_chat", model="both", body={"messages": talk, "tools": [LOOK]}).status == 200
+    recording = read_all(tmp_path / "recordings")[-1]
+    assert [b"U0lHTkFUVVJF" in attempt.request.data for attempt in recording.attempts][-1]
+    comparison = again(recording)
+    assert not comparison.differs, comparison
 
 
 FOUND: dict[Kind, Any] = {

@@ -3,6 +3,7 @@ and its upstream is not asked again."""
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 
 import pytest
@@ -82,6 +83,27 @@ def test_the_end_of_the_time_to_drain_is_told_on_the_lane_too() -> None:
     assert written.startswith(b"HTTP/1.1 529 \r\n")
     assert b"shutting down" in written
     assert in_flight == 0
+
+
+@pytest.mark.parametrize(
+    "says",
+    [
+        b"HTTP/1.1 500 Oops\r\ncontent-type: application/json\r\ncontent-length: 2\r\n\r\n{}",
+        b"HTTP/1.1 200 OK\r\ncontent-type: text/html\r\ncontent-length: 6\r\n\r\n<html>",
+    ],
+    ids=["an error", "a page"],
+)
+def test_what_comes_for_a_client_that_has_just_left_is_nobodys(says: bytes) -> None:
+    async def work(lane: Lane) -> int:
+        upstream, _ = await lane.upstream()
+        protocol, _ = lane.client()
+        protocol.data_received(asked())
+        protocol.connection_lost(None)
+        upstream.data_received(says)
+        await asyncio.sleep(0)  # a turn of the loop, in which is cleared up behind the client
+        return lane.service.in_flight
+
+    assert on_lane(work) == 0
 
 
 def test_an_answer_has_one_request_id_and_it_is_ours() -> None:

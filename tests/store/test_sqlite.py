@@ -470,3 +470,18 @@ def test_everything_that_was_acknowledged_survives_kill_9(path: Path) -> None:
         == connection.execute("SELECT sum(bytes) FROM responses").fetchone()
     )
     connection.close()
+
+
+def test_a_store_is_closed_where_another_loop_ended_before_its_call_did(path: Path) -> None:
+    release, store = threading.Event(), SqliteStore(path)
+
+    async def half() -> None:
+        store._worker.later(partial(release.wait, 30))
+        task = asyncio.create_task(store.save(turn("resp_1")))
+        await asyncio.sleep(0)
+        assert not task.done()
+
+    asyncio.run(half())
+    release.set()
+    asyncio.run(store.close())
+    assert using(path, lambda store: store.turn("me", "resp_1")) == turn("resp_1")

@@ -128,7 +128,7 @@ NESTED = 300
 """So many brackets may be nested deeper than the general way can read from where it is called."""
 
 
-_ESCAPE = re.compile(rb"\\u003")
+_ESCAPE = re.compile(rb"\\u003[aA]")
 
 
 def has_all(written: bytes, data: bytes) -> bool:
@@ -162,7 +162,7 @@ def object_text(raw: Raw | bytes) -> str | None:
         written = _encode(value)
     except UNREADABLE:
         return None
-    if type(value) is not dict or (written != data and written.count(b":") != data.count(b":")):
+    if type(value) is not dict or not has_all(written, data):
         return None
     return data.decode() if len(data) < NESTED or _is_flat(data) else None
 

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import re
 from itertools import islice
+from sys import getsizeof
 
 import msgspec
 from msgspec import Raw, Struct
 
-from toolglot.direct.plain import Direct, PlainRequest
+from toolglot.direct.plain import Direct, PlainRequest, Turn
 
 MARK = 64
 """So many bytes at the end of a request tell which others it may be like. Where messages come as late as that, little
@@ -36,6 +37,9 @@ class _Around(Struct, frozen=True, gc=False):
     behind: bytes
     messages: slice
     size: int
+    """Of both."""
+    held: int
+    """Bytes of memory, about."""
     plain: PlainRequest
 
 
@@ -91,13 +95,18 @@ class Reader:
         like = PlainRequest(plain.model, plain.stream, settings, [], plain.system)
         known = self._known.setdefault(behind[-MARK:], [])
         between, size = slice(len(before), -len(behind)), len(before) + len(behind)
-        known.insert(0, _Around(before, behind, between, size, like))
-        self.kept_bytes += size
+        held = size + sum(map(len, settings)) + sum(getsizeof(text) for turn in plain.system for text in _texts(turn))
+        known.insert(0, _Around(before, behind, between, size, held, like))
+        self.kept_bytes += held
         if len(known) > ALIKE:
-            self.kept_bytes -= known.pop().size
+            self.kept_bytes -= known.pop().held
         while self.kept_bytes > KEPT_BYTES or len(self._known) > KEPT:
             oldest = self._known.pop(next(iter(self._known)))
-            self.kept_bytes -= sum(around.size for around in oldest)
+            self.kept_bytes -= sum(around.held for around in oldest)
+
+
+def _texts(turn: Turn) -> list[str]:
+    return [turn.words] if isinstance(turn.words, str) else turn.words
 
 
 def _are_around(before: bytes, behind: bytes) -> bool:

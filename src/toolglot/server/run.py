@@ -53,6 +53,11 @@ SWITCH = 0.001
 each chunk of every stream meanwhile."""
 
 
+DOORS = 8
+"""Descriptors of the listening socket. libuv takes one connection from each in a turn of the loop, and with many
+requests under way a turn takes milliseconds: a thousand clients who come at once would wait for a thousand of them."""
+
+
 class PortInUseError(Exception):
     """Somebody else listens there already."""
 
@@ -195,7 +200,7 @@ async def _run(
         if seat is None or await seat.ready(server):
             _outlive_signals()
             _let_the_loop_run()
-            await server.serve([listener])
+            await server.serve([listener, *(listener.dup() for _ in range(DOORS - 1))])
 
 
 async def _host(begun: Start, open_things: AsyncExitStack) -> Host:

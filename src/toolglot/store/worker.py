@@ -83,7 +83,10 @@ class Worker:
             closing, self._closed = not self._closed, True
         if closing:
             try:
-                await asyncio.gather(*(call for call in self._calls if not call.done()), return_exceptions=True)
+                # Of another loop nobody waits any more; what was asked for there is in the thread, before the last.
+                loop = asyncio.get_running_loop()
+                waiting = [call for call in self._calls if not call.done() and call.get_loop() is loop]
+                await asyncio.gather(*waiting, return_exceptions=True)
                 # Not one of the calls that may be refused: it is the last, however many wait before it.
                 await asyncio.shield(asyncio.wrap_future(self._thread.submit(told, last)))
             finally:

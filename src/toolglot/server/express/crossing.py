@@ -105,7 +105,7 @@ class Crossing(Struct, eq=False):
 
     def on_head(self, status: int, headers: dict[str, str]) -> None:
         self._status, self._headers = status, headers
-        if status != 200 or not is_readable(headers):
+        if not self.disconnected and (status != 200 or not is_readable(headers)):
             self._hand_over()
         elif self.record.stream:
             self._translation = self._translate()
@@ -156,12 +156,12 @@ class Crossing(Struct, eq=False):
         self._pieces.append(body)
         if self.response_complete or self.disconnected:
             self._service.crossings.discard(self)
+        elif not is_readable(headers):
+            self._hand_over()
         elif self._received > self._limit:
             self._too_large()
-        elif is_readable(headers):
-            self._whole()
         else:
-            self._hand_over()
+            self._whole()
 
     def on_broken(self, error: TransportError) -> None:
         self._sending = None
