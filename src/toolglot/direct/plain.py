@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 import msgspec
 from msgspec import Raw, Struct, UnsetType
 
 from toolglot.ir import StopReason, Usage
 from toolglot.receipt import Loss
+
+T = TypeVar("T")
 
 Words: TypeAlias = str | list[str]
 """One text, or several that stand beside each other."""
@@ -137,10 +139,16 @@ def has_all(written: bytes, data: bytes) -> bool:
     return written == data or _has_colons(written, data)
 
 
-def has_all_texts(written: bytes, data: bytes) -> bool:
-    """The same for a document of texts, and of values that are kept as they stand there. Nobody writes these shorter
-    than we do (but numbers: 1e9), so where no byte is missing no member is, in whatever order they stand."""
-    return len(written) == len(data) or _has_colons(written, data)
+def texts_of(decode: Callable[[bytes], T], data: bytes) -> T | None:
+    """What is read of a document of texts, and of values that are kept as they stand there; None if it cannot be, or if
+    that does not have every member. Nobody writes these shorter than we do (but numbers: 1e9), so where no byte is
+    missing no member is, in whatever order they stand."""
+    try:
+        value = decode(data)
+        written = _encode(value)
+    except UNREADABLE:
+        return None
+    return value if len(written) == len(data) or _has_colons(written, data) else None
 
 
 def _has_colons(written: bytes, data: bytes) -> bool:

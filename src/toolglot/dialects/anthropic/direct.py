@@ -12,7 +12,6 @@ from msgspec.structs import astuple
 from toolglot.dialects.anthropic.direct_answers import read_answer, write_answer
 from toolglot.dialects.anthropic.native import LIFETIMES
 from toolglot.direct.plain import (
-    UNREADABLE,
     Direct,
     PlainCall,
     PlainRequest,
@@ -20,10 +19,10 @@ from toolglot.direct.plain import (
     Turn,
     Way,
     Words,
-    has_all_texts,
     is_blank,
     object_text,
     spliced,
+    texts_of,
     with_settings,
 )
 
@@ -120,12 +119,8 @@ _encode = msgspec.json.Encoder().encode
 
 
 def read_request(data: bytes) -> PlainRequest | None:
-    try:
-        body: Any = _requests.decode(data)
-        written = _encode(body)
-    except UNREADABLE:
-        return None
-    if not has_all_texts(written, data):
+    body: Any = texts_of(_requests.decode, data)
+    if body is None:
         return None
     system: list[Turn] = []
     if body.system is not UNSET:
@@ -140,12 +135,8 @@ _messages = msgspec.json.Decoder(list[_Message])
 
 
 def read_messages(data: bytes, like: PlainRequest) -> PlainRequest | None:
-    try:
-        messages = _messages.decode(data)
-        written = _encode(messages)
-    except UNREADABLE:
-        return None
-    return _read(messages, like) if has_all_texts(written, data) else None
+    messages = texts_of(_messages.decode, data)
+    return None if messages is None else _read(messages, like)
 
 
 def _read(messages: list[_Message], like: PlainRequest) -> PlainRequest | None:
