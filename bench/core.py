@@ -6,6 +6,7 @@ same bytes, which is the least that any translation could cost.
 
 from __future__ import annotations
 
+import argparse
 import json
 import sys
 import time
@@ -123,7 +124,9 @@ def _row(first: str, second: str, took: float, documents: list[bytes], count: in
 
 
 def main(arguments: list[str], write: Callable[[str], object] = sys.stdout.write) -> None:
-    size = QUICK if "--quick" in arguments else FULL
+    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    options.add_argument("--quick", action="store_true", help="a few of them, to see that it works")
+    size = QUICK if options.parse_args(arguments).quick else FULL
     for rows in (stream_rows, request_rows, argument_rows):
         for row in rows(size):
             write(row)

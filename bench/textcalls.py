@@ -6,6 +6,7 @@ token brings. The time is processor time a piece, the best of several runs. It m
 
 from __future__ import annotations
 
+import argparse
 import json
 import sys
 import time
@@ -56,7 +57,9 @@ def rows(sizes: tuple[int, ...]) -> Iterator[tuple[str, list[float]]]:
 
 
 def main(arguments: list[str], write: Callable[[str], object] = sys.stdout.write) -> None:
-    sizes = QUICK if "--quick" in arguments else FULL
+    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    options.add_argument("--quick", action="store_true", help="a few of them, to see that it works")
+    sizes = QUICK if options.parse_args(arguments).quick else FULL
     write(f"A call read out of text, {PIECE} characters at a time: microseconds each, by the size of its arguments\n")
     write(f"{'format':<24}" + "".join(f"{f'{size:,}':>12}" for size in sizes) + "\n")
     for name, times in rows(sizes):

@@ -266,6 +266,8 @@ def options(arguments: Sequence[str] | None) -> argparse.Namespace:
     chosen = parser.parse_args(arguments)
     if chosen.workers < 2:
         parser.error("--workers: two at least, to compare one with")
+    if not any(chosen.only in name for name in cases(chosen.connections)):
+        parser.error(f"--only: there is no case with {chosen.only!r}: {', '.join(cases(chosen.connections))}")
     return chosen
 
 

@@ -22,7 +22,11 @@ from toolglot.server.starting import Wishes
 @click.option("--print", "prompt", metavar="PROMPT", help="Print one answer and end; `-` reads standard input.")
 @click.option("--config", "file", type=click.Path(path_type=Path), help="toolglot.toml or .yaml.")
 @click.option(
-    "--upstream", "upstreams", multiple=True, metavar="DIALECT=URL", help="Send everything there. Repeatable."
+    "--upstream",
+    "upstreams",
+    multiple=True,
+    metavar="DIALECT=URL",
+    help="Send all that nothing else claims there. Repeatable.",
 )
 @click.option(
     "--upstream-key-env", "key_variables", multiple=True, metavar="NAME", help="The variable with that upstream's key."
