@@ -200,6 +200,7 @@ async def _run(
         if seat is None or await seat.ready(server):
             _outlive_signals()
             _let_the_loop_run()
+            listener.setblocking(False)  # or a copy would make all of them wait, those of other workers too
             await server.serve([listener, *(listener.dup() for _ in range(DOORS - 1))])
 
 
