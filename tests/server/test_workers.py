@@ -19,7 +19,7 @@ from tests.server.gateway import request
 from tests.server.process import serving
 from tests.server.told import good_end, mid_call
 from tests.server.workforce import exchanged, said, until_gone, workforce
-from tests.upstream.bad_server import FAILSAFE, LAST_CHUNK, BadServer, Gate, chunk, expect, pause, send, stream
+from tests.upstream.bad_server import FAILSAFE, LAST_CHUNK, BadServer, Gate, Step, chunk, expect, pause, send, stream
 from toolglot.cli.serve import serve
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
@@ -66,12 +66,16 @@ def test_what_one_worker_knows_the_other_tells_as_well(tmp_path: Path) -> None:
             assert "second" in {model["id"] for model in said(each, "GET", "/v1/models")["data"]}
 
 
-def test_workers_are_replaced_and_no_stream_connection_or_count_is_lost(tmp_path: Path) -> None:
-    seen = Gate()
+def halting(gate: Gate) -> list[Step]:
+    """A stream that goes on once the gate is open."""
     began = mid_call("openai_chat")
     rest = SOUND["openai_chat"].removeprefix(began)
-    script = [expect(), stream(began, complete=False), pause(seen), send(chunk(rest), LAST_CHUNK)]
-    with BadServer(script) as server, workforce(tmp_path, upstream(server.url, drain=0, retire=15)) as running:
+    return [expect(), stream(began, complete=False), pause(gate), send(chunk(rest), LAST_CHUNK)]
+
+
+def test_workers_are_replaced_and_no_stream_connection_or_count_is_lost(tmp_path: Path) -> None:
+    seen = Gate()
+    with BadServer(halting(seen)) as server, workforce(tmp_path, upstream(server.url, drain=0, retire=15)) as running:
         before = running.workers
         kept = [running.connected(pid) for pid in before]
         unused = [running.connected(pid) for pid in before]
@@ -107,10 +111,7 @@ def test_workers_are_replaced_and_no_stream_connection_or_count_is_lost(tmp_path
 
 def test_who_asks_again_as_soon_as_a_stream_has_ended_is_answered_by_a_worker_that_leaves(tmp_path: Path) -> None:
     seen = Gate()
-    began = mid_call("openai_chat")
-    rest = SOUND["openai_chat"].removeprefix(began)
-    script = [expect(), stream(began, complete=False), pause(seen), send(chunk(rest), LAST_CHUNK)]
-    with BadServer(script) as server, workforce(tmp_path, upstream(server.url, drain=0, retire=15)) as running:
+    with BadServer(halting(seen)) as server, workforce(tmp_path, upstream(server.url, drain=0, retire=15)) as running:
         before = running.workers
         path, document = request("anthropic", stream=True)
         talks = [running.connected(pid) for pid in before]
@@ -196,10 +197,7 @@ def test_a_worker_that_dies_is_started_again_and_what_it_had_counted_counts(tmp_
 
 def test_sigterm_ends_all_workers_after_their_streams(tmp_path: Path) -> None:
     seen = Gate()
-    began = mid_call("openai_chat")
-    rest = SOUND["openai_chat"].removeprefix(began)
-    script = [expect(), stream(began, complete=False), pause(seen), send(chunk(rest), LAST_CHUNK)]
-    with BadServer(script) as server, workforce(tmp_path, upstream(server.url, drain=15, retire=0)) as running:
+    with BadServer(halting(seen)) as server, workforce(tmp_path, upstream(server.url, drain=15, retire=0)) as running:
         pids = running.workers
         talks = [running.running.begin("openai_chat", stream=True) for _ in range(8)]
         for talk in talks:
