@@ -185,6 +185,8 @@ class Counting(Struct, frozen=True, kw_only=True):
     encode_request: Callable[[Request, Receipt], bytes]
     encode_count: Callable[[int], bytes]
     decode_count: Callable[[bytes], int]
+    needs_model: bool = True
+    """The API requires a request to name its model."""
 
 
 class Listing(Struct, frozen=True, kw_only=True):
@@ -230,6 +232,8 @@ class Dialect(Struct, frozen=True, kw_only=True):
     that OpenRouter has brought in (`reasoning_details`)."""
     model_in_path: bool = False
     """The model and whether to stream stand in the URL, not in the body."""
+    needs_model: bool = True
+    """The API requires a request to name its model."""
     history_key: str = "messages"
     """The member of a request that holds the conversation."""
     system_key: str | None = None

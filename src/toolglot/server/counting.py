@@ -11,6 +11,7 @@ from toolglot.routing import MAX_NAME
 from toolglot.server import headers
 from toolglot.server.attempts import Asked, FailedError
 from toolglot.server.calling import Calling
+from toolglot.server.generate import require_model
 from toolglot.server.incoming import Incoming
 from toolglot.server.ingress import read_body
 from toolglot.server.routes import Match
@@ -45,6 +46,7 @@ async def count(service: Service, incoming: Incoming, match: Match) -> None:
     request = await aside(len(body), client.counting.decode_request, body)
     if client.model_in_path:
         request = replace(request, model=match.values["model"])
+    require_model(request, required=client.counting.needs_model)
     incoming.record.model = request.model[:MAX_NAME]
     target = incoming.gateway.router.resolve(request.model)[0]
     upstream = incoming.gateway.upstreams[target.upstream]

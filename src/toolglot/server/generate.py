@@ -88,6 +88,7 @@ async def _read(service: Service, incoming: Incoming, match: Match) -> Asked:
     ):
         if count > limit:
             raise FailedError(ApiError(kind="bad_request", message=f"{what}: {count} of at most {limit}", param=what))
+    require_model(request, required=client.needs_model)
     return Asked(
         client=client,
         request=request,
@@ -97,6 +98,14 @@ async def _read(service: Service, incoming: Incoming, match: Match) -> Asked:
         tape=incoming.tape,
         strict=incoming.gateway.config.strict or incoming.headers.get(headers.STRICT, "0").lower() not in _NO,
     )
+
+
+def require_model(request: Request, *, required: bool) -> None:
+    """Refuse a request that names no model. Any upstream that answered it would be one that nobody chose."""
+    if required and not request.model.strip():
+        message = "model: this string is required"
+        error = ApiError(kind="bad_request", code="missing_required_parameter", message=message, param="model")
+        raise FailedError(error)
 
 
 async def _with_history(service: Service, incoming: Incoming, asked: Asked, target: Target) -> tuple[Turn, Asked]:

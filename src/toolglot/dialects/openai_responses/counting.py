@@ -55,4 +55,5 @@ COUNTING = Counting(
     encode_request=encode_request,
     encode_count=encode_count,
     decode_count=decode_count,
+    needs_model=False,
 )

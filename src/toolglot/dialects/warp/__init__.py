@@ -102,6 +102,7 @@ WARP = Dialect(
     encode_error=encode_error,
     path=_path,
     can=CAPABILITIES,
+    needs_model=False,
     listing=LISTING,
     headers={"content-type": "application/x-protobuf", "accept": "text/event-stream"},
     forwards=False,
