@@ -225,7 +225,7 @@ def _translated(
     if client in REQUESTS and (asked or client == upstream):
         exchange.request(REQUESTS[client])
     heard: list[Event] = []
-    exchange.listener = heard.append if listens else None
+    exchange.new_listener = (lambda: heard.append) if listens else None
     translation = StreamTranslation(exchange)
     if not short:
         translation._texts = None

@@ -62,6 +62,12 @@ class Receipt:
             self._lines[line] = None
             self.loss_count += line.severity == "loss"
 
+    def truncate(self, count: int) -> None:
+        """Drop all but the first lines: the others are about an answer that failed and that nobody gets."""
+        for line in tuple(self._lines)[count:]:
+            del self._lines[line]
+            self.loss_count -= line.severity == "loss"
+
     @property
     def note_count(self) -> int:
         return len(self._lines) - self.loss_count

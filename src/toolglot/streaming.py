@@ -56,7 +56,7 @@ class StreamTranslation:
         self._passes = exchange.event_passes(self._reader)
         self._delta_passes = [each for each in self._passes if not isinstance(each, UNMOVED)]
         self._forwarder = Forwarder(exchange) if exchange.verbatim else None
-        self._listener = exchange.listener
+        self._listener = None if exchange.new_listener is None else exchange.new_listener()
         self._begun = False
         self._document: bytearray | None = None
         self._plain = -1  # the upstream's index of an open block whose deltas no pass changes, else -1

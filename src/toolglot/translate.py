@@ -112,8 +112,9 @@ class Exchange:
         """The same as the client gets it, in its own words."""
         self.wants_again: Again | None = None
         """The model wrote a call that cannot be run and is to be asked once more: `again` makes the request."""
-        self.listener: Callable[[Event], None] | None = None
-        """Hears every event of a streamed answer, as the client gets it, before its bytes are there."""
+        self.new_listener: Callable[[], Callable[[Event], None]] | None = None
+        """Makes a listener for each streamed answer; it gets every event as the client does, before its bytes. An
+        attempt that fails and the one that follows are two answers, so neither listener sees the other's events."""
         self.keeps_state = keeps_state
         self.issuer = issuer
         self._takes_back = takes_back

@@ -22,6 +22,7 @@ BOTH_WAYS = frozenset(
         "test_metrics",
         "test_owners",
         "test_prefix_reuse",
+        "test_retried_answers",
         "test_shutdown",
         "test_states",
         "test_told",

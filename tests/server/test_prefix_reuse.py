@@ -143,7 +143,7 @@ def test_one_conversation_that_is_all_there_is_is_not_looked_at_with_every_reque
     async def work(lane: Lane) -> int:
         known, upstream, entry = Prefixes(), lane.service.gateway.upstreams["up"], record(started=1.0)
         for _ in range(MOST_A_SECOND + 100):
-            known.note_plain(entry, upstream, chosen, "m", body(turns(1)))
+            known.write(entry, "up", known.hash_plain(entry, upstream, chosen, "m", body(turns(1))))
         return len(entry.prefix_reuse)
 
     assert on_lane(work) == MOST_A_SECOND - 1  # in its first turn there is nothing to compare it with

@@ -205,6 +205,24 @@ def test_what_was_run_is_in_the_receipt_the_record_and_the_metrics() -> None:
         assert (state["name"], state["state"], state["why"]) == ("day", "ready", None)
 
 
+@BOTH
+def test_the_receipt_has_what_each_round_has_lost(streams: bool) -> None:
+    """The client gets one answer of two rounds. In the first one the model sends what Chat has no field for."""
+    marked = Text(text="So. ", native={"gemini": {"videoMetadata": {"fps": 2}}})
+    first = says("gemini", marked, echo("ping"), streams=streams)
+    second = says("gemini", "Done.", streams=streams)
+    with (
+        BadServer(first, second) as server,
+        gateway(at("gemini", server.url), models=MODELS, mcp=settings()) as running,
+    ):
+        answer = running.ask("openai_chat", stream=streams)
+        assert text_of(read("openai_chat", answer, streams=streams)).split() == ["So.", "Done."]
+        assert len(server.requests) == 2
+        receipt = running.record().receipt
+    assert receipt is not None
+    assert any("videoMetadata" in str(line) for line in receipt[1]), receipt[1]
+
+
 @EVERY_CLIENT
 @BOTH
 def test_a_client_may_be_told_the_answer_alone(client: str, streams: bool) -> None:

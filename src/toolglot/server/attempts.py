@@ -27,6 +27,7 @@ from toolglot.server.express.handing import Handed
 from toolglot.server.gateway import Gateway
 from toolglot.server.logs import printable
 from toolglot.server.outcomes import RESTING, refused, resting, said, told
+from toolglot.server.prefixes import PrefixHashing
 from toolglot.server.record import Record
 from toolglot.server.replays import Replays
 from toolglot.server.states import States
@@ -98,6 +99,7 @@ class Attempts:
         self.spent: Usage | None = None
         """What a first try cost, after which the model was asked once more."""
         self._ticket: Ticket | None = None
+        self._prefix = PrefixHashing()
         self._settings: CallSettings | None = None
 
     async def answer(self, targets: tuple[Target, ...]) -> Answer:
@@ -138,14 +140,15 @@ class Attempts:
         ticket = asked or breaker.enter(loop.time())
         if ticket is None:
             return resting(upstream, breaker.wait(loop.time()))
-        noting = None if asked else self._gateway.prefixes.note(self._record, upstream, exchange, body)
         try:
             outcome = await self._ask(upstream, target, exchange, body)
-            if noting is not None:
-                await noting
+            if isinstance(outcome, Answer):
+                self._gateway.prefixes.write(self._record, upstream.name, await self._prefix.result())
         except BaseException:
             breaker.leave(ticket)
             raise
+        finally:
+            self._prefix.cancel()
         if isinstance(outcome, Answer) and calls is None:
             self._open_lane(upstream, target)
         if isinstance(outcome, Answer) and outcome.whole is None:
@@ -207,6 +210,7 @@ class Attempts:
     ) -> Answer | ApiError | TransportError:
         """One target, as often as the retry policy allows."""
         attempt, mended, as_text = 0, False, False
+        self._prefix.begin(self._record.owner, upstream, exchange, body)
         while True:
             attempt += 1
             self._record.count_call(upstream.name)
@@ -228,6 +232,7 @@ class Attempts:
                 exchange, body = await self._prepared(upstream, target, calls)
                 exchange.receipt.note("tools", "sent as text", f"the upstream does not take them: {said(outcome)}")
                 as_text, self._record.mended = True, self._record.mended + 1
+                self._prefix.begin(self._record.owner, upstream, exchange, body)
                 continue
             if (
                 not mended
@@ -235,6 +240,7 @@ class Attempts:
                 and (mending := await self._mend(upstream, exchange, outcome)) is not None
             ):
                 mended, body = True, mending
+                self._prefix.begin(self._record.owner, upstream, exchange, body)
                 continue
             if not await self._waited(upstream, attempt, outcome):
                 return outcome
@@ -316,6 +322,7 @@ class Attempts:
         if isinstance(reply, ApiError | TransportError):
             return reply
         answer: Answer | ApiError | None = None
+        lines = len(exchange.receipt)
         try:
             answer = await self._begin(exchange, reply)
             if isinstance(answer, Answer):
@@ -324,6 +331,8 @@ class Attempts:
         except TransportError as failure:
             return failure
         finally:
+            if not isinstance(answer, Answer):
+                exchange.receipt.truncate(lines)  # an answer that nobody gets; another one may follow
             if not isinstance(answer, Answer) or answer.whole is not None:
                 reply.close()
 

@@ -89,7 +89,9 @@ class GatewayModel:
             heard.append(Heard())
             return heard[-1]
 
-        asked = replace(self._asked, request=request, encoder=encoder)
+        # The receipt is about all rounds: what was lost in one before is in that of the next.
+        lines = (*self._asked.lines, *self.receipt)
+        asked = replace(self._asked, request=request, encoder=encoder, lines=lines)
         self._attempts = attempts = Attempts(
             self._gateway, asked, self._record, self._calling, self._replays, self._states
         )

@@ -14,7 +14,7 @@ import asyncio
 import re
 from array import array
 from collections import OrderedDict, deque
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import cache, partial
 from hashlib import blake2b
 from typing import Any, TypeAlias
@@ -69,34 +69,24 @@ class Prefixes:
         self._kept: OrderedDict[bytes, deque[Prefix]] = OrderedDict()
         self._second, self._noted = 0, 0
 
-    def note(self, record: Record, upstream: Upstream, exchange: Exchange, body: bytes) -> asyncio.Task[None] | None:
-        """Write down how much of this request the upstream has seen before: at once, or while it is on its way."""
-        asked, sent = exchange.asked, exchange.sent
-        if asked is None or sent is None:
-            return None
-        work = partial(_both, record.owner, upstream, asked, sent.model, body)
-        if len(body) > LARGE:
-            return asyncio.create_task(self._note_later(record, upstream.name, len(body), work))
-        self._write(record, upstream.name, work())
-        return None
-
-    def note_plain(self, record: Record, upstream: Upstream, words: Words, model: str, body: bytes) -> None:
-        """The same for a request of the express lane whose user began with these words."""
+    def hash_plain(self, record: Record, upstream: Upstream, words: Words, model: str, body: bytes) -> Found | None:
+        """The hashes of a request of the express lane whose user began with these words; None if it is not sampled."""
         second = int(record.started)
         if second != self._second:
             self._second, self._noted = second, 0
         said = (words,) if isinstance(words, str) else words
         if self._noted >= NOTED_A_SECOND and (self._noted >= MOST_A_SECOND or hash(said[0]) % ONE_IN):
-            return
+            return None
         self._noted += 1
         prefix = prefix_of(upstream.dialect, model, body)
-        if prefix is not None:
-            self._write(record, upstream.name, (_key(record.owner, upstream.name, said), prefix))
+        return None if prefix is None else (_key(record.owner, upstream.name, said), prefix)
 
-    async def _note_later(self, record: Record, upstream: str, size: int, work: Callable[[], Found | None]) -> None:
-        self._write(record, upstream, await aside(size, work))
+    def write(self, record: Record, upstream: str, found: Found | None) -> None:
+        """An upstream has answered the request with these hashes: record how much of it a turn before had too.
 
-    def _write(self, record: Record, upstream: str, found: Found | None) -> None:
+        A request that was refused or failed is not written: another one may have been sent in its place, and a prompt
+        cache holds what was answered.
+        """
         if found is not None and (ratio := self.reused(*found)) is not None:
             record.prefix_reuse = (*record.prefix_reuse, (upstream, ratio))
 
@@ -119,6 +109,30 @@ class Prefixes:
         if turns is None:
             return None
         return prefix.ends[common - 1] / prefix.ends[-1] if common else 0.0
+
+
+class PrefixHashing:
+    """Hashes the request that is being sent: a small one at once, a large one while it is on its way."""
+
+    def __init__(self) -> None:
+        self._found: Found | asyncio.Task[Found | None] | None = None
+
+    def begin(self, owner: str, upstream: Upstream, exchange: Exchange, body: bytes) -> None:
+        """Hash this request; one that was begun before was not answered, and is forgotten."""
+        self.cancel()
+        asked, sent = exchange.asked, exchange.sent
+        if asked is None or sent is None:
+            return
+        work = partial(_both, owner, upstream, asked, sent.model, body)
+        self._found = asyncio.create_task(aside(len(body), work)) if len(body) > LARGE else work()
+
+    def cancel(self) -> None:
+        if isinstance(self._found, asyncio.Task):
+            self._found.cancel()
+        self._found = None
+
+    async def result(self) -> Found | None:
+        return await self._found if isinstance(self._found, asyncio.Task) else self._found
 
 
 def _common(one: Sequence[int], other: Sequence[int]) -> int:

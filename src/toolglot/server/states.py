@@ -15,7 +15,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from hashlib import sha256
 
 import msgspec
@@ -174,9 +174,13 @@ class States:
         if self._skipped:
             why = f"it is not looked up any more for the first {self._skipped} answers of so long a conversation"
             exchange.receipt.note("messages", "reasoning state", why)
+        self._heard = heard
         if self._asked is not None:
-            self._heard = heard or Heard()
-            exchange.listener = self._heard.hear
+            exchange.new_listener = self._listen
+
+    def _listen(self) -> Callable[[Event], None]:
+        self._heard = heard = Heard()
+        return heard.hear
 
     async def keep(self, exchange: Exchange, *, whole: bool) -> None:
         """Keep what the upstream will want back of its answer, which is all there."""

@@ -29,6 +29,7 @@ from toolglot.server.express.waiting import Waiting
 from toolglot.server.headers import STREAM_HEADERS
 from toolglot.server.outcomes import transport_error
 from toolglot.server.pieces import DRAIN_SECONDS, TRAILING_SECONDS
+from toolglot.server.prefixes import Found
 from toolglot.server.record import Record
 from toolglot.server.states import Heard
 from toolglot.textcalls.settings import BAD_TOOL_CALL
@@ -72,6 +73,8 @@ class Crossing(Struct, eq=False):
     """Bytes that had been written when somebody looked."""
     _heard: Heard | None = None
     _last: bytes = b""
+    _prefix: Found | None = None
+    """The hashes of the request, written once it is answered here."""
     _task: asyncio.Task[None] | None = None
     """What cannot be done in a callback: connecting, and keeping state."""
     response_started: bool = False
@@ -86,8 +89,9 @@ class Crossing(Struct, eq=False):
         if self._sending is None:
             self._task = asyncio.create_task(self._connect())
         # While the upstream is at work.
-        note = self._service.gateway.prefixes.note_plain
-        note(self.record, lane.upstream, asked.plain.turns[0].words, asked.learnt.model, asked.body)
+        hashes = self._service.gateway.prefixes.hash_plain
+        words, model = asked.plain.turns[0].words, asked.learnt.model
+        self._prefix = hashes(self.record, lane.upstream, words, model, asked.body)
 
     async def _connect(self) -> None:
         lane, head, body = self._lane, self._passage.head, self._asked.body
@@ -214,10 +218,15 @@ class Crossing(Struct, eq=False):
         if answer.lines:
             self._asked.lines = (*self._asked.lines, *answer.lines)
         self._account.settle(None)
+        self._note_prefix()
         record.first_byte = now = self._client.loop.time()
         record.bytes_out = size = len(written)
         self._client.put(self._head(_WHOLE % size, written))
         self._finish(now)
+
+    def _note_prefix(self) -> None:
+        if self._prefix is not None:
+            self._service.gateway.prefixes.write(self.record, self._lane.upstream.name, self._prefix)
 
     def _label(self) -> Label:
         return Label(int(time()), self.record.id.replace("req_", "resp_"))
@@ -240,8 +249,8 @@ class Crossing(Struct, eq=False):
         keeps_state = self._service.store is not None and self._lane.issuer is not None
         exchange = self._lane.exchange(self._asked, self._label(), keeps_state=keeps_state)
         if keeps_state:
-            self._heard = Heard()
-            exchange.listener = self._heard.hear
+            self._heard = heard = Heard()
+            exchange.new_listener = lambda: heard.hear
         self._exchange = exchange
         return exchange.stream()
 
@@ -256,6 +265,7 @@ class Crossing(Struct, eq=False):
                 return
             self._pieces.clear()
             self._account.answer()
+            self._note_prefix()
             if self._exchange is not None:
                 self._asked.lines = tuple(self._exchange.receipt)
             head = self._head(_STREAM)
