@@ -17,6 +17,7 @@ BOTH_WAYS = frozenset(
         "test_gateway",
         "test_gotchas",
         "test_gotchas_of_answers",
+        "test_half_close",
         "test_keepalive",
         "test_limits",
         "test_metrics",

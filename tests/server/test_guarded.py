@@ -211,11 +211,31 @@ def test_a_request_sent_while_another_is_answered_is_not_served(served: Served) 
         connection.sendall(b"GET /stream HTTP/1.1\r\n" + HEAD + b"\r\n")
         assert served.app.streaming.wait(10)
         connection.sendall(GET + HEAD + b"\r\n" + b"\xff" * 100_000)
-        connection.shutdown(socket.SHUT_WR)
-        answer = rest(connection)
+        answer = connection.recv(65536)
     assert responses_in(answer) == 1
     assert served.app.disconnected.wait(10)
     assert len(served.app.heads) == before + 1
+
+
+@pytest.mark.parametrize(
+    "framing",
+    [b"Content-Length: 3\r\n\r\nabc", b"Transfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n"],
+    ids=["with a length", "chunked"],
+)
+def test_a_client_that_half_closes_with_its_request_is_answered(served: Served, framing: bytes) -> None:
+    with served.connect() as connection:
+        connection.sendall(POST + HEAD + framing)
+        connection.shutdown(socket.SHUT_WR)
+        answer = rest(connection)
+    assert (status_of(answer), json_of(answer)["body"]) == (200, "abc")
+
+
+@pytest.mark.parametrize("start", [b"", GET, POST + HEAD + b"Content-Length: 3\r\n\r\na"], ids=["", "head", "body"])
+def test_a_client_that_half_closes_before_its_request_is_whole_gets_no_answer(served: Served, start: bytes) -> None:
+    with served.connect() as connection:
+        connection.sendall(start)
+        connection.shutdown(socket.SHUT_WR)
+        assert rest(connection) == b""
 
 
 def test_requests_one_after_the_other_share_a_connection(served: Served) -> None:
@@ -392,15 +412,34 @@ def test_a_full_server_answers_health_alone(loop: str) -> None:
         assert status_of(response(first)) == 200
 
 
-def test_beyond_the_spare_connections_all_are_refused_at_once() -> None:
-    with serve(Gates(connections=2, spare=1)) as server:
-        held = [server.connect() for _ in range(3)]
-        held[0].sendall(GET + HEAD + b"\r\n")
-        assert status_of(response(held[0])) == 200
-        with server.connect() as refused:
-            answer = rest(refused)
-        assert (status_of(answer), responses_in(answer)) == (503, 1)
+@pytest.mark.parametrize("loop", ["uvloop", "asyncio"])
+@pytest.mark.parametrize("start", [b"", b"GET /health HTTP/1.1\r\n"], ids=["silent", "in their heads"])
+def test_a_probe_is_answered_although_all_spare_connections_are_taken(loop: str, start: bytes) -> None:
+    with serve(Gates(connections=2, spare=3, spare_timeout=60.0, linger=60.0), loop=loop) as server:
+        held = [server.connect() for _ in range(12)]
         for connection in held:
+            connection.sendall(start)
+        for _ in range(3):
+            health = server.exchange(b"GET /health HTTP/1.1\r\n" + HEAD + b"\r\n")
+            assert (status_of(health), responses_in(health)) == (200, 1)
+        # Those that came first of the spare ones had to go, with a word.
+        answer = rest(held[2])
+        assert (status_of(answer), responses_in(answer)) == (503, 1)
+        held[0].sendall((b"" if start else b"GET /health HTTP/1.1\r\n") + HEAD + b"\r\n")
+        assert status_of(response(held[0])) == 200
+        for connection in held:
+            connection.close()
+
+
+def test_a_full_server_does_not_linger_over_everybody_that_it_refuses() -> None:
+    with serve(Gates(connections=0, spare=1, spare_timeout=60.0, linger=60.0)) as server:
+        sending = [server.connect() for _ in range(8)]
+        for connection in sending:
+            connection.sendall(POST + HEAD + b"Content-Length: 10\r\n\r\n")
+            assert status_of(response(connection)) == 503
+        # One or two are lingered over; the others are closed, so that their next bytes meet a reset.
+        assert server.app.connection_lost.wait(10)
+        for connection in sending:
             connection.close()
 
 

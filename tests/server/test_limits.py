@@ -8,6 +8,8 @@ from __future__ import annotations
 import gzip
 import json
 import socket
+from contextlib import ExitStack
+from math import inf
 from time import process_time
 from typing import Any
 
@@ -22,6 +24,7 @@ from tests.upstream.bad_server import BadServer, Gate, expect, gone, reply, stre
 from toolglot.config.schema import ServerConfig
 from toolglot.server.headers import MAX_HOPS
 from toolglot.server.routes import ROUTES
+from toolglot.server.run import affordable_connections
 
 EVERY_CLIENT = pytest.mark.parametrize("client", CLIENTS)
 JSON = {"content-type": "application/json"}
@@ -176,7 +179,30 @@ def test_11_requests_beyond_the_limit_are_told_to_come_back() -> None:
             answer = running.ask(client)
             assert error_told(client, answer).type == type_of(client, "overloaded")
             assert answer.headers["retry-after"] == "1"
-        assert running.call("GET", "/health").status == 200
+        for path in ("/health", "/ready", "/metrics"):
+            assert running.call("GET", path).status == 200
+
+
+def test_11_whoever_watches_the_server_is_answered_when_all_connections_are_taken() -> None:
+    server = ServerConfig(keys=("sk-gateway-0123456789",))
+    with gateway(limits=replace(LIMITS, connections=2), server=server) as running, ExitStack() as held:
+        for _ in range(100):
+            held.enter_context(socket.create_connection(("127.0.0.1", running.port), timeout=20))
+        for route in ROUTES:
+            if route.reserved:
+                headers = {} if route.open else {"authorization": "Bearer sk-gateway-0123456789"}
+                assert running.call("GET", route.path, headers=headers).status == 200, route
+        assert running.call("GET", "/metrics").status == 401
+        assert running.ask("openai_chat").status == 503
+
+
+@pytest.mark.parametrize(
+    ("files", "connections"),
+    [(inf, 10_000), (20_000, 10_000), (12_256, 10_000), (12_000, 9_744), (1024, 384), (256, 1)],
+)
+def test_11_no_more_connections_are_taken_than_there_are_files_for(files: float, connections: int) -> None:
+    limits = replace(LIMITS, connections=10_000, upstream_connections=2_000)
+    assert affordable_connections(limits, files) == connections
 
 
 @EVERY_CLIENT

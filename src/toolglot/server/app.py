@@ -112,7 +112,8 @@ class App:
         if not self.service.accepting:
             return failures.DRAINING
         limit = incoming.gateway.config.limits.concurrent_requests
-        if self.service.in_flight > limit:
+        reserved = isinstance(match, routes.Match) and match.route.reserved
+        if self.service.in_flight > limit and not reserved:
             message = f"toolglot has {limit} requests in flight, its limit"
             return ApiError(kind="overloaded", status=503, code="too_many_requests", message=message, retry_after=1.0)
         return None

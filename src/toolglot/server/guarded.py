@@ -11,8 +11,10 @@ Each connection carries one request at a time and each request gets at most one 
   the client send the others again), so that nothing smuggled behind a request is ever answered.
 - An offer to upgrade is ignored and the request served as it is. llhttp would drop its body, which every POST of the
   JDK's HttpClient runs into (Kludex/uvicorn#2722).
-- Beyond `connections` a few `spare` ones are read, for a short time, and only health paths answered there; the others,
-  and all beyond those, get a 503. So a probe is answered while the server is full.
+- Beyond `connections` a few `spare` ones are read, for a short time, and only health paths are answered there; other
+  requests get a 503. A new connection takes the place of the spare one that has waited longest without a request, so
+  that a probe is answered however many silent connections there are.
+- A client that half-closes its connection after its request is answered (`half_close.py`).
 
 After an answer to a request that is still being sent the connection is half closed and read on for `linger` seconds:
 closed at once, the kernel would reset it and the client might never see the answer (RFC 9112, section 9.6).
@@ -37,6 +39,7 @@ from toolglot.server.express.crossing import Crossing
 from toolglot.server.express.entry import Express
 from toolglot.server.express.handing import HANDED, Handed
 from toolglot.server.express.waiting import Familiar, Waiting
+from toolglot.server.half_close import CONTINUE, ZERO, DisconnectProbe
 from toolglot.server.heads import Gates, Refused, greeting, head_problem, refusal, without_upgrade
 from toolglot.server.patience import PatientProtocol
 from toolglot.server.way import Way
@@ -47,6 +50,7 @@ _BODY_SECONDS = 1.0
 _NO_PIPELINE: deque[Any] = deque()
 """Pipelined requests are not served: all connections have the same empty queue of them."""
 _CLOSE = (b"connection", b"close")
+_FULL = "The server has as many connections as it takes"
 
 
 class GuardedProtocol(PatientProtocol):
@@ -55,9 +59,11 @@ class GuardedProtocol(PatientProtocol):
     `in_head`: no head is complete yet, of the request being received or of the next one.
     """
 
-    __slots__ = ("_familiar", "_fields", "_handed", "_size", "_untold", "_waiting", "in_head")
+    __slots__ = ("_familiar", "_fields", "_handed", "_probe", "_size", "_untold", "_waiting", "in_head")
 
     express: Express | None = None
+    spares: dict[GuardedProtocol, None]
+    """Spare connections whose first head is not complete, the oldest first. The class of a server has one for all."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -65,6 +71,7 @@ class GuardedProtocol(PatientProtocol):
         self._waiting: Waiting | None = None
         self._familiar: Familiar | None = None  # as which the head of the last request would be known again
         self._handed: Handed | None = None
+        self._probe: DisconnectProbe | None = None
         self.in_head = True
         self._size = 0
         self._fields = 0
@@ -77,15 +84,49 @@ class GuardedProtocol(PatientProtocol):
         self.connections.add(self)
         self.transport = transport
         self.scheme = "http"
-        excess = len(self.connections) - self.gates.connections
-        if excess > self.gates.spare:
-            self.refuse(503, "The server has as many connections as it takes")
-            return
-        self.spare = excess > 0
-        self._expect_head()
+        self.spare = len(self.connections) > self.gates.connections
+        if self.spare:
+            self._take_spare_place()
+        if not self.finished:
+            self._expect_head()
+
+    def _take_spare_place(self) -> None:
+        """In the place of the oldest, if all are taken: a probe sends its request at once, and an attacker may not."""
+        spares = self.spares
+        spares[self] = None
+        if len(spares) > self.gates.spare:
+            oldest = next(iter(spares))
+            del spares[oldest]
+            oldest.refuse(503, _FULL)
+
+    def eof_received(self) -> bool:  # type: ignore[override]
+        """The client sends nothing more. True keeps the connection, for an answer that is under way."""
+        if self.finished or self.receiving or not self._is_answering():
+            return False
+        self.cycle.keep_alive = False
+        if self._probe is None:
+            self._outbox.flush()
+            self._probe = DisconnectProbe(self.loop, self.transport, self._next_probe, self._is_answering)
+        return True
+
+    def _is_answering(self) -> bool:
+        return self.cycle is not None and not self.cycle.response_complete
+
+    def _next_probe(self) -> bytes:
+        cycle = self.cycle
+        self._outbox.flush()
+        if isinstance(cycle, Crossing):
+            return ZERO if cycle.response_started else CONTINUE
+        if not cycle.response_started:
+            return CONTINUE if cycle.scope["http_version"] == "1.1" else b""
+        return ZERO if cycle.chunked_encoding else b""
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._waiting = None
+        self.spares.pop(self, None)
+        if self._probe is not None:
+            self._probe.close()
+            self._probe = None
         if isinstance(self.cycle, Crossing):
             self.cycle.left()
             self.cycle = None  # type: ignore[assignment]
@@ -180,9 +221,11 @@ class GuardedProtocol(PatientProtocol):
         problem = head_problem(self.parser.get_http_version(), self.url, self.headers)
         if problem is not None:
             raise Refused(400, problem)
+        if self.spare:
+            self.spares.pop(self, None)
         full = self.spare and len(self.connections) > self.gates.connections
         if full and self.url.partition(b"?")[0].decode("latin-1") not in self.gates.health:
-            raise Refused(503, "The server has as many connections as it takes")
+            raise Refused(503, _FULL)
         self._clear_deadline()
         self._untold = 0
         self.in_head = False
@@ -349,4 +392,4 @@ class GuardedProtocol(PatientProtocol):
 
 def guarded(gates: Gates, express: Express | None = None) -> type[GuardedProtocol]:
     """The protocol class with these gates, for uvicorn's `http=`."""
-    return type("GuardedProtocol", (GuardedProtocol,), {"gates": gates, "express": express})
+    return type("GuardedProtocol", (GuardedProtocol,), {"gates": gates, "express": express, "spares": {}})

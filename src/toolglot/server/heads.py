@@ -25,6 +25,7 @@ class Gates(msgspec.Struct, frozen=True, kw_only=True):
     linger: float = 5.0
     connections: int = 10_000
     spare: int = 32
+    """Connections beyond `connections` whose heads are read at the same time."""
     spare_timeout: float = 1.0
     health: frozenset[str] = frozenset({"/health", "/ready"})
     """Paths that are answered although the server is full."""

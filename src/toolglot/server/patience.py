@@ -60,7 +60,7 @@ class PatientProtocol(HttpToolsProtocol):
         self._clear_deadline()
         if self.transport.is_closing():
             return
-        if self.receiving and self.transport.can_write_eof():
+        if self.receiving and self._may_linger() and self.transport.can_write_eof():
             self.transport.write_eof()
             if self.flow is not None:
                 self.flow.resume_reading()
@@ -68,6 +68,10 @@ class PatientProtocol(HttpToolsProtocol):
         else:
             self.transport.close()
             self._watch_writing()
+
+    def _may_linger(self) -> bool:
+        """A full server reads on for a few of those that it refuses, and no more."""
+        return not self.spare or len(self.connections) <= self.gates.connections + 2 * self.gates.spare
 
     def _expect_request(self, now: float) -> None:
         """A request has been answered. The timer is not set anew for each: it finds out what has been since."""

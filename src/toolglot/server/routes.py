@@ -28,6 +28,8 @@ class Route(Struct, frozen=True):
     dialect: str | None = None
     open: bool = False
     """Answered without a key."""
+    reserved: bool = False
+    """Answered although the server has as many connections or requests as it takes: whoever watches it asks here."""
 
 
 class Match(Struct, frozen=True):
@@ -78,14 +80,14 @@ ROUTES = (
     Route("GET", "/debug/receipts", "receipts"),
     Route("GET", "/debug/receipts/{id}", "receipt"),
     Route("GET", "/debug/mcp", "mcp"),
-    Route("GET", "/metrics", "metrics"),
-    Route("GET", "/health", "health", open=True),
-    Route("GET", "/healthz", "health", open=True),
-    Route("GET", "/livez", "health", open=True),
-    Route("GET", "/health/liveliness", "health", open=True),
-    Route("GET", "/ready", "ready", open=True),
-    Route("GET", "/readyz", "ready", open=True),
-    Route("GET", "/health/readiness", "ready", open=True),
+    Route("GET", "/metrics", "metrics", reserved=True),
+    Route("GET", "/health", "health", open=True, reserved=True),
+    Route("GET", "/healthz", "health", open=True, reserved=True),
+    Route("GET", "/livez", "health", open=True, reserved=True),
+    Route("GET", "/health/liveliness", "health", open=True, reserved=True),
+    Route("GET", "/ready", "ready", open=True, reserved=True),
+    Route("GET", "/readyz", "ready", open=True, reserved=True),
+    Route("GET", "/health/readiness", "ready", open=True, reserved=True),
     Route("GET", "/", "welcome", open=True),
 )
 

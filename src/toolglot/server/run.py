@@ -10,6 +10,7 @@ import socket
 import sys
 from collections.abc import Callable, Mapping
 from contextlib import AsyncExitStack, suppress
+from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -58,6 +59,10 @@ DOORS = 8
 requests under way a turn takes milliseconds: a thousand clients who come at once would wait for a thousand of them."""
 
 
+OTHER_FILES = 256
+"""Files that are no connections of clients or to upstreams: the store, logs, MCP servers, connections of probes."""
+
+
 class PortInUseError(Exception):
     """Somebody else listens there already."""
 
@@ -96,8 +101,15 @@ def address_of(listener: socket.socket) -> str:
 
 
 def _gates(limits: Limits) -> Gates:
-    health = frozenset(route.path for route in ROUTES if route.open)
-    return Gates(connections=limits.connections, write_timeout=limits.write_idle, health=health)
+    connections = affordable_connections(limits, _open_files())
+    if connections < limits.connections:
+        log.warning(
+            "limits.connections is %d, yet so many files cannot be open: %d connections are taken",
+            limits.connections,
+            connections,
+        )
+    health = frozenset(route.path for route in ROUTES if route.reserved)
+    return Gates(connections=connections, write_timeout=limits.write_idle, health=health)
 
 
 class Server(uvicorn.Server):
@@ -172,7 +184,7 @@ async def _run(
     async with AsyncExitStack() as open_things:
         listener = listen(config) if seat is None else seat.listener
         open_things.callback(listener.close)
-        _allow_files(config.limits.connections)
+        _allow_files(config.limits)
         transport = open_transport(config.transport, config.limits.upstream_connections, environ)
         open_things.push_async_callback(transport.close)
         local = None if seat is None else seat.local
@@ -262,12 +274,30 @@ def _service(gateway: Gateway, log_format: str | None, quiet: bool) -> Service:
     return service
 
 
-def _allow_files(connections: int) -> None:
-    """Raise the limit of open files to what so many connections take, as far as the system lets us."""
+def _allow_files(limits: Limits) -> None:
+    """Raise the limit of open files to what these connections take, as far as the system lets us."""
     with suppress(ImportError, ValueError, OSError):
         import resource
 
         soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-        wanted = 2 * connections + 256  # each may have one to an upstream
+        wanted = limits.connections + limits.upstream_connections + OTHER_FILES
         most = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
         resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, most), hard))
+
+
+def _open_files() -> float:
+    """How many files this process may have open."""
+    with suppress(ImportError, OSError):
+        import resource
+
+        soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+        return inf if soft == resource.RLIM_INFINITY else soft
+    return inf
+
+
+def affordable_connections(limits: Limits, files: float) -> int:
+    """How many of the connections there are files for. Without a free file no connection is accepted, not even that of
+    a probe: at least half of them are for clients, and some stay free."""
+    rest = files - OTHER_FILES
+    left = rest - min(limits.upstream_connections, rest // 2)
+    return limits.connections if left >= limits.connections else max(int(left), 1)
