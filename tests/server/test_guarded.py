@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Iterator
+from contextlib import ExitStack, suppress
 
 import pytest
 
@@ -415,32 +416,34 @@ def test_a_full_server_answers_health_alone(loop: str) -> None:
 @pytest.mark.parametrize("loop", ["uvloop", "asyncio"])
 @pytest.mark.parametrize("start", [b"", b"GET /health HTTP/1.1\r\n"], ids=["silent", "in their heads"])
 def test_a_probe_is_answered_although_all_spare_connections_are_taken(loop: str, start: bytes) -> None:
-    with serve(Gates(connections=2, spare=3, spare_timeout=60.0, linger=60.0), loop=loop) as server:
-        held = [server.connect() for _ in range(12)]
-        for connection in held:
-            connection.sendall(start)
+    gates = Gates(connections=2, spare=3, spare_timeout=60.0, linger=60.0)
+    with serve(gates, loop=loop) as server, ExitStack() as held:
+        first, *others = [held.enter_context(server.connect()) for _ in range(12)]
+        for connection in (first, *others):
+            with suppress(ConnectionError):  # it has had to go already
+                connection.sendall(start)
         for _ in range(3):
             health = server.exchange(b"GET /health HTTP/1.1\r\n" + HEAD + b"\r\n")
             assert (status_of(health), responses_in(health)) == (200, 1)
-        # Those that came first of the spare ones had to go, with a word.
-        answer = rest(held[2])
-        assert (status_of(answer), responses_in(answer)) == (503, 1)
-        held[0].sendall((b"" if start else b"GET /health HTTP/1.1\r\n") + HEAD + b"\r\n")
-        assert status_of(response(held[0])) == 200
-        for connection in held:
-            connection.close()
+        first.sendall((b"" if start else b"GET /health HTTP/1.1\r\n") + HEAD + b"\r\n")
+        assert status_of(response(first)) == 200
+
+
+def test_a_spare_connection_that_has_to_go_is_told_so() -> None:
+    with serve(Gates(connections=0, spare=1, spare_timeout=60.0)) as server, server.connect() as oldest:
+        assert status_of(server.exchange(b"GET /health HTTP/1.1\r\n" + HEAD + b"\r\n")) == 200
+        answer = rest(oldest)
+    assert (status_of(answer), responses_in(answer)) == (503, 1)
+    assert headers_of(answer)["retry-after"] == "1"
 
 
 def test_a_full_server_does_not_linger_over_everybody_that_it_refuses() -> None:
-    with serve(Gates(connections=0, spare=1, spare_timeout=60.0, linger=60.0)) as server:
-        sending = [server.connect() for _ in range(8)]
-        for connection in sending:
+    with serve(Gates(connections=0, spare=1, spare_timeout=60.0, linger=60.0)) as server, ExitStack() as sending:
+        for _ in range(8):
+            connection = sending.enter_context(server.connect())
             connection.sendall(POST + HEAD + b"Content-Length: 10\r\n\r\n")
             assert status_of(response(connection)) == 503
-        # One or two are lingered over; the others are closed, so that their next bytes meet a reset.
-        assert server.app.connection_lost.wait(10)
-        for connection in sending:
-            connection.close()
+        assert server.app.connection_lost.wait(10)  # one or two are lingered over, the others are closed
 
 
 def test_a_spare_connection_has_little_time_for_its_head() -> None:
