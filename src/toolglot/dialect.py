@@ -14,7 +14,7 @@ from typing import Literal, Protocol
 from msgspec import Struct
 
 from toolglot.direct.plain import Direct
-from toolglot.errors import ApiError, HttpError
+from toolglot.errors import CONTEXT_OVERFLOW, ApiError, HttpError
 from toolglot.events import Event
 from toolglot.ir import Request, Response, replace
 from toolglot.models import ModelInfo
@@ -208,6 +208,9 @@ def _need_nothing() -> None:
     pass
 
 
+_OVERFLOW_CODE = re.compile(CONTEXT_OVERFLOW.encode())
+
+
 class Dialect(Struct, frozen=True, kw_only=True):
     """Both sides of one wire format: as a client's, and as an upstream's."""
 
@@ -265,6 +268,10 @@ class Dialect(Struct, frozen=True, kw_only=True):
     """Makes the pass that an upstream's answer goes through first: the request as sent, the client's dialect."""
     answering: Callable[[Dialect, Request], Dialect] | None = None
     """Makes the dialect as it reads the answer to this request, where that takes knowing what was sent."""
+    overflow_words: re.Pattern[bytes] = _OVERFLOW_CODE
+    """Finds in an error's JSON what this dialect's clients know a context overflow by."""
+    streamed_errors: frozenset[str] = frozenset()
+    """Codes of errors that streaming clients look for inside a stream, even when nothing else came before."""
     served: ServedForms | None = None
     """Its words for tools that are run on the way; None where it has none."""
     text_of_frame: Callable[[bytes], str | None] | None = None

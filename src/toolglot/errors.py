@@ -90,6 +90,31 @@ class RateLimit(Struct, frozen=True):
     reset: str | None = None
 
 
+CONTEXT_OVERFLOW = "context_length_exceeded"
+"""The code of an error that says that the conversation does not fit the model's context window."""
+
+
+class ContextOverflow(Struct, frozen=True, kw_only=True):
+    """Token counts of a context overflow, as far as the upstream names them."""
+
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+    """The output limit that was asked for, where it was counted too."""
+    limit: int | None = None
+
+    @property
+    def is_input_too_long(self) -> bool:
+        """The counts show that the input alone is longer than the window."""
+        return self.input_tokens is not None and self.limit is not None and self.input_tokens > self.limit
+
+    @property
+    def output_room(self) -> int | None:
+        """Output tokens that fit beside the input; None unless the counts show that the input fits."""
+        if self.input_tokens is None or self.limit is None or self.input_tokens >= self.limit:
+            return None
+        return self.limit - self.input_tokens
+
+
 class ApiError(Struct, frozen=True, kw_only=True):
     """An API's error in nobody's dialect. `status` is 0 where none came over HTTP."""
 
@@ -104,6 +129,8 @@ class ApiError(Struct, frozen=True, kw_only=True):
     native: Native = {}
     retry_after_date: str | None = None
     """An HTTP date to wait for, where no number of seconds is told."""
+    overflow: ContextOverflow | None = None
+    """The counts of a context overflow; such an error has the code `CONTEXT_OVERFLOW`."""
 
     @property
     def retryable(self) -> bool:

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from toolglot.errors import ApiError, DecodeError
+from toolglot.errors import CONTEXT_OVERFLOW, ApiError, DecodeError
 from toolglot.events import Finish
 from toolglot.ir import Stop
 from toolglot.wire import json
@@ -85,8 +85,10 @@ class Forwarder:
             return bytes(self._held), False
         return (bytes(self._held) + b"\n\n", True) if payloads else (b"", False)
 
-    def lacks(self, error: ApiError) -> bool:
-        """No frame of the upstream tells this, or one that may not be told as it is."""
+    def lacks(self, error: ApiError, frame: bytes) -> bool:
+        """No frame of the upstream tells this, or one that may not be told as it is, or in words of another vendor."""
+        if error.code == CONTEXT_OVERFLOW and not self._exchange.client.overflow_words.search(frame):
+            return True
         return error.code in ("upstream_truncated", "upstream_unreadable") or self._exchange.hide(error) is not error
 
     def last(self, frame: bytes, finish: Finish, encoder: StreamEncoder, called: bool) -> bytes:

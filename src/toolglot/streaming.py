@@ -381,7 +381,7 @@ class StreamTranslation:
                 self._called = self._called or isinstance(event.block, ToolCall)
             elif isinstance(event, Finish):
                 return forwarder.release(forwarder.last(frame, event, self._encoder, self._called))
-            elif isinstance(event, Fault) and forwarder.lacks(event.error):
+            elif isinstance(event, Fault) and forwarder.lacks(event.error, frame):
                 return forwarder.numbered(self._encoder.feed(Fault(self._exchange.hide(event.error))))
         return forwarder.release(frame)
 

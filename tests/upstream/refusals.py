@@ -145,7 +145,7 @@ FIELDS: list[tuple[str, Json, Json, Json]] = [
             "'max_tokens' or 'max_completion_tokens' is too large: 32000. This model's maximum context length is 32768"
             " tokens and your request has 1215 input tokens (32000 > 32768 - 1215)."
         ),
-        {"max_tokens": 31553},
+        {"max_tokens": 31552},
     ),
     (
         "openai_chat",
@@ -154,7 +154,7 @@ FIELDS: list[tuple[str, Json, Json, Json]] = [
             "This model's maximum context length is 8192 tokens. However, you requested 9000 tokens (1000 in the"
             " messages, 8000 in the completion). Please reduce the length of the messages or completion."
         ),
-        {"max_tokens": 7192},
+        {"max_tokens": 7191},
     ),
     (
         "openai_chat",

@@ -6,7 +6,8 @@ from collections.abc import Callable
 from contextlib import aclosing
 
 from toolglot.dialects import find
-from toolglot.errors import ApiError
+from toolglot.errors import ApiError, RefusedError
+from toolglot.events import Fault
 from toolglot.ir import Request, replace
 from toolglot.receipt import Receipt
 from toolglot.routing import MAX_NAME, Target
@@ -35,6 +36,26 @@ async def generate(service: Service, incoming: Incoming, match: Match) -> None:
     asked = await _read(service, incoming, match)
     record = incoming.record
     record.model, record.stream = asked.request.model[:MAX_NAME], asked.request.stream
+    try:
+        await _generate(service, incoming, asked)
+    except (FailedError, RefusedError) as failure:
+        if not asked.request.stream or incoming.begun or failure.error.code not in asked.client.streamed_errors:
+            raise
+        receipt = failure.receipt if isinstance(failure, FailedError) else Receipt()
+        await _stream_error(incoming, asked, failure.error, receipt)
+
+
+async def _stream_error(incoming: Incoming, asked: Asked, error: ApiError, receipt: Receipt) -> None:
+    """A stream that is only an error, for clients that do not look at the status."""
+    incoming.record.error, incoming.record.message = error.kind, error.message
+    encoder = asked.client.stream_encoder(asked.request, Receipt())
+    await incoming.begin({**headers.STREAM_HEADERS, **headers.of_receipt(receipt)})
+    await incoming.write(encoder.feed(Fault(error)))
+    await incoming.end()
+
+
+async def _generate(service: Service, incoming: Incoming, asked: Asked) -> None:
+    record = incoming.record
     targets = incoming.gateway.router.resolve(asked.request.model)
     turn, asked = await _with_history(service, incoming, asked, targets[0])
     with watching(incoming):

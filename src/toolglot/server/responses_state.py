@@ -18,7 +18,7 @@ from typing import Any
 import msgspec
 from msgspec import Raw, Struct
 
-from toolglot.errors import ApiError, DecodeError, RefusedError
+from toolglot.errors import CONTEXT_OVERFLOW, ApiError, DecodeError, RefusedError
 from toolglot.receipt import Loss
 from toolglot.server.responses_items import (
     api_refusal,
@@ -192,7 +192,7 @@ def _refuse_gaps(history: History, previous: str | None, conversation: str | Non
             f"{param}: the history has more than {MAX_HISTORY_BYTES} bytes or {MAX_HISTORY_TURNS} turns; "
             "begin a new one with a summary"
         )
-        raise RefusedError(api_refusal(message, code="context_length_exceeded", param=param))
+        raise RefusedError(api_refusal(message, code=CONTEXT_OVERFLOW, param=param))
     if history.missing is None:
         return
     if conversation is not None:

@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 from toolglot.dialect import capabilities
 from toolglot.dialects import find
-from toolglot.errors import ApiError
+from toolglot.errors import CONTEXT_OVERFLOW, ApiError
 from toolglot.ir import Request
 from toolglot.passes import Context
 from toolglot.receipt import Loss, Receipt
@@ -110,11 +110,7 @@ ROWS: tuple[Row, ...] = (
     row(None, r"supports at most (?P<most>\d+) (completion|output)? ?tokens", mends.write_less),
     row(None, r"max_?(output_?)?tokens.{1,80}\[1, ?(?P<most>\d+)\]", mends.write_less),
     row(None, r"max_?output_?tokens.{1,120}to (?P<limit>\d+) \(exclusive\)", mends.write_less),
-    row(
-        None,
-        r"maximum context length is (?P<window>\d+) tokens.{1,80}?(?P<used>\d+) (input tokens|in the messages)",
-        mends.write_less,
-    ),
+    row(None, rf"\b{CONTEXT_OVERFLOW}\b", mends.fit_window),
     # Sampling
     row(None, r"temperature\W.{1,40}and.{1,10}top_p\W.{1,20}cannot both", mends.one_of_temperature_and_top_p),
     row(None, r"temperature\W.{1,60}(less than or equal to |range: -?\d+\.\.)(?P<most>\d+(\.\d+)?)", mends.cool),

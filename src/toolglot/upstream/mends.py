@@ -197,11 +197,21 @@ def _noted(request: Request, **notes: Any) -> Request:
 
 
 def write_less(refusal: Refusal) -> Request:
-    """The highest limit that the error names, or what is left of the window that it names."""
+    """The highest limit that the error names."""
     told = {name: int(value) for name, value in refusal.match.groupdict().items() if value}
     most = told.get("most", told.get("limit", 0) - 1)
-    if "window" in told:
-        most = told["window"] - told["used"]
+    return _limit_output(refusal, most)
+
+
+def fit_window(refusal: Refusal) -> Request:
+    """The input fits the context window, the output limit beside it does not: what is left of the window."""
+    overflow = refusal.error.overflow
+    room = None if overflow is None else overflow.output_room
+    # One token less: some servers refuse a request that fills the window to the last one.
+    return refusal.request if room is None else _limit_output(refusal, room - 1)
+
+
+def _limit_output(refusal: Refusal, most: int) -> Request:
     limit = refusal.request.max_output_tokens
     if most < LEAST_LIMIT or (limit is not None and limit <= most):
         return refusal.request

@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from math import ceil
 from typing import Any
@@ -13,6 +14,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from toolglot.errors import (
+    CONTEXT_OVERFLOW,
     STATUS,
     ApiError,
     DecodeError,
@@ -24,6 +26,7 @@ from toolglot.errors import (
     kind_of_status,
 )
 from toolglot.wire import json, retry_after
+from toolglot.wire.context_overflow import recognize_overflow
 
 # kind -> (type, code) as OpenAI words them
 _WORDS: dict[ErrorKind, tuple[str, str | None]] = {
@@ -114,8 +117,12 @@ _OWN_CODES = "upstream_"
 # The one kind for which OpenAI has another status than everybody else.
 _STATUS: dict[ErrorKind, int] = {**STATUS, "billing": 429}
 
+LONGEST_PROVIDER_WORDS = 2000
+
 _FAMILY = ("openai_chat", "openai_responses")
 """The dialects whose errors are in these words already."""
+
+_OVERFLOW_WORDS = re.compile("maximum context length|context window", re.IGNORECASE)
 
 _SCOPES = ("requests", "tokens")
 
@@ -140,14 +147,23 @@ def read(value: Any, owner: str, status: int = 0) -> ApiError:
     kind = _KIND_OF_WORD.get(str(code)) or _KIND_OF_WORD.get(str(word))
     if kind is None or (kind in ("bad_request", "server") and status and kind_of_status(status) != kind):
         kind = kind_of_status(status or 500)
-    return ApiError(
+    text = message if isinstance(message, str) else json.encode_text(message if message is not None else inner)
+    error = ApiError(
         kind=kind,
-        message=message if isinstance(message, str) else json.encode_text(message if message is not None else inner),
+        message=text + _provider_words(fields),
         status=status or STATUS[kind],
         code=str(code) if code is not None else None,
         param=param if isinstance(param, str) else None,
         native={owner: {"type": word} if isinstance(word, str) else {}},
     )
+    return recognize_overflow(error, fields)
+
+
+def _provider_words(fields: Mapping[str, Any]) -> str:
+    """What the provider behind OpenRouter said: the message itself is only "Provider returned error"."""
+    metadata = fields.get("metadata")
+    raw = metadata.get("raw") if isinstance(metadata, dict) else None
+    return f": {raw[:LONGEST_PROVIDER_WORDS]}" if isinstance(raw, str) and raw else ""
 
 
 def _own(error: ApiError) -> dict[str, Any] | None:
@@ -161,11 +177,22 @@ def write(error: ApiError) -> dict[str, Any]:
     own = _own(error)
     known = error.code and (own is not None or error.code in _CODES or error.code.startswith(_OWN_CODES))
     return {
-        "message": error.message,
-        "type": (own or {}).get("type", word),
+        "message": _message(error),
+        "type": (own or {}).get("type", word) if error.code != CONTEXT_OVERFLOW else word,
         "param": error.param,
         "code": error.code if known else code,
     }
+
+
+def _message(error: ApiError) -> str:
+    """The upstream's words. Clients that look for a full context window by its words get OpenAI's in front of them."""
+    overflow = error.overflow
+    if overflow is None or not overflow.is_input_too_long or _OVERFLOW_WORDS.search(error.message):
+        return error.message
+    return (
+        f"This model's maximum context length is {overflow.limit} tokens. However, your messages resulted in"
+        f" {overflow.input_tokens} tokens. The upstream said: {error.message}"
+    )
 
 
 def _status(error: ApiError) -> int:
@@ -182,7 +209,9 @@ def decode_http(status: int, headers: Mapping[str, str], body: bytes, owner: str
     except DecodeError:
         text = body.decode("utf-8", "replace").strip()
         message = text[:2000] or f"HTTP status {status}"
-        error = ApiError(kind=kind_of_status(status), status=status, message=message, native={owner: {}})
+        error = recognize_overflow(
+            ApiError(kind=kind_of_status(status), status=status, message=message, native={owner: {}})
+        )
     lower = {name.lower(): value for name, value in headers.items()}
     return replace(
         error,

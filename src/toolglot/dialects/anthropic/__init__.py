@@ -5,7 +5,7 @@ from __future__ import annotations
 from toolglot.dialect import Capabilities, Dialect, capabilities
 from toolglot.dialects.anthropic.counting import COUNTING, image_tokens
 from toolglot.dialects.anthropic.direct import DIRECT
-from toolglot.dialects.anthropic.errors import decode_error, encode_error, refuse_threads
+from toolglot.dialects.anthropic.errors import OVERFLOW_WORDS, decode_error, encode_error, refuse_threads
 from toolglot.dialects.anthropic.listing import LISTING
 from toolglot.dialects.anthropic.models import CAPABILITIES, MODELS, VERSIONS, version_of
 from toolglot.dialects.anthropic.native import NAME
@@ -49,6 +49,7 @@ ANTHROPIC = Dialect(
     text_of_frame=text_of_frame,
     direct=DIRECT,
     served=SERVED,
+    overflow_words=OVERFLOW_WORDS,
 )
 
 

@@ -12,8 +12,10 @@ from typing import Any
 
 from toolglot.dialects.anthropic.native import NAME
 from toolglot.errors import (
+    CONTEXT_OVERFLOW,
     STATUS,
     ApiError,
+    ContextOverflow,
     DecodeError,
     ErrorKind,
     HttpError,
@@ -24,6 +26,7 @@ from toolglot.errors import (
 )
 from toolglot.ir import Request, native_of, replace
 from toolglot.wire import json, retry_after
+from toolglot.wire.context_overflow import recognize_overflow
 
 _TYPES: dict[ErrorKind, str] = {
     "bad_request": "invalid_request_error",
@@ -53,8 +56,9 @@ _KINDS: dict[str, ErrorKind] = {
     "model_not_found": "not_found",
 }
 
-_TOO_LONG, _CONTEXT = "prompt is too long", "context_length_exceeded"
-"""The words by which clients of this API know that they have to shorten a conversation; and others' code for it."""
+_TOO_LONG = "prompt is too long"
+OVERFLOW_WORDS = re.compile(rb"prompt is too long|input length and `max_tokens` exceed context limit", re.IGNORECASE)
+"""The words by which clients of this API know that they have to shorten a conversation, or their output limit."""
 
 _LIMIT_HEADER = re.compile(r"anthropic-ratelimit-([a-z-]+)-(limit|remaining|reset)")
 _SCOPE = re.compile(r"[a-z-]+")
@@ -67,7 +71,8 @@ def decode_error(status: int, headers: Mapping[str, str], body: bytes) -> ApiErr
         error = read_error(json.decode_frame(body), status)
     except DecodeError:
         text = body.decode("utf-8", "replace").strip()
-        error = ApiError(kind=kind_of_status(status), status=status, message=text[:2000] or f"HTTP status {status}")
+        told = text[:2000] or f"HTTP status {status}"
+        error = recognize_overflow(ApiError(kind=kind_of_status(status), status=status, message=told))
     lower = {name.lower(): value for name, value in headers.items()}
     return replace(
         error,
@@ -119,7 +124,7 @@ def read_error(value: Any, status: int = 0) -> ApiError:
         own["type"] = word
     if details is not None:
         own["details"] = details
-    return ApiError(
+    error = ApiError(
         kind=kind,
         message=_message(fields),
         status=status or _STATUS[kind],
@@ -128,6 +133,7 @@ def read_error(value: Any, status: int = 0) -> ApiError:
         request_id=request_id if isinstance(request_id, str) else None,
         native={NAME: own} if own else {},
     )
+    return recognize_overflow(error, fields)
 
 
 def _message(fields: dict[str, Any]) -> str:
@@ -140,9 +146,12 @@ def _message(fields: dict[str, Any]) -> str:
 def write_error(error: ApiError) -> dict[str, Any]:
     """The whole error object, for a reply's body or for an `error` event."""
     own = error.native.get(NAME, {})
-    inner: dict[str, Any] = {"type": own.get("type", _TYPES[error.kind]), "message": _worded(error)}
+    message = _overflow_message(error) if error.code == CONTEXT_OVERFLOW else error.message
+    kind = own.get("type", _TYPES[error.kind]) if error.code != CONTEXT_OVERFLOW else _TYPES[error.kind]
+    inner: dict[str, Any] = {"type": kind, "message": message}
     # `details.error_code` is this API's place for a code; its clients leave what they do not know alone.
-    told = {"error_code": error.code, "param": error.param}
+    replaced = None if error.message in message else error.message
+    told = {"error_code": error.code, "param": error.param, "upstream_message": replaced}
     details = own.get("details") or {key: value for key, value in told.items() if value is not None}
     if details:
         inner["details"] = details
@@ -152,9 +161,18 @@ def write_error(error: ApiError) -> dict[str, Any]:
     return wire
 
 
-def _worded(error: ApiError) -> str:
-    if error.code != _CONTEXT or NAME in error.native or _TOO_LONG in error.message.lower():
+def _overflow_message(error: ApiError) -> str:
+    """A context overflow in this API's words, exactly so where the counts are known: clients read them."""
+    overflow = error.overflow or ContextOverflow()
+    if OVERFLOW_WORDS.search(error.message.encode(errors="replace")):
         return error.message
+    if overflow.is_input_too_long:
+        return f"{_TOO_LONG}: {overflow.input_tokens} tokens > {overflow.limit} maximum"
+    if overflow.output_room is not None and overflow.output_tokens is not None:
+        return (
+            f"input length and `max_tokens` exceed context limit: {overflow.input_tokens} + {overflow.output_tokens}"
+            f" > {overflow.limit}, decrease input length or `max_tokens` and try again"
+        )
     return f"{_TOO_LONG}: {error.message}"
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from toolglot.dialect import Dialect
 from toolglot.dialects.gemini.counting import COUNTING, image_tokens
-from toolglot.dialects.gemini.errors import decode_error, encode_error
+from toolglot.dialects.gemini.errors import OVERFLOW_WORDS, decode_error, encode_error
 from toolglot.dialects.gemini.listing import LISTING
 from toolglot.dialects.gemini.models import CAPABILITIES, MODELS
 from toolglot.dialects.gemini.native import NAME
@@ -35,4 +35,5 @@ GEMINI = Dialect(
     listing=LISTING,
     counting=COUNTING,
     image_tokens=image_tokens,
+    overflow_words=OVERFLOW_WORDS,
 )

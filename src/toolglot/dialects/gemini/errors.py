@@ -12,6 +12,7 @@ from typing import Any
 
 from toolglot.dialects.gemini.native import NAME
 from toolglot.errors import (
+    CONTEXT_OVERFLOW,
     STATUS,
     ApiError,
     DecodeError,
@@ -22,6 +23,7 @@ from toolglot.errors import (
 )
 from toolglot.ir import Native, replace
 from toolglot.wire import json, retry_after
+from toolglot.wire.context_overflow import recognize_overflow
 
 _KINDS: dict[str, ErrorKind] = {
     "INVALID_ARGUMENT": "bad_request",
@@ -65,6 +67,10 @@ _STATUSES: dict[ErrorKind, str] = {
 
 _CODES: dict[ErrorKind, int] = STATUS | {"billing": 429}
 
+_TOO_MANY = "exceeds the maximum number of tokens allowed"
+OVERFLOW_WORDS = re.compile(_TOO_MANY.encode(), re.IGNORECASE)
+"""The words by which clients of this API know a conversation that is too long."""
+
 _TYPE = "type.googleapis.com/google.rpc."
 _SECONDS = re.compile(r"[0-9]{1,9}(?:\.[0-9]{1,9})?")
 
@@ -80,7 +86,9 @@ def decode_error(status: int, headers: Mapping[str, str], body: bytes) -> ApiErr
     except DecodeError:
         text = body.decode("utf-8", "replace").strip()
         message = text[:1000] or f"The server answered with status {status}"
-        error = ApiError(kind=kind_of_status(status), status=status, message=message, retry_after=wait)
+        error = recognize_overflow(
+            ApiError(kind=kind_of_status(status), status=status, message=message, retry_after=wait)
+        )
     return replace(error, retry_after_date=retry_after.date_in(names))
 
 
@@ -104,7 +112,7 @@ def read_error(value: Any, status: int = 0, wait: float | None = None) -> ApiErr
     error = error_in(value)
     if not isinstance(error, dict):
         text = error if isinstance(error, str) else json.encode_text(value)[:1000]
-        return ApiError(kind=kind_of_status(status), status=status, message=text, retry_after=wait)
+        return recognize_overflow(ApiError(kind=kind_of_status(status), status=status, message=text, retry_after=wait))
     code = error.get("code")
     if not status and type(code) is int and 400 <= code < 600:
         status = code
@@ -112,7 +120,7 @@ def read_error(value: Any, status: int = 0, wait: float | None = None) -> ApiErr
     reason = _detail(details, "ErrorInfo", "reason")
     name = error.get("status")
     message = error.get("message")
-    return ApiError(
+    read = ApiError(
         kind=_kind(status, name if isinstance(name, str) else "", reason),
         status=status,
         message=message if isinstance(message, str) else json.encode_text(error)[:1000],
@@ -121,6 +129,7 @@ def read_error(value: Any, status: int = 0, wait: float | None = None) -> ApiErr
         retry_after=_retry_delay(details) if wait is None else wait,
         native=_native(error),
     )
+    return recognize_overflow(read, error)
 
 
 def _native(error: dict[str, Any]) -> Native:
@@ -172,11 +181,11 @@ def encode_error(error: ApiError) -> HttpError:
 def write_error(error: ApiError) -> dict[str, Any]:
     """The error document. `error` is its first member and `code` is whole: the Python SDK overlooks it otherwise."""
     own = error.native.get(NAME, {})
-    name = own.get("status")
+    name = own.get("status") if error.code != CONTEXT_OVERFLOW else None
     code = error_status(error) if own and error.status else _CODES[error.kind]
     fields: dict[str, Any] = {
         "code": code,
-        "message": error.message,
+        "message": _message(error),
         "status": name if isinstance(name, str) else _STATUSES[error.kind],
     }
     details = own.get("details") if isinstance(own.get("details"), list) else _details(error)
@@ -185,11 +194,24 @@ def write_error(error: ApiError) -> dict[str, Any]:
     return {"error": {**fields, **{key: value for key, value in own.items() if key not in fields}}}
 
 
+def _message(error: ApiError) -> str:
+    """The upstream's words; those of a context overflow in Google's."""
+    if error.code != CONTEXT_OVERFLOW or OVERFLOW_WORDS.search(error.message.encode(errors="replace")):
+        return error.message
+    overflow = error.overflow
+    if overflow is None or not overflow.is_input_too_long:
+        return f"The input token count {_TOO_MANY}: {error.message}"
+    return f"The input token count ({overflow.input_tokens}) {_TOO_MANY} ({overflow.limit})."
+
+
 def _details(error: ApiError) -> list[dict[str, Any]]:
     details: list[dict[str, Any]] = []
     reason = error.code or ("BILLING_DISABLED" if error.kind == "billing" else None)
     if reason is not None:
-        details.append({"@type": _TYPE + "ErrorInfo", "reason": reason})
+        info: dict[str, Any] = {"@type": _TYPE + "ErrorInfo", "reason": reason}
+        if error.message not in _message(error):
+            info["metadata"] = {"upstream_message": error.message}
+        details.append(info)
     if error.param is not None:
         violation = {"field": error.param, "description": error.message}
         details.append({"@type": _TYPE + "BadRequest", "fieldViolations": [violation]})

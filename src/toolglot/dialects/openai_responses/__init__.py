@@ -5,7 +5,7 @@ from __future__ import annotations
 from toolglot.dialect import Dialect
 from toolglot.dialects.openai_responses.counting import COUNTING, image_tokens
 from toolglot.dialects.openai_responses.direct import DIRECT
-from toolglot.dialects.openai_responses.errors import decode_error, encode_error
+from toolglot.dialects.openai_responses.errors import STREAMED_ERRORS, decode_error, encode_error
 from toolglot.dialects.openai_responses.listing import LISTING
 from toolglot.dialects.openai_responses.models import CAPABILITIES, MODELS
 from toolglot.dialects.openai_responses.native import NAME
@@ -38,6 +38,7 @@ OPENAI_RESPONSES = Dialect(
     listing=LISTING,
     counting=COUNTING,
     image_tokens=image_tokens,
+    streamed_errors=STREAMED_ERRORS,
     served=SERVED,
     direct=DIRECT,
 )

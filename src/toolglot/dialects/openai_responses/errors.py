@@ -12,7 +12,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from toolglot.dialects.openai_responses.native import NAME
-from toolglot.errors import STATUS, ApiError, ErrorKind, HttpError
+from toolglot.errors import CONTEXT_OVERFLOW, STATUS, ApiError, ErrorKind, HttpError
 from toolglot.wire import openai_error
 
 # Codes that only a failed response has; the shared envelope knows the others.
@@ -54,7 +54,11 @@ _CODE_OF_KIND: dict[ErrorKind, str] = {
     "overloaded": "server_is_overloaded",
     "timeout": "server_error",
 }
-_KNOWN_CODES = frozenset(_CODE_OF_KIND.values()) | frozenset(_KIND_OF_CODE) | {"context_length_exceeded"}
+_KNOWN_CODES = frozenset(_CODE_OF_KIND.values()) | frozenset(_KIND_OF_CODE) | {CONTEXT_OVERFLOW}
+
+STREAMED_ERRORS = frozenset({CONTEXT_OVERFLOW})
+"""Codex compacts only when it reads this code in `response.failed`; to a status of 400 it gives up. The API itself
+answers a streaming request with this event, too."""
 
 
 def decode_error(status: int, headers: Mapping[str, str], body: bytes) -> ApiError:

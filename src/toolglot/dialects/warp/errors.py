@@ -21,6 +21,7 @@ from toolglot.errors import (
     kind_of_status,
 )
 from toolglot.wire import json, retry_after
+from toolglot.wire.context_overflow import recognize_overflow
 
 CODE = "x-warp-error-code"
 OUT_OF_CREDITS = "OUT_OF_CREDITS"
@@ -50,7 +51,7 @@ def read_error(value: Any, status: int, headers: Mapping[str, str]) -> ApiError:
 def _error(message: str, status: int, headers: Mapping[str, str], fields: Mapping[str, Any]) -> ApiError:
     code = header_value(headers.get(CODE))
     native = {NAME: dict(fields)} if fields else {}
-    return ApiError(
+    error = ApiError(
         kind=_KINDS.get(code or "") or ("server" if not status else kind_of_status(status)),
         status=status,
         message=message,
@@ -59,6 +60,7 @@ def _error(message: str, status: int, headers: Mapping[str, str], fields: Mappin
         retry_after_date=retry_after.date_in(headers),
         native=native,
     )
+    return recognize_overflow(error, fields)
 
 
 def encode_error(error: ApiError) -> HttpError:

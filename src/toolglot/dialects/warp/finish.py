@@ -10,12 +10,11 @@ from msgspec import Struct
 from toolglot.dialects.warp.descriptors import new, parse, serialize
 from toolglot.dialects.warp.fields import bytes_of, kept, restore, text_of
 from toolglot.dialects.warp.native import NAME
-from toolglot.errors import ApiError, ErrorKind
+from toolglot.errors import CONTEXT_OVERFLOW, ApiError, ErrorKind
 from toolglot.ir import Stop, StopReason, Usage
 
 FINISHED = "finished"
 REASON = "reason"
-CONTEXT = "context_length_exceeded"
 
 
 class Reason(Struct, frozen=True):
@@ -28,8 +27,10 @@ class Reason(Struct, frozen=True):
 
 
 FAILURES: dict[str, Reason] = {
-    "max_token_limit": Reason("bad_request", 400, CONTEXT, "The conversation is too long for the model"),
-    "context_window_exceeded": Reason("bad_request", 400, CONTEXT, "The conversation is too long for the model"),
+    "max_token_limit": Reason("bad_request", 400, CONTEXT_OVERFLOW, "The conversation is too long for the model"),
+    "context_window_exceeded": Reason(
+        "bad_request", 400, CONTEXT_OVERFLOW, "The conversation is too long for the model"
+    ),
     "quota_limit": Reason("billing", 429, "insufficient_quota", "The quota of this Warp account is used up"),
     "llm_unavailable": Reason("overloaded", 503, "llm_unavailable", "The model is not available at Warp just now"),
     "internal_error": Reason("server", 502, "internal_error", "Warp's server failed"),
@@ -144,7 +145,7 @@ def write_failure(error: ApiError) -> Any:
     if isinstance(own, str):
         event.finished.CopyFrom(parse("StreamFinished", bytes_of(own, FINISHED)))
         return event
-    reason = "context_window_exceeded" if error.code == CONTEXT else _REASONS.get(error.kind, "internal_error")
+    reason = "context_window_exceeded" if error.code == CONTEXT_OVERFLOW else _REASONS.get(error.kind, "internal_error")
     getattr(event.finished, reason).SetInParent()
     if reason == "internal_error":
         event.finished.internal_error.message = error.message

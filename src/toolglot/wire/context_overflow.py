@@ -1,0 +1,177 @@
+"""Context overflow: every vendor's way to say that a conversation does not fit the model's context window.
+
+Agents compact a conversation only when they recognise this error, and each knows the words of its own API. Dialects
+call `recognize_overflow` on each error that they read, so that one code and the token counts travel on; each dialect
+writes them in the form that its clients look for.
+
+The texts are those of the servers themselves, as their sources or their users' public reports quote them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from toolglot.errors import CONTEXT_OVERFLOW, STATUS, ApiError, ContextOverflow, ErrorKind
+from toolglot.ir import replace
+
+LONGEST_TEXT = 8000
+"""Characters of a message that are searched."""
+
+# Codes and types that mean nothing else.
+_CODES = frozenset(
+    {
+        CONTEXT_OVERFLOW,  # OpenAI, Groq, Azure, Together and most imitators
+        "exceed_context_size_error",  # llama.cpp
+        "model_context_window_exceeded",  # Z.ai
+        "tokens_limit_reached",  # GitHub Models
+        "context_window_exceeded",
+        "ContextWindowExceededError",  # LiteLLM
+    }
+)
+
+_KINDS: frozenset[ErrorKind] = frozenset({"bad_request", "too_large", "server"})
+"""Kinds of errors whose words are read. Rate limits count tokens too, and waiting helps against those. Some servers
+(llama.cpp, LM Studio, Ollama) answer an overflow with status 500."""
+
+# Members that hold the counts beside the message (llama.cpp).
+_INPUT_MEMBER, _LIMIT_MEMBER = "n_prompt_tokens", "n_ctx"
+
+
+class Wording(NamedTuple):
+    """One server's words. The groups `input`, `tools`, `output`, `total` and `limit` are token counts."""
+
+    vendor: str
+    pattern: re.Pattern[str]
+
+
+def _wording(vendor: str, text: str) -> Wording:
+    """`<input>` in the text stands for a token count; the rest is a regular expression."""
+    pattern = re.sub(r"<(input|tools|output|total|limit)>", r"(?P<\1>\\d[\\d,]{0,14})", text)
+    return Wording(vendor, re.compile(pattern, re.IGNORECASE))
+
+
+_MAXIMUM = r"maximum context length is <limit> tokens"
+
+WORDINGS: tuple[Wording, ...] = (
+    _wording("Anthropic", r"prompt is too long: <input> tokens > <limit>"),
+    _wording("Anthropic", r"input length and `max_tokens` exceed context limit: <input> \+ <output> > <limit>"),
+    _wording("Fireworks", r"prompt is too long: <input>, model maximum context length: <limit>"),
+    _wording(
+        "OpenAI, DeepSeek, vLLM",
+        _MAXIMUM + r"[.,] however,? (?:you requested|your messages resulted in) <total> tokens"
+        r" \(<input> in (?:the messages|your prompt)(?:[,;] <tools> in the functions)?"
+        r"(?:[,;] <output> (?:in|for) the completion)?\)",
+    ),
+    _wording("OpenAI, DeepSeek", _MAXIMUM + r"[.,] however,? your messages resulted in <input> tokens"),
+    _wording(
+        "OpenRouter",
+        _MAXIMUM + r"[.,] however,? you requested about <total> tokens"
+        r" \(<input> of (?:text )?input(?:, <tools> of tool input)?(?:, <output> in the output)?",
+    ),
+    _wording("OpenAI, DeepSeek, vLLM", _MAXIMUM + r"[.,] however,? you requested (?:about )?<total> tokens"),
+    _wording("vLLM", _MAXIMUM + r" and your request has <input> input tokens(?: \(<output> >)?"),
+    _wording("vLLM", _MAXIMUM + r"[.,] however,? your (?:request has|prompt contains)(?: at least)? <input> input"),
+    _wording(
+        "vLLM",
+        _MAXIMUM
+        + r"[.,] however,? you requested <output> output tokens and your prompt contains(?: at least)? <input>",
+    ),
+    _wording("vLLM", r"prompt \((?:total )?length <input>\) is longer than the maximum model length of <limit>"),
+    _wording("vLLM", r"prompt \(<input> tokens\) is too long and exceeds limit of <limit>"),
+    _wording("vLLM", r"longer than the maximum model length"),
+    _wording("SGLang", r"input \(<input> tokens\) is longer than the model'?s context length \(<limit> tokens\)"),
+    _wording(
+        "SGLang",
+        r"maximum context length of <limit> tokens\. you requested a total of <total> tokens: <input> tokens from the"
+        r" input messages and <output> tokens for the completion",
+    ),
+    _wording("SGLang", r"input length \(<input> tokens\) exceeds the maximum allowed length \(<limit> tokens\)"),
+    _wording("llama.cpp", r"\(<input> tokens\) exceeds the available context size \(<limit> tokens\)"),
+    _wording("llama.cpp", r"exceeds the available context size|context size has been exceeded"),
+    _wording("llama-cpp-python", r"requested tokens \(<input>\) exceed context window of <limit>"),
+    _wording("LM Studio", r"\(n_keep: <input> ?>=? ?n_ctx: <limit>\)"),
+    _wording("LM Studio", r"keep the first <input> tokens when .{1,30}overflows.{1,80}context length of only <limit>"),
+    _wording("LM Studio", r"initial prompt is greater than the context length"),
+    _wording("Ollama", r"prompt too long; exceeded (?:max )?context length"),
+    _wording("Ollama", r"input length exceeds (?:the |maximum )?context length"),
+    _wording("Google", r"input token count \(<input>\) exceeds the maximum number of tokens allowed \(<limit>\)"),
+    _wording("Google", r"token count.{0,40}exceeds the maximum number of tokens allowed(?: \(?<limit>)?"),
+    _wording(
+        "Amazon Bedrock", r"too many input tokens\. max input tokens: <limit>, request input token count: <input>"
+    ),
+    _wording("Amazon Bedrock", r"input is too long for requested model|input tokens exceeded: "),
+    _wording("Mistral", r"prompt contains <input> tokens.{0,80}too large for model with <limit> maximum context"),
+    _wording("Mistral", r"too large for model with <limit> maximum context length"),
+    _wording(
+        "Cerebras",
+        r"reduce the length of the messages or completion\. current length is <input> while limit is <limit>",
+    ),
+    _wording("Groq", r"reduce the length of the messages or completion"),
+    _wording("xAI", r"maximum prompt length is <limit> but the request contains <input> tokens"),
+    _wording(
+        "Azure", r"input tokens exceed the configured limit of <limit> tokens\. your messages resulted in <input>"
+    ),
+    _wording("OpenAI", r"(?:input|prompt|request) exceeds the context window|input tokens exceed the configured limit"),
+    _wording("GitHub Copilot", r"prompt token count of <input> exceeds the limit of <limit>"),
+    _wording("GitHub Models", r"request body too large for .{1,80} model\. max size: <limit> tokens"),
+    _wording("Moonshot", r"exceeded model token limit: <limit> \(requested: <input>\)"),
+    _wording("Moonshot", r"exceeded model token limit|input token length too long"),
+    _wording("MiniMax", r"context window exceeds limit"),
+    _wording("Z.ai", r"prompt exceeds max length|tokens in request more than max tokens allowed"),
+    _wording("Alibaba", r"range of input length should be \[\d+, ?<limit>\]"),
+    _wording(
+        "TGI, Together",
+        r"`inputs` tokens \+ `max_new_tokens` must be <= <limit>\. given: <input> `inputs` tokens and <output>",
+    ),
+    _wording("TGI, Together", r"`inputs` must have less than <limit> tokens\. given: <input>"),
+    _wording("Cohere", r"number of tokens in the prompt cannot exceed <limit> - received <input>"),
+    _wording("Cohere", r"too many tokens: .{0,80}limit exceeded by"),
+    _wording("LiteLLM", r"ContextWindowExceededError"),
+    # What imitators have in common
+    _wording("others", r"maximum context (?:length|limit|window)|(?:context_length|context length) exceeded"),
+    _wording("others", r"prompt is too long|exceeds? (?:the )?(?:model'?s )?context (?:window|length|size|limit)"),
+)
+"""In order: the first that is found. Those with counts stand before those without."""
+
+
+def recognize_overflow(error: ApiError, members: Mapping[str, Any] | None = None) -> ApiError:
+    """The error with the code and the counts of a context overflow, if it is one in any vendor's words.
+
+    Args:
+        error: as its dialect read it.
+        members: the error object of the wire, where its own codes, types and counts stand.
+    """
+    fields = members or {}
+    words = (error.code, fields.get("code"), fields.get("type"))
+    coded = any(word in _CODES for word in words if isinstance(word, str))
+    if not coded and error.kind not in _KINDS:
+        return error
+    found = _read_counts(error.message[:LONGEST_TEXT])
+    if found is None and not coded:
+        return error
+    overflow = found or ContextOverflow()
+    if overflow.limit is None:
+        overflow = ContextOverflow(
+            input_tokens=_count(fields.get(_INPUT_MEMBER)), limit=_count(fields.get(_LIMIT_MEMBER))
+        )
+    # Another status would make clients try again, or take it for a file that is too large.
+    kind: ErrorKind = "bad_request"
+    return replace(error, kind=kind, status=STATUS[kind], code=CONTEXT_OVERFLOW, overflow=overflow)
+
+
+def _read_counts(text: str) -> ContextOverflow | None:
+    """The counts in a message; None when no wording fits it."""
+    for wording in WORDINGS:
+        if (match := wording.pattern.search(text)) is not None:
+            told = {name: int(value.replace(",", "")) for name, value in match.groupdict().items() if value}
+            sent = told["input"] + told.get("tools", 0) if "input" in told else None
+            if sent is None and "total" in told:
+                sent = told["total"]
+            return ContextOverflow(input_tokens=sent, output_tokens=told.get("output"), limit=told.get("limit"))
+    return None
+
+
+def _count(value: Any) -> int | None:
+    return value if type(value) is int and value > 0 else None
