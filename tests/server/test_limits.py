@@ -85,7 +85,8 @@ def test_5_a_body_over_the_limit_is_refused_in_the_callers_dialect(client: str, 
     limits = replace(LIMITS, body=100_000)
     with gateway(limits=limits) as running:
         if form == "chunks":
-            head = f"POST {path} HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n".encode()
+            head = f"POST {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n".encode()
+            head += b"Transfer-Encoding: chunked\r\n\r\n"
             answer = _raw(running.port, head + b"%x\r\n%s\r\n0\r\n\r\n" % (len(body), body))
             assert status_of(answer) == 413
         else:

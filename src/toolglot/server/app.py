@@ -19,9 +19,27 @@ from toolglot.server.record import Record
 from toolglot.server.service import Service
 
 OWN_STATUS = frozenset(
-    {"body_timeout", "circle", "method_not_allowed", "missing_extra", "unknown_host", "unsupported_encoding"}
+    {
+        "body_timeout",
+        "circle",
+        "method_not_allowed",
+        "missing_extra",
+        "unknown_host",
+        "unsupported_encoding",
+        "websocket_unsupported",
+    }
 )
-"""Errors of ours that no dialect has a word for, but HTTP has: 408, 508, 405, 501, 421, 415."""
+"""Errors of ours that no dialect has a word for, but HTTP has: 408, 508, 405, 501, 421, 415, 426."""
+
+NO_WEBSOCKET = ApiError(
+    kind="bad_request",
+    status=426,
+    code="websocket_unsupported",
+    message="toolglot does not serve WebSockets: send the same request as POST over HTTP",
+)
+"""Codex goes on over HTTP at once after a 426, and after any other refusal only when it has tried seven times."""
+_INSTEAD = {"upgrade": "HTTP/1.1", "connection": "upgrade"}
+"""RFC 9110, section 15.5.22: a 426 names what is spoken here."""
 
 
 class App:
@@ -36,7 +54,7 @@ class App:
         elif scope["type"] == "lifespan":
             await _lifespan(receive, send)
         elif scope["type"] == "websocket":
-            await send({"type": "websocket.close", "code": 1003, "reason": "toolglot speaks HTTP alone"})
+            await _refuse_websocket(scope, send)
 
     async def _http(self, scope: Scope, receive: Receive, send: Send) -> None:
         service, loop = self.service, asyncio.get_running_loop()
@@ -83,6 +101,9 @@ class App:
             if isinstance(match, routes.NoMatch):
                 if match.allowed:
                     incoming.extra_headers["allow"] = ", ".join(match.allowed)
+                    if incoming.headers.get("upgrade", "").lower() == "websocket":
+                        incoming.extra_headers |= _INSTEAD
+                        raise FailedError(NO_WEBSOCKET)
                 raise FailedError(match.error)
             incoming.record.route, incoming.record.client = match.route.path, match.dialect
             await actions.ACTIONS[match.route.action](self.service, incoming, match)
@@ -133,6 +154,18 @@ class App:
         body = told.body if incoming.framing is None else incoming.framing.whole(told.body)
         status = error_status(error) if error.code in OWN_STATUS else told.status
         await incoming.reply(status, {**told.headers, **lost}, body)
+
+
+async def _refuse_websocket(scope: Scope, send: Send) -> None:
+    """For servers that take the handshake themselves; our own leaves it to the routes."""
+    if "websocket.http.response" not in scope.get("extensions", {}):
+        await send({"type": "websocket.close", "code": 1003, "reason": NO_WEBSOCKET.message})
+        return
+    told = DIALECTS["openai_responses"].encode_error(NO_WEBSOCKET)
+    fields = {**told.headers, **_INSTEAD, "content-length": str(len(told.body))}
+    raw = [(name.encode("latin-1"), value.encode("latin-1")) for name, value in fields.items()]
+    await send({"type": "websocket.http.response.start", "status": NO_WEBSOCKET.status, "headers": raw})
+    await send({"type": "websocket.http.response.body", "body": told.body})
 
 
 async def _lifespan(receive: Receive, send: Send) -> None:

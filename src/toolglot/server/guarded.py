@@ -17,7 +17,8 @@ Each connection carries one request at a time and each request gets at most one 
 - A client that half-closes its connection after its request is answered (`half_close.py`).
 
 After an answer to a request that is still being sent the connection is half closed and read on for `linger` seconds:
-closed at once, the kernel would reset it and the client might never see the answer (RFC 9112, section 9.6).
+closed at once, the kernel would reset it and the client might never see the answer (RFC 9112, section 9.6). The answer
+says so, or waits for the end of a small body (`answer_cycle.py`, which also frames answers to HTTP/1.0).
 
 How long anything is waited for is in `patience.py`; bodies are bounded in `ingress.py`.
 
@@ -35,6 +36,7 @@ from typing import Any
 import httptools
 from uvicorn.protocols.http.flow_control import FlowControl
 
+from toolglot.server.answer_cycle import CUT, AnswerCycle
 from toolglot.server.express.crossing import Crossing
 from toolglot.server.express.entry import Express
 from toolglot.server.express.handing import HANDED, Handed
@@ -258,10 +260,12 @@ class GuardedProtocol(PatientProtocol):
         self.expect_100_continue = any(
             name == b"expect" and value.lower() == b"100-continue" for name, value in headers
         )
+        self.scope[CUT] = self.cut  # type: ignore[literal-required]
         if self._handed is not None:
             self.scope[HANDED], self._handed = self._handed, None  # type: ignore[literal-required]
         super().on_headers_complete()
         self.cycle.transport = Way(self)
+        AnswerCycle.adopt(self.cycle, self)
         if self.spare:
             self.cycle.keep_alive = False
 
@@ -359,6 +363,12 @@ class GuardedProtocol(PatientProtocol):
         self._outbox.flush()
         if not answered:
             self.transport.write(refusal(status, message, self.server_state.default_headers))
+        self.finish()
+
+    def cut(self) -> None:
+        """Break the connection in the middle of an answer, behind what was written of it: its end never comes."""
+        self.cycle.disconnected = True
+        self.cycle.message_event.set()
         self.finish()
 
     def pause_writing(self) -> None:

@@ -23,6 +23,9 @@ class Gates(msgspec.Struct, frozen=True, kw_only=True):
     head_timeout: float = 10.0
     write_timeout: float = 120.0
     linger: float = 5.0
+    drain_bytes: int = 256 * 1024
+    """Of a request that is refused early: the most that is read of its body so that the connection lives on."""
+    drain_timeout: float = 1.0
     connections: int = 10_000
     spare: int = 32
     """Connections beyond `connections` whose heads are read at the same time."""
