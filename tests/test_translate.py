@@ -81,6 +81,47 @@ def test_only_the_model_changes_where_both_sides_speak_one_dialect() -> None:
     assert not exchange.receipt
 
 
+OWN_REQUESTS: dict[str, dict[str, Any]] = {
+    "openai_chat": {"model": "asked", "messages": [{"role": "user", "content": "Hi"}], "x_new": 1},
+    "openai_responses": {"model": "asked", "input": "Hi", "x_new": 1},
+    "anthropic": {"model": "asked", "max_tokens": 9, "messages": [{"role": "user", "content": "Hi"}], "x_new": 1},
+}
+
+
+@pytest.mark.parametrize("said", [None, False, True])
+@pytest.mark.parametrize("wanted", [None, False, True])
+@pytest.mark.parametrize("dialect", OWN_REQUESTS)
+def test_within_one_dialect_the_model_and_the_stream_are_overridden_in_the_body(
+    dialect: str, wanted: bool | None, said: bool | None
+) -> None:
+    body = {**OWN_REQUESTS[dialect], **({} if said is None else {"stream": said})}
+    translated = translate_request(body, dialect, dialect, model="given", stream=wanted)
+    stream = bool(said) if wanted is None else wanted
+    assert bool(translated.json().get("stream")) is stream
+    assert translated.json() == {**body, "model": "given", **({"stream": stream} if bool(said) is not stream else {})}
+    assert not translated.receipt
+
+
+@pytest.mark.parametrize("dialect", OWN_REQUESTS)
+def test_a_stream_is_overridden_also_where_the_request_is_written_anew(dialect: str) -> None:
+    exchange = Exchange(dialect, dialect, verbatim=False)
+    sent = json.loads(exchange.request({**OWN_REQUESTS[dialect], "stream": True}, model="given", stream=False))
+    assert (sent["model"], sent.get("stream", False)) == ("given", False)
+
+
+@pytest.mark.parametrize("dialect", OWN_REQUESTS)
+def test_a_request_without_a_model_gets_the_given_one(dialect: str) -> None:
+    body = {key: value for key, value in OWN_REQUESTS[dialect].items() if key != "model"}
+    assert translate_request(body, dialect, dialect, model="given").json()["model"] == "given"
+
+
+def test_within_gemini_the_model_and_the_stream_are_overridden_in_the_path() -> None:
+    body = b'{"contents": [{"parts": [{"text": "Hi"}]}]}'
+    exchange = Exchange("gemini", "gemini")
+    assert exchange.request(body, model="gemini-3-pro", stream=True) == body
+    assert exchange.path == "/v1beta/models/gemini-3-pro:streamGenerateContent?alt=sse"
+
+
 REFUSALS: list[tuple[Any, int]] = [
     (DecodeError("$.messages", "wrong"), 400),
     (UpstreamDecodeError("$", "not JSON"), 502),

@@ -184,7 +184,7 @@ class Exchange:
         return self.upstream.path(self.sent)
 
     def request(self, data: Document, *, model: str | None = None, stream: bool | None = None) -> bytes:
-        """The upstream's request. `model` and `stream` are for dialects that have them in the URL.
+        """The upstream's request. `model` and `stream` override what the request says; Gemini has them in the URL.
 
         Raises:
             DecodeError: the data is not a request of the client's dialect.
@@ -192,15 +192,20 @@ class Exchange:
             LossError: strict, and something would be lost.
         """
         raw = json.to_bytes(data)
+        asked = self._decode(raw)
+        given = (("model", model), ("stream", stream))
+        changes = {name: value for name, value in given if value not in (None, getattr(asked, name))}
+        if changes and self.client.forwards and not self.client.model_in_path:
+            for name, value in changes.items():  # these bytes may go through as they are
+                raw = json.replace_member(raw, name, value)
+            asked, changes = self._decode(raw), {}
+        return self.request_of(replace(asked, **changes) if changes else asked, raw)
+
+    def _decode(self, raw: bytes) -> Request:
         try:
-            asked = self.client.decode_request(raw)
+            return self.client.decode_request(raw)
         except RecursionError:
             raise DecodeError("$", json.TOO_DEEP) from None
-        if model is not None:
-            asked = replace(asked, model=model)
-        if stream is not None:
-            asked = replace(asked, stream=stream)
-        return self.request_of(asked, raw)
 
     def request_of(self, asked: Request, data: bytes) -> bytes:
         """The upstream's request for one that is decoded already; `data` are its bytes. Raises as `request` does."""

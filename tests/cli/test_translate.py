@@ -398,3 +398,15 @@ def test_the_output_of_a_stream_comes_as_its_input_arrives() -> None:
         heard += process.stdout.read()
         assert process.wait() == 0
     assert lint("anthropic", [heard]) == []
+
+
+@pytest.mark.parametrize("dialect", ["openai_chat", "openai_responses", "anthropic"])
+def test_a_model_is_given_also_within_one_dialect(dialect: str) -> None:
+    bodies: dict[str, dict[str, Any]] = {
+        "openai_chat": {"model": "asked", "messages": [{"role": "user", "content": "Hi"}]},
+        "openai_responses": {"model": "asked", "input": "Hi"},
+        "anthropic": {"model": "asked", "max_tokens": 9, "messages": [{"role": "user", "content": "Hi"}]},
+    }
+    body = bodies[dialect]
+    result = translate(dialect, dialect, "request", body, "--model", "given", "--stream")
+    assert json.loads(result.stdout) == {**body, "model": "given", "stream": True}
