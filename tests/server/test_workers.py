@@ -6,6 +6,7 @@ The gateway is started as a user starts it. The connections are those of a chose
 from __future__ import annotations
 
 import http.client
+import os
 import signal
 import sys
 import threading
@@ -193,6 +194,25 @@ def test_a_worker_that_dies_is_started_again_and_what_it_had_counted_counts(tmp_
         running.running.until_logged("worker 2 is process", times=2)
         running.chat(running.connected(running.workers[1]))
         assert running.counted(again) == 4
+
+
+def test_a_stopped_worker_is_replaced_and_who_waits_at_its_socket_is_answered(tmp_path: Path) -> None:
+    with workforce(tmp_path, "[limits]\nworker_silence = 1\n") as running:
+        first, second = running.workers
+        os.kill(first, signal.SIGSTOP)
+        # The kernel deals these out by chance: that none of them comes to the stopped worker is as good as impossible.
+        waiting = [http.client.HTTPConnection("127.0.0.1", running.running.port, timeout=FAILSAFE) for _ in range(40)]
+        for each in waiting:
+            each.request("GET", "/ready")
+        for each in waiting:
+            assert each.getresponse().read().startswith(b'{"status":"ready"')
+            each.close()
+        running.running.until_logged("has not answered for 1 seconds, and is killed")
+        running.running.until_logged("worker 1 is process", times=2)
+        until_gone(first)
+        third, still = running.workers
+        assert (still, third in (first, second)) == (second, False)
+        running.chat(running.connected(third))
 
 
 def test_sigterm_ends_all_workers_after_their_streams(tmp_path: Path) -> None:

@@ -220,7 +220,12 @@ def on_ready():
     {ready}
 
 made = supervisor.Supervisor(
-    [socket.create_server(("127.0.0.1", 0)) for _ in range(2)], work, prepare=prepare, on_ready=on_ready, drain=0.1
+    [socket.create_server(("127.0.0.1", 0)) for _ in range(2)],
+    work,
+    prepare=prepare,
+    on_ready=on_ready,
+    drain=0.1,
+    patience=0.3,
 )
 try:
     made.run()
@@ -283,3 +288,29 @@ def test_a_system_that_cannot_start_any_more_processes_is_asked_again() -> None:
     )
     assert told == "ready\n"
     assert "worker 1 cannot be started: no room, and is started again" in log
+
+
+def test_workers_are_not_blamed_when_the_parent_itself_was_stopped() -> None:
+    told, log = supervised(
+        """
+        return wait(line)
+        """,
+        first="""
+        import selectors, time, types
+        late = []
+        supervisor.time = types.SimpleNamespace(monotonic=lambda: time.monotonic() + sum(late))
+
+        class Stopped(selectors.DefaultSelector):
+            def select(self, timeout=None):
+                if late:
+                    os.kill(os.getpid(), signal.SIGTERM)
+                elif any(child.pinged_at is not None for child in made._children.values()):
+                    late.append(1000.0)
+                    return []
+                return super().select(timeout)
+
+        selectors.DefaultSelector = Stopped
+        """,
+    )
+    assert told == "ready\n"
+    assert "has not answered" not in log

@@ -245,6 +245,8 @@ class Limits(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """How long running requests may go on after SIGTERM."""
     retire: Pause = 600.0
     """How long running requests may go on in a worker that another one has replaced, after SIGUSR2."""
+    worker_silence: Seconds = 10.0
+    """How long a worker may leave its parent's pings unanswered before it is killed and started again."""
     keepalive: Seconds = 15.0
     """The silence after which a stream's client gets a keep-alive."""
     messages: Count = 100_000

@@ -27,6 +27,10 @@ class Child:
         """The newest snapshot of its metrics that is known."""
         self.reload_wanted = False
         self.kill_at: float | None = None
+        self.ping_at: float | None = None
+        """When to ask whether it still runs; None while it need not, or an answer is waited for."""
+        self.pinged_at: float | None = None
+        """Since when the answer is waited for."""
         self.hears = False
         """It answers questions."""
         self.is_open = True

@@ -2,8 +2,8 @@
 
 A worker says `Ready` once it could serve and does so after `Go`. It goes after `Leave`, or because somebody has sent it
 a signal: `Leaving` tells how long that may take, `Last` what it has counted. What a worker wants to know of the others
-it asks the parent (`Ask`), who asks them (`Question`, `Answer`) and gives it all that came (`Answers`). The end of the
-line is the end of whoever had the other end.
+it asks the parent (`Ask`), who asks them (`Question`, `Answer`) and gives it all that came (`Answers`). `Ping` and
+`Pong` show that a worker's event loop runs. The end of the line is the end of whoever had the other end.
 """
 
 from __future__ import annotations
@@ -46,6 +46,14 @@ class Last(Struct, frozen=True, tag=True):
     body: bytes
 
 
+class Ping(Struct, frozen=True, tag=True):
+    """Answer at once."""
+
+
+class Pong(Struct, frozen=True, tag=True):
+    """The answer to a `Ping`."""
+
+
 class Ask(Struct, frozen=True, tag=True):
     """`body` is for the others to read; that of `metrics` is the asking worker's own snapshot."""
 
@@ -70,7 +78,7 @@ class Answers(Struct, frozen=True, tag=True):
     bodies: list[bytes]
 
 
-Message: TypeAlias = Ready | Go | Leave | Leaving | Last | Ask | Question | Answer | Answers
+Message: TypeAlias = Ready | Go | Leave | Leaving | Last | Ping | Pong | Ask | Question | Answer | Answers
 
 _encoder = msgspec.msgpack.Encoder()
 _decoder: msgspec.msgpack.Decoder[Message] = msgspec.msgpack.Decoder(Message)

@@ -66,6 +66,7 @@ class Parent:
             prepare=self._prepare,
             on_ready=lambda: on_ready(url, plan.start),
             drain=config.limits.drain,
+            patience=config.limits.worker_silence,
         )
         # What is here stays, and the collector need not look through it, which writes to memory that is shared: after
         # 8,400 requests a worker has 16 MB of its own, and would have 25.

@@ -28,6 +28,8 @@ from toolglot.server.workers.line import (
     Leave,
     Leaving,
     Message,
+    Ping,
+    Pong,
     Question,
     Ready,
     Subject,
@@ -172,6 +174,8 @@ class Seat:
                 self._told.set()
             case Leave():
                 self._leave(successor=message.successor)
+            case Ping():
+                self._say(Pong())
             case Question():
                 self._say(Answer(message.number, self._answer(message)))
             case Answers() if message.number in self._asked and not self._asked[message.number].done():

@@ -1,4 +1,9 @@
-"""The parent: starts workers, starts those again that die, replaces them one after the other, and ends with them.
+"""The parent: starts workers, starts those again that die or hang, replaces them one after the other, and ends with
+them.
+
+A worker that is stopped, or whose event loop hangs, still has its listening socket, and the kernel gives it connections
+that nobody serves. So the parent pings the workers that serve, and kills one that does not answer: its successor takes
+over the socket, with all who wait there.
 
 The listening sockets are the parent's, one for each worker where the kernel shares connections out among several. A
 successor takes over the very socket, with all who wait to be taken: none is refused or reset while workers change.
@@ -23,7 +28,7 @@ from toolglot.server.reload import has_terminal
 from toolglot.server.workers.child import Child
 from toolglot.server.workers.errors import GaveUpError
 from toolglot.server.workers.hub import Hub
-from toolglot.server.workers.line import Answer, Ask, Go, Last, Leave, Leaving, Message, Ready
+from toolglot.server.workers.line import Answer, Ask, Go, Last, Leave, Leaving, Message, Ping, Pong, Ready
 
 log = logging.getLogger("toolglot.server")
 
@@ -36,6 +41,11 @@ STARTING = 60.0
 """Seconds that a worker has to get ready."""
 GRACE = 20.0
 """Seconds that a worker has to tidy up, beside those for its running requests, before it is killed."""
+PINGS = 3
+"""Pings in the time that a worker may be silent."""
+LATE = 1.0
+"""Seconds by which the parent may wake too late before it no longer blames its workers: it was stopped itself, with all
+of them maybe, as by Ctrl-Z."""
 WRONG = 2
 """The exit status of a worker that could never serve: another try would end the same."""
 
@@ -64,6 +74,7 @@ class Supervisor:
         prepare: called before workers are replaced; False leaves them as they are.
         on_ready: called once, when all workers serve.
         drain: seconds that a worker's running requests have, unless it says otherwise.
+        patience: seconds that a worker may leave a ping unanswered.
     """
 
     def __init__(
@@ -74,12 +85,14 @@ class Supervisor:
         prepare: Callable[[], bool],
         on_ready: Callable[[], None],
         drain: float,
+        patience: float,
     ) -> None:
         self._slots = [_Slot(number, listener) for number, listener in enumerate(listeners, 1)]
         self._work = work
         self._prepare = prepare
         self._on_ready = on_ready
         self._drain = drain
+        self._silence = patience
         self._hub = Hub()
         self._children: dict[int, Child] = {}
         self._waiting: deque[_Slot] = deque()  # to be replaced, after
@@ -119,7 +132,11 @@ class Supervisor:
             if child.is_open:
                 events = selectors.EVENT_READ | (selectors.EVENT_WRITE if child.wants_to_send else 0)
                 self._selector.modify(child.line, events, child)
-        found = self._selector.select(self._patience(time.monotonic()))
+        before = time.monotonic()
+        patience = self._patience(before)
+        found = self._selector.select(patience)
+        if patience is not None and time.monotonic() - before - patience > LATE:
+            self._excuse_workers()
         if any(key.data is None for key, _ in found):
             self._hear_signals()
         for key, events in found:
@@ -132,18 +149,46 @@ class Supervisor:
     def _patience(self, now: float) -> float | None:
         times = [self._hub.until, *(slot.start_at for slot in self._slots)]
         times += [child.kill_at for child in self._children.values()]
+        times += [child.ping_at for child in self._children.values()]
+        pinged = [child.pinged_at for child in self._children.values()]
+        times += [None if since is None else since + self._silence for since in pinged]
         return min((max(at - now, 0.0) for at in times if at is not None), default=None)
 
     def _keep_time(self, now: float) -> None:
         self._hub.give_up(now, self._children.values())
-        for child in self._children.values():
+        for child in list(self._children.values()):
             if child.kill_at is not None and child.kill_at <= now:
                 log.warning("worker %d (process %d) takes too long, and is killed", child.number, child.pid)
                 child.kill_at = None
                 child.signal(signal.SIGKILL)
+            if child.stage == "serving":
+                self._check_pulse(child, now)
         for slot in self._slots:
             if slot.start_at is not None and slot.start_at <= now and not self._ending:
                 self._start(slot)
+
+    def _check_pulse(self, child: Child, now: float) -> None:
+        """Ping a worker that serves, and kill it if it has not answered in time."""
+        if self._is_overdue(child, now) and child.is_open:
+            self._hear(child)  # this process may have been busy itself, and the answer is there
+        if self._is_overdue(child, now):
+            text = "worker %d (process %d) has not answered for %g seconds, and is killed"
+            log.error(text, child.number, child.pid, self._silence)
+            child.pinged_at = None  # once: what follows is its end
+            child.signal(signal.SIGKILL)
+        elif child.ping_at is not None and child.ping_at <= now:
+            child.ping_at, child.pinged_at = None, now
+            child.say(Ping())
+
+    def _is_overdue(self, child: Child, now: float) -> bool:
+        return child.pinged_at is not None and child.pinged_at + self._silence <= now
+
+    def _excuse_workers(self) -> None:
+        """Give all workers time anew: this process was not there to hear them."""
+        now = time.monotonic()
+        for child in self._children.values():
+            if child.pinged_at is not None:
+                child.pinged_at = now
 
     # Signals
 
@@ -253,7 +298,7 @@ class Supervisor:
             os._exit(status)
 
     def _dismiss(self, child: Child, *, successor: bool) -> None:
-        child.stage = "leaving"
+        child.stage, child.ping_at, child.pinged_at = "leaving", None, None
         child.kill_at = time.monotonic() + self._drain + GRACE
         child.say(Leave(successor))
 
@@ -270,6 +315,8 @@ class Supervisor:
                 self._is_ready(child)
             case Leaving():
                 self._is_leaving(child, message.seconds)
+            case Pong() if child.stage == "serving":
+                child.ping_at, child.pinged_at = time.monotonic() + self._silence / PINGS, None
             case Last():
                 child.counted = message.body
             case Ask():
@@ -296,7 +343,7 @@ class Supervisor:
             self._on_ready()
 
     def _go(self, slot: _Slot, child: Child) -> None:
-        child.stage = "serving"
+        child.stage, child.ping_at = "serving", time.monotonic() + self._silence / PINGS
         child.say(Go())
         if slot.before is not None:
             self._dismiss(slot.before, successor=True)
@@ -305,6 +352,7 @@ class Supervisor:
 
     def _is_leaving(self, child: Child, seconds: float) -> None:
         asked, child.stage = child.stage == "leaving", "leaving"
+        child.ping_at = child.pinged_at = None
         child.kill_at = time.monotonic() + seconds + GRACE
         slot = self._slots[child.number - 1]
         if slot.before is child:
