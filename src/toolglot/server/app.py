@@ -92,9 +92,12 @@ class App:
         match = routes.find(incoming.method, incoming.path)
         if isinstance(match, routes.Match) and json_array.wanted(match, incoming.query):
             incoming.framing = json_array.JsonArray()
+        incoming.record.admitted = False
         try:
             if (refusal := self._refuse(incoming, match)) is not None:
                 raise FailedError(refusal)
+            is_open = isinstance(match, routes.Match) and match.route.open
+            incoming.record.admitted = not is_open and incoming.method != "OPTIONS"
             if incoming.method == "OPTIONS":
                 await incoming.reply(204, {}, b"")
                 return

@@ -29,7 +29,6 @@ piece, is not read again: it has been through all of this (`express/waiting.py`)
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections import deque
 from typing import Any
 
@@ -43,10 +42,9 @@ from toolglot.server.express.handing import HANDED, Handed
 from toolglot.server.express.waiting import Familiar, Waiting
 from toolglot.server.half_close import CONTINUE, ZERO, DisconnectProbe
 from toolglot.server.heads import Gates, Refused, greeting, head_problem, refusal, without_upgrade
+from toolglot.server.log_throttle import LogThrottle
 from toolglot.server.patience import PatientProtocol
 from toolglot.server.way import Way
-
-logger = logging.getLogger("toolglot.server")
 
 _BODY_SECONDS = 1.0
 _NO_PIPELINE: deque[Any] = deque()
@@ -64,6 +62,7 @@ class GuardedProtocol(PatientProtocol):
     __slots__ = ("_familiar", "_fields", "_handed", "_probe", "_size", "_untold", "_waiting", "in_head")
 
     express: Express | None = None
+    throttle: LogThrottle
     spares: dict[GuardedProtocol, None]
     """Spare connections whose first head is not complete, the oldest first. The class of a server has one for all."""
 
@@ -352,7 +351,7 @@ class GuardedProtocol(PatientProtocol):
 
     def refuse(self, status: int, message: str) -> None:
         """Answer the request that is being received with an error, in the app's place, and end the connection."""
-        logger.info("refused a request: %d %s", status, message)
+        self.throttle.log_refusal(status, message)
         answered = False
         if self._waiting is not None:
             self._waiting = None  # nobody has begun with it
@@ -400,6 +399,7 @@ class GuardedProtocol(PatientProtocol):
         self.refuse(refused.status, refused.message)
 
 
-def guarded(gates: Gates, express: Express | None = None) -> type[GuardedProtocol]:
+def guarded(gates: Gates, express: Express | None = None, throttle: LogThrottle | None = None) -> type[GuardedProtocol]:
     """The protocol class with these gates, for uvicorn's `http=`."""
-    return type("GuardedProtocol", (GuardedProtocol,), {"gates": gates, "express": express, "spares": {}})
+    shared: dict[str, Any] = {"gates": gates, "express": express, "throttle": throttle or LogThrottle(), "spares": {}}
+    return type("GuardedProtocol", (GuardedProtocol,), shared)

@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from typing import Any, TextIO, TypeAlias, TypeVar
 
 from toolglot.config.schema import LogConfig
+from toolglot.server.log_throttle import LogThrottle
 from toolglot.server.record import Record
 from toolglot.server.security import SecretFilter, redact
 from toolglot.wire import json
@@ -34,6 +35,11 @@ class JsonFormatter(logging.Formatter):
         return json.encode_text(told)
 
 
+def make_throttle(config: LogConfig) -> LogThrottle:
+    """Its sums have the level of the lines that they stand for, or they would not be seen."""
+    return LogThrottle(logging.ERROR if config.level == "error" else logging.WARNING)
+
+
 def is_text(config: LogConfig, stream: TextIO) -> bool:
     return config.format == "text" or (config.format == "auto" and stream.isatty())
 
@@ -49,13 +55,18 @@ def set_up(config: LogConfig, hidden: Hidden, stream: TextIO = sys.stderr) -> No
     logger.setLevel(config.level.upper())
 
 
-def request_log(config: LogConfig, hidden: Hidden = tuple, stream: TextIO = sys.stderr) -> Callable[[Record], None]:
-    """An observer that writes the line of every request, without what is `hidden`."""
+def request_log(
+    config: LogConfig, hidden: Hidden = tuple, stream: TextIO = sys.stderr, throttle: LogThrottle | None = None
+) -> Callable[[Record], None]:
+    """An observer that writes the line of every request, without what is `hidden`. Of those that nobody was let in for
+    it writes as many as the `throttle` allows."""
     text, colour = is_text(config, stream), stream.isatty()
     debug, quiet = config.level == "debug", config.level in ("warning", "error")
 
     def observe(record: Record) -> None:
         if (record.route in _QUIET_ROUTES and not debug) or (quiet and record.error is None):
+            return
+        if throttle is not None and not record.admitted and not throttle.allows(record.status):
             return
         line = as_text(record, colour=colour) if text else json.encode_text(as_fields(record))
         # A client may say anything in a name or a header: also what it, or an upstream, should have kept to itself.

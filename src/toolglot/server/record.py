@@ -21,6 +21,8 @@ class Record(Struct, kw_only=True, gc=False):
     path: str
     started: float
     """Monotonic seconds, as are the other times."""
+    admitted: bool = True
+    """The caller was let in, to something that is not open to everybody."""
     route: str = ""
     key: str | None = None
     """Which key was shown: a label, never the key."""

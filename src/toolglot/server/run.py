@@ -123,7 +123,7 @@ class Server(uvicorn.Server):
         super().__init__(
             uvicorn.Config(
                 App(service),
-                http=guarded(_gates(limits), Express(service)),
+                http=guarded(_gates(limits), Express(service), service.throttle),
                 ws="none",
                 lifespan="off",
                 log_config=None,
@@ -190,6 +190,7 @@ async def _run(
         local = None if seat is None else seat.local
         begun = await start(wishes, environ, transport, own_port=listener.getsockname()[1], local=local)
         service = _service(begun.gateway, log_format, quiet)
+        open_things.callback(service.throttle.report)
         if seat is not None:
             await seat.open(service)
             open_things.push_async_callback(seat.close)
@@ -266,11 +267,13 @@ def log_config(config: LogConfig, log_format: str | None, quiet: bool) -> LogCon
 def _service(gateway: Gateway, log_format: str | None, quiet: bool) -> Service:
     config = log_config(gateway.config.log, log_format, quiet)
     metrics = Metrics()
-    service = Service(gateway=gateway, receipts=Receipts(), metrics=metrics)
+    throttle = logs.make_throttle(config)
+    service = Service(gateway=gateway, receipts=Receipts(), metrics=metrics, throttle=throttle)
     service.crossings = Crossings(lambda: service.gateway.config.limits.keepalive)
     # A reload may bring other secrets.
     logs.set_up(config, lambda: service.gateway.secrets)
-    service.observers = (metrics.observe, logs.request_log(config, lambda: service.gateway.secrets))
+    request_log = logs.request_log(config, lambda: service.gateway.secrets, throttle=throttle)
+    service.observers = (metrics.observe, request_log)
     return service
 
 

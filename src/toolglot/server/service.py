@@ -15,6 +15,7 @@ from toolglot.agent.host import Host
 from toolglot.receipt import Loss
 from toolglot.server.express.watch import Crossings
 from toolglot.server.gateway import Gateway
+from toolglot.server.log_throttle import LogThrottle
 from toolglot.server.metrics import Metrics, Snapshot
 from toolglot.server.record import Record
 from toolglot.server.taping import Tapes
@@ -115,6 +116,8 @@ class Service(Struct, kw_only=True):
     """The other workers, where there are some."""
     crossings: Crossings = field(default_factory=lambda: Crossings(lambda: inf))
     """The streams of the express lane."""
+    throttle: LogThrottle = field(default_factory=LogThrottle)
+    """Bounds the log lines of refused requests."""
     observers: tuple[Callable[[Record], None], ...] = ()
     accepting: bool = True
     in_flight: int = 0

@@ -1,0 +1,69 @@
+"""A bound on what strangers can write into the log.
+
+Whoever reaches the port can send requests that are refused, thousands in a second, and one line for each would fill a
+disk. The first ones are logged, then a few in every second; the others are counted by their status and summed up in one
+line. Requests that were let in are not throttled.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import Counter
+from collections.abc import Callable
+from contextlib import suppress
+from time import monotonic
+
+log = logging.getLogger("toolglot.server")
+
+BURST = 50
+"""Lines that are written at once."""
+RATE = 2.0
+"""Lines a second after those."""
+INTERVAL = 10.0
+"""Seconds between two sums."""
+
+
+class LogThrottle:
+    """A token bucket for the lines of refused requests. One for all connections of a process."""
+
+    def __init__(self, level: int = logging.WARNING, clock: Callable[[], float] = monotonic) -> None:
+        self._level = level
+        self._clock = clock
+        self._tokens = float(BURST)
+        self._updated = clock()
+        self._left_out = Counter[int]()
+        self._report_at = 0.0
+        self._timer: asyncio.TimerHandle | None = None
+
+    def allows(self, status: int) -> bool:
+        """Whether the line of a request that was refused with this status may be written."""
+        now = self._clock()
+        self._tokens = min(self._tokens + (now - self._updated) * RATE, BURST)
+        self._updated = now
+        if self._left_out and now >= self._report_at:
+            self.report()
+        if self._tokens >= 1:
+            self._tokens -= 1
+            return True
+        if not self._left_out:
+            self._report_at = now + INTERVAL
+            with suppress(RuntimeError):  # without an event loop the next refusal reports
+                self._timer = asyncio.get_running_loop().call_later(INTERVAL, self.report)
+        self._left_out[status] += 1
+        return False
+
+    def report(self) -> None:
+        """Sum up what was left out, if anything was."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        left_out, self._left_out = self._left_out, Counter()
+        if left_out:
+            each = ", ".join(f"{count} with status {status}" for status, count in sorted(left_out.items()))
+            log.log(self._level, "%d refused requests were not logged one by one: %s", left_out.total(), each)
+
+    def log_refusal(self, status: int, message: str) -> None:
+        """Log a request that was refused before it was read."""
+        if log.isEnabledFor(logging.INFO) and self.allows(status):
+            log.info("refused a request: %d %s", status, message)
