@@ -162,6 +162,9 @@ class Capabilities(Struct, frozen=True, kw_only=True):
     refuses: frozenset[str] = frozenset()
     """What the wire has a place for and the API refuses all the same: names of `passes/refused.py`."""
 
+    answer_tiers: frozenset[str] = frozenset()
+    """The service tiers that its answers can tell."""
+
     cosmetic: frozenset[str] = frozenset()
     """Native keys of this dialect that mean nothing to any other: leaving them behind is no loss."""
     containers: frozenset[str] = frozenset()

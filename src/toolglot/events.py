@@ -54,6 +54,7 @@ class Start(Struct, frozen=True, kw_only=True):
     model: str = ""
     created: int | None = None
     usage: Usage | None = None
+    service_tier: str | None = None
     native: Native = {}
 
 
@@ -86,8 +87,12 @@ class Close(Struct, frozen=True, kw_only=True):
 
 
 class Finish(Struct, frozen=True, kw_only=True):
+    """The response has ended. `completed` is when, in Unix seconds. `service_tier` wins over the one of `Start`."""
+
     stop: Stop
     usage: Usage | None = None
+    completed: int | None = None
+    service_tier: str | None = None
     native: Native = {}
 
 
@@ -180,6 +185,8 @@ class Fold:
             id=self._start.id,
             model=self._start.model,
             created=self._start.created,
+            completed=self._finish.completed,
+            service_tier=self._finish.service_tier or self._start.service_tier,
             content=tuple(self._blocks.values()),
             stop=self._finish.stop,
             usage=usage,
@@ -197,7 +204,9 @@ def fold(events: Iterable[Event]) -> Response:
 
 def unfold(response: Response) -> Iterator[Event]:
     """The shortest stream of events that adds up to this response."""
-    yield Start(id=response.id, model=response.model, created=response.created, usage=None)
+    yield Start(
+        id=response.id, model=response.model, created=response.created, service_tier=response.service_tier, usage=None
+    )
     for index, block in enumerate(response.content):
         match block:
             case Text(text=text, citations=citations):
@@ -218,7 +227,7 @@ def unfold(response: Response) -> Iterator[Event]:
             case _:
                 yield Open(index, block)
                 yield Close(index=index)
-    yield Finish(stop=response.stop, usage=response.usage, native=response.native)
+    yield Finish(stop=response.stop, usage=response.usage, completed=response.completed, native=response.native)
 
 
 class Checker:

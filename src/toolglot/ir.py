@@ -286,12 +286,17 @@ def used_by_both(first: Usage | None, second: Usage | None) -> Usage | None:
 
 
 class Response(Node, frozen=True, kw_only=True):
+    """`created` and `completed` are in Unix seconds. `service_tier` is the tier that served the request, in OpenAI's
+    words."""
+
     id: str = ""
     model: str = ""
     content: tuple[Block, ...] = ()
     stop: Stop = Stop("end")
     usage: Usage | None = None
     created: int | None = None
+    completed: int | None = None
+    service_tier: str | None = None
 
 
 _NOTHING: Mapping[str, Any] = {}

@@ -65,6 +65,7 @@ class Exchange:
         passes: the request passes, in order, when they are not the usual ones.
         created: the time to put on an answer whose upstream does not tell one (Unix seconds; the core has no clock).
         answer_id: the id to put on an answer whose upstream does not tell one.
+        clock: tells the time (Unix seconds) at which an answer ends, for clients whose answers have it.
         hide: takes out of an upstream's error, inside a stream too, what no client may see; the same error if nothing.
         verbatim: let bytes through as they are where both sides speak one dialect and nothing has to be changed. False
             reads and writes everything, for upstreams that leave out what the dialect's clients need.
@@ -87,6 +88,7 @@ class Exchange:
         passes: Sequence[RequestPass] | None = None,
         created: int | None = None,
         answer_id: str = "",
+        clock: Callable[[], float] | None = None,
         hide: Callable[[ApiError], ApiError] = lambda error: error,
         verbatim: bool = True,
         text_calls: TextCalls | None = None,
@@ -126,6 +128,7 @@ class Exchange:
         self._passes = REQUEST_PASSES if passes is None else passes
         self._created = created
         self._answer_id = answer_id
+        self._clock = clock
         self._renamed = False
         self.hide = hide
         self._may_forward = self.verbatim
@@ -368,7 +371,7 @@ class Exchange:
         restorer = Restorer(self._context, self.client.can, whole=whole is not None)
         settler = Settler(self.receipt, whole=whole is not None)
         model = self.asked.model if self.asked is not None else ""
-        labeller = Labeller(self._created, self.alias, model, self._answer_id)
+        labeller = Labeller(self._created, self.alias, model, self._answer_id, self._clock)
         made = self.upstream.answer_pass
         if reader is None and made is None and whole is not None and all(map(_is_bare, whole.content)):
             return labeller, settler, reporter, restorer  # one block comes after the other, and none has state

@@ -18,6 +18,7 @@ def _has(module: str) -> bool:
 
 MISSING_PYTHON = [module for module in ("openai", "anthropic", "google.genai") if not _has(module)]
 MISSING_ENGINE = [module for module in ("xllamacpp",) if not _has(module)]
+MISSING_SUITE = [module for module in ("llm_comply",) if not _has(module)]
 MISSING_TRACING = [module for module in ("opentelemetry.sdk",) if not _has(module)]
 MISSING_MCP = [module for module in ("mcp",) if not _has(module)] + [
     package
@@ -48,6 +49,7 @@ MISSING = {
     "the JavaScript SDKs": MISSING_JS,
     "the coding agents": MISSING_AGENTS,
     "the inference engine": MISSING_ENGINE,
+    "the conformance suite": MISSING_SUITE,
     "OpenTelemetry": MISSING_TRACING,
     "MCP's SDK and servers": MISSING_MCP,
 }

@@ -99,6 +99,18 @@ def test_any_conversation_is_declined_or_translated_alike(client: str, request: 
     crossed(DIALECTS[client].encode_request(request, Receipt()), *side)
 
 
+def test_what_clients_return_of_our_own_answers_goes_the_direct_way() -> None:
+    call = {"type": "tool_use", "id": "call_1", "name": "f", "input": {}, "caller": {"type": "direct"}}
+    messages = [
+        {"role": "user", "content": "Hi"},
+        {"role": "assistant", "content": [{"type": "text", "text": "So", "citations": None}, call]},
+        {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "call_1", "content": "x"}]},
+    ]
+    tools = [{"name": "f", "input_schema": {"type": "object"}}]
+    body = wire({"model": "m", "max_tokens": 1000, "tools": tools, "messages": messages})
+    assert crossed(body, "anthropic", "openai_chat", "qwen3-coder") is not None
+
+
 def title(case: Case) -> str:
     return f"{case.dialect}/{case.name}"
 

@@ -184,6 +184,7 @@ def test_a_path_that_is_like_no_other_gets_no_silly_suggestion(path: str) -> Non
         ("/openai/v1/audio/speech", "audio", "openai_chat"),
         ("/v1/files/file_1", "files", "openai_chat"),
         ("/v1/messages/batches", "batches", "anthropic"),
+        ("/v1/responses/compact", "compaction", "openai_responses"),
         ("/v1beta/models/m:embedContent", "embeddings", "gemini"),
     ],
 )

@@ -10,7 +10,7 @@ from toolglot.dialect import Dialect
 from toolglot.direct.plain import PlainAnswer
 from toolglot.direct.request import Translated
 from toolglot.forwarding import renamed
-from toolglot.passes.foreign import told_of_bill
+from toolglot.passes.foreign import told_of_bill, told_of_tier
 
 _COUNTS = frozenset(
     {
@@ -53,6 +53,9 @@ def answered(
         return None
     if not answer.bill.keys() <= _COUNTS:
         answer.lines = tuple(told_of_bill(upstream.name, answer.bill, upstream.can.cosmetic))
+    tier = answer.service_tier
+    if tier is not None and tier not in client.can.answer_tiers:
+        answer.lines, answer.service_tier = (*answer.lines, told_of_tier(tier)), None
     answer.model = asked.plain.model if aliased else answer.model or asked.plain.model
     if not answer.id or answer.created is None:
         given = label()

@@ -87,6 +87,8 @@ class PlainAnswer(Struct, gc=False):
     """The usage as the upstream tells it."""
     whole: bool = True
     """False: it holds more than this record tells, and only its own dialect's clients can have it, as it stands."""
+    service_tier: str | None = None
+    """The tier that served the request."""
     lines: tuple[Loss, ...] = ()
     """What the receipt says of it."""
 

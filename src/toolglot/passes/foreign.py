@@ -8,6 +8,7 @@ the source's `cosmetic` keys mean nothing to anybody else; reasoning state is to
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from typing import TypeVar
 
 from toolglot.dialect import Dialect
 from toolglot.events import Close, Delta, Event, Finish, Open, Start
@@ -58,16 +59,20 @@ def _says_nothing(value: Json) -> bool:
     return value is None or value is False or value in ("", [], {})
 
 
+E = TypeVar("E", Start, Finish)
+
+
 class Reporter:
     """The same for a response on its way to the client, as an event pass that changes nothing.
 
     Reasoning state is told by the pass that carries it.
     """
 
-    __slots__ = ("_client", "_kinds", "_receipt", "_upstream")
+    __slots__ = ("_client", "_kinds", "_receipt", "_tiers", "_upstream")
 
     def __init__(self, client: Dialect, upstream: Dialect, receipt: Receipt) -> None:
         self._client = client.name
+        self._tiers = client.can.answer_tiers
         self._upstream = upstream
         self._receipt = receipt
         self._kinds: dict[int, type[Block]] = {}  # of reasoning and calls, which have their own state
@@ -89,13 +94,23 @@ class Reporter:
             case Start(native=native):
                 self._report("", native)
                 self._report_usage(event.usage)
+                return (self._with_known_tier(event),)
             case Finish(native=native):
                 self._report("", native)
                 self._report_usage(event.usage)
                 self._report_stop(event.stop)
+                return (self._with_known_tier(event),)
             case _:
                 pass
         return (event,)
+
+    def _with_known_tier(self, event: E) -> E:
+        """The event without a service tier that the client's API cannot tell."""
+        tier = event.service_tier
+        if tier is None or tier in self._tiers or self._client == self._upstream.name:
+            return event
+        self._receipt.add((told_of_tier(tier),))
+        return replace(event, service_tier=None)
 
     def _report_block(self, index: int, native: NativeFields) -> None:
         if not native:
@@ -125,6 +140,10 @@ class Reporter:
             self._receipt.loss("stop", stop.raw, "the client's API has no such reason to stop")
         if stop.sequence is not None and self._client not in TELLS_SEQUENCE:
             self._receipt.note("stop.sequence", "the stop sequence", "the client's API tells only that one was written")
+
+
+def told_of_tier(tier: str) -> Loss:
+    return Loss("service_tier", f"service tier {tier}", "the client's API has no such tier", "note")
 
 
 def told_of_bill(owner: str, bill: Mapping[str, Json], cosmetic: frozenset[str]) -> Iterator[Loss]:

@@ -1,27 +1,37 @@
-"""What an answer is called: its id, its time, its model."""
+"""What an answer is called: its id, its times, its model."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
-from toolglot.events import Event, Start
+from toolglot.events import Event, Finish, Start
 from toolglot.ir import replace
 
 
 class Labeller:
-    """Puts the caller's time and id on an answer whose upstream does not tell them (the core itself has no clock and
+    """Puts the caller's times and id on an answer whose upstream does not tell them (the core itself has no clock and
     no randomness), and the client's name of the model where the upstream has another or none.
     """
 
-    __slots__ = ("_alias", "_created", "_id", "_model")
+    __slots__ = ("_alias", "_clock", "_created", "_id", "_model")
 
-    def __init__(self, created: int | None, alias: str | None = None, model: str = "", answer_id: str = "") -> None:
+    def __init__(
+        self,
+        created: int | None,
+        alias: str | None = None,
+        model: str = "",
+        answer_id: str = "",
+        clock: Callable[[], float] | None = None,
+    ) -> None:
         self._created = created
+        self._clock = clock
         self._alias = alias
         self._model = model
         self._id = answer_id
 
     def feed(self, event: Event) -> Sequence[Event]:
+        if isinstance(event, Finish) and event.completed is None and self._clock is not None:
+            return (replace(event, completed=int(self._clock())),)
         if not isinstance(event, Start):
             return (event,)
         created = self._created if event.created is None else event.created

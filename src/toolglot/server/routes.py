@@ -138,7 +138,9 @@ def find(method: str, path: str) -> Match | NoMatch:
             # `models/m:generate` is a wrong verb, not a model that is asked for in a wrong way.
             if route.action != "model" or ":" not in found["model"]:
                 others.append(route)
-    return _method_not_allowed(method, path, others, told) if others else _not_found(path, tail, told)
+    # `responses/compact` is no stored response that is asked for in a wrong way.
+    is_known = bool(others) and _unserved(tail)[0] is None
+    return _method_not_allowed(method, path, others, told) if is_known else _not_found(path, tail, told)
 
 
 def _match(route: Route, told: str | None, values: Mapping[str, str]) -> Match:
@@ -185,6 +187,7 @@ UNSERVED: dict[str, tuple[str, str | None]] = {
     "images": ("images", "openai_chat"),
     "messages/batches": ("batches", "anthropic"),
     "moderations": ("moderations", "openai_chat"),
+    "responses/compact": ("compaction", "openai_responses"),
     "realtime": ("the realtime API", "openai_chat"),
     "threads": ("threads", "openai_chat"),
     "uploads": ("uploads", "openai_chat"),

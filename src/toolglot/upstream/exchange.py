@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import partial
+from time import time
 from typing import Any, TypeAlias
 
 from msgspec import Struct
@@ -125,6 +126,7 @@ def exchanges_for(
         can=can,
         verbatim=forward and upstream.verbatim,
         hide=upstream.hide,
+        clock=time,
         text_calls=text_calls,
         history_format=policy.said.calls,
         issuer=digest(upstream.name, upstream.base_url),

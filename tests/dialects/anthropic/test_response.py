@@ -170,9 +170,51 @@ def test_usage_of_the_ir_counts_the_cache_in() -> None:
         "cache_creation_input_tokens": 0,
         "cache_read_input_tokens": 75,
         "output_tokens": 9,
+        "cache_creation": NOTHING_WRITTEN,
+        "inference_geo": None,
         "output_tokens_details": {"thinking_tokens": 4},
+        "server_tool_use": None,
+        "service_tier": None,
     }
-    assert encode(Response())["usage"] == {"input_tokens": 0, "output_tokens": 0}
+
+
+NOTHING_WRITTEN = {"ephemeral_5m_input_tokens": 0, "ephemeral_1h_input_tokens": 0}
+NO_DETAILS = {
+    "cache_creation": NOTHING_WRITTEN,
+    "inference_geo": None,
+    "output_tokens_details": None,
+    "server_tool_use": None,
+    "service_tier": None,
+}
+
+
+def test_usage_that_nobody_told_has_all_members() -> None:
+    counts = ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens", "output_tokens")
+    assert encode(Response())["usage"] == {**dict.fromkeys(counts, 0), **NO_DETAILS}
+
+
+def test_the_lifetime_of_written_tokens_is_null_where_nobody_tells_it() -> None:
+    written = encode(Response(usage=Usage(input_tokens=9, cache_write_tokens=4)))["usage"]
+    assert (written["cache_creation_input_tokens"], written["cache_creation"]) == (4, None)
+
+
+@pytest.mark.parametrize(
+    ("tier", "name"), [("default", "standard"), ("priority", "priority"), ("batch", "batch"), (None, None)]
+)
+def test_the_service_tier_stands_in_the_usage(tier: str | None, name: str | None) -> None:
+    assert encode(Response(service_tier=tier))["usage"]["service_tier"] == name
+    assert decode(message(usage={**USAGE, "service_tier": name})).service_tier == tier
+
+
+def test_members_that_the_schema_requires_are_not_added_to_blocks_that_came_without_them() -> None:
+    call = {"type": "tool_use", "id": "t", "name": "f", "input": {}}
+    for content in (
+        [{"type": "text", "text": "a", "citations": None}, {**call, "caller": {"type": "direct"}}],
+        [{"type": "text", "text": "a"}, {"type": "text", "text": "b", "citations": None}, call],
+        [{"type": "text", "text": "a"}, {**call, "caller": {"type": "direct"}}],
+    ):
+        assert encode(decode(message(content=content)))["content"] == content
+    assert not decode(message(content=[{"type": "text", "text": "a", "citations": None}])).content[0].native
 
 
 def test_arguments_are_kept_as_they_were_written() -> None:
@@ -227,22 +269,25 @@ def test_a_foreign_response_is_what_the_sdks_accept() -> None:
         "content": [
             {"type": "thinking", "thinking": "Hm", "signature": ""},
             {"type": "text", "text": "Hi", "citations": [citation]},
-            {"type": "tool_use", "id": "call_1", "name": "f", "input": {}},
+            {"type": "tool_use", "id": "call_1", "name": "f", "input": {}, "caller": {"type": "direct"}},
         ],
         "stop_reason": "tool_use",
         "stop_sequence": None,
+        "stop_details": None,
         "usage": {
             "input_tokens": 3,
             "cache_creation_input_tokens": 0,
             "cache_read_input_tokens": 0,
             "output_tokens": 4,
+            **NO_DETAILS,
         },
+        "container": None,
     }
 
 
 def test_a_refusal_is_text_and_a_reason() -> None:
     body = encode(Response(content=(Refusal(text="I won't."),), stop=Stop("end", "stop")))
-    assert body["content"] == [{"type": "text", "text": "I won't."}]
+    assert body["content"] == [{"type": "text", "text": "I won't.", "citations": None}]
     assert body["stop_reason"] == "refusal"
 
 
@@ -250,7 +295,7 @@ def test_a_call_with_broken_arguments_is_shown_and_never_offered() -> None:
     receipt = Receipt()
     call = ToolCall(id="c", name="f", arguments='{"a":', complete=False)
     body = encode(Response(content=(call,), stop=Stop("tool_calls")), receipt)
-    assert body["content"] == [{"type": "text", "text": '[tool call f was not valid JSON: {"a":]'}]
+    assert body["content"] == [{"type": "text", "text": '[tool call f was not valid JSON: {"a":]', "citations": None}]
     assert body["stop_reason"] == "end_turn"
     assert [line.where for line in receipt.losses] == ["content[0]"]
     assert encode(Response(content=(call,), stop=Stop("length")), Receipt())["stop_reason"] == "max_tokens"
@@ -261,7 +306,7 @@ def test_a_call_that_was_cut_gets_no_arguments_and_is_never_offered(arguments: s
     receipt = Receipt()
     call = ToolCall(id="c", name="f", arguments=arguments, complete=False)
     body = encode(Response(content=(call,), stop=Stop("length")), receipt)
-    assert body["content"] == [{"type": "text", "text": f"[tool call f was cut: {arguments}]"}]
+    assert body["content"] == [{"type": "text", "text": f"[tool call f was cut: {arguments}]", "citations": None}]
     assert body["stop_reason"] == "max_tokens"
     assert [line.where for line in receipt.losses] == ["content[0]"]
 
@@ -295,7 +340,7 @@ def test_blocks_without_a_place_are_losses() -> None:
         ToolResult(call_id="c"),
         Text(text="x", citations=(Citation(title="t"),)),
     )
-    assert encode(Response(content=content), receipt)["content"] == [{"type": "text", "text": "x"}]
+    assert encode(Response(content=content), receipt)["content"] == [{"type": "text", "text": "x", "citations": None}]
     assert [line.where for line in receipt.losses] == [
         "content[0]",
         "content[1]",

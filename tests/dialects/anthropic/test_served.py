@@ -174,7 +174,7 @@ BLOCKS = [
 
 def test_an_answer_in_one_piece_has_the_calls_and_then_their_results() -> None:
     content = written(ANTHROPIC, answer(SERVED, [Round("", (CALL, OTHER), (GOOD, BAD))]))["content"]
-    assert content == [*BLOCKS, {"type": "text", "text": "Done."}]
+    assert content == [*BLOCKS, {"type": "text", "text": "Done.", "citations": None}]
 
 
 def test_a_stream_has_the_same_blocks_each_whole_in_its_start() -> None:

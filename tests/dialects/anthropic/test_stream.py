@@ -25,6 +25,7 @@ from toolglot.ir import (
     Thinking,
     ToolCall,
     Usage,
+    replace,
 )
 from toolglot.receipt import Receipt
 
@@ -38,15 +39,32 @@ START: dict[str, Any] = {
         "content": [],
         "stop_reason": None,
         "stop_sequence": None,
+        "stop_details": None,
         "usage": {
             "input_tokens": 40,
             "cache_creation_input_tokens": 0,
             "cache_read_input_tokens": 10,
             "output_tokens": 1,
+            "cache_creation": {"ephemeral_5m_input_tokens": 0, "ephemeral_1h_input_tokens": 0},
+            "inference_geo": None,
+            "output_tokens_details": None,
+            "server_tool_use": None,
+            "service_tier": "standard",
         },
+        "container": None,
     },
 }
+REQUIRED: dict[str, dict[str, Any]] = {"text": {"citations": None}, "tool_use": {"caller": {"type": "direct"}}}
+"""Members of blocks that the published schema requires."""
 STOP = {"type": "message_stop"}
+
+
+def whole(block: dict[str, Any]) -> dict[str, Any]:
+    return {**block, **{key: value for key, value in REQUIRED.get(block["type"], {}).items() if key not in block}}
+
+
+def counts(usage: Usage | None) -> Usage | None:
+    return replace(usage, native={}) if usage is not None else None
 
 
 def begin(index: int, block: dict[str, Any]) -> dict[str, Any]:
@@ -61,16 +79,16 @@ def end(index: int) -> dict[str, Any]:
     return {"type": "content_block_stop", "index": index}
 
 
-def finish(reason: str | None, **usage: int) -> dict[str, Any]:
+def finish(reason: str | None, **usage: Any) -> dict[str, Any]:
     return {
         "type": "message_delta",
-        "delta": {"stop_reason": reason, "stop_sequence": None},
+        "delta": {"container": None, "stop_reason": reason, "stop_sequence": None, "stop_details": None},
         "usage": usage or {"output_tokens": 30},
     }
 
 
 def call(index: int, name: str, *pieces: str) -> list[dict[str, Any]]:
-    block = {"type": "tool_use", "id": f"toolu_{name}", "name": name, "input": {}}
+    block = whole({"type": "tool_use", "id": f"toolu_{name}", "name": name, "input": {}})
     return [
         begin(index, block),
         *(more(index, "input_json_delta", partial_json=piece) for piece in pieces),
@@ -80,7 +98,7 @@ def call(index: int, name: str, *pieces: str) -> list[dict[str, Any]]:
 
 def text(index: int, *pieces: str) -> list[dict[str, Any]]:
     return [
-        begin(index, {"type": "text", "text": ""}),
+        begin(index, whole({"type": "text", "text": ""})),
         *(more(index, "text_delta", text=piece) for piece in pieces),
         end(index),
     ]
@@ -120,7 +138,7 @@ def fault_of(events: list[Event]) -> ApiError:
 
 GOLDEN = [
     START,
-    begin(0, {"type": "text", "text": ""}),
+    begin(0, whole({"type": "text", "text": ""})),
     {"type": "ping"},
     more(0, "text_delta", text="Let me check, 天気 ☀."),
     end(0),
@@ -132,9 +150,18 @@ GOLDEN = [
 
 
 def test_the_golden_stream_is_read() -> None:
-    start, *rest = decode(wire(GOLDEN))
+    start, *rest, last = decode(wire(GOLDEN))
+    assert isinstance(start, Start)
+    assert isinstance(last, Finish)
     usage = Usage(input_tokens=50, cached_tokens=10, output_tokens=1)
-    assert start == Start(id="msg_1", model="claude-x", usage=usage)
+    assert replace(start, usage=counts(start.usage)) == Start(
+        id="msg_1", model="claude-x", usage=usage, service_tier="default"
+    )
+    assert replace(last, usage=counts(last.usage)) == Finish(
+        stop=Stop("tool_calls", "tool_use"),
+        usage=Usage(input_tokens=50, cached_tokens=10, output_tokens=30),
+        service_tier="default",
+    )
     assert rest == [
         Open(0, Text(text="")),
         Delta(0, "Let me check, 天気 ☀."),
@@ -146,7 +173,6 @@ def test_the_golden_stream_is_read() -> None:
         Open(2, ToolCall(id="toolu_get_time", name="get_time")),
         Delta(2, '{"tz":"CET"}'),
         Close(index=2),
-        Finish(stop=Stop("tool_calls", "tool_use"), usage=Usage(input_tokens=50, cached_tokens=10, output_tokens=30)),
     ]
 
 
@@ -319,7 +345,7 @@ def test_a_streamed_block_equals_its_twin_at_rest(
     streamed = fold(decode(data)).content
     at_rest = ANTHROPIC.decode_response(json.dumps(twin, separators=(",", ":")).encode()).content
     assert streamed[0] == at_rest[0] or json_of(streamed[0]) == json_of(at_rest[0])
-    assert json_of(streamed[0]) == block
+    assert json_of(streamed[0]) == whole(block)
     assert decode_bytewise(data) == decode(data)
 
 
@@ -466,7 +492,7 @@ def test_unknown_events_are_told_once_and_pings_never() -> None:
 def test_usage_grows_and_is_never_wiped_out_by_a_zero() -> None:
     zeros = {"input_tokens": 0, "cache_read_input_tokens": 0, "output_tokens": 7}
     usage = read(*text(0, "a"), finish("end_turn", **zeros), STOP).usage
-    assert usage == Usage(input_tokens=50, cached_tokens=10, output_tokens=7)
+    assert counts(usage) == Usage(input_tokens=50, cached_tokens=10, output_tokens=7)
     late = {"type": "message_start", "message": {"id": "m"}}
     events = decode(wire([late, finish("end_turn", input_tokens=9, output_tokens=2), STOP]))
     usage = fold(events).usage
@@ -597,7 +623,7 @@ def test_the_golden_stream_comes_back() -> None:
 def test_a_block_that_is_written_is_read_back(name: str, events: list[dict[str, Any]], block: dict[str, Any]) -> None:
     first = decode(wire([START, *events, finish("end_turn"), STOP]))
     again = decode(encode(first))
-    assert json_of(fold(again).content[0]) == block
+    assert json_of(fold(again).content[0]) == whole(block)
 
 
 def test_a_stream_from_another_api_is_what_the_sdks_accept() -> None:
@@ -624,23 +650,33 @@ def test_a_stream_from_another_api_is_what_the_sdks_accept() -> None:
         "content": [],
         "stop_reason": None,
         "stop_sequence": None,
-        "usage": {"input_tokens": 0, "output_tokens": 0},
+        "stop_details": None,
+        "usage": {
+            **START["message"]["usage"],
+            "input_tokens": 0,
+            "cache_read_input_tokens": 0,
+            "output_tokens": 0,
+            "service_tier": None,
+        },
+        "container": None,
     }
     usage = {
         "input_tokens": 9,
         "cache_creation_input_tokens": 0,
         "cache_read_input_tokens": 0,
         "output_tokens": 5,
+        "output_tokens_details": None,
+        "server_tool_use": None,
     }
     assert written == [
         {"type": "message_start", "message": message},
         begin(0, {"type": "thinking", "thinking": "", "signature": ""}),
         more(0, "thinking_delta", thinking="Hm"),
         end(0),
-        begin(1, {"type": "text", "text": ""}),
+        begin(1, whole({"type": "text", "text": ""})),
         more(1, "text_delta", text="Hi"),
         end(1),
-        begin(2, {"type": "tool_use", "id": "call_1", "name": "f", "input": {}}),
+        begin(2, whole({"type": "tool_use", "id": "call_1", "name": "f", "input": {}})),
         more(2, "input_json_delta", partial_json='{"a":1}'),
         end(2),
         finish("tool_use", **usage),
@@ -650,7 +686,7 @@ def test_a_stream_from_another_api_is_what_the_sdks_accept() -> None:
 
 @pytest.mark.parametrize(("arguments", "pieces"), [("", ["{}"]), (" ", [" ", "{}"])])
 def test_a_call_without_arguments_becomes_an_empty_object(arguments: str, pieces: list[str]) -> None:
-    start = begin(0, {"type": "tool_use", "id": "t", "name": "f", "input": {}})
+    start = begin(0, whole({"type": "tool_use", "id": "t", "name": "f", "input": {}}))
     deltas = [more(0, "input_json_delta", partial_json=piece) for piece in pieces]
     assert blocks(ToolCall(id="t", name="f", arguments=arguments)) == [start, *deltas, end(0)]
 
@@ -707,16 +743,35 @@ def test_a_refusal_is_text_and_a_reason() -> None:
     assert written[-2]["delta"]["stop_reason"] == "refusal"
 
 
-def test_an_unknown_input_is_left_out_at_the_end_and_never_zero() -> None:
+def test_an_unknown_input_is_null_at_the_end_and_never_zero() -> None:
     def usage_at_end(start: Usage | None, last: Usage | None) -> Any:
         events: list[Event] = [Start(usage=start), Finish(stop=Stop("end"), usage=last)]
         return payloads(events)[-2]["usage"]
 
-    assert usage_at_end(None, None) == {"output_tokens": 0}
-    assert usage_at_end(Usage(input_tokens=5, output_tokens=1), None) == {"output_tokens": 1}
-    assert usage_at_end(None, Usage(output_tokens=3)) == {"output_tokens": 3}
+    members = ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens")
+    unknown = dict.fromkeys((*members, "output_tokens_details", "server_tool_use"))
+    assert usage_at_end(None, None) == {**unknown, "output_tokens": 0}
+    assert usage_at_end(Usage(input_tokens=5, output_tokens=1), None) == {**unknown, "output_tokens": 1}
+    assert usage_at_end(None, Usage(output_tokens=3)) == {**unknown, "output_tokens": 3}
     all_cached = usage_at_end(None, Usage(input_tokens=5, cached_tokens=5, output_tokens=3))
     assert (all_cached["input_tokens"], all_cached["cache_read_input_tokens"]) == (0, 5)
+
+
+@pytest.mark.parametrize(
+    ("first", "last", "start", "end"),
+    [
+        ("priority", "priority", "priority", ()),
+        ("priority", None, "priority", ()),
+        (None, "priority", None, "priority"),
+        ("default", "batch", "standard", "batch"),
+    ],
+)
+def test_a_service_tier_that_is_known_late_stands_in_the_last_usage(
+    first: str | None, last: str | None, start: str | None, end: Any
+) -> None:
+    written = payloads([Start(service_tier=first), Finish(stop=Stop("end"), service_tier=last)])
+    assert written[0]["message"]["usage"]["service_tier"] == start
+    assert written[-2]["usage"].get("service_tier", ()) == end
 
 
 def test_a_fault_is_an_error_event_and_no_clean_stop() -> None:

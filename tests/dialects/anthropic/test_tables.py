@@ -39,10 +39,22 @@ def test_a_response_from_elsewhere_has_every_member_that_clients_demand() -> Non
         "type": "message",
         "role": "assistant",
         "model": "m",
-        "content": [{"type": "text", "text": "x"}],
+        "content": [{"type": "text", "text": "x", "citations": None}],
         "stop_reason": "end_turn",
         "stop_sequence": None,
-        "usage": {"input_tokens": 0, "output_tokens": 0},
+        "stop_details": None,
+        "usage": {
+            "input_tokens": 0,
+            "cache_creation_input_tokens": 0,
+            "cache_read_input_tokens": 0,
+            "output_tokens": 0,
+            "cache_creation": {"ephemeral_5m_input_tokens": 0, "ephemeral_1h_input_tokens": 0},
+            "inference_geo": None,
+            "output_tokens_details": None,
+            "server_tool_use": None,
+            "service_tier": None,
+        },
+        "container": None,
     }
 
 
@@ -54,7 +66,9 @@ WHOLE: dict[str, Any] = {
     "content": [],
     "stop_reason": "end_turn",
     "stop_sequence": None,
+    "stop_details": None,
     "usage": {"input_tokens": 1, "output_tokens": 2},
+    "container": None,
 }
 
 
@@ -115,7 +129,7 @@ def test_a_reason_that_only_others_have_gets_the_nearest_word(reason: StopReason
 def test_the_explanation_of_a_refusal_stands_in_its_details() -> None:
     shown = written(Response(stop=Stop("refusal", detail="no")))
     assert shown["stop_details"] == {"type": "refusal", "category": None, "explanation": "no"}
-    assert "stop_details" not in written(Response(stop=Stop("end", detail="no")))
+    assert written(Response(stop=Stop("end", detail="no")))["stop_details"] is None
 
 
 # ── errors ──

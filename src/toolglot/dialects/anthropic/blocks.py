@@ -5,7 +5,7 @@ Server tools, MCP blocks, search results and whatever is new ride along as `Opaq
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from itertools import chain, repeat
 from typing import Any
 
@@ -30,6 +30,32 @@ from toolglot.ir import Block, Media, Opaque, Refusal, Text, Thinking, ToolCall,
 from toolglot.receipt import Receipt
 from toolglot.wire import json
 from toolglot.wire.reader import Reader, expected, keep
+
+_REQUIRED: dict[str, tuple[str, Any]] = {"text": ("citations", None), "tool_use": ("caller", {"type": "direct"})}
+"""The member of an answer's block that the published schema requires, and its value where there is nothing to say."""
+
+
+def with_required(wire: dict[str, Any], without: Collection[str] = ()) -> dict[str, Any]:
+    """A block of an answer with every member that the schema requires, except those in `without`."""
+    entry = _entry(wire)
+    if entry is not None and entry[0] not in without:
+        wire.setdefault(*entry)
+    return wire
+
+
+def take_required(blocks: Sequence[Any]) -> list[str] | None:
+    """Remove the members that `with_required` writes. Returns a note: those that some block does not have, which are
+    left where they are and must not be added when writing."""
+    held = [(block, *entry) for block in blocks if type(block) is dict and (entry := _entry(block)) is not None]
+    missing = {member for block, member, _ in held if member not in block}
+    for block, member, value in held:
+        if member not in missing and block[member] == value:
+            del block[member]
+    return sorted(missing) or None
+
+
+def _entry(block: Mapping[str, Any]) -> tuple[str, Any] | None:
+    return _REQUIRED.get(str(block.get("type")))
 
 
 def take_content(

@@ -52,8 +52,11 @@ class _Breakpoint(Struct, forbid_unknown_fields=True, gc=False):
 
 
 class _Text(Struct, tag="text", tag_field="type", forbid_unknown_fields=True, gc=False):
+    """Clients return the `citations` of an answer as they came: null, where there were none."""
+
     text: str
     cache_control: _Breakpoint | UnsetType = UNSET
+    citations: UnsetType | None = UNSET
 
 
 class _Instruction(Struct, forbid_unknown_fields=True, gc=False):
@@ -86,11 +89,16 @@ class _Reference(Struct, tag="tool_reference", tag_field="type", forbid_unknown_
     tool_name: str
 
 
+class _Caller(Struct, tag="direct", tag_field="type", forbid_unknown_fields=True, gc=False):
+    """The model itself."""
+
+
 class _Use(Struct, tag="tool_use", tag_field="type", forbid_unknown_fields=True, gc=False):
     id: str
     name: str
     input: Raw
     cache_control: _Breakpoint | UnsetType = UNSET
+    caller: _Caller | UnsetType = UNSET
 
 
 class _Result(Struct, tag="tool_result", tag_field="type", forbid_unknown_fields=True, gc=False):

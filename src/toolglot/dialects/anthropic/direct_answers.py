@@ -8,7 +8,7 @@ import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType
 
 from toolglot.dialects.anthropic.response import STOP_NAMES, STOPS
-from toolglot.dialects.anthropic.usage import encode_usage
+from toolglot.dialects.anthropic.usage import TIERS, encode_usage
 from toolglot.direct.plain import UNREADABLE, PlainAnswer, PlainCall, has_all, object_text, spliced
 from toolglot.ir import Usage
 
@@ -84,18 +84,32 @@ def read_answer(data: bytes) -> PlainAnswer | None:
     stop = STOPS.get(answer.stop_reason)
     if usage is None or stop is None:
         return None
-    return PlainAnswer(answer.id, answer.model, None, text, calls, stop, usage, answer.usage, whole)
+    tier = answer.usage.get("service_tier") or ""
+    if type(tier) is not str:
+        return None
+    return PlainAnswer(
+        answer.id, answer.model, None, text, calls, stop, usage, answer.usage, whole, TIERS.get(tier, tier) or None
+    )
 
 
 def _usage(counts: dict[str, Any]) -> Usage | None:
-    """The counts; None if one is odd, or if reasoning is counted apart."""
+    """The counts; None if one is odd."""
     found: list[Any] = [counts.get("input_tokens"), counts.get("output_tokens")]
     found += [counts.get("cache_read_input_tokens", 0), counts.get("cache_creation_input_tokens", 0)]
-    if any(type(count) is not int or count < 0 for count in found) or "output_tokens_details" in counts:
+    details = counts.get("output_tokens_details")
+    if details is not None:
+        if type(details) is not dict or details.keys() != {"thinking_tokens"}:
+            return None
+        found.append(details["thinking_tokens"])
+    if any(type(count) is not int or count < 0 for count in found):
         return None
-    fresh, output, read, written = found
+    fresh, output, read, written, *thinking = found
     return Usage(
-        input_tokens=fresh + read + written, output_tokens=output, cached_tokens=read, cache_write_tokens=written
+        input_tokens=fresh + read + written,
+        output_tokens=output,
+        cached_tokens=read,
+        cache_write_tokens=written,
+        reasoning_tokens=thinking[0] if thinking else 0,
     )
 
 
@@ -107,14 +121,17 @@ class _Written(Struct, gc=False):
     content: list[Any]
     stop_reason: str
     stop_sequence: None
+    stop_details: None
     usage: dict[str, Any]
+    container: None
 
 
 def write_answer(answer: PlainAnswer) -> bytes:
-    content: list[Any] = [_Said(answer.text)] if answer.text else []
+    content: list[Any] = [_Said(answer.text, None)] if answer.text else []
     if answer.calls:
-        content += [_Called(call.id, call.name, spliced(call.arguments)) for call in answer.calls]
-    usage = answer.usage
-    counts = {"input_tokens": 0, "output_tokens": 0} if usage is None else encode_usage(usage)
-    stop = STOP_NAMES[answer.stop]
-    return _encode(_Written(answer.id, "message", "assistant", answer.model, content, stop, None, counts))
+        content += [_Called(call.id, call.name, spliced(call.arguments), _DIRECT) for call in answer.calls]
+    usage, stop = encode_usage(answer.usage, answer.service_tier), STOP_NAMES[answer.stop]
+    return _encode(_Written(answer.id, "message", "assistant", answer.model, content, stop, None, None, usage, None))
+
+
+_DIRECT = Raw(b'{"type":"direct"}')

@@ -11,6 +11,7 @@ import re
 from msgspec import Struct
 
 from toolglot.dialect import Capabilities, ModelRule
+from toolglot.dialects.anthropic.usage import TIERS
 
 DEFAULT_MAX_TOKENS = 8192
 """Sent when nobody set a limit, which the wire requires: every model since Claude 3.5 can write that much."""
@@ -60,7 +61,8 @@ CAPABILITIES = Capabilities(
     response_formats=frozenset({"text", "json_schema"}),
     max_temperature=1.0,
     default_output_tokens=DEFAULT_MAX_TOKENS,
-    cosmetic=frozenset({"caller", "context_management", "diagnostics", "eager_input_streaming"}),
+    answer_tiers=frozenset(TIERS.values()),
+    cosmetic=frozenset({"caller", "context_management", "diagnostics", "eager_input_streaming", "service_tier"}),
 )
 
 # A minor version is one or two digits; eight digits are a date. `claude-3-5-sonnet` has its family behind.

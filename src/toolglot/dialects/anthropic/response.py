@@ -8,10 +8,10 @@ from typing import Any
 from msgspec import Raw, Struct, field
 from msgspec.json import Decoder
 
-from toolglot.dialects.anthropic.blocks import decode_block, encode_blocks
+from toolglot.dialects.anthropic.blocks import decode_block, encode_blocks, take_required, with_required
 from toolglot.dialects.anthropic.errors import is_error, read_error
-from toolglot.dialects.anthropic.native import NAME, NO_INPUT, is_missing, with_kept
-from toolglot.dialects.anthropic.usage import decode_usage, encode_usage
+from toolglot.dialects.anthropic.native import NAME, NO_INPUT, is_missing, note, with_kept
+from toolglot.dialects.anthropic.usage import decode_usage, encode_usage, tier_of
 from toolglot.errors import DecodeError, UpstreamError
 from toolglot.ir import (
     Block,
@@ -44,7 +44,7 @@ STOP_NAMES: dict[StopReason, str] = {
     "malformed_call": "end_turn",
     "other": "end_turn",
 }
-_ALWAYS = ("id", "type", "role", "model", "stop_reason", "stop_sequence", "usage")
+_ALWAYS = ("id", "type", "role", "model", "stop_reason", "stop_sequence", "stop_details", "usage", "container")
 CUTS: frozenset[StopReason] = frozenset({"length", "context_full"})
 CUT = {"$cut": True}
 """The note on a call that this API cut, and whose clients know it by the stop reason."""
@@ -69,14 +69,14 @@ def decode_response(data: bytes) -> Response:
     blocks = body.array("content")
     if blocks is None:
         raise DecodeError(body.at("content"), "this array is required")
-    inputs = _verbatim_inputs(data, len(blocks))
+    inputs, bare = _verbatim_inputs(data, len(blocks)), take_required(blocks)
     content = tuple(
         decode_block(Reader(block, f"{body.at('content')}[{index}]"), inputs[index])
         for index, block in enumerate(blocks)
     )
     absent = [key for key in _ALWAYS if key not in body.rest()]
     fields = message_fields(body)
-    usage = body.object("usage")
+    usage = decode_usage(counts) if (counts := body.object("usage")) is not None else None
     stop = take_stop(body)
     if stop.reason in CUTS and content and isinstance(last := content[-1], ToolCall):
         # The API closes the object of a call that the limit cut; only the stop reason tells.
@@ -84,8 +84,9 @@ def decode_response(data: bytes) -> Response:
     return Response(
         content=content,
         stop=stop,
-        usage=decode_usage(usage) if usage is not None else None,
-        native=keep(NAME, body, stop_reason=unknown_stop(stop), missing=absent or None),
+        usage=usage,
+        service_tier=tier_of(usage),
+        native=keep(NAME, body, stop_reason=unknown_stop(stop), missing=absent or None, bare=bare),
         **fields,
     )
 
@@ -124,22 +125,25 @@ def unknown_stop(stop: Stop) -> str | None:
 
 
 def encode_stop(stop: Stop, notes: Mapping[str, Any], refused: bool) -> dict[str, Any]:
-    """`stop_reason`, `stop_sequence` and, for a refusal, `stop_details`."""
+    """`stop_reason`, `stop_sequence` and `stop_details`, which are null but for a refusal."""
     name = STOP_NAMES[stop.reason]
     if stop.reason == "other" and "$stop_reason" in notes:
         name = notes["$stop_reason"]
     elif refused and stop.reason == "end":
         name = "refusal"
-    fields: dict[str, Any] = {"stop_reason": name, "stop_sequence": stop.sequence}
+    fields: dict[str, Any] = {"stop_reason": name, "stop_sequence": stop.sequence, "stop_details": None}
     if name == "refusal" and stop.detail is not None and not notes.get("stop_details"):
         fields["stop_details"] = {"type": "refusal", "category": None, "explanation": stop.detail}
     return fields
 
 
 def encode_response(response: Response, request: Request | None, receipt: Receipt) -> bytes:
-    content = encode_blocks(response.content, "content", receipt, reply=True)
+    notes = native_of(response, NAME)
+    bare = note(notes, "$bare", list) or ()
+    blocks = encode_blocks(response.content, "content", receipt, reply=True)
+    content = [with_required(block, bare) for block in blocks]
     refused = any(isinstance(block, Refusal) for block in response.content)
-    stop, notes = _settled(response.stop, response.content, content), native_of(response, NAME)
+    stop = _settled(response.stop, response.content, content)
     wire: dict[str, Any] = {
         "id": response.id,
         "type": "message",
@@ -148,12 +152,16 @@ def encode_response(response: Response, request: Request | None, receipt: Receip
         "content": content,
         **encode_stop(stop, notes, refused),
         # The SDKs' type has counts always.
-        "usage": encode_usage(response.usage) if response.usage else {"input_tokens": 0, "output_tokens": 0},
+        "usage": encode_usage(response.usage, response.service_tier),
+        "container": None,
     }
     said: dict[str, Any] = {"id": response.id, "model": response.model, "usage": response.usage}
     said |= {"stop_sequence": stop.sequence, "stop_reason": stop.raw or stop.reason != "end"}
+    said |= {"stop_details": wire["stop_details"]}
     for key in _ALWAYS:  # what an imitator left out, or wrote as null, and what still says nothing
-        if not said.get(key) and (key in notes or is_missing(response, key)):
+        if not said.get(key) and key in notes:
+            wire[key] = notes[key]
+        elif not said.get(key) and is_missing(response, key):
             del wire[key]
     return json.encode(with_kept(wire, response))
 

@@ -15,12 +15,12 @@ from typing import Any, Literal
 from msgspec import Raw, Struct
 from msgspec.json import Decoder
 
-from toolglot.dialects.anthropic.blocks import decode_block
+from toolglot.dialects.anthropic.blocks import decode_block, take_required
 from toolglot.dialects.anthropic.citations import decode_citation
 from toolglot.dialects.anthropic.errors import is_error, read_error
 from toolglot.dialects.anthropic.native import NAME, NO_INPUT
 from toolglot.dialects.anthropic.response import CUT, CUTS, message_fields, take_stop, unknown_stop
-from toolglot.dialects.anthropic.usage import decode_usage
+from toolglot.dialects.anthropic.usage import decode_usage, tier_of
 from toolglot.errors import ApiError, DecodeError, truncated, unreadable
 from toolglot.events import Close, Delta, Event, Fault, Finish, Open, Start
 from toolglot.ir import Block, Citation, Native, Opaque, Text, Thinking, ToolCall, native_of, replace
@@ -169,9 +169,11 @@ class AnthropicStreamDecoder:
         fields = message_fields(message)
         for key in ("stop_reason", "stop_sequence"):  # null, until the end tells
             message.rest().pop(key, None)
+        _drop_nulls(message)
         self._started = True
         counted = decode_usage(usage) if usage is not None else None
-        self._events.append(Start(usage=counted, native=keep(NAME, message), **fields))
+        start = Start(usage=counted, service_tier=tier_of(counted), native=keep(NAME, message), **fields)
+        self._events.append(start)
 
     def _start_anyway(self) -> None:
         if not self._started:
@@ -188,6 +190,7 @@ class AnthropicStreamDecoder:
         self._latest = index
         if isinstance(value, dict) and value.get("type") in ("text", "thinking"):
             value[value["type"]] = value.get(value["type"]) or ""
+        take_required((value,))
         calls = isinstance(value, dict) and value.get("type") == "tool_use"
         raw = json.typed(payload, _starts).content_block.input if calls else NO_INPUT
         self._receive(index, decode_block(Reader(value, "$.content_block"), raw))
@@ -361,6 +364,7 @@ class AnthropicStreamDecoder:
         final = Reader(self._final, "$.delta")
         stop = take_stop(final)
         final.rest().pop("stop_reason", None)
+        _drop_nulls(final)
         cut = stop.reason in CUTS
         for wire_index in list(self._open):
             self._close(wire_index, complete=not cut)
@@ -369,12 +373,19 @@ class AnthropicStreamDecoder:
         usage = decode_usage(Reader(self._usage, "$.usage")) if self._usage else None
         native = keep(NAME, final, stop_reason=unknown_stop(stop))
         self._ended = True
-        self._events.append(Finish(stop=stop, usage=usage, native=native))
+        self._events.append(Finish(stop=stop, usage=usage, service_tier=tier_of(usage), native=native))
 
     def _fault(self, error: ApiError) -> None:
         self._release()
         self._ended = True
         self._events.append(Fault(error))
+
+
+def _drop_nulls(message: Reader) -> None:
+    """Remove the members that are null in nearly every answer. The encoder writes them in every stream."""
+    for key in ("stop_details", "container"):
+        if key not in message:
+            message.rest().pop(key, None)
 
 
 def _parsed(text: str) -> Any:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import Any
 
-from toolglot.dialects.anthropic.blocks import is_redacted
+from toolglot.dialects.anthropic.blocks import is_redacted, with_required
 from toolglot.dialects.anthropic.citations import encode_citations
 from toolglot.dialects.anthropic.errors import write_error
 from toolglot.dialects.anthropic.native import NAME, kept_fields, with_kept
@@ -52,6 +52,7 @@ class AnthropicStreamEncoder:
         "_output_tokens",
         "_receipt",
         "_refused",
+        "_tier",
         "_told",
         "_waiting",
     )
@@ -66,6 +67,7 @@ class AnthropicStreamEncoder:
         self._refused = False
         self._told: tuple[str, ...] = ()  # keys that stood in the first event
         self._output_tokens = 0
+        self._tier: str | None = None  # that the first event told
 
     def keepalive(self) -> bytes:
         return _PING
@@ -92,6 +94,7 @@ class AnthropicStreamEncoder:
     def _start(self, event: Start) -> bytes:
         own = event.native.get(NAME, {})
         self._told = tuple(own)
+        self._tier = event.service_tier
         if event.usage is not None:
             self._output_tokens = event.usage.output_tokens
         message = {
@@ -102,7 +105,9 @@ class AnthropicStreamEncoder:
             "content": [],
             "stop_reason": None,
             "stop_sequence": None,
-            "usage": encode_usage(event.usage) if event.usage else {"input_tokens": 0, "output_tokens": 0},
+            "stop_details": None,
+            "usage": encode_usage(event.usage, event.service_tier),
+            "container": None,
             **kept_fields(own),
         }
         return frame(json.encode({"type": "message_start", "message": message}), b"message_start")
@@ -111,12 +116,12 @@ class AnthropicStreamEncoder:
         self._block = block
         match block:
             case Text():
-                return self._begin(with_kept({"type": "text", "text": ""}, block), _TEXT, block.text)
+                return self._begin(with_required(with_kept({"type": "text", "text": ""}, block)), _TEXT, block.text)
             case ToolCall():
                 self._blank = True
                 # Claude Code takes arguments from deltas alone, so the start has none.
-                start = {"type": "tool_use", "id": block.id, "name": block.name, "input": {}}
-                return self._begin(with_kept(start, block), _ARGUMENTS, block.arguments)
+                start: dict[str, Any] = {"type": "tool_use", "id": block.id, "name": block.name, "input": {}}
+                return self._begin(with_required(with_kept(start, block)), _ARGUMENTS, block.arguments)
             case Thinking():
                 if is_redacted(native_of(block, NAME)):
                     return self._begin(with_kept({"type": "redacted_thinking"}, block), _THINKING)
@@ -124,7 +129,7 @@ class AnthropicStreamEncoder:
                 return self._delta(block.text) if block.text else b""
             case Refusal():
                 self._refused = True
-                return self._begin({"type": "text", "text": ""}, _TEXT, block.text)
+                return self._begin(with_required({"type": "text", "text": ""}), _TEXT, block.text)
             case Opaque(dialect=dialect, value=value) if dialect == NAME:
                 return self._begin_own(value)
             case _:
@@ -192,9 +197,10 @@ class AnthropicStreamEncoder:
     def _finish(self, event: Finish) -> bytes:
         own = event.native.get(NAME, {})
         rest = kept_fields(own)
-        delta = encode_stop(event.stop, own, self._refused)
+        delta = {"container": None, **encode_stop(event.stop, own, self._refused)}
         delta |= {key: rest.pop(key) for key in _IN_DELTA if key in rest}
         beside = {key: value for key, value in rest.items() if key not in self._told}
-        usage = encode_last_usage(event.usage, self._output_tokens)
+        tier = event.service_tier if event.service_tier != self._tier else None
+        usage = encode_last_usage(event.usage, self._output_tokens, tier)
         wire = {"type": "message_delta", "delta": delta, "usage": usage, **beside}
         return frame(json.encode(wire), b"message_delta") + MESSAGE_STOP

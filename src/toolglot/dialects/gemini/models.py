@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from toolglot.dialect import Capabilities, ModelRule
+from toolglot.dialects.gemini.usage import TIERS
 
 CAPABILITIES = Capabilities(
     # `candidateCount` is not among them: of several answers, only one would come back.
@@ -59,6 +60,7 @@ CAPABILITIES = Capabilities(
             "toolConfig",
         }
     ),
+    answer_tiers=frozenset(TIERS.values()),
     cosmetic=frozenset(
         {
             "model",

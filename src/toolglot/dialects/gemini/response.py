@@ -21,7 +21,7 @@ from toolglot.dialects.gemini.blocks import (
 from toolglot.dialects.gemini.errors import error_in, read_error
 from toolglot.dialects.gemini.names import RESPONSE, normalize
 from toolglot.dialects.gemini.native import NAME
-from toolglot.dialects.gemini.usage import decode_usage, encode_usage
+from toolglot.dialects.gemini.usage import decode_usage, encode_usage, tier_of
 from toolglot.errors import DecodeError, UpstreamError
 from toolglot.ir import (
     Block,
@@ -111,12 +111,14 @@ def decode_response(data: bytes) -> Response:
         native.setdefault(NAME, {})["candidate"] = first.rest()
     if candidates is not None and len(candidates) > 1:
         native.setdefault(NAME, {})["otherCandidates"] = candidates[1:]
+    counted = decode_usage(usage, "$.usageMetadata") if usage is not None else None
     return Response(
         id=response_id or "",
         model=model or "",
         content=content,
         stop=stop,
-        usage=decode_usage(usage, "$.usageMetadata") if usage is not None else None,
+        usage=counted,
+        service_tier=tier_of(counted),
         native=native,
     )
 
@@ -184,7 +186,7 @@ def encode_response(response: Response, request: Request | None, receipt: Receip
     elif shape == "empty":
         body["candidates"] = []
     if response.usage is not None or notes.get("$usage") != "absent":
-        body["usageMetadata"] = encode_usage(response.usage)
+        body["usageMetadata"] = encode_usage(response.usage, response.service_tier)
     body |= identity(response.model or (request.model if request is not None else ""), response.id, response.created)
     for key, value in notes.items():
         if not key.startswith("$") and key not in body and key not in ("candidate", "otherCandidates"):

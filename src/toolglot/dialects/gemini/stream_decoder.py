@@ -19,7 +19,7 @@ from toolglot.dialects.gemini.names import RESPONSE, normalize
 from toolglot.dialects.gemini.native import NAME
 from toolglot.dialects.gemini.partial import OpenCall, OpenCalls
 from toolglot.dialects.gemini.response import blocked_prompt, finish
-from toolglot.dialects.gemini.usage import decode_usage
+from toolglot.dialects.gemini.usage import decode_usage, tier_of
 from toolglot.errors import ApiError, DecodeError, truncated, unreadable
 from toolglot.events import Close, Delta, Event, Fault, Finish, Open, Start
 from toolglot.ir import Block, Native, Text, Thinking, ToolCall, Usage, native_of
@@ -286,7 +286,8 @@ class GeminiStreamDecoder:
         native = {**self._rest, **({"candidate": candidate} if candidate else {})}
         stop = finish(self._finish, self._message, self._called, feedback)
         self._ended = True
-        self._events.append(Finish(stop=stop, usage=usage, native={NAME: native} if native else {}))
+        kept: Native = {NAME: native} if native else {}
+        self._events.append(Finish(stop=stop, usage=usage, service_tier=tier_of(usage), native=kept))
 
     def _read_usage(self) -> Usage | None:
         usage = self._usage

@@ -31,6 +31,7 @@ class GeminiStreamEncoder:
         self._receipt = receipt
         self._model = request.model if request is not None else ""
         self._identity: dict[str, Any] = {}
+        self._tier: str | None = None
         self._tail = b""
         self._index = 0
         self._block: Block | None = None
@@ -60,6 +61,7 @@ class GeminiStreamEncoder:
                 return frame(json.encode(write_error(error)))
 
     def _start(self, event: Start) -> bytes:
+        self._tier = event.service_tier
         self._identity = identity(event.model or self._model, event.id, event.created)
         rest = json.encode(self._identity)[1:-1]
         self._tail = b'],"role":"model"},"index":0}]' + (b"," + rest if rest else b"") + b"}\n\n"
@@ -120,7 +122,7 @@ class GeminiStreamEncoder:
                     **candidate,
                 }
             ],
-            "usageMetadata": encode_usage(event.usage),
+            "usageMetadata": encode_usage(event.usage, event.service_tier or self._tier),
             **self._identity,
         }
         rest = {key: value for key, value in notes.items() if not key.startswith("$") and key not in body}

@@ -7,7 +7,7 @@ from typing import Any, Literal
 import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
-from toolglot.dialects.openai_chat.response import FINISH, FINISH_NAMES, encode_usage
+from toolglot.dialects.openai_chat.response import FINISH, FINISH_NAMES, decode_tier, encode_usage
 from toolglot.direct.plain import UNREADABLE, PlainAnswer, PlainCall, has_all, is_object
 from toolglot.ir import Usage
 
@@ -90,7 +90,17 @@ def read_answer(data: bytes) -> PlainAnswer | None:
     if usage is None:
         return None
     stop = FINISH[choice.finish_reason]
-    return PlainAnswer(answer.id, answer.model, answer.created, said.content or "", calls, stop, usage, answer.usage)
+    return PlainAnswer(
+        answer.id,
+        answer.model,
+        answer.created,
+        said.content or "",
+        calls,
+        stop,
+        usage,
+        answer.usage,
+        service_tier=decode_tier(answer.service_tier),
+    )
 
 
 def _usage(counts: dict[str, Any]) -> Usage | None:
@@ -138,6 +148,7 @@ class _Written(Struct, gc=False):
     model: str
     choices: list[_WrittenChoice]
     usage: dict[str, Any] | UnsetType
+    service_tier: str | UnsetType
 
 
 def write_answer(answer: PlainAnswer) -> bytes:
@@ -145,4 +156,5 @@ def write_answer(answer: PlainAnswer) -> bytes:
     message = _WrittenMessage("assistant", answer.text or None, calls or UNSET, None)
     choice = _WrittenChoice(0, message, FINISH_NAMES[answer.stop], None)
     usage = UNSET if answer.usage is None else encode_usage(answer.usage)
-    return _encode(_Written(answer.id, "chat.completion", answer.created or 0, answer.model, [choice], usage))
+    tier = UNSET if answer.service_tier is None else answer.service_tier
+    return _encode(_Written(answer.id, "chat.completion", answer.created or 0, answer.model, [choice], usage, tier))

@@ -44,6 +44,7 @@ CAPABILITIES = Capabilities(
     reasoning_shown=False,
     max_stop_sequences=4,
     containers=frozenset({"beside", "choice", "custom", "function", "message"}),
+    answer_tiers=frozenset({"auto", "default", "flex", "scale", "priority", "fast"}),
     cosmetic=frozenset(
         {
             "stream_options",

@@ -84,6 +84,7 @@ def decode_response(data: bytes) -> Response:
         "model": body.text("model") or "",
         "created": body.integer("created"),
         "usage": decode_usage(usage) if usage is not None else None,
+        "service_tier": decode_tier(body.peek("service_tier")),
     }
     native = keep(NAME, body, finish_reason=finish, index=index)
     for name, rest in (("message", message.rest()), ("choice", choice.rest())):
@@ -136,6 +137,15 @@ def decode_stop(finish: str | None, content: tuple[Block, ...]) -> Stop:
     if reason == "end" and any(isinstance(block, Refusal) for block in content):
         reason = "refusal"
     return Stop(reason, finish)
+
+
+_TIERS = {"on_demand": "default"}
+"""Other vendors' words for OpenAI's tiers: Groq's."""
+
+
+def decode_tier(tier: Any) -> str | None:
+    """The tier that served the request. It also stays with the rest, for this dialect."""
+    return _TIERS.get(tier, tier) if isinstance(tier, str) else None
 
 
 def decode_usage(usage: Reader) -> Usage:
@@ -192,6 +202,8 @@ def encode_response(response: Response, request: Request | None, receipt: Receip
         **notes.get("choice", notes.get("$choice", {"logprobs": None})),
     }
     own = {key: value for key, value in kept(notes).items() if key not in ("message", "choice")}
+    if response.service_tier is not None:
+        own.setdefault("service_tier", response.service_tier)
     fields: dict[str, Any] = {
         "id": response.id,
         "object": "chat.completion",

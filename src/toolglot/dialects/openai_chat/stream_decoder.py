@@ -14,7 +14,7 @@ from toolglot.dialects.openai_chat.blocks import decode_annotations
 from toolglot.dialects.openai_chat.details import FIELD, Details, is_details
 from toolglot.dialects.openai_chat.native import NAME
 from toolglot.dialects.openai_chat.open_call import OpenCall
-from toolglot.dialects.openai_chat.response import CUT, FINISH, decode_usage
+from toolglot.dialects.openai_chat.response import CUT, FINISH, decode_tier, decode_usage
 from toolglot.dialects.openai_chat.stream_frames import Call, Chunk, DeltaFields, Function, read_chunk
 from toolglot.errors import ApiError, DecodeError, truncated, unreadable
 from toolglot.events import Close, Delta, Event, Fault, Finish, Open, Start
@@ -62,6 +62,7 @@ class ChatStreamDecoder:
         "_started",
         "_text_index",
         "_text_kind",
+        "_tier",
         "_unclosed",
         "_usage",
     )
@@ -82,6 +83,7 @@ class ChatStreamDecoder:
         self._opened = 0  # how many of the calls have been opened
         self._named: dict[int | str, OpenCall] = {}  # by their indices, and by their ids
         self._usage: Usage | None = None
+        self._tier: str | None = None
         self._finish: str | None = None
         self._refused = False
         self._in_deltas = False  # a choice has had a `delta`
@@ -130,10 +132,13 @@ class ChatStreamDecoder:
         if chunk.error or chunk.object == "error" or chunk.type == "error" or (chunk.detail and not chunk.choices):
             self._fault(openai_error.read(json.decode_frame(payload), NAME))
             return
+        if chunk.service_tier:
+            self._tier = decode_tier(chunk.service_tier)
         if not self._started:
             self._started = True
             created = int(chunk.created) if chunk.created else None
-            self._events.append(Start(id=chunk.id or "", model=chunk.model or "", created=created))
+            start = Start(id=chunk.id or "", model=chunk.model or "", created=created, service_tier=self._tier)
+            self._events.append(start)
         if chunk.usage:
             self._usage = decode_usage(Reader(chunk.usage, "$.usage"))
         for choice in chunk.choices or ():
@@ -376,7 +381,7 @@ class ChatStreamDecoder:
         reason = FINISH.get(self._finish or "stop", "other")
         if reason == "end" and self._refused:
             reason = "refusal"
-        self._events.append(Finish(stop=Stop(reason, self._finish), usage=self._usage))
+        self._events.append(Finish(stop=Stop(reason, self._finish), usage=self._usage, service_tier=self._tier))
 
     def _fault(self, error: ApiError) -> None:
         self._ended = True

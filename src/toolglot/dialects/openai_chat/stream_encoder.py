@@ -68,10 +68,16 @@ class ChatStreamEncoder:
             "created": event.created or 0,
             "model": event.model,
         }
-        self._head = b"data: " + json.encode(self._base)[:-1] + b',"choices":[{"index":0,"delta":'
+        self._put_tier(event.service_tier)
         usage = b',"usage":null' if self._wants_usage else b""
         self._tail = b',"logprobs":null,"finish_reason":null}]' + usage + b"}\n\n"
         return self._frame(b'{"role":"assistant","content":""}')
+
+    def _put_tier(self, tier: str | None) -> None:
+        """Begin the chunks with what is the same in all of them."""
+        if tier is not None:
+            self._base["service_tier"] = tier
+        self._head = b"data: " + json.encode(self._base)[:-1] + b',"choices":[{"index":0,"delta":'
 
     def _frame(self, delta: bytes) -> bytes:
         return self._head + delta + self._tail
@@ -161,6 +167,7 @@ class ChatStreamEncoder:
         # has the last piece only.
         lists = {FIELD: self._details, "annotations": self._annotations}
         told = {name: entries for name, entries in lists.items() if entries}
+        self._put_tier(event.service_tier)
         written = self._frame(json.encode(told)) if told else b""
         reason = encode_stop(event.stop, tuple(self._seen), self._legacy)
         tail = self._tail.replace(b'"finish_reason":null', b'"finish_reason":' + json.encode(reason), 1)

@@ -116,7 +116,10 @@ def read_answer(data: bytes) -> PlainAnswer | None:
     stop = "tool_calls" if calls else "end"
     text = texts[0] if texts else ""
     created = answer["created_at"]
-    return PlainAnswer(answer["id"], answer["model"], created, text, calls, stop, usage, answer["usage"])  # type: ignore[arg-type]
+    bill, tier = answer["usage"], answer.get("service_tier")
+    if tier is not None and type(tier) is not str:
+        return None
+    return PlainAnswer(answer["id"], answer["model"], created, text, calls, stop, usage, bill, service_tier=tier)  # type: ignore[arg-type]
 
 
 _TYPES = {"id": str, "model": str, "created_at": int, "output": list, "usage": dict}

@@ -47,6 +47,7 @@ CAPABILITIES = Capabilities(
     max_tools=128,
     # Identities and states of items and responses, hints that only this API's servers act on, and what stands beside a
     # field of the IR that says the same (`summary` and `content` of reasoning are its text).
+    answer_tiers=frozenset({"auto", "default", "flex", "scale", "priority", "fast", "ultrafast"}),
     cosmetic=frozenset(
         {
             "additional_tools",

@@ -16,6 +16,7 @@ from toolglot.dialects.openai_responses.native import NAME
 from toolglot.dialects.openai_responses.output import ItemIds, decode_output_item, encode_output
 from toolglot.dialects.openai_responses.request import request_fields, without_history
 from toolglot.errors import DecodeError, UpstreamError
+from toolglot.events import Start
 from toolglot.ir import (
     Block,
     Native,
@@ -42,11 +43,13 @@ _DETAILS: dict[StopReason, str] = {
 # What a response repeats of its request, and what the API puts there when the request was silent.
 _REPEATED: dict[str, Any] = {
     "background": False,
+    "frequency_penalty": 0.0,
     "instructions": None,
     "max_output_tokens": None,
     "max_tool_calls": None,
     "metadata": {},
     "parallel_tool_calls": True,
+    "presence_penalty": 0.0,
     "previous_response_id": None,
     "prompt_cache_key": None,
     "reasoning": {"effort": None, "summary": None},
@@ -70,12 +73,10 @@ TOLD = frozenset(_REPEATED) | {
     "completed_at",
     "conversation",
     "error",
-    "frequency_penalty",
     "image",
     "incomplete_details",
     "object",
     "output",
-    "presence_penalty",
     "prompt",
     "prompt_cache_options",
     "prompt_cache_retention",
@@ -96,6 +97,7 @@ class Envelope(Struct, frozen=True):
     status: str
     reason: str | None
     native: Native
+    service_tier: str | None
 
 
 def decode_response(data: bytes) -> Response:
@@ -127,6 +129,7 @@ def decode_response(data: bytes) -> Response:
         ),
         usage=envelope.usage,
         created=envelope.created,
+        service_tier=envelope.service_tier,
         native=envelope.native,
     )
 
@@ -158,6 +161,7 @@ def decode_envelope(body: Reader) -> Envelope:
     usage = body.object("usage")
     response_id, model, rest = body.text("id"), body.text("model"), body.rest()
     told = {key: rest.pop(key) for key in list(rest) if key in TOLD}
+    tier = told.get("service_tier")
     return Envelope(
         id=response_id or "",
         model=model or "",
@@ -166,6 +170,7 @@ def decode_envelope(body: Reader) -> Envelope:
         status=status if isinstance(status, str) else "completed",
         reason=reason if isinstance(reason, str) else None,
         native=keep(NAME, body, response=told, absent=lacking),
+        service_tier=tier if isinstance(tier, str) else None,
     )
 
 
@@ -228,16 +233,25 @@ def repeated(request: Request | None) -> dict[str, Any]:
         if isinstance(default, dict) and isinstance(value, dict):
             value = {**default, **value}
         if key == "tools":
-            value = [_without_credentials(tool) for tool in value]
+            value = [_repeat_tool(tool) for tool in value]
         fields[key] = Raw(json.encode(value))
     return fields
 
 
-def _without_credentials(tool: Any) -> Any:
-    """An MCP server's credentials are for this one request: a response, which may be stored, does not repeat them."""
-    if not isinstance(tool, dict) or tool.get("type") != "mcp":
-        return tool
-    return {name: value for name, value in tool.items() if name not in ("authorization", "headers")}
+_OF_FUNCTION: dict[str, Any] = {"description": None, "parameters": None, "strict": None}
+"""The members of a function tool that a response repeats also where the request left them out."""
+_CREDENTIALS = ("authorization", "headers")
+
+
+def _repeat_tool(tool: Any) -> Any:
+    """A tool as a response repeats it. An MCP server's credentials are for this one request: a response, which may be
+    stored, does not repeat them."""
+    kind = tool.get("type") if isinstance(tool, dict) else None
+    if kind == "function":
+        return {**tool, **{name: value for name, value in _OF_FUNCTION.items() if name not in tool}}
+    if kind == "mcp":
+        return {name: value for name, value in tool.items() if name not in _CREDENTIALS}
+    return tool
 
 
 def encode_response(response: Response, request: Request | None, receipt: Receipt) -> bytes:
@@ -260,7 +274,8 @@ def finished(
     if is_foreign(response):
         head = response_head(response.id, response.created, response.model)
         end = ending(response.stop, receipt, refused=refused)
-        return {**head, **end, **repeats, "output": output, "usage": usage}
+        end["completed_at"] = response.completed if end["status"] == "completed" else None
+        return {**head, **end, **repeats, **served_by(response.service_tier), "output": output, "usage": usage}
     rest = {**native_of(response, NAME)["$response"], **own(response)}
     identity = filled(response, id=response.id, created_at=response.created, model=response.model)
     listed = {"output": output} if output or "output" not in rest else {}
@@ -270,12 +285,16 @@ def finished(
     return {**head, **identity, **rest, **listed, **last}
 
 
-def unfinished(
-    response_id: str, created: int | None, model: str, repeats: dict[str, Any], output: list[Any], error: Any = None
-) -> dict[str, Any]:
+def unfinished(start: Start, repeats: dict[str, Any], output: list[Any], error: Any = None) -> dict[str, Any]:
     """The object of a response that is still being made, or that failed on the way."""
     status = {"status": "in_progress" if error is None else "failed", "error": error, "incomplete_details": None}
-    return {**response_head(response_id, created, model), **status, **repeats, "output": output, "usage": None}
+    said = {**status, "completed_at": None, **repeats, **served_by(start.service_tier)}
+    return {**response_head(start.id, start.created, start.model), **said, "output": output, "usage": None}
+
+
+def served_by(tier: str | None) -> dict[str, Any]:
+    """The service tier, where the upstream tells it."""
+    return {} if tier is None else {"service_tier": tier}
 
 
 _HEAD = ("id", "object", "created_at", "model")

@@ -133,7 +133,8 @@ class ResponsesStreamDecoder:
         if self._halves.held:
             self._receipt.loss("stream", "half a character", "its other half has not come")
         stop = decode_stop(envelope, called=self._blocks.called, refused=self._blocks.refused)
-        self._blocks.events.append(Finish(stop=stop, usage=envelope.usage, native=envelope.native))
+        tier = envelope.service_tier
+        self._blocks.events.append(Finish(stop=stop, usage=envelope.usage, service_tier=tier, native=envelope.native))
         self._ended = True
 
     # Items

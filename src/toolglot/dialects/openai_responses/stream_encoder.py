@@ -171,7 +171,7 @@ class ResponsesStreamEncoder:
         self._start = start
         self._repeats = repeated(self._request)
         self._ids = ItemIds(start.id)
-        response = Raw(json.encode(unfinished(start.id, start.created, start.model, self._repeats, [])))
+        response = Raw(json.encode(unfinished(start, self._repeats, [])))
         created = self._event("response.created", response=response)
         return created + self._event("response.in_progress", response=response)
 
@@ -182,6 +182,8 @@ class ResponsesStreamEncoder:
             id=start.id or NO_ID,
             model=start.model,
             created=start.created,
+            completed=finish.completed,
+            service_tier=finish.service_tier or start.service_tier,
             stop=finish.stop,
             usage=finish.usage or start.usage,
             native=merge_native(start.native, finish.native),
@@ -197,7 +199,7 @@ class ResponsesStreamEncoder:
         self._ended = True
         start = self._start
         failure = encode_failure(error)
-        body = unfinished(start.id, start.created, start.model, self._repeats, list(self._output), failure)
+        body = unfinished(start, self._repeats, list(self._output), failure)
         return before + self._event("response.failed", response=body)
 
     # Items
