@@ -100,8 +100,8 @@ TOGETHER: dict[str, dict[str, Any]] = {
     "named alone": {"tool_choices": frozenset({"auto", "required", "named"}), "allowed_modes": frozenset()},
 }
 VARIANTS = {**{name: {name: value} for name, value in CHANGES.items()}, **TOGETHER}
-SKIPPED = ("cosmetic", "containers")
-"""What only says how things are told."""
+SKIPPED = ("answer_tiers", "cosmetic", "containers")
+"""What only says how things are told, and what is about answers."""
 
 
 def outcomes(can: Capabilities) -> dict[str, tuple[dict[str, Any], list[str]]]:
