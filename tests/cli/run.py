@@ -16,11 +16,12 @@ from typing import NamedTuple
 from click.testing import CliRunner, Result
 
 from toolglot.cli.app import app
+from toolglot.cli.failures import TRACEBACK
 
 
 def run(*arguments: str, data: bytes | str = b"") -> Result:
     """What the command wrote and how it ended; an exception that nobody handled fails the test."""
-    return CliRunner().invoke(app, arguments, input=data, catch_exceptions=False)
+    return CliRunner().invoke(app, arguments, input=data, env={TRACEBACK: "1"}, catch_exceptions=False)
 
 
 class Shown(NamedTuple):

@@ -10,7 +10,11 @@ from typing import NoReturn
 __all__ = ["main"]
 
 _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO}
+OUTPUT_FAILURES = _FULL | {errno.EPIPE}
 """What goes wrong with the place that output goes to, and is nobody's mistake in here."""
+
+INTERRUPTED = 130
+"""Exit status after Ctrl-C, as shells have it."""
 
 
 def main() -> None:
@@ -28,6 +32,8 @@ def main() -> None:
         if missing != "click":
             raise
         sys.exit(f"toolglot: the command line needs {missing}: pip install click")
+    except KeyboardInterrupt:  # before click could catch it
+        sys.exit(INTERRUPTED)
     except BrokenPipeError:
         _end_output(1)  # whoever read it has had enough
     except OSError as error:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from importlib import import_module
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import click
 
+from toolglot.cli import OUTPUT_FAILURES
 from toolglot.cli.groups import Group
 
 COMMANDS = {
@@ -39,6 +40,19 @@ class Commands(Group):
         "init": "config init",
         "import": "export",
     }
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run the command. No exception of this package leaves it as a traceback."""
+        try:
+            return super().invoke(ctx)
+        except (click.ClickException, click.exceptions.Exit, click.Abort):
+            raise
+        except Exception as error:
+            if isinstance(error, OSError) and error.errno in OUTPUT_FAILURES:  # `main` ends the output, too
+                raise
+            from toolglot.cli.failures import report_failure  # needed for mistakes
+
+            raise click.exceptions.Exit(report_failure(error)) from None
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(COMMANDS)

@@ -7,7 +7,7 @@ from pathlib import Path
 from toolglot.cli.job import Job, read, refuse_document
 from toolglot.cli.parameters import refuse
 from toolglot.cli.sides import AUTO
-from toolglot.errors import DecodeError
+from toolglot.errors import DecodeError, RefusedError
 from toolglot.fragments import SOMEBODY_ASKS
 from toolglot.ir import Request, Tool
 from toolglot.passes import Context
@@ -62,3 +62,5 @@ def _asked(exchange: Exchange, job: Job, path: Path) -> None:
         ask(exchange, data, job, path)
     except DecodeError as error:
         refuse_document(path, data, "request", job.target, error)
+    except RefusedError as error:
+        refuse(path, str(error))

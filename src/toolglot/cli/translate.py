@@ -16,7 +16,7 @@ from toolglot.cli.receipt import check_writable, give
 from toolglot.cli.sides import Side, side_option
 from toolglot.cli.stream import hand_on
 from toolglot.cli.tool_files import tools_option
-from toolglot.errors import DecodeError, LossError, UpstreamError
+from toolglot.errors import DecodeError, LossError, RefusedError, UpstreamError
 from toolglot.fragments import NAMES_RESULTS, translate_messages, translate_result, translate_tools
 from toolglot.receipt import Receipt
 from toolglot.tools.mcp import NAME as MCP
@@ -213,6 +213,8 @@ def _translate_whole(job: Job) -> Receipt:
         translated = _KINDS[job.kind](data, job)
     except DecodeError as error:
         refuse_document(job.path, data, job.kind, job.source, error)
+    except RefusedError as error:
+        refuse(job.path, str(error))
     except UpstreamError as error:
         refuse(job.path, f"this is an error and not a response (try --kind error): {error}")
     if other:
