@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,6 +17,7 @@ from tests.server.gateway import Answer, at, gateway
 from tests.server.stage import DIALECTS, Call, Stage, Turn, events_of, frames_of, in_turn, model_of, stage, whole_of
 from tests.upstream.bad_server import BadServer, Gate, expect, gone, pause, reply, stream, tell
 from toolglot.config.schema import BreakerConfig, ServerConfig
+from toolglot.store import StoreError
 from toolglot.store.sqlite import MEMORY, SqliteStore
 
 TOOL = {"type": "function", "name": "f", "parameters": {"type": "object", "properties": {"a": {"type": "integer"}}}}
@@ -525,3 +527,40 @@ def test_such_an_upstream_is_left_alone_once_it_has_failed_often_enough() -> Non
         assert [answer.status for answer in answers] == [500, 500, 503]
         assert answers[2].json()["error"]["code"] == "upstream_resting"
         assert len(upstream.requests) == 2
+
+
+class FullDisk(SqliteStore):
+    """A store that can be read and takes nothing more."""
+
+    async def save(self, *arguments: Any, **named: Any) -> None:
+        raise StoreError("full", "the disk or the store's file is full")
+
+
+@pytest.mark.parametrize("streams", [False, True], ids=["whole", "stream"])
+@pytest.mark.parametrize("upstream", DIALECTS)
+def test_an_answer_that_a_full_disk_cannot_keep_says_that_it_is_not_stored(upstream: str, streams: bool) -> None:
+    store = FullDisk(MEMORY)
+    with stage(store=store) as scene:
+        client = Client(scene, upstream, streams=streams)
+        told = client.ask(Turn("Hello."), input="Hi.", store=True)
+        assert told["store"] is False
+        assert texts({"input": told["output"]}) == ["Hello."]
+        status, _ = client.call("GET", f"/v1/responses/{told['id']}")
+        assert status == 404
+        lines = scene.running.service.receipts.latest("", 1)[0]["lines"]
+        told_lines = [(line["severity"], line["where"]) for line in lines if line["what"] == "store"]
+        assert told_lines == [("loss", "store")]
+    asyncio.run(store.close())
+
+
+def test_a_history_that_is_damaged_in_the_store_is_the_stores_failure(tmp_path: Path) -> None:
+    path = tmp_path / "store.sqlite3"
+    with stored(path) as store, stage(store=store) as scene:
+        client = Client(scene)
+        first = client.ask(Turn("One."), input="A.")
+        with sqlite3.connect(path) as connection:
+            connection.execute("UPDATE responses SET response = '{\"output\": [', request_input = 'nothing'")
+        connection.close()
+        answer = client.raw(input="B.", previous_response_id=first["id"])
+        assert answer.status == 503
+        assert "out of reach: what it holds is damaged" in answer.json()["error"]["message"]

@@ -63,6 +63,7 @@ async def _generate(service: Service, incoming: Incoming, asked: Asked) -> None:
 
         def note() -> None:
             source.note()
+            _note_unstored(source, turn)
             if source.exchange is not None:
                 service.receipts.keep(record, tuple(source.exchange.receipt))
 
@@ -75,6 +76,13 @@ async def _generate(service: Service, incoming: Incoming, asked: Asked) -> None:
                 incoming.tape.receipt(source.exchange.receipt)
             stages = () if source.exchange is None else source.exchange.stages
             let_go(len(asked.body), asked.request.messages, *stages)
+
+
+def _note_unstored(source: Source, turn: Turn) -> None:
+    """Put into the receipt that the answer could not be stored."""
+    if turn.store_failure is not None and source.exchange is not None:
+        source.exchange.receipt.loss("store", "store", f"the answer could not be stored: {turn.store_failure}")
+        turn.store_failure = None
 
 
 async def _source(service: Service, incoming: Incoming, asked: Asked, targets: tuple[Target, ...]) -> Source:
@@ -143,9 +151,9 @@ async def _with_history(service: Service, incoming: Incoming, asked: Asked, targ
 
 
 async def _whole(incoming: Incoming, source: Source, turn: Turn, note: Callable[[], None]) -> None:
-    body = await source.whole()
+    body = await turn.whole(await source.whole())
     note()  # whoever has the answer may ask for its receipt at once
-    await incoming.reply(200, {"content-type": "application/json", **source.headers()}, await turn.whole(body))
+    await incoming.reply(200, {"content-type": "application/json", **source.headers()}, body)
 
 
 async def _stream(incoming: Incoming, source: Source, turn: Turn, note: Callable[[], None]) -> None:
@@ -180,7 +188,7 @@ async def _tell(incoming: Incoming, turn: Turn, data: bytes) -> None:
     # The last events of a long answer have all of it in them.
     data = turn.feed(data) if len(data) <= LARGE else await aside(len(data), turn.feed, data)
     if turn.is_due:
-        await turn.keep()  # before the client can go on from it
+        data = await turn.keep(data)  # before the client can go on from it
     if data:
         await incoming.write(data)
 

@@ -135,7 +135,7 @@ def _read(kept: Replay, messages: Sequence[Message], covered: int) -> Mapping[st
         tasks = value.get("tasks") if isinstance(value, dict) else None
         if not isinstance(tasks, list) or not goes_on(tasks, messages, covered):
             return None
-    except (DecodeError, RecursionError) as error:
+    except (DecodeError, RecursionError, TypeError) as error:  # a damaged row may also hold a value of another type
         log.warning("what was kept of a conversation cannot be read: %s", error)
         return None
     return {"tasks": tasks, "metadata": {"conversation_id": kept.conversation}}

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from hashlib import sha256
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 from msgspec import Raw, Struct
 
-from toolglot.errors import ApiError, RefusedError
-from toolglot.store import History, Item, Turn
+from toolglot.errors import ApiError, DecodeError, RefusedError
+from toolglot.store import History, Item, StoreError, Turn
 from toolglot.wire import json
 
 # What an item's id begins with; `item` for all others.
@@ -25,6 +25,8 @@ _PREFIXES = {
 
 # Kinds whose listed form has a status, which those who send them may leave out.
 _WITH_STATUS = frozenset(_PREFIXES) - {"reasoning"}
+
+T = TypeVar("T")
 
 DEFAULT_LIMIT, MAX_LIMIT = 20, 100
 
@@ -42,6 +44,7 @@ class _Output(Struct):
 
 _heads = msgspec.json.Decoder(_Head)
 _outputs = msgspec.json.Decoder(_Output)
+_objects: msgspec.json.Decoder[dict[str, Any]] = msgspec.json.Decoder(dict[str, Any])
 _arrays: msgspec.json.Decoder[list[Raw]] = msgspec.json.Decoder(list[Raw])
 
 
@@ -64,7 +67,16 @@ def array(items: Iterable[Raw]) -> bytes:
 
 
 def output_items(response: bytes) -> list[Raw]:
-    return json.typed(response, _outputs).output
+    """The output of a stored response. Raises `StoreError` if it is damaged."""
+    return _read_stored(response, _outputs).output
+
+
+def _read_stored(value: bytes, decoder: msgspec.json.Decoder[T]) -> T:
+    """JSON from the store. It was whole when it was written: what cannot be read is the store's fault."""
+    try:
+        return json.typed(value, decoder)
+    except (DecodeError, TypeError):  # a damaged row may also hold a value of another type
+        raise StoreError("foreign", "what it holds is damaged") from None
 
 
 def head(item: Raw | bytes) -> tuple[str, str | None]:
@@ -90,7 +102,7 @@ def with_ids(items: Sequence[Raw], source: str) -> list[Item]:
 
 def items_of_turn(turn: Turn) -> list[Item]:
     """What a turn adds to a conversation: the new items of its request, then its output."""
-    return with_ids([*json.typed(turn.request_input, _arrays), *output_items(turn.response)], turn.id)
+    return with_ids([*_read_stored(turn.request_input, _arrays), *output_items(turn.response)], turn.id)
 
 
 def items_of_history(history: History) -> list[Item]:
@@ -154,7 +166,7 @@ def api_refusal(message: str, *, kind: Any = "bad_request", code: str, param: st
 
 def listed(item: Item) -> dict[str, Any]:
     """An item as the API lists it: with an id, and whole where the sender was brief."""
-    fields: dict[str, Any] = json.decode_frame(item.item)
+    fields = _read_stored(item.item, _objects)
     kind = fields.get("type") or "message"
     if kind == "message" and isinstance(fields.get("content"), str):
         fields["content"] = [_part(fields["content"], fields.get("role"))]

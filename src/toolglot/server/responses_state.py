@@ -112,6 +112,7 @@ async def expand(
     previous, conversation = _links(asked)
     try:
         history = await _history(store, owner, previous, conversation)
+        before = [Raw(item.item) for item in items_of_history(history)] if history is not None else []
     except StoreError as error:
         if upstream_keeps_state:
             return Expanded(body=body)
@@ -123,7 +124,6 @@ async def expand(
         _refuse_gaps(history, previous, conversation)
     _refuse_background(asked)
     own = await _resolve(items, store, owner, len(body))
-    before = [Raw(item.item) for item in items_of_history(history)] if history is not None else []
     changed = own is not items or linked or asked.store is True
     return Expanded(
         body=await aside(len(body), _rewritten, body, before, own, changed=changed),
@@ -310,6 +310,15 @@ async def settle(expanded: Expanded, response: bytes, store: Store, owner: str, 
     return True
 
 
+def not_stored(response: bytes) -> bytes:
+    """The response object, saying that nobody can go on from it by its id."""
+    try:
+        members = json.typed(response, _members)
+    except DecodeError:
+        return response
+    return json.encode({**members, "store": False})
+
+
 _KINDS = rb"response\.(?:created|queued|in_progress|completed|incomplete|failed)"
 _LIFECYCLE = re.compile(rb'(?:\A|[\r\n])event: ?%b[\r\n]|"type" ?: ?"%b"' % (_KINDS, _KINDS))
 _NAMED = tuple(
@@ -349,6 +358,21 @@ class StreamTap:
         whole = bytes(self._held[:end])
         del self._held[:end]
         return self._rewrite(whole)
+
+    def retract(self, frames: bytes) -> bytes:
+        """The same frames, of which the last response object says that it is not stored."""
+        return b"".join(map(self._retract_frame, sse.split_frames(frames)))
+
+    def _retract_frame(self, frame: bytes) -> bytes:
+        if not any(end in frame for end in _ENDS_WELL):
+            return frame
+        try:
+            ((event, data),) = sse.SseReader(self._limit).feed(frame)
+            members = json.typed(data, _members)
+            members["response"] = Raw(not_stored(bytes(members["response"])))
+        except (DecodeError, ValueError, KeyError):
+            return frame
+        return sse.frame(json.encode(members), event)
 
     def close(self) -> bytes:
         """What is left when the stream ends in the middle of an event."""

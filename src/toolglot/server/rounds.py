@@ -143,7 +143,7 @@ def _replaced(messages: Sequence[Message], places: dict[int, bytes]) -> tuple[Me
         if count in places:
             try:
                 answer = _as_known(_messages.decode(places[count]), answer)
-            except msgspec.MsgspecError:
+            except (msgspec.MsgspecError, TypeError):  # a damaged row may also hold a value of another type
                 log.warning("what was run for a conversation cannot be read any more")
     return (*replaced, *answer)
 

@@ -298,6 +298,6 @@ def _told(messages: Sequence[Message]) -> list[Message]:
 def _read(state: State) -> Skeleton:
     try:
         return _skeletons.decode(state.value)
-    except msgspec.MsgspecError:
+    except (msgspec.MsgspecError, TypeError):  # a damaged row may also hold a value of another type
         log.warning("reasoning state that was kept cannot be read any more")
         return ()

@@ -6,15 +6,10 @@ import asyncio
 import logging
 from time import time
 
-import msgspec
-from msgspec import Raw
-
-from toolglot.errors import DecodeError
 from toolglot.receipt import Loss
-from toolglot.server.responses_state import Expanded, StreamTap, echo, expand, settle, unstored
+from toolglot.server.responses_state import Expanded, StreamTap, echo, expand, not_stored, settle, unstored
 from toolglot.store import Store, StoreError
 from toolglot.upstream.aside import aside
-from toolglot.wire import json
 
 log = logging.getLogger("toolglot.server")
 
@@ -22,8 +17,6 @@ DIALECT = "openai_responses"
 
 PATIENCE = 1.5
 """Seconds that an answer waits for being stored, whatever holds the store up."""
-
-_members: msgspec.json.Decoder[dict[str, Raw]] = msgspec.json.Decoder(dict[str, Raw])
 
 
 class Turn:
@@ -35,6 +28,8 @@ class Turn:
         self._owner = owner
         self._tap = StreamTap(expanded) if expanded is not None else None
         self._kept = False
+        self.store_failure: str | None = None
+        """Why the answer could not be stored, if it could not."""
 
     @classmethod
     async def begin(
@@ -60,7 +55,7 @@ class Turn:
         body = echo(self._expanded, body)
         if self._store is None or not self._expanded.remembered:
             return body
-        return body if await self._keep(body) else _not_stored(body)
+        return body if await self._keep(body) else not_stored(body)
 
     def feed(self, data: bytes) -> bytes:
         """A piece of a stream, as the client is to see it; `is_due` is to be asked before it is sent."""
@@ -71,11 +66,12 @@ class Turn:
         """The stream has ended well, and the turn is not kept yet."""
         return self._store is not None and self._tap is not None and self._tap.response is not None and not self._kept
 
-    async def keep(self) -> None:
-        """Keep a turn that is due."""
+    async def keep(self, data: bytes) -> bytes:
+        """Keep a turn that is due; `data` is the piece that ends it. If that fails its last event says so. The first
+        one has said otherwise, but clients take the response from the last."""
         assert self._tap is not None
         assert self._tap.response is not None
-        await self._keep(self._tap.response)
+        return data if await self._keep(self._tap.response) else self._tap.retract(data)
 
     def close(self) -> bytes:
         return b"" if self._tap is None else self._tap.close()
@@ -92,15 +88,6 @@ class Turn:
             # The answer is good all the same; only going on from it by its id will not work.
             why = str(error) or f"the store has not answered for {PATIENCE:g} seconds"
             log.warning("the response %s could not be stored: %s", self._expanded.id, why)
+            self.store_failure = why
             return False
         return True
-
-
-def _not_stored(response: bytes) -> bytes:
-    """The response, saying that nobody can go on from it by its id. For a stream it is too late to say so: its first
-    event has said otherwise."""
-    try:
-        members = json.typed(response, _members)
-    except DecodeError:
-        return response
-    return json.encode({**members, "store": False})

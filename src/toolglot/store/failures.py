@@ -1,7 +1,8 @@
-"""What goes wrong in SQLite, in our own words."""
+"""The boundary of the store: every exception below it is a `StoreError` above it."""
 
 from __future__ import annotations
 
+import errno
 import sqlite3
 from collections.abc import Callable
 from typing import TypeVar
@@ -9,6 +10,8 @@ from typing import TypeVar
 from toolglot.store import Failure, StoreError
 
 T = TypeVar("T")
+
+_FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 
 _FAILURES: dict[int, tuple[Failure, str]] = {
     sqlite3.SQLITE_FULL: ("full", "the disk or the store's file is full"),
@@ -23,11 +26,21 @@ _FAILURES: dict[int, tuple[Failure, str]] = {
 }
 
 
-def explained(error: sqlite3.Error) -> StoreError:
-    """The error in our words: SQLite's own may repeat what was to be stored."""
+def explained(error: Exception) -> StoreError:
+    """Any exception as a failure of the store, in our words: SQLite's own may repeat what was to be stored.
+
+    A damaged file has more ways to fail than `sqlite3.Error`: the module raises `UnicodeDecodeError` where SQLite's
+    message quotes a damaged name, and rows may hold values of other types than were written.
+    """
+    if isinstance(error, StoreError):
+        return error
+    if isinstance(error, OSError):
+        return StoreError("full" if error.errno in _FULL else "failed", error.strerror or type(error).__name__)
+    if isinstance(error, UnicodeError):
+        return StoreError("foreign", "the file is damaged")
     code = getattr(error, "sqlite_errorcode", None)
     primary = code & 0xFF if isinstance(code, int) else -1  # the rest of the bits say more than is needed
-    failure, message = _FAILURES.get(primary, ("failed", f"SQLite failed: {type(error).__name__}"))
+    failure, message = _FAILURES.get(primary, ("failed", f"it failed with {type(error).__name__}"))
     return StoreError(failure, message)
 
 
@@ -35,5 +48,5 @@ def told(work: Callable[[], T]) -> T:
     """What the work comes to. Raises `StoreError`."""
     try:
         return work()
-    except sqlite3.Error as error:
+    except Exception as error:
         raise explained(error) from None

@@ -23,7 +23,7 @@ class Glance:
         self._index: mmap.mmap | None = None
         self._seen = b""
         self._known: dict[tuple[str, str], bool] = {}
-        with suppress(sqlite3.Error):
+        with suppress(Exception):  # a damaged file fails in many ways
             self._connection = sqlite3.connect(path, timeout=0, isolation_level=None, check_same_thread=False)
             self._connection.execute("PRAGMA query_only = ON")
             self._connection.execute("SELECT 1 FROM states LIMIT 1").fetchall()  # makes sure that there is an index
@@ -48,7 +48,7 @@ class Glance:
         try:
             assert self._connection is not None
             return self._connection.execute(_QUERY, (issuer, owner)).fetchone() is not None
-        except sqlite3.Error:
+        except Exception:
             return True
 
     def close(self) -> None:

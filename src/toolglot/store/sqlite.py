@@ -32,7 +32,7 @@ from toolglot.store import (
     tables,
     threads,
 )
-from toolglot.store.failures import explained
+from toolglot.store.failures import told
 from toolglot.store.glance import Glance
 from toolglot.store.schema import prepare
 from toolglot.store.worker import Worker
@@ -121,12 +121,7 @@ class SqliteStore:
         self._max_age = max_age
         self._now = now
         try:
-            self._connection = _open(self.path, max_bytes)
-        except sqlite3.Error as error:
-            why = explained(error)
-            raise StoreError(why.failure, f"{self.path}: {why}") from None
-        except OSError as error:
-            raise StoreError("failed", f"{self.path}: {error.strerror}") from None
+            self._connection = told(lambda: _open(self.path, max_bytes))
         except StoreError as error:
             raise StoreError(error.failure, f"{self.path}: {error}") from None
         self._glance = Glance(self.path)
@@ -292,7 +287,7 @@ class SqliteStore:
         """Make room after a write, which stands even if this fails: the next one tries again."""
         try:
             self._prune()
-        except sqlite3.Error:
+        except Exception:  # a damaged file fails in many ways
             return
 
     def _prune(self) -> None:
