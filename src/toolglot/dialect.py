@@ -16,7 +16,7 @@ from msgspec import Struct
 from toolglot.direct.plain import Direct
 from toolglot.errors import CONTEXT_OVERFLOW, ApiError, HttpError
 from toolglot.events import Event
-from toolglot.ir import Request, Response, replace
+from toolglot.ir import COUNTS, Request, Response, replace
 from toolglot.models import ModelInfo
 from toolglot.receipt import Receipt
 from toolglot.tokens.media import ImageTokens, by_area
@@ -230,6 +230,8 @@ class Dialect(Struct, frozen=True, kw_only=True):
     path: Callable[[Request], str]
     """Where the request is posted, below the base URL."""
     can: Capabilities
+    counts: frozenset[str] = frozenset(COUNTS)
+    """The counts of `Usage` that its clients are told."""
     models: tuple[ModelRule, ...] = ()
     state_slot: str | None = None
     """The native key of a `Thinking` block for opaque reasoning state, which this dialect's clients return as it is."""

@@ -25,6 +25,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 __all__ = [
+    "COUNTS",
     "Block",
     "Cache",
     "Citation",
@@ -265,24 +266,34 @@ class Stop(Struct, frozen=True, gc=False):
 
 
 class Usage(Node, frozen=True, kw_only=True):
+    """`cache_write_long_tokens` are those of `cache_write_tokens` that were written with the longer one of the vendor's
+    two lifetimes, which costs more: an hour and not five minutes (Anthropic), twelve hours and not thirty minutes
+    (OpenAI)."""
+
     input_tokens: int = 0
     output_tokens: int = 0
     cached_tokens: int = 0
     cache_write_tokens: int = 0
+    cache_write_long_tokens: int = 0
     reasoning_tokens: int = 0
+
+
+COUNTS = (
+    "input_tokens",
+    "output_tokens",
+    "cached_tokens",
+    "cache_write_tokens",
+    "cache_write_long_tokens",
+    "reasoning_tokens",
+)
+"""The fields of `Usage` that count tokens."""
 
 
 def used_by_both(first: Usage | None, second: Usage | None) -> Usage | None:
     """What two answers have cost together. What an upstream says of one of them in its own words is no sum."""
     if first is None or second is None:
         return first or second
-    return Usage(
-        input_tokens=first.input_tokens + second.input_tokens,
-        output_tokens=first.output_tokens + second.output_tokens,
-        cached_tokens=first.cached_tokens + second.cached_tokens,
-        cache_write_tokens=first.cache_write_tokens + second.cache_write_tokens,
-        reasoning_tokens=first.reasoning_tokens + second.reasoning_tokens,
-    )
+    return Usage(**{name: getattr(first, name) + getattr(second, name) for name in COUNTS})
 
 
 class Response(Node, frozen=True, kw_only=True):

@@ -10,8 +10,10 @@ import pytest
 from tests.exchanges import read_events
 from toolglot.dialects import DIALECTS
 from toolglot.events import Finish
-from toolglot.ir import Response, Usage, replace
+from toolglot.ir import COUNTS as COUNTS_OF_USAGE
+from toolglot.ir import Response, Text, Usage, replace
 from toolglot.receipt import Receipt
+from toolglot.translate import Exchange
 
 HOLDERS: dict[str, tuple[str, dict[str, Any]]] = {
     "openai_chat": ("usage", {"choices": [{"index": 0, "message": {"content": "x"}, "finish_reason": "stop"}]}),
@@ -23,16 +25,28 @@ COUNTS: list[tuple[str, Any, dict[str, int]]] = [
     ("openai_chat", {}, {}),
     ("openai_chat", {"prompt_tokens": 9}, {"input_tokens": 9}),
     ("openai_chat", {"completion_tokens": 9}, {"output_tokens": 9}),
-    ("openai_chat", {"prompt_tokens_details": {"cached_tokens": 9}}, {"cached_tokens": 9}),
-    ("openai_chat", {"prompt_tokens_details": {"cache_write_tokens": 9}}, {"cache_write_tokens": 9}),
-    ("openai_chat", {"completion_tokens_details": {"reasoning_tokens": 9}}, {"reasoning_tokens": 9}),
+    ("openai_chat", {"prompt_tokens_details": {"cached_tokens": 9}}, {"input_tokens": 9, "cached_tokens": 9}),
+    ("openai_chat", {"prompt_tokens_details": {"cache_write_tokens": 9}}, {"input_tokens": 9, "cache_write_tokens": 9}),
+    (
+        "openai_chat",
+        {"completion_tokens_details": {"reasoning_tokens": 9}},
+        {"output_tokens": 9, "reasoning_tokens": 9},
+    ),
     ("openai_chat", {"prompt_tokens_details": None, "completion_tokens_details": {}}, {}),
     ("openai_responses", {}, {}),
     ("openai_responses", {"input_tokens": 9}, {"input_tokens": 9}),
     ("openai_responses", {"output_tokens": 9}, {"output_tokens": 9}),
-    ("openai_responses", {"input_tokens_details": {"cached_tokens": 9}}, {"cached_tokens": 9}),
-    ("openai_responses", {"input_tokens_details": {"cache_write_tokens": 9}}, {"cache_write_tokens": 9}),
-    ("openai_responses", {"output_tokens_details": {"reasoning_tokens": 9}}, {"reasoning_tokens": 9}),
+    ("openai_responses", {"input_tokens_details": {"cached_tokens": 9}}, {"input_tokens": 9, "cached_tokens": 9}),
+    (
+        "openai_responses",
+        {"input_tokens_details": {"cache_write_tokens": 9}},
+        {"input_tokens": 9, "cache_write_tokens": 9},
+    ),
+    (
+        "openai_responses",
+        {"output_tokens_details": {"reasoning_tokens": 9}},
+        {"output_tokens": 9, "reasoning_tokens": 9},
+    ),
     ("openai_responses", {"input_tokens_details": None, "output_tokens_details": {}}, {}),
     ("anthropic", {}, {}),
     ("anthropic", {"input_tokens": 9}, {"input_tokens": 9}),
@@ -48,12 +62,11 @@ COUNTS: list[tuple[str, Any, dict[str, int]]] = [
     ("gemini", {"thoughtsTokenCount": 9}, {"output_tokens": 9, "reasoning_tokens": 9}),
     ("gemini", {"cachedContentTokenCount": 9}, {"cached_tokens": 9}),
 ]
-FIELDS = ("input_tokens", "output_tokens", "cached_tokens", "cache_write_tokens", "reasoning_tokens")
 
 
 def counted(usage: Usage | None) -> dict[str, int]:
     assert usage is not None
-    return {name: getattr(usage, name) for name in FIELDS if getattr(usage, name)}
+    return {name: getattr(usage, name) for name in COUNTS_OF_USAGE if getattr(usage, name)}
 
 
 @pytest.mark.parametrize(("dialect", "wire", "counts"), COUNTS)
@@ -75,8 +88,6 @@ def test_a_count_that_has_changed_is_written_anew(dialect: str, name: str) -> No
     response = it.decode_response(json.dumps({**document, key: wire}).encode())
     assert response.usage is not None
     changed = replace(response.usage, **{name: getattr(plain, name) + 1})
-    if dialect == "anthropic" and name == "reasoning_tokens":
-        return  # what stood in its details stays there
     written = it.encode_response(replace(response, usage=changed), None, Receipt())
     again = it.decode_response(json.dumps({**document, key: json.loads(written)[key]}).encode())
     assert counted(again.usage) == counted(changed)
@@ -101,7 +112,11 @@ def test_a_count_that_has_changed_is_written_anew(dialect: str, name: str) -> No
             Usage(input_tokens=50, output_tokens=40, cached_tokens=30, cache_write_tokens=10, reasoning_tokens=20),
             {
                 "input_tokens": 50,
-                "input_tokens_details": {"cached_tokens": 30, "cache_write_tokens": 10},
+                "input_tokens_details": {
+                    "cached_tokens": 30,
+                    "cache_write_tokens": 10,
+                    "cache_write_tokens_details": {"ttl_30m_tokens": 10, "ttl_12h_tokens": 0},
+                },
                 "output_tokens": 40,
                 "output_tokens_details": {"reasoning_tokens": 20},
                 "total_tokens": 90,
@@ -115,7 +130,7 @@ def test_a_count_that_has_changed_is_written_anew(dialect: str, name: str) -> No
                 "cache_creation_input_tokens": 10,
                 "cache_read_input_tokens": 30,
                 "output_tokens": 40,
-                "cache_creation": None,
+                "cache_creation": {"ephemeral_5m_input_tokens": 10, "ephemeral_1h_input_tokens": 0},
                 "inference_geo": None,
                 "output_tokens_details": {"thinking_tokens": 20},
                 "server_tool_use": None,
@@ -153,9 +168,24 @@ def test_counts_from_elsewhere_are_written_with_sums_that_agree(dialect: str, us
         ({"input_tokens": 9}, {"input_tokens": 0, "output_tokens": 8}, {"input_tokens": 9, "output_tokens": 8}),
         ({"input_tokens": 9, "output_tokens": 1}, {"output_tokens": 8}, {"input_tokens": 9, "output_tokens": 8}),
         ({}, {"input_tokens": 9}, {"input_tokens": 9}),
+        # What was told at the start was an estimate: all of it was read from the cache.
+        (
+            {"input_tokens": 9},
+            {"input_tokens": 0, "cache_read_input_tokens": 9, "output_tokens": 8},
+            {"input_tokens": 9, "cached_tokens": 9, "output_tokens": 8},
+        ),
+        (
+            {"input_tokens": 2, "cache_read_input_tokens": 7},
+            {"input_tokens": 9, "cache_read_input_tokens": 0, "output_tokens": 8},
+            {"input_tokens": 9, "output_tokens": 8},
+        ),
+        ({"input_tokens": 9, "output_tokens": 3}, {"output_tokens": 0}, {"input_tokens": 9}),
+        ({"input_tokens": 9, "output_tokens": 3}, {"output_tokens": None}, {"input_tokens": 9, "output_tokens": 3}),
     ],
 )
-def test_the_counts_of_a_stream_of_messages_only_grow(first: Any, last: Any, counts: dict[str, int]) -> None:
+def test_the_last_counts_of_a_stream_of_messages_win_also_where_they_are_0(
+    first: Any, last: Any, counts: dict[str, int]
+) -> None:
     frames = [
         {"type": "message_start", "message": {"usage": first}},
         {"type": "message_delta", "delta": {"stop_reason": "end_turn"}, "usage": last},
@@ -165,3 +195,129 @@ def test_the_counts_of_a_stream_of_messages_only_grow(first: Any, last: Any, cou
     end = read_events("anthropic", [stream.encode()])[-1]
     assert isinstance(end, Finish)
     assert counted(end.usage) == counts
+
+
+def chat_usage(**fields: Any) -> dict[str, Any]:
+    return {"prompt_tokens": 100, "completion_tokens": 20, "total_tokens": 120, **fields}
+
+
+IMITATORS: list[tuple[str, dict[str, Any], dict[str, int]]] = [
+    (
+        "xAI counts reasoning beside the completion",
+        chat_usage(total_tokens=460, completion_tokens_details={"reasoning_tokens": 340}),
+        {"input_tokens": 100, "output_tokens": 360, "reasoning_tokens": 340},
+    ),
+    (
+        "Google's endpoint counts reasoning in the total alone",
+        chat_usage(total_tokens=460),
+        {"input_tokens": 100, "output_tokens": 360, "reasoning_tokens": 340},
+    ),
+    (
+        "OpenAI counts reasoning in the completion",
+        chat_usage(completion_tokens_details={"reasoning_tokens": 15}),
+        {"input_tokens": 100, "output_tokens": 20, "reasoning_tokens": 15},
+    ),
+    (
+        "reasoning that is more than the completion cannot be part of it",
+        {"prompt_tokens": 100, "completion_tokens": 20, "completion_tokens_details": {"reasoning_tokens": 340}},
+        {"input_tokens": 100, "output_tokens": 360, "reasoning_tokens": 340},
+    ),
+    (
+        "DeepSeek",
+        chat_usage(prompt_cache_hit_tokens=64, prompt_cache_miss_tokens=36),
+        {"input_tokens": 100, "output_tokens": 20, "cached_tokens": 64},
+    ),
+    (
+        "Moonshot",
+        chat_usage(cached_tokens=64),
+        {"input_tokens": 100, "output_tokens": 20, "cached_tokens": 64},
+    ),
+    (
+        "LiteLLM",
+        chat_usage(
+            prompt_tokens_details={
+                "cached_tokens": 60,
+                "cache_creation_tokens": 30,
+                "cache_creation_token_details": {"ephemeral_5m_input_tokens": 20, "ephemeral_1h_input_tokens": 10},
+            },
+            cache_creation_input_tokens=30,
+            cache_read_input_tokens=60,
+        ),
+        {
+            "input_tokens": 100,
+            "output_tokens": 20,
+            "cached_tokens": 60,
+            "cache_write_tokens": 30,
+            "cache_write_long_tokens": 10,
+        },
+    ),
+    (
+        "gateways to Claude that leave the cache out of the prompt",
+        chat_usage(cache_creation_input_tokens=300, cache_read_input_tokens=600),
+        {"input_tokens": 1000, "output_tokens": 20, "cached_tokens": 600, "cache_write_tokens": 300},
+    ),
+]
+
+
+@pytest.mark.parametrize(("wire", "counts"), [row[1:] for row in IMITATORS], ids=[row[0] for row in IMITATORS])
+def test_usage_is_read_as_the_servers_that_imitate_chat_completions_mean_it(wire: Any, counts: dict[str, int]) -> None:
+    key, document = HOLDERS["openai_chat"]
+    assert (
+        counted(DIALECTS["openai_chat"].decode_response(json.dumps({**document, key: wire}).encode()).usage) == counts
+    )
+
+
+WRITES = Usage(
+    input_tokens=100, output_tokens=40, cached_tokens=50, cache_write_tokens=30, cache_write_long_tokens=10,
+    reasoning_tokens=15,
+)  # fmt: skip
+JSON_DIALECTS = tuple(HOLDERS)
+
+
+@pytest.mark.parametrize("upstream", JSON_DIALECTS)
+@pytest.mark.parametrize("client", JSON_DIALECTS)
+def test_every_count_reaches_the_client_or_its_receipt(client: str, upstream: str) -> None:
+    """A bill computed from what the client is told equals the upstream's."""
+    told = replace(WRITES, **{name: 0 for name in COUNTS_OF_USAGE if name not in DIALECTS[upstream].counts})
+    came = Response(id="r", model="m", content=(Text(text="x"),), usage=told)
+    exchange = Exchange(client, upstream)
+    answer = exchange.response(DIALECTS[upstream].encode_response(came, None, Receipt()))
+    heard = counted(DIALECTS[client].decode_response(answer).usage)
+    noted = {line.where.removeprefix("usage."): line.what for line in exchange.receipt}
+    missing = {name: count for name, count in counted(told).items() if heard.get(name) != count}
+    assert noted == {name: f"{count} tokens" for name, count in missing.items()}
+    assert missing.keys() == counted(told).keys() - DIALECTS[client].counts
+
+
+UNTOLD: list[tuple[str, Any, list[str]]] = [
+    ("openai_chat", chat_usage(prompt_tokens_details={"audio_tokens": 9, "image_tokens": 0, "text_tokens": 91}),
+     ["usage.prompt_tokens_details.audio_tokens"]),
+    ("openai_chat", chat_usage(completion_tokens_details={"rejected_prediction_tokens": 3, "reasoning_tokens": 1}),
+     ["usage.completion_tokens_details.rejected_prediction_tokens"]),
+    ("openai_chat", chat_usage(cost=0.01, cost_details={"upstream_inference_cost": None}), ["usage.cost"]),
+    ("openai_chat", chat_usage(total_tokens=110), ["usage.total_tokens"]),
+    ("openai_chat", chat_usage(total_tokens=130, completion_tokens_details={"reasoning_tokens": 5}),
+     ["usage.total_tokens"]),
+    ("openai_responses", {"input_tokens": 5, "output_tokens": 5, "total_tokens": 12, "novel": 1,
+                          "output_tokens_details": {"reasoning_tokens": 1}}, ["usage.novel", "usage.total_tokens"]),
+    ("anthropic", {"input_tokens": 5, "output_tokens": 5, "service_tier": "priority", "inference_geo": "us",
+                   "server_tool_use": {"web_search_requests": 2}},
+     ["usage.inference_geo", "usage.server_tool_use"]),
+    ("gemini", {"promptTokenCount": 5, "candidatesTokenCount": 5, "totalTokenCount": 10, "trafficType": "ON_DEMAND",
+                "promptTokensDetails": [{"modality": "TEXT", "tokenCount": 5}],
+                "candidatesTokensDetails": [{"modality": "AUDIO", "tokenCount": 5}]},
+     ["usage.candidatesTokensDetails"]),
+    ("gemini", {"promptTokenCount": 5, "candidatesTokenCount": 5, "totalTokenCount": 12}, ["usage.totalTokenCount"]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("client", JSON_DIALECTS)
+@pytest.mark.parametrize(("upstream", "wire", "places"), UNTOLD)
+def test_what_a_bill_says_beyond_the_counts_is_told(upstream: str, wire: Any, places: list[str], client: str) -> None:
+    key, document = HOLDERS[upstream]
+    if upstream == "gemini":
+        document = {"candidates": [{"content": {"parts": [{"text": "x"}]}, "finishReason": "STOP"}]}
+    exchange = Exchange(client, upstream)
+    exchange.response(json.dumps({**document, key: wire}).encode())
+    noted = [line.where for line in exchange.receipt.notes if line.where.startswith("usage.")]
+    assert noted == ([] if client == upstream else places)

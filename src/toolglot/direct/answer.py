@@ -10,24 +10,7 @@ from toolglot.dialect import Dialect
 from toolglot.direct.plain import PlainAnswer
 from toolglot.direct.request import Translated
 from toolglot.forwarding import renamed
-from toolglot.passes.foreign import told_of_bill, told_of_tier
-
-_COUNTS = frozenset(
-    {
-        "prompt_tokens",
-        "completion_tokens",
-        "total_tokens",
-        "prompt_tokens_details",
-        "completion_tokens_details",
-        "input_tokens",
-        "output_tokens",
-        "cache_creation_input_tokens",
-        "cache_read_input_tokens",
-        "input_tokens_details",
-        "output_tokens_details",
-    }
-)
-"""Of a bill that has nothing else there is nothing to tell, as `told_of_bill` would find out."""
+from toolglot.passes.foreign import told_of_tier, usage_lines
 
 
 class Label(Struct, frozen=True):
@@ -51,8 +34,8 @@ def answered(
         return renamed(data, client.model_places, asked.plain.model) if aliased else data, answer
     if not answer.whole or not _is_legal(answer, asked):
         return None
-    if not answer.bill.keys() <= _COUNTS:
-        answer.lines = tuple(told_of_bill(upstream.name, answer.bill, upstream.can.cosmetic))
+    if answer.usage is not None:
+        answer.lines = tuple(usage_lines(answer.usage, client))
     tier = answer.service_tier
     if tier is not None and tier not in client.can.answer_tiers:
         answer.lines, answer.service_tier = (*answer.lines, told_of_tier(tier)), None

@@ -83,8 +83,6 @@ class PlainAnswer(Struct, gc=False):
     calls: Sequence[PlainCall]
     stop: StopReason
     usage: Usage | None
-    bill: Mapping[str, Any] = {}
-    """The usage as the upstream tells it."""
     whole: bool = True
     """False: it holds more than this record tells, and only its own dialect's clients can have it, as it stands."""
     service_tier: str | None = None

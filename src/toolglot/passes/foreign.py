@@ -12,13 +12,14 @@ from typing import TypeVar
 
 from toolglot.dialect import Dialect
 from toolglot.events import Close, Delta, Event, Finish, Open, Start
-from toolglot.ir import Block, Json, Opaque, Request, Stop, Text, Thinking, Tool, ToolCall, Usage, replace
+from toolglot.ir import COUNTS, Block, Json, Opaque, Request, Stop, Text, Thinking, Tool, ToolCall, Usage, replace
 from toolglot.ir import Native as NativeFields
 from toolglot.passes import Context
 from toolglot.passes.blocks import Place, blocks, rewrite_blocks
 from toolglot.passes.census import census
 from toolglot.passes.reasoning import ON_CALLS, STATE
 from toolglot.receipt import Loss, Receipt
+from toolglot.wire.usage import says_nothing
 
 
 def report(request: Request, context: Context) -> Request:
@@ -68,13 +69,14 @@ class Reporter:
     Reasoning state is told by the pass that carries it.
     """
 
-    __slots__ = ("_client", "_kinds", "_receipt", "_tiers", "_upstream")
+    __slots__ = ("_client", "_kinds", "_receipt", "_tiers", "_upstream", "_usage")
 
     def __init__(self, client: Dialect, upstream: Dialect, receipt: Receipt) -> None:
-        self._client = client.name
+        self._client = client
         self._tiers = client.can.answer_tiers
         self._upstream = upstream
         self._receipt = receipt
+        self._usage: Usage | None = None  # as the start told it
         self._kinds: dict[int, type[Block]] = {}  # of reasoning and calls, which have their own state
 
     def feed(self, event: Event) -> Sequence[Event]:
@@ -93,11 +95,11 @@ class Reporter:
                     self._report(f"content[{index}].citations[{number}].", citation.native)
             case Start(native=native):
                 self._report("", native)
-                self._report_usage(event.usage)
+                self._usage = event.usage
                 return (self._with_known_tier(event),)
             case Finish(native=native):
                 self._report("", native)
-                self._report_usage(event.usage)
+                self._report_usage(event.usage or self._usage)
                 self._report_stop(event.stop)
                 return (self._with_known_tier(event),)
             case _:
@@ -107,7 +109,7 @@ class Reporter:
     def _with_known_tier(self, event: E) -> E:
         """The event without a service tier that the client's API cannot tell."""
         tier = event.service_tier
-        if tier is None or tier in self._tiers or self._client == self._upstream.name:
+        if tier is None or tier in self._tiers or self._client.name == self._upstream.name:
             return event
         self._receipt.add((told_of_tier(tier),))
         return replace(event, service_tier=None)
@@ -122,23 +124,20 @@ class Reporter:
     def _report(self, where: str, native: NativeFields, state: frozenset[str] = STATE) -> None:
         can = self._upstream.can
         for owner, fields in native.items():
-            if owner != self._client:
+            if owner != self._client.name:
                 for path, key in missed(fields, can.cosmetic, can.containers, state):
                     self._receipt.loss(f"{where}{path}", key, f"only {owner} understands it")
 
     def _report_usage(self, usage: Usage | None) -> None:
-        for owner, fields in usage.native.items() if usage is not None else ():
-            if owner != self._client:
-                original = fields.get("$usage")
-                bill = {**fields, **(original if isinstance(original, dict) else {})}
-                self._receipt.add(told_of_bill(owner, bill, self._upstream.can.cosmetic))
+        if usage is not None and self._client.name != self._upstream.name:
+            self._receipt.add(usage_lines(usage, self._client))
 
     def _report_stop(self, stop: Stop) -> None:
-        if self._client == self._upstream.name:
+        if self._client.name == self._upstream.name:
             return
         if stop.reason == "other" and stop.raw:
             self._receipt.loss("stop", stop.raw, "the client's API has no such reason to stop")
-        if stop.sequence is not None and self._client not in TELLS_SEQUENCE:
+        if stop.sequence is not None and self._client.name not in TELLS_SEQUENCE:
             self._receipt.note("stop.sequence", "the stop sequence", "the client's API tells only that one was written")
 
 
@@ -146,26 +145,32 @@ def told_of_tier(tier: str) -> Loss:
     return Loss("service_tier", f"service tier {tier}", "the client's API has no such tier", "note")
 
 
-def told_of_bill(owner: str, bill: Mapping[str, Json], cosmetic: frozenset[str]) -> Iterator[Loss]:
-    """What a bill says besides token counts. Nothing in an answer depends on it."""
-    for key, value in bill.items():
-        if not (key.startswith("$") or key in cosmetic or _counts_tokens(key) or _is_zero(value)):
-            yield Loss(f"usage.{key}", key, f"only {owner} understands it; the counts are carried over", "note")
+def usage_lines(usage: Usage, client: Dialect) -> Iterator[Loss]:
+    """What the client is not told of the tokens: members that only the upstream understands, and counts that the
+    client's API has no member for. Nothing in an answer depends on them."""
+    for name in COUNTS:
+        count = getattr(usage, name)
+        if count and name not in client.counts:
+            yield Loss(f"usage.{name}", f"{count} tokens", _UNCOUNTED[name], "note")
+    for owner, fields in usage.native.items():
+        if owner == client.name:
+            continue
+        for key, value in fields.items():
+            if not key.startswith("$") and not says_nothing(value):
+                yield Loss(f"usage.{key}", key, f"only {owner} understands it; the counts are carried over", "note")
+
+
+_UNCOUNTED = {
+    "cached_tokens": "the client's API does not tell them apart; they are part of the input",
+    "cache_write_tokens": "the client's API does not tell them apart; they are part of the input",
+    "cache_write_long_tokens": "the client's API does not tell the lifetimes of cache writes apart",
+    "reasoning_tokens": "the client's API does not tell them apart; they are part of the output",
+}
+"""Where the tokens are counted that a client's API has no count of its own for."""
 
 
 TELLS_SEQUENCE = frozenset({"anthropic"})
 """The dialects whose responses tell which stop sequence was written."""
-
-
-def _counts_tokens(key: str) -> bool:
-    return "token" in key.lower()
-
-
-def _is_zero(value: Json) -> bool:
-    """Is nothing counted here? Counts may stand in an object."""
-    if isinstance(value, dict):
-        return all(_says_nothing(inner) or inner == 0 for inner in value.values())
-    return _says_nothing(value) or value == 0
 
 
 def _natives(request: Request, context: Context) -> Iterator[tuple[str | Place, NativeFields, frozenset[str]]]:

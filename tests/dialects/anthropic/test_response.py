@@ -193,9 +193,13 @@ def test_usage_that_nobody_told_has_all_members() -> None:
     assert encode(Response())["usage"] == {**dict.fromkeys(counts, 0), **NO_DETAILS}
 
 
-def test_the_lifetime_of_written_tokens_is_null_where_nobody_tells_it() -> None:
-    written = encode(Response(usage=Usage(input_tokens=9, cache_write_tokens=4)))["usage"]
-    assert (written["cache_creation_input_tokens"], written["cache_creation"]) == (4, None)
+def test_tokens_are_written_for_the_shorter_lifetime_unless_the_longer_one_is_told() -> None:
+    for long in (0, 3):
+        written = encode(Response(usage=Usage(input_tokens=9, cache_write_tokens=4, cache_write_long_tokens=long)))[
+            "usage"
+        ]
+        by_lifetime = {"ephemeral_5m_input_tokens": 4 - long, "ephemeral_1h_input_tokens": long}
+        assert (written["cache_creation_input_tokens"], written["cache_creation"]) == (4, by_lifetime)
 
 
 @pytest.mark.parametrize(

@@ -64,7 +64,7 @@ CALL = {
 }
 CUSTOM = {"type": "custom_tool_call", "id": "ctc_1", "call_id": "call_2", "name": "exec", "input": "text()"}
 SEARCH = {"type": "web_search_call", "id": "ws_1", "status": "completed", "action": {"type": "search", "query": "q"}}
-USAGE = {
+USAGE: dict[str, Any] = {
     "input_tokens": 50,
     "input_tokens_details": {"cached_tokens": 10, "cache_write_tokens": 5},
     "output_tokens": 30,
@@ -401,7 +401,9 @@ def test_a_call_that_could_not_be_read_fails_the_response() -> None:
 
 def test_usage_has_both_details() -> None:
     usage = Usage(input_tokens=50, output_tokens=30, cached_tokens=10, cache_write_tokens=5, reasoning_tokens=7)
-    assert encode(Response(usage=usage))["usage"] == USAGE
+    lifetimes = {"cache_write_tokens_details": {"ttl_30m_tokens": 5, "ttl_12h_tokens": 0}}
+    details = {"input_tokens_details": {**USAGE["input_tokens_details"], **lifetimes}}
+    assert encode(Response(usage=usage))["usage"] == {**USAGE, **details}
 
 
 def test_usage_that_was_changed_is_written_anew() -> None:

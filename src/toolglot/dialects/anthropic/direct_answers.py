@@ -8,9 +8,9 @@ import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType
 
 from toolglot.dialects.anthropic.response import STOP_NAMES, STOPS
-from toolglot.dialects.anthropic.usage import TIERS, encode_usage
+from toolglot.dialects.anthropic.usage import decode_usage, encode_usage, tier_of
 from toolglot.direct.plain import UNREADABLE, PlainAnswer, PlainCall, has_all, object_text, spliced
-from toolglot.ir import Usage
+from toolglot.errors import DecodeError
 
 _encode = msgspec.json.Encoder().encode
 
@@ -80,37 +80,14 @@ def read_answer(data: bytes) -> PlainAnswer | None:
                 return None
         else:
             whole = False
-    usage = _usage(answer.usage)
     stop = STOPS.get(answer.stop_reason)
-    if usage is None or stop is None:
+    if stop is None:
         return None
-    tier = answer.usage.get("service_tier") or ""
-    if type(tier) is not str:
+    try:
+        usage = decode_usage(answer.usage)
+    except DecodeError:
         return None
-    return PlainAnswer(
-        answer.id, answer.model, None, text, calls, stop, usage, answer.usage, whole, TIERS.get(tier, tier) or None
-    )
-
-
-def _usage(counts: dict[str, Any]) -> Usage | None:
-    """The counts; None if one is odd."""
-    found: list[Any] = [counts.get("input_tokens"), counts.get("output_tokens")]
-    found += [counts.get("cache_read_input_tokens", 0), counts.get("cache_creation_input_tokens", 0)]
-    details = counts.get("output_tokens_details")
-    if details is not None:
-        if type(details) is not dict or details.keys() != {"thinking_tokens"}:
-            return None
-        found.append(details["thinking_tokens"])
-    if any(type(count) is not int or count < 0 for count in found):
-        return None
-    fresh, output, read, written, *thinking = found
-    return Usage(
-        input_tokens=fresh + read + written,
-        output_tokens=output,
-        cached_tokens=read,
-        cache_write_tokens=written,
-        reasoning_tokens=thinking[0] if thinking else 0,
-    )
+    return PlainAnswer(answer.id, answer.model, None, text, calls, stop, usage, whole, tier_of(usage))
 
 
 class _Written(Struct, gc=False):

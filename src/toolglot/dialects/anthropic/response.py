@@ -76,7 +76,7 @@ def decode_response(data: bytes) -> Response:
     )
     absent = [key for key in _ALWAYS if key not in body.rest()]
     fields = message_fields(body)
-    usage = decode_usage(counts) if (counts := body.object("usage")) is not None else None
+    usage = decode_usage(counts) if (counts := body.take("usage")) is not None else None
     stop = take_stop(body)
     if stop.reason in CUTS and content and isinstance(last := content[-1], ToolCall):
         # The API closes the object of a call that the limit cut; only the stop reason tells.

@@ -20,7 +20,7 @@ from toolglot.dialects.anthropic.citations import decode_citation
 from toolglot.dialects.anthropic.errors import is_error, read_error
 from toolglot.dialects.anthropic.native import NAME, NO_INPUT
 from toolglot.dialects.anthropic.response import CUT, CUTS, message_fields, take_stop, unknown_stop
-from toolglot.dialects.anthropic.usage import decode_usage, tier_of
+from toolglot.dialects.anthropic.usage import decode_usage, merge_usage, tier_of
 from toolglot.errors import ApiError, DecodeError, truncated, unreadable
 from toolglot.events import Close, Delta, Event, Fault, Finish, Open, Start
 from toolglot.ir import Block, Citation, Native, Opaque, Text, Thinking, ToolCall, native_of, replace
@@ -163,15 +163,14 @@ class AnthropicStreamDecoder:
             return
         if message.array("content"):
             self._receipt.loss("stream", "content of message_start", "the content of a stream comes in its blocks")
-        usage = message.object("usage")
-        if usage is not None:
-            self._usage = dict(usage.rest())
+        usage = message.take("usage")
         fields = message_fields(message)
         for key in ("stop_reason", "stop_sequence"):  # null, until the end tells
             message.rest().pop(key, None)
         _drop_nulls(message)
         self._started = True
-        counted = decode_usage(usage) if usage is not None else None
+        counted = decode_usage(usage, message.at("usage")) if usage is not None else None
+        self._usage = usage or {}
         start = Start(usage=counted, service_tier=tier_of(counted), native=keep(NAME, message), **fields)
         self._events.append(start)
 
@@ -345,10 +344,8 @@ class AnthropicStreamDecoder:
             for key, item in fields.items():
                 if item is not None or key not in self._final:
                     self._final[key] = item
-        for key, item in usage.rest().items() if usage is not None else ():
-            # The counts only grow; imitators send a 0 for what they told at the start.
-            if item or not self._usage.get(key):
-                self._usage[key] = item
+        if usage is not None:
+            self._usage = merge_usage(self._usage, usage.rest())
 
     def _message_stop(self, wire: _Frame, payload: bytes) -> None:
         self._start_anyway()
@@ -370,7 +367,7 @@ class AnthropicStreamDecoder:
             self._close(wire_index, complete=not cut)
         if self._held is not None:
             self._release(complete=not (cut and self._held.index == self._next - 1))
-        usage = decode_usage(Reader(self._usage, "$.usage")) if self._usage else None
+        usage = decode_usage(self._usage) if self._usage else None
         native = keep(NAME, final, stop_reason=unknown_stop(stop))
         self._ended = True
         self._events.append(Finish(stop=stop, usage=usage, service_tier=tier_of(usage), native=native))

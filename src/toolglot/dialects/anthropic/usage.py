@@ -5,72 +5,84 @@ On this wire `input_tokens` leaves out what was read from or written to the cach
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
-from toolglot.dialects.anthropic.native import NAME, with_kept, without_missing
-from toolglot.ir import Usage, native_of
-from toolglot.wire.reader import Reader, keep
+from toolglot.dialects.anthropic.native import NAME
+from toolglot.ir import Usage
+from toolglot.wire.usage import UsageReader, came_as, is_count, original, with_original
 
 _READ = "cache_read_input_tokens"
 _WRITTEN = "cache_creation_input_tokens"
-_COUNTS = ("input_tokens", _WRITTEN, _READ, "output_tokens")
-_DETAILS = ("cache_creation", "inference_geo", "output_tokens_details", "server_tool_use", "service_tier")
-"""The other members that the published schema requires. They are null where nothing is known."""
-_START_ONLY = ("cache_creation", "inference_geo", "service_tier")
-"""The members of these that `message_delta` does not have."""
+_BY_LIFETIME = "cache_creation"
+_SHORT, _LONG = "ephemeral_5m_input_tokens", "ephemeral_1h_input_tokens"
+_DETAILS = "output_tokens_details"
+_TIER = "service_tier"
+_INPUT = ("input_tokens", _WRITTEN, _READ, _BY_LIFETIME)
+_START_ONLY = (_BY_LIFETIME, "inference_geo", _TIER)
+"""The members that `message_delta` does not have."""
 
 TIERS = {"standard": "default", "priority": "priority", "batch": "batch"}
 """The service tiers of answers, in OpenAI's words."""
 _TIER_NAMES = {tier: name for name, tier in TIERS.items()}
 
 
-def decode_usage(usage: Reader) -> Usage:
-    absent = [key for key in _COUNTS if not _is_count(usage.peek(key))]
-    fresh, written, read, output = (0 if key in absent else usage.integer(key) or 0 for key in _COUNTS)
-    absent += [key for key in _DETAILS if key not in usage.rest()]
-    details = usage.peek("output_tokens_details")
-    thinking = details.get("thinking_tokens") if isinstance(details, dict) else None
+def decode_usage(usage: Any, where: str = "$.usage") -> Usage:
+    reader = UsageReader(usage, where)
+    fresh, read, output = (reader.count((name,)) for name in ("input_tokens", _READ, "output_tokens"))
+    long, short = reader.count((_BY_LIFETIME, _LONG)), reader.count((_BY_LIFETIME, _SHORT))
+    written = reader.count((_WRITTEN,)) or long + short
+    if isinstance(usage.get(_TIER), str):
+        reader.skip((_TIER,))  # the answer has it
     return Usage(
         input_tokens=fresh + read + written,
         output_tokens=output,
         cached_tokens=read,
         cache_write_tokens=written,
-        reasoning_tokens=thinking if type(thinking) is int else 0,
-        native=keep(NAME, usage, missing=absent or None),
+        cache_write_long_tokens=min(long, written),
+        reasoning_tokens=reader.count((_DETAILS, "thinking_tokens")),
+        native=with_original(NAME, usage, reader.rest()),
     )
 
 
-def _is_count(value: Any) -> bool:
-    """Is something counted here? Some imitators write -1 for what they do not know."""
-    return value is not None and not (type(value) is int and value < 0)
+def merge_usage(first: Mapping[str, Any], last: Mapping[str, Any]) -> dict[str, Any]:
+    """The counts at the start of a stream and those at its end, which are cumulative: the last ones win, also a 0.
+
+    No prompt has 0 tokens: where the end says so of all its input, it is an imitator that has told it at the start.
+    """
+    silent = not any(is_count(last.get(name)) and last[name] for name in _INPUT[:3])
+    merged = dict(first)
+    for name, value in last.items():
+        if merged.get(name) is None or not (value is None or (silent and name in _INPUT)):
+            merged[name] = value
+    return merged
 
 
 def tier_of(usage: Usage | None) -> str | None:
     """The tier that served the request. It also stays with the usage, for this dialect."""
-    tier = native_of(usage, NAME).get("service_tier") if usage is not None else None
+    tier = came_as(usage, NAME).get(_TIER)
     return TIERS.get(tier, tier) if isinstance(tier, str) else None
 
 
 def encode_usage(usage: Usage | None, tier: str | None = None) -> dict[str, Any]:
     """Usage with every member that the published schema requires; what this API itself left out stays out."""
     counted = usage or Usage()
-    wire: dict[str, Any] = {
+    if (came := original(counted, NAME, decode_usage)) is not None:
+        return came
+    written, long = counted.cache_write_tokens, counted.cache_write_long_tokens
+    thinking = counted.reasoning_tokens
+    return {
         # Another API's counts need not add up.
-        "input_tokens": max(0, counted.input_tokens - counted.cached_tokens - counted.cache_write_tokens),
-        _WRITTEN: counted.cache_write_tokens,
+        "input_tokens": max(0, counted.input_tokens - counted.cached_tokens - written),
+        _WRITTEN: written,
         _READ: counted.cached_tokens,
         "output_tokens": counted.output_tokens,
+        _BY_LIFETIME: {_SHORT: written - long, _LONG: long},
+        "inference_geo": None,
+        _DETAILS: {"thinking_tokens": thinking} if thinking else None,
+        "server_tool_use": None,
+        _TIER: _TIER_NAMES.get(tier) if tier is not None else None,
     }
-    if NAME in counted.native:
-        return with_kept(without_missing(wire, counted), counted)
-    thinking, written = counted.reasoning_tokens, counted.cache_write_tokens
-    # Only this API tells for how long a token was written.
-    wire["cache_creation"] = None if written else {"ephemeral_5m_input_tokens": 0, "ephemeral_1h_input_tokens": 0}
-    wire["inference_geo"] = None
-    wire["output_tokens_details"] = {"thinking_tokens": thinking} if thinking else None
-    wire["server_tool_use"] = None
-    wire["service_tier"] = _TIER_NAMES.get(tier) if tier is not None else None
-    return wire
 
 
 def encode_last_usage(usage: Usage | None, output_tokens: int, tier: str | None = None) -> dict[str, Any]:

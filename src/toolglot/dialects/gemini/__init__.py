@@ -11,6 +11,7 @@ from toolglot.dialects.gemini.native import NAME
 from toolglot.dialects.gemini.request import decode_request, encode_request, path
 from toolglot.dialects.gemini.response import decode_response, encode_response
 from toolglot.dialects.gemini.stream import GeminiStreamDecoder, GeminiStreamEncoder
+from toolglot.ir import COUNTS
 
 GEMINI = Dialect(
     name=NAME,
@@ -31,6 +32,7 @@ GEMINI = Dialect(
     key_header="x-goog-api-key",
     model_places=(("modelVersion",),),
     can=CAPABILITIES,
+    counts=frozenset(COUNTS) - {"cache_write_tokens", "cache_write_long_tokens"},
     models=MODELS,
     listing=LISTING,
     counting=COUNTING,

@@ -10,7 +10,9 @@ from typing import Any
 
 from toolglot.dialects.gemini.native import NAME
 from toolglot.ir import Usage
-from toolglot.wire.reader import Reader
+from toolglot.wire.usage import UsageReader, came_as, original, with_original
+
+_BY_MODALITY = ("promptTokensDetails", "cacheTokensDetails", "candidatesTokensDetails", "toolUsePromptTokensDetails")
 
 TIERS = {
     "ON_DEMAND": "default",
@@ -24,20 +26,34 @@ _TIER_NAMES = {tier: name for name, tier in TIERS.items()}
 
 def tier_of(usage: Usage | None) -> str | None:
     """The tier that served the request. It also stays with the usage, for this dialect."""
-    traffic = usage.native.get(NAME, {}).get("trafficType") if usage is not None else None
+    traffic = came_as(usage, NAME).get("trafficType")
     return TIERS.get(traffic, traffic) if isinstance(traffic, str) else None
 
 
-def decode_usage(value: Any, where: str) -> Usage:
-    counts = Reader(dict(value) if isinstance(value, dict) else value, where)
-    prompt, tools = counts.integer("promptTokenCount") or 0, counts.integer("toolUsePromptTokenCount") or 0
-    answer, thoughts = counts.integer("candidatesTokenCount") or 0, counts.integer("thoughtsTokenCount") or 0
+def decode_usage(value: Any, where: str = "$.usageMetadata") -> Usage:
+    reader = UsageReader(value, where)
+    prompt, tools = reader.count(("promptTokenCount",)), reader.count(("toolUsePromptTokenCount",))
+    answer, thoughts = reader.count(("candidatesTokenCount",)), reader.count(("thoughtsTokenCount",))
+    cached, total = reader.count(("cachedContentTokenCount",)), reader.count(("totalTokenCount",))
+    reader.skip(*[(name,) for name in _BY_MODALITY if _is_all_text(value.get(name))])
+    if isinstance(value.get("trafficType"), str):
+        reader.skip(("trafficType",))  # the answer has it
+    rest = reader.rest()
+    if total and total != prompt + tools + answer + thoughts:
+        rest["totalTokenCount"] = total
     return Usage(
         input_tokens=prompt + tools,
         output_tokens=answer + thoughts,
-        cached_tokens=counts.integer("cachedContentTokenCount") or 0,
+        cached_tokens=cached,
         reasoning_tokens=thoughts,
-        native={NAME: value},
+        native=with_original(NAME, value, rest),
+    )
+
+
+def _is_all_text(counts: Any) -> bool:
+    """Are these counts by modality of text alone? Then they repeat the sum."""
+    return isinstance(counts, list) and all(
+        isinstance(count, dict) and (count.get("modality") == "TEXT" or not count.get("tokenCount")) for count in counts
     )
 
 
@@ -45,9 +61,8 @@ def encode_usage(usage: Usage | None, tier: str | None = None) -> dict[str, Any]
     traffic = {} if tier is None else {"trafficType": _TIER_NAMES.get(tier, tier)}
     if usage is None:
         return {"promptTokenCount": 0, "candidatesTokenCount": 0, "totalTokenCount": 0, **traffic}
-    original = usage.native.get(NAME)
-    if original is not None and _same_counts(decode_usage(dict(original), ""), usage):
-        return dict(original)
+    if (came := original(usage, NAME, decode_usage)) is not None:
+        return came
     counts: dict[str, Any] = {"promptTokenCount": usage.input_tokens}
     if usage.cached_tokens:
         counts["cachedContentTokenCount"] = usage.cached_tokens
@@ -56,12 +71,3 @@ def encode_usage(usage: Usage | None, tier: str | None = None) -> dict[str, Any]
         counts["thoughtsTokenCount"] = usage.reasoning_tokens
     counts["totalTokenCount"] = usage.input_tokens + usage.output_tokens
     return {**counts, **traffic}
-
-
-def _same_counts(first: Usage, second: Usage) -> bool:
-    return (
-        first.input_tokens == second.input_tokens
-        and first.output_tokens == second.output_tokens
-        and first.cached_tokens == second.cached_tokens
-        and first.reasoning_tokens == second.reasoning_tokens
-    )

@@ -19,6 +19,7 @@ from toolglot.dialects.openai_chat.stream import (
     arguments_of_frame,
     text_of_frame,
 )
+from toolglot.ir import COUNTS
 from toolglot.wire import openai_fields
 
 OPENAI_CHAT = Dialect(
@@ -35,6 +36,7 @@ OPENAI_CHAT = Dialect(
     path=path,
     last_event=DONE,
     can=CAPABILITIES,
+    counts=frozenset(COUNTS) - {"cache_write_long_tokens"},
     models=MODELS,
     details_slot=FIELD,
     request_headers=openai_fields.REQUEST_HEADERS,

@@ -7,9 +7,10 @@ from typing import Any, Literal
 import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
-from toolglot.dialects.openai_chat.response import FINISH, FINISH_NAMES, decode_tier, encode_usage
+from toolglot.dialects.openai_chat.response import FINISH, FINISH_NAMES, decode_tier
+from toolglot.dialects.openai_chat.usage import decode_usage, encode_usage
 from toolglot.direct.plain import UNREADABLE, PlainAnswer, PlainCall, has_all, is_object
-from toolglot.ir import Usage
+from toolglot.errors import DecodeError
 
 _encode = msgspec.json.Encoder().encode
 
@@ -86,45 +87,14 @@ def read_answer(data: bytes) -> PlainAnswer | None:
         if not is_object(call.function.arguments):
             return None
         calls.append(PlainCall(call.id, call.function.name, call.function.arguments))
-    usage = _usage(answer.usage)
-    if usage is None:
-        return None
     stop = FINISH[choice.finish_reason]
-    return PlainAnswer(
-        answer.id,
-        answer.model,
-        answer.created,
-        said.content or "",
-        calls,
-        stop,
-        usage,
-        answer.usage,
-        service_tier=decode_tier(answer.service_tier),
-    )
-
-
-def _usage(counts: dict[str, Any]) -> Usage | None:
-    """The counts; None if one is odd."""
-    prompt, completion = counts.get("prompt_tokens_details"), counts.get("completion_tokens_details")
-    cached = cache_written = reasoned = 0
-    if prompt:
-        if type(prompt) is not dict:
-            return None
-        cached, cache_written = prompt.get("cached_tokens", 0), prompt.get("cache_write_tokens", 0)
-    if completion:
-        if type(completion) is not dict:
-            return None
-        reasoned = completion.get("reasoning_tokens", 0)
-    read, written = counts.get("prompt_tokens"), counts.get("completion_tokens")
-    if not type(read) is type(written) is type(cached) is type(cache_written) is type(reasoned) is int:
+    try:
+        usage = decode_usage(answer.usage)
+    except DecodeError:
         return None
-    return Usage(
-        input_tokens=read,
-        output_tokens=written,
-        cached_tokens=cached,
-        cache_write_tokens=cache_written,
-        reasoning_tokens=reasoned,
-    )
+    tier = decode_tier(answer.service_tier)
+    text = said.content or ""
+    return PlainAnswer(answer.id, answer.model, answer.created, text, calls, stop, usage, service_tier=tier)
 
 
 class _WrittenMessage(Struct, omit_defaults=True, gc=False):

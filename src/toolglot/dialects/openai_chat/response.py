@@ -17,6 +17,7 @@ from toolglot.dialects.openai_chat.details import FIELD, details_of, take_detail
 from toolglot.dialects.openai_chat.gaps import GAP_WHY, gap_between
 from toolglot.dialects.openai_chat.native import NAME
 from toolglot.dialects.openai_chat.request import REASONING_FIELDS, is_legacy
+from toolglot.dialects.openai_chat.usage import decode_usage, encode_usage
 from toolglot.errors import DecodeError, UpstreamError
 from toolglot.ir import (
     Block,
@@ -30,7 +31,6 @@ from toolglot.ir import (
     Text,
     Thinking,
     ToolCall,
-    Usage,
     native_of,
     replace,
 )
@@ -78,7 +78,7 @@ def decode_response(data: bytes) -> Response:
     if content and FINISH.get(finish or "stop") in CUT:
         content = (*content[:-1], _cut(content[-1]))
     index = choice.integer("index")
-    usage = body.object("usage")
+    usage = body.take("usage")
     fields: dict[str, Any] = {
         "id": body.text("id") or "",
         "model": body.text("model") or "",
@@ -146,39 +146,6 @@ _TIERS = {"on_demand": "default"}
 def decode_tier(tier: Any) -> str | None:
     """The tier that served the request. It also stays with the rest, for this dialect."""
     return _TIERS.get(tier, tier) if isinstance(tier, str) else None
-
-
-def decode_usage(usage: Reader) -> Usage:
-    original = dict(usage.rest())
-    prompt, completion = _details(usage, "prompt_tokens_details"), _details(usage, "completion_tokens_details")
-    return Usage(
-        input_tokens=usage.integer("prompt_tokens") or 0,
-        output_tokens=usage.integer("completion_tokens") or 0,
-        cached_tokens=(prompt and prompt.integer("cached_tokens")) or 0,
-        cache_write_tokens=(prompt and prompt.integer("cache_write_tokens")) or 0,
-        reasoning_tokens=(completion and completion.integer("reasoning_tokens")) or 0,
-        native={NAME: {"$usage": original}},
-    )
-
-
-def _details(usage: Reader, key: str) -> Reader | None:
-    value = usage.peek(key)
-    return Reader(dict(value), usage.at(key)) if isinstance(value, dict) else None
-
-
-def encode_usage(usage: Usage) -> dict[str, Any]:
-    if (original := native_of(usage, NAME).get("$usage")) is not None:
-        return dict(original)
-    prompt = {"cached_tokens": usage.cached_tokens}
-    if usage.cache_write_tokens:
-        prompt["cache_write_tokens"] = usage.cache_write_tokens
-    return {
-        "prompt_tokens": usage.input_tokens,
-        "completion_tokens": usage.output_tokens,
-        "total_tokens": usage.input_tokens + usage.output_tokens,
-        "prompt_tokens_details": prompt,
-        "completion_tokens_details": {"reasoning_tokens": usage.reasoning_tokens},
-    }
 
 
 def encode_stop(stop: Stop, content: tuple[Block, ...], legacy: bool) -> str:

@@ -14,8 +14,9 @@ from toolglot.dialects.openai_chat.blocks import decode_annotations
 from toolglot.dialects.openai_chat.details import FIELD, Details, is_details
 from toolglot.dialects.openai_chat.native import NAME
 from toolglot.dialects.openai_chat.open_call import OpenCall
-from toolglot.dialects.openai_chat.response import CUT, FINISH, decode_tier, decode_usage
+from toolglot.dialects.openai_chat.response import CUT, FINISH, decode_tier
 from toolglot.dialects.openai_chat.stream_frames import Call, Chunk, DeltaFields, Function, read_chunk
+from toolglot.dialects.openai_chat.usage import decode_usage
 from toolglot.errors import ApiError, DecodeError, truncated, unreadable
 from toolglot.events import Close, Delta, Event, Fault, Finish, Open, Start
 from toolglot.ir import (
@@ -33,7 +34,6 @@ from toolglot.ir import (
 from toolglot.receipt import Receipt
 from toolglot.wire import json, openai_error
 from toolglot.wire.budget import Budget
-from toolglot.wire.reader import Reader
 from toolglot.wire.sse import SseReader
 from toolglot.wire.surrogates import Halves
 
@@ -140,7 +140,7 @@ class ChatStreamDecoder:
             start = Start(id=chunk.id or "", model=chunk.model or "", created=created, service_tier=self._tier)
             self._events.append(start)
         if chunk.usage:
-            self._usage = decode_usage(Reader(chunk.usage, "$.usage"))
+            self._usage = decode_usage(chunk.usage)
         for choice in chunk.choices or ():
             if choice.index:
                 self._receipt.loss(f"choices[{choice.index}]", "another candidate", "a stream carries one")

@@ -12,7 +12,8 @@ from toolglot.dialects.openai_chat.details import FIELD, details_of
 from toolglot.dialects.openai_chat.gaps import GAP_WHY, gap_between
 from toolglot.dialects.openai_chat.native import NAME
 from toolglot.dialects.openai_chat.request import REASONING_FIELDS, is_legacy
-from toolglot.dialects.openai_chat.response import encode_stop, encode_usage
+from toolglot.dialects.openai_chat.response import encode_stop
+from toolglot.dialects.openai_chat.usage import encode_usage
 from toolglot.events import Close, Delta, Event, Fault, Finish, Open, Start
 from toolglot.ir import Block, Refusal, Request, Text, Thinking, ToolCall, native_of
 from toolglot.receipt import Receipt

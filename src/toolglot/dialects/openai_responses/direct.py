@@ -14,9 +14,9 @@ from msgspec import UNSET, Struct, UnsetType
 from toolglot.dialects.openai_responses.items import summary_parts
 from toolglot.dialects.openai_responses.models import CAPABILITIES
 from toolglot.dialects.openai_responses.response import TOLD
+from toolglot.dialects.openai_responses.usage import decode_usage
 from toolglot.direct.plain import Direct, PlainAnswer, PlainCall, Turn, Way, Words, is_object, marked
 from toolglot.errors import DecodeError
-from toolglot.ir import Usage
 from toolglot.wire import json
 
 _encode = msgspec.json.Encoder().encode
@@ -110,16 +110,19 @@ def read_answer(data: bytes) -> PlainAnswer | None:
     for item in answer["output"]:
         if not _add_item(item, texts, calls):
             return None
-    usage = _usage(answer["usage"])
-    if usage is None or len(texts) > 1:
+    if len(texts) > 1:
         return None
     stop = "tool_calls" if calls else "end"
     text = texts[0] if texts else ""
     created = answer["created_at"]
-    bill, tier = answer["usage"], answer.get("service_tier")
+    tier = answer.get("service_tier")
     if tier is not None and type(tier) is not str:
         return None
-    return PlainAnswer(answer["id"], answer["model"], created, text, calls, stop, usage, bill, service_tier=tier)  # type: ignore[arg-type]
+    try:
+        usage = decode_usage(answer["usage"])
+    except DecodeError:
+        return None
+    return PlainAnswer(answer["id"], answer["model"], created, text, calls, stop, usage, service_tier=tier)  # type: ignore[arg-type]
 
 
 _TYPES = {"id": str, "model": str, "created_at": int, "output": list, "usage": dict}
@@ -157,30 +160,6 @@ def _add_item(item: Any, texts: list[str], calls: list[PlainCall]) -> bool:
         return False
     texts.append(text)
     return type(item.get("id")) is str and part.get("annotations") == [] and part.get("logprobs", []) == []
-
-
-def _usage(counts: dict[str, Any]) -> Usage | None:
-    """The counts; None if one is odd."""
-    before, after = counts.get("input_tokens_details") or {}, counts.get("output_tokens_details") or {}
-    if type(before) is not dict or type(after) is not dict:
-        return None
-    found: list[Any] = [
-        counts.get("input_tokens"),
-        counts.get("output_tokens"),
-        before.get("cached_tokens", 0),
-        before.get("cache_write_tokens", 0),
-        after.get("reasoning_tokens", 0),
-    ]
-    if any(type(count) is not int for count in found):
-        return None
-    read, written, cached, cache_written, reasoned = found
-    return Usage(
-        input_tokens=read,
-        output_tokens=written,
-        cached_tokens=cached,
-        cache_write_tokens=cache_written,
-        reasoning_tokens=reasoned,
-    )
 
 
 DIRECT = Direct(

@@ -15,6 +15,7 @@ from toolglot.dialects.openai_responses.errors import decode_failure
 from toolglot.dialects.openai_responses.native import NAME
 from toolglot.dialects.openai_responses.output import ItemIds, decode_output_item, encode_output
 from toolglot.dialects.openai_responses.request import request_fields, without_history
+from toolglot.dialects.openai_responses.usage import decode_usage, encode_usage
 from toolglot.errors import DecodeError, UpstreamError
 from toolglot.events import Start
 from toolglot.ir import (
@@ -158,7 +159,7 @@ def decode_envelope(body: Reader) -> Envelope:
         raise expected(body.at("created_at"), "a number", created)
     if type(created) is int:  # a fraction of a second stays with the rest
         body.take("created_at")
-    usage = body.object("usage")
+    usage = body.take("usage")
     response_id, model, rest = body.text("id"), body.text("model"), body.rest()
     told = {key: rest.pop(key) for key in list(rest) if key in TOLD}
     tier = told.get("service_tier")
@@ -166,7 +167,7 @@ def decode_envelope(body: Reader) -> Envelope:
         id=response_id or "",
         model=model or "",
         created=int(created) if created is not None else None,
-        usage=decode_usage(usage) if usage is not None else None,
+        usage=decode_usage(usage, body.at("usage")) if usage is not None else None,
         status=status if isinstance(status, str) else "completed",
         reason=reason if isinstance(reason, str) else None,
         native=keep(NAME, body, response=told, absent=lacking),
@@ -181,44 +182,6 @@ def decode_stop(envelope: Envelope, *, called: bool, refused: bool) -> Stop:
     if envelope.status != "completed":
         return Stop("other", envelope.status)
     return Stop("tool_calls" if called else "refusal" if refused else "end", envelope.status)
-
-
-def decode_usage(usage: Reader) -> Usage:
-    original = dict(usage.rest())
-    before, after = _details(usage, "input_tokens_details"), _details(usage, "output_tokens_details")
-    return Usage(
-        input_tokens=usage.integer("input_tokens") or 0,
-        output_tokens=usage.integer("output_tokens") or 0,
-        cached_tokens=(before and before.integer("cached_tokens")) or 0,
-        cache_write_tokens=(before and before.integer("cache_write_tokens")) or 0,
-        reasoning_tokens=(after and after.integer("reasoning_tokens")) or 0,
-        native={NAME: {"$usage": original}},
-    )
-
-
-def _details(usage: Reader, key: str) -> Reader | None:
-    """A copy: the original is written again."""
-    value = usage.peek(key)
-    return Reader(dict(value) if isinstance(value, dict) else value, usage.at(key)) if value is not None else None
-
-
-def encode_usage(usage: Usage | None) -> dict[str, Any] | None:
-    if usage is None:
-        return None
-    original = native_of(usage, NAME).get("$usage")
-    # What came is written again only while it still says the same.
-    if isinstance(original, dict) and decode_usage(Reader(dict(original))) == usage:
-        return original
-    return {
-        "input_tokens": usage.input_tokens,
-        "input_tokens_details": {
-            "cached_tokens": usage.cached_tokens,
-            "cache_write_tokens": usage.cache_write_tokens,
-        },
-        "output_tokens": usage.output_tokens,
-        "output_tokens_details": {"reasoning_tokens": usage.reasoning_tokens},
-        "total_tokens": usage.input_tokens + usage.output_tokens,
-    }
 
 
 def repeated(request: Request | None) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from toolglot.dialects.warp.listing import LISTING
 from toolglot.dialects.warp.models import CAPABILITIES
 from toolglot.dialects.warp.native import NAME
 from toolglot.errors import MissingExtraError
-from toolglot.ir import Request, Response, replace
+from toolglot.ir import COUNTS, Request, Response, replace
 from toolglot.receipt import Receipt
 
 PATH = "/ai/multi-agent"
@@ -103,6 +103,7 @@ WARP = Dialect(
     path=_path,
     can=CAPABILITIES,
     needs_model=False,
+    counts=frozenset(COUNTS) - {"cache_write_long_tokens", "reasoning_tokens"},
     listing=LISTING,
     headers={"content-type": "application/x-protobuf", "accept": "text/event-stream"},
     forwards=False,

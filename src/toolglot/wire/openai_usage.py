@@ -1,0 +1,136 @@
+"""`usage` of OpenAI's two APIs, which differ in the names of their members.
+
+Servers that imitate Chat Completions differ in more: where they count the cache, and whether reasoning is part of the
+output. These names are read wherever they stand:
+
+- Reads from the cache: `cached_tokens`; `cache_read_input_tokens` (LiteLLM), `prompt_cache_hit_tokens` (DeepSeek).
+- Writes to it: `cache_write_tokens` (OpenAI, OpenRouter); `cache_creation_tokens` and `cache_creation_input_tokens`
+  (LiteLLM and other gateways to Claude).
+- Lifetimes of writes: `cache_write_tokens_details` (OpenAI: 30 minutes, 12 hours), `cache_creation_token_details`
+  (LiteLLM) and `cache_creation` (Anthropic: 5 minutes, 1 hour).
+
+xAI leaves reasoning out of the output and counts it apart; Google's endpoint leaves it out and tells it in the total
+alone.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from msgspec import Struct
+
+from toolglot.ir import Usage
+from toolglot.wire.usage import Path, UsageReader, original, with_original
+
+_TOTAL = ("total_tokens",)
+
+
+class UsageNames(Struct, frozen=True, kw_only=True):
+    """The names of the members in one of the APIs."""
+
+    owner: str
+    input: Path
+    output: Path
+    read: tuple[Path, ...]
+    written: tuple[Path, ...]
+    written_long: tuple[Path, ...]
+    written_short: tuple[Path, ...]
+    reasoning: tuple[Path, ...]
+    implied: tuple[Path, ...]
+    """Members that follow from the others."""
+    tells_lifetimes: bool
+    """The API itself has a member for the lifetimes of writes."""
+    order: tuple[str, ...] = ()
+    """The members as the API writes them, where the details do not follow their sum."""
+
+    def decode(self, usage: Any, where: str = "$.usage") -> Usage:
+        reader = UsageReader(usage, where)
+        prompt, completion = reader.count(self.input), reader.count(self.output)
+        read, total = reader.count(*self.read), reader.count(_TOTAL)
+        long, short = reader.count(*self.written_long), reader.count(*self.written_short)
+        written = reader.count(*self.written) or long + short
+        reader.skip(*self.implied)
+        reasoning = reader.count(*self.reasoning)
+        output, reasoning = _with_reasoning(prompt, completion, reasoning, total)
+        # Some gateways to Claude leave out of the prompt what was read from and written to the cache.
+        tokens = prompt if read + written <= prompt else prompt + read + written
+        rest = reader.rest()
+        if total and total != tokens + output:
+            rest[_TOTAL[0]] = total
+        return Usage(
+            input_tokens=tokens,
+            output_tokens=output,
+            cached_tokens=read,
+            cache_write_tokens=written,
+            cache_write_long_tokens=min(long, written),
+            reasoning_tokens=reasoning,
+            native=with_original(self.owner, usage, rest),
+        )
+
+    def encode(self, usage: Usage) -> dict[str, Any]:
+        if (came := original(usage, self.owner, self.decode)) is not None:
+            return came
+        details = {"cached_tokens": usage.cached_tokens}
+        if usage.cache_write_tokens or self.tells_lifetimes:
+            details["cache_write_tokens"] = usage.cache_write_tokens
+        written = {
+            self.input[0]: usage.input_tokens,
+            self.read[0][0]: {**details, **self._lifetimes(usage)},
+            self.output[0]: usage.output_tokens,
+            self.reasoning[0][0]: {"reasoning_tokens": usage.reasoning_tokens},
+            _TOTAL[0]: usage.input_tokens + usage.output_tokens,
+        }
+        return {name: written[name] for name in self.order} if self.order else written
+
+    def _lifetimes(self, usage: Usage) -> dict[str, Any]:
+        if not self.tells_lifetimes or not usage.cache_write_tokens:
+            return {}
+        long = usage.cache_write_long_tokens
+        return {
+            "cache_write_tokens_details": {
+                "ttl_30m_tokens": usage.cache_write_tokens - long,
+                "ttl_12h_tokens": long,
+            }
+        }
+
+
+def _with_reasoning(prompt: int, completion: int, reasoning: int, total: int) -> tuple[int, int]:
+    """The output with its reasoning, and the reasoning."""
+    beyond = total - prompt - completion
+    if reasoning and (beyond == reasoning or (not total and reasoning > completion)):
+        return completion + reasoning, reasoning
+    if not reasoning and beyond > 0 and prompt and completion:
+        return completion + beyond, beyond
+    return completion, reasoning
+
+
+def usage_names(
+    owner: str, tokens_in: str, tokens_out: str, *, tells_lifetimes: bool = False, details_last: bool = False
+) -> UsageNames:
+    """The names of an API that calls its tokens so (`prompt_tokens`, `completion_tokens`)."""
+    details, produced = f"{tokens_in}_details", f"{tokens_out}_details"
+    lifetimes = (
+        ((details, "cache_write_tokens_details"), "ttl_12h_tokens", "ttl_30m_tokens"),
+        ((details, "cache_creation_token_details"), "ephemeral_1h_input_tokens", "ephemeral_5m_input_tokens"),
+        (("cache_creation",), "ephemeral_1h_input_tokens", "ephemeral_5m_input_tokens"),
+    )
+    written = ("cache_write_tokens", "cache_creation_tokens", "cache_creation_input_tokens")
+    return UsageNames(
+        owner=owner,
+        input=(tokens_in,),
+        output=(tokens_out,),
+        read=(
+            (details, "cached_tokens"),
+            (details, "cache_read_tokens"),
+            ("cache_read_input_tokens",),
+            ("prompt_cache_hit_tokens",),
+            ("cached_tokens",),
+        ),
+        written=(*[(details, name) for name in written], *[(name,) for name in written]),
+        written_long=tuple([(*path, long) for path, long, _ in lifetimes]),
+        written_short=tuple([(*path, short) for path, _, short in lifetimes]),
+        reasoning=((produced, "reasoning_tokens"), ("reasoning_tokens",)),
+        implied=((details, "text_tokens"), (produced, "text_tokens"), ("prompt_cache_miss_tokens",)),
+        tells_lifetimes=tells_lifetimes,
+        order=(tokens_in, tokens_out, _TOTAL[0], details, produced) if details_last else (),
+    )

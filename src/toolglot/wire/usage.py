@@ -1,0 +1,99 @@
+"""Reading usage objects: counts by their paths, and the members that no count was read from."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, TypeAlias
+
+from toolglot.ir import COUNTS, Usage, native_of
+from toolglot.wire.reader import expected
+
+Path: TypeAlias = tuple[str, ...]
+"""The names of nested members."""
+
+ORIGINAL = "$usage"
+"""The native key of the usage object as it came."""
+
+
+class UsageReader:
+    """One usage object being read. It is left as it is."""
+
+    __slots__ = ("_read", "_usage", "_where")
+
+    def __init__(self, usage: Any, where: str) -> None:
+        if type(usage) is not dict:
+            raise expected(where, "an object", usage)
+        self._usage: dict[str, Any] = usage
+        self._where = where
+        self._read: set[Path] = set()
+
+    def count(self, *paths: Path) -> int:
+        """The first of these members that counts something. They are names for one count: all of them are read."""
+        found = 0
+        for path in paths:
+            value = self._at(path)
+            if is_count(value):
+                self._read.add(path)
+                found = found or int(value)
+            elif not (value is None or isinstance(value, int | float)):
+                raise expected(".".join((self._where, *path)), "a whole number", value)
+        return found
+
+    def skip(self, *paths: Path) -> None:
+        """These members say nothing that the counts do not."""
+        self._read.update(paths)
+
+    def _at(self, path: Path) -> Any:
+        value: Any = self._usage
+        for name in path:
+            if type(value) is not dict:
+                return None
+            value = value.get(name)
+        return value
+
+    def rest(self) -> dict[str, Any]:
+        """The members that nobody has read and that say something, by their dotted paths."""
+        groups = {path[:length] for path in self._read for length in range(1, len(path))}
+        return dict(self._unread((), self._usage, groups))
+
+    def _unread(self, base: Path, fields: Mapping[str, Any], groups: set[Path]) -> Iterator[tuple[str, Any]]:
+        for name, value in fields.items():
+            path = (*base, name)
+            if path in self._read or says_nothing(value):
+                continue
+            if path in groups and type(value) is dict:
+                yield from self._unread(path, value, groups)
+            else:
+                yield ".".join(path), value
+
+
+def is_count(value: Any) -> bool:
+    """Is this a number of tokens? Some servers write -1 for what they do not know."""
+    return (type(value) is int or (type(value) is float and value.is_integer())) and value >= 0
+
+
+def says_nothing(value: Any) -> bool:
+    """Is nothing counted here? Counts may stand in an object."""
+    if type(value) is dict:
+        return all(inner is None or inner is False or inner in ("", 0, [], {}) for inner in value.values())
+    return value is None or value is False or value in ("", 0, [])
+
+
+def with_original(owner: str, usage: dict[str, Any], rest: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    """`native` of a usage: the object as it came, and what only its owner understands of it."""
+    return {owner: {ORIGINAL: usage, **{key: value for key, value in rest.items() if not key.startswith("$")}}}
+
+
+def came_as(usage: Usage | None, owner: str) -> dict[str, Any]:
+    """The owner's usage object as it came; empty when there is none."""
+    came = native_of(usage, owner).get(ORIGINAL) if usage is not None else None
+    return came if isinstance(came, dict) else {}
+
+
+def original(usage: Usage, owner: str, decode: Callable[[Any], Usage]) -> dict[str, Any] | None:
+    """The owner's usage object as it came; None when there is none, or when it no longer says the same."""
+    if ORIGINAL not in native_of(usage, owner):
+        return None
+    came = came_as(usage, owner)
+    again = decode(came)
+    return dict(came) if all(getattr(again, name) == getattr(usage, name) for name in COUNTS) else None
