@@ -235,6 +235,8 @@ class Dialect(Struct, frozen=True, kw_only=True):
     models: tuple[ModelRule, ...] = ()
     state_slot: str | None = None
     """The native key of a `Thinking` block for opaque reasoning state, which this dialect's clients return as it is."""
+    call_state_slot: str | None = None
+    """The same on a call. Clients that drop reasoning return it, where the vendor's own models put state on calls."""
     details_slot: str | None = None
     """The same where clients return a list of such state beside all the rest of an answer: it holds entries of the form
     that OpenRouter has brought in (`reasoning_details`)."""

@@ -144,6 +144,7 @@ class Exchange:
             cosmetic=self.client.can.cosmetic,
             containers=self.client.can.containers,
             slot=self.client.state_slot,
+            call_slot=self.client.call_state_slot,
             details=self.client.details_slot,
             issuer=issuer_of(self.issuer, self.upstream.name, model),
             is_bound=bool(self.issuer),
@@ -385,7 +386,9 @@ class Exchange:
         known = self.sent is not None  # who answers
         if client.details_slot is None:
             slots = client.state_slot, owner.name, owner.state_slot
-            return Carrier(client.name, *slots, self.receipt, issuer=context.bound_to if known else "", kept=kept)
+            bound_to = context.bound_to if known else ""
+            on_calls = client.call_state_slot
+            return Carrier(client.name, *slots, self.receipt, issuer=bound_to, kept=kept, call_slot=on_calls)
         issuer = context.issuer if known else ""
         return DetailsCarrier(client.name, client.details_slot, owner.name, issuer, self.receipt, kept=kept)
 

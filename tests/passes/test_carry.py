@@ -24,10 +24,12 @@ from toolglot.ir import (
     ToolCall,
     ToolResult,
     native_of,
+    replace,
 )
 from toolglot.passes import Context
 from toolglot.passes.carry import Carrier, open_envelopes
 from toolglot.passes.envelope import PLACES, STATE, Envelope, pack, unpack
+from toolglot.passes.skeleton import Sealed, unseal
 from toolglot.receipt import Receipt
 
 SLOTS = {name: dialect.state_slot for name, dialect in DIALECTS.items() if dialect.state_slot}
@@ -283,8 +285,36 @@ def test_a_streamed_signature_travels_with_its_text() -> None:
         if line.startswith("data: ")
         for part in json.loads(line[6:])["candidates"][0].get("content", {}).get("parts", [])
     ]
-    envelopes = [unpack(part["thoughtSignature"]) for part in parts if "thoughtSignature" in part]
-    assert envelopes == [Envelope(owner="anthropic", state={"signature": "S"}, text="one two three")]
+    on_thought, on_last_part = [part["thoughtSignature"] for part in parts if "thoughtSignature" in part]
+    assert unpack(on_thought) == Envelope(owner="anthropic", state={"signature": "S"}, text="one two three")
+    assert unseal(on_last_part) == Sealed("anthropic", "", (thought, Text(text="")))
+
+
+def test_a_call_carries_the_state_of_the_reasoning_before_it() -> None:
+    """Gemini CLI sends back no thoughts, but what stands on calls."""
+    thought = Thinking(text="hm", native={"openai_responses": {"encrypted_content": "S", "id": "rs_1"}})
+    calls = [ToolCall(id=name, name=name, arguments="{}") for name in ("f", "g")]
+    given_out, receipt = respond("gemini", "openai_responses", thought, Text(text="so"), *calls)
+    assert not receipt.losses
+    kept = [block for block in given_out.content if not isinstance(block, Thinking)]
+    on_calls = ["thoughtSignature" in native_of(block, "gemini") for block in kept if isinstance(block, ToolCall)]
+    assert on_calls == [True, False]
+    returned = send_back("gemini", "openai_responses", replace(given_out, content=tuple(kept)))
+    assert [type(block) for message in returned.messages[1:] for block in message.content][:3] == [
+        Thinking,
+        Text,
+        ToolCall,
+    ]
+    assert native_of(returned.messages[1].content[0], "openai_responses")["encrypted_content"] == "S"
+
+
+def test_state_that_comes_back_twice_counts_once() -> None:
+    """The client has kept the thought as well as what stands on the call."""
+    thought = Thinking(text="hm", native={"openai_responses": {"encrypted_content": "S", "id": "rs_1"}})
+    given_out, _ = respond("gemini", "openai_responses", thought, ToolCall(id="f", name="f", arguments="{}"))
+    returned = send_back("gemini", "openai_responses", given_out)
+    thinking = [block for message in returned.messages for block in message.content if isinstance(block, Thinking)]
+    assert [native_of(block, "openai_responses")["encrypted_content"] for block in thinking] == ["S"]
 
 
 @pytest.mark.parametrize("client", ["anthropic", "openai_responses"])

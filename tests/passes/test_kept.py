@@ -9,8 +9,9 @@ import pytest
 from toolglot.ir import Block, Media, Message, Source, Text, Thinking, ToolCall, native_of, replace
 from toolglot.passes import Context
 from toolglot.passes.carry import open_envelopes
-from toolglot.passes.kept import put_back, runs, with_states
+from toolglot.passes.kept import put_back, with_states
 from toolglot.passes.pipeline import REQUEST_PASSES
+from toolglot.passes.placement import runs
 from toolglot.passes.skeleton import PHASE, skeleton
 
 from .targets import ANTHROPIC, CHAT, GEMINI, RESPONSES, answered, asked, calls, lines, result, said, to, user

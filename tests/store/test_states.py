@@ -28,13 +28,18 @@ def test_it_survives_a_restart_and_is_its_owners_and_issuers_alone(path: Path) -
     assert using(path, lambda store: store.states("me", "j", ["c"], ["h"])) == []
 
 
-def test_what_is_said_names_only_answers_without_calls(path: Path) -> None:
+def test_of_those_that_say_the_same_the_newest_is_found_by_it(path: Path) -> None:
+    """A client that drops the ids of calls tells nothing else."""
+
     async def work(store: SqliteStore) -> None:
         await store.keep_state(state("c", "h"))
-        assert await store.states("me", "i", [], ["h"]) == []
+        assert await store.states("me", "i", [], ["h"]) == [state("c", "h")]
         await store.keep_state(state("", "h"))
         assert await store.states("me", "i", [], ["h"]) == [state("", "h")]
         assert await store.states("me", "i", ["c"], ["h"]) == [state("c", "h"), state("", "h")]
+        await store.keep_state(state("d", "h"))
+        assert await store.states("me", "i", [], ["h"]) == [state("d", "h")]
+        assert await store.states("me", "i", ["d"], ["h"]) == [state("d", "h")]
 
     using(path, work)
 

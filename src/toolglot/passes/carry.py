@@ -9,6 +9,11 @@ envelope, because opening it comes before everything else.
 State on a call, where most dialects have no slot, travels in an empty `Thinking` block in front of it; state that only
 the end of a call or a text tells, in one behind it. The envelope holds the reasoning's text as well: a signature is
 bound to it, and clients split it, shorten it or leave it out.
+
+Where the client's dialect has a slot on calls, its clients may drop reasoning and keep that slot: Gemini CLI sends no
+thoughts back. So the first call after reasoning carries a second copy of its state, sealed as a skeleton together with
+the state of the call. Of two copies that come back one counts. Some clients move a slot to a neighbouring part (LiteLLM
+puts a thought's on the text): it is opened where it stands.
 """
 
 from __future__ import annotations
@@ -16,13 +21,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Literal
 
-from toolglot.events import Close, Delta, Event, Open, merge_native
+from toolglot.events import Close, Delta, Event, Finish, Open, merge_native
 from toolglot.ir import Block, Message, Native, Opaque, Request, Text, Thinking, ToolCall, native_of, replace
 from toolglot.passes import Context
 from toolglot.passes.blocks import Place, with_messages
 from toolglot.passes.census import census
-from toolglot.passes.envelope import Envelope, is_ours, pack, unpack
+from toolglot.passes.envelope import STATE, Envelope, is_ours, pack, unpack
 from toolglot.passes.envelope import Place as EnvelopePlace
+from toolglot.passes.placement import Run, placed
+from toolglot.passes.reasoning import MADE
+from toolglot.passes.skeleton import Sealed, Skeleton, bone, holds_state, seal, unseal
 from toolglot.receipt import Receipt
 
 
@@ -64,6 +72,8 @@ class _Run:
         self._changed: set[int] = set()
         self._waiting: Native = {}  # for the next call
         self._shown = ""  # what the last envelope's reasoning says, while its neighbours may repeat it
+        self._bones: list[Block] = []  # of the answer, for the target, as calls carried them
+        self._owners: set[str] = set()  # of state that reasoning carried: the copies on calls go without saying
 
     def add(self, message: Message, number: int) -> None:
         home = len(self._messages)
@@ -78,17 +88,56 @@ class _Run:
                 self._changed.add(home)
             elif _holds_ours(block, self._context.source):
                 self._changed.add(home)
-                self._strip(block, home, str(Place(number, index)))
+                self._unpack_part(block, home, Place(number, index))
             else:
                 self._keep(block, home)
 
-    def _strip(self, block: Block, home: int, where: str) -> None:
-        """An envelope where none was ever put: it is for nobody, and least for the client's own vendor."""
-        self._context.receipt.loss(where, "carried state", "it stands where none belongs")
-        if isinstance(block, Text | ToolCall):
-            source = self._context.source
-            own = {key: value for key, value in native_of(block, source).items() if not is_ours(value)}
-            self._keep(replace(block, native={**block.native, source: own}), home)
+    def _unpack_part(self, block: Block, home: int, place: Place) -> None:
+        """What stands on a call or a text. No vendor ever sees it, and least the client's own."""
+        value = native_of(block, self._context.source).get(self._context.call_slot or "")
+        sealed, envelope = unseal(value), unpack(value)
+        if not isinstance(block, Text | ToolCall) or (sealed is None and envelope is None):
+            self._context.receipt.loss(str(place), "carried state", "it stands where none belongs")
+        if not isinstance(block, Text | ToolCall):
+            return
+        block = self._bare(block)
+        if sealed is not None:
+            self._context.carried = True
+            block = self._unsealed(sealed, block, str(Place(place.message)))
+        if envelope is None or envelope.place in ("last_call", "last_text"):
+            self._keep_part(block, home)
+        if envelope is not None:
+            self._context.carried = True
+            self._open(envelope, Thinking(), home, str(place))
+            if envelope.place not in ("last_call", "last_text"):
+                self._keep_part(block, home)
+
+    def _bare(self, block: Text | ToolCall) -> Text | ToolCall:
+        source = self._context.source
+        own = {key: value for key, value in native_of(block, source).items() if not is_ours(value)}
+        others = {owner: fields for owner, fields in block.native.items() if owner != source}
+        return replace(block, native={**others, source: own} if own else others)
+
+    def _keep_part(self, block: Text | ToolCall, home: int) -> None:
+        """A text that held nothing but state goes with it."""
+        if isinstance(block, ToolCall) or block.text or block.native:
+            self._keep(block, home)
+
+    def _unsealed(self, sealed: Sealed, block: Text | ToolCall, where: str) -> Text | ToolCall:
+        context = self._context
+        why = f"the client carried it for {sealed.owner}"
+        if sealed.owner != context.target:
+            why += ", to which alone it goes back"
+            block = replace(block, native={**block.native, sealed.owner: {MADE: True}})
+        elif sealed.issuer not in ("", context.bound_to) and sealed.issuer not in context.takes_back:
+            why += "; another server or model has made it"
+        elif context.can.thinking == "none":
+            why += "; this model takes none back"
+        else:
+            self._bones += sealed.bones
+        if sealed.owner not in self._owners:
+            context.receipt.note(where, "reasoning state", why)
+        return block
 
     def _state(self, block: Block) -> object:
         return native_of(block, self._context.source).get(self._slot)
@@ -115,6 +164,7 @@ class _Run:
             self._give_back(state, ToolCall if envelope.place == "last_call" else Text, home)
         else:
             if state:
+                self._owners.add(envelope.owner)
                 why = f"the client carried it for {envelope.owner}"
                 why += "" if envelope.owner == self._context.target else ", to which alone it goes back"
                 self._context.receipt.note(where, "reasoning state", why)
@@ -153,6 +203,8 @@ class _Run:
 
     def messages(self) -> list[Message]:
         """The messages of the run, without those that held nothing but envelopes for others."""
+        if self._bones:
+            self._put_back(tuple(self._bones))
         contents: list[list[Block]] = [[] for _ in self._messages]
         for home, block in self._content:
             contents[home].append(block)
@@ -164,6 +216,13 @@ class _Run:
                 done.append(replace(message, content=tuple(contents[home])))
         return done
 
+    def _put_back(self, bones: Skeleton) -> None:
+        run = Run()
+        run.numbers, run.blocks = list(range(len(self._messages))), self._content
+        if (blocks := placed(run, bones, self._context)) is not None:
+            self._content = blocks
+            self._changed.update(run.numbers)
+
 
 _SIGNS = frozenset({"$redacted", "reasoning_details", "extra_content"})
 """What is state beside what stands in an owner's slot. The servers of Chat Completions have none and bring these."""
@@ -174,9 +233,12 @@ class Carrier:
 
     __slots__ = (
         "_block",
+        "_bones",
+        "_call_slot",
         "_client",
         "_issuer",
         "_kept",
+        "_next",
         "_owner",
         "_owner_slot",
         "_receipt",
@@ -195,9 +257,10 @@ class Carrier:
         *,
         issuer: str = "",
         kept: bool = False,
+        call_slot: str | None = None,
     ) -> None:
         """`issuer`: to whom alone it goes back, if anybody has said; `kept`: what the client cannot carry is kept
-        elsewhere."""
+        elsewhere; `call_slot`: where a call carries state."""
         self._issuer = issuer
         self._client = client
         self._slot = slot
@@ -205,7 +268,9 @@ class Carrier:
         self._owner_slot = owner_slot
         self._receipt = receipt
         self._kept = kept
-        self._shift = 0
+        self._call_slot = call_slot if owner in STATE else None
+        self._bones: list[Block] = []  # of the blocks since the last call, for the next one to carry
+        self._shift = self._next = 0
         self._block: Block | None = None  # the open one
         self._text: list[str] | None = None  # of the open reasoning
 
@@ -221,14 +286,16 @@ class Carrier:
                 return self._opened(index, block)
             case Close():
                 return self._closed(event)
+            case Finish():
+                return self._finished(event)
             case _:
                 return (event,)
 
     def _opened(self, index: int, block: Block) -> Sequence[Event]:
-        self._block = block
+        self._block, self._next = block, index + self._shift + 1
         if isinstance(block, Thinking):
             self._text = [block.text]
-        elif isinstance(block, ToolCall) and self._has_state(block.native):
+        elif isinstance(block, ToolCall) and self._call_slot is None and self._has_state(block.native):
             carried = self._carried(index, block.native, "next_call")
             return (*carried, Open(index + self._shift, block))
         return (Open(index + self._shift, block),)
@@ -239,10 +306,15 @@ class Carrier:
         close = replace(event, index=index + self._shift) if self._shift else event
         if isinstance(block, Thinking):
             return (self._closed_reasoning(block, close, index),)
+        if isinstance(block, ToolCall) and self._call_slot is not None:
+            return (self._closed_call(block, close, self._call_slot),)
         if isinstance(block, ToolCall) and self._has_state(event.native):
             return close, *self._carried(index + 1, merge_native(block.native, event.native), "last_call")
         if block is not None and not isinstance(block, ToolCall):
             native = merge_native(block.native, event.native)
+            self._keep_bone(replace(block, native=native) if isinstance(block, Text) else block)
+            if isinstance(block, Text) and self._call_slot is not None:
+                return (close,)
             if isinstance(block, Text) and self._has_state(native):
                 return close, *self._carried(index + 1, native, "last_text")
             if self._has_state(native):
@@ -252,6 +324,7 @@ class Carrier:
     def _closed_reasoning(self, block: Thinking, close: Close, index: int) -> Close:
         native = merge_native(block.native, close.native)
         text, self._text = "".join(self._text or ()), None
+        self._keep_bone(replace(block, text=text, native=native))
         if self._slot is None:
             if self._has_state(native):
                 self._lost(index)
@@ -259,6 +332,33 @@ class Carrier:
         # Also reasoning without state is put in an envelope, so that it is known as foreign when it comes back.
         envelope = self._packed(native, text=text)
         return replace(close, native=merge_native(close.native, {self._client: {self._slot: envelope}}))
+
+    def _keep_bone(self, block: Block) -> None:
+        if self._call_slot is not None and (each := bone(block, self._owner)) is not None:
+            self._bones.append(each)
+
+    def _closed_call(self, call: ToolCall, close: Close, slot: str) -> Close:
+        """The end of a call that carries its own state, and that of what stands between it and the call before."""
+        self._keep_bone(replace(call, native=merge_native(call.native, close.native)))
+        # Reasoning without state counts too: some owners want its words back, and the client may have dropped them.
+        if not holds_state(self._bones) and not any(isinstance(each, Thinking) for each in self._bones):
+            self._bones = []
+            return close
+        return replace(close, native=merge_native(close.native, self._sealed(slot)))
+
+    def _sealed(self, slot: str) -> Native:
+        """What the blocks since the last call want back, as it stands on one part."""
+        bones, self._bones = tuple(self._bones), []
+        also = f"; it is kept here for {self._owner} as well" if self._kept else ""
+        self._receipt.note("content", "reasoning state", f"it travels in {slot} of the client's message{also}")
+        return {self._client: {slot: seal(Sealed(self._owner, self._issuer, bones))}}
+
+    def _finished(self, event: Finish) -> Sequence[Event]:
+        """An answer that ends without another call: a last part carries what is left, as Gemini's own answers end."""
+        if self._call_slot is None or not holds_state(self._bones):
+            return (event,)
+        extra = self._next
+        return Open(extra, Text(text="", native=self._sealed(self._call_slot))), Close(index=extra), event
 
     def _carried(
         self, index: int, native: Native, place: Literal["next_call", "last_call", "last_text"]

@@ -21,7 +21,7 @@ from toolglot.passes import Context
 from toolglot.passes.blocks import Place, rewrite_messages
 from toolglot.passes.census import census
 from toolglot.passes.envelope import STATE, is_ours
-from toolglot.passes.kept import Run, placed
+from toolglot.passes.placement import Run, placed
 from toolglot.passes.reasoning import GEMINI, MADE
 from toolglot.passes.skeleton import Sealed, Skeleton, bone, holds_state, seal, unseal
 from toolglot.receipt import Receipt

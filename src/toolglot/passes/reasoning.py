@@ -200,6 +200,7 @@ def _free_items(request: Request, context: Context, before: Sequence[Message]) -
     takes items without ids: its own agents send none.
     """
     if context.source != context.target:
+        _note_unreasoned_calls(before, context)
         return request  # no ids but those of its own reasoning
     if not any("id" in native_of(node, RESPONSES) for node in (*request.messages, *census(request, context).calls)):
         return request
@@ -227,6 +228,22 @@ def _free_items(request: Request, context: Context, before: Sequence[Message]) -
         return freed if same else replace(freed, content=content)
 
     return rewrite_messages(request, free)
+
+
+def _note_unreasoned_calls(messages: Sequence[Message], context: Context) -> None:
+    """The API takes calls without the reasoning that led to them, so nothing else would tell that it was lost."""
+    if "reasoning" not in context.can.fields:
+        return
+    called = thought = False
+    for message in (*messages, Message(role="end")):
+        if message.role == "assistant":
+            called = called or any(map(_is_call, message.content))
+            thought = thought or any(isinstance(block, Thinking) for block in message.content)
+        elif called and not thought:
+            context.receipt.note("reasoning", "of calls", "no reasoning of the target is known for some of them")
+            return
+        else:
+            called = thought = False
 
 
 _Tie: TypeAlias = Literal["lost", "known", "own"]

@@ -67,7 +67,7 @@ def _own(owner: str, fields: Mapping[str, Any], table: Mapping[str, Checks]) -> 
     return {owner: state} if state else {}
 
 
-def holds_state(bones: Skeleton) -> bool:
+def holds_state(bones: Iterable[Block]) -> bool:
     """Is there more than words that a client has anyway?"""
     return any(fields.keys() - _MARKS for each in bones for fields in each.native.values())
 

@@ -27,7 +27,8 @@ from toolglot.errors import StreamError, ToolglotError
 from toolglot.events import Close, Delta, Event, Fault, Fold, Open
 from toolglot.ir import Block, Message, Request, Thinking, ToolCall, replace
 from toolglot.passes.envelope import BOUND_TO_MODEL, STATE
-from toolglot.passes.kept import lacks_state, runs
+from toolglot.passes.kept import lacks_state
+from toolglot.passes.placement import runs
 from toolglot.passes.skeleton import Skeleton, skeleton
 from toolglot.routing import Target
 from toolglot.server.issuers import issuer
@@ -161,10 +162,13 @@ class States:
         except (StoreError, TimeoutError) as error:
             log.warning("reasoning state could not be read: %s", error or "no answer in time")
             return {}
-        newest = {(state.calls, "" if state.calls else state.hash): state for state in reversed(found)}
-        exact = {(state.calls, state.hash): state for state in reversed(found)}
+        found.reverse()  # of several that fit, the newest counts
+        exact = {(state.calls, state.hash): state for state in found}
+        by_calls = {state.calls: state for state in found if state.calls}
+        by_hash = {state.hash: state for state in found}
         chosen = {
-            number: exact.get((name.calls, name.hash)) or newest.get((name.calls, "" if name.calls else name.hash))
+            number: exact.get((name.calls, name.hash))
+            or (by_calls.get(name.calls) if name.calls else by_hash.get(name.hash))
             for number, name in names.items()
         }
         return {number: bones for number, state in chosen.items() if state is not None and (bones := _read(state))}
@@ -240,13 +244,18 @@ class _Name(Struct, frozen=True):
 def _name(calls: Sequence[ToolCall], said: str, before: bytes) -> _Name:
     """The name of an answer with these calls. `said` is the hash of the conversation up to its end, `before` that of
     the ids of the calls that went before it, if there were any."""
-    ids = [call.id for call in calls]
+    ids = [_given_id(call) for call in calls]
     if not all(ids) or not (ids or before):
         return _Name("", said)
-    told = [(call.id, call.name, arguments_said(call.arguments)) for call in calls]
-    unique = ids and all(_is_drawn(call.id, call.name) for call in calls)
+    told = [(each, call.name, arguments_said(call.arguments)) for each, call in zip(ids, calls, strict=True)]
+    unique = ids and all(_is_drawn(each, call.name) for each, call in zip(ids, calls, strict=True))
     marked = ascii(told if unique else (told, said, before))
     return _Name(sha256(marked.encode("ascii")).hexdigest(), said)
+
+
+def _given_id(call: ToolCall) -> str:
+    """The id that the client was given: Gemini CLI puts the tool's name before it."""
+    return call.id.removeprefix(f"{call.name}__") or call.id
 
 
 def _is_drawn(identity: str, name: str) -> bool:
@@ -267,7 +276,7 @@ def _with_ids(before: bytes, calls: Sequence[ToolCall]) -> bytes:
     """The hash of all ids up to an answer, this one's included; nothing while there are none."""
     for call in calls:
         if before or call.id:
-            before = sha256(before + ascii(call.id).encode("ascii")).digest()
+            before = sha256(before + ascii(_given_id(call)).encode("ascii")).digest()
     return before
 
 

@@ -239,7 +239,7 @@ class Store(Protocol):
     async def states(
         self, owner: str, issuer: str, calls: Collection[str] = (), hashes: Collection[str] = ()
     ) -> list[State]:
-        """Those that have one of these calls, or no calls and one of these hashes; of each the newest first."""
+        """Those that have one of these calls, the newest first; and of each of these hashes the newest."""
         ...
 
     def may_have_states(self, owner: str, issuer: str) -> bool:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from hashlib import sha256
-from typing import Any
+from typing import Any, NamedTuple
 
 from toolglot.store import Replay, Rounds, State
 from toolglot.store.threads import ROW_BYTES, use
@@ -105,7 +105,7 @@ def rounds(
     connection: sqlite3.Connection, oldest: float, fresh: float, owner: str, hashes: Sequence[str]
 ) -> tuple[list[Rounds], list[str]]:
     """Those that are there, and the threads of those that were not used since they were `fresh`."""
-    wanted = [("owner = ? AND hash IN", (owner,), hashes)]
+    wanted = [_Wanted("owner = ? AND hash IN", (owner,), hashes)]
     rows, stale = _rows(connection, "rounds", "hash, value", wanted, oldest, fresh)
     return [Rounds(*row) for row in rows], stale
 
@@ -138,19 +138,30 @@ def states(
 ) -> tuple[list[State], list[str]]:
     """Those that are there, and the threads of those that were not used since they were `fresh`."""
     whose = (owner, issuer)
+    # Many conversations may say the same: of those only the newest is read.
     wanted = [
-        ("owner = ? AND issuer = ? AND calls IN", whose, calls),
-        ("calls = '' AND owner = ? AND issuer = ? AND hash IN", whose, hashes),
+        _Wanted("owner = ? AND issuer = ? AND calls IN", whose, calls),
+        _Wanted("owner = ? AND issuer = ? AND hash IN", whose, hashes, newest_of="hash"),
     ]
     rows, stale = _rows(connection, "states", _STATE, wanted, oldest, fresh)
     return [State(**dict(zip(State.__struct_fields__, row, strict=True))) for row in rows], stale
+
+
+class _Wanted(NamedTuple):
+    """Rows that fulfil a condition, the last part of which takes some of these keys. `newest_of`: of those that have
+    the same in this column the newest alone."""
+
+    where: str
+    whose: tuple[str, ...]
+    keys: Collection[str]
+    newest_of: str | None = None
 
 
 def _rows(
     connection: sqlite3.Connection,
     table: str,
     columns: str,
-    wanted: Iterable[tuple[str, tuple[str, ...], Collection[str]]],
+    wanted: Iterable[_Wanted],
     oldest: float,
     fresh: float,
 ) -> tuple[list[tuple[Any, ...]], list[str]]:
@@ -159,15 +170,22 @@ def _rows(
     rows: list[tuple[Any, ...]] = []
     stale: list[str] = []
     size = 0
-    for where, whose, keys in wanted:
+    read: set[int] = set()
+    for where, whose, keys, newest_of in wanted:
+        row, group = f"{table}.rowid", ""
+        if newest_of is not None:
+            row, group = f"max({row})", f"GROUP BY {newest_of} "
         for some in _chunks(list(dict.fromkeys(keys))):
             marks = ", ".join("?" * len(some))
             known = connection.execute(
-                f"SELECT {table}.rowid, thread, used FROM {table} JOIN threads ON threads.id = thread "
-                f"WHERE {where} ({marks}) AND used >= ? ORDER BY {table}.rowid DESC",
+                f"SELECT {row} AS number, thread, used FROM {table} JOIN threads ON threads.id = thread "
+                f"WHERE {where} ({marks}) AND used >= ? {group}ORDER BY number DESC",
                 (*whose, *some, oldest),
             ).fetchall()
             for number, thread, used in known:
+                if number in read:
+                    continue
+                read.add(number)
                 rows.append(connection.execute(f"SELECT {columns} FROM {table} WHERE rowid = ?", (number,)).fetchone())
                 if used < fresh:
                     stale.append(thread)

@@ -195,6 +195,8 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
     ),
     # Whether anything is kept of an upstream's is asked with every request.
     ("CREATE INDEX states_issuer ON states (issuer, owner)",),
+    # Clients that drop the ids of calls are known by what was said alone.
+    ("CREATE INDEX states_hash ON states (hash, owner, issuer)",),
 )
 
 

@@ -36,6 +36,7 @@ class Transcript:
     def __init__(self) -> None:
         self._hash = sha256(b"toolglot transcript 3").digest()
         self._calls: dict[str, int] = {}
+        self._unnamed = 0
         self._turn: list[Any] = []
         self._with_turn: bytes | None = None
         self._role = ""
@@ -87,13 +88,19 @@ class Transcript:
                 case Media(source=source):
                     others.append(["media", source.kind, source.data])
                 case ToolCall():
-                    number = self._calls.setdefault(block.id, len(self._calls))
-                    others.append(["call", number, block.name, arguments_said(block.arguments)])
+                    others.append(["call", self._number(block.id), block.name, arguments_said(block.arguments)])
                 case ToolResult():
                     number = self._calls.get(block.call_id, -1)
                     others.append(["result", number, bool(block.is_error), self._said(block.content)])
         whole = "".join(text)
         return ["".join(whole.split()) if loosely else whole.strip(), *others]
+
+    def _number(self, call_id: str) -> int:
+        """Which call of the conversation it is. Some clients drop ids, so one without an id counts like any other."""
+        if not call_id:
+            self._unnamed += 1
+            return len(self._calls) + self._unnamed - 1
+        return self._calls.setdefault(call_id, len(self._calls) + self._unnamed)
 
 
 def arguments_said(arguments: str) -> Any:

@@ -26,6 +26,7 @@ GEMINI = Dialect(
     encode_error=encode_error,
     path=path,
     state_slot="thoughtSignature",
+    call_state_slot="thoughtSignature",
     model_in_path=True,
     system_key="systemInstruction",
     history_key="contents",

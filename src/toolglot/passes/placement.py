@@ -1,0 +1,126 @@
+"""Put reasoning state back on the blocks of an answer.
+
+A client sends an answer back in one message or in several, with other ids, and without some of its blocks. What its
+owner wants to see again comes as a `Skeleton`: reasoning whole, and of calls and texts only the owner's state. Each
+bone goes to the block that it belongs to, and reasoning before the block that it led to.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+
+from toolglot.events import merge_native
+from toolglot.ir import Block, Message, Text, Thinking, ToolCall, native_of, replace
+from toolglot.passes import Context
+from toolglot.passes.blocks import INSTRUCTION_ROLES
+from toolglot.passes.skeleton import Skeleton
+
+
+class Run:
+    """Neighbouring messages of the assistant: an answer, as clients tell it in one message or in several."""
+
+    def __init__(self) -> None:
+        self.numbers: list[int] = []
+        self.blocks: list[tuple[int, Block]] = []  # each with the message that it stands in
+        self.end = 0
+        """How many messages that are no instructions there are up to its end."""
+
+    def add(self, message: Message, number: int, count: int) -> None:
+        self.numbers.append(number)
+        self.blocks += [(number, block) for block in message.content]
+        self.end = count
+
+    @property
+    def speaks(self) -> bool:
+        """It says or calls something: what holds nothing but reasoning may be taken apart and is not counted."""
+        return any(isinstance(block, ToolCall) or (isinstance(block, Text) and block.text) for _, block in self.blocks)
+
+    def calls(self) -> list[ToolCall]:
+        return [block for _, block in self.blocks if isinstance(block, ToolCall)]
+
+
+def runs(messages: Sequence[Message]) -> list[Run]:
+    """The answers of a conversation in their order."""
+    return [run for run in _runs(messages) if run.speaks]
+
+
+def _runs(messages: Sequence[Message]) -> Iterator[Run]:
+    run, count = Run(), 0
+    for number, message in enumerate(messages):
+        if message.role in INSTRUCTION_ROLES:
+            continue
+        count += 1
+        if message.role == "assistant":
+            run.add(message, number, count)
+        elif run.numbers:
+            yield run
+            run = Run()
+    if run.numbers:
+        yield run
+
+
+def placed(run: Run, bones: Skeleton, context: Context) -> list[tuple[int, Block]] | None:
+    """The run's blocks with the target's state on them; None if there was nothing to add."""
+    owner = context.target
+    blocks = list(run.blocks)
+    thinking: Sequence[Thinking] = [bone for bone in bones if isinstance(bone, Thinking)]
+    sent = [block for _, block in blocks if _is_own(block, context)]
+    if len(sent) < len(thinking) and all(block in thinking for block in sent):
+        blocks = [each for each in blocks if each[1] not in sent]  # the client has dropped some of it
+    elif sent:
+        thinking = ()
+    if thinking:
+        texts = [bone.text for bone in thinking]
+        told = ("".join(texts), "\n\n".join(texts))  # as a client has it of a stream, and of a whole answer
+        blocks = [each for each in blocks if not _repeats(each[1], told)]
+    before: dict[int, list[Block]] = {}
+    pending: list[Block] = []
+    changed = bool(thinking)
+    for bone, place in zip(bones, _places(bones, [block for _, block in blocks]), strict=True):
+        if isinstance(bone, Thinking):
+            pending += [bone] if thinking else []
+        elif place is not None:
+            before.setdefault(place, []).extend(pending)
+            pending = []
+            home, block = blocks[place]
+            if bone.native and not native_of(block, owner).keys() >= bone.native[owner].keys():
+                assert isinstance(block, ToolCall | Text)
+                blocks[place] = home, replace(block, native=merge_native(bone.native, block.native))
+                changed = True
+    if not changed:
+        return None
+    done = [(home, new) for place, (home, block) in enumerate(blocks) for new in (*before.get(place, ()), block)]
+    return [*done, *((run.numbers[-1], block) for block in pending)]
+
+
+def _places(bones: Skeleton, blocks: Sequence[Block]) -> Iterator[int | None]:
+    """Which block each bone belongs to: calls by ids that are theirs alone, or else by their order, as texts are."""
+    texts = iter([place for place, block in enumerate(blocks) if isinstance(block, Text)])
+    by_id = _own_ids(blocks)
+    shared = by_id.keys() & _own_ids(bones).keys()
+    matched = {by_id[each] for each in shared}
+    others = iter([n for n, block in enumerate(blocks) if isinstance(block, ToolCall) and n not in matched])
+    for bone in bones:
+        if isinstance(bone, ToolCall):
+            yield by_id[bone.id] if bone.id in shared else next(others, None)
+        else:
+            yield next(texts, None) if isinstance(bone, Text) else None
+
+
+def _own_ids(blocks: Sequence[Block]) -> dict[str, int]:
+    """The ids that one call alone has, and where it stands."""
+    calls = [(block.id, place) for place, block in enumerate(blocks) if isinstance(block, ToolCall) and block.id]
+    count = Counter(each for each, _ in calls)
+    return {each: place for each, place in calls if count[each] == 1}
+
+
+def _is_own(block: Block, context: Context) -> bool:
+    if not isinstance(block, Thinking):
+        return False
+    return bool(native_of(block, context.target)) or (context.source == context.target and not block.native)
+
+
+def _repeats(block: Block, told: Sequence[str]) -> bool:
+    """Is it reasoning without state whose words are a part of what was kept? A client had only the words."""
+    return isinstance(block, Thinking) and bool(block.text) and any(block.text in words for words in told)
