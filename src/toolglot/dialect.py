@@ -258,6 +258,10 @@ class Dialect(Struct, frozen=True, kw_only=True):
     """The error for a request that leans on state which only an upstream of this dialect keeps, as clients know it."""
     model_places: tuple[tuple[str, ...], ...] = (("model",),)
     """Where a response, or a frame of a stream, names the model."""
+    broken_stream: Literal["error", "cut"] = "error"
+    """How its clients are told that the upstream broke off in the middle of a stream: by an error event, or by a
+    connection that is cut where the upstream's was. Whichever makes the real clients ask again (docs/gateway.md has
+    what each of them does). An error that the upstream tells itself is always an error event."""
     last_event: bytes = b""
     """The event for which clients wait at the end of a stream, where servers of the same dialect may leave it out."""
     response_headers: tuple[str, ...] = ()
@@ -279,6 +283,9 @@ class Dialect(Struct, frozen=True, kw_only=True):
     """Finds in an error's JSON what this dialect's clients know a context overflow by."""
     streamed_errors: frozenset[str] = frozenset()
     """Codes of errors that streaming clients look for inside a stream, even when nothing else came before."""
+    streams_early_failures: bool = False
+    """An error with which an upstream of this dialect begins its stream is told inside the client's stream, too, with
+    its code; else by the status, which clients know better what to do with."""
     served: ServedForms | None = None
     """Its words for tools that are run on the way; None where it has none."""
     text_of_frame: Callable[[bytes], str | None] | None = None

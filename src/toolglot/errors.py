@@ -127,6 +127,8 @@ class ApiError(Struct, frozen=True, kw_only=True):
     limits: tuple[RateLimit, ...] = ()
     request_id: str | None = None
     native: Native = {}
+    streamed_by: str | None = None
+    """The dialect of the upstream in whose stream it came, before anything of an answer."""
     retry_after_date: str | None = None
     """An HTTP date to wait for, where no number of seconds is told."""
     overflow: ContextOverflow | None = None
@@ -249,12 +251,15 @@ def api_error(error: ToolglotError) -> ApiError:
     raise TypeError(f"an error of an exchange is expected, not {type(error).__name__}")
 
 
+TRUNCATED = "upstream_truncated"
+
+
 def truncated(detail: str = "") -> ApiError:
     """The error for a stream that ended before it said it was done."""
     message = "The upstream ended the stream before the response was complete"
     if detail:
         message = f"{message}: {detail}"
-    return ApiError(kind="server", status=502, code="upstream_truncated", message=message)
+    return ApiError(kind="server", status=502, code=TRUNCATED, message=message)
 
 
 def unreadable(error: Exception) -> ApiError:

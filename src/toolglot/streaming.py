@@ -14,8 +14,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from toolglot.errors import ApiError, DecodeError, LossError, UpstreamError, unreadable
-from toolglot.events import Delta, Event, Fault, Finish, Open, Start, unfold
+from toolglot.errors import TRUNCATED, ApiError, DecodeError, LossError, UpstreamError, unreadable
+from toolglot.events import Close, Delta, Event, Fault, Finish, Open, Start, unfold
 from toolglot.forwarding import Forwarder
 from toolglot.ir import Stop, Text, ToolCall, Usage
 from toolglot.passes.event_passes import goes_unchanged, one_through, through
@@ -71,6 +71,11 @@ class StreamTranslation:
         self._recognised = False  # a frame went the short way since one was learnt from
         self._keeps_up = False  # somebody has to read what goes the short way, later
         self._unread = bytearray()
+        self._cuts = exchange.can_cut and exchange.client.broken_stream == "cut"
+        self.broken = False
+        """The upstream broke off: its connection, or the stream in the middle of an answer."""
+        self.is_cut = False
+        """The client is told so by cutting its connection: it gets no error event, and the stream has no end."""
         self.usage: Usage | None = None
         self.stop: Stop | None = None
         self.fault: ApiError | None = None
@@ -201,12 +206,19 @@ class StreamTranslation:
         if self._document is not None:
             return self._translate(self._events_of_document(bytes(self._document)))
         if self._forwarder is None:
-            return self._translate(self._decoder.close())
+            return self._translate(self._last_events([]))
         rest, is_whole = self._forwarder.rest()
         # Half a frame is not let through. Whether it matters, the decoder knows.
         written = self._forward(self._forwarder, [rest]) if is_whole else b""
         cut = self._decode(rest) if not is_whole else []
-        return written if self.ended else written + self._hand_on(self._forwarder, b"", [*cut, *self._decoder.close()])
+        return written if self.ended else written + self._hand_on(self._forwarder, b"", self._last_events(cut))
+
+    def _last_events(self, events: list[Event]) -> list[Event]:
+        """These and what the decoder makes of the end of its input, which may have come too soon."""
+        events = [*events, *self._decoder.close()]
+        last = events[-1] if events else None
+        self.broken = isinstance(last, Fault) and last.error.code == TRUNCATED
+        return events
 
     @property
     def wants_again(self) -> Again | None:
@@ -225,9 +237,13 @@ class StreamTranslation:
         self._reader.go_on()
         return request
 
-    def break_off(self, error: ApiError) -> bytes:
-        """The upstream has broken off (a reset, a timeout): an error, unless the answer had been said to be over."""
-        return self.close() if self.settled else self.fail(error)
+    def break_off(self, error: ApiError, *, broken: bool = True) -> bytes:
+        """No more comes from the upstream: an error, unless the answer had been said to be over. `broken`: it broke off
+        itself (a reset, a timeout); else it was given up."""
+        if self.settled:
+            return self.close()
+        self.broken = broken
+        return self.fail(error)
 
     def fail(self, error: ApiError) -> bytes:
         """The answer has failed in a way that the upstream's bytes do not tell."""
@@ -237,6 +253,11 @@ class StreamTranslation:
             return b""
         told = self._encode(Fault(error))
         return told if self._forwarder is None else self._forwarder.numbered(told)
+
+    @property
+    def is_document(self) -> bool:
+        """The upstream sends one JSON document in the place of a stream."""
+        return self._document is not None
 
     @property
     def settled(self) -> bool:
@@ -318,6 +339,9 @@ class StreamTranslation:
             return b""
         if self._listener is not None:
             self._listener(event)
+        if self.broken and self._cuts and _tells_break(event):
+            self._cut(event)
+            return b""
         encoded = self._encoder.feed(event)
         if type(event) is Delta:
             return encoded
@@ -381,9 +405,16 @@ class StreamTranslation:
                 self._called = self._called or isinstance(event.block, ToolCall)
             elif isinstance(event, Finish):
                 return forwarder.release(forwarder.last(frame, event, self._encoder, self._called))
+            elif isinstance(event, Fault) and self.broken and self._cuts:
+                self._cut(event)
+                return b""
             elif isinstance(event, Fault) and forwarder.lacks(event.error, frame):
                 return forwarder.numbered(self._encoder.feed(Fault(self._exchange.hide(event.error))))
         return forwarder.release(frame)
+
+    def _cut(self, event: Event) -> None:
+        self._notice(event)
+        self.is_cut = self.ended
 
     def _notice(self, event: Event) -> None:
         if isinstance(event, Finish):
@@ -392,6 +423,11 @@ class StreamTranslation:
         elif isinstance(event, Fault):
             self.fault = self._exchange.hide(event.error)
             self.ended = True
+
+
+def _tells_break(event: Event) -> bool:
+    """The error, or the end of a call that was cut: nobody may take that for a whole one."""
+    return isinstance(event, Fault) or (isinstance(event, Close) and not event.complete)
 
 
 def _too_large() -> ApiError:

@@ -75,6 +75,8 @@ class Exchange:
         issuer: the upstream's server, where state that the client carries is to go back to the same one only, and to
             the model that made it.
         takes_back: others whose state goes to the upstream too, as `issuer_of` names them.
+        can_cut: the caller can cut the client's connection. A stream that the upstream broke off then ends without an
+            error event where the client's dialect wants that, and `is_cut` of its translation says so.
     """
 
     def __init__(
@@ -96,6 +98,7 @@ class Exchange:
         keeps_state: bool = False,
         issuer: str = "",
         takes_back: frozenset[str] = frozenset(),
+        can_cut: bool = False,
     ) -> None:
         client, upstream = find(client), find(upstream)
         self.client = client
@@ -118,6 +121,7 @@ class Exchange:
         """Makes a listener for each streamed answer; it gets every event as the client does, before its bytes. An
         attempt that fails and the one that follows are two answers, so neither listener sees the other's events."""
         self.keeps_state = keeps_state
+        self.can_cut = can_cut
         self.issuer = issuer
         self._takes_back = takes_back
         self._asked_again: Again | None = None

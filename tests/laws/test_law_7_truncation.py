@@ -1,4 +1,5 @@
-"""Law 7: an upstream that is cut anywhere gives the client a well-formed stream that ends in that dialect's error.
+"""Law 7: an upstream that is cut anywhere gives the client a well-formed stream that ends in that dialect's error, or,
+where the caller can cut the client's connection and the dialect's clients want that, whole events and no end.
 
 A clean end is allowed only once everything has come: the same calls, the same text, the same reason to stop. Where
 calls are text, the same holds, and a call of which not everything has come is never whole.
@@ -12,11 +13,25 @@ from hypothesis import strategies as st
 
 from tests.case_files import cases_with
 from tests.documents import DOCUMENTS
-from tests.exchanges import NAMES, PAIRS, check, folded, meaning, read_events, relay, spoken, through
+from tests.exchanges import (
+    NAMES,
+    PAIRS,
+    check,
+    folded,
+    meaning,
+    read_events,
+    relay,
+    spoken,
+    through,
+    write_events,
+)
 from tests.textcalls.conversations import SEVERAL, ask, asking, exchange_of, stream_of, user
+from toolglot.dialects import DIALECTS
+from toolglot.errors import TRUNCATED, ApiError, truncated
 from toolglot.events import Close, Delta, Event, Fault, Open
 from toolglot.ir import ToolCall
 from toolglot.textcalls.prompts.render import calls_text
+from toolglot.translate import Exchange
 
 ERROR_MARKS = {
     "openai_chat": b'data: {"error":{',
@@ -63,6 +78,70 @@ def test_cutting_a_recorded_stream_anywhere_is_told(client: str, upstream: str, 
         places = {place for bound in bounds for place in range(bound - 3, bound + 3)} | set(range(0, len(stream), 7))
         for end in sorted(place for place in places if 0 <= place < len(stream)):
             is_honest(client, upstream, stream, end)
+
+
+CUT_PAIRS = tuple((client, upstream) for client, upstream in PAIRS if DIALECTS[client].broken_stream == "cut")
+
+
+def is_honestly_cut(client: str, upstream: str, stream: bytes, end: int) -> None:
+    """Where the connection can be cut the client gets what it gets otherwise, but for the error; and no call that is
+    not whole is closed."""
+    told, events = client_side(client, upstream, stream[:end])
+    translation = Exchange(client, upstream, can_cut=True).stream()
+    written = translation.feed(stream[:end]) + translation.close()
+    broken = isinstance(events[-1], Fault) and events[-1].error.code == TRUNCATED
+    assert (translation.broken, translation.is_cut) == (broken, broken)
+    if not broken:
+        assert written == told
+        return
+    assert translation.fault is not None
+    assert told.startswith(written)
+    assert written == b"" or written.endswith(b"\n\n")
+    cut = [event for event in read_events(client, [written]) if not isinstance(event, Fault)]
+    assert cut == [event for event in events if not isinstance(event, Fault)][: len(cut)]
+    assert not any(isinstance(event, Close) and not event.complete for event in cut)
+
+
+@pytest.mark.parametrize(("client", "upstream"), CUT_PAIRS)
+@pytest.mark.parametrize("name", ["text_and_two_calls", "thinking"])
+def test_cutting_a_recorded_stream_anywhere_cuts_the_clients_connection(client: str, upstream: str, name: str) -> None:
+    for case in cases_with("stream", upstream):
+        if case.name == name:
+            stream = case.read("stream")
+            for end in range(0, len(stream), 13):
+                is_honestly_cut(client, upstream, stream, end)
+
+
+@pytest.mark.parametrize(("client", "upstream"), CUT_PAIRS)
+@given(data=st.data())
+def test_cutting_any_stream_anywhere_cuts_the_clients_connection(
+    client: str, upstream: str, data: st.DataObject
+) -> None:
+    stream = data.draw(DOCUMENTS[upstream].streams).encode()
+    is_honestly_cut(client, upstream, stream, data.draw(st.integers(0, len(stream) - 1)))
+
+
+@pytest.mark.parametrize(("client", "upstream"), CUT_PAIRS)
+def test_a_reset_cuts_the_clients_connection_and_an_error_event_of_the_upstream_does_not(
+    client: str, upstream: str
+) -> None:
+    error = ApiError(kind="server", status=502, code="upstream_reset", message="reset")
+    for case in cases_with("stream", upstream):
+        stream = case.read("stream")
+        end = stream.rfind(b"\n\n", 0, len(stream) // 2)
+        half = stream[: end + 2] if end >= 0 else b""
+        reset, given_up, failed = (Exchange(client, upstream, can_cut=True).stream() for _ in range(3))
+        for translation in (reset, given_up, failed):
+            translation.feed(half)
+        if reset.settled or reset.ended:
+            continue
+        assert reset.break_off(error) == b""
+        assert reset.is_cut
+        assert b"reset" in given_up.break_off(error, broken=False)
+        assert not given_up.is_cut
+        own = write_events(upstream, [Fault(truncated())])
+        assert b"before the response was complete" in failed.feed(own) + failed.close()
+        assert not failed.is_cut
 
 
 @pytest.mark.parametrize(("client", "upstream"), PAIRS)

@@ -14,7 +14,8 @@ from tests.recordings.demos import record_demos
 from tests.recordings.made import as_recording, exchange
 from tests.recordings.rerunning import again, changed, read_all
 from tests.server.gateway import Body, at, gateway
-from tests.upstream.bad_server import BadServer, Step, expect, reply
+from tests.server.told import break_told, mid_call
+from tests.upstream.bad_server import LAST_CHUNK, BadServer, Script, Step, expect, reply, reset, send, stream
 from toolglot.config.schema import ModelConfig, RecordConfig
 from toolglot.dialects import DIALECTS
 from toolglot.passes.history_policy import HistoryPolicy
@@ -361,3 +362,16 @@ def test_there_is_nothing_random_in_a_gateway_without_a_store(recorded: list[Rec
     for recording in recorded[:4]:
         first, second = (asyncio.run(rerun(recording)).outcome for _ in range(2))
         assert first == second
+
+
+@pytest.mark.parametrize("client", ["anthropic", "openai_chat", "openai_responses"])
+@pytest.mark.parametrize("death", [[reset()], [send(LAST_CHUNK)]], ids=["reset", "ended"])
+def test_a_stream_that_broke_off_is_the_same_again(tmp_path: Path, client: str, death: Script) -> None:
+    script = [expect(), stream(mid_call("openai_chat"), complete=False), *death]
+    with (
+        BadServer(script) as server,
+        gateway(at("openai_chat", server.url), record=RecordConfig(directory=str(tmp_path))) as running,
+    ):
+        break_told(client, running.ask(client, stream=True))
+    (recording,) = read_all(tmp_path)
+    assert not again(recording).differs

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from tests.exchanges import PAIRS
 from tests.lint.streams import SOUND
 from tests.server.gateway import CLIENTS, LIMITS, at, gateway
-from tests.server.told import error_told, fault_told, good_end, mid_call, type_of
+from tests.server.told import break_told, error_told, fault_told, good_end, mid_call, type_of
 from tests.upstream.bad_server import (
     LAST_CHUNK,
     BadServer,
@@ -36,6 +36,7 @@ from tests.upstream.bad_server import (
 )
 from tests.warp_server import frames
 from toolglot.config.schema import Retries
+from toolglot.dialects import DIALECTS
 from toolglot.server import pieces
 from toolglot.wire.sse import MAX_EVENT_BYTES
 
@@ -44,7 +45,7 @@ BOTH = pytest.mark.parametrize("streams", [False, True], ids=["whole", "stream"]
 EVERY_CLIENT = pytest.mark.parametrize("client", CLIENTS)
 EVERY_PAIR = pytest.mark.parametrize(("client", "upstream"), [pair for pair in PAIRS if pair[0] in CLIENTS])
 
-GATEWAY_STATUS = {"openai_chat": 502, "openai_responses": 502, "anthropic": 502, "gemini": 500}
+GATEWAY_STATUS = {"openai_chat": 502, "openai_responses": 502, "anthropic": 502, "gemini": 503}
 """Of an upstream that fails, in the numbers a dialect has: Google's APIs have no 502."""
 
 
@@ -69,15 +70,18 @@ def _dies(client: str, upstream: str, death: Script) -> None:
         talk.until(b"Hel")
         seen.open()
         answer = talk.rest()
-        assert fault_told(client, answer).code in ("upstream_reset", "upstream_truncated", "server_error")
+        break_told(client, answer)
+        if client == "anthropic":  # a call that was cut stays open: nobody runs it
+            assert answer.body.count(b"event: content_block_start") > answer.body.count(b"event: content_block_stop")
         if not {"gemini", "warp"} & {client, upstream}:
             assert b'\\"a\\":' in answer.body  # what came is not taken back
         record = running.record()
         assert (record.error, record.attempts, len(server.requests)) == ("server", 1, 1)
+        assert (record.cut, record.cancelled) == (DIALECTS[client].broken_stream == "cut", False)
 
 
 @EVERY_PAIR
-def test_30_a_stream_that_dies_inside_a_call_ends_in_the_clients_own_error(client: str, upstream: str) -> None:
+def test_30_a_stream_that_dies_inside_a_call_ends_in_an_error_or_a_cut_connection(client: str, upstream: str) -> None:
     _dies(client, upstream, [reset()])
 
 
@@ -121,6 +125,9 @@ def test_30_an_error_event_of_the_upstream_is_told_in_the_clients_words(client: 
 def test_30_an_error_event_before_anything_else_is_an_error_of_the_request(client: str, upstream: str) -> None:
     with BadServer([expect(), stream(ERROR_EVENTS[upstream])]) as server, gateway(at(upstream, server.url)) as running:
         answer = running.ask(client, stream=True)
+        if client == upstream == "openai_responses":  # whose clients know it inside a stream alone
+            assert fault_told(client, answer).message == "Out of memory"
+            return
         status = 500 if upstream != "warp" else GATEWAY_STATUS[client]  # whose errors in streams have no number
         assert (answer.status, error_told(client, answer).message) == (status, SAID.get(upstream, "Out of memory"))
 
@@ -335,7 +342,7 @@ def test_40_arguments_that_are_no_json_are_never_silently_empty(client: str, arg
             assert f'"arguments":"{arguments}"'.encode() in answer.body
         else:
             told = error_told(client, answer)
-            assert (told.type, told.code) == (type_of(client, "server"), "malformed_tool_call")
+            assert (told.type, told.code) == (type_of(client, "gateway"), "malformed_tool_call")
 
 
 @EVERY_CLIENT

@@ -12,7 +12,7 @@ import pytest
 
 from tests.lint.streams import SOUND
 from tests.server.gateway import CLIENTS, at, gateway
-from tests.server.told import error_told, fault_told, good_end, mid_call, type_of
+from tests.server.told import break_told, error_told, good_end, mid_call, type_of
 from tests.upstream.bad_server import BadServer, Gate, Script, expect, pause, reply, reset, stream
 from toolglot.config.schema import BreakerConfig, ModelConfig, Retries
 
@@ -84,7 +84,7 @@ def test_27_nothing_is_tried_again_once_a_byte_has_reached_the_client() -> None:
         talk = running.begin("anthropic", stream=True)
         talk.until(b"Hello")
         seen.open()
-        fault_told("anthropic", talk.rest())
+        break_told("anthropic", talk.rest())
         assert (first.connections, second.connections) == (1, 0)
 
 
@@ -129,7 +129,7 @@ def test_28_a_breaker_leaves_a_failing_upstream_alone_and_lets_it_come_back() ->
         began = monotonic()
         resting = running.ask("anthropic", stream=True)
         told = error_told("anthropic", resting)
-        assert (resting.status, told.code) == (529, "upstream_resting")
+        assert (resting.status, told.code) == (503, "upstream_resting")
         assert float(resting.headers["retry-after"]) > 0
         assert server.connections == 2  # it was not asked
         while running.ask("openai_chat", stream=True).status != 200:  # each is answered at once, without a call

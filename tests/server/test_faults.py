@@ -36,7 +36,7 @@ BOTH = pytest.mark.parametrize("streams", [False, True], ids=["whole", "stream"]
 EVERY_CLIENT = pytest.mark.parametrize("client", CLIENTS)
 EVERY_PAIR = pytest.mark.parametrize(("client", "upstream"), [pair for pair in PAIRS if pair[0] in CLIENTS])
 
-GATEWAY_STATUS = {"openai_chat": 502, "openai_responses": 502, "anthropic": 502, "gemini": 500}
+GATEWAY_STATUS = {"openai_chat": 502, "openai_responses": 502, "anthropic": 502, "gemini": 503}
 """Of an upstream that fails, in the numbers a dialect has: Google's APIs have no 502."""
 
 
@@ -59,8 +59,8 @@ def test_27_a_refused_connection_is_told_as_an_upstream_that_is_not_there(
     with gateway(at("openai_chat", nobody, retries=Retries(attempts=2, first_wait=0))) as running:
         answer = running.ask(client, stream=streams)
         told = error_told(client, answer)
-        assert answer.status == {"anthropic": 529, "gemini": 503}.get(client, 502)
-        assert (told.type, told.code) == (type_of(client, "overloaded"), "upstream_unreachable")
+        assert answer.status == GATEWAY_STATUS[client]
+        assert (told.type, told.code) == (type_of(client, "gateway"), "upstream_unreachable")
         assert "Connection refused" in told.message
         assert running.record().attempts == 2
 
@@ -68,7 +68,9 @@ def test_27_a_refused_connection_is_told_as_an_upstream_that_is_not_there(
 @EVERY_CLIENT
 def test_27_a_name_that_does_not_resolve_is_told_by_its_name(client: str) -> None:
     with gateway(at("openai_chat", "http://no-such-host.invalid/v1")) as running:
-        told = error_told(client, running.ask(client))
+        answer = running.ask(client)
+        told = error_told(client, answer)
+        assert (answer.status, told.type) == (GATEWAY_STATUS[client], type_of(client, "gateway"))
         assert told.code == "upstream_unreachable"
         assert "no-such-host.invalid" in told.message
 
@@ -153,7 +155,7 @@ def test_29_a_200_without_an_answer_is_an_error_of_the_upstream(client: str, str
         answer = running.ask(client, stream=streams)
         told = error_told(client, answer)
         assert answer.status == GATEWAY_STATUS[client]
-        assert told.type == type_of(client, "server")
+        assert told.type == type_of(client, "gateway")
         assert told.code in ((code,) if code else ("upstream_unreadable", "upstream_truncated"))
 
 

@@ -149,7 +149,7 @@ def test_an_error_is_recorded_as_the_client_sees_it(tmp_path: Path) -> None:
     assert told.attempts[0].end is not None
     assert (told.attempts[0].end.error or "").startswith("connect: ")
     assert told.end is not None
-    assert told.end.error == "overloaded"
+    assert told.end.error == "server"
 
 
 def test_a_request_that_cannot_be_read_is_recorded_too(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ from tests.lint.streams import SOUND
 from tests.server.gateway import Answer
 from tests.warp_server import frames as warp_frames
 from tests.warp_server import story
+from toolglot.dialects import DIALECTS
 from toolglot.lint import lint
 
 
@@ -24,10 +25,11 @@ _TYPES = {
     "bad_request": ("invalid_request_error", "invalid_request_error", "INVALID_ARGUMENT"),
     "rate_limit": ("rate_limit_error", "rate_limit_error", "RESOURCE_EXHAUSTED"),
     "server": ("server_error", "api_error", "INTERNAL"),
+    "gateway": ("server_error", "api_error", "UNAVAILABLE"),
     "overloaded": ("server_error", "overloaded_error", "UNAVAILABLE"),
     "timeout": ("server_error", "timeout_error", "DEADLINE_EXCEEDED"),
 }
-"""By kind of error: what OpenAI, Anthropic and Google call it."""
+"""By kind of error: what OpenAI, Anthropic and Google call it. `gateway`: the upstream cannot be had."""
 
 _COLUMN = {"openai_chat": 0, "openai_responses": 0, "anthropic": 1, "gemini": 2}
 
@@ -89,6 +91,22 @@ def fault_told(client: str, answer: Answer) -> Told:
     events = frames(answer.body)
     assert [_is_error(client, event) for event in events] == [False] * (len(events) - 1) + [True]
     return _told(client, events[-1])
+
+
+def break_told(client: str, answer: Answer) -> None:
+    """How a client is told that its upstream broke off: by a cut connection, or by its dialect's error."""
+    if DIALECTS[client].broken_stream == "error":
+        assert fault_told(client, answer).code in (
+            "upstream_reset",
+            "upstream_truncated",
+            "upstream_timeout",
+            "server_error",
+        )
+        return
+    assert (answer.status, answer.complete) == (200, False)
+    assert [sign for sign in _GOOD_ENDS[client] if sign in answer.body] == []
+    assert not any(_is_error(client, event) for event in frames(answer.body))
+    assert answer.body.endswith(b"\n\n")  # whole events, of which the last that came is the last
 
 
 def good_end(client: str, answer: Answer) -> None:

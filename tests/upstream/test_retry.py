@@ -11,6 +11,7 @@ from toolglot.errors import ApiError, ErrorKind
 from toolglot.textcalls.settings import BAD_TOOL_CALL
 from toolglot.upstream.retry import API, TRANSPORT, falls_back, next_wait
 from toolglot.upstream.transport import TransportError, TransportFailure
+from toolglot.wire.retry_after import seconds_named
 
 RETRIES = Retries(attempts=4, first_wait=0.5, longest_wait=30.0)
 NOW = 1_800_000_000.0
@@ -116,3 +117,44 @@ def test_an_upstream_may_say_until_when(date: str, expected: float | None) -> No
 def test_a_date_that_is_none_says_nothing() -> None:
     error = ApiError(kind="overloaded", message="busy", status=503, retry_after_date="Fri, 99 Foo 2027 08:00:10 GMT")
     assert wait(error) == 0.5
+
+
+NAMED_WAITS = {
+    "Rate limit reached for gpt-5 in organization org-x on tokens per min (TPM): Limit 30000, Used 29000."
+    " Please try again in 1.898s. Visit https://platform.openai.com/account/rate-limits to learn more.": 1.898,
+    "Rate limit reached for requests. Please try again in 20s.": 20.0,
+    "Please try again in 59ms.": 0.059,
+    "Please try again in 6m0s.": 360.0,
+    "Rate limit reached for model `llama` on tokens per day (TPD). Please try again in 1h2m3.5s.": 3723.5,
+    "Requests have exceeded the call rate limit of your pricing tier. Please retry after 26 seconds.": 26.0,
+    "Please retry after 1 second. Contact Azure support.": 1.0,
+    "You exceeded your current quota, please check your plan.\nPlease retry in 34.074824224s.": 34.1,
+    "Rate limit of 15 per 60s exceeded for UserByModelByMinute. Please wait 28 seconds before retrying.": 28.0,
+    "No deployments available. Try again in 60 seconds. Passed model=m": 60.0,
+    "Too many requests. Try again in 1 minute and 5 seconds.": 65.0,
+    "The model is loading; retry in approximately 20 sec": 20.0,
+    "Too many requests, please wait before trying again.": None,
+    "Overloaded. Please try again later.": None,
+    "retry 3 times with 5 seconds in between": None,
+    "Please try again in 5 attempts": None,
+    "try again in 5 megabytes": None,
+    "Limit: 60 seconds": None,
+}
+
+
+@pytest.mark.parametrize("message", NAMED_WAITS)
+def test_a_wait_that_a_message_names_is_read(message: str) -> None:
+    expected = NAMED_WAITS[message]
+    assert seconds_named(message) == (None if expected is None else pytest.approx(expected, 1e-2))
+
+
+def test_a_wait_in_a_message_is_looked_for_in_linear_time() -> None:
+    for hostile in ("try again in " * 100_000, "wait 1s" * 200_000, "retry in " + "1s 1m " * 200_000):
+        seconds_named(hostile)
+
+
+def test_a_wait_that_a_message_names_counts_for_a_retry_where_no_header_does() -> None:
+    error = ApiError(kind="rate_limit", status=429, message="Please try again in 1.898s.")
+    assert wait(error, random=0.0) == pytest.approx(1.898)
+    assert wait(ApiError(kind="rate_limit", status=429, message=error.message, retry_after=3.0), random=0.0) == 3.0
+    assert wait(ApiError(kind="rate_limit", status=429, message="Please try again in 6m0s.")) is None  # too long

@@ -214,6 +214,7 @@ def _exchange(
         text_calls=text_calls_of(settings),
         history_format=policy.said.calls,
         keeps_state=settings.keeps_state,
+        can_cut=settings.can_cut,
         issuer=settings.issuer,
     )
     return exchange, changes

@@ -54,6 +54,8 @@ class Outcome(Struct, frozen=True, kw_only=True):
     receipt: tuple[Mapping[str, str], ...] = ()
     left: bool = False
     """The client went away, where the recording has nothing more."""
+    is_cut: bool = False
+    """Its connection was cut, where the upstream's was."""
 
 
 class Comparison(Struct, kw_only=True):
@@ -97,7 +99,7 @@ def compared(recording: Recording, outcome: Outcome, document: Callable[[str, by
     if same_client and recording.whole:
         comparison.receipt = of_receipts(_kept(recording.receipt), _kept(outcome.receipt))
     streamed = outcome.status == 200 and recording.head.stream and not outcome.body.startswith(b"[")
-    if streamed and not outcome.left:
+    if streamed and not outcome.left and not outcome.is_cut:
         comparison.breaches = [str(breach) for breach in lint(outcome.client, [outcome.body])]
     return comparison
 

@@ -103,6 +103,8 @@ class CallSettings(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Bytes may go through as they are."""
     keeps_state: bool = False
     """Reasoning state that the client cannot carry is kept."""
+    can_cut: bool = False
+    """The client's connection could be cut where the upstream's was."""
     issuer: str = ""
     """The server that takes back what the client carries."""
     state_put_back: bool = False

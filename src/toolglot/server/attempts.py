@@ -56,6 +56,8 @@ class Asked(Struct, frozen=True, kw_only=True):
     headers: Mapping[str, str] = {}
     query: Mapping[str, str] = {}
     strict: bool = False
+    can_cut: bool = False
+    """The client can tell a connection that is cut from an answer that has ended."""
     encoder: Callable[[], StreamEncoder] | None = None
     """Takes the place of the client's encoder where the events of an answer are wanted; no bytes are forwarded then."""
     tape: Tape | None = None
@@ -297,7 +299,8 @@ class Attempts:
             forward=self._asked.encoder is None,
         )
         answer_id = self._record.id.replace("req_", "resp_")
-        return made(created=int(time()), answer_id=answer_id, keeps_state=self._states.kept)
+        kept, can_cut = self._states.kept, self._asked.can_cut
+        return made(created=int(time()), answer_id=answer_id, keeps_state=kept, can_cut=can_cut)
 
     def _note(self, upstream: Upstream, exchange: Exchange) -> None:
         assert exchange.sent is not None

@@ -8,6 +8,7 @@ from msgspec import Struct
 
 from toolglot.dialect import StreamEncoder
 from toolglot.errors import ApiError
+from toolglot.ir import replace
 from toolglot.streaming import StreamTranslation
 from toolglot.textcalls.settings import BAD_TOOL_CALL
 from toolglot.translate import Exchange
@@ -60,5 +61,6 @@ async def begin_stream(
             break
         first = translation.feed(chunk)
     if translation.fault is not None and translation.fault.code != BAD_TOOL_CALL:
-        return translation.fault
+        by = None if translation.is_document else exchange.upstream.name
+        return replace(translation.fault, streamed_by=by)
     return Answer(exchange=exchange, reply=reply, first=first, translation=translation, chunks=chunks)

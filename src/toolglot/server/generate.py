@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import aclosing
 
+from toolglot.dialect import Dialect
 from toolglot.dialects import find
 from toolglot.errors import ApiError, RefusedError
 from toolglot.events import Fault
@@ -39,10 +40,15 @@ async def generate(service: Service, incoming: Incoming, match: Match) -> None:
     try:
         await _generate(service, incoming, asked)
     except (FailedError, RefusedError) as failure:
-        if not asked.request.stream or incoming.begun or failure.error.code not in asked.client.streamed_errors:
+        if not asked.request.stream or incoming.begun or not _is_told_in_stream(asked.client, failure.error):
             raise
         receipt = failure.receipt if isinstance(failure, FailedError) else Receipt()
         await _stream_error(incoming, asked, failure.error, receipt)
+
+
+def _is_told_in_stream(client: Dialect, error: ApiError) -> bool:
+    early = client.streams_early_failures and error.streamed_by == client.name
+    return early or error.code in client.streamed_errors
 
 
 async def _stream_error(incoming: Incoming, asked: Asked, error: ApiError, receipt: Receipt) -> None:
@@ -125,6 +131,7 @@ async def _read(service: Service, incoming: Incoming, match: Match) -> Asked:
         headers=incoming.headers,
         query=incoming.query,
         tape=incoming.tape,
+        can_cut=incoming.scope.get("http_version") != "1.0",
         strict=incoming.gateway.config.strict or incoming.headers.get(headers.STRICT, "0").lower() not in _NO,
     )
 
@@ -172,6 +179,9 @@ async def _stream(incoming: Incoming, source: Source, turn: Turn, note: Callable
                         await incoming.begin({**headers.STREAM_HEADERS, **source.headers()})
                     await _tell(incoming, turn, data)
             note()
+            if source.is_cut:
+                await incoming.cut()
+                return
             await _end(incoming, turn)
             await source.settle()
         except BaseException as failure:  # a cancellation too, which may be the end of the time to drain

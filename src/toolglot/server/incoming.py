@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable, Mapping, MutableMapping
 from typing import TYPE_CHECKING, Any, TypeAlias
 from urllib.parse import parse_qsl
 
+from toolglot.server.answer_cycle import CUT
 from toolglot.server.express.handing import HANDED, Handed
 from toolglot.server.gateway import Gateway
 from toolglot.server.ingress import headers_of
@@ -74,6 +75,16 @@ class Incoming:
 
     async def end(self) -> None:
         await self._write(b"" if self.framing is None else self.framing.close(), more=False)
+
+    async def cut(self) -> None:
+        """Break the connection behind what was written: an answer whose end never comes."""
+        self.finished = self.record.cut = True
+        self.record.ended = self._loop.time()
+        if self.tape is not None:
+            self.tape.data(b"", more=False)
+        if (cut := self.scope.get(CUT)) is not None:  # another server than ours cuts what is left without an end
+            async with self._sending:
+                cut()
 
     async def _begin(self, status: int, headers: Mapping[str, str]) -> None:
         self.begun = True

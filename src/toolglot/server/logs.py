@@ -98,6 +98,7 @@ def as_fields(record: Record) -> dict[str, Any]:
         "stream": record.stream,
         "error": record.error,
         "error_message": printable(record.message),
+        "cut": record.cut or None,
         "cancelled": record.cancelled or None,
         "attempts": record.attempts or None,
         "fallbacks": record.fallbacks or None,
@@ -120,7 +121,7 @@ def as_fields(record: Record) -> dict[str, Any]:
 
 def as_text(record: Record, *, colour: bool = False) -> str:
     """A request's line for people."""
-    status = "gone" if record.cancelled else str(record.status)
+    status = "gone" if record.cancelled else "cut" if record.cut else str(record.status)
     if colour:
         shade = "31" if record.error is not None and record.status < 300 else _COLOURS.get(record.status // 100, "31")
         status = f"\x1b[{shade}m{status}\x1b[0m"

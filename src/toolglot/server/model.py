@@ -91,7 +91,8 @@ class GatewayModel:
 
         # The receipt is about all rounds: what was lost in one before is in that of the next.
         lines = (*self._asked.lines, *self.receipt)
-        asked = replace(self._asked, request=request, encoder=encoder, lines=lines)
+        # A stream that breaks off is told as an event too: whoever gets the events knows what the client is told.
+        asked = replace(self._asked, request=request, encoder=encoder, lines=lines, can_cut=False)
         self._attempts = attempts = Attempts(
             self._gateway, asked, self._record, self._calling, self._replays, self._states
         )

@@ -6,9 +6,11 @@ from math import ceil
 
 from toolglot.errors import ApiError, ErrorKind
 from toolglot.ir import replace
+from toolglot.streaming import StreamTranslation
 from toolglot.upstream.breaker import OURS
 from toolglot.upstream.transport import Reply, TransportError, TransportFailure
 from toolglot.upstream.upstream import Upstream
+from toolglot.wire.retry_after import seconds_named
 
 ERROR_BODY_LIMIT = 1024 * 1024
 PAGE_SHOWN = 200
@@ -16,7 +18,7 @@ RESTING = "upstream_resting"
 
 _FAILURES: dict[TransportFailure, tuple[ErrorKind, int, str]] = {
     "pool": ("overloaded", 503, "connections_in_use"),
-    "connect": ("overloaded", 502, "upstream_unreachable"),
+    "connect": ("server", 502, "upstream_unreachable"),
     "tls": ("server", 502, "upstream_tls"),
     "timeout": ("timeout", 504, "upstream_timeout"),
     "reset": ("server", 502, "upstream_reset"),
@@ -33,6 +35,12 @@ def transport_error(upstream: str, failure: TransportError) -> ApiError:
     return ApiError(kind=kind, status=status, code=code, message=message)
 
 
+def broken_off(translation: StreamTranslation, upstream: str, failure: TransportError) -> bytes:
+    """The end of a client's stream whose upstream has failed. An answer over our own limit is over it again next time:
+    the client is told so, and not made to ask again by a connection that is cut."""
+    return translation.break_off(transport_error(upstream, failure), broken=failure.failure != "too_large")
+
+
 def said(error: ApiError) -> str:
     """The beginning of what an upstream said, on one line."""
     return " ".join(error.message.split())[:PAGE_SHOWN]
@@ -46,6 +54,8 @@ def told(upstream: Upstream, outcome: ApiError | TransportError) -> ApiError:
     if isinstance(outcome, TransportError):
         return transport_error(upstream.name, outcome)
     error = upstream.hide(outcome)
+    if error.retryable and error.retry_after is None and error.retry_after_date is None:
+        error = replace(error, retry_after=seconds_named(error.message))  # few clients read it in the message
     if error.kind in _CREDENTIAL:
         return replace(error, message=f"The upstream {upstream.name!r} says: {error.message}")
     return error
@@ -79,4 +89,4 @@ async def _page(upstream: Upstream, reply: Reply) -> ApiError:
 def resting(upstream: Upstream, wait: float) -> ApiError:
     """What a client is told of an upstream that is not asked now."""
     message = f"The upstream {upstream.name!r} has failed repeatedly and is left alone for {ceil(wait)} seconds"
-    return ApiError(kind="overloaded", status=503, code=RESTING, message=message, retry_after=wait)
+    return ApiError(kind="server", status=503, code=RESTING, message=message, retry_after=wait)

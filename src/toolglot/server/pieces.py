@@ -8,7 +8,7 @@ from contextlib import suppress
 
 from toolglot.server.attempts import Attempts
 from toolglot.server.beginning import Answer
-from toolglot.server.outcomes import transport_error
+from toolglot.server.outcomes import broken_off
 from toolglot.server.record import Record
 from toolglot.upstream.transport import TransportError
 
@@ -41,7 +41,7 @@ async def pieces(answer: Answer, attempts: Attempts, record: Record) -> AsyncGen
             if chunk is None and translation.wants_again is None:
                 break
     except TransportError as failure:
-        yield translation.break_off(transport_error(record.upstream or "", failure))
+        yield broken_off(translation, record.upstream or "", failure)
         attempts.over(failure if translation.fault is not None else None)
     else:
         attempts.over(None)

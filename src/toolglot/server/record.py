@@ -70,6 +70,8 @@ class Record(Struct, kw_only=True, gc=False):
     bytes_out: int = 0
     first_byte: float | None = None
     ended: float | None = None
+    cut: bool = False
+    """The client's connection was cut, because the upstream broke off in the middle of the answer."""
     cancelled: bool = False
     """The client went away before the answer was whole."""
 

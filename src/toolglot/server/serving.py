@@ -14,7 +14,7 @@ from toolglot.agent.telling import Aside
 from toolglot.agent.toolbox import Attached, Toolbox, pack
 from toolglot.config.schema import McpConfig
 from toolglot.errors import ApiError, LossError, UpstreamError
-from toolglot.events import Event, Fault, Finish, Fold
+from toolglot.events import Close, Event, Fault, Finish, Fold
 from toolglot.ir import Block, Request, Tool, ToolChoice, replace
 from toolglot.receipt import Receipt
 from toolglot.routing import Target
@@ -122,6 +122,8 @@ class Serving:
         runner = Runner(host, limits, watch=self._tape, pace=host.pace.progress)
         self._loop = Loop(model, toolbox, limits, runner, words)
         self.encoder = asked.client.stream_encoder(asked.request, receipt)
+        self._cuts = asked.can_cut and asked.client.broken_stream == "cut"
+        self.is_cut = False
 
     @property
     def exchange(self) -> Exchange | None:
@@ -134,7 +136,17 @@ class Serving:
     async def stream(self) -> AsyncGenerator[bytes, None]:
         async with aclosing(self._events()) as answer:
             async for events in answer:
-                yield b"".join([self.encoder.feed(self._hidden(event)) for event in events])
+                self.is_cut = self._cuts and any(isinstance(event, Fault) for event in events) and self._is_broken
+                yield b"".join([self.encoder.feed(self._hidden(event)) for event in events if not self._is_cut(event)])
+
+    @property
+    def _is_broken(self) -> bool:
+        """The upstream broke off in the middle of the round's answer."""
+        translation = None if self._model.answer is None else self._model.answer.translation
+        return translation is not None and translation.broken
+
+    def _is_cut(self, event: Event) -> bool:
+        return self.is_cut and (isinstance(event, Fault) or (isinstance(event, Close) and not event.complete))
 
     async def whole(self) -> bytes:
         accumulator = Fold()

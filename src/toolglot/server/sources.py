@@ -39,6 +39,11 @@ class Source(Protocol):
         """Nobody is at work: the time until the next attempt is running."""
         ...
 
+    @property
+    def is_cut(self) -> bool:
+        """The stream ends where its upstream broke off: the client's connection is to be cut."""
+        ...
+
     async def whole(self) -> bytes:
         """All of the answer. Raises what `Attempts.answer` raises, as `stream` does."""
         ...
@@ -87,6 +92,10 @@ class Plain:
     @property
     def waiting(self) -> bool:
         return self._attempts.waiting
+
+    @property
+    def is_cut(self) -> bool:
+        return self._answer is not None and self._answer.translation is not None and self._answer.translation.is_cut
 
     async def whole(self) -> bytes:
         self._answer = answer = await self._attempts.answer(self._targets)

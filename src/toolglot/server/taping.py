@@ -207,6 +207,7 @@ def settings_of(
         strict=exchange.strict,
         verbatim=forward and upstream.verbatim,
         keeps_state=exchange.keeps_state,
+        can_cut=exchange.can_cut,
         issuer=exchange.issuer,
         state_put_back=bool(told.states) and any(PUT_BACK in line.why for line in exchange.receipt),
         conversation_put_back=told.replay is not None,

@@ -20,6 +20,7 @@ from toolglot.config.schema import Retries
 from toolglot.errors import ApiError, ErrorKind
 from toolglot.textcalls.settings import BAD_TOOL_CALL
 from toolglot.upstream.transport import TransportError, TransportFailure
+from toolglot.wire import retry_after
 
 
 class Policy(Struct, frozen=True):
@@ -99,7 +100,7 @@ def _asked_for(error: ApiError | TransportError, now: float) -> float | None:
     if error.retry_after is not None:
         return max(error.retry_after, 0.0)
     if error.retry_after_date is None:
-        return None
+        return retry_after.seconds_named(error.message)  # OpenAI's, Azure's and Groq's words; Gemini's beside RetryInfo
     try:
         until = parsedate_to_datetime(error.retry_after_date)
     except ValueError:

@@ -1,4 +1,4 @@
-"""The header `retry-after`: how long a client should wait, in seconds or until a date.
+"""How long a client should wait: the header `retry-after`, in seconds or until a date, and waits named in messages.
 
 How long it is until a date only a clock can tell, and the core has none: a date is carried as it is.
 """
@@ -15,6 +15,35 @@ LONGEST_WAIT = 86_400
 """Seconds; no client waits longer."""
 
 _HTTP_DATE = re.compile(r"[A-Z][a-z]{2}, [0-9]{2} [A-Z][a-z]{2} [0-9]{4} [0-9]{2}:[0-9]{2}:[0-9]{2} GMT")
+
+
+_UNITS = {"ms": 0.001, "milli": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.0}
+"""How units begin, the longer beginnings first."""
+_AMOUNT = (
+    r"([0-9]{1,9}(?:\.[0-9]{1,9})?)\s?"
+    r"(ms|milliseconds?|s|secs?|seconds?|m|mins?|minutes?|h|hrs?|hours?|d|days?)(?![a-z])"
+)
+_NAMED_WAIT = re.compile(
+    rf"\b(?:try(?:ing)? again|retry(?:ing)?|wait(?:ing)?)(?: your request)?"
+    rf"(?: in| after| for| at least| about| approximately| another| up to)*:? ((?:{_AMOUNT}(?:,? (?:and )?)?)+)",
+    re.IGNORECASE,
+)
+_ONE_AMOUNT = re.compile(_AMOUNT, re.IGNORECASE)
+_SEARCHED = 4000
+"""Characters of a message in which a wait is looked for."""
+
+
+def seconds_named(message: str) -> float | None:
+    """The wait that a message names, as vendors word it: "Please try again in 6m0.5s", "Please retry after 26 seconds",
+    "Please wait 28 seconds before retrying"."""
+    found = _NAMED_WAIT.search(message, 0, _SEARCHED)
+    if found is None:
+        return None
+    return sum(float(amount) * _seconds_of(unit.lower()) for amount, unit in _ONE_AMOUNT.findall(found[1]))
+
+
+def _seconds_of(unit: str) -> float:
+    return next(seconds for beginning, seconds in _UNITS.items() if unit.startswith(beginning))
 
 
 def seconds_in(headers: Mapping[str, str]) -> float | None:

@@ -38,6 +38,7 @@ ANTHROPIC = Dialect(
     refuse_elsewhere=refuse_threads,
     model_places=(("model",), ("message", "model")),
     last_event=MESSAGE_STOP,
+    broken_stream="cut",
     headers={"anthropic-version": "2023-06-01"},
     request_headers=frozenset({"anthropic-version", "anthropic-beta", "idempotency-key"}),
     response_headers=("anthropic-", "request-id"),

@@ -182,11 +182,11 @@ def write_error(error: ApiError) -> dict[str, Any]:
     """The error document. `error` is its first member and `code` is whole: the Python SDK overlooks it otherwise."""
     own = error.native.get(NAME, {})
     name = own.get("status") if error.code != CONTEXT_OVERFLOW else None
-    code = error_status(error) if own and error.status else _CODES[error.kind]
+    code = error_status(error) if own and error.status else _code(error)
     fields: dict[str, Any] = {
         "code": code,
         "message": _message(error),
-        "status": name if isinstance(name, str) else _STATUSES[error.kind],
+        "status": name if isinstance(name, str) else _name(error),
     }
     details = own.get("details") if isinstance(own.get("details"), list) else _details(error)
     if details:
@@ -202,6 +202,22 @@ def _message(error: ApiError) -> str:
     if overflow is None or not overflow.is_input_too_long:
         return f"The input token count {_TOO_MANY}: {error.message}"
     return f"The input token count ({overflow.input_tokens}) {_TOO_MANY} ({overflow.limit})."
+
+
+_BEHIND = frozenset({502, 503})
+"""Statuses of a gateway whose upstream cannot be had. Google's APIs have no 502, and 500 `INTERNAL` would be ours."""
+
+
+def _is_unavailable(error: ApiError) -> bool:
+    return error.kind == "server" and error.status in _BEHIND
+
+
+def _code(error: ApiError) -> int:
+    return STATUS["overloaded"] if _is_unavailable(error) else _CODES[error.kind]
+
+
+def _name(error: ApiError) -> str:
+    return _STATUSES["overloaded" if _is_unavailable(error) else error.kind]
 
 
 def _details(error: ApiError) -> list[dict[str, Any]]:

@@ -35,6 +35,7 @@ OPENAI_CHAT = Dialect(
     encode_error=encode_error,
     path=path,
     last_event=DONE,
+    broken_stream="cut",
     can=CAPABILITIES,
     counts=frozenset(COUNTS) - {"cache_write_long_tokens"},
     models=MODELS,

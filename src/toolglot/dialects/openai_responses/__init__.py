@@ -39,6 +39,7 @@ OPENAI_RESPONSES = Dialect(
     counting=COUNTING,
     image_tokens=image_tokens,
     streamed_errors=STREAMED_ERRORS,
+    streams_early_failures=True,
     served=SERVED,
     direct=DIRECT,
 )

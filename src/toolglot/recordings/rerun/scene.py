@@ -122,7 +122,7 @@ async def play(recording: Recording, question: Question, settings: Settings) -> 
         host=RecordedHost(recording, left.set) if recording.at_hand is not None else None,
     )
     try:
-        status, headers, body = await _asked(App(service), question, left)
+        status, headers, body, ended = await _asked(App(service), question, left, _http_version(recording))
     finally:
         if store is not None:
             await store.close()
@@ -134,7 +134,15 @@ async def play(recording: Recording, question: Question, settings: Settings) -> 
         body=_with_recorded_ids(recording, question.client, headers.get("x-request-id", ""), body),
         receipt=tuple(receipts[0]["lines"]) if receipts else (),
         left=left.is_set(),
+        is_cut=not ended,
     )
+
+
+def _http_version(recording: Recording) -> str:
+    """The one in which the answer ended as it did: to an HTTP/1.0 client nothing can be told by cutting a connection,
+    and before that was done it was told to nobody."""
+    told = [attempt.request.settings for attempt in recording.attempts]
+    return "1.1" if any(settings is not None and settings.can_cut for settings in told) else "1.0"
 
 
 def _had_a_store(recording: Recording) -> bool:
@@ -289,11 +297,15 @@ def _host(url: str) -> str:
     return urlsplit(url).netloc
 
 
-async def _asked(app: App, question: Question, left: asyncio.Event) -> tuple[int, dict[str, str], bytes]:
-    """The answer of an ASGI app to one request. Its client waits for all of it, or until it has left."""
+async def _asked(
+    app: App, question: Question, left: asyncio.Event, http_version: str
+) -> tuple[int, dict[str, str], bytes, bool]:
+    """The answer of an ASGI app to one request, and whether it ended. Its client waits for all of it, or until it has
+    left."""
     parts = urlsplit(question.path)
     scope: MutableMapping[str, Any] = {
         "type": "http",
+        "http_version": http_version,
         "method": "POST",
         "path": unquote(parts.path),
         "raw_path": parts.path.encode(),
@@ -318,10 +330,10 @@ async def _asked(app: App, question: Question, left: asyncio.Event) -> tuple[int
 
     await app(scope, receive, send)
     if not told:  # it has left before there was anything
-        return 0, {}, b""
-    head = told[0]
+        return 0, {}, b"", False
+    head, ended = told[0], not told[-1].get("more_body", True)
     headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in head["headers"]}
-    return head["status"], headers, b"".join(message.get("body", b"") for message in told[1:])
+    return head["status"], headers, b"".join(message.get("body", b"") for message in told[1:]), ended
 
 
 _OF_THE_CONNECTION = frozenset(

@@ -27,7 +27,7 @@ from toolglot.server.express.keeping import keep
 from toolglot.server.express.lanes import Lane, Passage, lines
 from toolglot.server.express.waiting import Waiting
 from toolglot.server.headers import STREAM_HEADERS
-from toolglot.server.outcomes import transport_error
+from toolglot.server.outcomes import broken_off
 from toolglot.server.pieces import DRAIN_SECONDS, TRAILING_SECONDS
 from toolglot.server.prefixes import Found
 from toolglot.server.record import Record
@@ -297,7 +297,11 @@ class Crossing(Struct, eq=False):
             record.error, record.message = fault.kind, fault.message
         self._account.settle(None)
         last = b"%x\r\n%b\r\n" % (len(written), written) if written else b""
-        self._put(b"%b%b0\r\n\r\n" % (head, last), len(written))
+        if translation.is_cut:  # its last chunk never comes
+            self.keep_alive, record.cut = False, True
+            self._put(head + last, len(written))
+        else:
+            self._put(b"%b%b0\r\n\r\n" % (head, last), len(written))
         self._finish(self.touched)
 
     async def _keep(self, translation: StreamTranslation) -> None:
@@ -309,7 +313,7 @@ class Crossing(Struct, eq=False):
             self._end(translation, self._last)
 
     def _break_off(self, translation: StreamTranslation, error: TransportError) -> None:
-        written = translation.break_off(transport_error(self._lane.upstream.name, error))
+        written = broken_off(translation, self._lane.upstream.name, error)
         self._account.settle(error if translation.fault is not None else None)
         self._end(translation, written)
 

@@ -1,0 +1,131 @@
+"""Upstreams that begin a stream with a failure: what clients are told of it, and how long is waited before the next."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from tests.lint.streams import SOUND
+from tests.server.gateway import CLIENTS, at, gateway
+from tests.server.told import error_told, frames, good_end, type_of
+from tests.upstream.bad_server import BadServer, Script, expect, reply, stream
+from toolglot.config.schema import Retries
+from toolglot.lint import lint
+from toolglot.server import attempts
+
+WORDS = "Rate limit reached for gpt-5 on tokens per min (TPM). Please try again in 1.898s."
+
+
+def failed(code: str, message: str, *, begun: bool) -> bytes:
+    """What the Responses API sends: the response begins and fails at once, or fails as the first thing it does."""
+    error = {"code": code, "message": message}
+    response: dict[str, Any] = {"id": "resp_1", "object": "response", "created_at": 1, "model": "m", "output": []}
+    events: list[dict[str, Any]] = [
+        {"type": "response.created", "response": {**response, "status": "in_progress"}}
+    ] * begun
+    events.append({"type": "response.failed", "response": {**response, "status": "failed", "error": error}})
+    return b"".join(
+        b"event: %b\ndata: %b\n\n" % (event["type"].encode(), json.dumps({**event, "sequence_number": number}).encode())
+        for number, event in enumerate(events)
+    )
+
+
+def script(code: str, message: str = "No.", *, begun: bool = True) -> Script:
+    return [expect(), stream(failed(code, message, begun=begun))]
+
+
+@pytest.mark.parametrize("begun", [True, False], ids=["begun", "at once"])
+@pytest.mark.parametrize(
+    "code", ["rate_limit_exceeded", "insufficient_quota", "server_is_overloaded", "cyber_policy", "server_error"]
+)
+def test_an_early_failure_reaches_a_responses_client_in_its_stream_with_its_code(code: str, begun: bool) -> None:
+    with (
+        BadServer(script(code, begun=begun)) as server,
+        gateway(at("openai_responses", server.url)) as running,
+    ):
+        answer = running.ask("openai_responses", stream=True)
+        assert (answer.status, answer.complete) == (200, True)
+        assert answer.headers["content-type"].startswith("text/event-stream")
+        assert lint("openai_responses", [answer.body]) == []
+        last = frames(answer.body)[-1]
+        assert (last["type"], last["response"]["status"]) == ("response.failed", "failed")
+        error = last["response"]["error"]
+        assert (error["code"], error["message"].removeprefix("The upstream 'up' says: ")) == (code, "No.")
+        assert running.record().error is not None
+
+
+@pytest.mark.parametrize("client", [client for client in CLIENTS if client != "openai_responses"])
+def test_an_early_failure_is_an_error_with_a_status_for_other_clients(client: str) -> None:
+    with (
+        BadServer(script("rate_limit_exceeded", WORDS)) as server,
+        gateway(at("openai_responses", server.url)) as running,
+    ):
+        answer = running.ask(client, stream=True)
+        told = error_told(client, answer)
+        assert (answer.status, told.message) == (429, WORDS)
+        assert answer.headers["retry-after"] == "2"  # which it says in words alone
+
+
+def test_a_failure_in_a_foreign_stream_is_an_error_with_a_status_for_a_responses_client() -> None:
+    event = b'event: error\ndata: {"type":"error","error":{"type":"api_error","message":"Out of memory"}}\n\n'
+    with BadServer([expect(), stream(event)]) as server, gateway(at("anthropic", server.url)) as running:
+        answer = running.ask("openai_responses", stream=True)
+        assert (answer.status, error_told("openai_responses", answer).type) == (
+            500,
+            type_of("openai_responses", "server"),
+        )
+
+
+REFUSALS: dict[str, tuple[str, Script]] = {
+    "in a stream": ("openai_responses", script("rate_limit_exceeded", WORDS)),
+    "by OpenAI": ("openai_chat", [expect(), reply({"error": {"message": WORDS, "type": "tokens"}}, 429)]),
+    "by Gemini": (
+        "gemini",
+        [
+            expect(),
+            reply(
+                {
+                    "error": {
+                        "code": 429,
+                        "message": "Quota exceeded.",
+                        "status": "RESOURCE_EXHAUSTED",
+                        "details": [{"@type": "type.googleapis.com/google.rpc.RetryInfo", "retryDelay": "1.898s"}],
+                    }
+                },
+                429,
+            ),
+        ],
+    ),
+}
+
+
+@pytest.mark.parametrize(("upstream", "refusal"), REFUSALS.values(), ids=REFUSALS.keys())
+def test_the_wait_that_an_upstream_names_is_waited(
+    monkeypatch: pytest.MonkeyPatch, upstream: str, refusal: Script
+) -> None:
+    waits: list[float] = []
+
+    async def sleep(seconds: float) -> None:
+        waits.append(seconds)
+
+    monkeypatch.setattr(attempts, "asyncio", _Asyncio(sleep))
+    with (
+        BadServer(refusal, [expect(), stream(SOUND[upstream])]) as server,
+        gateway(at(upstream, server.url, retries=Retries(attempts=2, first_wait=0))) as running,
+    ):
+        good_end("anthropic", running.ask("anthropic", stream=True))
+    assert waits == [pytest.approx(1.898)]
+
+
+class _Asyncio:
+    """The module, but for its sleep."""
+
+    def __init__(self, sleep: Any) -> None:
+        self.sleep = sleep
+
+    def __getattr__(self, name: str) -> Any:
+        import asyncio
+
+        return getattr(asyncio, name)
