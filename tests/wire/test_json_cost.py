@@ -11,10 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from toolglot.errors import DecodeError
-from toolglot.wire import json
+from toolglot.wire import json, large
 
 SECONDS = 1.0
-MANY = 900_000
+MANY = 400_000
 QUOTES = 300_000
 
 # name: bytes, where, what. Each took seconds or minutes where the search for the place was not bounded.
@@ -30,7 +30,18 @@ LARGE: dict[str, tuple[bytes, str, str]] = {
     "a surrogate at the end": (b"[" + b'"","",' * MANY + b'"\\ud800"]', "$", f"byte {6 * MANY + 2}"),
     "backslashes without an end": (b'["' + b"\\\\" * MANY, "$[0]", "truncated"),
     "a number at the end": (b"[" + b"1,2,3," * MANY + b"1e999]", "$", "out of range"),
-    "too many arrays": (b"[" + b'{"a":[]},' * (MANY // 4 * 3) + b"1]", "$", "more than 1000000 objects and arrays"),
+    "too many arrays": (b"[" + b'{"a":[]},' * (MANY // 4 * 3) + b"1]", "$", "more than 500000 objects and arrays"),
+    "a million members": (
+        b"{" + b",".join(b'"k%d":1' % number for number in range(1_000_000)) + b"}",
+        "$",
+        "more than 500000 members",
+    ),
+    "members in many objects": (
+        b"[" + b'{"a":1,"b":2,"c":3,"d":4},' * 130_000 + b"1]",
+        "$",
+        "more than 500000 members",
+    ),
+    "six million numbers": (b"[" + b"1," * 6_000_000 + b"1]", "$", "more than 2000000 values"),
     "brackets and a text without an end": (b"[" * MANY * 2 + b'"' + b'\\"' * QUOTES, "$", "objects and arrays"),
     "brackets in a text without an end": (b'["' + b"[" * MANY * 2 + b'\\"' * QUOTES, "$[0]", "truncated"),
 }
@@ -63,9 +74,26 @@ def test_bytes_alone_do_not_hide_a_place(tail: bytes, what: str) -> None:
     assert refused.value.where.startswith("$.b[1]")
 
 
-def test_brackets_in_texts_are_no_objects() -> None:
-    text = '{"[\\' * 700_000
+def test_marks_in_texts_are_no_values() -> None:
+    text = '{"[\\:,' * 700_000
     assert json.decode(standard.dumps([text]).encode()) == [text]
+
+
+@pytest.mark.parametrize("cut", range(6))
+def test_values_are_counted_wherever_a_document_is_cut_into_slices(cut: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Escapes and quotes stand on both sides of a cut."""
+    monkeypatch.setattr(large, "SLICE", 1000)
+    text = standard.dumps(["a" * cut, *['{[:,"\\' * (number % 7) for number in range(2000)]])
+    bare = b"".join(json._without_strings(text.encode()))
+    assert bare == b"[" + b", " * 2000 + b"]"
+
+
+def test_an_answer_may_have_more_values_than_a_request() -> None:
+    """Log probabilities are many: 4,000 tokens with 20 alternatives each."""
+    raw = standard.dumps([{"top": [{"token": "a", "logprob": -1.5, "bytes": [97]}] * 21}] * 8_000).encode()
+    with pytest.raises(DecodeError, match="more than 500000 members"):
+        json.decode(raw)
+    assert len(json.decode_answer(raw)) == 8_000
 
 
 def _written(draw: st.DrawFn, text: str) -> str:

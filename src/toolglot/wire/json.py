@@ -24,8 +24,19 @@ MAX_DOCUMENT_BYTES = 64 * 1024 * 1024
 """A document larger than this is refused unless the caller raises the limit. A gateway takes half of it, as Anthropic
 does, unless `limits.body` says otherwise."""
 
-MAX_CONTAINERS = 1_000_000
+MAX_CONTAINERS = 500_000
 """So many objects and arrays are more than any model reads. To build them costs a hundred times what their bytes do."""
+
+MAX_MEMBERS = 500_000
+"""Members of all objects of a document. Each takes two microseconds to build, twenty times what an element of an array
+does, and some hundred bytes of memory. A hundred thousand messages with one part each have 400,000."""
+
+MAX_VALUES = 2_000_000
+"""Members and elements of a document."""
+
+ANSWER_FACTOR = 4
+"""So many times as many a whole answer may have: log probabilities are many small values, and upstreams are chosen by
+the operator."""
 
 _QUOTE = ord('"')
 _LARGE = 256 * 1024
@@ -46,6 +57,8 @@ encode_document = large_writing.encode
 """The same for a value that may be large."""
 
 _decode_any = msgspec.json.Decoder().decode
+_check = msgspec.json.Decoder(msgspec.Raw).decode
+"""Reads all of a document and builds nothing. It does not see numbers out of range and invalid UTF-8."""
 
 T = TypeVar("T")
 
@@ -62,8 +75,13 @@ def to_bytes(data: bytes | str | Mapping[str, Any]) -> bytes:
     return encode(data) if isinstance(data, Mapping) else bytes(data)
 
 
-def decode(data: bytes | str, limit: int = MAX_DOCUMENT_BYTES) -> Any:
-    """The value of a whole JSON document.
+def decode_answer(data: bytes | str) -> Any:
+    """The value of an upstream's whole answer, which may have more values than a request. Raises as `decode` does."""
+    return decode(data, factor=ANSWER_FACTOR)
+
+
+def decode(data: bytes | str, limit: int = MAX_DOCUMENT_BYTES, factor: int = 1) -> Any:
+    """The value of a whole JSON document, with `factor` times as many values as a request may have.
 
     Raises:
         DecodeError: it is not JSON, or not JSON that one can rely on.
@@ -72,7 +90,7 @@ def decode(data: bytes | str, limit: int = MAX_DOCUMENT_BYTES) -> Any:
     if len(raw) > limit:
         raise DecodeError("$", f"the document has {len(raw)} bytes, more than the limit of {limit}")
     if large.is_large(raw):
-        _refuse_crowds(raw)
+        _refuse_crowds(raw, factor)
         reading = large.Reading(raw)
         try:
             value = reading.document()
@@ -82,7 +100,7 @@ def decode(data: bytes | str, limit: int = MAX_DOCUMENT_BYTES) -> Any:
             if reading.repeats:
                 _refuse_duplicate_keys(raw)
             return value
-    value = decode_frame(raw)
+    value = _decode_at_once(raw)
     try:
         encoded = encode(value)
     except RecursionError:  # writing needs a little more room than reading
@@ -107,31 +125,75 @@ def decode_frame(raw: bytes) -> Any:
     """The value of one JSON frame; of duplicate keys the last one counts."""
     if len(raw) > _LARGE:
         _refuse_crowds(raw)
+        if large.is_large(raw):
+            try:
+                return large.Reading(raw).document()
+            except large.Irregular as irregular:
+                _refuse_from(raw, irregular)
+    return _decode_at_once(raw)
+
+
+def _decode_at_once(raw: bytes) -> Any:
     try:
         return _decode_any(raw)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise explain(raw, error) from None
 
 
-def _refuse_crowds(raw: bytes) -> None:
-    """Refuse more objects and arrays than anybody means. Brackets in texts do not count."""
-    pieces = range(0, len(raw), large.PIECE)
-    if sum(raw.count(bracket, at, at + large.PIECE) for bracket in (b"{", b"[") for at in pieces) <= MAX_CONTAINERS:
+class _Crowd(msgspec.Struct):
+    """How many values a document has, counted by its marks."""
+
+    containers: int = 0
+    members: int = 0
+    commas: int = 0
+
+    def add(self, raw: bytes, start: int, end: int) -> None:
+        self.containers += raw.count(b"{", start, end) + raw.count(b"[", start, end)
+        self.members += raw.count(b":", start, end)
+        self.commas += raw.count(b",", start, end)
+
+    def problem(self, factor: int) -> str | None:
+        if self.containers > MAX_CONTAINERS * factor:
+            return f"the document has more than {MAX_CONTAINERS * factor} objects and arrays"
+        if self.members > MAX_MEMBERS * factor:
+            return f"the objects of the document have more than {MAX_MEMBERS * factor} members together"
+        if self.commas + self.containers > MAX_VALUES * factor:
+            return f"the document has more than {MAX_VALUES * factor} values"
+        return None
+
+
+def _refuse_crowds(raw: bytes, factor: int = 1) -> None:
+    """Refuse more values than anybody means. Marks in texts do not count."""
+    most = _Crowd()
+    for at in range(0, len(raw), large.PIECE):
+        most.add(raw, at, at + large.PIECE)
+    if most.problem(factor) is None:
         return
-    count = start = 0
-    # Piece by piece: whoever decodes in a thread lets go of the interpreter in between.
-    while start < len(raw):
-        found = _STRINGS.match(raw, start)
-        end = len(raw) if found is None else found.end()
-        bare = _STRING.sub(b"", raw[start:end])
-        count += bare.count(b"{") + bare.count(b"[")
-        if count > MAX_CONTAINERS:
-            raise DecodeError("$", f"the document has more than {MAX_CONTAINERS} objects and arrays")
-        start = end
+    crowd = _Crowd()
+    for bare in _without_strings(raw):
+        crowd.add(bare, 0, len(bare))
+        if (problem := crowd.problem(factor)) is not None:
+            raise DecodeError("$", problem)
+
+
+def _without_strings(raw: bytes) -> Iterator[bytes]:
+    """What stands outside the strings of a document, piece by piece: whoever decodes in a thread lets go of the
+    interpreter in between."""
+    at, inside = 0, False
+    while at < len(raw):
+        end = at + large.SLICE
+        while raw[end - 1 : end] == b"\\" and end < len(raw):  # no escape is cut
+            end += 1
+        parts = raw[at:end].replace(b"\\\\", b"").replace(b'\\"', b"").split(b'"')
+        yield b"".join(parts[inside::2])
+        inside ^= len(parts) % 2 == 0
+        at = end
 
 
 def typed(raw: bytes, decoder: msgspec.json.Decoder[T]) -> T:
     """One frame, decoded by a typed decoder."""
+    if len(raw) > _LARGE:
+        _refuse_crowds(raw, ANSWER_FACTOR)
     try:
         return decoder.decode(raw)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
@@ -208,8 +270,16 @@ def _lone_surrogate(raw: bytes, since: int) -> int:
 # Possessive, so that a long string costs no memory for ways back that are never taken. One that does not end reaches to
 # the end, so that it is not tried again from every quote in it.
 _STRING = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"?', re.DOTALL)
-_STRINGS = re.compile(rb'(?:[^"]*+%b){1,10000}+' % _STRING.pattern, re.DOTALL)
 _NUMBER = re.compile(_STRING.pattern + rb"|-?\d[\d.eE+-]*", re.DOTALL)
+
+
+_HUGE_EXPONENT = re.compile(rb"[eE]\+?\d{3}")
+
+
+def _may_be_out_of_range(raw: bytes) -> bool:
+    """Whether there may be a number that no machine number can hold."""
+    pieces = range(0, len(raw), large.PIECE)
+    return any(_HUGE_EXPONENT.search(raw, at, at + large.PIECE + 5) is not None for at in pieces)
 
 
 def _number_out_of_range(raw: bytes, since: int) -> int:
@@ -261,9 +331,13 @@ def object_of(text: str) -> msgspec.Raw | None:
         return msgspec.Raw(b"{}")
     raw = text.encode("utf-8", "surrogatepass")
     try:
-        if type(_decode_any(raw)) is not dict:
+        if len(raw) > large.SLICE and raw.isascii() and not _may_be_out_of_range(raw):
+            # Nothing is built of it: a million members take seconds otherwise, in one call.
+            if not raw.lstrip().startswith(b"{") or not _check(raw):
+                return None
+        elif type(decode_frame(raw)) is not dict:
             return None
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+    except (msgspec.MsgspecError, DecodeError, RecursionError):
         return None
     return msgspec.Raw(msgspec.json.format(raw, indent=-1) if b"\n" in raw or b"\r" in raw else raw)
 

@@ -62,7 +62,7 @@ _inputs = Decoder(_Message)
 
 
 def decode_response(data: bytes) -> Response:
-    value = json.decode(data)
+    value = json.decode_answer(data)
     if is_error(value) and "content" not in value:
         raise UpstreamError(read_error(value))
     body = Reader(value)

@@ -89,7 +89,7 @@ def decode_response(data: bytes) -> Response:
         DecodeError: it is not one.
         UpstreamError: it is an error.
     """
-    value = json.decode(data)
+    value = json.decode_answer(data)
     if error_in(value) is not None:
         raise UpstreamError(read_error(value))
     body = Reader(normalize(value, RESPONSE))

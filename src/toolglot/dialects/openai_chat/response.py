@@ -62,7 +62,7 @@ FINISH_NAMES: dict[StopReason, str] = {
 
 
 def decode_response(data: bytes) -> Response:
-    value = json.decode(data)
+    value = json.decode_answer(data)
     if openai_error.is_error(value):
         raise UpstreamError(openai_error.read(value, NAME))
     body = Reader(value)

@@ -108,7 +108,7 @@ def decode_response(data: bytes) -> Response:
         DecodeError: it is not a response.
         UpstreamError: it is one that failed, or an error envelope.
     """
-    value = json.decode(data)
+    value = json.decode_answer(data)
     if openai_error.is_error(value) or (isinstance(value, dict) and is_no_answer(value)):
         raise UpstreamError(decode_failure(value))
     body = Reader(value)
