@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from tests.lint.streams import SOUND
 from tests.server.gateway import CLIENTS, LIMITS, at, gateway
 from tests.server.told import break_told, error_told, fault_told, good_end, mid_call
-from tests.upstream.bad_server import BadServer, Gate, chunk, expect, gone, pause, reply, send, stream
+from tests.upstream.bad_server import BadServer, Gate, chunk, drip, expect, gone, pause, reply, send, stream
 from toolglot.config.schema import ModelConfig, Retries
 from toolglot.dialects import DIALECTS
 from toolglot.lint import lint
@@ -78,6 +78,22 @@ def test_32_an_upstream_that_stays_silent_inside_its_answer_ends_in_an_error(cli
         record = running.record()
         assert record.error == "timeout"
         assert "silent for 0.3 seconds" in (record.message or "")
+
+
+@EVERY_CLIENT
+@pytest.mark.parametrize("begun", [b"", mid_call("openai_chat")], ids=["before its answer", "inside its answer"])
+def test_32_an_upstream_that_drips_bytes_of_a_comment_is_given_up(client: str, begun: bytes) -> None:
+    script = [expect(), stream(*([begun] if begun else []), complete=False), drip(b":")]
+    upstream = at("openai_chat", "", timeouts=Timeouts(progress=0.3))
+    with BadServer(script) as server, gateway(replace(upstream, base_url=server.url)) as running:
+        answer = running.ask(client, stream=True)
+        if begun:
+            break_told(client, answer)
+        else:
+            assert "nothing but keep-alives for 0.3 seconds" in error_told(client, answer).message
+        record = running.record()
+        assert record.error == "timeout"
+        assert "nothing but keep-alives for 0.3 seconds" in (record.message or "")
 
 
 @EVERY_CLIENT

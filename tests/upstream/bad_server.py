@@ -22,6 +22,7 @@ import struct
 import subprocess
 import threading
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from itertools import count
 from pathlib import Path
 from types import TracebackType
 from typing import Any, NamedTuple, TypeAlias
@@ -138,6 +139,19 @@ def send_for_ever(piece: bytes, count: list[int] | None = None) -> Step:
             if count is not None:
                 count[0] += len(piece)
             await asyncio.sleep(0)
+
+    return step
+
+
+def drip(*pieces: bytes, times: int | None = None, interval: float = 0.02) -> Step:
+    """Write the pieces one after the other, as chunks, slowly: for ever or so many times."""
+
+    async def step(peer: Peer) -> None:
+        for _ in range(times) if times is not None else count():
+            for piece in pieces:
+                peer.writer.write(chunk(piece))
+                await peer.writer.drain()
+                await asyncio.sleep(interval)  # this is what a slow peer does, and nobody waits for it
 
     return step
 

@@ -44,6 +44,7 @@ from toolglot.upstream.http_rules import (
     reason,
     url_of,
 )
+from toolglot.upstream.progress import Progress, no_progress
 from toolglot.upstream.surroundings import Proxies, certificates
 from toolglot.upstream.transport import Call, Timeouts, TransportError, TransportFailure
 from toolglot.upstream.url import Url
@@ -190,6 +191,8 @@ class HttpReply:
         self._url = url
         self._call = call
         self._ended = False
+        self._progress = Progress(call.timeouts.progress, asyncio.get_running_loop().time())
+        self._read_at: float | None = None
         self.status = response.status
         self.headers: Mapping[str, str] = _headers(response)
 
@@ -213,16 +216,28 @@ class HttpReply:
             self._response.close()
 
     async def next(self) -> tuple[bytes, TransportError | None]:
-        content, idle = self._response.content, self._call.timeouts.idle
+        content, idle, progress = self._response.content, self._call.timeouts.idle, self._progress
+        loop = asyncio.get_running_loop()
+        now = loop.time()
+        if self._read_at is not None:
+            progress.pause(now - self._read_at)
+        until = min(now + idle, progress.deadline)
         try:
-            async with asyncio.timeout(idle):
+            async with asyncio.timeout_at(until):
                 with _told(self._url):
-                    return await content.readany(), None
+                    data = await content.readany()
         except TimeoutError:
-            return b"", TransportError("timeout", f"{self._url.authority} has been silent for {idle:g} seconds")
+            host = self._url.authority
+            silent = f"{host} has been silent for {idle:g} seconds"
+            text = silent if until == now + idle else no_progress(host, self._call.timeouts.progress)
+            return b"", TransportError("timeout", text)
         except TransportError as broken:
             # aiohttp has them still, but gives them to nobody once it knows of the break.
             return content._read_nowait(-1), broken
+        self._read_at = now = loop.time()
+        if now >= progress.look_at:
+            progress.look(data, now)
+        return data, None
 
 
 class _Response(aiohttp.ClientResponse):

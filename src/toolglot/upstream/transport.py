@@ -16,11 +16,13 @@ TransportKind = Literal["lean", "aiohttp"]
 
 
 class Timeouts(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Seconds. `idle` is the longest silence inside an answer that has begun."""
+    """Seconds. `idle` is the longest silence inside an answer that has begun, `progress` the longest time in which it
+    has nothing but keep-alives."""
 
     connect: float = 10.0
     first_byte: float = 600.0
     idle: float = 300.0
+    progress: float = 900.0
 
 
 class Call(Struct, frozen=True, kw_only=True):

@@ -11,6 +11,7 @@ from tests.upstream.bad_server import (
     BadServer,
     Gate,
     chunk,
+    drip,
     expect,
     head,
     never,
@@ -119,5 +120,65 @@ def test_a_reader_that_holds_the_upstream_up_does_not_blame_it(way: Way) -> None
             for _ in range(20):
                 assert await anext(chunks)
             await chunks.aclose()
+
+    way.run(test)
+
+
+PING = b'event: ping\ndata: {"type": "ping"}\n\n'
+KEEP_ALIVES: dict[str, list[bytes]] = {
+    "a byte of a comment": [b":"],
+    "comments": [b": OPENROUTER PROCESSING\n\n"],
+    "blank lines": [b"\n"],
+    "spaces before a document": [b" "],
+    "pings": [PING],
+    "pings, byte by byte": [PING[at : at + 1] for at in range(len(PING))],
+    "another kind of ping": [b'data: {"type":"keepalive","sequence_number":3}\n\n'],
+    "events without data": [b"event: message\n\n", b"data:\n\n"],
+    "an event that does not end": [b"x"],
+}
+
+
+@pytest.mark.parametrize("case", KEEP_ALIVES)
+def test_an_answer_of_keep_alives_alone_is_given_up(way: Way, case: str) -> None:
+    async def test() -> None:
+        script = [expect(), stream(b'data: {"a":1}\n\n', complete=False), drip(*KEEP_ALIVES[case], interval=0.005)]
+        async with BadServer(script) as server, way.transport() as opened:
+            error = await failure(opened, call(server.url, idle=5, progress=0.4))
+        assert error.failure == "timeout"
+        assert "has sent nothing but keep-alives for 0.4 seconds" in str(error)
+
+    way.run(test)
+
+
+EVENTS: dict[str, list[bytes]] = {
+    "events": [b'data: {"a":1}\n\n'],
+    "events and comments": [b": wait\n\n", b'event: x\r\ndata: {"a":1}\r\n\r\n'],
+    "events that are cut": [b"da", b'ta: {"a', b'":1}\n\n'],
+    "large pieces": [b"x" * 20_000],
+}
+
+
+@pytest.mark.parametrize("case", EVENTS)
+def test_an_answer_that_makes_progress_may_take_as_long_as_it_likes(way: Way, case: str) -> None:
+    async def test() -> None:
+        pieces = EVENTS[case]
+        script = [expect(), stream(complete=False), drip(*pieces, times=60 // len(pieces)), send(LAST_CHUNK)]
+        async with BadServer(script) as server, way.transport() as opened:
+            reply = await opened.send(call(server.url, idle=5, progress=0.5))
+            assert await reply.read(10_000_000) == b"".join(pieces) * (60 // len(pieces))
+
+    way.run(test)
+
+
+def test_the_time_in_which_nobody_reads_is_no_lack_of_progress(way: Way) -> None:
+    async def test() -> None:
+        on = Gate()
+        script = [expect(), stream(b": wait\n\n", complete=False), pause(on), send(chunk(b": on\n\n"), LAST_CHUNK)]
+        async with BadServer(script) as server, BadServer([never()]) as silent, way.transport() as opened:
+            chunks = chunks_of(await opened.send(call(server.url, idle=5, progress=0.5)))
+            assert await anext(chunks) == b": wait\n\n"
+            await pass_time(opened, silent.url, 0.8)
+            on.open()
+            assert [piece async for piece in chunks] == [b": on\n\n"]
 
     way.run(test)

@@ -22,6 +22,7 @@ from toolglot.upstream.http_rules import MAX_FIELD, MAX_FIELDS, MAX_HEADS, WHOLE
 from toolglot.upstream.lean.header_names import NAMES
 from toolglot.upstream.lean.sending import Receiver, Sending
 from toolglot.upstream.lean.sessions import ResumingContext
+from toolglot.upstream.progress import Progress, no_progress
 from toolglot.upstream.transport import Timeouts, TransportError
 
 if TYPE_CHECKING:
@@ -60,8 +61,10 @@ class Connection(asyncio.Protocol):
         "_memory",
         "_parser",
         "_paused",
+        "_paused_at",
         "_pieces",
         "_pool",
+        "_progress",
         "_quiet",
         "_repeated",
         "_rest",
@@ -99,6 +102,8 @@ class Connection(asyncio.Protocol):
         self._head: dict[str, str] | None = None
         self._status = self._heads = self._quiet = self._repeated = 0
         self._complete = self._interim = self._keep = self._unbounded = self._paused = self._breathing = False
+        self._progress: Progress | None = None
+        self._paused_at = 0.0
         self._writable = True
         self._writing = False
         self._rest: memoryview | None = None
@@ -120,6 +125,7 @@ class Connection(asyncio.Protocol):
         self.used = True
         self._complete = False
         self._heads = self._quiet = self._repeated = 0
+        self._progress = None
         self.heard = now
         self.limit = limit = timeouts.first_byte
         if limit < SHORT:
@@ -163,7 +169,10 @@ class Connection(asyncio.Protocol):
 
     def expect(self, limit: float) -> None:
         """Something is to come within so many seconds from now."""
-        self.heard = now = self._loop.time()
+        now = self._loop.time()
+        if self.limit == inf and self._progress is not None:
+            self._progress.pause(now - self.heard)
+        self.heard = now
         self.limit = limit
         if limit < SHORT:
             self._pool.sweep_by(now + limit)
@@ -171,12 +180,15 @@ class Connection(asyncio.Protocol):
     def pause(self) -> None:
         if not self._paused and not self.transport.is_closing():
             self._paused = True
+            self._paused_at = self._loop.time()
             if not self._breathing:
                 self.transport.pause_reading()
 
     def resume(self) -> None:
         if self._paused:
             self._paused = False
+            if self._progress is not None and self.limit != inf:
+                self._progress.pause(self._loop.time() - self._paused_at)
             self.expect(self.limit)
             self._read_on()
 
@@ -197,7 +209,10 @@ class Connection(asyncio.Protocol):
 
     def deadline(self) -> float:
         """When this connection has waited too long. An upstream that is not read cannot be late."""
-        return inf if self.sending is None or self._paused else self.heard + self.limit
+        if self.sending is None or self._paused or self.limit == inf:
+            return inf
+        silent = self.heard + self.limit
+        return silent if self._progress is None else min(silent, self._progress.deadline)
 
     def late(self) -> None:
         """That time has come."""
@@ -205,7 +220,9 @@ class Connection(asyncio.Protocol):
         if sending is None:
             return
         host, timeouts = self.destination.name, sending.timeouts
-        if sending.began:
+        if self._progress is not None and self._progress.deadline < self.heard + self.limit:
+            text = no_progress(host, timeouts.progress)
+        elif sending.began:
             text = f"{host} has been silent for {timeouts.idle:g} seconds"
         else:
             text = f"{host} did not answer within {timeouts.first_byte:g} seconds"
@@ -255,7 +272,9 @@ class Connection(asyncio.Protocol):
                 body = b"".join([*pieces, body])
                 pieces.clear()
             if not self._complete:
-                self.heard = self._loop.time()
+                self.heard = now = self._loop.time()
+                if self._progress is not None and now >= self._progress.look_at:
+                    self._progress.look(body, now)
             self._quiet = 0
             sending.receiver.on_body(body)
             if self.sending is not sending:
@@ -285,6 +304,7 @@ class Connection(asyncio.Protocol):
         sending.began = True
         if not self._complete:
             self.expect(sending.timeouts.idle)
+            self._progress = Progress(sending.timeouts.progress, self.heard)
         sending.receiver.on_head(self._status, head)
 
     def connection_lost(self, exc: Exception | None) -> None:
