@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 Json = dict[str, Any]
@@ -31,6 +32,85 @@ def google(message: str) -> Json:
 def forbidden(*path: str | int) -> Json:
     """As servers built on FastAPI answer."""
     return {"detail": [{"type": "extra_forbidden", "loc": path, "msg": "Extra inputs are not permitted"}]}
+
+
+def invalid(choices: str, value: str, *path: str | int) -> Json:
+    """One error of pydantic's about a value that is none of its choices."""
+    message = f"Input should be {choices}"
+    return {"type": "literal_error", "loc": path, "msg": message, "input": value, "ctx": {"expected": choices}}
+
+
+LITERAL_ERROR = (
+    "{'type': 'literal_error', 'loc': ('body', 'reasoning_effort'), 'msg': \"Input should be 'low', 'medium' or 'high'"
+    "\", 'input': 'xhigh', 'ctx': {'expected': \"'low', 'medium' or 'high'\"}}"
+)
+
+# What a server says to an effort, and which one it is asked for then.
+EFFORTS: list[tuple[str, Json, str | None]] = [
+    (  # SGLang
+        "xhigh",
+        {
+            "object": "error",
+            "message": f'1 validation error:\n  {LITERAL_ERROR}\n\n  File "http_server.py", line 1324, in'
+            f" openai_v1_chat_completions\n    POST /v1/chat/completions [{LITERAL_ERROR}]",
+            "type": "Bad Request",
+            "param": None,
+            "code": 400,
+        },
+        "high",
+    ),
+    (  # vLLM behind LiteLLM, which quotes it
+        "xhigh",
+        openai("litellm.BadRequestError: Hosted_vllmException - " + json.dumps({"error": {"message": LITERAL_ERROR}})),
+        "high",
+    ),
+    ("xhigh", {"detail": [invalid("'low', 'medium' or 'high'", "xhigh", "body", "reasoning_effort")]}, "high"),
+    ("minimal", {"detail": [invalid("'low', 'medium' or 'high'", "minimal", "body", "reasoning_effort")]}, "low"),
+    (  # pydantic's own text
+        "max",
+        openai(
+            "1 validation error for ChatCompletionRequest\nreasoning_effort\n  Input should be 'low', 'medium' or"
+            " 'high' [type=literal_error, input_value='max', input_type=str]"
+        ),
+        "high",
+    ),
+    (  # pydantic 1
+        "xhigh",
+        {
+            "detail": [
+                {
+                    "loc": ["body", "reasoning_effort"],
+                    "msg": "unexpected value; permitted: 'low', 'medium', 'high'",
+                    "type": "value_error.const",
+                }
+            ]
+        },
+        "high",
+    ),
+    (  # GitHub Copilot, which names no parameter
+        "xhigh",
+        {
+            "error": {
+                "message": "Unsupported value: 'xhigh' is not supported with the 'gpt-5-mini' model. Supported values"
+                " are: 'minimal', 'low', 'medium', and 'high'.",
+                "code": "invalid_request_body",
+            }
+        },
+        "high",
+    ),
+    (  # Kimi
+        "xhigh",
+        openai("Validation error for `reasoning_effort`: expected one of 'low' | 'medium' | 'high', received 'xhigh'"),
+        "high",
+    ),
+    ("max", openai('level "max" not supported, valid levels: low, medium, high, xhigh'), "xhigh"),
+    (  # Ollama
+        "xhigh",
+        openai('invalid reasoning value: \'xhigh\' (must be "high", "medium", "low", or "none")'),
+        "high",
+    ),
+    ("high", openai('think value "high" is not supported for this model'), None),
+]
 
 
 BASES: dict[str, Json] = {"openai_chat": CHAT, "anthropic": MESSAGES, "openai_responses": RESPONSES, "gemini": GEMINI}
@@ -333,5 +413,33 @@ FIELDS: list[tuple[str, Json, Json, Json]] = [
         {"tools": [{"googleSearch": {}}], "toolConfig": {"functionCallingConfig": {"mode": "AUTO"}}},
         google("Function calling config is set without function_declarations."),
         {"toolConfig": None},
+    ),
+    *(
+        ("openai_chat", {"reasoning_effort": asked}, error, {"reasoning_effort": sent})
+        for asked, error, sent in EFFORTS
+    ),
+    (
+        "openai_chat",
+        {"reasoning_effort": "max", "max_completion_tokens": 100, "store": True, "seed": 7},
+        {
+            "detail": [
+                invalid("'low', 'medium' or 'high'", "max", "body", "reasoning_effort"),
+                *forbidden("body", "max_completion_tokens")["detail"],
+                *forbidden("body", "store")["detail"],
+            ]
+        },
+        {"reasoning_effort": "high", "max_completion_tokens": None, "max_tokens": 100, "store": None, "seed": 7},
+    ),
+    (
+        "openai_chat",
+        {"service_tier": "flex", "seed": 7},
+        {"detail": [invalid("'auto' or 'default'", "flex", "body", "service_tier")]},
+        {"service_tier": None, "seed": 7},
+    ),
+    (
+        "openai_responses",
+        {"reasoning": {"effort": "xhigh"}},
+        {"detail": [invalid("'low', 'medium' or 'high'", "xhigh", "body", "reasoning", "effort")]},
+        {"reasoning": {"effort": "high"}},
     ),
 ]

@@ -60,7 +60,9 @@ def _off(wanted: Reasoning, context: Context) -> Reasoning:
 
 def _on(wanted: Reasoning, request: Request, context: Context) -> Reasoning:
     can, receipt = context.can, context.receipt
-    if wanted.effort is not None and wanted.effort not in can.efforts:
+    # A client that speaks the target's own dialect to the model that it names knows which efforts there are.
+    own = context.source == context.target and not context.aliased
+    if wanted.effort is not None and wanted.effort not in can.efforts and not own:
         wanted = _other_effort(wanted, wanted.effort, request, context)
     if wanted.budget_tokens is not None and not can.reasoning_budget:
         effort = wanted.effort or nearest(effort_of(wanted.budget_tokens), can.efforts)

@@ -54,6 +54,8 @@ def row(dialect: str | None, pattern: str, change: Callable[[Refusal], Request])
 _PATH = r"[\"'`]?(?<!\w)([A-Za-z_$][\w.$\[\]-]{0,100})[\"'`]?"
 
 ROWS: tuple[Row, ...] = (
+    # Lists of errors of validators: vLLM, SGLang, Mistral and all that is built on FastAPI
+    row(None, r"['\"]loc['\"]: ?[\[(]|\[type=\w+, input_value=", mends.fix_fields),
     # Reasoning in the history
     row(ANTHROPIC, r"expected `?thinking`? or `?redacted_thinking`?", mends.think_no_more),
     row(
@@ -79,6 +81,14 @@ ROWS: tuple[Row, ...] = (
     # How much to think
     row(None, r"effort.{1,200}(supported values|must be one of|one of)(?P<values>.{2,200})", mends.nearest_effort),
     row(None, r"(supported values|must be one of|one of)(?P<values>.{2,200})effort", mends.nearest_effort),
+    row(
+        None,
+        r"unsupported value: '(?P<refused>\w+)' is not supported with .{1,80}supported values are:(?P<values>.{2,200})",
+        mends.nearest_effort,
+    ),
+    row(None, r"level .{1,12} not supported, valid levels:(?P<values>.{2,200})", mends.nearest_effort),
+    row(None, r"invalid (think|reasoning) value.{1,40}must be(?P<values>.{2,200})", mends.nearest_effort),
+    row(None, r"think value .{1,12} is not supported for this model", mends.without("effort")),
     row(None, r"thinking level is not supported|adaptive thinking is not supported", mends.think_by_budget),
     row(
         None, r"thinking\.type\.enabled\W{1,3}is not supported|thinking budget is not supported", mends.think_by_effort
@@ -87,7 +97,7 @@ ROWS: tuple[Row, ...] = (
     row(None, r"thinking is not (enabled|supported)|include_?thoughts is only enabled", mends.without("reasoning")),
     row(
         None,
-        r"does not support (the effort parameter|reasoning effort)|parameter reasoning_?effort",
+        r"does not support (the effort parameter|`?reasoning[_ ]effort)|parameter reasoning_?effort",
         mends.without("effort"),
     ),
     row(None, r"verified to (generate|stream) reasoning summar", mends.without("summary")),
@@ -105,7 +115,7 @@ ROWS: tuple[Row, ...] = (
         r"max_completion_tokens\W{1,3}[^\n]{0,40}(is not supported|not permitted|is unsupported)",
         mends.limit_as("max_tokens"),
     ),
-    row(CHAT, r"(unknown|unrecognized|extra_forbidden).{1,60}max_completion_tokens", mends.limit_as("max_tokens")),
+    row(CHAT, r"(unknown|unrecognized).{1,60}max_completion_tokens", mends.limit_as("max_tokens")),
     row(None, r"max_tokens: \d+ > (?P<most>\d+)", mends.write_less),
     row(None, r"supports at most (?P<most>\d+) (completion|output)? ?tokens", mends.write_less),
     row(None, r"max_?(output_?)?tokens.{1,80}\[1, ?(?P<most>\d+)\]", mends.write_less),
@@ -131,8 +141,6 @@ ROWS: tuple[Row, ...] = (
     ),
     row(None, r"unsupported value: " + _PATH + " does not support", mends.named),
     row(None, _PATH + r": extra inputs are not permitted", mends.named),
-    row(None, r"\"?loc\"?: ?\[\"body\", ?(?P<loc>[^\]]{1,200})\].{0,40}extra inputs", mends.named),
-    row(None, r"'loc': \('body', (?P<loc>[^)]{1,200})\).{0,40}extra inputs", mends.named),
     row(None, r"property " + _PATH + " is unsupported", mends.named),
     row(None, r"unknown name " + _PATH + r"( at '(?P<at>[\w.\[\]]+)')?: cannot find field", mends.named),
     row(
@@ -158,6 +166,7 @@ def mend(request: Request, dialect: str, error: ApiError) -> Mended | None:
     if error.kind != "bad_request":
         return None
     text = "\n".join(part for part in (error.message[:LONGEST_TEXT], error.param, error.code) if part)
+    text = text.replace("\\", "")  # proxies quote the error of another server, one within the other
     for wanted, pattern, change in ROWS:
         if wanted not in (None, dialect):
             continue

@@ -128,10 +128,21 @@ def mark_calls(refusal: Refusal) -> Request:
 # How much to think
 
 
+_REFUSED_VALUE = re.compile(r"['\"]input['\"]|input_value|\breceived\b|\bgot\b")
+"""What stands before the value that was refused, where an error repeats it."""
+
+
 def nearest_effort(refusal: Refusal) -> Request:
+    """The nearest of the efforts that the error names."""
     wanted = refusal.request.reasoning
-    efforts = tuple(word for word in SCALE if re.search(rf"\b{word}\b", refusal.match["values"]))
-    if wanted is None or (wanted.effort in efforts and wanted.mode != "off"):
+    if wanted is None or (refusal.error.param and "effort" not in refusal.error.param):
+        return refusal.request
+    named = refusal.match.groupdict().get("refused")
+    if named is not None and named != ("none" if wanted.mode == "off" else wanted.effort):
+        return refusal.request  # the value of another field
+    values = _REFUSED_VALUE.split(refusal.match["values"], maxsplit=1)[0]
+    efforts = tuple(word for word in SCALE if re.search(rf"\b{word}\b", values))
+    if wanted.effort in efforts and wanted.mode != "off":
         return refusal.request
     if not efforts or efforts == ("none",):
         return without("effort")(refusal)
@@ -254,6 +265,46 @@ def end_with_user(refusal: Refusal) -> Request:
     return turns.group(refusal.request, refusal.narrowed(prefill=False))
 
 
+# What a validator says
+
+
+_LOCATION = re.compile(
+    r"['\"]loc['\"]: ?[\[(](?P<loc>[^\])]{1,200})[\])]"  # a list of errors, as JSON or as Python writes it
+    r"|^(?P<path>[\w.\[\]]{1,200})\n\s+(?=[A-Z])",  # the text of a ValidationError
+    re.MULTILINE,
+)
+_CHOICES = re.compile(r"(?:input should be|permitted:|expected one of)(?P<values>.{2,200})", re.IGNORECASE | re.DOTALL)
+
+
+def fix_fields(refusal: Refusal) -> Request:
+    """All fields that pydantic names, at once: its errors come as a list, and a second refusal would be final."""
+    text = refusal.match.string
+    places = list(_LOCATION.finditer(text))
+    ends = [place.start() for place in places[1:]] + [len(text)]
+    request = refusal.request
+    for place, end in zip(places, ends, strict=True):
+        path = place["loc"] or place["path"]
+        said = _CHOICES.search(text, place.end(), end)
+        request = _fix_field(refusal._replace(request=request), _parts(path), said)
+    return request
+
+
+def _fix_field(refusal: Refusal, path: list[str], choices: re.Match[str] | None) -> Request:
+    for name in reversed(path):
+        if name in _FIXES:
+            return _FIXES[name](refusal)
+        if FIELDS.get(name) == "effort" and choices is not None:
+            return nearest_effort(refusal._replace(match=choices))
+        if name not in NEVER and (changed := without(name)(refusal)) != refusal.request:
+            return changed
+    return refusal.request
+
+
+def _parts(path: str) -> list[str]:
+    """The names in a path, without positions."""
+    return [part for part in re.split(r"[^A-Za-z0-9_$-]+", path) if part and not part.isdigit()]
+
+
 # A field by its name
 
 
@@ -301,7 +352,7 @@ def _names(refusal: Refusal) -> Iterable[str]:
     found = [value for value in (refusal.match.groupdict().get("loc"), *refusal.match.groups()) if value]
     paths = [*found, refusal.error.param or ""]
     for path in paths:
-        yield from reversed([part for part in re.split(r"[^A-Za-z0-9_$-]+", path) if part and not part.isdigit()])
+        yield from reversed(_parts(path))
 
 
 def without(*names: str) -> Callable[[Refusal], Request]:
@@ -405,3 +456,10 @@ _REMOVERS: dict[str, Callable[[Refusal, str], Request]] = {
     "strict": _without_strict,
     "stream_options": _without_stream_options,
 }
+
+_FIXES: dict[str, Callable[[Refusal], Request]] = {
+    "reasoning_content": forget_reasoning,
+    "tool_choice": choose_freely,
+    "max_completion_tokens": limit_as("max_tokens"),
+}
+"""What is done about a field that a validator names, where leaving it out is not the best that can be done."""

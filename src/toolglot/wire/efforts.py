@@ -2,12 +2,58 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 SCALE = ("none", "minimal", "low", "medium", "high", "xhigh", "max")
 """All efforts that any API knows, from least to most."""
 
 BUDGETS = {"minimal": 1024, "low": 1024, "medium": 8192, "high": 24576, "xhigh": 32768, "max": 65536}
 """Thinking tokens for an effort. Google documents low, medium and high for its OpenAI-compatible endpoint; the two
 above go on in the same way. The other way, a budget is the first effort that is not below it."""
+
+WIDELY_KNOWN = ("none", "minimal", "low", "medium", "high")
+"""What a server of OpenAI's APIs is asked for whose model is not known: most refuse the two above."""
+
+_LOW_TO_HIGH = ("low", "medium", "high")
+
+OPENAI_MODELS: tuple[tuple[str, Mapping[str, object], str], ...] = (
+    (
+        r"(^|/)(o[1-9](-|$)|codex-)",
+        {"efforts": _LOW_TO_HIGH, "reasoning_off": False},
+        "o-series models have three efforts and always reason",
+    ),
+    (
+        r"(^|/)gpt-5(?![.\d])(?!\S*-chat)",
+        {"efforts": ("minimal", *_LOW_TO_HIGH), "reasoning_off": False},
+        "GPT-5 has minimal instead of none; xhigh came with GPT-5.1-Codex-Max",
+    ),
+    (r"(^|/)gpt-5\.1(?!\d)", {"efforts": ("none", *_LOW_TO_HIGH)}, "from GPT-5.1 on there is none and no minimal"),
+    (r"(^|/)gpt-5\.[2-5](?!\d)", {"efforts": ("none", *_LOW_TO_HIGH, "xhigh")}, "xhigh came with GPT-5.2"),
+    (
+        r"(^|/)gpt-(5\.([6-9]|\d\d)|[6-9]|\d\d)",
+        {"efforts": ("none", *_LOW_TO_HIGH, "xhigh", "max")},
+        "max came with GPT-5.6",
+    ),
+    (
+        r"(^|/)gpt-5(\.1)?-codex",
+        {"efforts": _LOW_TO_HIGH, "reasoning_off": False},
+        "Codex models always reason, and have no minimal",
+    ),
+    (
+        r"(^|/)gpt-5\.(1-codex-max|[2-5]-codex)",
+        {"efforts": (*_LOW_TO_HIGH, "xhigh"), "reasoning_off": False},
+        "xhigh came with GPT-5.1-Codex-Max",
+    ),
+    (r"(^|/)gpt-5-pro", {"efforts": ("high",), "reasoning_off": False}, "GPT-5 Pro has one effort"),
+    (
+        r"(^|/)gpt-5\.[2-5]-pro",
+        {"efforts": ("medium", "high", "xhigh"), "reasoning_off": False},
+        "the Pro models have no low efforts",
+    ),
+    (r"(^|/)gpt-oss", {"efforts": _LOW_TO_HIGH, "reasoning_off": False}, "gpt-oss always reasons, with three efforts"),
+)
+"""The efforts of OpenAI's models, whichever API they are asked through: a pattern of names, what they differ in, why.
+Later rows win. From OpenAI's reference and from refusals that users quote ("Supported values are: ...")."""
 
 SMALLEST_BUDGET = 1024
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from toolglot.dialect import Capabilities, ModelRule
+from toolglot.wire.efforts import OPENAI_MODELS, SCALE, WIDELY_KNOWN
 
 CAPABILITIES = Capabilities(
     fields=frozenset(
@@ -40,7 +41,7 @@ CAPABILITIES = Capabilities(
     max_tools=128,
     thinking="text",
     refusals=True,
-    efforts=("none", "minimal", "low", "medium", "high", "xhigh", "max"),
+    efforts=SCALE,
     reasoning_shown=False,
     max_stop_sequences=4,
     containers=frozenset({"beside", "choice", "custom", "function", "message"}),
@@ -93,6 +94,28 @@ MODELS = (
         r"^(deepseek-(chat|reasoner|v[3-9])|kimi-(k2-thinking|k2\.[5-9]|k[3-9]))",
         {"refuses": frozenset({"calls_without_reasoning"})},
         "In thinking mode DeepSeek and Kimi refuse a message with calls that has no reasoning_content; it may be empty",
+    ),
+    ModelRule("", {"efforts": WIDELY_KNOWN}, "most models refuse xhigh and max"),
+    *(ModelRule(*row) for row in OPENAI_MODELS),
+    ModelRule(
+        r"claude-(?:[a-z]+-4[-.](?:[7-9](?!\d)|[1-9]\d(?!\d))|[a-z]+-(?:[5-9]|[1-9]\d)(?!\d)|mythos)",
+        {"efforts": (*WIDELY_KNOWN, "xhigh", "max")},
+        "proxies hand these efforts on to Claude models since 4.7",
+    ),
+    ModelRule(
+        r"deepseek-v(?:[4-9]|\d\d)",
+        {"efforts": (*WIDELY_KNOWN, "max")},
+        "DeepSeek V4 has max (vLLM #40982)",
+    ),
+    ModelRule(
+        r"qwen-?3\.[89]",
+        {"efforts": ("none", "low", "medium", "xhigh")},
+        "the template of Qwen 3.8 refuses minimal, high and max (sglang #36769)",
+    ),
+    ModelRule(
+        r"glm-5[-.](?:[3-9]|\d\d)",
+        {"efforts": ("none", "low", "high", "max")},
+        "GLM 5.3 has three efforts (mistral-vibe #1117)",
     ),
     ModelRule(
         r"mistral|ministral|codestral|devstral|magistral",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from toolglot.dialect import Capabilities, ModelRule
+from toolglot.wire.efforts import OPENAI_MODELS, SCALE, WIDELY_KNOWN
 
 CAPABILITIES = Capabilities(
     fields=frozenset(
@@ -40,7 +41,7 @@ CAPABILITIES = Capabilities(
     refusals=True,
     cache_lifetimes=(1800, 43200),
     cache_breakpoints=4,
-    efforts=("none", "minimal", "low", "medium", "high", "xhigh", "max"),
+    efforts=SCALE,
     max_stop_sequences=0,
     min_output_tokens=16,
     needs_message=True,
@@ -90,4 +91,6 @@ MODELS = (
         {"fields": CAPABILITIES.fields - {"temperature", "top_p"}},
         "OpenAI's reasoning models refuse sampling parameters",
     ),
+    ModelRule("", {"efforts": WIDELY_KNOWN}, "most models refuse xhigh and max"),
+    *(ModelRule(*row) for row in OPENAI_MODELS),
 )
