@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bench.core import main
+from bench.hostile_text import main as hostile_text
 from bench.prefixes import main as prefixes
 from bench.textcalls import main as textcalls
 
@@ -25,6 +26,12 @@ def test_the_benchmark_of_text_calls_runs_in_quick_mode() -> None:
     measured = {line.split()[0]: line.split()[1:] for line in "".join(written).splitlines()[2:]}
     assert measured.keys() >= set(FORMATS)
     assert all(float(value) > 0 for name in FORMATS for value in measured[name])
+
+
+def test_the_benchmark_of_hostile_texts_runs_in_quick_mode() -> None:
+    written: list[str] = []
+    assert hostile_text(["--quick", "hermes_json"], written.append) == 0
+    assert all(float(line.split()[0]) > 0 for line in written[1:])
 
 
 def test_the_benchmark_of_prefixes_tells_policies_that_cut_often_from_those_that_do_not() -> None:

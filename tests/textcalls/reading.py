@@ -153,10 +153,10 @@ def check_rules(events: Sequence[CallEvent]) -> None:
     for event in events:
         assert not over, f"something follows the end: {events}"
         match event:
-            case ("refused" | "over" as kind, mark):
+            case ("refused" | "over" | "unread" as kind, mark):
                 assert mark, f"no mark: {events}"
                 assert open_call is None, f"a mark inside a call: {events}"
-                assert begun or kind == "refused", f"the end of an answer without calls: {events}"
+                assert begun or kind != "over", f"the end of an answer without calls: {events}"
                 over = kind == "over"
             case ("text" | "reasoning", text):
                 assert text, events

@@ -442,7 +442,7 @@ def test_good_calls_wait_for_the_end_and_then_come() -> None:
     end = stream.index(b'"finish_reason":"')
     before = translation.feed(stream[:end])
     assert b"text_delta" in before
-    assert b"tool_use" not in before
+    assert b'"tool_use"' not in before
     after = translation.feed(stream[end:]) + translation.close()
     response = folded(read_events("anthropic", [before + after]))
     assert len(calls_of(response.content)) == 2

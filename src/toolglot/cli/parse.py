@@ -34,6 +34,7 @@ _FIELDS = {
     "cut": ("index", "why", "raw"),
     "refused": ("mark",),
     "over": ("mark",),
+    "unread": ("format",),
 }
 """The names of an event's values."""
 
@@ -153,7 +154,7 @@ class Found:
                 self.calls[index].update(cut=why, arguments=self._text(index))
                 if raw:
                     self.calls[index]["raw"] = raw
-            case ("refused" | "over" as kind, mark):
+            case ("refused" | "over" | "unread" as kind, mark):
                 self.marks.setdefault(kind, []).append(mark)
 
     def _text(self, index: int) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from toolglot.dialect import StreamEncoder
 from toolglot.errors import ApiError
@@ -12,7 +12,28 @@ from toolglot.ir import replace
 from toolglot.streaming import StreamTranslation
 from toolglot.textcalls.settings import BAD_TOOL_CALL
 from toolglot.translate import Exchange
+from toolglot.upstream.aside import LARGE, aside
 from toolglot.upstream.transport import Reply, too_large
+
+
+class Feed:
+    """Feeds the pieces of a stream to its translation. A frame of megabytes is one piece of work, whose last bytes may
+    be few: it is done beside the loop."""
+
+    __slots__ = ("_held",)
+
+    def __init__(self) -> None:
+        self._held = 0  # bytes that nothing has come of yet
+
+    async def __call__(self, translation: StreamTranslation, chunk: bytes) -> bytes:
+        self._held += len(chunk)
+        if self._held <= LARGE:
+            out = translation.feed(chunk)
+        else:
+            out = await aside(self._held, translation.feed, chunk)
+        if out:
+            self._held = 0
+        return out
 
 
 class Answer(Struct, kw_only=True):
@@ -26,6 +47,7 @@ class Answer(Struct, kw_only=True):
     first: bytes = b""
     translation: StreamTranslation | None = None
     chunks: AsyncIterator[bytes] | None = None
+    feed: Feed = field(default_factory=Feed)
 
 
 class Bounded:
@@ -53,14 +75,14 @@ async def begin_stream(
     a call that cannot be run: that is how this answer ends, however much of it came at once."""
     translation = exchange.stream(encoder)
     chunks = Bounded(aiter(reply.chunks()), limit)
-    first = b""
+    first, feed = b"", Feed()
     while not first and not translation.ended and translation.wants_again is None:
         chunk = await anext(chunks, None)
         if chunk is None:
             first = translation.close()
             break
-        first = translation.feed(chunk)
+        first = await feed(translation, chunk)
     if translation.fault is not None and translation.fault.code != BAD_TOOL_CALL:
         by = None if translation.is_document else exchange.upstream.name
         return replace(translation.fault, streamed_by=by)
-    return Answer(exchange=exchange, reply=reply, first=first, translation=translation, chunks=chunks)
+    return Answer(exchange=exchange, reply=reply, first=first, translation=translation, chunks=chunks, feed=feed)

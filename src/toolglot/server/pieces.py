@@ -33,7 +33,7 @@ async def pieces(answer: Answer, attempts: Attempts, record: Record) -> AsyncGen
             if translation.wants_again is not None:
                 await attempts.go_on(answer)
             chunk = await (_trailing(answer.chunks) if translation.settled else anext(answer.chunks, None))
-            out = translation.close() if chunk is None else translation.feed(chunk)
+            out = translation.close() if chunk is None else await answer.feed(translation, chunk)
             if _has_ended(answer):
                 await attempts.keep(answer)
             if out:

@@ -205,6 +205,9 @@ class Answer:
             self._receipt.note(where, f"arguments of {self._name}", told)
         elif item[0] == "refused":
             self._receipt.note(where, item[1], "it opens a call, and none could be read behind it; it is text")
+        elif item[0] == "unread":
+            why = "the answer has too many marks of calls; some of it was passed on without a search for calls"
+            self._receipt.loss(where, f"calls in the format {item[1]}", why)
         elif item[0] == "over":
             self._dropping = True
             why = "the model wrote a result itself; that and all behind it is left out"

@@ -107,7 +107,7 @@ class Arguments:
             self.cut(f"the arguments have more than {MAX_SIZE} characters", rest)
             return
         try:
-            value, how = repair_described(raw, self._schema)
+            value, how = repair_described(raw, self._schema, self._sink.work)
         except RepairError as error:
             self.cut(f"the arguments are no JSON and could not be repaired: {error}", rest)
             return

@@ -16,8 +16,12 @@ MAX_SIZE: Final = 1024 * 1024
 """More text than this is not kept: it is reasoning."""
 FIRST_STEP: Final = 64
 """So much is read first, then as much again as was read: what strays early must not cost the rest of the text."""
-MAX_REREAD: Final = 4
+MAX_REREAD: Final = 2
 """Text is read again so many times, all in all, before no further call in reasoning is tried."""
+
+
+STEPS: Final = 4
+"""What an aside that was none counts for."""
 
 
 class Reader(Protocol):
@@ -83,23 +87,29 @@ class Aside:
 class Asides:
     """The aside that is open, and where the next may begin."""
 
-    __slots__ = ("_ends", "_next", "_reread", "open")
+    __slots__ = ("_ends", "_next", "_reread", "_steps", "open")
 
     def __init__(self, ends: tuple[str, ...]) -> None:
         self.open: Aside | None = None
         self._ends = marks_of(ends)
         self._next = 0
         self._reread = 0
+        self._steps = 0
 
     def may_open(self, offset: int) -> bool:
         return offset >= self._next and self._reread <= MAX_REREAD * offset + 65536
 
-    def begin(self, reader: Reader, start: int) -> None:
+    def begin(self, reader: Reader, start: int, steps: int) -> None:
+        """`steps` are those that the answer has taken so far."""
         self.open = Aside(reader, start, self._ends)
+        self._steps = steps + STEPS
 
-    def close(self, strayed: int) -> None:
-        """What it has read up to `strayed` is not tried once more. Its opener itself may have turned out to be none."""
+    def close(self, strayed: int) -> int:
+        """What it has read up to `strayed` is not tried once more. Its opener itself may have turned out to be none.
+        Returns the steps of the answer: how far the aside read before it strayed depends on the pieces of the text, so
+        that its own steps cannot count."""
         if self.open is not None:
             self._next = max(strayed, self.open.start + 1)
             self._reread += self.open.size
         self.open = None
+        return self._steps

@@ -129,6 +129,8 @@ class BracesBody:
             after = self._mode(text, at)
             if after == _WAIT:
                 break
+            if not self._opened.sink.work.take_value():
+                raise LiteralError("there are too many values in one answer", at)
             at = after
         return at
 

@@ -14,6 +14,7 @@ from typing import Any, Literal
 from toolglot.textcalls.problems import argument_problems, fits_type
 from toolglot.textcalls.repair import RepairError, repair_described, repair_document_described
 from toolglot.textcalls.schemas import alternatives, item_schema, parts, types, value_schema
+from toolglot.textcalls.work import WorkBudget
 
 __all__ = ["REPAIRED", "coerce_value", "is_plain_string", "value_schema"]
 
@@ -30,7 +31,9 @@ REPAIRED = "repaired"
 Coerced = tuple[str, str | None]
 
 
-def coerce_value(raw: str, schema: Any, *, untyped: Literal["string", "json"] = "string") -> Coerced:
+def coerce_value(
+    raw: str, schema: Any, *, untyped: Literal["string", "json"] = "string", work: WorkBudget | None = None
+) -> Coerced:
     """The JSON text of `raw`, and a note where it does not fit `schema` or had to be repaired.
 
     `untyped`: what becomes of a value of which the schema tells no type: a string, or JSON where it reads as JSON.
@@ -46,7 +49,7 @@ def coerce_value(raw: str, schema: Any, *, untyped: Literal["string", "json"] = 
         return "null", None
     note: str | None = None
     for name in allowed:
-        found = _COERCIONS[name](raw, trimmed, schema)
+        found = _COERCIONS[name](raw, trimmed, schema, work)
         if found is not None:
             return found
     if trimmed in _NULLS and "string" not in allowed:
@@ -107,16 +110,16 @@ def _no_constant(name: str) -> Any:
     raise ValueError(name)
 
 
-def _as_string(raw: str, trimmed: str, schema: Any) -> Coerced | None:
+def _as_string(raw: str, trimmed: str, schema: Any, work: WorkBudget | None) -> Coerced | None:
     return _string(raw), None
 
 
-def _as_integer(raw: str, trimmed: str, schema: Any) -> Coerced | None:
+def _as_integer(raw: str, trimmed: str, schema: Any, work: WorkBudget | None) -> Coerced | None:
     digits = trimmed.removeprefix("+")
     return (digits, None) if _WHOLE.fullmatch(digits) else None
 
 
-def _as_number(raw: str, trimmed: str, schema: Any) -> Coerced | None:
+def _as_number(raw: str, trimmed: str, schema: Any, work: WorkBudget | None) -> Coerced | None:
     if _NUMBER.fullmatch(trimmed):
         return trimmed, None
     match = _LOOSE_NUMBER.fullmatch(trimmed)
@@ -126,26 +129,26 @@ def _as_number(raw: str, trimmed: str, schema: Any) -> Coerced | None:
     return (digits, None) if re.search("[0-9]", match.group(1)) and _NUMBER.fullmatch(digits) else None
 
 
-def _as_boolean(raw: str, trimmed: str, schema: Any) -> Coerced | None:
+def _as_boolean(raw: str, trimmed: str, schema: Any, work: WorkBudget | None) -> Coerced | None:
     text = _BOOLEANS.get(trimmed.lower())
     return (text, None) if text else None
 
 
-def _as_null(raw: str, trimmed: str, schema: Any) -> Coerced | None:
+def _as_null(raw: str, trimmed: str, schema: Any, work: WorkBudget | None) -> Coerced | None:
     return ("null", None) if trimmed in _NULLS else None
 
 
-def _as_object(raw: str, trimmed: str, schema: Any) -> Coerced | None:
-    return _as_container(trimmed, schema, dict, "{}")
+def _as_object(raw: str, trimmed: str, schema: Any, work: WorkBudget | None) -> Coerced | None:
+    return _as_container(trimmed, schema, dict, work)
 
 
-def _as_array(raw: str, trimmed: str, schema: Any) -> Coerced | None:
-    return _as_container(trimmed, schema, list, "[]")
+def _as_array(raw: str, trimmed: str, schema: Any, work: WorkBudget | None) -> Coerced | None:
+    return _as_container(trimmed, schema, list, work)
 
 
-def _as_container(trimmed: str, schema: Any, kind: type, empty: str) -> Coerced | None:
+def _as_container(trimmed: str, schema: Any, kind: type, work: WorkBudget | None) -> Coerced | None:
     if not trimmed:
-        return empty, None
+        return "{}" if kind is dict else "[]", None
     text = _json_text(trimmed)
     note: str | None = None
     value: Any = None
@@ -153,14 +156,17 @@ def _as_container(trimmed: str, schema: Any, kind: type, empty: str) -> Coerced 
         if trimmed[0] not in '{["`':
             return None
         try:
-            value, how = repair_described(trimmed, schema) if kind is dict else repair_document_described(trimmed)
+            if kind is dict:
+                value, how = repair_described(trimmed, schema, work)
+            else:
+                value, how = repair_document_described(trimmed, work)
         except RepairError:
             return None
         text, note = json.dumps(value, ensure_ascii=False), f"{REPAIRED} ({how})"
     else:
         value = json.loads(text)
         if isinstance(value, str) and value.strip()[:1] in ("{", "["):
-            return _as_container(value.strip(), schema, kind, empty)
+            return _as_container(value.strip(), schema, kind, work)
     if not isinstance(value, kind):
         return None
     return _fitted(text, value, schema), note
@@ -198,7 +204,7 @@ def _written(value: Any, schema: Any, depth: int) -> str | None:
     return json.dumps(value)
 
 
-_COERCIONS: dict[str, Callable[[str, str, Any], Coerced | None]] = {
+_COERCIONS: dict[str, Callable[[str, str, Any, WorkBudget | None], Coerced | None]] = {
     "string": _as_string,
     "integer": _as_integer,
     "number": _as_number,

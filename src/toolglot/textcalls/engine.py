@@ -13,6 +13,7 @@ The states, each a method that reads as far as it can and tells whether there ma
     _calling     inside a call: its body reads
     _behind      behind a call: its closing marks, or the next call
     _dropping    behind a mark that ends the answer
+    _pausing     too many marks: text is passed on without a look at them for a while
 """
 
 from __future__ import annotations
@@ -34,6 +35,7 @@ from toolglot.textcalls.marks import marks_of
 from toolglot.textcalls.messages import begins_with_message, read_message
 from toolglot.textcalls.trying import Found, Outcome, Trial, behind_space
 from toolglot.textcalls.vocabulary import is_sure, is_word, vocabulary_of
+from toolglot.textcalls.work import STEPS_PER_CALL, WorkBudget
 
 
 class Engine:
@@ -52,13 +54,14 @@ class Engine:
         ends_at: tuple[str, ...] = (),
         calls: int = 0,
         offset: int = 0,
+        work: WorkBudget | None = None,
     ) -> None:
         self._format = text_format
         self._tools = tools
         self._ends_at = tuple(mark.strip() for mark in ends_at)
         self._vocabulary = vocabulary_of(text_format, tuple(tools), self._ends_at)
         self._trying = Trial(self._vocabulary, tools)
-        self._sink = Sink(calls)
+        self._sink = Sink(calls, work)
         self._state = self._reasoning if starts_in_reasoning else self._beginning
         self._text = ""
         self._at = 0
@@ -74,6 +77,9 @@ class Engine:
         self._call: Call | None = None
         self._closing = Closing()
         self._passes_as = self._sink.text
+        self._resumes = self._answering  # behind a pause, which lasts up to an offset
+        self._pause_until = 0
+        self._paused = False
         self._asides = Asides(self._vocabulary.thinking_ends)
         self._thinks_as = self._sink.reasoning
         self.strayed: int | None = None  # where something other than calls was met first
@@ -85,15 +91,13 @@ class Engine:
         self._offset += self._at
         self._text = self._text[self._at :] + text if self._at < len(self._text) else text
         self._at = 0
-        while self._state():
-            pass
+        self._read()
         return merged(self._sink.take())
 
     def finish(self, *, cut: bool = False) -> Sequence[CallEvent]:
         """The events for the end of the text. `cut`: a limit ended it, so that nothing without an end is whole."""
         self._last, self._cut = True, cut
-        while self._state():
-            pass
+        self._read()
         if self._asides.open is not None:
             self._end_aside(self._asides.open)
         elif self._state == self._reasoning:
@@ -101,6 +105,38 @@ class Engine:
         else:
             self._say(len(self._text))
         return merged(self._sink.take())
+
+    def _read(self) -> None:
+        """Read as far as possible. Each step counts, and an answer may take only so many for its length."""
+        work = self._sink.work
+        while self._state():
+            work.steps += 1
+            is_open = self._body is not None or self._asides.open is not None
+            if not is_open and (until := work.pause_at(self._offset + self._at)):
+                self._pause(until)
+
+    def _pause(self, until: int) -> None:
+        if self._state == self._behind:
+            self._answer_afresh()
+        if self._state != self._dropping:
+            self._resumes, self._state, self._pause_until = self._state, self._pausing, until
+
+    def _pausing(self) -> bool:
+        end = min(len(self._text), self._pause_until - self._offset)
+        if end > self._at and not self._paused:
+            self._paused = True
+            self._sink.unread(self._format.name)
+        if self._resumes == self._reasoning:
+            self._think(end)
+        elif self._resumes == self._passing:
+            self._passes_as(self._text[self._at : end])
+            self._at = end
+        else:
+            self._say(end)
+        if self._offset + end < self._pause_until:
+            return False
+        self._state = self._resumes
+        return True
 
     # ── the answer ───────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -279,7 +315,9 @@ class Engine:
                 return False
             if isinstance(outcome, Found):
                 start = self._offset + self._at
-                self._asides.begin(Engine(self._format, self._tools, calls=self._sink.calls, offset=start), start)
+                work = self._sink.work
+                engine = Engine(self._format, self._tools, calls=self._sink.calls, offset=start, work=work)
+                self._asides.begin(engine, start, work.steps)
                 return True
         self._think(self._at + len(mark))
         return True
@@ -302,7 +340,7 @@ class Engine:
         if strayed is None:
             return False
         # Read it again as reasoning, and what it holds without trying it once more.
-        self._asides.close(strayed)
+        self._sink.work.steps = self._asides.close(strayed)
         self._go_back(aside.start, aside.text)
         return True
 
@@ -333,6 +371,7 @@ class Engine:
         self._attempts.open(call, self._offset + self._at, self._text[self._at : found.at])
         self._calls_before = self._sink.calls
         self._call = call
+        self._sink.work.steps += STEPS_PER_CALL
         self._at = found.at
         self._state = self._calling
         return True

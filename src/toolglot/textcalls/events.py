@@ -16,6 +16,7 @@ and the richer ones, which `Engine` yields beside them:
                                    `raw` is what the model wrote of its arguments, as far as that is known
     ("refused", mark)              what follows as text begins with this mark, a sure sign of a call that is none
     ("over", mark)                 a mark behind which nothing of the answer is left; what follows it is dropped
+    ("unread", format)             the answer has too many marks: what follows as text was not searched for calls
 
 A call that is cut has no end. Nothing is ever taken back.
 """
@@ -26,6 +27,8 @@ from collections.abc import Sequence
 from itertools import groupby
 from typing import Any, Literal, TypeAlias
 
+from toolglot.textcalls.work import WorkBudget
+
 TextEvent: TypeAlias = tuple[Literal["text", "reasoning"], str]
 StartEvent: TypeAlias = tuple[Literal["start"], int, str]
 ArgumentsEvent: TypeAlias = tuple[Literal["args"], int, str]
@@ -33,7 +36,7 @@ EndEvent: TypeAlias = tuple[Literal["end"], int]
 IdEvent: TypeAlias = tuple[Literal["id"], int, str]
 RepairedEvent: TypeAlias = tuple[Literal["repaired"], int, str, str]
 CutEvent: TypeAlias = tuple[Literal["cut"], int, str, str]
-MarkEvent: TypeAlias = tuple[Literal["refused", "over"], str]
+MarkEvent: TypeAlias = tuple[Literal["refused", "over", "unread"], str]
 
 StableEvent: TypeAlias = TextEvent | StartEvent | ArgumentsEvent | EndEvent
 CallEvent: TypeAlias = StableEvent | IdEvent | RepairedEvent | CutEvent | MarkEvent
@@ -62,13 +65,14 @@ def _mergeable(event: CallEvent) -> tuple[Any, int]:
 
 
 class Sink:
-    """Collects the events of one stretch of text and numbers the calls."""
+    """Collects the events of one stretch of text and numbers the calls. `work` bounds what the answer may cost."""
 
-    __slots__ = ("calls", "events")
+    __slots__ = ("calls", "events", "work")
 
-    def __init__(self, calls: int = 0) -> None:
+    def __init__(self, calls: int = 0, work: WorkBudget | None = None) -> None:
         self.events: list[CallEvent] = []
         self.calls = calls
+        self.work = WorkBudget() if work is None else work
 
     def take(self) -> list[CallEvent]:
         """The events since the last time."""
@@ -110,3 +114,6 @@ class Sink:
 
     def over(self, mark: str) -> None:
         self.events.append(("over", mark))
+
+    def unread(self, mark: str) -> None:
+        self.events.append(("unread", mark))

@@ -124,7 +124,7 @@ class _Past:
         return all(self._found(_as_auto(candidate), text) == self._found(self._format, text) for text in texts)
 
     def _found(self, text_format: Format, text: str) -> list[CallEvent]:
-        return [event for event in self._events(text_format, text) if event[0] != "refused"]
+        return [event for event in self._events(text_format, text) if event[0] not in ("refused", "unread")]
 
     def _events(self, text_format: Format, text: str) -> list[CallEvent]:
         engine = Engine(text_format, self._tools)
@@ -194,7 +194,7 @@ class _Past:
         for event in events:
             if event[0] == "text":
                 said.append(event[1])
-            if event[0] in ("text", "refused"):
+            if event[0] in ("text", "refused", "unread"):
                 continue
             blocks += _spoken(said)
             said = []

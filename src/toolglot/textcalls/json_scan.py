@@ -18,20 +18,35 @@ MAX_DEPTH: Final = 500
 MAX_SCALAR: Final = 400
 MAX_KEY: Final = 65536
 MAX_SPACE: Final = 64
-"""More white space than this is not passed on."""
+"""Of white space between two tokens no more than this is passed on."""
+MIN_BULK: Final = 64
+MAX_BULK: Final = 16384
+"""Characters that are split into tokens at once."""
 GLIMPSE: Final = 4
 MAX_BREAK: Final = 1000
 """White space in a string, from a line break on, behind which a closing mark may stand."""
 
 _SPACE = re.compile(r"[ \t\n\r]*+")
+_STRING = r'"(?:[^"\\%s]++|\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4}))*+"'
+_NUMBER = r"-?(?:0|[1-9][0-9]{0,99}+)(?:\.[0-9]{1,99}+)?(?:[eE][-+]?[0-9]{1,9}+)?"
+_TOKENS = rf"[ \t\n\r]{{0,64}}+(?:[\[\]{{}},:]|{_STRING}|(?:true|false|null|{_NUMBER})(?![-+.\w]))|[\s\S]"
+_TOKEN = re.compile(_TOKENS % r"\x00-\x1f")
+_RAW_TOKEN = re.compile(_TOKENS % "")
+"""One token with the white space before it; a character that is no part of one stands alone."""
+_RAW_RUN = re.compile(r'(?:[^"\\]++|\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4}))*+')
 _RUN = re.compile(r'(?:[^"\\\x00-\x1f]++|\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4}))*+')
 _PART_OF_ESCAPE = re.compile(r"\\(?:u[0-9a-fA-F]{0,3})?")
 _SCALAR = re.compile(r"[-+.\w]*+")
 _WHOLE_SCALAR = re.compile(r"true|false|null|-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][-+]?\d+)?", re.ASCII)
 _CONTROLS = re.compile(r"[\x00-\x1f]")
+_SPACES = " \t\n\r"
+_SHORT = {**{mark: mark for mark in "[]{},:"}, **dict.fromkeys("0123456789", "0")}
+_LONG = {**_SHORT, '"': '"', "e": "0", "l": "0"}
+"""The kind of a token of one character, and of a longer one by its last character."""
 _ESCAPED = {"\n": "\\n", "\r": "\\r", "\t": "\\t", "\b": "\\b", "\f": "\\f"}
 
 VALUE, FIRST_ITEM, FIRST_KEY, KEY, COLON, NEXT, STRING, KEY_STRING = range(8)
+"""What may come next. The order counts: first where a value may stand, then where a key may."""
 
 
 @lru_cache(maxsize=256)
@@ -48,13 +63,18 @@ def _escape(control: re.Match[str]) -> str:
     return _ESCAPED.get(control.group()) or f"\\u{ord(control.group()):04x}"
 
 
+def _escaped_string(token: str) -> str:
+    start = token.index('"')
+    return token[:start] + _CONTROLS.sub(_escape, token[start:])
+
+
 class JsonScan:
     """Reads one value. `out` collects certain text and is emptied by whoever takes it.
 
     `closers`: one of these beside a raw line break in a string shows that the string was not closed.
     """
 
-    __slots__ = ("_closers", "_expected", "_glimpse", "_kept", "_stack", "bad", "done", "escaped", "out")
+    __slots__ = ("_closers", "_expected", "_gap", "_glimpse", "_kept", "_stack", "bad", "done", "escaped", "out")
 
     def __init__(self, closers: Marks | None = None) -> None:
         self._closers = closers
@@ -64,6 +84,7 @@ class JsonScan:
         self.bad = False
         self.escaped = False  # a raw control character was escaped
         self._kept = ""
+        self._gap = 0  # characters of white space since the last token
         self._stack: list[str] = []
         self._expected = VALUE
 
@@ -83,18 +104,29 @@ class JsonScan:
     def read(self, text: str, at: int) -> int:
         """Read on; where reading stopped: behind the value, at an error, or at what needs more text."""
         length = len(text)
+        bulk_from, bulk = at, MIN_BULK
         while at < length and not self.done:
             if self._expected >= STRING:
                 at, more = self._string(text, at)
                 if self.bad or not more:
                     return at
                 continue
+            if at >= bulk_from and length - at > MIN_BULK and self._stack and not self._gap:
+                end = self._read_tokens(text, at, min(length, at + bulk))
+                # What does not read in bulk must not be split again and again.
+                whole = 2 * (end - at) >= bulk
+                bulk, bulk_from = (min(4 * bulk, MAX_BULK), end) if whole else (MIN_BULK, end + MIN_BULK)
+                if end > at:
+                    at = end
+                    continue
             space = _SPACE.match(text, at)
             end = space.end() if space else at
             if end > at:
-                self._kept += text[at : min(end, at + max(MAX_SPACE - len(self._kept), 0))]
+                self._kept += text[at : min(end, at + max(MAX_SPACE - self._gap, 0))]
+                self._gap += end - at
                 at = end
                 continue
+            self._gap = 0
             step = self._token(text, at)
             if step <= 0:
                 self.bad = step < 0
@@ -107,6 +139,70 @@ class JsonScan:
         if self._expected == VALUE and not self._stack and _WHOLE_SCALAR.fullmatch(self._kept.strip()):
             self._let_go("")
             self.done = True
+
+    def _read_tokens(self, text: str, at: int, end: int) -> int:
+        """Read whole tokens as far as each is allowed where it stands; where reading stopped. The last one before `end`
+        and whatever ends the value are left to `_token`."""
+        raw = self.escaped and self._closer_at(text, at, end) < 0
+        tokens = (_RAW_TOKEN if raw else _TOKEN).findall(text, at, end)
+        tokens.pop()
+        count = self._follow(tokens)
+        if not count:
+            return at
+        del tokens[count:]
+        stop = at + sum(map(len, tokens))
+        if raw:
+            tokens = [_escaped_string(token) if token[-1] == '"' else token for token in tokens]
+        read, kept = "".join(tokens), self._kept_back(tokens)
+        if kept < len(read):
+            self._let_go(read[: len(read) - kept])
+        self._kept += read[len(read) - kept :]
+        return stop
+
+    def _follow(self, tokens: list[str]) -> int:
+        """How many of these tokens are allowed, one behind the other; moves on to where the last of them leads."""
+        expected, stack = self._expected, self._stack
+        before, count = expected, 0
+        for token in tokens:
+            kind = _SHORT.get(token) if len(token) == 1 else _LONG.get(token[-1])
+            if kind == "," and expected == NEXT:
+                expected = KEY if stack[-1] == "{" else VALUE
+            elif kind == "0" and expected <= FIRST_ITEM:
+                before, expected = expected, NEXT
+            elif kind == '"' and expected < COLON:
+                expected = COLON if expected >= FIRST_KEY else NEXT
+            elif kind == ":" and expected == COLON:
+                expected = VALUE
+            elif (kind == "{" or kind == "[") and expected <= FIRST_ITEM:
+                if len(stack) >= MAX_DEPTH:
+                    break
+                stack.append(kind)
+                expected = FIRST_KEY if kind == "{" else FIRST_ITEM
+            elif (kind == "}" or kind == "]") and len(stack) > 1:
+                opened, empty = ("{", FIRST_KEY) if kind == "}" else ("[", FIRST_ITEM)
+                if stack[-1] != opened or (expected != NEXT and expected != empty):
+                    break
+                stack.pop()
+                expected = NEXT
+            else:
+                break
+            count += 1
+        # Behind the last one may stand more of a number.
+        if count and tokens[count - 1][-1].isdigit():
+            expected, count = before, count - 1
+        self._expected = expected
+        return count
+
+    def _kept_back(self, tokens: list[str]) -> int:
+        """How many characters at the end of these tokens are not certain yet."""
+        kept = 0
+        for token in reversed(tokens):
+            if token[-1] in "[]{}:":
+                return kept
+            if token[-1] == '"' and not (self._expected == COLON and not kept):
+                return kept + 1
+            kept += len(token)
+        return kept
 
     def _token(self, text: str, at: int) -> int:
         """Read one token; its length, 0 when more text is needed, -1 when it is not allowed here."""
@@ -177,6 +273,11 @@ class JsonScan:
 
     def _string(self, text: str, at: int) -> tuple[int, bool]:
         """Read on inside a string: where reading stopped, and whether there is more to read now."""
+        if self.escaped and len(text) - at > MIN_BULK:
+            lines = self._lines(text, at)
+            if lines > at:
+                self._said(_CONTROLS.sub(_escape, text[at:lines]))
+                return lines, not self.bad
         run = _RUN.match(text, at)
         end = run.end() if run else at
         stop = end
@@ -205,6 +306,22 @@ class JsonScan:
             self.escaped = True
             self._said(_CONTROLS.sub(_escape, text[end:after]))
         return after, after > end
+
+    def _lines(self, text: str, at: int) -> int:
+        """Where raw lines of a string end that hold no closer and are followed by something that is no white space."""
+        limit = min(at + MAX_BULK, len(text))
+        closer = self._closer_at(text, at, limit)
+        run = _RAW_RUN.match(text, at, limit if closer < 0 else closer)
+        end = run.end() if run else at
+        if self._closers is None:
+            return end
+        # The beginning of a closer may stand at the end.
+        return at + len(text[at : end if end < limit else end - MIN_BULK].rstrip(_SPACES))
+
+    def _closer_at(self, text: str, at: int, end: int) -> int:
+        """Where a closer begins before `end`; -1 if nowhere."""
+        found = self._closers.search(text, at, end + self._closers.longest) if self._closers is not None else None
+        return found.start() if found else -1
 
     def _closer_in(self, closers: Marks, text: str, at: int, end: int) -> int:
         """Where a closer stands, or may stand, that a line break follows; `end` if nowhere up to there."""

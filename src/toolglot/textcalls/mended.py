@@ -45,7 +45,7 @@ def mend_into(sink: Sink, raw: str, opened: Opened, *, at_end: bool) -> bool:
 def mended_calls(raw: str, opened: Opened, *, at_end: bool = False) -> list[Mended]:
     """The calls that the text of an envelope, or of a list of them, was meant to hold."""
     try:
-        document, how = repair_document_described(raw.strip().removesuffix("```"))
+        document, how = repair_document_described(raw.strip().removesuffix("```"), opened.sink.work)
     except RepairError:
         return []
     if at_end and is_cut_off(how):
@@ -100,7 +100,7 @@ def _checked(name: str, call_id: str, arguments: Any, opened: Opened) -> Mended 
         return None
     if isinstance(arguments, str):
         try:
-            arguments = repair_document(arguments)
+            arguments = repair_document(arguments, opened.sink.work)
         except RepairError:
             return None
     arguments = {} if arguments is None else arguments

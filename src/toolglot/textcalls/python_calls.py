@@ -118,6 +118,8 @@ class PythonBody:
             after = self._mode(text, at)
             if after == _WAIT:
                 break
+            if not self._opened.sink.work.take_value():
+                raise LiteralError("there are too many values in one answer", at)
             at = after
         return at
 
@@ -221,7 +223,7 @@ class PythonBody:
         frame.keys.add(key)
         self._parts.append(f"{', ' if frame.count else ''}{escaped(key)}: ")
         frame.count += 1
-        self._value = ValueReader(self._parts, self._gap)
+        self._value = ValueReader(self._parts, self._gap, self._opened.sink.work)
         self._mode = self._after
         return after
 
@@ -230,7 +232,7 @@ class PythonBody:
         if text[at] != "{":
             raise LiteralError(f"** is followed by {shown(text[at])}, which is no literal", at)
         self._keyed = True
-        self._value = ValueReader(self._parts, self._gap, self._frame)
+        self._value = ValueReader(self._parts, self._gap, self._opened.sink.work, self._frame)
         self._mode = self._after
         return at + 1
 

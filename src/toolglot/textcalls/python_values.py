@@ -21,6 +21,7 @@ from toolglot.textcalls.quoted import (
     python_escape,
     raw_escape,
 )
+from toolglot.textcalls.work import WorkBudget
 
 CONSTANTS = {"True": "true", "False": "false", "None": "null", "true": "true", "false": "false", "null": "null"}
 JSON_NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?")
@@ -114,10 +115,11 @@ class ValueReader:
     With a `splat` frame it reads the rest of a `**{…}` and appends only its entries.
     """
 
-    __slots__ = ("_gap", "_held", "_key", "_mode", "_parts", "_stack", "_string", "_unsure", "done")
+    __slots__ = ("_gap", "_held", "_key", "_mode", "_parts", "_stack", "_string", "_unsure", "_work", "done")
 
-    def __init__(self, parts: list[str], gap: Gap, splat: Frame | None = None) -> None:
+    def __init__(self, parts: list[str], gap: Gap, work: WorkBudget, splat: Frame | None = None) -> None:
         self.done = False
+        self._work = work
         self._parts = parts
         self._gap = gap
         self._stack = [] if splat is None else [splat]
@@ -140,6 +142,8 @@ class ValueReader:
             after = self._mode(text, at)
             if after == _WAIT:
                 break
+            if not self._work.take_value():
+                raise LiteralError("there are too many values in one answer", at)
             at = after
         return at
 

@@ -138,7 +138,7 @@ class Value:
             written, note = coerce_value(raw, None, untyped="json")
             if note is None or not written.startswith('"'):
                 return written
-        written, note = coerce_value(raw, self._schema, untyped=self._parameter.untyped)
+        written, note = coerce_value(raw, self._schema, untyped=self._parameter.untyped, work=self._sink.work)
         notes += [note] if note else []
         return written
 

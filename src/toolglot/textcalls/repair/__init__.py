@@ -14,6 +14,7 @@ from typing import Any
 from toolglot.textcalls.problems import argument_problems, unknown_properties
 from toolglot.textcalls.repair.errors import RepairError
 from toolglot.textcalls.repair.reader import RISKY, Reader
+from toolglot.textcalls.work import WorkBudget
 
 __all__ = ["RepairError", "repair_arguments", "repair_described", "repair_document", "repair_document_described"]
 
@@ -38,9 +39,10 @@ def repair_arguments(text: str, schema: Any = None) -> Any:
     return repair_described(text, schema)[0]
 
 
-def repair_described(text: str, schema: Any = None) -> tuple[Any, str]:
-    """The arguments and what was repaired, as a short phrase; empty for JSON that was whole."""
-    value, damages = _repaired(text, "{", schema)
+def repair_described(text: str, schema: Any = None, work: WorkBudget | None = None) -> tuple[Any, str]:
+    """The arguments and what was repaired, as a short phrase; empty for JSON that was whole. `work`: what is left of it
+    for the answer that the text stands in."""
+    value, damages = _repaired(text, "{", schema, work)
     if not isinstance(value, dict):
         raise RepairError("the arguments are no JSON object")
     if schema is not None and not RISKY.isdisjoint(damages):
@@ -50,20 +52,20 @@ def repair_described(text: str, schema: Any = None) -> tuple[Any, str]:
     return value, ", ".join(damages)
 
 
-def repair_document(text: str) -> Any:
+def repair_document(text: str, work: WorkBudget | None = None) -> Any:
     """The object or array that `text` was meant to be. Raises RepairError where that cannot be told."""
-    return repair_document_described(text)[0]
+    return repair_document_described(text, work)[0]
 
 
-def repair_document_described(text: str) -> tuple[Any, str]:
+def repair_document_described(text: str, work: WorkBudget | None = None) -> tuple[Any, str]:
     """The object or array and what was repaired, as a short phrase; empty for JSON that was whole."""
-    value, damages = _repaired(text, "{[", None)
+    value, damages = _repaired(text, "{[", None, work)
     if not isinstance(value, dict | list):
         raise RepairError("the text is no JSON object or array")
     return value, ", ".join(damages)
 
 
-def _repaired(text: str, openers: str, schema: Any) -> tuple[Any, dict[str, None]]:
+def _repaired(text: str, openers: str, schema: Any, work: WorkBudget | None) -> tuple[Any, dict[str, None]]:
     damages: dict[str, None] = {}
     for _ in range(_MOST_ENCODINGS):
         found, value = _strict(text)
@@ -73,7 +75,7 @@ def _repaired(text: str, openers: str, schema: Any) -> tuple[Any, dict[str, None
             return value, damages
         damages["encoded twice"] = None
         text = value
-    return _tolerant(text, openers, schema, damages)
+    return _tolerant(text, openers, schema, damages, work)
 
 
 def _no_constant(name: str) -> Any:
@@ -97,7 +99,9 @@ def _strict(text: str) -> tuple[bool, Any]:
         return False, None
 
 
-def _tolerant(text: str, openers: str, schema: Any, damages: dict[str, None]) -> tuple[Any, dict[str, None]]:
+def _tolerant(
+    text: str, openers: str, schema: Any, damages: dict[str, None], work: WorkBudget | None
+) -> tuple[Any, dict[str, None]]:
     body = text.strip(_BLANK)
     fence = _FENCE_LINE.match(body)
     if fence and body.endswith("```"):
@@ -111,7 +115,7 @@ def _tolerant(text: str, openers: str, schema: Any, damages: dict[str, None]) ->
     if _ESCAPED.match(stripped, start):
         stripped, start = _unescaped(stripped, start), 0
         damages["encoded twice"] = None
-    reader = Reader(stripped, schema)
+    reader = Reader(stripped, schema, work)
     value, end = reader.read(start)
     damages.update(reader.damages)
     _check_around(prefix, stripped[end:], damages)

@@ -12,6 +12,7 @@ from toolglot.textcalls.repair.errors import RepairError
 from toolglot.textcalls.repair.lookahead import QUOTES, SPACE, Frame, Lookahead
 from toolglot.textcalls.repair.strings import decoded, has_undoubled_backslash
 from toolglot.textcalls.schemas import item_schema, value_schema
+from toolglot.textcalls.work import WorkBudget
 
 # Deeper values could not be written by json or msgspec afterwards, which recurse.
 DEEPEST = 500
@@ -43,8 +44,9 @@ Result = tuple[Any, int]
 
 
 class Reader:
-    def __init__(self, text: str, schema: Any = None) -> None:
+    def __init__(self, text: str, schema: Any = None, work: WorkBudget | None = None) -> None:
         self.text = text
+        self._work = WorkBudget() if work is None else work
         self.damages: dict[str, None] = {}
         self.stack: list[Frame] = []
         self.look = Lookahead(text, self.stack)
@@ -67,6 +69,7 @@ class Reader:
             if at >= len(self.text):
                 self._missing_brackets()
                 break
+            self._count()
             frame = self.stack[-1]
             at = _STEPS[frame.state](self, frame, at)
         if self._odd_strings and self._damaged_strings > 1:
@@ -76,6 +79,10 @@ class Reader:
         if self._repeated and not RISKY.isdisjoint(self.damages):
             raise RepairError("a key is repeated, so that a bracket may be missing before it")
         return self._value, at
+
+    def _count(self) -> None:
+        if not self._work.take_value():
+            raise RepairError("there is too much to repair in one answer")
 
     def damage(self, name: str) -> None:
         if name:
@@ -267,6 +274,7 @@ class Reader:
         for match in kind.scan.finditer(self.text, at + 1):
             if match.group()[0] == "\\":
                 continue
+            self._count()
             place = match.start()
             if inner:
                 brackets += self.look.brackets(behind, place)
