@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from tests.case_files import Case, cases_with
 from tests.forms import form
-from tests.lint.streams import SOUND
+from tests.lint.streams import ANTHROPIC, SOUND, Fields, sse
 from toolglot.api import translate_stream
 from toolglot.dialects import DIALECTS
 from toolglot.lint import lint
@@ -84,3 +84,15 @@ def test_no_recording_breaks_the_linter(dialect: str, data: st.DataObject) -> No
 @given(recording=st.binary(max_size=200) | st.text('dataevent: \n\r{}[]"0a,', max_size=80).map(str.encode))
 def test_bytes_of_any_kind_are_told_and_never_raise(dialect: str, recording: bytes) -> None:
     assert lint(dialect, [recording])
+
+
+def test_an_anthropic_message_may_be_whole_in_its_start() -> None:
+    call = {"type": "tool_use", "id": "toolu_1", "name": "f", "input": {"a": 1}}
+    message = {**ANTHROPIC[0]["message"], "content": [call], "stop_reason": "tool_use"}
+    whole: list[Fields] = [{"type": "message_start", "message": message}, {"type": "message_stop"}]
+    assert lint("anthropic", [sse(whole, named=True)]) == []
+    unfinished: list[Fields] = [
+        {"type": "message_start", "message": {**message, "stop_reason": None}},
+        {"type": "message_stop"},
+    ]
+    assert [breach.rule for breach in lint("anthropic", [sse(unfinished, named=True)])] == ["stop-last"]

@@ -10,7 +10,7 @@ RULES = {
     "event-line": "an `event:` line must name the type of the data (the SDKs drop events without one in silence)",
     "start-first": "message_start must come first",
     "start-once": "there must be one message_start",
-    "start-message": "message_start must hold a message with an empty `content`",
+    "start-message": "message_start must hold a message whose `content` is a list of whole blocks, mostly empty",
     "start-usage": "message_start.message.usage must be there",
     "index-dense": "content blocks must count up from index 0",
     "one-open": "content blocks must not overlap: one is open at a time",
@@ -94,7 +94,13 @@ class _Linter:
         self._started = True
         message = frame.fields.get("message")
         message = message if isinstance(message, dict) else {}
-        self._report.need(message.get("content") == [], "start-message", frame)
+        content = message.get("content")
+        self._report.need(isinstance(content, list), "start-message", frame)
+        if isinstance(content, list) and content:
+            # Programmatic tool calling: the message may be whole, and then no message_delta tells its stop reason.
+            self._next = len(content)
+            self._reason = message.get("stop_reason")
+            self._delta = isinstance(self._reason, str)
         usage = message.get("usage")
         self._report.need(isinstance(usage, dict), "start-usage", frame)
         self._told_input = isinstance(usage, dict) and bool(usage.get("input_tokens"))

@@ -220,6 +220,49 @@ def test_a_missing_message_delta_is_an_end() -> None:
     assert read(*text(0, "Hi"), STOP).stop == Stop("end")
 
 
+WHOLE_IN_START: list[dict[str, Any]] = [
+    {"type": "code_execution_tool_result", "tool_use_id": "srvtoolu_1", "content": {"type": "code_execution_result"}},
+    {"type": "text", "text": "So far."},
+    {"type": "tool_use", "id": "toolu_1", "name": "look_up", "input": {"id": 1.0}, "caller": {"type": "direct"}},
+    {"type": "tool_use", "id": "toolu_2", "name": "list_all", "input": {}},
+]
+
+
+def start_with(content: list[dict[str, Any]], stop_reason: str | None) -> dict[str, Any]:
+    return {**START, "message": {**START["message"], "content": content, "stop_reason": stop_reason}}
+
+
+def test_blocks_that_stand_in_the_start_of_a_message_are_read() -> None:
+    """Programmatic tool calling: the start has the whole message, and nothing but the stop follows."""
+    start = start_with(WHOLE_IN_START, "tool_use")
+    receipt = Receipt()
+    events = decode(wire([start, STOP]), receipt)
+    streamed = fold(events)
+    whole = ANTHROPIC.decode_response(json.dumps(start["message"]).encode())
+    assert streamed.content == whole.content
+    assert [block.arguments for block in streamed.content if isinstance(block, ToolCall)] == ['{"id": 1.0}', "{}"]
+    assert streamed.stop == whole.stop == Stop("tool_calls", "tool_use")
+    assert streamed.usage == whole.usage
+    assert not receipt
+    assert decode_bytewise(wire([start, STOP])) == events == decode(wire([start]))
+
+
+def test_a_message_that_has_begun_in_its_start_goes_on_in_blocks() -> None:
+    start = start_with(WHOLE_IN_START[:2], "end_turn")
+    for index in (0, 2):  # counted anew, or behind what stood in the start
+        answer = fold(decode(wire([start, *call(index, "f", '{"a":1}'), finish("tool_use"), STOP])))
+        assert [type(block) for block in answer.content] == [Opaque, Text, ToolCall]
+        assert answer.stop == Stop("tool_calls", "tool_use")
+    # The reason in the start was that of the blocks before: without another one the answer was cut.
+    assert fault_of(decode(wire([start, *text(0, "Hi")]))).code == "upstream_truncated"
+    assert fault_of(decode(wire([start_with(WHOLE_IN_START, None)]))).code == "upstream_truncated"
+
+
+def test_a_call_in_the_start_that_the_limit_cut_is_incomplete() -> None:
+    answer = fold(decode(wire([start_with(WHOLE_IN_START[2:3], "max_tokens"), STOP])))
+    assert [block.complete for block in answer.content if isinstance(block, ToolCall)] == [False]
+
+
 TWINS: list[tuple[str, list[dict[str, Any]], dict[str, Any]]] = [
     ("text", text(0, "Hel", "lo"), {"type": "text", "text": "Hello"}),
     ("a call", call(0, "f", '{"a":', "1}"), {"type": "tool_use", "id": "toolu_f", "name": "f", "input": {"a": 1}}),

@@ -452,7 +452,6 @@ MESSAGE = {"type": "message_start", "message": {"id": "m"}}
     [
         ([{"type": "novel"}], "event novel"),
         ([MESSAGE, MESSAGE], "a second message_start"),
-        ([{"type": "message_start", "message": {"content": [{}]}}], "content of message_start"),
         ([TEXT, {"type": "content_block_delta", "index": 0}], "content_block_delta"),
         ([TEXT, delta("novel_delta", text="x")], "delta novel_delta"),
         ([delta("signature_delta", signature="x")], "signature_delta of no block"),

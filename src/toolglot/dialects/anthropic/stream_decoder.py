@@ -3,6 +3,9 @@
 The wire has the grammar of `events.py` nearly word for word; what needs care is the odd server. A call's arguments may
 stand in its start; the start of a message may come twice; the last event may be missing; errors come in any shape.
 
+Where code in Claude's container calls a tool (programmatic tool calling), `message_start` already holds whole blocks
+and the stop reason, and `message_stop` may follow at once.
+
 Two things are held back while decoding. A block that only this dialect understands has no deltas in the IR, so it
 waits for its end. The end of a call waits for what follows, because only the stop reason tells whether it was cut.
 """
@@ -52,8 +55,19 @@ class _StartFrame(Struct):
     content_block: _Input
 
 
+class _Content(Struct):
+    content: list[_Input]
+
+
+class _MessageFrame(Struct):
+    message: _Content
+
+
 _frames = Decoder(_Frame)
 _starts = Decoder(_StartFrame)
+_messages = Decoder(_MessageFrame)
+
+_STOP_MEMBERS = ("stop_reason", "stop_sequence", "stop_details")
 
 # Imitators leave the type out.
 _DELTAS = frozenset({"text_delta", "input_json_delta", "thinking_delta", "signature_delta", "citations_delta", None})
@@ -88,6 +102,7 @@ class AnthropicStreamDecoder:
         self._latest = -1  # the wire's index of the latest start
         self._held: Close | None = None
         self._final: dict[str, Any] = {}
+        self._stop_in_start: dict[str, Any] = {}  # stop members of message_start; they count until a block follows
         self._usage: dict[str, Any] = {}
 
     def feed(self, data: bytes) -> list[Event]:
@@ -116,7 +131,7 @@ class AnthropicStreamDecoder:
 
     @property
     def settled(self) -> bool:
-        return self._final.get("stop_reason") is not None
+        return self._final.get("stop_reason") is not None or bool(self._stop_in_start.get("stop_reason"))
 
     def _flush(self) -> list[Event]:
         events, self._events = self._events, []
@@ -161,18 +176,33 @@ class AnthropicStreamDecoder:
         if self._started:
             self._receipt.loss("stream", "a second message_start", "the response goes on after what came before it")
             return
-        if message.array("content"):
-            self._receipt.loss("stream", "content of message_start", "the content of a stream comes in its blocks")
+        content = message.array("content") or []
         usage = message.take("usage")
         fields = message_fields(message)
-        for key in ("stop_reason", "stop_sequence"):  # null, until the end tells
-            message.rest().pop(key, None)
+        # Null until the end tells, unless the message is whole already.
+        stop = {key: message.rest().pop(key) for key in _STOP_MEMBERS if key in message.rest()}
         _drop_nulls(message)
         self._started = True
         counted = decode_usage(usage, message.at("usage")) if usage is not None else None
         self._usage = usage or {}
         start = Start(usage=counted, service_tier=tier_of(counted), native=keep(NAME, message), **fields)
         self._events.append(start)
+        if content:
+            self._receive_whole(content, payload)
+            self._stop_in_start = stop
+
+    def _receive_whole(self, content: list[Any], payload: bytes) -> None:
+        """The blocks that message_start holds: nothing more comes of them."""
+        has_calls = any(isinstance(value, dict) and value.get("type") == "tool_use" for value in content)
+        inputs = json.typed(payload, _messages).message.content if has_calls else [_Input()] * len(content)
+        for index, (value, raw) in enumerate(zip(content, inputs, strict=True)):
+            block = decode_block(Reader(value, f"$.message.content[{index}]"), raw.input)
+            self._release()
+            received = self._receive(index, block)
+            if isinstance(block, ToolCall):
+                received.arguments = block.arguments
+            self._close(index)
+        self._latest = len(content) - 1
 
     def _start_anyway(self) -> None:
         if not self._started:
@@ -195,6 +225,7 @@ class AnthropicStreamDecoder:
         self._receive(index, decode_block(Reader(value, "$.content_block"), raw))
 
     def _receive(self, index: int, block: Block) -> _Received:
+        self._stop_in_start = {}  # the message goes on
         received = _Received("whole", -1, block)
         match block:
             case Text(text=text, citations=citations):
@@ -352,13 +383,14 @@ class AnthropicStreamDecoder:
         self._end()
 
     def _end_early(self) -> None:
-        if self._final.get("stop_reason") is not None:
+        if self.settled:
             self._end()
         else:
             self._fault(truncated())
 
     def _end(self) -> None:
-        final = Reader(self._final, "$.delta")
+        told = {key: value for key, value in self._final.items() if value is not None or key not in self._stop_in_start}
+        final = Reader({**self._stop_in_start, **told}, "$.delta")
         stop = take_stop(final)
         final.rest().pop("stop_reason", None)
         _drop_nulls(final)
