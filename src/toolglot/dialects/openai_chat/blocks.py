@@ -6,12 +6,25 @@ from typing import Any, TypeGuard
 
 from toolglot.dialects.openai_chat.native import NAME
 from toolglot.dialects.openai_chat.plain import plain_call
-from toolglot.ir import Block, Cache, Citation, Media, Opaque, Refusal, Source, Text, ToolCall, native_of
+from toolglot.ir import (
+    Block,
+    Cache,
+    Citation,
+    Media,
+    Opaque,
+    Refusal,
+    Source,
+    Text,
+    Thinking,
+    ToolCall,
+    native_of,
+    with_native,
+)
 from toolglot.receipt import Receipt
 from toolglot.wire import json
 from toolglot.wire.data_url import parse_data_url, write_data_url
 from toolglot.wire.openai_fields import file_name
-from toolglot.wire.reader import Reader, expected, keep, kept
+from toolglot.wire.reader import Reader, expected, implied_type, keep, kept
 
 # Tells an opaque entry of `tool_calls` from an opaque part of the content.
 _CALL = "$call"
@@ -35,8 +48,18 @@ def decode_content(value: Any, where: str) -> tuple[Block, ...]:
     return tuple(decode_part(Reader(part, f"{where}[{index}]")) for index, part in enumerate(value))
 
 
+_TYPED_BY = {"text": "text", "image_url": "image_url", "input_audio": "input_audio", "file": "file"}
+"""The member of a part that tells its type where `type` is left out."""
+
+
 def decode_part(part: Reader) -> Block:
-    match part.peek("type"):
+    implied = implied_type(part, _TYPED_BY)
+    block = _decode_part(part, implied or part.peek("type"))
+    return block if implied is None or isinstance(block, Opaque) else with_native(block, NAME, **{"$typeless": True})
+
+
+def _decode_part(part: Reader, kind: Any) -> Block:
+    match kind:
         case "text" if "text" in part:
             part.take("type")
             text, cache = part.need_text("text"), _take_cache(part)
@@ -131,6 +154,13 @@ def own(block: Block) -> dict[str, Any]:
 
 def encode_part(block: Block, where: str, receipt: Receipt) -> dict[str, Any] | None:
     """One content part; None, with a line in the receipt, for what Chat has no part for."""
+    part = _encode_part(block, where, receipt)
+    if part is not None and native_of(block, NAME).get("$typeless"):
+        del part["type"]
+    return part
+
+
+def _encode_part(block: Block, where: str, receipt: Receipt) -> dict[str, Any] | None:
     match block:
         case Text(text=text):
             return {"type": "text", "text": text, **encode_cache(block.cache), **own(block)}

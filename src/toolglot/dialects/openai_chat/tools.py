@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 from toolglot.dialects.openai_chat.native import NAME
 from toolglot.ir import Opaque, Request, Tool, ToolChoice, native_of
 from toolglot.receipt import Receipt
 from toolglot.tools.remembered import MEMORY, written
-from toolglot.wire.reader import Reader, expected, keep, kept
+from toolglot.wire.reader import Reader, expected, implied_type, keep, kept
+
+_TYPED_BY = {"function": "function", "custom": "custom"}
+"""The member of a tool, or of a choice, that tells its type where `type` is left out."""
+_WORDS: dict[str, Literal["auto", "none", "required"]] = {
+    "auto": "auto",
+    "none": "none",
+    "required": "required",
+    "any": "required",  # Mistral's word
+}
 
 
 def decode_tools(body: Reader) -> tuple[Tool | Opaque, ...]:
@@ -18,18 +27,22 @@ def decode_tools(body: Reader) -> tuple[Tool | Opaque, ...]:
 
 
 def _decode_tool(tool: Reader) -> Tool | Opaque:
-    kind = tool.peek("type")
+    implied = implied_type(tool, _TYPED_BY)
+    kind = implied or tool.peek("type")
     if kind == "function" and isinstance(tool.peek("function"), dict):
         tool.take("type")
         function = tool.object("function")
         assert function is not None
-        return _decode_function(function, {}, outer=tool.rest())
+        return _decode_function(function, {"typeless": True if implied else None}, outer=tool.rest())
+    if kind == "function" and isinstance(tool.peek("name"), str):  # the form of the Responses API
+        tool.take("type")
+        return _decode_function(tool, {"flat": True})
     if kind == "custom" and isinstance(tool.peek("custom"), dict):
         tool.take("type")
         custom = tool.object("custom")
         assert custom is not None
         name, description, format_ = custom.need_text("name"), custom.text("description"), custom.take("format")
-        native = _native(keep(NAME, custom), tool.rest())
+        native = _native(keep(NAME, custom, typeless=True if implied else None), tool.rest())
         return Tool(name=name, kind="custom", description=description, format=_flat(format_), native=native)
     return Opaque(NAME, tool.rest())
 
@@ -91,11 +104,15 @@ def encode_tools(request: Request, receipt: Receipt) -> dict[str, Any]:
 
 
 def _encode_tool(tool: Tool) -> dict[str, Any]:
-    beside = native_of(tool, NAME).get("beside", {})
+    notes = native_of(tool, NAME)
+    beside = notes.get("beside", {})
+    typed = {} if notes.get("$typeless") else {"type": tool.kind}
     if tool.kind == "custom":
         custom = {"name": tool.name, **_present(description=tool.description, format=_nested(tool.format))}
-        return {"type": "custom", "custom": {**custom, **_inside(tool)}, **beside}
-    return {"type": "function", "function": _encode_function(tool), **beside}
+        return {**typed, "custom": {**custom, **_inside(tool)}, **beside}
+    if notes.get("$flat"):
+        return {**typed, **_encode_function(tool)}
+    return {**typed, "function": _encode_function(tool), **beside}
 
 
 def _encode_function(tool: Tool) -> dict[str, Any]:
@@ -126,14 +143,17 @@ def decode_choice(body: Reader) -> ToolChoice | None:
 
 
 def _decode_choice(value: Any, where: str) -> ToolChoice:
-    if value in ("auto", "none", "required"):
-        return ToolChoice(mode=value)
     if isinstance(value, str):
-        return ToolChoice(mode="opaque", native={NAME: {"choice": value}})
+        mode = _WORDS.get(value)
+        if mode is None:
+            return ToolChoice(mode="opaque", native={NAME: {"choice": value}})
+        return ToolChoice(mode=mode, native={NAME: {"$choice": value}} if value != mode else {})
     if not isinstance(value, dict):
         raise expected(where, "a string or an object", value)
-    kind = value.get("type")
+    kind = value.get("type") or implied_type(Reader(value, where), _TYPED_BY)
     inner = value.get(kind) if isinstance(kind, str) else None
+    if kind == "function" and inner is None:  # the form of the Responses API
+        inner = value
     if kind in ("function", "custom") and isinstance(inner, dict) and isinstance(inner.get("name"), str):
         return ToolChoice(mode="required", names=(inner["name"],), native={NAME: {"$choice": value}})
     if kind == "allowed_tools" and isinstance(inner, dict) and inner.get("mode") in ("auto", "required"):
@@ -166,16 +186,20 @@ def encode_choice(request: Request, receipt: Receipt) -> dict[str, Any]:
             return {"tool_choice": own["choice"]}
         receipt.loss("tool_choice", "a hosted tool", "Chat Completions cannot choose it")
         return {}
+    # The wire form that came is written again only while it still says the same.
+    if "$choice" in own and _says_the_same(_decode_choice(own["$choice"], ""), choice):
+        return {"tool_choice": own["$choice"]}
     if not choice.names:
         return {"tool_choice": choice.mode}
-    # The wire form that came is written again only while it still says the same.
-    if "$choice" in own and _decode_choice(own["$choice"], "").names == choice.names:
-        return {"tool_choice": own["$choice"]}
     custom = {tool.name for tool in request.tools if isinstance(tool, Tool) and tool.kind == "custom"}
     named = [_named("custom" if name in custom else "function", name) for name in choice.names]
     if choice.mode == "required" and len(named) == 1:
         return {"tool_choice": named[0]}
     return {"tool_choice": {"type": "allowed_tools", "allowed_tools": {"mode": choice.mode, "tools": named}}}
+
+
+def _says_the_same(first: ToolChoice, second: ToolChoice) -> bool:
+    return (first.mode, first.names) == (second.mode, second.names)
 
 
 def _named(kind: str, name: str) -> dict[str, Any]:

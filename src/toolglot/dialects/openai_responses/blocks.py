@@ -16,10 +16,13 @@ from toolglot.ir import Block, Cache, Citation, Media, Node, Opaque, Refusal, So
 from toolglot.receipt import Receipt
 from toolglot.wire.data_url import parse_data_url, write_data_url
 from toolglot.wire.openai_fields import file_name
-from toolglot.wire.reader import Reader, expected, keep, kept
+from toolglot.wire.reader import Reader, expected, implied_type, keep, kept
 
 # prompt_cache_breakpoint.ttl <-> seconds
 _LIFETIMES = {"30m": 1800, "12h": 43200}
+
+_TYPED_BY = {"text": "text"}
+"""The member of a part that tells its type where `type` is left out."""
 
 _AUDIO_TYPES = {"wav": "audio/wav", "mp3": "audio/mpeg"}
 _AUDIO_FORMATS = {media_type: name for name, media_type in _AUDIO_TYPES.items()} | {"audio/mp3": "mp3"}
@@ -52,7 +55,7 @@ def text_part_type(role: str) -> str:
 
 def decode_part(part: Reader, role: str) -> Block:
     """One content part of a message of this role (or of a tool's output, whose parts are input)."""
-    kind = part.peek("type")
+    kind = part.peek("type") or implied_type(part, _TYPED_BY)
     decoder = _DECODERS.get(kind) if isinstance(kind, str) else None
     block = decoder(part, role) if decoder is not None else None
     return block if block is not None else Opaque(NAME, {"type": kind, "$part": part.rest()})
@@ -66,10 +69,10 @@ def decode_parts(parts: list[Any], where: str, role: str) -> tuple[Block, ...]:
 
 
 def _decode_text(part: Reader, role: str) -> Block | None:
-    kind = part.peek("type")
     if "text" not in part:
         return None
-    lacking = absent(part, "annotations", "logprobs") if kind == "output_text" else None
+    kind = part.peek("type") or text_part_type(role)
+    lacking = absent(part, "type", *(("annotations", "logprobs") if kind == "output_text" else ()))
     part.take("type")
     text = part.need_text("text")
     citations: tuple[Citation, ...] = ()
@@ -245,16 +248,17 @@ def encode_parts(blocks: tuple[Block, ...], role: str, where: str, receipt: Rece
 def _encode_text(block: Text, role: str, where: str, receipt: Receipt) -> dict[str, Any]:
     noted = native_of(block, NAME).get("$type")
     kind = noted if isinstance(noted, str) else text_part_type(role)
+    typed = filled(block, type=kind)
     if kind == "output_text":
         if block.cache is not None:
             receipt.loss(f"{where}.cache", "cache breakpoint", "the model's own words cannot carry one")
         annotations = encode_annotations(block.citations, where, receipt)
         listed = {"annotations": annotations} if annotations else filled(block, annotations=[])
         probabilities: dict[str, Any] = {"logprobs": []} if native_of(block, NAME).get("$no_logprobs") else {}
-        return {"type": kind, "text": block.text, **listed, **probabilities, **own(block)}
+        return {**typed, "text": block.text, **listed, **probabilities, **own(block)}
     if block.citations:
         receipt.loss(f"{where}.citations", "citations", "only the model's own words carry annotations")
-    return {"type": kind, "text": block.text, **encode_cache(block.cache), **own(block)}
+    return {**typed, "text": block.text, **encode_cache(block.cache), **own(block)}
 
 
 def _encode_media(block: Media, where: str, receipt: Receipt) -> dict[str, Any] | None:

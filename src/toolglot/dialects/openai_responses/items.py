@@ -26,7 +26,7 @@ from toolglot.dialects.openai_responses.native import NAME
 from toolglot.dialects.openai_responses.plain import plain_items
 from toolglot.ir import Block, Message, Opaque, Text, Thinking, ToolCall, ToolResult, native_of
 from toolglot.receipt import Receipt
-from toolglot.wire.reader import Reader, expected, keep, kept
+from toolglot.wire.reader import Reader, expected, implied_type, keep, kept
 
 Group = list[tuple[Block, str]]
 """Blocks that make up one item, each with its path."""
@@ -39,12 +39,19 @@ PHASE = "$phase"
 _FROM_CLIENT = {"mcp_approval_response", "compaction_trigger", "configuration_update"}
 
 
+_TYPED_BY = {"role": "message", "output": "function_call_output", "arguments": "function_call"}
+"""The member of an item that tells its type where `type` is left out. The API itself allows that for messages."""
+
+
 def item_type(item: Reader) -> str:
-    """The type of an item. One without a type is a message if it has a role: the API allows this short form."""
     kind = item.peek("type")
     if kind is not None and not isinstance(kind, str):
         raise expected(item.at("type"), "a string", kind)
-    return kind if kind is not None else "message" if "role" in item else ""
+    if kind is not None:
+        return kind
+    if "role" in item:
+        return "message"
+    return (implied_type(item, _TYPED_BY) if "call_id" in item else None) or ""
 
 
 def decode_input_item(item: Reader) -> Message:
@@ -103,7 +110,7 @@ def _texts(item: Reader, key: str) -> list[str]:
 
 def decode_call(item: Reader, kind: str) -> ToolCall:
     field = CALL_FIELDS[kind]
-    lacking = absent(item, "call_id", field, "id", "status")
+    lacking = absent(item, "call_id", field, "id", "status", "type")
     item.take("type")
     arguments = item.text(field)
     return ToolCall(
@@ -118,7 +125,7 @@ def decode_call(item: Reader, kind: str) -> ToolCall:
 
 
 def _decode_result(item: Reader, kind: str) -> ToolResult:
-    lacking = absent(item, "call_id", "output")
+    lacking = absent(item, "call_id", "output", "type")
     item.take("type")
     output = item.take("output")
     content: tuple[Block, ...] = ()
@@ -269,7 +276,7 @@ def _encode_call(call: ToolCall, where: str, receipt: Receipt) -> dict[str, Any]
     named = {"name": call.name, **present(namespace=call.namespace)}
     identity = {"call_id": call.id} if call.id else filled(call, call_id="")
     arguments = {CALL_FIELDS[kind]: text} if call.arguments else filled(call, **{CALL_FIELDS[kind]: text})
-    item = {"type": kind, **identity, **named, **arguments, **own(call)}
+    item = {**filled(call, type=kind), **identity, **named, **arguments, **own(call)}
     if not call.complete:
         item["status"] = "incomplete"
     return item
@@ -288,7 +295,7 @@ def _encode_result(result: ToolResult, where: str, receipt: Receipt) -> dict[str
             # The breakpoint stands behind the result, and so behind its last part.
             output[-1] = {**output[-1], **encode_cache(result.cache)}
     return {
-        "type": "custom_tool_call_output" if result.kind == "custom" else "function_call_output",
+        **filled(result, type="custom_tool_call_output" if result.kind == "custom" else "function_call_output"),
         **({"call_id": result.call_id} if result.call_id else filled(result, call_id="")),
         **(present(name=result.name) if notes.get("$named") else {}),
         **({"output": output} if output else filled(result, output=output)),

@@ -174,7 +174,7 @@ def _output_call(call: Any, item_id: str) -> dict[str, Any]:
     text = arguments_text(call)
     item = {
         **head,
-        "type": kind,
+        **filled(call, type=kind),
         **({"call_id": call.id} if call.id else filled(call, call_id="")),
         "name": call.name,
         **present(namespace=call.namespace),

@@ -19,6 +19,8 @@ from toolglot.wire.reader import Reader, expected, keep
 NO_PARAMETERS = {"type": "object", "properties": {}}
 
 _KINDS = ("function", "custom")
+_NESTED = "function"
+"""The member that holds a function in the form of Chat Completions."""
 _BRINGERS = ("additional_tools", "tool_search_output")
 
 
@@ -28,16 +30,38 @@ def decode_tools(tools: list[Reader]) -> list[Tool | Opaque]:
         kind = tool.peek("type")
         if kind == "namespace":
             decoded.extend(_decode_namespace(tool, index))
-        elif kind in _KINDS:
+        elif _is_nested(tool):
+            decoded.append(_decode_nested(tool))
+        elif kind in _KINDS or _is_function(tool):
             decoded.append(MEMORY.tool(NAME, tool, _decode_tool))
         else:
             decoded.append(Opaque(NAME, tool.rest()))
     return decoded
 
 
+def _is_function(tool: Reader) -> bool:
+    """Has it all that a function has, but for the word that it is one?"""
+    fields = tool.rest()
+    return "type" not in fields and isinstance(fields.get("name"), str) and isinstance(fields.get("parameters"), dict)
+
+
+def _is_nested(tool: Reader) -> bool:
+    """Is it a function in the form of Chat Completions, which clients of both APIs mix up?"""
+    inner = tool.peek(_NESTED)
+    named = isinstance(inner, dict) and isinstance(inner.get("name"), str)
+    return named and "name" not in tool and tool.rest().get("type", "function") == "function"
+
+
+def _decode_nested(tool: Reader) -> Tool:
+    inner = tool.object(_NESTED)
+    assert inner is not None
+    inner.rest()["type"] = "function"
+    return _decode_tool(inner, nested=tool.rest())
+
+
 def _decode_tool(tool: Reader, **shape: Any) -> Tool:
     custom = tool.peek("type") == "custom"
-    lacking = None if custom else absent(tool, "parameters", "strict")
+    lacking = None if custom else absent(tool, "type", "parameters", "strict")
     tool.take("type")
     defer = tool.flag("defer_loading")
     deferred = defer is True
@@ -160,7 +184,9 @@ def _encode_tool(tool: Tool, where: str, receipt: Receipt) -> dict[str, Any]:
     extra = own(tool)
     extra.pop("namespace_description", None)
     deferred = present(defer_loading=tool.deferred or native_of(tool, NAME).get("$deferred"))
-    head = {"type": tool.kind, "name": tool.name, **present(description=tool.description)}
+    nested = native_of(tool, NAME).get("$nested")
+    typed = filled(tool, type=tool.kind) if nested is None else {}
+    head = {**typed, "name": tool.name, **present(description=tool.description)}
     if tool.kind == "custom":
         return {**head, **present(format=tool.format), **deferred, **extra}
     # Without `strict` the server tries to make the schema strict, and optional fields come back filled with nothing
@@ -171,7 +197,8 @@ def _encode_tool(tool: Tool, where: str, receipt: Receipt) -> dict[str, Any]:
         if tool.parameters is not None
         else filled(tool, parameters=NO_PARAMETERS)
     )
-    return {**head, **parameters, **strict, **deferred, **extra}
+    fields = {**head, **parameters, **strict, **deferred, **extra}
+    return fields if nested is None else {**nested, _NESTED: fields}
 
 
 def decode_choice(value: Any, where: str) -> ToolChoice:
@@ -180,7 +207,8 @@ def decode_choice(value: Any, where: str) -> ToolChoice:
     if not isinstance(value, str | dict):
         raise expected(where, "a string or an object", value)
     fields: dict[str, Any] = value if isinstance(value, dict) else {}
-    name, mode = fields.get("name"), fields.get("mode")
+    nested = fields.get(_NESTED)
+    name, mode = (nested if isinstance(nested, dict) else fields).get("name"), fields.get("mode")
     if fields.get("type") in _KINDS and isinstance(name, str):
         return ToolChoice(mode="required", names=(name,), native={NAME: {"$choice": value}})
     names, others = _allowed(fields.get("tools")) if fields.get("type") == "allowed_tools" else ((), [])
