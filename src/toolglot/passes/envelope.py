@@ -80,8 +80,10 @@ STATE: dict[str, Checks] = {
     },
     "gemini": {"thoughtSignature": _is_text, "thought": _is_true},
     "openai_chat": {
-        "$field": lambda value: value in ("reasoning_content", "reasoning"),
+        "$field": lambda value: value in ("reasoning_content", "reasoning", "thinking_blocks"),
+        "$part": _is_true,
         "reasoning_details": _is_list_of_objects,
+        "thinking_blocks": _is_list_of_objects,
         "extra_content": _is_object,
     },
 }

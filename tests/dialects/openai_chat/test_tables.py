@@ -381,7 +381,8 @@ def test_thinking_in_parts_is_put_together() -> None:
         {"type": "text", "text": "c"},
     ]
     events = stream({"delta": {"content": parts}, "finish_reason": "stop"})
-    assert fold(events).content == (Thinking(text="ab"), Text(text="c"))
+    thought = Thinking(text="ab", native={"openai_chat": {"$part": True}})
+    assert fold(events).content == (thought, Text(text="c"))
 
 
 def test_what_was_held_back_and_then_said_counts_no_longer(monkeypatch: pytest.MonkeyPatch) -> None:

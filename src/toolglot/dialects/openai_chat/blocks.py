@@ -73,11 +73,95 @@ def _decode_part(part: Reader, kind: Any) -> Block:
             return _decode_audio(part)
         case "file" if isinstance(part.peek("file"), dict):
             return _decode_file(part)
+        case "document_url" if isinstance(part.peek("document_url"), str):
+            return _decode_document(part)
+        case "thinking" if is_thinking(part.peek("thinking")):
+            return _decode_thinking(part)
         case _:
             return Opaque(NAME, part.rest())
 
 
-def _decode_image(part: Reader) -> Block:
+# Mistral's parts: reasoning that holds texts, and a document by its URL.
+
+
+def is_thinking(value: Any) -> bool:
+    return isinstance(value, list)
+
+
+def thinking_of(items: list[Any]) -> str:
+    texts = (item.get("text") for item in items if isinstance(item, dict))
+    return "".join(text for text in texts if isinstance(text, str))
+
+
+def _decode_thinking(part: Reader) -> Block:
+    part.take("type")
+    items = part.array("thinking") or []
+    text = thinking_of(items)
+    usual = items == _thinking_items(text)
+    return Thinking(text=text, native=keep(NAME, part, part=True if usual else items))
+
+
+def _thinking_items(text: str) -> list[dict[str, Any]]:
+    return [{"type": "text", "text": text}]
+
+
+def _encode_thinking(block: Thinking) -> dict[str, Any]:
+    noted = native_of(block, NAME)["$part"]
+    same = isinstance(noted, list) and thinking_of(noted) == block.text
+    return {"type": "thinking", "thinking": noted if same else _thinking_items(block.text), **own(block)}
+
+
+def is_thinking_part(block: Block) -> bool:
+    """Does this reasoning stand among the parts of the content, as Mistral has it?"""
+    return isinstance(block, Thinking) and bool(native_of(block, NAME).get("$part"))
+
+
+def _decode_document(part: Reader) -> Block:
+    part.take("type")
+    source, name = Source("url", part.need_text("document_url")), part.text("document_name")
+    return Media(kind="document", source=source, name=name, native=keep(NAME, part, document_url=True))
+
+
+IMAGES = "images"
+"""The field of an assistant's message that OpenRouter and LiteLLM have for images that a model made."""
+
+
+def take_images(message: Reader) -> tuple[Block, ...]:
+    """The images of a message. What is no list of them stays with the message."""
+    entries = message.peek(IMAGES)
+    if not isinstance(entries, list) or not entries or not all(map(is_image, entries)):
+        return ()
+    where = message.at(IMAGES)
+    message.take(IMAGES)
+    return tuple(decode_image(entry, f"{where}[{index}]") for index, entry in enumerate(entries))
+
+
+def decode_image(entry: dict[str, Any], where: str) -> Block:
+    """One entry of `images`. Its number says no more than its place in the list."""
+    entry = dict(entry)
+    beside = {"index": entry.pop("index")} if "index" in entry else {}
+    return with_native(_decode_image(Reader(entry, where)), NAME, **{"$entry": beside})
+
+
+def is_image(entry: Any) -> bool:
+    image = entry.get("image_url") if isinstance(entry, dict) else None
+    url = image.get("url") if isinstance(image, dict) else image
+    return isinstance(url, str) and entry.get("type", "image_url") == "image_url"
+
+
+def encode_image(block: Media, where: str, receipt: Receipt) -> dict[str, Any] | None:
+    """One entry of `images`; None, with a line in the receipt, for what cannot be one."""
+    if block.kind != "image":
+        receipt.loss(where, block.kind, "a Chat response has no place for it")
+        return None
+    beside = native_of(block, NAME).get("$entry")
+    entry = encode_part(block, where, receipt)
+    if beside is None and entry is not None:
+        receipt.note(where, "image", "it stands in `images`, a field that OpenRouter and LiteLLM have brought in")
+    return None if entry is None else {**entry, **(beside or {})}
+
+
+def _decode_image(part: Reader) -> Media:
     part.take("type")
     # Some clients write the URL as a plain string; the API itself wants an object.
     bare = part.text("image_url") if isinstance(part.peek("image_url"), str) else None
@@ -168,6 +252,8 @@ def _encode_part(block: Block, where: str, receipt: Receipt) -> dict[str, Any] |
             return {"type": "refusal", "refusal": text, **own(block)}
         case Media():
             return _encode_media(block, where, receipt)
+        case Thinking() if is_thinking_part(block):
+            return _encode_thinking(block)
         case Opaque(dialect=dialect, value=value) if dialect == NAME:
             return dict(value)
         case _:
@@ -178,6 +264,9 @@ def _encode_part(block: Block, where: str, receipt: Receipt) -> dict[str, Any] |
 def _encode_media(block: Media, where: str, receipt: Receipt) -> dict[str, Any] | None:
     notes, extra = native_of(block, NAME), {**encode_cache(block.cache), **own(block)}
     source = block.source
+    if notes.get("$document_url") and source.kind == "url":
+        named = {"document_name": block.name} if block.name is not None else {}
+        return {"type": "document_url", "document_url": source.data, **named, **extra}
     if block.kind == "image" and source.kind in ("base64", "url"):
         url = write_data_url(source, "image/png")
         if notes.get("$bare"):

@@ -1,12 +1,14 @@
-"""`reasoning_details`: reasoning state beside the text of the reasoning.
+"""Reasoning state beside the text of the reasoning: `reasoning_details` and `thinking_blocks`.
 
-OpenRouter has brought the field in: https://openrouter.ai/docs/use-cases/reasoning-tokens. Its entries hold what the
-model behind it wants back (signatures, encrypted reasoning), and clients return them as they are. Here they ride on the
-reasoning of their message, or on an empty one where it has none.
+OpenRouter introduced the first field (https://openrouter.ai/docs/use-cases/reasoning-tokens), LiteLLM the second one,
+which holds Claude's thinking blocks. Their entries hold what the model behind the server wants back (signatures,
+encrypted reasoning), and clients return them as they are. Here they ride on the reasoning of their message, or on a
+block of their own where it has none.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from toolglot.dialects.openai_chat.native import NAME
@@ -14,8 +16,10 @@ from toolglot.ir import Thinking, native_of, with_native
 from toolglot.wire.reader import Reader
 
 FIELD = "reasoning_details"
+BLOCKS = "thinking_blocks"
+STATE_FIELDS = (FIELD, BLOCKS)
 
-_IN_PIECES = {"reasoning.text": "text", "reasoning.summary": "summary"}
+_IN_PIECES = {"reasoning.text": "text", "reasoning.summary": "summary", "thinking": "thinking"}
 """The entries that a stream brings piece by piece, and the member that grows."""
 
 
@@ -25,14 +29,39 @@ def is_details(value: Any) -> bool:
 
 def take_details(message: Reader, reasoning: list[Thinking]) -> list[Thinking]:
     """The reasoning of a message with its details on it. What is no list of entries stays with the message."""
-    if not is_details(message.peek(FIELD)):
-        return reasoning
-    first = reasoning[0] if reasoning else Thinking()
-    return [with_native(first, NAME, **{FIELD: message.take(FIELD)}), *reasoning[1:]]
+    for field in STATE_FIELDS:
+        if not is_details(message.peek(field)):
+            continue
+        entries = message.take(field)
+        first = reasoning[0] if reasoning else _bare_reasoning(field, entries)
+        reasoning = [with_native(first, NAME, **{field: entries}), *reasoning[1:]]
+    return reasoning
 
 
-def details_of(block: Thinking) -> list[Any]:
-    return list(native_of(block, NAME).get(FIELD, ()))
+def _bare_reasoning(field: str, entries: Iterable[Any]) -> Thinking:
+    """Reasoning that only these entries tell of."""
+    if field != BLOCKS:
+        return Thinking()
+    return Thinking(text="\n\n".join(filter(None, map(thinking_text, entries))), native={NAME: {"$field": BLOCKS}})
+
+
+def thinking_text(entry: Mapping[str, Any]) -> str:
+    """The text of an entry of `thinking_blocks`."""
+    text = entry.get("thinking")
+    return text if isinstance(text, str) else ""
+
+
+def details_of(fields: Mapping[str, Any]) -> dict[str, list[Any]]:
+    """The state on a block, by the field of a message that holds it."""
+    return {field: list(fields[field]) for field in STATE_FIELDS if fields.get(field)}
+
+
+def add_details(message: dict[str, Any], block: Thinking) -> bool:
+    """Add the state on a block to a message. Tells whether there was any."""
+    found = details_of(native_of(block, NAME))
+    for field, entries in found.items():
+        message[field] = [*message.get(field, ()), *entries]
+    return bool(found)
 
 
 class Details:
@@ -59,10 +88,14 @@ class Details:
 
     def _goes_on(self, entry: dict[str, Any]) -> bool:
         """Is it another piece of the latest entry?"""
-        if not self._entries or entry.get("index") is None or str(entry.get("type")) not in _IN_PIECES:
+        if not self._entries or str(entry.get("type")) not in _IN_PIECES:
             return False
         last = self._entries[-1]
-        return bool(last.get("index") == entry["index"] and last.get("type") == entry["type"])
+        if last.get("type") != entry["type"]:
+            return False
+        if entry["type"] == "thinking":  # these have no index: a signature ends one
+            return not last.get("signature")
+        return bool(entry.get("index") is not None and last.get("index") == entry["index"])
 
     def take(self) -> list[dict[str, Any]]:
         """All that has come since the last time."""

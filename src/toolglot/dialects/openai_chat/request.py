@@ -10,20 +10,25 @@ import re
 from typing import Any, TypeAlias, TypeGuard
 
 from toolglot.dialects.openai_chat.blocks import (
+    IMAGES,
     arguments_text,
     decode_calls,
     decode_content,
     encode_call,
+    encode_image,
     encode_part,
     is_call,
+    is_thinking_part,
+    take_images,
 )
-from toolglot.dialects.openai_chat.details import FIELD, details_of, take_details
+from toolglot.dialects.openai_chat.details import BLOCKS, add_details, take_details
 from toolglot.dialects.openai_chat.native import NAME
 from toolglot.dialects.openai_chat.plain import plain_message
 from toolglot.dialects.openai_chat.tools import decode_choice, decode_tools, encode_choice, encode_tools
 from toolglot.errors import DecodeError
 from toolglot.ir import (
     Block,
+    Media,
     Message,
     Opaque,
     Reasoning,
@@ -177,6 +182,7 @@ def _decode_message(message: Reader) -> Message:
     no_calls = True if role == "assistant" and message.peek("tool_calls") == [] else None
     calls: tuple[Block, ...] = ()
     if role == "assistant":
+        blocks = (*blocks, *take_images(message))
         reasoning, calls = take_details(message, reasoning), decode_calls(message)
     native = keep(NAME, message, content=shape, no_calls=no_calls)
     return Message(role=role, content=(*reasoning, *blocks, *calls), native=native)
@@ -327,8 +333,11 @@ def _encode_plain(role: str, blocks: list[Placed], message: Message, receipt: Re
             calls.append(block)
             continue
         match block:
-            case Thinking():
+            case Thinking() if not is_thinking_part(block):
                 _add_reasoning(wire, block, place, receipt)
+            case Media() if "$entry" in native_of(block, NAME):
+                if (image := encode_image(block, place, receipt)) is not None:
+                    wire.setdefault(IMAGES, []).append(image)
             case Refusal(text=text) if native_of(block, NAME).get("$field"):
                 wire["refusal"] = text
             case _:
@@ -346,12 +355,10 @@ def _encode_plain(role: str, blocks: list[Placed], message: Message, receipt: Re
 
 
 def _add_reasoning(wire: dict[str, Any], block: Thinking, place: str, receipt: Receipt) -> None:
-    if details := details_of(block):
-        wire[FIELD] = [*wire.get(FIELD, ()), *details]
-    elif not block.text:
+    if not add_details(wire, block) and not block.text:
         receipt.loss(place, "reasoning without text", "Chat Completions has no place for it")
-    if block.text:
-        field = native_of(block, NAME).get("$field", REASONING_FIELDS[0])
+    field = native_of(block, NAME).get("$field", REASONING_FIELDS[0])
+    if block.text and field != BLOCKS:  # their entries hold it
         wire[field] = f"{wire[field]}\n\n{block.text}" if field in wire else block.text
 
 

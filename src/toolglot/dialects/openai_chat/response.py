@@ -5,15 +5,21 @@ from __future__ import annotations
 from typing import Any
 
 from toolglot.dialects.openai_chat.blocks import (
+    IMAGES,
     arguments_text,
     decode_annotations,
     decode_calls,
     decode_content,
     encode_annotation,
     encode_call,
+    encode_image,
+    encode_part,
     is_call,
+    is_thinking_part,
+    own,
+    take_images,
 )
-from toolglot.dialects.openai_chat.details import FIELD, details_of, take_details
+from toolglot.dialects.openai_chat.details import BLOCKS, add_details, take_details
 from toolglot.dialects.openai_chat.gaps import GAP_WHY, gap_between
 from toolglot.dialects.openai_chat.native import NAME
 from toolglot.dialects.openai_chat.request import REASONING_FIELDS, is_legacy
@@ -22,6 +28,7 @@ from toolglot.errors import DecodeError, UpstreamError
 from toolglot.ir import (
     Block,
     Citation,
+    Media,
     Opaque,
     Refusal,
     Request,
@@ -78,7 +85,8 @@ def decode_response(data: bytes) -> Response:
     if content and FINISH.get(finish or "stop") in CUT:
         content = (*content[:-1], _cut(content[-1]))
     index = choice.integer("index")
-    usage = body.take("usage")
+    groq = _take_groq(body)
+    usage = body.take("usage") or groq.get("usage")
     fields: dict[str, Any] = {
         "id": body.text("id") or "",
         "model": body.text("model") or "",
@@ -86,13 +94,25 @@ def decode_response(data: bytes) -> Response:
         "usage": decode_usage(usage) if usage is not None else None,
         "service_tier": decode_tier(body.peek("service_tier")),
     }
-    native = keep(NAME, body, finish_reason=finish, index=index)
+    native = keep(NAME, body, finish_reason=finish, index=index, x_groq=groq or None)
     for name, rest in (("message", message.rest()), ("choice", choice.rest())):
         # Where nothing is left there is nothing to tell; that nothing was left is a note on the shape.
         native.setdefault(NAME, {})[name if rest else f"${name}"] = rest
     if others:
         native[NAME]["choices"] = others
     return Response(content=content, stop=decode_stop(finish, content), native=native, **fields)
+
+
+_OF_GROQ = frozenset({"id", "usage"})
+
+
+def _take_groq(body: Reader) -> dict[str, Any]:
+    """Groq's own member, where it says nothing but the id of the request and the usage."""
+    value = body.peek("x_groq")
+    if not isinstance(value, dict) or not value.keys() <= _OF_GROQ or not isinstance(value.get("usage"), dict | None):
+        return {}
+    body.take("x_groq")
+    return value
 
 
 def _decode_message(message: Reader) -> tuple[Block, ...]:
@@ -115,6 +135,7 @@ def _decode_message(message: Reader) -> tuple[Block, ...]:
         if isinstance(message.peek(field), str) and (text := message.text(field))
     ]
     blocks = (*take_details(message, reasoning), *blocks)
+    blocks = (*blocks, *take_images(message))
     if message.peek("refusal"):
         blocks = (*blocks, Refusal(text=message.need_text("refusal"), native={NAME: {"$field": True}}))
     no_calls = message.peek("tool_calls") == []
@@ -168,19 +189,21 @@ def encode_response(response: Response, request: Request | None, receipt: Receip
         "finish_reason": finish or encode_stop(response.stop, response.content, legacy),
         **notes.get("choice", notes.get("$choice", {"logprobs": None})),
     }
-    own = {key: value for key, value in kept(notes).items() if key not in ("message", "choice")}
+    rest = {key: value for key, value in kept(notes).items() if key not in ("message", "choice")}
     if response.service_tier is not None:
-        own.setdefault("service_tier", response.service_tier)
+        rest.setdefault("service_tier", response.service_tier)
+    if "$x_groq" in notes:
+        rest["x_groq"] = notes["$x_groq"]
     fields: dict[str, Any] = {
         "id": response.id,
         "object": "chat.completion",
         "created": response.created or 0,
         "model": response.model,
-        "choices": [choice, *own.pop("choices", ())],
+        "choices": [choice, *rest.pop("choices", ())],
     }
     if response.usage is not None:
         fields["usage"] = encode_usage(response.usage)
-    return json.encode({**fields, **own})
+    return json.encode({**fields, **rest})
 
 
 def _encode_message(response: Response, legacy: bool, receipt: Receipt) -> dict[str, Any]:
@@ -190,7 +213,7 @@ def _encode_message(response: Response, legacy: bool, receipt: Receipt) -> dict[
     refusals: list[str] = []
     calls: list[ToolCall | Opaque] = []
     reasoning: dict[str, list[str]] = {}
-    details: list[Any] = []
+    beside: dict[str, Any] = {}
     parts: list[Any] = []
     listed = False
     for index, block in enumerate(response.content):
@@ -206,12 +229,19 @@ def _encode_message(response: Response, legacy: bool, receipt: Receipt) -> dict[
                     texts.append(gap)
                 apart, said = apart and not text, text or said
                 texts.append(text)
-                parts.append({"type": "text", "text": text})
+                parts.append({"type": "text", "text": text, **own(block)})
                 annotations += _encode_annotations(citations, where, receipt)
+            case Thinking() if is_thinking_part(block):
+                listed = True
+                parts.append(encode_part(block, where, receipt))
             case Thinking(text=text):
-                details += details_of(block)
-                if text:
-                    reasoning.setdefault(native_of(block, NAME).get("$field", REASONING_FIELDS[0]), []).append(text)
+                add_details(beside, block)
+                field = native_of(block, NAME).get("$field", REASONING_FIELDS[0])
+                if text and field != BLOCKS:  # their entries hold it
+                    reasoning.setdefault(field, []).append(text)
+            case Media():
+                if (image := encode_image(block, where, receipt)) is not None:
+                    beside.setdefault(IMAGES, []).append(image)
             case Refusal(text=text):
                 refusals.append(text)
             case Opaque(dialect=dialect, value=value) if dialect == NAME:
@@ -227,8 +257,7 @@ def _encode_message(response: Response, legacy: bool, receipt: Receipt) -> dict[
     if refusals:
         message["refusal"] = "".join(refusals)
     message |= {field: "\n\n".join(pieces) for field, pieces in reasoning.items()}
-    if details:
-        message[FIELD] = details
+    message |= beside
     if annotations:
         message["annotations"] = annotations
     return message | _encode_calls(calls, legacy, receipt)

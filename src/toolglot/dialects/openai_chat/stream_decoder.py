@@ -10,12 +10,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from toolglot.dialects.openai_chat.blocks import decode_annotations
-from toolglot.dialects.openai_chat.details import FIELD, Details, is_details
+from toolglot.dialects.openai_chat.blocks import decode_annotations, decode_image, is_image, is_thinking, thinking_of
+from toolglot.dialects.openai_chat.details import BLOCKS, FIELD, Details, is_details, thinking_text
 from toolglot.dialects.openai_chat.native import NAME
 from toolglot.dialects.openai_chat.open_call import OpenCall
 from toolglot.dialects.openai_chat.response import CUT, FINISH, decode_tier
-from toolglot.dialects.openai_chat.stream_frames import Call, Chunk, DeltaFields, Function, read_chunk
+from toolglot.dialects.openai_chat.stream_frames import Call, Chunk, DeltaFields, Function, Groq, read_chunk
 from toolglot.dialects.openai_chat.usage import decode_usage
 from toolglot.errors import ApiError, DecodeError, truncated, unreadable
 from toolglot.events import Close, Delta, Event, Fault, Finish, Open, Start
@@ -37,6 +37,8 @@ from toolglot.wire.budget import Budget
 from toolglot.wire.sse import SseReader
 from toolglot.wire.surrogates import Halves
 
+_NOTHING: Native = {}
+_PART: Native = {NAME: {"$part": True}}
 _NO_DELTA = DeltaFields()
 _NO_FUNCTION = Function()
 
@@ -76,7 +78,7 @@ class ChatStreamDecoder:
         self._text_kind: type[Block] | None = None  # the kind of the open text block
         self._text_index = -1
         self._citations: list[Citation] = []
-        self._details: Details | None = None  # that no block has yet
+        self._details: dict[str, Details] | None = None  # state by its field, that no block has yet
         self._calls: list[OpenCall] = []
         self._unclosed: dict[OpenCall, None] = {}
         self._grown: dict[OpenCall, None] = {}  # open calls that may have become whole
@@ -139,6 +141,8 @@ class ChatStreamDecoder:
             created = int(chunk.created) if chunk.created else None
             start = Start(id=chunk.id or "", model=chunk.model or "", created=created, service_tier=self._tier)
             self._events.append(start)
+        if chunk.x_groq is not None:
+            self._read_groq(chunk.x_groq)
         if chunk.usage:
             self._usage = decode_usage(chunk.usage)
         for choice in chunk.choices or ():
@@ -154,6 +158,12 @@ class ChatStreamDecoder:
                 self._receipt.loss("choices[0].logprobs", "log probabilities", "they are not carried over")
             if choice.finish_reason:
                 self._finish = choice.finish_reason
+
+    def _read_groq(self, groq: Groq) -> None:
+        if groq.error:  # "why a stream was stopped early"
+            self._fault(openai_error.read({"error": groq.error}, NAME))
+        if groq.usage:
+            self._usage = decode_usage(groq.usage)
 
     def _chunk(self, payload: bytes) -> Chunk:
         try:
@@ -173,8 +183,11 @@ class ChatStreamDecoder:
 
     def _read_delta(self, delta: DeltaFields) -> None:
         if delta.reasoning_details:
-            self._add_details(delta.reasoning_details)
+            self._add_details(FIELD, delta.reasoning_details)
         reasoning = delta.reasoning_content or delta.reasoning
+        if delta.thinking_blocks:
+            self._add_details(BLOCKS, delta.thinking_blocks)
+            reasoning = reasoning or self._untold_thinking(delta.thinking_blocks)
         if reasoning:
             if isinstance(reasoning, str):
                 self._text(Thinking, reasoning)
@@ -185,6 +198,8 @@ class ChatStreamDecoder:
                 self._text(Text, delta.content)
             else:
                 self._parts(delta.content)
+        if delta.images:
+            self._add_images(delta.images)
         if delta.refusal:
             self._refused = True
             self._text(Refusal, delta.refusal)
@@ -216,37 +231,54 @@ class ChatStreamDecoder:
             fields = part if isinstance(part, dict) else {}
             if isinstance(fields.get("text"), str):
                 self._text(Text, fields["text"])
-            elif isinstance(fields.get("thinking"), list):
-                texts = [item.get("text") for item in fields["thinking"] if isinstance(item, dict)]
-                self._text(Thinking, "".join(text for text in texts if isinstance(text, str)))
+            elif is_thinking(fields.get("thinking")):
+                self._text(Thinking, thinking_of(fields["thinking"]), _PART)
             else:
                 self._receipt.loss("choices[0].delta.content", "content part", "it is of an unknown type")
 
-    def _text(self, kind: type[Text] | type[Thinking] | type[Refusal], text: str) -> None:
+    def _text(self, kind: type[Text] | type[Thinking] | type[Refusal], text: str, native: Native = _NOTHING) -> None:
         if not text:
             return
         if self._text_kind is not kind:
-            self._begin(kind)
+            self._begin(kind, native)
         self._events.append(Delta(self._text_index, text))
 
-    def _begin(self, kind: type[Text] | type[Thinking] | type[Refusal]) -> None:
+    def _begin(self, kind: type[Text] | type[Thinking] | type[Refusal], native: Native = _NOTHING) -> None:
         self._close_text()
         self._open_ready_calls(text_follows=True)
         self._close_whole_calls()
         self._text_kind = kind
-        self._text_index = self._open(kind(text=""))
+        self._text_index = self._open(kind(text="", native=native))
 
-    def _add_details(self, details: Any) -> None:
+    def _add_details(self, field: str, details: Any) -> None:
         """They go with the reasoning that they came with, and what comes later stands at the end."""
         if not is_details(details):
-            self._receipt.loss("choices[0].delta.reasoning_details", FIELD, "it is no list of objects")
+            self._receipt.loss(f"choices[0].delta.{field}", field, "it is no list of objects")
             return
         if not self._next and not self._calls:
             self._begin(Thinking)
-        self._details = self._details or Details()
+        if self._details is None:
+            self._details = {}
+        collected = self._details.setdefault(field, Details())
         for entry in details:
             self._budget.hold(sum(len(value) for value in entry.values() if isinstance(value, str)))
-            self._details.add(entry)
+            collected.add(entry)
+
+    @staticmethod
+    def _untold_thinking(entries: Any) -> str:
+        """The text of `thinking_blocks`, which most servers say in a field for reasoning as well."""
+        return "".join(map(thinking_text, entries)) if is_details(entries) else ""
+
+    def _add_images(self, images: Any) -> None:
+        for entry in images if isinstance(images, list) else [images]:
+            if not is_image(entry):
+                self._receipt.loss("choices[0].delta.images", "image", "it is of an unknown form")
+                continue
+            self._budget.block()
+            self._close_text()
+            self._open_ready_calls(text_follows=True)
+            self._close_whole_calls()
+            self._events.append(Close(index=self._open(decode_image(entry, "$.choices[0].delta.images"))))
 
     def _find(self, delta: Call, inner: Function, kind: ToolKind) -> OpenCall:
         call = self._known(delta)
@@ -346,7 +378,8 @@ class ChatStreamDecoder:
             self._text_kind = None
 
     def _taken_details(self) -> Native:
-        return {NAME: {FIELD: self._details.take()}} if self._details else {}
+        taken = {field: details.take() for field, details in (self._details or {}).items() if details}
+        return {NAME: taken} if taken else {}
 
     def _close_whole_calls(self) -> None:
         """Close what can be closed before another block opens."""
@@ -373,8 +406,8 @@ class ChatStreamDecoder:
             # Only the last block can have been cut; whether the others are sound, a pass tells.
             last = call.index == self._next - 1
             self._close_call(call, complete=not (cut and last) or call.is_whole())
-        if self._details:
-            self._events.append(Close(index=self._open(Thinking()), native=self._taken_details()))
+        if details := self._taken_details():
+            self._events.append(Close(index=self._open(Thinking()), native=details))
         self._ended = True
         if self._halves.held:
             self._receipt.loss("stream", "half a character", "its other half has not come")

@@ -5,17 +5,18 @@ The role stands once, each call's id, type and name once, indices are dense, cal
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
-from toolglot.dialects.openai_chat.blocks import encode_annotation, own
-from toolglot.dialects.openai_chat.details import FIELD, details_of
+from toolglot.dialects.openai_chat.blocks import IMAGES, encode_annotation, encode_image, is_thinking_part, own
+from toolglot.dialects.openai_chat.details import BLOCKS, details_of
 from toolglot.dialects.openai_chat.gaps import GAP_WHY, gap_between
 from toolglot.dialects.openai_chat.native import NAME
 from toolglot.dialects.openai_chat.request import REASONING_FIELDS, is_legacy
 from toolglot.dialects.openai_chat.response import encode_stop
 from toolglot.dialects.openai_chat.usage import encode_usage
 from toolglot.events import Close, Delta, Event, Fault, Finish, Open, Start
-from toolglot.ir import Block, Refusal, Request, Text, Thinking, ToolCall, native_of
+from toolglot.ir import Block, Media, Refusal, Request, Text, Thinking, ToolCall, native_of
 from toolglot.receipt import Receipt
 from toolglot.wire import json, openai_error
 from toolglot.wire.reader import kept
@@ -36,10 +37,10 @@ class ChatStreamEncoder:
         self._head = self._tail = b""
         self._block: Block | None = None
         self._calls = -1  # index of the latest call
-        self._delta_head = b""
+        self._delta_head, self._delta_tail = b"", b"}"
         self._wrote_arguments = False
         self._annotations: list[dict[str, Any]] = []
-        self._details: list[Any] = []
+        self._details: dict[str, list[Any]] = {}
         self._seen: list[Block] = []
         self._said = ""  # the latest piece of text
         self._apart = False  # another block has come since
@@ -86,21 +87,32 @@ class ChatStreamEncoder:
     def _opened(self, block: Block) -> bytes:
         self._block = block
         self._apart = self._apart or (type(block) is not Text and bool(self._said))
+        self._delta_tail = b"}"
         match block:
             case ToolCall():
                 return self._open_call(block)
             case Text():
                 self._delta_head = b'{"content":'
+            case Thinking() if is_thinking_part(block):
+                self._delta_head = b'{"content":[{"type":"thinking","thinking":[{"type":"text","text":'
+                self._delta_tail = b"}]}]}"
             case Thinking():
-                self._details += details_of(block)
+                self._add_details(native_of(block, NAME))
                 field = native_of(block, NAME).get("$field", REASONING_FIELDS[0])
-                self._delta_head = b'{"%b":' % field.encode()
+                self._delta_head = b'{"%b":' % (REASONING_FIELDS[0] if field == BLOCKS else field).encode()
             case Refusal():
                 self._seen.append(block)
                 self._delta_head = b'{"refusal":'
+            case Media():
+                image = encode_image(block, "content", self._receipt)
+                return self._frame(json.encode({IMAGES: [image]})) if image is not None else b""
             case _:
                 self._receipt.loss("content", type(block).__name__, "a Chat stream has no place for it")
         return b""
+
+    def _add_details(self, fields: Mapping[str, Any]) -> None:
+        for field, entries in details_of(fields).items():
+            self._details.setdefault(field, []).extend(entries)
 
     def _open_call(self, call: ToolCall) -> bytes:
         self._calls += 1
@@ -129,7 +141,7 @@ class ChatStreamEncoder:
                 return self._after_gap(text)
             self._said = text
         if type(block) is not ToolCall:
-            return self._head + self._delta_head + json.encode(text) + b"}" + self._tail
+            return self._head + self._delta_head + json.encode(text) + self._delta_tail + self._tail
         self._wrote_arguments = True
         if self._legacy:
             return b"" if self._calls else self._frame(self._delta_head + json.encode(text) + b"}}")
@@ -152,7 +164,7 @@ class ChatStreamEncoder:
             else:
                 self._receipt.loss("content", "citation", "Chat Completions can cite URLs only")
         if not isinstance(block, ToolCall):
-            self._details += event.native.get(NAME, {}).get(FIELD, ())
+            self._add_details(event.native.get(NAME, {}))
             return b""
         written = b""
         if block.kind == "function" and not self._wrote_arguments and event.complete:
@@ -166,7 +178,7 @@ class ChatStreamEncoder:
     def _finish(self, event: Finish) -> bytes:
         # Once, and whole: of the official accumulators one cannot merge a list that comes in pieces, and the other one
         # has the last piece only.
-        lists = {FIELD: self._details, "annotations": self._annotations}
+        lists = {**self._details, "annotations": self._annotations}
         told = {name: entries for name, entries in lists.items() if entries}
         self._put_tier(event.service_tier)
         written = self._frame(json.encode(told)) if told else b""

@@ -36,6 +36,8 @@ class DeltaFields(Struct, forbid_unknown_fields=True):
     reasoning_content: str | None = None
     reasoning: str | dict[str, Any] | list[Any] | None = None
     reasoning_details: Any = None
+    thinking_blocks: Any = None
+    images: Any = None
     refusal: str | None = None
     tool_calls: list[Call] | None = None
     function_call: Function | None = None
@@ -50,6 +52,14 @@ class Choice(Struct, forbid_unknown_fields=True):
     message: DeltaFields | None = None
 
 
+class Groq(Struct, forbid_unknown_fields=True):
+    """Groq's own member. Its last chunk has the usage here, and nowhere else unless it was asked for."""
+
+    id: Any = None
+    usage: dict[str, Any] | None = None
+    error: Any = None
+
+
 class Chunk(Struct, forbid_unknown_fields=True):
     id: str | None = None
     object: str | None = None
@@ -60,6 +70,7 @@ class Chunk(Struct, forbid_unknown_fields=True):
     service_tier: Any = None
     system_fingerprint: Any = None
     obfuscation: Any = None
+    x_groq: Groq | None = None
     error: Any = None
     detail: Any = None
     type: str | None = None
@@ -97,6 +108,8 @@ def _lone_delta(payload: bytes) -> DeltaFields | None:
         return None
     if not chunk.choices or len(chunk.choices) > 1 or chunk.usage or chunk.error or chunk.detail or chunk.type:
         return None
+    if chunk.x_groq is not None:
+        return None
     choice = chunk.choices[0]
     if choice.index or choice.finish_reason or choice.logprobs or choice.message:
         return None
@@ -127,13 +140,14 @@ def arguments_of_frame(payload: bytes) -> str | None:
 
 
 _KNOWN: dict[type[Struct], frozenset[str]] = {
-    kind: frozenset(kind.__struct_fields__) for kind in (Chunk, Choice, DeltaFields, Call, Function)
+    kind: frozenset(kind.__struct_fields__) for kind in (Chunk, Groq, Choice, DeltaFields, Call, Function)
 }
 
 
 def _take_strange(chunk: Any, receipt: Receipt) -> None:
     """Take the fields that nobody knows out of a chunk. Nobody misses nulls, empty things and flags that are off."""
     _take(chunk, Chunk, "", receipt)
+    _take(chunk.get("x_groq") if isinstance(chunk, dict) else None, Groq, "x_groq.", receipt)
     for choice in _objects(chunk, "choices"):
         where = f"choices[{choice.get('index') or 0}]"
         _take(choice, Choice, f"{where}.", receipt)
