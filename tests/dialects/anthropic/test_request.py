@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolglot import Exchange
+from toolglot import Exchange, translate_request
 from toolglot.dialect import Capabilities, capabilities
 from toolglot.dialects.anthropic import ANTHROPIC, NAME
 from toolglot.errors import DecodeError
@@ -880,3 +880,24 @@ def test_every_rule_says_why() -> None:
 
 def test_the_path_is_that_of_messages() -> None:
     assert ANTHROPIC.path(foreign()) == "/v1/messages"
+
+
+FORMAT = {"type": "json_schema", "schema": {"type": "object", "properties": {"a": {"type": "string"}}}}
+WITH_FORMAT = {"model": "m", "max_tokens": 9, "messages": [{"role": "user", "content": "?"}], "output_format": FORMAT}
+
+
+def test_the_older_place_of_a_response_format_is_read_and_written_again() -> None:
+    encoded = ANTHROPIC.encode_request(ANTHROPIC.decode_request(json.dumps(WITH_FORMAT).encode()), Receipt())
+    assert json.loads(encoded) == WITH_FORMAT
+    sent = translate_request(json.dumps(WITH_FORMAT), "anthropic", "openai_chat")
+    assert sent.json()["response_format"]["json_schema"]["schema"] == FORMAT["schema"]
+    assert "output_format" not in str(sent.receipt)
+
+
+def test_the_newer_place_of_a_response_format_wins() -> None:
+    other = {"type": "json_schema", "schema": {"type": "object", "properties": {"b": {"type": "string"}}}}
+    both = {**WITH_FORMAT, "output_config": {"format": other}}
+    assert json.loads(ANTHROPIC.encode_request(ANTHROPIC.decode_request(json.dumps(both).encode()), Receipt())) == both
+    sent = translate_request(json.dumps(both), "anthropic", "openai_chat")
+    assert sent.json()["response_format"]["json_schema"]["schema"] == other["schema"]
+    assert "output_format" in [line.what for line in sent.receipt.losses]

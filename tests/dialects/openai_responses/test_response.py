@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from toolglot.api import translate_request, translate_response, translate_stream
 from toolglot.dialects.openai_responses import OPENAI_RESPONSES
 from toolglot.errors import DecodeError, UpstreamError
 from toolglot.ir import (
@@ -498,3 +499,74 @@ def test_a_response_becomes_history_item_by_item() -> None:
         MESSAGE["content"][2],
         MESSAGE["content"][3],
     ]
+
+
+IMAGE_ITEM = {
+    "id": "ig_1",
+    "type": "image_generation_call",
+    "status": "completed",
+    "background": "opaque",
+    "output_format": "webp",
+    "quality": "high",
+    "result": "QUJD",
+    "size": "1024x1024",
+}
+
+
+def image_answer(**fields: Any) -> dict[str, Any]:
+    text = {"type": "output_text", "text": "Look:", "annotations": [], "logprobs": []}
+    message = {"id": "msg_1", "type": "message", "status": "completed", "role": "assistant", "content": [text]}
+    head = {"id": "resp_1", "object": "response", "created_at": 1, "model": "m", "status": "completed"}
+    return {**head, "output": [message, {**IMAGE_ITEM, **fields}]}
+
+
+def image_stream(answer: dict[str, Any]) -> bytes:
+    events = [{"type": "response.created", "response": {**answer, "status": "in_progress", "output": []}}]
+    for index, item in enumerate(answer["output"]):
+        begun = {**item, "status": "in_progress", **({"result": None} if "result" in item else {"content": []})}
+        events.append({"type": "response.output_item.added", "output_index": index, "item": begun})
+        events.append({"type": "response.output_item.done", "output_index": index, "item": item})
+    events.append({"type": "response.completed", "response": answer})
+    return b"".join(f"event: {event['type']}\ndata: {json.dumps(event)}\n\n".encode() for event in events)
+
+
+def test_an_image_that_the_model_made_reaches_gemini_and_chat_clients() -> None:
+    answer = image_answer()
+    whole = translate_response(json.dumps(answer), "openai_responses", "gemini")
+    wanted = {"inlineData": {"mimeType": "image/webp", "data": "QUJD"}}
+    assert whole.json()["candidates"][0]["content"]["parts"] == [{"text": "Look:"}, wanted]
+    assert not whole.receipt
+    chunks = b"".join(translate_stream(image_stream(answer), "openai_responses", "gemini"))
+    frames = [json.loads(frame[6:]) for frame in chunks.decode().split("\n\n") if frame]
+    assert wanted in [part for frame in frames for part in frame["candidates"][0]["content"]["parts"]]
+    chat = translate_response(json.dumps(answer), "openai_responses", "openai_chat").json()["choices"][0]["message"]
+    assert chat["images"] == [{"type": "image_url", "image_url": {"url": "data:image/webp;base64,QUJD"}}]
+
+
+def test_an_image_item_comes_back_as_it_was() -> None:
+    answer = image_answer(revised_prompt="A cat")
+    decoded = OPENAI_RESPONSES.decode_response(json.dumps(answer).encode())
+    assert json.loads(OPENAI_RESPONSES.encode_response(decoded, None, Receipt()))["output"] == answer["output"]
+    request = {"model": "m", "input": [{**IMAGE_ITEM, "revised_prompt": "A cat"}, {"role": "user", "content": "Blue."}]}
+    asked = OPENAI_RESPONSES.decode_request(json.dumps(request).encode())
+    assert json.loads(OPENAI_RESPONSES.encode_request(asked, Receipt()))["input"] == request["input"]
+
+
+def test_the_prompt_that_the_model_wrote_for_an_image_is_told() -> None:
+    told = translate_response(json.dumps(image_answer(revised_prompt="A cat")), "openai_responses", "gemini").receipt
+    assert [(line.severity, line.where) for line in told] == [("loss", "content[1].revised_prompt")]
+
+
+def test_an_image_of_an_earlier_answer_goes_to_gemini() -> None:
+    request = {
+        "model": "m",
+        "input": [{"role": "user", "content": "A cat"}, IMAGE_ITEM, {"role": "user", "content": "Blue."}],
+    }
+    sent = translate_request(json.dumps(request), "openai_responses", "gemini").json()["contents"]
+    assert sent[1] == {"parts": [{"inlineData": {"mimeType": "image/webp", "data": "QUJD"}}], "role": "model"}
+    alone = {
+        "model": "m",
+        "input": [{"type": "image_generation_call", "id": "ig_1"}, {"role": "user", "content": "Blue."}],
+    }
+    receipt = translate_request(json.dumps(alone), "openai_responses", "gemini").receipt
+    assert [line.what for line in receipt.losses] == ["image_generation_call"]

@@ -51,14 +51,24 @@ def decode_reasoning(body: Reader, config: Reader, model: str) -> Reasoning | No
     )
 
 
-def decode_format(config: Reader) -> ResponseFormat | None:
-    value = config.peek("format")
+OLD_FORMAT = "output_format"
+"""The member of the request that held the format before `output_config` was there (beta of November 2025)."""
+
+
+def decode_format(body: Reader, config: Reader) -> ResponseFormat | None:
+    """The format of the answer, from either of its places; where it stands in both, the newer one counts."""
+    wanted = _take_format(config, "format")
+    return wanted if wanted is not None else _take_format(body, OLD_FORMAT, old=True)
+
+
+def _take_format(holder: Reader, key: str, **shape: Any) -> ResponseFormat | None:
+    value = holder.peek(key)
     if not isinstance(value, dict) or value.get("type") != "json_schema" or value.get("schema") is None:
         return None
-    wanted = Reader(config.take("format"), config.at("format"))
+    wanted = Reader(holder.take(key), holder.at(key))
     wanted.take("type")
     schema = wanted.take("schema")
-    return ResponseFormat(kind="json_schema", schema=schema, native=keep(NAME, wanted, own=True))
+    return ResponseFormat(kind="json_schema", schema=schema, native=keep(NAME, wanted, own=True, **shape))
 
 
 def encode_thinking(request: Request, receipt: Receipt) -> dict[str, Any] | None:
@@ -125,9 +135,10 @@ def _with_budget(request: Request, reasoning: Reasoning, receipt: Receipt) -> di
     return {"type": "enabled", "budget_tokens": budget}
 
 
-def encode_config(request: Request, receipt: Receipt) -> dict[str, Any] | None:
-    """`output_config`: the effort, the format of the answer, and what else stood there."""
+def encode_config(request: Request, receipt: Receipt) -> dict[str, Any]:
+    """`output_config`: the effort, the format of the answer, and what else stood there; and `output_format`."""
     config: dict[str, Any] = {}
+    members: dict[str, Any] = {}
     reasoning, wanted = request.reasoning, request.response_format
     if reasoning is not None and reasoning.effort is not None:
         if NAME in reasoning.native or (takes_effort(request.model) and reasoning.effort != "none"):
@@ -138,11 +149,14 @@ def encode_config(request: Request, receipt: Receipt) -> dict[str, Any] | None:
         schema = wanted.schema
         if "$own" not in native_of(wanted, NAME):
             schema = reduced_schema(schema, "response_format.schema", receipt)
-        config["format"] = with_kept({"type": "json_schema", "schema": schema}, wanted)
+        place, key = (members, OLD_FORMAT) if "$old" in native_of(wanted, NAME) else (config, "format")
+        place[key] = with_kept({"type": "json_schema", "schema": schema}, wanted)
         for name in ("name", "description", "strict"):
             if getattr(wanted, name) is not None:
                 receipt.note(f"response_format.{name}", name, "Messages has the schema alone")
     elif wanted is not None and wanted.kind != "text":
         receipt.loss("response_format", "JSON without a schema", "Messages has JSON output with a schema only")
     rest = note(native_of(request, NAME), "output_config", dict)
-    return {**config, **{key: value for key, value in rest.items() if key not in config}} if rest else config or None
+    if rest:
+        config |= {key: value for key, value in rest.items() if key not in config}
+    return {**({"output_config": config} if config else {}), **members}

@@ -217,11 +217,19 @@ def _encode_annotation(citation: Citation, where: str, receipt: Receipt) -> dict
     }
 
 
+IMAGE_CALL = "$image_call"
+"""The note on an image that stood in an item of its own; it holds what the picture itself shows."""
+
+
+def is_image_call(block: Block) -> bool:
+    return isinstance(block, Media) and IMAGE_CALL in native_of(block, NAME)
+
+
 def is_part(block: Block) -> bool:
     """Does this block stand inside a message, rather than as an item of its own?"""
     if isinstance(block, Opaque):
         return block.dialect == NAME and isinstance(block.value, dict) and "$part" in block.value
-    return isinstance(block, Text | Media | Refusal)
+    return isinstance(block, Text | Media | Refusal) and not is_image_call(block)
 
 
 def encode_part(block: Block, role: str, where: str, receipt: Receipt) -> dict[str, Any] | None:

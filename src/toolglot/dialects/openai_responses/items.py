@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from toolglot.dialects.openai_responses.blocks import (
+    IMAGE_CALL,
     absent,
     decode_content,
     decode_parts,
@@ -17,6 +18,7 @@ from toolglot.dialects.openai_responses.blocks import (
     encode_part,
     encode_parts,
     filled,
+    is_image_call,
     is_part,
     is_plain,
     own,
@@ -24,7 +26,7 @@ from toolglot.dialects.openai_responses.blocks import (
 )
 from toolglot.dialects.openai_responses.native import NAME
 from toolglot.dialects.openai_responses.plain import plain_items
-from toolglot.ir import Block, Message, Opaque, Text, Thinking, ToolCall, ToolResult, native_of
+from toolglot.ir import Block, Media, Message, Opaque, Source, Text, Thinking, ToolCall, ToolResult, native_of
 from toolglot.receipt import Receipt
 from toolglot.wire.reader import Reader, expected, implied_type, keep, kept
 
@@ -64,6 +66,8 @@ def decode_input_item(item: Reader) -> Message:
         return Message(role="assistant", content=(decode_call(item, kind),))
     if kind in _RESULTS:
         return Message(role="tool", content=(_decode_result(item, kind),))
+    if is_made_image(item):
+        return Message(role="assistant", content=(decode_image_call(item),))
     return Message(role=_opaque_role(item, kind), content=(Opaque(NAME, item.rest()),))
 
 
@@ -144,6 +148,30 @@ def _decode_result(item: Reader, kind: str) -> ToolResult:
         kind="custom" if kind == "custom_tool_call_output" else "function",
         native=keep(NAME, item, **shape),
     )
+
+
+_SHOWN = ("action", "background", "output_format", "quality", "size", "status")
+"""The members of an image's item that tell nothing but what the image shows."""
+
+
+def is_made_image(item: Reader) -> bool:
+    """Is this an item with an image in it? The API also takes the id of one alone."""
+    result = item.peek("result")
+    return item.peek("type") == "image_generation_call" and isinstance(result, str) and bool(result)
+
+
+def decode_image_call(item: Reader) -> Media:
+    item.take("type")
+    shown = {key: item.rest().pop(key) for key in _SHOWN if key in item.rest()}
+    form = shown.get("output_format")
+    source = Source("base64", item.need_text("result"), f"image/{form}" if isinstance(form, str) else "image/png")
+    return Media(kind="image", source=source, native=keep(NAME, item, image_call=shown))
+
+
+def encode_image_call(block: Media) -> dict[str, Any]:
+    """The item of an image that came in one."""
+    shown = native_of(block, NAME)[IMAGE_CALL]
+    return {"type": "image_generation_call", "result": block.source.data, **shown, **own(block)}
 
 
 def notes_of(block: Block) -> dict[str, Any]:
@@ -249,6 +277,8 @@ def _encode_input_block(block: Block, where: str, receipt: Receipt) -> dict[str,
             receipt.loss(where, "reasoning", "the Responses API takes back only the reasoning items it has made")
         case Opaque(dialect=dialect, value=value) if dialect == NAME and isinstance(value, dict):
             return value
+        case Media() if is_image_call(block):
+            return encode_image_call(block)
         case _:
             receipt.loss(where, type(block).__name__, "the Responses API has no item for it")
     return None

@@ -11,15 +11,27 @@ from collections.abc import Callable
 from hashlib import sha256
 from typing import Any
 
-from toolglot.dialects.openai_responses.blocks import absent, decode_content, encode_part, filled, is_part, own, present
+from toolglot.dialects.openai_responses.blocks import (
+    absent,
+    decode_content,
+    encode_part,
+    filled,
+    is_image_call,
+    is_part,
+    own,
+    present,
+)
 from toolglot.dialects.openai_responses.items import (
     CALL_FIELDS,
     Group,
     arguments_text,
     decode_call,
+    decode_image_call,
     decode_reasoning,
+    encode_image_call,
     grouped,
     is_empty,
+    is_made_image,
     item_type,
     notes_of,
     summary_parts,
@@ -39,6 +51,8 @@ def decode_output_item(item: Reader, place: int) -> list[Block]:
         return [decode_reasoning(item)]
     if kind in CALL_FIELDS:
         return [decode_call(item, kind)]
+    if is_made_image(item):
+        return [decode_image_call(item)]
     return [Opaque(NAME, item.rest())]
 
 
@@ -137,6 +151,8 @@ def encode_output_item(group: Group, item_id: str, receipt: Receipt, *, cut: boo
         return encoder(block, item_id)
     if is_part(block) and (not isinstance(block, Media) or "$output" in notes_of(block)):
         return _output_message(group, item_id, receipt, "incomplete" if cut else "completed")
+    if isinstance(block, Media) and is_image_call(block):
+        return encode_image_call(block)
     if isinstance(block, Media) and block.kind == "image" and block.source.kind == "base64":
         result = block.source.data
         return {"id": item_id, "type": "image_generation_call", "status": "completed", "result": result}
