@@ -102,6 +102,12 @@ class Capabilities(Struct, frozen=True, kw_only=True):
 
     arguments: Literal["text", "object"] = "text"
     """How a call's arguments stand on the wire: as JSON text, which may be broken, or as an object, which cannot."""
+    broken_calls: Literal["as_text", "shown", "refused"] = "refused"
+    """What a client gets of a streamed call whose arguments turn out to be no JSON object. `as_text`: the arguments as
+    they are, since the wire has them as text. `shown`: a text in its place, since a call is written once it is whole.
+    `refused`: an error, since its pieces were sent and add up to no object."""
+    malformed_call_stop: bool = False
+    """An answer can end with a word for a call that the model's server could not read."""
 
     system: Literal["anywhere", "leading", "after_user"] = "anywhere"
     """`leading`: system text may stand only before the conversation; `after_user`: also right behind a user's turn."""

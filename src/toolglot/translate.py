@@ -374,7 +374,7 @@ class Exchange:
         """
         reporter = Reporter(self.client, self.upstream, self.receipt)
         restorer = Restorer(self._context, self.client.can, whole=whole is not None)
-        settler = Settler(self.receipt, whole=whole is not None)
+        settler = Settler(self.receipt, whole=whole is not None, client=self.client.can)
         model = self.asked.model if self.asked is not None else ""
         labeller = Labeller(self._created, self.alias, model, self._answer_id, self._clock)
         made = self.upstream.answer_pass

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from toolglot import DIALECTS, Exchange, read_stream
 from toolglot.dialect import Capabilities
 from toolglot.events import Checker, Close, Delta, Event, Fault, Finish, Open, Start, fold
-from toolglot.ir import Refusal, Stop, StopReason, Text, ToolCall
+from toolglot.ir import Refusal, Stop, StopReason, Text, ToolCall, Usage, replace
 from toolglot.passes import Context, OriginalTool
 from toolglot.passes.restore import Restorer
 from toolglot.passes.sequence import Sequencer
@@ -181,12 +181,76 @@ def test_only_the_close_of_a_call_without_arguments_waits_and_not_for_long() -> 
     assert run(settler, [Delta(1, "{}"), Close(index=1)]) == [Delta(1, "{}"), Close(index=1)]
 
 
+CLIENT_OF: dict[str, Capabilities] = {name: dialect.can for name, dialect in DIALECTS.items()}
+MALFORMED = Stop("malformed_call", "MALFORMED_FUNCTION_CALL", detail="Malformed function call: f(")
+
+
+@pytest.mark.parametrize("client", [name for name in CLIENT_OF if name != "gemini"])
 @pytest.mark.parametrize("whole", [True, False])
-def test_a_malformed_call_is_an_error_also_beside_calls(whole: bool) -> None:
+def test_a_call_that_its_server_could_not_read_is_a_stop_and_no_error(client: str, whole: bool) -> None:
+    """Text and usage stay; where there is no text, one says what happened."""
+    receipt, usage = Receipt(), Usage(input_tokens=3, output_tokens=2)
+    finish = Finish(stop=MALFORMED, usage=usage)
+    settler = Settler(receipt, whole=whole, client=CLIENT_OF[client])
+    answer = fold(run(settler, [Start(), finish]))
+    told = f"The model tried a tool call that its server could not read: {MALFORMED.raw}: {MALFORMED.detail}"
+    assert answer.content == (Text(text=f"[{told}]"),)
+    assert (answer.stop, answer.usage) == (MALFORMED, usage)
+    assert [(line.where, line.what, line.why) for line in receipt.losses] == [("stop", "MALFORMED_FUNCTION_CALL", told)]
+    said: list[Event] = [Start(), Open(0, Text(text="")), Delta(0, "Let me see."), Close(index=0)]
+    again = fold(run(Settler(Receipt(), whole=whole, client=CLIENT_OF[client]), [*said, finish]))
+    assert again.content == (Text(text="Let me see."),)
+
+
+def test_the_dialect_that_has_a_word_for_an_unreadable_call_says_it() -> None:
+    receipt, finish = Receipt(), Finish(stop=MALFORMED)
+    assert run(Settler(receipt, client=CLIENT_OF["gemini"]), [Start(), finish]) == [Start(), finish]
+    assert not receipt
+
+
+def test_sound_calls_beside_an_unreadable_one_are_answered() -> None:
+    receipt = Receipt()
     body: list[Event] = [Start(), tool(0), Delta(0, "{}"), Close(index=0)]
-    out = run(Settler(Receipt(), whole=whole), [*body, Finish(stop=Stop("malformed_call", "MALFORMED_FUNCTION_CALL"))])
+    out = run(Settler(receipt, client=CLIENT_OF["anthropic"]), [*body, Finish(stop=MALFORMED)])
+    assert out[:-1] == body
+    assert out[-1] == Finish(stop=replace(MALFORMED, reason="tool_calls"))
+    assert [line.what for line in receipt.losses] == ["MALFORMED_FUNCTION_CALL"]
+
+
+@pytest.mark.parametrize("arguments", ["not JSON", "[1]", '"text"', '{"a":'])
+@pytest.mark.parametrize("client", CLIENT_OF)
+def test_arguments_that_are_no_object_end_a_stream_as_the_clients_wire_allows(client: str, arguments: str) -> None:
+    receipt = Receipt()
+    body: list[Event] = [Start(), tool(0), Delta(0, arguments), Close(index=0)]
+    out = run(Settler(receipt, client=CLIENT_OF[client]), [*body, Finish(stop=Stop("tool_calls", "tool_calls"))])
+    assert out[-2] == Close(index=0, complete=False)
+    ends = {"openai_chat": "tool_calls", "openai_responses": "tool_calls", "gemini": "end", "warp": "end"}
+    if client == "anthropic":
+        assert isinstance(out[-1], Fault)
+    else:
+        assert out[-1] == Finish(stop=Stop(ends[client], "tool_calls"))  # type: ignore[arg-type]
+    assert [line.where for line in receipt.losses] == ["content[0]"]
+
+
+@pytest.mark.parametrize("arguments", ["{}", ""])
+@pytest.mark.parametrize("client", ["openai_chat", "openai_responses"])
+def test_a_call_that_looks_sound_and_is_not_ends_in_an_error(client: str, arguments: str) -> None:
+    """The upstream's two accounts of it differ, say: nothing in the text would keep a client from running it."""
+    deltas = [Delta(0, arguments)] if arguments else []
+    body: list[Event] = [Start(), tool(0), *deltas, Close(index=0, complete=False)]
+    out = run(Settler(Receipt(), client=CLIENT_OF[client]), [*body, Finish(stop=Stop("tool_calls"))])
     assert isinstance(out[-1], Fault)
-    assert "MALFORMED_FUNCTION_CALL" in out[-1].error.message
+
+
+def test_a_reason_that_was_corrected_is_noted() -> None:
+    receipt = Receipt()
+    body: list[Event] = [Start(), tool(0), Delta(0, "{}"), Close(index=0)]
+    run(Settler(receipt), [*body, Finish(stop=Stop("end", "end_turn"))])
+    run(Settler(receipt), [Start(), Finish(stop=Stop("tool_calls", "tool_use"))])
+    assert [(line.severity, line.where, line.what) for line in receipt] == [
+        ("note", "stop", "end_turn"),
+        ("note", "stop", "tool_use"),
+    ]
 
 
 @pytest.mark.parametrize("reason", ["refusal", "filtered"])

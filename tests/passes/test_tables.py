@@ -185,6 +185,9 @@ STATES: list[tuple[str, str, Any, Any]] = [
     ("gemini", "thought", True, 1),
     ("openai_chat", "$field", "reasoning", "content"),
     ("openai_chat", "$field", "reasoning_content", None),
+    ("openai_chat", "$field", "thinking_blocks", "images"),
+    ("openai_chat", "$part", True, [{}]),
+    ("openai_chat", "thinking_blocks", [{"type": "thinking", "signature": "s"}], [1]),
     ("openai_chat", "reasoning_details", [{"type": "reasoning.encrypted", "data": "d"}], ["d"]),
     ("openai_chat", "extra_content", {"google": {"thought_signature": "c2ln"}}, "c2ln"),
 ]

@@ -1,20 +1,28 @@
 """The end of a response, made to agree with what was in it.
 
 Upstreams say `stop` beside tool calls, so that no agent runs them, and `tool_calls` with none, so that agents wait
-for ever (bifrost #6123, opencode2api #27). What was seen decides; a cut by length or by a filter is never masked.
+for ever (bifrost #6123, opencode2api #27). What was seen decides, and the receipt notes it; a cut by length or by a
+filter is never masked.
 
 A call whose arguments are not a JSON object at its end was cut or garbled: it is marked, so that nobody runs it. Where
-the response was cut, its stop reason tells. Where it was not, a client that has already seen the pieces of the call
-would run it, and the only end that it cannot misread is an error.
+the response was cut, its stop reason tells. Where it was not, it depends on the client's wire (`broken_calls`): one
+that has arguments as text gets them as they are, since the text itself shows that it cannot be run; one that writes a
+call once it is whole gets a text in its place; for one that has seen the pieces of an object, the only end that it
+cannot misread is an error.
+
+A call that the model's own server could not read ends the answer with a stop reason, not with an error: text and usage
+stay. Where there is nothing else to see, a text says what happened (litellm #40477: an empty answer made agents retry
+for ever).
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
+from toolglot.dialect import Capabilities
 from toolglot.errors import ApiError
 from toolglot.events import Close, Delta, Event, Fault, Finish, Open
-from toolglot.ir import Opaque, Refusal, Stop, StopReason, ToolCall, replace
+from toolglot.ir import Block, Opaque, Refusal, StopReason, Text, ToolCall, replace
 from toolglot.receipt import Receipt
 from toolglot.wire import json
 
@@ -23,14 +31,14 @@ CUTS: frozenset[StopReason] = frozenset({"length", "context_full", "filtered", "
 
 
 def malformed(told: str) -> ApiError:
-    """An answer that is a failed attempt at a call is no answer: clients may try again (litellm #40477)."""
+    """The error that ends a stream in which a client has seen pieces of a call that cannot be run."""
     message = f"The model tried a tool call that cannot be read ({told})"
     return ApiError(kind="server", status=502, code="malformed_tool_call", message=message)
 
 
-def unreadable_call(stop: Stop) -> ApiError:
-    """The upstream itself says that it could not read the call."""
-    return malformed(": ".join(part for part in (stop.raw, stop.detail) if part) or "malformed call")
+_UNREADABLE = "The model tried a tool call that its server could not read"
+_ANY = Capabilities(fields=frozenset())
+"""A client of which nothing is known."""
 
 
 class _Call:
@@ -45,15 +53,29 @@ class _Call:
 
 
 class Settler:
-    """`whole`: the response is there as a whole, and its encoder can still show a broken call as text."""
+    """`whole`: the response is there as a whole, and its encoder can still show a broken call as text. `client` is what
+    the client's dialect can express."""
 
-    __slots__ = ("_blocks", "_broken", "_calls", "_held", "_opaque", "_open", "_receipt", "_whole")
+    __slots__ = (
+        "_as_text",
+        "_blocks",
+        "_broken",
+        "_calls",
+        "_client",
+        "_held",
+        "_opaque",
+        "_open",
+        "_receipt",
+        "_whole",
+    )
 
-    def __init__(self, receipt: Receipt, *, whole: bool = False) -> None:
+    def __init__(self, receipt: Receipt, *, whole: bool = False, client: Capabilities = _ANY) -> None:
         self._receipt = receipt
         self._whole = whole
+        self._client = client
         self._open: dict[int, _Call] = {}
         self._broken: dict[int, str] = {}
+        self._as_text: set[int] = set()  # those of them whose arguments show by themselves that they cannot be run
         self._held: Close | None = None  # of a call without arguments: only what follows tells whether it was cut
         self._blocks = 0
         self._calls = 0
@@ -90,10 +112,13 @@ class Settler:
 
     def _close(self, event: Close, call: _Call) -> Sequence[Event]:
         arguments = "".join(call.pieces)
-        if event.complete and call.is_function and json.object_of(arguments) is None:
+        is_garbled = call.is_function and json.object_of(arguments) is None
+        if event.complete and is_garbled:
             event = replace(event, complete=False)
         if not event.complete:
             self._broken[event.index] = call.name
+            if is_garbled and self._client.broken_calls == "as_text":
+                self._as_text.add(event.index)
         elif call.is_function and not arguments.strip():
             self._held = event
             return ()
@@ -101,23 +126,51 @@ class Settler:
 
     def _finish(self, event: Finish) -> Sequence[Event]:
         stop = event.stop
-        if stop.reason == "malformed_call":
-            return (Fault(unreadable_call(stop)),)
         if self._broken and stop.reason not in CUTS:
             for index, name in self._broken.items():
                 self._receipt.loss(f"content[{index}]", f"call of {name}", "its arguments are not a JSON object")
-            if not self._whole:
-                return (Fault(malformed(f"the arguments of {', '.join(self._broken.values())} are not whole")),)
+            if refused := self._refused():
+                return (Fault(malformed(f"the arguments of {', '.join(refused)} are not whole")),)
+        if stop.reason == "malformed_call" and not self._client.malformed_call_stop:
+            return self._explain(event)
         if stop.reason in ("refusal", "filtered") and stop.detail and not self._blocks:
             # The explanation is all there is, and few clients have a field for it.
-            return (Open(0, Refusal(text="")), Delta(0, stop.detail), Close(index=0), event)
+            return (*_said(Refusal(text=""), stop.detail), event)
+        return (self._settled(event),)
+
+    def _refused(self) -> list[str]:
+        """The names of broken calls that a client would run if the stream ended well."""
+        if self._whole or self._client.broken_calls == "shown":
+            return []
+        return [name for index, name in self._broken.items() if index not in self._as_text]
+
+    def _explain(self, event: Finish) -> Sequence[Event]:
+        """The upstream itself says that it could not read a call, and the client's dialect has no word for that."""
+        told = ": ".join(part for part in (_UNREADABLE, event.stop.raw, event.stop.detail) if part)
+        self._receipt.loss("stop", event.stop.raw or "malformed call", told)
+        explained = () if self._blocks else _said(Text(text=""), f"[{told}]")
+        return (*explained, self._settled(event))
+
+    def _settled(self, event: Finish) -> Finish:
+        stop = event.stop
         reason = self._reason(stop.reason)
-        return (event if reason == stop.reason else replace(event, stop=replace(stop, reason=reason)),)
+        if reason == stop.reason:
+            return event
+        if reason == "tool_calls" and stop.reason != "malformed_call":
+            self._receipt.note("stop", stop.raw or stop.reason, "there are calls: the client is told to answer them")
+        elif reason == "end":
+            self._receipt.note("stop", stop.raw or stop.reason, "there is no call to answer: the turn is over")
+        return replace(event, stop=replace(stop, reason=reason))
 
     def _reason(self, reason: StopReason) -> StopReason:
-        calls = self._calls - len(self._broken)  # a broken call is nothing to wait for
-        if calls and reason in ("end", "other"):
+        calls = self._calls - len(self._broken) + len(self._as_text)  # any other broken call is nothing to wait for
+        if calls and reason in ("end", "other", "malformed_call"):
             return "tool_calls"
         if reason == "tool_calls" and not calls and not self._opaque:
             return "end"
         return reason
+
+
+def _said(block: Block, text: str) -> Sequence[Event]:
+    """A block that is all there is of an answer."""
+    return Open(0, block), Delta(0, text), Close(index=0)

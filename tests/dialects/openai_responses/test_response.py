@@ -395,9 +395,9 @@ def test_a_refusal_in_words_completes_the_response() -> None:
     assert encode(Response(content=(Refusal(text="no"),), stop=Stop("refusal")))["status"] == "completed"
 
 
-def test_a_call_that_could_not_be_read_fails_the_response() -> None:
+def test_a_call_that_could_not_be_read_is_no_failure_of_the_server() -> None:
     written = encode(Response(stop=Stop("malformed_call", detail="bad call")))
-    assert (written["status"], written["error"]) == ("failed", {"code": "server_error", "message": "bad call"})
+    assert (written["status"], written["error"]) == ("completed", None)
 
 
 def test_usage_has_both_details() -> None:
@@ -521,7 +521,9 @@ def image_answer(**fields: Any) -> dict[str, Any]:
 
 
 def image_stream(answer: dict[str, Any]) -> bytes:
-    events = [{"type": "response.created", "response": {**answer, "status": "in_progress", "output": []}}]
+    events: list[dict[str, Any]] = [
+        {"type": "response.created", "response": {**answer, "status": "in_progress", "output": []}}
+    ]
     for index, item in enumerate(answer["output"]):
         begun = {**item, "status": "in_progress", **({"result": None} if "result" in item else {"content": []})}
         events.append({"type": "response.output_item.added", "output_index": index, "item": begun})

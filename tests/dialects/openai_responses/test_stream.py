@@ -931,7 +931,7 @@ def test_a_call_without_arguments_is_given_the_empty_object_in_a_delta_too() -> 
         (Stop("length"), "incomplete"),
         (Stop("filtered"), "incomplete"),
         (Stop("refusal"), "incomplete"),
-        (Stop("malformed_call"), "failed"),
+        (Stop("malformed_call"), "completed"),
     ],
 )
 def test_the_last_event_says_how_it_ended(stop: Stop, kind: str) -> None:

@@ -39,6 +39,7 @@ CAPABILITIES = Capabilities(
     allowed_modes=frozenset(),
     deferred_tools=True,
     arguments="object",
+    broken_calls="refused",
     system="leading",
     roles_alternate=True,
     results_role="user",

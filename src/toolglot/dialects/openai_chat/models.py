@@ -34,6 +34,7 @@ CAPABILITIES = Capabilities(
     strict_all_required=True,
     schema="object",
     parameters_optional=True,
+    broken_calls="as_text",
     developer_role=False,
     media_in_user=frozenset({"image", "audio", "document"}),
     source_kinds=frozenset({"base64", "url", "file"}),

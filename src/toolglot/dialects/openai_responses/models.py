@@ -30,6 +30,7 @@ CAPABILITIES = Capabilities(
     schema="object",
     parameters_optional=True,
     arguments="text",
+    broken_calls="as_text",
     system="anywhere",
     developer_role=True,
     calls_in_one_message=False,

@@ -269,10 +269,6 @@ def response_head(response_id: str, created: int | None, model: str) -> dict[str
 
 def ending(stop: Stop, receipt: Receipt, *, refused: bool) -> dict[str, Any]:
     """`status`, `error` and `incomplete_details`. A refusal without a refusal part (`refused`) is a filtered answer."""
-    if stop.reason == "malformed_call":
-        message = stop.detail or "The model tried a tool call that its server could not read"
-        error = {"code": "server_error", "message": message}
-        return {"status": "failed", "error": error, "incomplete_details": None}
     if stop.reason == "pause":
         receipt.loss("stop", "pause", "the Responses API cannot say that a turn is to be sent back to go on")
     if stop.sequence is not None:

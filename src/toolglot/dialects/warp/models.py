@@ -14,6 +14,7 @@ CAPABILITIES = Capabilities(
     strict_tools=False,
     schema="object",
     arguments="object",
+    broken_calls="shown",
     system="leading",
     needs_message=True,
     prefill=False,
