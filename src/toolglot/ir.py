@@ -111,9 +111,13 @@ class Source(Struct, frozen=True, gc=False):
 
 
 class Text(Node, frozen=True, tag="text", kw_only=True):
+    """`new_message`: it begins another message of the same answer. Texts that stand side by side without this mark are
+    one text in pieces."""
+
     text: str
     citations: tuple[Citation, ...] = ()
     cache: Cache | None = None
+    new_message: bool = False
 
 
 class Media(Node, frozen=True, tag="media", kw_only=True):

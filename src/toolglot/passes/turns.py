@@ -12,7 +12,7 @@ from operator import is_
 from toolglot.events import merge_native
 from toolglot.ir import Block, Cache, Message, Request, Text, Thinking, ToolResult, native_of, replace
 from toolglot.passes import Context
-from toolglot.passes.blocks import Place, with_messages
+from toolglot.passes.blocks import INSTRUCTION_ROLES, Place, with_messages
 from toolglot.passes.blocks import leading as count_leading
 from toolglot.passes.census import census
 from toolglot.wire.large import emptied
@@ -109,16 +109,20 @@ def _joined(pieces: list[Block]) -> Block:
 
 
 def _without_emptiness(request: Request, context: Context) -> Request:
-    """Without the empty text that the target refuses, spaces included, and without messages that have nothing else."""
+    """Without the empty text that the target refuses, spaces included, and without messages that have nothing else.
+
+    An instruction without a word instructs nobody, whatever the target takes: some clients always send one.
+    """
     messages: list[Message] = []
     said = any(message.content for message in request.messages)
+    is_own = context.source == context.target
     for number, message in enumerate(request.messages):
-        if not context.can.empty_text:
+        if not context.can.empty_text or (message.role in INSTRUCTION_ROLES and not is_own):
             kept = _with_text(message)
         else:
-            kept = message if context.source == context.target else _without_idle_text(request.messages, number)
+            kept = message if is_own else _without_idle_text(request.messages, number)
         # Of an item that only its own dialect understands nothing is left; a conversation of nothing else stays.
-        idle = context.source != context.target and (said or message.role == "assistant" or not context.can.empty_text)
+        idle = not is_own and (said or message.role == "assistant" or not context.can.empty_text)
         if kept.content or (not message.content and not idle):
             messages.append(kept)
         else:

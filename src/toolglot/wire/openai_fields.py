@@ -26,6 +26,18 @@ def identifier(user: str, receipt: Receipt) -> str:
     return sha256(user.encode("utf-8", "surrogatepass")).hexdigest()
 
 
+TIERS = frozenset({"auto", "default", "fast", "flex", "priority", "scale"})
+"""The service tiers that OpenAI's APIs know; the IR uses the same words."""
+
+
+def service_tier(tier: str | None, receipt: Receipt) -> str | None:
+    """The tier of a request of another dialect, if OpenAI's APIs know it: they refuse any other."""
+    if tier is None or tier in TIERS:
+        return tier
+    receipt.loss("service_tier", tier, "OpenAI's APIs have no such tier")
+    return None
+
+
 def file_name(media_type: str | None) -> str:
     """A name for file data that has none: the API refuses it without."""
     known = media_type or "application/pdf"

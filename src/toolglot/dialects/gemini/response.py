@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import Any
 
@@ -38,9 +39,11 @@ from toolglot.ir import (
     ToolCall,
     ToolResult,
     native_of,
+    replace,
 )
 from toolglot.receipt import Receipt
 from toolglot.wire import json
+from toolglot.wire.gaps import gap_between
 from toolglot.wire.reader import Reader, keep
 
 FINISH: dict[str, StopReason] = {
@@ -211,7 +214,7 @@ def _encode_candidate(response: Response, receipt: Receipt) -> dict[str, Any]:
     notes, rest = own.get("$candidate", {}), own.get("candidate", {})
     parts = [
         part
-        for index, block in enumerate(response.content)
+        for index, block in enumerate(_with_gaps(response.content, receipt))
         if (part := encode_part(block, f"content[{index}]", receipt)) is not None
     ]
     content: dict[str, Any] = {}
@@ -228,6 +231,22 @@ def _encode_candidate(response: Response, receipt: Receipt) -> dict[str, Any]:
         **({} if notes.get("index") == "absent" else {"index": 0}),
         **{key: value for key, value in rest.items() if key != "content" or absent},
     }
+
+
+GAP_WHY = "Gemini's clients put all text of an answer together; a blank line stands where another message began"
+
+
+def _with_gaps(content: tuple[Block, ...], receipt: Receipt) -> Iterator[Block]:
+    said = ""
+    for index, block in enumerate(content):
+        if isinstance(block, Text):
+            if block.new_message and (gap := gap_between(said, block.text)):
+                receipt.note(f"content[{index}]", "text apart from the text before", GAP_WHY)
+                yield replace(block, text=gap + block.text)
+                said = block.text
+                continue
+            said = block.text or said
+        yield block
 
 
 def encode_stop(stop: Stop, noted: str | None = None) -> dict[str, Any]:

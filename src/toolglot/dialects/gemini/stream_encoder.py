@@ -7,12 +7,13 @@ from typing import Any
 from toolglot.dialects.gemini.blocks import own
 from toolglot.dialects.gemini.errors import write_error
 from toolglot.dialects.gemini.native import NAME
-from toolglot.dialects.gemini.response import encode_citations, encode_part, encode_stop, identity
+from toolglot.dialects.gemini.response import GAP_WHY, encode_citations, encode_part, encode_stop, identity
 from toolglot.dialects.gemini.usage import encode_usage
 from toolglot.events import Close, Delta, Event, Fault, Finish, Open, Start, merge_native
 from toolglot.ir import Block, Citation, Refusal, Request, Text, Thinking, ToolCall, replace
 from toolglot.receipt import Receipt
 from toolglot.wire import json
+from toolglot.wire.gaps import gap_between
 from toolglot.wire.sse import frame
 
 _HEAD = b'data: {"candidates":[{"content":{"parts":['
@@ -39,6 +40,8 @@ class GeminiStreamEncoder:
         self._after_text = b""
         self._arguments: list[str] = []
         self._wrote = False
+        self._said = ""  # the latest piece of text
+        self._apart = False  # another message begins with the next one
         self._citations: list[Citation] = []
 
     def keepalive(self) -> bytes:
@@ -72,6 +75,7 @@ class GeminiStreamEncoder:
         self._is_text = isinstance(block, Text | Thinking | Refusal)
         if isinstance(block, Text | Thinking | Refusal):
             self._after_text = b',"thought":true}' if isinstance(block, Thinking) else b"}"
+            self._apart = isinstance(block, Text) and block.new_message
             return self._delta(block.text) if block.text else b""
         if isinstance(block, ToolCall):
             return b""
@@ -80,9 +84,20 @@ class GeminiStreamEncoder:
     def _delta(self, text: str) -> bytes:
         if self._is_text:
             self._wrote = True
+            if type(self._block) is Text:
+                text = self._with_gap(text) if self._apart else text
+                self._said = text
             return _HEAD + b'{"text":' + json.encode(text) + self._after_text + self._tail
         self._arguments.append(text)
         return b""
+
+    def _with_gap(self, text: str) -> str:
+        """The first words of another message."""
+        self._apart = False
+        gap = gap_between(self._said, text)
+        if gap:
+            self._receipt.note(f"content[{self._index}]", "text apart from the text before", GAP_WHY)
+        return gap + text
 
     def _part(self, block: Block) -> bytes:
         part = encode_part(block, f"content[{self._index}]", self._receipt)

@@ -45,13 +45,16 @@ from toolglot.ir import (
 from toolglot.receipt import Receipt
 from toolglot.wire import json
 from toolglot.wire.large import emptied
-from toolglot.wire.openai_fields import identifier, strictness
+from toolglot.wire.openai_fields import identifier, service_tier, strictness
 from toolglot.wire.reader import Reader, document, expected, keep, kept
 
 Placed: TypeAlias = tuple[Block, str]
 """A block and its path."""
 
 REASONING_FIELDS = ("reasoning_content", "reasoning")
+
+_TIERS = {"on_demand": "default", "performance": "priority"}
+"""Groq's words for service tiers, and what the IR calls them."""
 
 # OpenAI's reasoning models refuse `max_tokens`; many compatible servers know nothing else.
 _COMPLETION_LIMIT = re.compile(r"^(openai/)?(gpt-[5-9]|gpt-\d\d|o\d|chatgpt|codex)")
@@ -78,7 +81,7 @@ def decode_request(data: bytes) -> Request:
     user_name = "safety_identifier" if "safety_identifier" in body else "user"
     stop, one_stop = _decode_stop(body)
     effort = body.text("reasoning_effort")
-    parallel = body.flag("parallel_tool_calls")
+    parallel, tier = body.flag("parallel_tool_calls"), body.text("service_tier")
     fields: dict[str, Any] = {
         "model": body.text("model") or "",
         "tool_choice": tool_choice,
@@ -96,10 +99,11 @@ def decode_request(data: bytes) -> Request:
         "verbosity": body.text("verbosity"),
         "user": body.text(user_name),
         "metadata": _decode_metadata(body),
-        "service_tier": body.text("service_tier"),
+        "service_tier": _TIERS.get(tier, tier) if tier is not None else None,
         "stream": body.flag("stream"),
     }
     shape = {
+        "tier": tier if tier in _TIERS else None,
         "max": limit_name if limit is not None else None,
         "user": user_name if fields["user"] is not None else None,
         "stop": one_stop or None,
@@ -247,12 +251,20 @@ def request_fields(request: Request, receipt: Receipt) -> dict[str, Any]:
         "verbosity": request.verbosity,
         **_encode_user(request, receipt),
         "metadata": request.metadata,
-        "service_tier": request.service_tier,
+        "service_tier": _encode_tier(request, receipt),
         "stream": True if request.stream else notes.get("$stream"),
         # A stream without usage at its end would leave the client's side without any.
         "stream_options": {"include_usage": True} if request.stream and NAME not in request.native else None,
     }
     return {**{key: value for key, value in fields.items() if value is not None}, **kept(notes)}
+
+
+def _encode_tier(request: Request, receipt: Receipt) -> str | None:
+    """The tier in the word that it came in, while it still is the same."""
+    tier, came_as = request.service_tier, native_of(request, NAME).get("$tier")
+    if came_as is not None and _TIERS.get(came_as) == tier:
+        return str(came_as)
+    return tier if NAME in request.native else service_tier(tier, receipt)
 
 
 def _limit_name(model: str) -> str:

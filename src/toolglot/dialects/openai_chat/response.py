@@ -20,7 +20,6 @@ from toolglot.dialects.openai_chat.blocks import (
     take_images,
 )
 from toolglot.dialects.openai_chat.details import BLOCKS, add_details, take_details
-from toolglot.dialects.openai_chat.gaps import GAP_WHY, gap_between
 from toolglot.dialects.openai_chat.native import NAME
 from toolglot.dialects.openai_chat.request import REASONING_FIELDS, is_legacy
 from toolglot.dialects.openai_chat.usage import decode_usage, encode_usage
@@ -43,6 +42,7 @@ from toolglot.ir import (
 )
 from toolglot.receipt import Receipt
 from toolglot.wire import json, openai_error
+from toolglot.wire.gaps import gap_between
 from toolglot.wire.reader import Reader, keep, kept
 
 FINISH: dict[str, StopReason] = {
@@ -52,6 +52,7 @@ FINISH: dict[str, StopReason] = {
     "function_call": "tool_calls",
     "content_filter": "filtered",
 }
+GAP_WHY = "Chat has one text; a blank line stands where another block was, or another message began"
 CUT = frozenset({"length", "filtered"})
 """The reasons that may leave the last block unfinished."""
 FINISH_NAMES: dict[StopReason, str] = {
@@ -218,7 +219,7 @@ def _encode_message(response: Response, legacy: bool, receipt: Receipt) -> dict[
     listed = False
     for index, block in enumerate(response.content):
         where = f"content[{index}]"
-        apart = apart or not isinstance(block, Text)
+        apart = apart or not isinstance(block, Text) or block.new_message
         if is_call(block):
             calls.append(block)
             continue

@@ -10,15 +10,15 @@ from typing import Any
 
 from toolglot.dialects.openai_chat.blocks import IMAGES, encode_annotation, encode_image, is_thinking_part, own
 from toolglot.dialects.openai_chat.details import BLOCKS, details_of
-from toolglot.dialects.openai_chat.gaps import GAP_WHY, gap_between
 from toolglot.dialects.openai_chat.native import NAME
 from toolglot.dialects.openai_chat.request import REASONING_FIELDS, is_legacy
-from toolglot.dialects.openai_chat.response import encode_stop
+from toolglot.dialects.openai_chat.response import GAP_WHY, encode_stop
 from toolglot.dialects.openai_chat.usage import encode_usage
 from toolglot.events import Close, Delta, Event, Fault, Finish, Open, Start
 from toolglot.ir import Block, Media, Refusal, Request, Text, Thinking, ToolCall, native_of
 from toolglot.receipt import Receipt
 from toolglot.wire import json, openai_error
+from toolglot.wire.gaps import gap_between
 from toolglot.wire.reader import kept
 from toolglot.wire.sse import frame
 
@@ -86,7 +86,7 @@ class ChatStreamEncoder:
 
     def _opened(self, block: Block) -> bytes:
         self._block = block
-        self._apart = self._apart or (type(block) is not Text and bool(self._said))
+        self._apart = self._apart or ((not isinstance(block, Text) or block.new_message) and bool(self._said))
         self._delta_tail = b"}"
         match block:
             case ToolCall():

@@ -62,7 +62,10 @@ def _decode_output_message(item: Reader, place: int) -> list[Block]:
     parts = decode_content(content, item.at("content"), "assistant") if content is not None else ()
     note = message_note(item, place, lacking)
     # A message without parts still is a message.
-    return [with_note(part, note) for part in parts] or [empty_message(note)]
+    blocks = [with_note(part, note) for part in parts] or [empty_message(note)]
+    if place and isinstance(first := blocks[0], Text):
+        blocks[0] = replace(first, new_message=True)
+    return blocks
 
 
 def message_note(item: Reader, place: int, lacking: list[str] | None = None) -> dict[str, Any]:

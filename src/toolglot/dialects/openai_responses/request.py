@@ -32,7 +32,7 @@ from toolglot.errors import DecodeError
 from toolglot.ir import Message, Reasoning, Request, ResponseFormat, Text, native_of, replace
 from toolglot.receipt import Receipt
 from toolglot.wire import json
-from toolglot.wire.openai_fields import identifier, strictness
+from toolglot.wire.openai_fields import identifier, service_tier, strictness
 from toolglot.wire.reader import Reader, document, expected, keep
 
 # Models that reason; others refuse to be asked for it.
@@ -220,7 +220,7 @@ def request_fields(request: Request, receipt: Receipt) -> dict[str, Any]:
         text=_encode_text(request, rest.get("text"), receipt),
         **_encode_user(request, receipt),
         metadata=request.metadata,
-        service_tier=request.service_tier,
+        service_tier=request.service_tier if NAME in request.native else service_tier(request.service_tier, receipt),
         stream=request.stream or notes.get("$stream"),
     )
     others = {**filled(request, store=False), **_wanted_state(request), **rest, **fields}

@@ -240,7 +240,10 @@ class ResponsesStreamDecoder:
         piece = item.pieces.get(place)
         if piece is None:
             note = message_note(Reader(dict(item.fields), "$.item"), item.place)
-            piece = self._blocks.open(item, place, replace(empty, native={NAME: note}))
+            block = replace(empty, native={NAME: note})
+            if isinstance(block, Text) and item.place and not item.pieces:
+                block = replace(block, new_message=True)
+            piece = self._blocks.open(item, place, block)
         return piece
 
     def _part_added(self, frame: Frame) -> None:

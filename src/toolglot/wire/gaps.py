@@ -1,8 +1,6 @@
-"""Text that other blocks stood between: Chat has one text, and without a gap two sentences would grow together."""
+"""Texts that stand apart in an answer and that a client joins: without a gap two sentences would grow together."""
 
 from __future__ import annotations
-
-GAP_WHY = "Chat has one text; a blank line stands where another block was"
 
 
 def gap_between(before: str, after: str) -> str:
