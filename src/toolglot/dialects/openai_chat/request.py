@@ -53,7 +53,7 @@ Placed: TypeAlias = tuple[Block, str]
 
 REASONING_FIELDS = ("reasoning_content", "reasoning")
 
-_TIERS = {"on_demand": "default", "performance": "priority"}
+TIERS = {"on_demand": "default", "performance": "priority"}
 """Groq's words for service tiers, and what the IR calls them."""
 
 # OpenAI's reasoning models refuse `max_tokens`; many compatible servers know nothing else.
@@ -99,11 +99,11 @@ def decode_request(data: bytes) -> Request:
         "verbosity": body.text("verbosity"),
         "user": body.text(user_name),
         "metadata": _decode_metadata(body),
-        "service_tier": _TIERS.get(tier, tier) if tier is not None else None,
+        "service_tier": TIERS.get(tier, tier) if tier is not None else None,
         "stream": body.flag("stream"),
     }
     shape = {
-        "tier": tier if tier in _TIERS else None,
+        "tier": tier if tier in TIERS else None,
         "max": limit_name if limit is not None else None,
         "user": user_name if fields["user"] is not None else None,
         "stop": one_stop or None,
@@ -262,7 +262,7 @@ def request_fields(request: Request, receipt: Receipt) -> dict[str, Any]:
 def _encode_tier(request: Request, receipt: Receipt) -> str | None:
     """The tier in the word that it came in, while it still is the same."""
     tier, came_as = request.service_tier, native_of(request, NAME).get("$tier")
-    if came_as is not None and _TIERS.get(came_as) == tier:
+    if came_as is not None and TIERS.get(came_as) == tier:
         return str(came_as)
     return tier if NAME in request.native else service_tier(tier, receipt)
 

@@ -21,7 +21,7 @@ from toolglot.dialects.openai_chat.blocks import (
 )
 from toolglot.dialects.openai_chat.details import BLOCKS, add_details, take_details
 from toolglot.dialects.openai_chat.native import NAME
-from toolglot.dialects.openai_chat.request import REASONING_FIELDS, is_legacy
+from toolglot.dialects.openai_chat.request import REASONING_FIELDS, TIERS, is_legacy
 from toolglot.dialects.openai_chat.usage import decode_usage, encode_usage
 from toolglot.errors import DecodeError, UpstreamError
 from toolglot.ir import (
@@ -161,13 +161,9 @@ def decode_stop(finish: str | None, content: tuple[Block, ...]) -> Stop:
     return Stop(reason, finish)
 
 
-_TIERS = {"on_demand": "default"}
-"""Other vendors' words for OpenAI's tiers: Groq's."""
-
-
 def decode_tier(tier: Any) -> str | None:
     """The tier that served the request. It also stays with the rest, for this dialect."""
-    return _TIERS.get(tier, tier) if isinstance(tier, str) else None
+    return TIERS.get(tier, tier) if isinstance(tier, str) else None
 
 
 def encode_stop(stop: Stop, content: tuple[Block, ...], legacy: bool) -> str:
