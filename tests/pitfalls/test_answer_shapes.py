@@ -74,7 +74,7 @@ def test_two_messages_of_one_stream_do_not_grow_together() -> None:
 def test_texts_that_are_pieces_of_one_stay_together() -> None:
     """Anthropic cuts a text where it cites a source."""
     blocks = [{"type": "text", "text": "It is "}, {"type": "text", "text": "sunny"}, {"type": "text", "text": "."}]
-    whole = {"id": "m", "type": "message", "role": "assistant", "model": "c", "content": blocks}
+    whole: dict[str, Any] = {"id": "m", "type": "message", "role": "assistant", "model": "c", "content": blocks}
     whole |= {"stop_reason": "end_turn", "usage": {"input_tokens": 1, "output_tokens": 1}}
     chat = translate_response(json.dumps(whole), "anthropic", "openai_chat")
     assert chat.json()["choices"][0]["message"]["content"] == "It is sunny."
@@ -82,10 +82,11 @@ def test_texts_that_are_pieces_of_one_stay_together() -> None:
 
 # Instructions without a word
 
+SAID: list[Any] = ["", {"parts": []}, {"parts": [{"text": ""}]}, {"parts": [{"text": " \n"}]}, {}]
 EMPTY: list[tuple[str, dict[str, Any]]] = [
     *(
         ("gemini", {"systemInstruction": said, "contents": [{"role": "user", "parts": [{"text": "Hi"}]}]})
-        for said in ("", {"parts": []}, {"parts": [{"text": ""}]}, {"parts": [{"text": " \n"}]}, {})
+        for said in SAID
     ),
     *(
         ("anthropic", {"max_tokens": 50, "system": said, "messages": [USER]})
@@ -136,7 +137,7 @@ def test_a_tier_that_openai_does_not_know_is_told_and_not_sent(target: str) -> N
 def test_a_call_beside_end_turn_is_answered_and_the_receipt_says_so() -> None:
     """Whole and streamed alike: a client that looks at the reason alone would leave the call without a result."""
     call = {"type": "tool_use", "id": "toolu_1", "name": "f", "input": {}}
-    whole = {"id": "m", "type": "message", "role": "assistant", "model": "c", "content": [call]}
+    whole: dict[str, Any] = {"id": "m", "type": "message", "role": "assistant", "model": "c", "content": [call]}
     whole |= {"stop_reason": "end_turn", "usage": {"input_tokens": 1, "output_tokens": 1}}
     got = translate_response(json.dumps(whole), "anthropic", "openai_chat")
     assert got.json()["choices"][0]["finish_reason"] == "tool_calls"
