@@ -28,6 +28,7 @@ from toolglot.ir import (
     Stop,
     Text,
     Thinking,
+    TokenLogprob,
     ToolCall,
     Usage,
     replace,
@@ -70,18 +71,22 @@ class Open(Struct, frozen=True):
 
 
 class Delta(Struct, frozen=True, gc=False):
-    """More text, thinking, refusal or argument text for an open block. Never empty."""
+    """More text, thinking, refusal or argument text for an open block. Never empty. `logprobs` are those of its tokens,
+    in a text."""
 
     index: int
     text: str
+    logprobs: tuple[TokenLogprob, ...] = ()
 
 
 class Close(Struct, frozen=True, kw_only=True):
     """A block is whole; here stands what only its end could tell. `complete` is False for a call that was cut. Of an
-    opaque block `native` has members that it gets or changes, under its own dialect."""
+    opaque block `native` has members that it gets or changes, under its own dialect. `logprobs` are those of a text
+    that no delta has brought."""
 
     index: int
     citations: tuple[Citation, ...] = ()
+    logprobs: tuple[TokenLogprob, ...] = ()
     complete: bool = True
     native: Native = {}
 
@@ -116,13 +121,14 @@ def merge_native(first: Native, second: Native) -> Native:
     return {**first, **{owner: {**first.get(owner, {}), **fields} for owner, fields in second.items()}}
 
 
-def closed(block: Block, text: str, close: Close) -> Block:
-    """The whole block, from how it was opened, its collected text and how it was closed."""
+def closed(block: Block, text: str, close: Close, logprobs: Iterable[TokenLogprob] = ()) -> Block:
+    """The whole block, from how it was opened, its collected text and tokens, and how it was closed."""
     if isinstance(block, Text):
         return replace(
             block,
             text=block.text + text,
             citations=block.citations + close.citations,
+            logprobs=(*block.logprobs, *logprobs, *close.logprobs),
             native=merge_native(block.native, close.native),
         )
     if isinstance(block, Thinking | Refusal):
@@ -142,7 +148,7 @@ def closed(block: Block, text: str, close: Close) -> Block:
 class Fold:
     """Events to one `Response`. Text is collected in pieces and joined once, so the work is linear."""
 
-    __slots__ = ("_blocks", "_finish", "_pieces", "_start", "fault")
+    __slots__ = ("_blocks", "_finish", "_logprobs", "_pieces", "_start", "fault")
 
     def __init__(self) -> None:
         self._start = Start()
@@ -150,22 +156,29 @@ class Fold:
         self.fault: ApiError | None = None
         self._blocks: dict[int, Block] = {}
         self._pieces: dict[int, list[str]] = {}  # of the blocks that are open
+        self._logprobs: dict[int, list[TokenLogprob]] = {}  # of those of them that have some
 
     def add(self, event: Event) -> None:
         match event:
-            case Delta(index=index, text=text):
+            case Delta(index=index, text=text, logprobs=logprobs):
                 self._pieces[index].append(text)
+                if logprobs:
+                    self._logprobs.setdefault(index, []).extend(logprobs)
             case Open(index=index, block=block):
                 self._blocks[index] = block
                 self._pieces[index] = []
             case Close(index=index):
-                self._blocks[index] = closed(self._blocks[index], "".join(self._pieces.pop(index)), event)
+                self._close(event, self._pieces.pop(index))
             case Start():
                 self._start = event
             case Finish():
                 self._finish = event
             case Fault(error=error):
                 self.fault = error
+
+    def _close(self, close: Close, pieces: list[str]) -> None:
+        logprobs = self._logprobs.pop(close.index, ())
+        self._blocks[close.index] = closed(self._blocks[close.index], "".join(pieces), close, logprobs)
 
     def response(self) -> Response:
         """What has come so far; a block that is still open counts as cut.
@@ -177,8 +190,7 @@ class Fold:
             why = self.fault.message if self.fault else "there is no Finish"
             raise StreamError("the response is not complete", why)
         for index, pieces in self._pieces.items():
-            cut = Close(index=index, complete=False)
-            self._blocks[index] = closed(self._blocks[index], "".join(pieces), cut)
+            self._close(Close(index=index, complete=False), pieces)
         self._pieces.clear()
         usage = self._finish.usage or self._start.usage
         return Response(
@@ -209,11 +221,11 @@ def unfold(response: Response) -> Iterator[Event]:
     )
     for index, block in enumerate(response.content):
         match block:
-            case Text(text=text, citations=citations):
-                yield Open(index, replace(block, text="", citations=()))
+            case Text(text=text, citations=citations, logprobs=logprobs):
+                yield Open(index, replace(block, text="", citations=(), logprobs=()))
                 if text:
-                    yield Delta(index, text)
-                yield Close(index=index, citations=citations)
+                    yield Delta(index, text, logprobs)
+                yield Close(index=index, citations=citations, logprobs=() if text else logprobs)
             case Thinking(text=text) | Refusal(text=text):
                 yield Open(index, replace(block, text=""))
                 if text:

@@ -45,6 +45,7 @@ __all__ = [
     "StopReason",
     "Text",
     "Thinking",
+    "TokenLogprob",
     "Tool",
     "ToolCall",
     "ToolChoice",
@@ -110,14 +111,26 @@ class Source(Struct, frozen=True, gc=False):
     media_type: str | None = None
 
 
+class TokenLogprob(Struct, frozen=True, kw_only=True, gc=False):
+    """A token of an answer and its log probability. `bytes` and `id` are there where the wire tells them; `top` has the
+    likeliest tokens in its place."""
+
+    token: str
+    logprob: float
+    bytes: tuple[int, ...] | None = None
+    id: int | None = None
+    top: tuple[TokenLogprob, ...] = ()
+
+
 class Text(Node, frozen=True, tag="text", kw_only=True):
     """`new_message`: it begins another message of the same answer. Texts that stand side by side without this mark are
-    one text in pieces."""
+    one text in pieces. `logprobs`: of its tokens, where they were asked for."""
 
     text: str
     citations: tuple[Citation, ...] = ()
     cache: Cache | None = None
     new_message: bool = False
+    logprobs: tuple[TokenLogprob, ...] = ()
 
 
 class Media(Node, frozen=True, tag="media", kw_only=True):
@@ -250,6 +263,8 @@ class Request(Node, frozen=True, kw_only=True):
     frequency_penalty: float | None = None
     stop: tuple[str, ...] = ()
     candidates: int | None = None
+    logprobs: bool | None = None
+    top_logprobs: int | None = None
     response_format: ResponseFormat | None = None
     reasoning: Reasoning | None = None
     verbosity: str | None = None

@@ -299,7 +299,7 @@ class StreamTranslation:
         for event in events:
             if type(event) is Delta and event.index == self._plain and not self._is_call:
                 # Most of a stream is text, and a pass changes text only through its block's index.
-                moved = event if self._plain_as == event.index else Delta(self._plain_as, event.text)
+                moved = event if self._plain_as == event.index else Delta(self._plain_as, event.text, event.logprobs)
                 written.append(self._encode(moved))
                 continue
             if self._reader is not None and type(event) is Delta:

@@ -281,7 +281,7 @@ class Carrier:
             case Delta(index=index, text=text):
                 if self._text is not None:
                     self._text.append(text)
-                return (Delta(index + self._shift, text),) if self._shift else (event,)
+                return (Delta(index + self._shift, text, event.logprobs),) if self._shift else (event,)
             case Open(index=index, block=block):
                 return self._opened(index, block)
             case Close():

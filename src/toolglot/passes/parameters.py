@@ -17,6 +17,8 @@ PLAIN = (
     "frequency_penalty",
     "stop",
     "candidates",
+    "logprobs",
+    "top_logprobs",
     "verbosity",
     "user",
     "metadata",
@@ -30,6 +32,8 @@ DEFAULTS: dict[str, Any] = {
     "presence_penalty": 0,
     "frequency_penalty": 0,
     "candidates": 1,
+    "logprobs": False,
+    "top_logprobs": 0,
     "service_tier": "auto",
     "verbosity": "medium",
 }
@@ -43,6 +47,7 @@ def fit(request: Request, context: Context) -> Request:
     """A client of the target's own dialect knows what its model takes, unless the model is another one."""
     if context.source == context.target and not context.aliased:
         return request
+    request = _with_logprobs(request, context)
     changes: dict[str, Any] = {}
     for name in PLAIN:
         value = getattr(request, name)
@@ -61,6 +66,16 @@ def fit(request: Request, context: Context) -> Request:
             context.receipt.loss(name, _shown(name, value), "the target has no such parameter")
     changes |= _limits(replace(request, **changes) if changes else request, context)
     return replace(request, **changes) if changes else request
+
+
+def _with_logprobs(request: Request, context: Context) -> Request:
+    """Whoever wants the likeliest tokens wants log probabilities: some wires refuse the one without the other."""
+    if context.source == context.target or not request.top_logprobs or request.logprobs:
+        return request
+    if request.logprobs is None:
+        return replace(request, logprobs=True)
+    context.receipt.note("top_logprobs", f"top_logprobs {request.top_logprobs}", "no log probabilities are asked for")
+    return replace(request, top_logprobs=None)
 
 
 def _shown(name: str, value: Any) -> str:

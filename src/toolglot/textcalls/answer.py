@@ -109,6 +109,9 @@ class Answer:
         if self._over:
             return ()
         if type(event) is Delta and event.index == self._reading:
+            if event.logprobs:
+                why = "calls are read out of the text, and its tokens are those of the text before"
+                self._context.receipt.loss("content", "log probabilities", why)
             return self._read(event.text)
         out: list[Event] = []
         for sequenced in self._sequencer.feed(event):

@@ -125,7 +125,7 @@ ROWS: tuple[Row, ...] = (
     row(None, r"temperature\W.{1,40}and.{1,10}top_p\W.{1,20}cannot both", mends.one_of_temperature_and_top_p),
     row(None, r"temperature\W.{1,60}(less than or equal to |range: -?\d+\.\.)(?P<most>\d+(\.\d+)?)", mends.cool),
     row(None, r"\bpenalty is not enabled", mends.without("presence_penalty", "frequency_penalty")),
-    row(None, r"\blogprobs is not enabled", mends.without("responseLogprobs", "logprobs")),
+    row(None, r"\blogprobs is not enabled", mends.without("logprobs", "top_logprobs")),
     # Roles
     row(
         None,

@@ -314,6 +314,7 @@ FIELDS: dict[str, str] = {
     **{name: name for name in ("strict", "summary", "stream_options", "output_config")},
     "stop_sequences": "stop",
     "n": "candidates",
+    "response_logprobs": "logprobs",
     "candidate_count": "candidates",
     "safety_identifier": "user",
     "user_id": "user",

@@ -191,6 +191,8 @@ def encode_block(block: Block, where: str, receipt: Receipt, reply: bool) -> dic
     match block:
         case Text(text=text):
             wire: dict[str, Any] = {"type": "text", "text": text}
+            if block.logprobs:
+                receipt.loss(where, "log probabilities", NO_LOGPROBS)
             if citations := encode_citations(block.citations, f"{where}.citations", receipt, reply):
                 wire["citations"] = citations
             return with_kept(write_cache(wire, block.cache), block)
@@ -211,6 +213,9 @@ def encode_block(block: Block, where: str, receipt: Receipt, reply: bool) -> dic
         case _:
             receipt.loss(where, type(block).__name__, "Messages has no block for it here")
             return None
+
+
+NO_LOGPROBS = "Messages has no place for them"
 
 
 def is_redacted(own: Mapping[str, Any]) -> bool:

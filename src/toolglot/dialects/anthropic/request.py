@@ -42,7 +42,16 @@ _SYSTEM_ROLES = ("system", "developer")
 _LEAST_TOP_P = 0.95
 
 # members of `Request` that have no place on this wire
-_ELSEWHERE = ("seed", "presence_penalty", "frequency_penalty", "candidates", "verbosity", "metadata")
+_ELSEWHERE = (
+    "seed",
+    "presence_penalty",
+    "frequency_penalty",
+    "candidates",
+    "logprobs",
+    "top_logprobs",
+    "verbosity",
+    "metadata",
+)
 
 
 def path(request: Request) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import Any
 
-from toolglot.dialects.anthropic.blocks import is_redacted, with_required
+from toolglot.dialects.anthropic.blocks import NO_LOGPROBS, is_redacted, with_required
 from toolglot.dialects.anthropic.citations import encode_citations
 from toolglot.dialects.anthropic.errors import write_error
 from toolglot.dialects.anthropic.native import NAME, kept_fields, with_kept
@@ -78,7 +78,9 @@ class AnthropicStreamEncoder:
 
     def feed(self, event: Event) -> bytes:
         match event:
-            case Delta(text=text):
+            case Delta(text=text, logprobs=logprobs):
+                if logprobs:
+                    self._receipt.loss(f"content[{self._index}]", "log probabilities", NO_LOGPROBS)
                 return self._delta(text)
             case Open(block=block):
                 return self._opened(block)

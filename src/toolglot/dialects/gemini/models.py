@@ -18,6 +18,8 @@ CAPABILITIES = Capabilities(
             "presence_penalty",
             "frequency_penalty",
             "stop",
+            "logprobs",
+            "top_logprobs",
             "response_format",
             "reasoning",
             "metadata",

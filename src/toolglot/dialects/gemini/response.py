@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -20,6 +20,7 @@ from toolglot.dialects.gemini.blocks import (
     response_arguments,
 )
 from toolglot.dialects.gemini.errors import error_in, read_error
+from toolglot.dialects.gemini.logprobs import AVERAGE, RESULT, average, read_logprobs, write_logprobs
 from toolglot.dialects.gemini.names import RESPONSE, normalize
 from toolglot.dialects.gemini.native import NAME
 from toolglot.dialects.gemini.usage import decode_usage, encode_usage, tier_of
@@ -36,6 +37,7 @@ from toolglot.ir import (
     StopReason,
     Text,
     Thinking,
+    TokenLogprob,
     ToolCall,
     ToolResult,
     native_of,
@@ -128,10 +130,10 @@ def decode_response(data: bytes) -> Response:
 
 def _decode_candidate(
     candidate: Reader, arguments: Arguments, feedback: Stop | None
-) -> tuple[tuple[Block, ...], Stop, dict[str, str] | None]:
+) -> tuple[tuple[Block, ...], Stop, dict[str, Any] | None]:
     """The blocks and the stop of a candidate, and notes on its shape."""
     blocks: tuple[Block, ...] = ()
-    notes: dict[str, str | None] = {}
+    notes: dict[str, Any] = {}
     content = candidate.object("content")
     if content is None:
         notes["content"] = "absent"
@@ -146,6 +148,7 @@ def _decode_candidate(
         }
         if content.rest():
             candidate.rest()["content"] = content.rest()
+    blocks, notes["logprobs"] = _take_logprobs(candidate, blocks)
     raw = candidate.text("finishReason")
     message = candidate.text("finishMessage") if raw is not None or feedback is None else None
     called = any(isinstance(block, ToolCall) for block in blocks)
@@ -156,6 +159,22 @@ def _decode_candidate(
         candidate.take("index")
     kept = {key: note for key, note in notes.items() if note is not None}
     return blocks, stop, kept or None
+
+
+def _take_logprobs(candidate: Reader, blocks: tuple[Block, ...]) -> tuple[tuple[Block, ...], dict[str, Any] | None]:
+    """The blocks with log probabilities on their first text, and the members that held them. What cannot be read, and
+    what there is no text for, stays with the candidate."""
+    tokens = read_logprobs(candidate.peek(RESULT))
+    at = next((index for index, block in enumerate(blocks) if isinstance(block, Text)), None)
+    if tokens is None or at is None:
+        return blocks, None
+    taken = {key: candidate.rest().pop(key) for key in (RESULT, AVERAGE) if key in candidate.rest()}
+    return (*blocks[:at], replace(blocks[at], logprobs=tokens), *blocks[at + 1 :]), taken
+
+
+def encode_logprobs(tokens: Sequence[TokenLogprob]) -> dict[str, Any]:
+    """The members of a candidate for the tokens of its text."""
+    return {AVERAGE: average(tokens), RESULT: write_logprobs(tokens)} if tokens else {}
 
 
 def finish(raw: str | None, message: str | None, called: bool, feedback: Stop | None = None) -> Stop:
@@ -224,10 +243,12 @@ def _encode_candidate(response: Response, receipt: Receipt) -> dict[str, Any]:
         content["role"] = role
     citations = [citation for block in response.content if isinstance(block, Text) for citation in block.citations]
     absent = notes.get("content") == "absent" and not parts
+    tokens = [token for block in response.content if isinstance(block, Text) for token in block.logprobs]
     return {
         **({} if absent else {"content": {**content, **(rest.get("content") or {})}}),
         **encode_stop(response.stop, notes.get("finish")),
         **encode_citations(citations, receipt),
+        **(notes["logprobs"] if "logprobs" in notes else encode_logprobs(tokens)),
         **({} if notes.get("index") == "absent" else {"index": 0}),
         **{key: value for key, value in rest.items() if key != "content" or absent},
     }

@@ -20,6 +20,7 @@ _INTEGERS = {
     "max_output_tokens": "maxOutputTokens",
     "top_k": "topK",
     "candidates": "candidateCount",
+    "top_logprobs": "logprobs",
     "seed": "seed",
 }
 
@@ -31,6 +32,7 @@ def decode_settings(config: Reader) -> dict[str, Any]:
     """The fields of `Request` that stand in `generationConfig`; what it does not know stays in the reader."""
     fields: dict[str, Any] = {field: config.number(key) for field, key in _NUMBERS.items()}
     fields |= {field: config.integer(key) for field, key in _INTEGERS.items()}
+    fields["logprobs"] = config.flag("responseLogprobs")
     if config.peek("stopSequences"):
         fields["stop"] = _texts(config, "stopSequences")
     fields["response_format"] = _decode_format(config)
@@ -53,6 +55,8 @@ def encode_settings(request: Request, receipt: Receipt) -> dict[str, Any]:
     for field, key in (_NUMBERS | _INTEGERS).items():
         if (value := getattr(request, field)) is not None:
             members[key] = value
+    if request.logprobs is not None:
+        members["responseLogprobs"] = request.logprobs
     if request.stop:
         members["stopSequences"] = list(request.stop)
     if request.response_format is not None:

@@ -14,6 +14,7 @@ from msgspec import Raw
 from toolglot.dialects.gemini.blocks import Arguments, decode_part, listed, response_arguments
 from toolglot.dialects.gemini.errors import error_in, read_error
 from toolglot.dialects.gemini.frames import FrameReader, text_frame
+from toolglot.dialects.gemini.logprobs import AVERAGE, RESULT, read_logprobs, write_logprobs
 from toolglot.dialects.gemini.metadata import Metadata
 from toolglot.dialects.gemini.names import RESPONSE, normalize
 from toolglot.dialects.gemini.native import NAME
@@ -22,7 +23,7 @@ from toolglot.dialects.gemini.response import blocked_prompt, finish
 from toolglot.dialects.gemini.usage import decode_usage, tier_of
 from toolglot.errors import ApiError, DecodeError, truncated, unreadable
 from toolglot.events import Close, Delta, Event, Fault, Finish, Open, Start
-from toolglot.ir import Block, Native, Text, Thinking, ToolCall, Usage, native_of
+from toolglot.ir import Block, Native, Text, Thinking, TokenLogprob, ToolCall, Usage, native_of
 from toolglot.receipt import Receipt
 from toolglot.wire import json
 from toolglot.wire.reader import Reader, expected, keep
@@ -44,6 +45,7 @@ class GeminiStreamDecoder:
         self._text: type[Text] | type[Thinking] | None = None  # the kind of text block that is open
         self._text_index = 0
         self._text_native: dict[str, Any] = {}
+        self._logprobs: tuple[TokenLogprob, ...] = ()  # that no text has yet
         self._calls = OpenCalls()
         self._called = False
         self._finish: str | None = None
@@ -151,6 +153,7 @@ class GeminiStreamDecoder:
         self._finish = reason or self._finish
         self._finishes += bool(reason)
         self._message = message or self._message
+        self._take_logprobs(candidate)
         self._candidate.add(candidate.rest())
         if content is None:
             return
@@ -160,6 +163,17 @@ class GeminiStreamDecoder:
         for index, part in enumerate(parts):
             text = arguments[index] if index < len(arguments) else ""
             self._part(Reader(part, f"{content.at('parts')}[{index}]"), text)
+
+    def _take_logprobs(self, candidate: Reader) -> None:
+        """They go with the text of their frame. What cannot be read stays with the candidate."""
+        if (tokens := read_logprobs(candidate.peek(RESULT))) is not None:
+            candidate.take(RESULT)
+            candidate.take(AVERAGE)  # of the tokens of this frame
+            self._logprobs += tokens
+
+    def _taken_logprobs(self) -> tuple[TokenLogprob, ...]:
+        tokens, self._logprobs = self._logprobs, ()
+        return tokens
 
     # Parts
 
@@ -197,7 +211,8 @@ class GeminiStreamDecoder:
             self._text, self._text_index = kind, self._next
             self._open(Text(text="") if kind is Text else Thinking(native=_THOUGHT))
         if text:
-            self._events.append(Delta(self._text_index, text))
+            tokens = self._taken_logprobs() if kind is Text and self._logprobs else ()
+            self._events.append(Delta(self._text_index, text, tokens))
         if native:
             self._text_native.update(native)
             if "thoughtSignature" in native:
@@ -210,7 +225,8 @@ class GeminiStreamDecoder:
     def _close_text(self) -> None:
         if self._text is not None:
             native: Native = {NAME: self._text_native} if self._text_native else {}
-            self._events.append(Close(index=self._text_index, native=native))
+            tokens = self._taken_logprobs() if self._text is Text else ()
+            self._events.append(Close(index=self._text_index, logprobs=tokens, native=native))
             self._text, self._text_native = None, {}
 
     # Calls
@@ -282,6 +298,8 @@ class GeminiStreamDecoder:
         self._close_text()
         for call in self._calls.all():  # each said that it would go on
             self._close_call(call, complete=False)
+        if self._logprobs:  # there is no text that they are of
+            self._candidate.add({RESULT: write_logprobs(self._logprobs)})
         candidate = self._candidate.fields
         native = {**self._rest, **({"candidate": candidate} if candidate else {})}
         stop = finish(self._finish, self._message, self._called, feedback)

@@ -6,11 +6,12 @@ from typing import Any
 
 from toolglot.dialects.gemini.blocks import own
 from toolglot.dialects.gemini.errors import write_error
+from toolglot.dialects.gemini.logprobs import AVERAGE, RESULT, average, write_logprobs
 from toolglot.dialects.gemini.native import NAME
 from toolglot.dialects.gemini.response import GAP_WHY, encode_citations, encode_part, encode_stop, identity
 from toolglot.dialects.gemini.usage import encode_usage
 from toolglot.events import Close, Delta, Event, Fault, Finish, Open, Start, merge_native
-from toolglot.ir import Block, Citation, Refusal, Request, Text, Thinking, ToolCall, replace
+from toolglot.ir import Block, Citation, Refusal, Request, Text, Thinking, TokenLogprob, ToolCall, replace
 from toolglot.receipt import Receipt
 from toolglot.wire import json
 from toolglot.wire.gaps import gap_between
@@ -43,14 +44,16 @@ class GeminiStreamEncoder:
         self._said = ""  # the latest piece of text
         self._apart = False  # another message begins with the next one
         self._citations: list[Citation] = []
+        self._tokens: list[TokenLogprob] = []
+        self._untold: list[TokenLogprob] = []  # those of them that no frame has brought
 
     def keepalive(self) -> bytes:
         return b"\n\n"
 
     def feed(self, event: Event) -> bytes:
         match event:
-            case Delta(text=text):
-                return self._delta(text)
+            case Delta(text=text, logprobs=logprobs):
+                return self._delta(text) if not logprobs else self._with_logprobs(text, logprobs)
             case Open(index=index, block=block):
                 self._index = index
                 return self._opened(block)
@@ -91,6 +94,16 @@ class GeminiStreamEncoder:
         self._arguments.append(text)
         return b""
 
+    def _with_logprobs(self, text: str, logprobs: tuple[TokenLogprob, ...]) -> bytes:
+        """Text with its tokens in the same frame."""
+        self._tokens += logprobs
+        result = b',"%b":%b}]' % (RESULT.encode(), json.encode(write_logprobs(logprobs)))
+        tail = self._tail
+        self._tail = tail.replace(b'"index":0}]', b'"index":0' + result, 1)
+        written = self._delta(text)
+        self._tail = tail
+        return written
+
     def _with_gap(self, text: str) -> str:
         """The first words of another message."""
         self._apart = False
@@ -106,6 +119,7 @@ class GeminiStreamEncoder:
     def _closed(self, event: Close) -> bytes:
         block, self._block = self._block, None
         self._citations.extend(event.citations)
+        self._untold += event.logprobs
         if isinstance(block, ToolCall):
             arguments = block.arguments + "".join(self._arguments)
             complete, native = block.complete and event.complete, merge_native(block.native, event.native)
@@ -122,6 +136,11 @@ class GeminiStreamEncoder:
             self._receipt.loss(f"content[{self._index}]", "reasoning without text", "only its owner can read it")
         return b""
 
+    def _last_logprobs(self) -> dict[str, Any]:
+        tokens = [*self._tokens, *self._untold]
+        mean = {AVERAGE: average(tokens)} if tokens else {}
+        return {**mean, RESULT: write_logprobs(self._untold)} if self._untold else mean
+
     def _finish(self, event: Finish) -> bytes:
         notes = event.native.get(NAME, {})
         candidate = dict(notes.get("candidate", {}))
@@ -133,6 +152,7 @@ class GeminiStreamEncoder:
                     "content": {"parts": [{"text": ""}], "role": "model", **beside},
                     **encode_stop(event.stop),
                     **encode_citations(self._citations, self._receipt),
+                    **self._last_logprobs(),
                     "index": 0,
                     **candidate,
                 }

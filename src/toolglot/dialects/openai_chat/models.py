@@ -18,6 +18,8 @@ CAPABILITIES = Capabilities(
             "frequency_penalty",
             "stop",
             "candidates",
+            "logprobs",
+            "top_logprobs",
             "response_format",
             "reasoning",
             "verbosity",
@@ -61,7 +63,7 @@ CAPABILITIES = Capabilities(
     ),
 )
 
-SAMPLING = frozenset({"temperature", "top_p", "presence_penalty", "frequency_penalty"})
+SAMPLING = frozenset({"temperature", "top_p", "presence_penalty", "frequency_penalty", "logprobs", "top_logprobs"})
 
 MODELS = (
     ModelRule(

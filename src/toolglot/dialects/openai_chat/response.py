@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from toolglot.dialects.openai_chat.blocks import (
@@ -36,6 +37,7 @@ from toolglot.ir import (
     StopReason,
     Text,
     Thinking,
+    TokenLogprob,
     ToolCall,
     native_of,
     replace,
@@ -43,6 +45,7 @@ from toolglot.ir import (
 from toolglot.receipt import Receipt
 from toolglot.wire import json, openai_error
 from toolglot.wire.gaps import gap_between
+from toolglot.wire.openai_logprobs import read_logprobs, write_logprobs
 from toolglot.wire.reader import Reader, keep, kept
 
 FINISH: dict[str, StopReason] = {
@@ -85,6 +88,7 @@ def decode_response(data: bytes) -> Response:
     content = _decode_message(message)
     if content and FINISH.get(finish or "stop") in CUT:
         content = (*content[:-1], _cut(content[-1]))
+    content, logprobs = _take_logprobs(choice, content)
     index = choice.integer("index")
     groq = _take_groq(body)
     usage = body.take("usage") or groq.get("usage")
@@ -95,7 +99,7 @@ def decode_response(data: bytes) -> Response:
         "usage": decode_usage(usage) if usage is not None else None,
         "service_tier": decode_tier(body.peek("service_tier")),
     }
-    native = keep(NAME, body, finish_reason=finish, index=index, x_groq=groq or None)
+    native = keep(NAME, body, finish_reason=finish, index=index, x_groq=groq or None, logprobs=logprobs)
     for name, rest in (("message", message.rest()), ("choice", choice.rest())):
         # Where nothing is left there is nothing to tell; that nothing was left is a note on the shape.
         native.setdefault(NAME, {})[name if rest else f"${name}"] = rest
@@ -114,6 +118,33 @@ def _take_groq(body: Reader) -> dict[str, Any]:
         return {}
     body.take("x_groq")
     return value
+
+
+def _take_logprobs(choice: Reader, content: tuple[Block, ...]) -> tuple[tuple[Block, ...], dict[str, Any] | None]:
+    """The content with log probabilities on its first text, and the object that held them. What cannot be read, and
+    what there is no text for, stays with the choice."""
+    value = choice.peek("logprobs")
+    tokens = read_logprobs(value.get("content")) if isinstance(value, dict) else None
+    at = next((index for index, block in enumerate(content) if isinstance(block, Text)), None)
+    if not tokens or at is None:
+        return content, None
+    if rest := {key: other for key, other in value.items() if key != "content" and other}:
+        choice.rest()["logprobs"] = rest
+    else:
+        choice.take("logprobs")
+    return (*content[:at], replace(content[at], logprobs=tokens), *content[at + 1 :]), value
+
+
+def encode_logprobs(tokens: Iterable[TokenLogprob]) -> dict[str, Any]:
+    return {"content": write_logprobs(tokens), "refusal": None}
+
+
+def _logprobs(response: Response) -> dict[str, Any]:
+    """The member `logprobs` of a choice, if there is something to say."""
+    if "$logprobs" in (notes := native_of(response, NAME)):
+        return {"logprobs": notes["$logprobs"]}
+    tokens = [token for block in response.content if isinstance(block, Text) for token in block.logprobs]
+    return {"logprobs": encode_logprobs(tokens)} if tokens else {}
 
 
 def _decode_message(message: Reader) -> tuple[Block, ...]:
@@ -185,6 +216,7 @@ def encode_response(response: Response, request: Request | None, receipt: Receip
         "message": {**message, **notes.get("message", notes.get("$message", {"refusal": message.get("refusal")}))},
         "finish_reason": finish or encode_stop(response.stop, response.content, legacy),
         **notes.get("choice", notes.get("$choice", {"logprobs": None})),
+        **_logprobs(response),
     }
     rest = {key: value for key, value in kept(notes).items() if key not in ("message", "choice")}
     if response.service_tier is not None:

@@ -27,6 +27,7 @@ from toolglot.ir import (
     Stop,
     Text,
     Thinking,
+    TokenLogprob,
     ToolCall,
     ToolKind,
     Usage,
@@ -34,6 +35,7 @@ from toolglot.ir import (
 from toolglot.receipt import Receipt
 from toolglot.wire import json, openai_error
 from toolglot.wire.budget import Budget
+from toolglot.wire.openai_logprobs import read_logprobs
 from toolglot.wire.sse import SseReader
 from toolglot.wire.surrogates import Halves
 
@@ -56,6 +58,7 @@ class ChatStreamDecoder:
         "_grown",
         "_halves",
         "_in_deltas",
+        "_logprobs",
         "_named",
         "_next",
         "_opened",
@@ -78,6 +81,7 @@ class ChatStreamDecoder:
         self._text_kind: type[Block] | None = None  # the kind of the open text block
         self._text_index = -1
         self._citations: list[Citation] = []
+        self._logprobs: tuple[TokenLogprob, ...] = ()  # that no text has yet
         self._details: dict[str, Details] | None = None  # state by its field, that no block has yet
         self._calls: list[OpenCall] = []
         self._unclosed: dict[OpenCall, None] = {}
@@ -149,13 +153,13 @@ class ChatStreamDecoder:
             if choice.index:
                 self._receipt.loss(f"choices[{choice.index}]", "another candidate", "a stream carries one")
                 continue
+            if choice.logprobs:
+                self._read_logprobs(choice.logprobs)
             if choice.delta is not None:
                 self._in_deltas = True
                 self._read_delta(choice.delta)
             if choice.message is not None:
                 self._read_message(choice.message)
-            if choice.logprobs:
-                self._receipt.loss("choices[0].logprobs", "log probabilities", "they are not carried over")
             if choice.finish_reason:
                 self._finish = choice.finish_reason
 
@@ -164,6 +168,15 @@ class ChatStreamDecoder:
             self._fault(openai_error.read({"error": groq.error}, NAME))
         if groq.usage:
             self._usage = decode_usage(groq.usage)
+
+    def _read_logprobs(self, value: Any) -> None:
+        """They go with the text of their chunk; some tokens are less than a character, and have none."""
+        fields = value if isinstance(value, dict) else {"content": value}
+        tokens = read_logprobs(fields.get("content") or [])
+        if tokens is None or any(other for key, other in fields.items() if key != "content"):
+            self._receipt.loss("choices[0].logprobs", "log probabilities", "they are of no form that is known")
+        self._budget.hold(len(tokens or ()))
+        self._logprobs += tokens or ()
 
     def _chunk(self, payload: bytes) -> Chunk:
         try:
@@ -241,7 +254,7 @@ class ChatStreamDecoder:
             return
         if self._text_kind is not kind:
             self._begin(kind, native)
-        self._events.append(Delta(self._text_index, text))
+        self._events.append(Delta(self._text_index, text, self._taken_logprobs(kind) if self._logprobs else ()))
 
     def _begin(self, kind: type[Text] | type[Thinking] | type[Refusal], native: Native = _NOTHING) -> None:
         self._close_text()
@@ -374,8 +387,16 @@ class ChatStreamDecoder:
             if self._text_kind is Text and self._citations:
                 citations, self._citations = self._citations, []
             native = self._taken_details() if self._text_kind is Thinking else {}
-            self._events.append(Close(index=self._text_index, citations=tuple(citations), native=native))
+            tokens = self._taken_logprobs(self._text_kind)
+            close = Close(index=self._text_index, citations=tuple(citations), logprobs=tokens, native=native)
+            self._events.append(close)
             self._text_kind = None
+
+    def _taken_logprobs(self, kind: type[Block]) -> tuple[TokenLogprob, ...]:
+        if kind is not Text:
+            return ()
+        tokens, self._logprobs = self._logprobs, ()
+        return tokens
 
     def _taken_details(self) -> Native:
         taken = {field: details.take() for field, details in (self._details or {}).items() if details}
@@ -409,6 +430,8 @@ class ChatStreamDecoder:
         if details := self._taken_details():
             self._events.append(Close(index=self._open(Thinking()), native=details))
         self._ended = True
+        if self._logprobs:
+            self._receipt.loss("choices[0].logprobs", "log probabilities", "they are not those of a text")
         if self._halves.held:
             self._receipt.loss("stream", "half a character", "its other half has not come")
         reason = FINISH.get(self._finish or "stop", "other")

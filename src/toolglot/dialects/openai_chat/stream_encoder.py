@@ -12,10 +12,10 @@ from toolglot.dialects.openai_chat.blocks import IMAGES, encode_annotation, enco
 from toolglot.dialects.openai_chat.details import BLOCKS, details_of
 from toolglot.dialects.openai_chat.native import NAME
 from toolglot.dialects.openai_chat.request import REASONING_FIELDS, is_legacy
-from toolglot.dialects.openai_chat.response import GAP_WHY, encode_stop
+from toolglot.dialects.openai_chat.response import GAP_WHY, encode_logprobs, encode_stop
 from toolglot.dialects.openai_chat.usage import encode_usage
 from toolglot.events import Close, Delta, Event, Fault, Finish, Open, Start
-from toolglot.ir import Block, Media, Refusal, Request, Text, Thinking, ToolCall, native_of
+from toolglot.ir import Block, Media, Refusal, Request, Text, Thinking, TokenLogprob, ToolCall, native_of
 from toolglot.receipt import Receipt
 from toolglot.wire import json, openai_error
 from toolglot.wire.gaps import gap_between
@@ -50,8 +50,8 @@ class ChatStreamEncoder:
 
     def feed(self, event: Event) -> bytes:
         match event:
-            case Delta(text=text):
-                return self._delta(text)
+            case Delta(text=text, logprobs=logprobs):
+                return self._delta(text) if not logprobs else self._with_logprobs(text, logprobs)
             case Open(block=block):
                 return self._opened(block)
             case Close():
@@ -147,14 +147,26 @@ class ChatStreamEncoder:
             return b"" if self._calls else self._frame(self._delta_head + json.encode(text) + b"}}")
         return self._head + self._delta_head + json.encode(text) + b"}}]}" + self._tail
 
+    def _with_logprobs(self, text: str, logprobs: tuple[TokenLogprob, ...]) -> bytes:
+        """Text, or nothing, with its tokens in the same chunk."""
+        before = self._gap(text) if self._apart and text else b""
+        tail = self._tail
+        self._tail = tail.replace(b'"logprobs":null', b'"logprobs":' + json.encode(encode_logprobs(logprobs)), 1)
+        written = self._delta(text) if text else self._frame(b'{"content":""}')
+        self._tail = tail
+        return before + written
+
     def _after_gap(self, text: str) -> bytes:
         """The first words behind another block."""
+        return self._gap(text) + self._delta(text)
+
+    def _gap(self, text: str) -> bytes:
         self._apart = False
         gap = gap_between(self._said, text)
         if not gap:
-            return self._delta(text)
+            return b""
         self._receipt.note("content", "text apart from the text before", GAP_WHY)
-        return self._delta(gap) + self._delta(text)
+        return self._delta(gap)
 
     def _closed(self, event: Close) -> bytes:
         block, self._block = self._block, None
@@ -165,7 +177,7 @@ class ChatStreamEncoder:
                 self._receipt.loss("content", "citation", "Chat Completions can cite URLs only")
         if not isinstance(block, ToolCall):
             self._add_details(event.native.get(NAME, {}))
-            return b""
+            return self._with_logprobs("", event.logprobs) if event.logprobs else b""
         written = b""
         if block.kind == "function" and not self._wrote_arguments and event.complete:
             self._block = block

@@ -12,10 +12,11 @@ from typing import Any
 
 from toolglot.dialects.openai_responses.native import NAME
 from toolglot.dialects.openai_responses.plain import plain_text
-from toolglot.ir import Block, Cache, Citation, Media, Node, Opaque, Refusal, Source, Text, native_of
+from toolglot.ir import Block, Cache, Citation, Media, Node, Opaque, Refusal, Source, Text, TokenLogprob, native_of
 from toolglot.receipt import Receipt
 from toolglot.wire.data_url import parse_data_url, write_data_url
 from toolglot.wire.openai_fields import file_name
+from toolglot.wire.openai_logprobs import read_logprobs, write_logprobs
 from toolglot.wire.reader import Reader, expected, implied_type, keep, kept
 
 # prompt_cache_breakpoint.ttl <-> seconds
@@ -77,17 +78,17 @@ def _decode_text(part: Reader, role: str) -> Block | None:
     text = part.need_text("text")
     citations: tuple[Citation, ...] = ()
     cache: Cache | None = None
-    no_logprobs = False
+    logprobs: tuple[TokenLogprob, ...] = ()
+    listed: Any = None
     if kind == "output_text":
         citations = tuple(decode_annotation(item) for item in part.objects("annotations"))
-        no_logprobs = part.peek("logprobs") == []
-        if no_logprobs:
-            part.take("logprobs")
+        if (tokens := read_logprobs(part.peek("logprobs"))) is not None:
+            logprobs, listed = tokens, part.take("logprobs")
     else:
         cache = _take_cache(part)
     noted = kind if kind != text_part_type(role) else None
-    shape = {"type": noted, "absent": lacking, "no_logprobs": no_logprobs or None}
-    return Text(text=text, citations=citations, cache=cache, native=keep(NAME, part, **shape))
+    shape = {"type": noted, "absent": lacking, "logprobs": listed}
+    return Text(text=text, citations=citations, cache=cache, logprobs=logprobs, native=keep(NAME, part, **shape))
 
 
 def _decode_refusal(part: Reader, role: str) -> Block | None:
@@ -262,11 +263,19 @@ def _encode_text(block: Text, role: str, where: str, receipt: Receipt) -> dict[s
             receipt.loss(f"{where}.cache", "cache breakpoint", "the model's own words cannot carry one")
         annotations = encode_annotations(block.citations, where, receipt)
         listed = {"annotations": annotations} if annotations else filled(block, annotations=[])
-        probabilities: dict[str, Any] = {"logprobs": []} if native_of(block, NAME).get("$no_logprobs") else {}
+        probabilities = _encode_logprobs(block)
         return {**typed, "text": block.text, **listed, **probabilities, **own(block)}
     if block.citations:
         receipt.loss(f"{where}.citations", "citations", "only the model's own words carry annotations")
     return {**typed, "text": block.text, **encode_cache(block.cache), **own(block)}
+
+
+def _encode_logprobs(block: Text) -> dict[str, Any]:
+    """The list as it came, or one of the tokens."""
+    noted = native_of(block, NAME).get("$logprobs")
+    if isinstance(noted, list) and read_logprobs(noted) == block.logprobs:
+        return {"logprobs": noted}
+    return {"logprobs": write_logprobs(block.logprobs)} if block.logprobs else {}
 
 
 def _encode_media(block: Media, where: str, receipt: Receipt) -> dict[str, Any] | None:

@@ -13,6 +13,8 @@ CAPABILITIES = Capabilities(
             "max_output_tokens",
             "temperature",
             "top_p",
+            "logprobs",
+            "top_logprobs",
             "response_format",
             "reasoning",
             "verbosity",
@@ -89,7 +91,7 @@ MODELS = (
     ),
     ModelRule(
         r"(^|/)(gpt-([5-9]|\d\d)(?!\S*-chat)|codex-|o[1-9](-|$))",
-        {"fields": CAPABILITIES.fields - {"temperature", "top_p"}},
+        {"fields": CAPABILITIES.fields - {"temperature", "top_p", "logprobs", "top_logprobs"}},
         "OpenAI's reasoning models refuse sampling parameters",
     ),
     ModelRule("", {"efforts": WIDELY_KNOWN}, "most models refuse xhigh and max"),

@@ -173,7 +173,9 @@ def _output_message(group: Group, item_id: str, receipt: Receipt, status: str) -
     for block, where in group:
         if is_empty(block) or (part := encode_part(block, "assistant", where, receipt)) is None:
             continue
-        content.append({**part, **filled(block, logprobs=[]), **own(block)} if isinstance(block, Text) else part)
+        if isinstance(block, Text) and "logprobs" not in part:
+            part = {**part, **filled(block, logprobs=[]), **own(block)}
+        content.append(part)
     listed = {"content": content} if content else {}
     return {**present, **kept(fields), **listed}
 

@@ -38,6 +38,9 @@ from toolglot.wire.reader import Reader, document, expected, keep
 # Models that reason; others refuse to be asked for it.
 _REASONS = re.compile(r"(^|/)(gpt-([5-9]|\d\d)(?!.*-chat)|o[1-9](-|$)|codex-)")
 
+LOGPROBS = "message.output_text.logprobs"
+"""The word in `include` that asks for log probabilities."""
+
 # Where one of these is, the conversation lies on the server and `input` may be missing.
 _HOLDS_INPUT = ("previous_response_id", "conversation", "prompt")
 _UNWRITABLE = ("top_k", "seed", "presence_penalty", "frequency_penalty", "stop", "candidates", "cache")
@@ -75,6 +78,8 @@ def decode_request(data: bytes) -> Request:
         "max_output_tokens": body.integer("max_output_tokens"),
         "temperature": body.number("temperature"),
         "top_p": body.number("top_p"),
+        "logprobs": True if LOGPROBS in _included(body.peek("include")) else None,
+        "top_logprobs": body.integer("top_logprobs"),
         "response_format": response_format,
         "reasoning": _decode_reasoning(body),
         "verbosity": verbosity,
@@ -216,6 +221,7 @@ def request_fields(request: Request, receipt: Receipt) -> dict[str, Any]:
         max_output_tokens=request.max_output_tokens,
         temperature=request.temperature,
         top_p=request.top_p,
+        top_logprobs=request.top_logprobs,
         reasoning=_encode_reasoning(request.reasoning, receipt),
         text=_encode_text(request, rest.get("text"), receipt),
         **_encode_user(request, receipt),
@@ -223,15 +229,26 @@ def request_fields(request: Request, receipt: Receipt) -> dict[str, Any]:
         service_tier=request.service_tier if NAME in request.native else service_tier(request.service_tier, receipt),
         stream=request.stream or notes.get("$stream"),
     )
-    others = {**filled(request, store=False), **_wanted_state(request), **rest, **fields}
+    included = _encode_include(request, rest.pop("include", None))
+    others = {**filled(request, store=False), **included, **rest, **fields}
     return {**fields, **others, **_encode_input(request, messages, receipt)}
 
 
-def _wanted_state(request: Request) -> dict[str, Any]:
-    """Nothing is stored for another dialect's client, so what it is to carry must be asked for."""
-    if NAME in request.native or not _REASONS.search(request.model):
-        return {}
-    return {"include": ["reasoning.encrypted_content"]}
+def _included(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else []
+
+
+def _encode_include(request: Request, own: Any) -> dict[str, Any]:
+    """`include`: what came, with or without log probabilities as they are asked for now, and state to carry: nothing is
+    stored for another dialect's client, so what it is to carry must be asked for."""
+    if own is not None and not isinstance(own, list):
+        return {"include": own}
+    wanted = [value for value in _included(own) if value != LOGPROBS or request.logprobs]
+    if NAME not in request.native and _REASONS.search(request.model):
+        wanted.append("reasoning.encrypted_content")
+    if request.logprobs and LOGPROBS not in wanted:
+        wanted.append(LOGPROBS)
+    return {"include": wanted} if wanted or own == [] else {}
 
 
 def _encode_user(request: Request, receipt: Receipt) -> dict[str, str]:

@@ -35,6 +35,7 @@ from toolglot.events import Event, Fault, Finish
 from toolglot.ir import Refusal, Text, Thinking, replace
 from toolglot.receipt import Receipt
 from toolglot.wire import json, openai_error
+from toolglot.wire.openai_logprobs import read_logprobs
 from toolglot.wire.reader import Reader
 from toolglot.wire.sse import SseReader
 from toolglot.wire.surrogates import Halves
@@ -268,7 +269,8 @@ class ResponsesStreamDecoder:
         if type(delta) is str and delta:
             piece = self._part(frame, empty)
             if piece is not None and piece.open and piece.whole is None:
-                self._blocks.say(piece, delta)
+                # What cannot be read here comes once more with the whole part.
+                self._blocks.say(piece, delta, (read_logprobs(frame.logprobs) or ()) if frame.logprobs else ())
 
     def _text_done(self, frame: Frame) -> None:
         self._part_settled(frame, EMPTY_TEXT, frame.text)

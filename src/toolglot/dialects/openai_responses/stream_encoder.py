@@ -7,6 +7,7 @@ is an item of its own.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from msgspec import Raw, Struct
@@ -26,9 +27,10 @@ from toolglot.dialects.openai_responses.response import (
 )
 from toolglot.errors import ApiError
 from toolglot.events import Close, Delta, Event, Fault, Finish, Open, Start, closed, merge_native
-from toolglot.ir import Block, Opaque, Refusal, Request, Response, Text, Thinking, ToolCall, native_of
+from toolglot.ir import Block, Opaque, Refusal, Request, Response, Text, Thinking, TokenLogprob, ToolCall, native_of
 from toolglot.receipt import Receipt
 from toolglot.wire import json, sse
+from toolglot.wire.openai_logprobs import write_logprobs
 
 _KEEPALIVE = b": keepalive\n\n"
 
@@ -82,7 +84,7 @@ def _row_of(block: Block) -> _Row | None:
 class _Writing:
     """The item that is being written."""
 
-    __slots__ = ("begun", "block", "head", "item", "item_id", "middle", "place", "row", "tail", "texts")
+    __slots__ = ("begun", "block", "head", "item", "item_id", "logprobs", "middle", "place", "row", "tail", "texts")
 
     def __init__(self, block: Block, row: _Row | None, item_id: str, place: int) -> None:
         self.block = block
@@ -91,6 +93,7 @@ class _Writing:
         self.place = place
         self.item: dict[str, Any] | None = None  # an item that came whole
         self.texts: list[str] = []
+        self.logprobs: list[TokenLogprob] = []
         self.begun = False  # whether its part has been announced
         self.head = self.middle = self.tail = b""
         if row is not None:
@@ -141,8 +144,8 @@ class ResponsesStreamEncoder:
         if self._ended:
             return b""
         match event:
-            case Delta(text=text):
-                return self._delta(self._writing, text) if self._writing is not None else b""
+            case Delta(text=text, logprobs=logprobs):
+                return self._delta(self._writing, text, logprobs) if self._writing is not None else b""
             case Open(index=index, block=block):
                 return b"".join([*self._end_message(), self._open(block, f"content[{index}]")])
             case Close():
@@ -246,12 +249,15 @@ class ResponsesStreamEncoder:
         index = {row.index: 0} if row is not None and row.index else {}
         return {"item_id": writing.item_id, "output_index": writing.place, **index}
 
-    def _delta(self, writing: _Writing, text: str) -> bytes:
+    def _delta(self, writing: _Writing, text: str, logprobs: Sequence[TokenLogprob] = ()) -> bytes:
         begin = b"" if writing.begun else self._begin_part(writing)
         writing.texts.append(text)
-        sequence = self._sequence
+        sequence, tail = self._sequence, writing.tail
         self._sequence = sequence + 1
-        return b"%b%b%d%b%b%b" % (begin, writing.head, sequence, writing.middle, json.encode(text), writing.tail)
+        if logprobs and writing.row is _TEXT:
+            writing.logprobs += logprobs
+            tail = b',"logprobs":%b}\n\n' % json.encode(write_logprobs(logprobs))
+        return b"%b%b%d%b%b%b" % (begin, writing.head, sequence, writing.middle, json.encode(text), tail)
 
     def _close(self, close: Close) -> bytes:
         writing, self._writing = self._writing, None
@@ -275,7 +281,7 @@ class ResponsesStreamEncoder:
     def _end_item(self, writing: _Writing, close: Close, *, cut: bool = False) -> list[bytes]:
         item, before = writing.item, list[bytes]()
         said = "".join(writing.texts)
-        block = closed(writing.block, said, close)
+        block = closed(writing.block, said, close, writing.logprobs)
         if writing.row is not None:
             group = [(block, f"content[{close.index}]")]
             item = encode_output_item(group, writing.item_id, self._receipt, cut=cut)
@@ -315,7 +321,7 @@ class ResponsesStreamEncoder:
             )
             for n, annotation in enumerate(part.get("annotations") or ())
         )
-        logprobs: dict[str, Any] = {"logprobs": []} if row.extra else {}
+        logprobs: dict[str, Any] = {"logprobs": part.get("logprobs", [])} if row.extra else {}
         written = Raw(json.encode(said))  # once, for three places
         if part.get(row.whole) == said:
             part[row.whole] = written

@@ -12,7 +12,7 @@ from toolglot.dialects.openai_responses.blocks import decode_annotation
 from toolglot.dialects.openai_responses.native import NAME
 from toolglot.errors import DecodeError
 from toolglot.events import HAS_DELTAS, Close, Delta, Event, Open, Start
-from toolglot.ir import Block, Citation, Refusal, Text, Thinking, ToolCall, replace
+from toolglot.ir import Block, Citation, Refusal, Text, Thinking, TokenLogprob, ToolCall, replace
 from toolglot.receipt import Receipt
 from toolglot.wire import json
 from toolglot.wire.budget import Budget
@@ -30,6 +30,7 @@ class Frame(Struct):
     content_index: int | None = None
     summary_index: int | None = None
     item_id: str | None = None
+    logprobs: Any = None
     text: Any = None
     refusal: Any = None
     arguments: Any = None
@@ -82,7 +83,7 @@ class Said:
 class Piece:
     """A block that is open, or was."""
 
-    __slots__ = ("annotations", "call", "index", "open", "said", "sound", "whole")
+    __slots__ = ("annotations", "call", "index", "open", "said", "sound", "tokens", "whole")
 
     def __init__(self, index: int, call: str | None) -> None:
         self.index = index
@@ -91,6 +92,7 @@ class Piece:
         self.whole: str | None = None  # the text as the end has told it
         self.said = Said()
         self.annotations: list[Reader] = []
+        self.tokens = 0  # how many log probabilities deltas have brought
         self.open = True
 
 
@@ -195,7 +197,7 @@ class Blocks:
         if isinstance(block, ToolCall):
             piece = self.open_call(item, block)
         elif isinstance(block, Text):
-            piece = self.open(item, place, replace(block, text="", citations=()))
+            piece = self.open(item, place, replace(block, text="", citations=(), logprobs=()))
         elif isinstance(block, Thinking | Refusal):
             piece = self.open(item, place, replace(block, text=""))
         else:
@@ -203,10 +205,11 @@ class Blocks:
         self.settle(piece, text_of(block))
         self.close(piece, block)
 
-    def say(self, piece: Piece, text: str) -> None:
+    def say(self, piece: Piece, text: str, logprobs: tuple[TokenLogprob, ...] = ()) -> None:
         self.budget.hold(len(text))
         piece.said.add(text)
-        self.events.append(Delta(piece.index, text))
+        piece.tokens += len(logprobs)
+        self.events.append(Delta(piece.index, text, logprobs))
 
     def settle(self, piece: Piece, text: Any) -> None:
         """The whole text is known: say what the deltas left out."""
@@ -233,7 +236,9 @@ class Blocks:
         citations = block.citations if isinstance(block, Text) else ()
         complete = not isinstance(block, ToolCall) or block.complete
         citations = citations or _citations(piece)
-        self._closed(piece, Close(index=piece.index, citations=citations, complete=complete, native=block.native))
+        tokens = block.logprobs[piece.tokens :] if isinstance(block, Text) else ()
+        close = Close(index=piece.index, citations=citations, logprobs=tokens, complete=complete, native=block.native)
+        self._closed(piece, close)
 
     def abandon(self, piece: Piece, *, complete: bool) -> None:
         """Nothing more will be said of the block."""

@@ -53,7 +53,9 @@ class WarpStreamEncoder:
 
     def feed(self, event: Event) -> bytes:
         match event:
-            case Delta(text=text):
+            case Delta(text=text, logprobs=logprobs):
+                if logprobs:
+                    self._receipt.loss(f"content[{self._index}]", "log probabilities", "Warp has no place for them")
                 return self._delta(text)
             case Open(index=index, block=block):
                 self._index = index
