@@ -172,3 +172,24 @@ def test_what_only_warps_servers_understand_is_noted_elsewhere(tmp_path: Path) -
         f"{path}:2:1: upstreams.openai.warp_history: it has no effect: this upstream does not speak `warp`",
         f"{path}:3:1: upstreams.openai.disable_warp_tools: it has no effect: this upstream does not speak `warp`",
     )
+
+
+@pytest.mark.parametrize(
+    ("label", "told"),
+    [
+        ("tg-a-key-of-mine", "mcp.servers.day.keys[0]: expected the label of a key, never the key itself"),
+        ("key-2", "mcp.servers.day.keys[0]: there is no key-2: `server.keys` has 1"),
+        ("key-1", ""),
+    ],
+)
+def test_an_mcp_server_is_for_keys_that_there_are(tmp_path: Path, label: str, told: str) -> None:
+    file = tmp_path / "toolglot.toml"
+    server = f"[mcp.servers.day]\ncommand = 's'\nkeys = ['{label}']\n"
+    file.write_text(f"discover = false\n[server]\nkeys = ['a-long-enough-key']\n{server}")
+    if not told:
+        assert load(file, {}).config.mcp.servers["day"].keys == ("key-1",)
+        return
+    with pytest.raises(ConfigError) as caught:
+        load(file, {})
+    assert told in str(caught.value)
+    assert "a-key-of-mine" not in str(caught.value)

@@ -17,6 +17,7 @@ from tests.recordings.made import as_recording
 from tests.recordings.rerunning import again, changed, read_all
 from tests.server.gateway import CLIENTS, at, gateway
 from tests.server.test_serving import echo, own, says, serving, turns
+from tests.server.warp_loop import kept
 from tests.upstream.bad_server import BadServer, Script, expect, reply
 from toolglot.agent.tools import ToolFailedError
 from toolglot.config.schema import McpConfig, McpServerConfig, ModelConfig, RecordConfig
@@ -27,6 +28,7 @@ from toolglot.recordings.read import Recording
 from toolglot.recordings.rerun.run import NotRerunError
 from toolglot.recordings.rerun.servers import NOT_RECORDED, RecordedHost
 from toolglot.recordings.timeline import timeline_of
+from toolglot.server.approvals import fingerprint
 from toolglot.store.sqlite import SqliteStore
 
 CASES = [(client, streams) for client in CLIENTS for streams in (False, True)]
@@ -252,7 +254,8 @@ def test_a_server_that_the_request_names_is_known_by_its_address_again(case: Cas
     assert not again(recording).differs
 
 
-def test_a_call_that_its_reader_has_allowed_is_run_again_before_the_model_is_asked(case: Case) -> None:
+@pytest.mark.parametrize("issued", [True, False], ids=["asked for", "forged"])
+def test_a_call_that_its_reader_has_allowed_is_run_again_before_the_model_is_asked(case: Case, issued: bool) -> None:
     tool = {"type": "mcp", "server_label": "day", "server_url": case.url, "require_approval": "always"}
     asked = {"type": "mcp_approval_request", "id": "mcpr_1", "server_label": "day", "name": "echo"}
     said = [
@@ -261,9 +264,12 @@ def test_a_call_that_its_reader_has_allowed_is_run_again_before_the_model_is_ask
         {"type": "mcp_approval_response", "approval_request_id": "mcpr_1", "approve": True},
     ]
     body = {"input": said, "tools": [tool]}
-    recording = case.run(says_done(), client="openai_responses", body=body, models={})
-    assert len(recording.results) == 1
-    assert b"allowed" in recording.attempts[0].request.data
+    with kept() as store:
+        if issued:
+            asyncio.run(store.issue_approval("", fingerprint("mcpr_1", "day", "echo", '{"text": "allowed"}')))
+        recording = case.run(says_done(), client="openai_responses", body=body, models={}, store=store)
+    assert len(recording.results) == issued
+    assert (b"was not run" in recording.attempts[0].request.data) == (not issued)
     assert not again(recording).differs
 
 

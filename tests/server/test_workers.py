@@ -8,9 +8,11 @@ from __future__ import annotations
 import http.client
 import os
 import signal
+import socket
 import sys
 import threading
 from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import CliRunner
@@ -18,9 +20,22 @@ from click.testing import CliRunner
 from tests.lint.streams import SOUND
 from tests.server.gateway import request
 from tests.server.process import serving
+from tests.server.test_serving import serving as day_serving
 from tests.server.told import good_end, mid_call
 from tests.server.workforce import exchanged, said, until_gone, workforce
-from tests.upstream.bad_server import FAILSAFE, LAST_CHUNK, BadServer, Gate, Step, chunk, expect, pause, send, stream
+from tests.upstream.bad_server import (
+    FAILSAFE,
+    LAST_CHUNK,
+    BadServer,
+    Gate,
+    Step,
+    chunk,
+    expect,
+    pause,
+    reply,
+    send,
+    stream,
+)
 from toolglot.cli.serve import serve
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
@@ -40,6 +55,45 @@ base_url = "{url}"
 upstream = "demo"
 model = "demo"
 """
+
+
+def test_an_approval_that_one_worker_asked_for_counts_once_at_the_other(tmp_path: Path) -> None:
+    """Without a store: the worker that issued a request remembers it, and the others ask."""
+    call = {"id": "call_1", "type": "function", "function": {"name": "day__echo", "arguments": '{"text":"ping"}'}}
+
+    def says(message: Any, finish: str) -> Step:
+        choice = {"index": 0, "message": {"role": "assistant", **message}, "finish_reason": finish}
+        return reply({"id": "c", "object": "chat.completion", "created": 1, "model": "m", "choices": [choice]})
+
+    first = [expect(), says({"content": None, "tool_calls": [call]}, "tool_calls")]
+    done = [expect(), says({"content": "Done."}, "stop")]
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    with day_serving(port), BadServer(first, done) as server:
+        url = f"http://127.0.0.1:{port}/mcp"
+        config = f"""
+[store]
+path = "none"
+[upstreams.up]
+dialect = "openai_chat"
+base_url = "{server.url}"
+models = ["m"]
+[mcp.servers.day]
+url = "{url}"
+"""
+        with workforce(tmp_path, config) as running:
+            one, other = map(running.connected, running.workers)
+            tools = [{"type": "mcp", "server_label": "day", "server_url": url}]
+            body = {"model": "m", "input": [{"role": "user", "content": "Hi"}], "tools": tools}
+            output = said(one, "POST", "/v1/responses", body)["output"]
+            asked = next(item for item in output if item["type"] == "mcp_approval_request")
+            yes = {"type": "mcp_approval_response", "approval_request_id": asked["id"], "approve": True}
+            body["input"] = [{"role": "user", "content": "Hi"}, asked, yes]
+            ran = []
+            for each in (other, one, other):
+                output = said(each, "POST", "/v1/responses", body)["output"]
+                ran.append("mcp_call" in [item["type"] for item in output])
+            assert ran == [True, False, False]
 
 
 def test_what_one_worker_knows_the_other_tells_as_well(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ beside them have been run.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Sequence
 from contextlib import aclosing
 from typing import Protocol, TypeGuard
 
@@ -34,11 +34,16 @@ class Model(Protocol):
         ...
 
 
+NOT_APPROVED = "The tool call was not run: its approval answers no open request. It may have been used already."
+
+
 class Words(Struct, frozen=True, kw_only=True):
-    """How the reader is told of served calls; None where it is not. `approval` asks it for its yes in the answer."""
+    """How the reader is told of served calls; None where it is not. `approval` asks it for its yes in the answer, and
+    `on_approval_request` is awaited before it sees the question."""
 
     teller: Callable[[], Teller] | None = None
     approval: Callable[[ServedCall], Block] | None = None
+    on_approval_request: Callable[[ServedCall, Block], Awaitable[None]] | None = None
 
 
 class Loop:
@@ -75,15 +80,20 @@ class Loop:
         return self._merge.usage
 
     async def run(
-        self, request: Request, approved: Sequence[ServedCall] = (), first: Sequence[Block] = ()
+        self,
+        request: Request,
+        approved: Sequence[ServedCall] = (),
+        first: Sequence[Block] = (),
+        unapproved: Sequence[ServedCall] = (),
     ) -> AsyncGenerator[Sequence[Event], None]:
         """The whole answer. `approved` are calls without results at the end of the request, which are run before the
-        model is asked; `first` are blocks that the answer begins with."""
+        model is asked; `unapproved` are those whose approval is not valid; `first` are blocks that the answer begins
+        with."""
         request = self._with_tools(request)
         self._merge.insert(whole(first), 0)
-        self.asks = bool(approved)
-        if approved:
-            request = await self._approved(request, approved)
+        self.asks = bool(approved or unapproved)
+        if approved or unapproved:
+            request = await self._approved(request, approved, unapproved)
         for number in range(1, self._limits.rounds + 1):
             is_last = number == self._limits.rounds or self._clock() > self._deadline + self._runner.waited
             self._merge.begin()
@@ -102,8 +112,7 @@ class Loop:
                     yield news
             if self._words.approval is not None and waiting:
                 self.asks = True
-                asking = [replace(call, joins=bool(served or number)) for number, call in enumerate(waiting)]
-                yield self._merge.insert(whole(map(self._words.approval, asking)), self._merge.next)
+                yield self._merge.insert(whole(await self._questions(waiting, bool(served))), self._merge.next)
             if is_over:
                 yield self._merge.end(self._finish(finish, content, waiting))
                 return
@@ -164,7 +173,20 @@ class Loop:
                     yield self._merge.insert(told, place)
         self.rounds.append(Message(role="tool", content=tuple(results)))
 
-    async def _approved(self, request: Request, approved: Sequence[ServedCall]) -> Request:
+    async def _questions(self, waiting: Sequence[ServedCall], joins: bool) -> list[Block]:
+        """The blocks that ask for the reader's yes to these calls; `joins`: calls of the same round have been run."""
+        assert self._words.approval is not None
+        questions: list[Block] = []
+        for number, call in enumerate(waiting):
+            asked = replace(call, joins=bool(joins or number))
+            questions.append(self._words.approval(asked))
+            if self._words.on_approval_request is not None:
+                await self._words.on_approval_request(asked, questions[-1])
+        return questions
+
+    async def _approved(
+        self, request: Request, approved: Sequence[ServedCall], unapproved: Sequence[ServedCall]
+    ) -> Request:
         """The request with the results of calls that its history ends with. What is told of them opens the answer."""
         known = {block.id: block for message in request.messages for block in message.content if is_call(block)}
         calls = [(known[each.id], each) for each in approved if each.id in known]
@@ -177,6 +199,7 @@ class Loop:
             async for _ in told:
                 pass  # kept by the merge until the answer has begun
         gone = [failed(call, "The tool is not there any more.") for call, _ in calls if not self._is_served(call)]
+        gone += [failed(known[each.id], NOT_APPROVED) for each in unapproved if each.id in known]
         results, self.rounds = self.rounds, []
         messages = (*request.messages, *results, *([Message(role="tool", content=tuple(gone))] if gone else ()))
         return replace(request, messages=messages)

@@ -9,6 +9,7 @@ from typing import Any
 from toolglot.config.addresses import url_problem
 from toolglot.config.build import Builder
 from toolglot.config.problems import Path, one_of
+from toolglot.config.record_checks import KEY_LABEL
 from toolglot.config.schema import Config, McpServerConfig
 
 NAME = re.compile(r"(?!.*__)[A-Za-z0-9_-]{1,32}")
@@ -38,12 +39,23 @@ def check_servers(config: Config, builder: Builder) -> None:
             builder.tell(path, told, f"such as `{fitted(name)}`")
         if name in config.mcp.servers:
             check_server(config.mcp.servers[name], path, builder)
+            _check_keys(config, name, path, builder)
     known = {*config.mcp.servers, *own}
     for model, said in config.models.items():
         for number, name in enumerate(said.mcp):
             if name not in known:
                 near = one_of(name, sorted(known)) if known else f"write one: `[mcp.servers.{fitted(name)}]`"
                 builder.tell(("models", model, "mcp", number), f"there is no MCP server `{name[:40]}`", near)
+
+
+def _check_keys(config: Config, name: str, path: Path, builder: Builder) -> None:
+    count = len(config.server.keys)
+    for number, label in enumerate(config.mcp.servers[name].keys):
+        if not KEY_LABEL.fullmatch(label):
+            told = "expected the label of a key, never the key itself"
+            builder.tell((*path, "keys", number), told, "`key-1` is the first of `server.keys`")
+        elif int(label.removeprefix("key-")) > count:
+            builder.tell((*path, "keys", number), f"there is no {label}: `server.keys` has {count}")
 
 
 def fitted(name: str) -> str:

@@ -12,7 +12,7 @@ from toolglot.config.schema import Config, RecordConfig
 from toolglot.recordings.format import SUFFIX
 from toolglot.recordings.patterns import Pattern, PatternError
 
-_LABEL = re.compile(r"key-[1-9][0-9]*")
+KEY_LABEL = re.compile(r"key-[1-9][0-9]*")
 
 
 def directory_problem(directory: str) -> str | None:
@@ -52,7 +52,7 @@ def check_recording(record: RecordConfig, builder: Builder) -> None:
     if record.directory is not None and (problem := directory_problem(record.directory)) is not None:
         builder.tell(("record", "directory"), problem)
     for number, label in enumerate(record.keys):
-        if not _LABEL.fullmatch(label):
+        if not KEY_LABEL.fullmatch(label):
             told = "expected the label of a key, never the key itself"
             builder.tell(("record", "keys", number), told, "`key-1` is the first of `server.keys`")
     for number, text in enumerate(record.redact):

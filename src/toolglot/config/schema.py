@@ -194,6 +194,8 @@ class McpServerConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     """How long it may take to start, or to answer for the first time."""
     by_header: bool = True
     """Clients may have its tools run for any model: with the header `x-toolglot-mcp`, or by naming its address."""
+    keys: tuple[Name, ...] = ()
+    """Labels of the keys for which its tools are run (`key-1` is the first of `server.keys`); empty: all keys."""
 
     def __repr__(self) -> str:
         hidden = {name: dict.fromkeys(getattr(self, name), HIDDEN) for name in ("env", "headers")}

@@ -11,8 +11,8 @@ from toolglot.agent.host import Host
 from toolglot.agent.toolbox import Attached
 from toolglot.config.schema import McpConfig
 from toolglot.errors import ApiError
-from toolglot.ir import Request
-from toolglot.receipt import Receipt
+from toolglot.ir import Request, replace
+from toolglot.receipt import Loss, Receipt
 from toolglot.routing import Target
 from toolglot.server.attempts import Asked, FailedError
 from toolglot.server.gateway import Gateway
@@ -40,16 +40,17 @@ class Wishes(Struct, frozen=True, kw_only=True):
     chosen: tuple[tuple[str, str | None], ...] = ()
 
 
-def wishes_of(gateway: Gateway, asked: Asked, target: Target) -> Wishes:
-    """What the request wants. Servers are only ever those of the configuration: one that the request names is known by
-    its address.
+def wishes_of(gateway: Gateway, asked: Asked, target: Target, key: str | None) -> Wishes:
+    """What the request wants. Servers are only ever those of the configuration that this key may use: one that the
+    request names is known by its address.
 
     Raises:
         FailedError: it wants a server that is not there.
         DecodeError: it names one in a way that makes no sense.
     """
-    config = gateway.config.mcp
-    wanted = [Wanted(label=name, server=name) for name in (*target.mcp, *_by_header(config, asked))]
+    config = permitted(gateway.config.mcp, key)
+    alias = [name for name in target.mcp if name in config.servers]
+    wanted = [Wanted(label=name, server=name) for name in (*alias, *_by_header(config, asked))]
     is_its_own = gateway.upstreams[target.upstream].dialect.name == asked.client.name
     named = _named_in(asked, is_its_own=is_its_own and not config.servers)
     found = [(each, _configured(config, each)) for each in named.servers]
@@ -58,6 +59,21 @@ def wishes_of(gateway: Gateway, asked: Asked, target: Target) -> Wishes:
         return Wishes(request=asked.request, wanted=tuple(_once(wanted)))
     wanted += [_named(config, each, server) for each, server in found]
     return Wishes(request=named.request, wanted=tuple(_once(wanted)), chosen=named.chosen)
+
+
+def permitted(config: McpConfig, key: str | None) -> McpConfig:
+    """The configuration as the owner of this key sees it: without servers that it may not use."""
+    if not any(server.keys for server in config.servers.values()):
+        return config
+    servers = {name: server for name, server in config.servers.items() if not server.keys or key in server.keys}
+    return replace(config, servers=servers)
+
+
+def withheld(config: McpConfig, target: Target, key: str | None) -> tuple[Loss, ...]:
+    """What the receipt says of servers that the model's alias has and this key may not use."""
+    servers = permitted(config, key).servers
+    why = "this key may not use it"
+    return tuple(Loss(f"mcp.{name}", "MCP server", why, "note") for name in target.mcp if name not in servers)
 
 
 def _named_in(asked: Asked, *, is_its_own: bool) -> Named:

@@ -55,7 +55,7 @@ async def count(service: Service, incoming: Incoming, match: Match) -> None:
     if whole is not body:
         request = await aside(len(whole), client.counting.decode_request, whole)
     asked = Asked(client=client, request=request, body=whole, headers=incoming.headers)
-    request = await with_tools(service, incoming.gateway, asked, target)
+    request = await with_tools(service, incoming.gateway, asked, target, incoming.record.key)
     calls = await Calling(service.verdicts, service.store).of(upstream, target, request)
     exchange = exchange_for(client, upstream, target, text_calls=calls)
     incoming.record.upstream, incoming.record.upstream_dialect = upstream.name, upstream.dialect.name

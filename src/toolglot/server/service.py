@@ -13,6 +13,7 @@ from msgspec import Struct, field
 
 from toolglot.agent.host import Host
 from toolglot.receipt import Loss
+from toolglot.server.approvals import PendingApprovals
 from toolglot.server.express.watch import Crossings
 from toolglot.server.gateway import Gateway
 from toolglot.server.log_throttle import LogThrottle
@@ -96,6 +97,10 @@ class Peers(Protocol):
         """So many of each, in no order."""
         ...
 
+    async def redeem_approval(self, owner: str, fingerprint: str) -> bool:
+        """Whether one of them remembers this approval request; it does not any more then."""
+        ...
+
 
 class Service(Struct, kw_only=True):
     """`observers` are told of every request when it is over; `accepting` is False while the server drains."""
@@ -110,6 +115,8 @@ class Service(Struct, kw_only=True):
     """What was found out about models."""
     host: Host | None = None
     """The MCP servers, where some are configured."""
+    approvals: PendingApprovals = field(default_factory=PendingApprovals)
+    """Approval requests that no store has noted."""
     tapes: Tapes | None = None
     """Where exchanges are recorded, if they are."""
     peers: Peers | None = None

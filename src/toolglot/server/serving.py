@@ -15,10 +15,11 @@ from toolglot.agent.toolbox import Attached, Toolbox, pack
 from toolglot.config.schema import McpConfig
 from toolglot.errors import ApiError, LossError, UpstreamError
 from toolglot.events import Close, Event, Fault, Finish, Fold
-from toolglot.ir import Block, Request, Tool, ToolChoice, replace
+from toolglot.ir import Block, Opaque, Request, Tool, ToolChoice, replace
 from toolglot.receipt import Receipt
 from toolglot.routing import Target
 from toolglot.server import headers
+from toolglot.server.approvals import Approvals, fingerprint
 from toolglot.server.attaching import Wishes, attach, missing, wishes_of
 from toolglot.server.attempts import Asked
 from toolglot.server.calling import Calling
@@ -32,7 +33,7 @@ from toolglot.server.service import Service
 from toolglot.server.states import States
 from toolglot.server.taped_store import taped
 from toolglot.server.taped_tools import TapedTools
-from toolglot.tools.served import Restored, ServedForms
+from toolglot.tools.served import Restored, ServedCall, ServedForms
 from toolglot.translate import Exchange
 
 log = logging.getLogger("toolglot.server")
@@ -53,20 +54,22 @@ async def serve(
     Raises:
         FailedError, DecodeError: it wants a server that is not there, or says so in a way that makes no sense.
     """
-    wishes = wishes_of(gateway, asked, target)
+    wishes = wishes_of(gateway, asked, target, record.key)
     if not wishes.wanted or service.host is None:
         return None
     receipt = Receipt()
     attached = await attach(service.host, gateway.config.mcp, wishes.wanted, receipt)
     toolbox = _packed(asked, wishes, attached, receipt)
     model = GatewayModel(gateway, asked.client, record, calling=calling, replays=replays, states=states, asked=asked)
-    kept = KeptRounds(taped(service.store, asked.tape), record.owner)
-    return Serving(asked, wishes, attached, toolbox, model, service.host, gateway.config.mcp, kept, record, receipt)
+    store = taped(service.store, asked.tape)
+    kept, approvals = KeptRounds(store, record.owner), Approvals(service.approvals, store, service.peers, record.owner)
+    limits = gateway.config.mcp
+    return Serving(asked, wishes, attached, toolbox, model, service.host, limits, kept, approvals, record, receipt)
 
 
-async def with_tools(service: Service, gateway: Gateway, asked: Asked, target: Target) -> Request:
+async def with_tools(service: Service, gateway: Gateway, asked: Asked, target: Target, key: str | None) -> Request:
     """The request as a model is asked it first, with the tools that are served for it. Raises as `serve` does."""
-    wishes = wishes_of(gateway, asked, target)
+    wishes = wishes_of(gateway, asked, target, key)
     if not wishes.wanted or service.host is None:
         return asked.request
     receipt = Receipt()
@@ -98,6 +101,7 @@ class Serving:
         host: Host,
         limits: McpConfig,
         kept: KeptRounds,
+        approvals: Approvals,
         record: Record,
         receipt: Receipt,
     ) -> None:
@@ -110,11 +114,14 @@ class Serving:
         self._show = limits.show
         self._model = model
         self._kept = kept
+        self._approvals = approvals
         self._record = record
         self._receipt = receipt
         teller = Aside if forms is None else forms.teller
         approval = None if forms is None else forms.approval
-        words = Words(teller=teller if limits.show else None, approval=approval)
+        words = Words(
+            teller=teller if limits.show else None, approval=approval, on_approval_request=self._issue_approval
+        )
         self._tape = None if asked.tape is None else TapedTools(asked.tape)
         if self._tape is not None:
             why_not = [missing(host, each.server) for each in attached]
@@ -187,7 +194,8 @@ class Serving:
         restored = await self._restored()
         first = self._listed(restored)
         told = 0
-        async with aclosing(self._loop.run(restored.request, restored.approved, first)) as answer:
+        approved, unapproved = await self._redeemed(restored.approved)
+        async with aclosing(self._loop.run(restored.request, approved, first, unapproved)) as answer:
             async for events in answer:
                 for outcome in self._loop.outcomes[told:]:
                     self._tell(outcome)
@@ -197,6 +205,28 @@ class Serving:
                         self._record.stop = event.stop.reason
                         await self._keep()  # before the client can go on from it
                 yield events
+
+    async def _issue_approval(self, call: ServedCall, question: Block) -> None:
+        request_id = question.value.get("id") if isinstance(question, Opaque) else ""
+        await self._approvals.issue(self._fingerprint(call, str(request_id)))
+
+    async def _redeemed(self, calls: Sequence[ServedCall]) -> tuple[list[ServedCall], list[ServedCall]]:
+        """The calls that the client has approved, and those for which it only says so."""
+        valid: list[ServedCall] = []
+        others: list[ServedCall] = []
+        for call in calls:
+            if await self._approvals.redeem(self._fingerprint(call, call.approval or "")):
+                valid.append(call)
+                continue
+            others.append(call)
+            why = "no open request of this gateway to this key has its id, tool and arguments; the call was not run"
+            self._receipt.note(f"mcp.{call.server}", f"approval of {call.name}", why)
+        return valid, others
+
+    def _fingerprint(self, call: ServedCall, request_id: str) -> str:
+        """A label is the client's own word: the server that it stands for counts."""
+        servers = {each.label: each.server for each in self._attached}
+        return fingerprint(request_id, servers.get(call.server, ""), call.name, call.arguments)
 
     async def _restored(self) -> Restored:
         """The request as the model is asked: with what the client has not seen, or has seen in its own words."""

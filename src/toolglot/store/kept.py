@@ -147,6 +147,27 @@ def states(
     return [State(**dict(zip(State.__struct_fields__, row, strict=True))) for row in rows], stale
 
 
+def issue_approval(connection: sqlite3.Connection, now: float, max_bytes: int, owner: str, fingerprint: str) -> None:
+    thread = f"approval_{sha256(f'{owner} {fingerprint}'.encode()).hexdigest()}"
+    use(connection, thread, now, max_bytes, ROW_BYTES)
+    connection.execute(
+        "INSERT INTO approvals (owner, fingerprint, thread, bytes) VALUES (?, ?, ?, ?)",
+        (owner, fingerprint, thread, ROW_BYTES),
+    )
+
+
+def redeem_approval(connection: sqlite3.Connection, oldest: float, owner: str, fingerprint: str) -> bool:
+    """Whether there was such a request; there is one less then."""
+    found = connection.execute(
+        "SELECT approvals.rowid FROM approvals JOIN threads ON threads.id = thread "
+        "WHERE fingerprint = ? AND owner = ? AND used >= ? LIMIT 1",
+        (fingerprint, owner, oldest),
+    ).fetchone()
+    if found is not None:
+        connection.execute("DELETE FROM approvals WHERE rowid = ?", found)
+    return found is not None
+
+
 class _Wanted(NamedTuple):
     """Rows that fulfil a condition, the last part of which takes some of these keys. `newest_of`: of those that have
     the same in this column the newest alone."""

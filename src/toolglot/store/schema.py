@@ -123,6 +123,16 @@ CREATE TABLE states (
 )
 """
 
+# Requests for a client's approval of a tool call that nobody has answered. Each row is one question.
+_APPROVALS = """
+CREATE TABLE approvals (
+    owner TEXT NOT NULL,
+    fingerprint TEXT NOT NULL,
+    thread TEXT NOT NULL,
+    bytes INTEGER NOT NULL
+)
+"""
+
 # table -> the column that names its thread
 _COUNTED = {"responses": "thread", "conversations": "id", "conversation_items": "conversation"}
 
@@ -197,6 +207,12 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
     ("CREATE INDEX states_issuer ON states (issuer, owner)",),
     # Clients that drop the ids of calls are known by what was said alone.
     ("CREATE INDEX states_hash ON states (hash, owner, issuer)",),
+    (
+        _APPROVALS,
+        "CREATE INDEX approvals_fingerprint ON approvals (fingerprint, owner)",
+        "CREATE INDEX approvals_thread ON approvals (thread)",
+        *_counting("approvals", "thread"),
+    ),
 )
 
 

@@ -188,6 +188,13 @@ class SqliteStore:
     ) -> Replay | None:
         return await self._read(kept.replay, self._now() - self._max_age, owner, upstream, hashes, calls)
 
+    async def issue_approval(self, owner: str, fingerprint: str) -> None:
+        await self._grow(kept.issue_approval, self._now(), self._max_bytes, owner, fingerprint)
+
+    async def redeem_approval(self, owner: str, fingerprint: str) -> bool:
+        oldest, _ = self._ages()
+        return await self._write(kept.redeem_approval, oldest, owner, fingerprint)
+
     async def keep_rounds(self, owner: str, rounds: Rounds) -> None:
         await self._grow(kept.keep_rounds, self._now(), self._max_bytes, owner, rounds)
 

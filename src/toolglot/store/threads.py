@@ -54,6 +54,7 @@ def prune(connection: sqlite3.Connection, oldest: float, max_bytes: int, rows: i
         "DELETE FROM replays WHERE rowid IN (SELECT rowid FROM replays WHERE thread = ? LIMIT ?)",
         "DELETE FROM rounds WHERE rowid IN (SELECT rowid FROM rounds WHERE thread = ? LIMIT ?)",
         "DELETE FROM states WHERE rowid IN (SELECT rowid FROM states WHERE thread = ? LIMIT ?)",
+        "DELETE FROM approvals WHERE rowid IN (SELECT rowid FROM approvals WHERE thread = ? LIMIT ?)",
         "DELETE FROM conversation_items WHERE rowid IN "
         "(SELECT rowid FROM conversation_items WHERE conversation = ? LIMIT ?)",
         "DELETE FROM conversations WHERE rowid IN (SELECT rowid FROM conversations WHERE id = ? LIMIT ?)",

@@ -25,6 +25,7 @@ from toolglot.recordings.rerun.servers import RecordedHost, at_hand, mcp_of
 from toolglot.recordings.rerun.stored import RecordedStore
 from toolglot.recordings.settings import layers_of, quirks_of
 from toolglot.server.app import App
+from toolglot.server.approvals import PendingApprovals
 from toolglot.server.gateway import Gateway
 from toolglot.server.metrics import Metrics
 from toolglot.server.responses_state import UNSTORED
@@ -110,6 +111,17 @@ class Nowhere:
         """There is no connection to close."""
 
 
+class _RecordedApprovals(PendingApprovals):
+    """Approvals count as they did then: where tools were run. Nothing is run now."""
+
+    def __init__(self, recording: Recording) -> None:
+        super().__init__()
+        self._counted = bool(recording.results)
+
+    def take(self, owner: str, fingerprint: str) -> bool:
+        return self._counted
+
+
 async def play(recording: Recording, question: Question, settings: Settings) -> Outcome:
     """What comes of the question today, when the upstreams answer as they did then."""
     tape, left = _Tape(recording, []), asyncio.Event()
@@ -120,6 +132,7 @@ async def play(recording: Recording, question: Question, settings: Settings) -> 
         metrics=Metrics(),
         store=store,
         host=RecordedHost(recording, left.set) if recording.at_hand is not None else None,
+        approvals=_RecordedApprovals(recording),
     )
     try:
         status, headers, body, ended = await _asked(App(service), question, left, _http_version(recording))

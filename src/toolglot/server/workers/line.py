@@ -14,7 +14,7 @@ from typing import Literal, TypeAlias
 import msgspec
 from msgspec import Struct
 
-Subject: TypeAlias = Literal["metrics", "receipt", "receipts"]
+Subject: TypeAlias = Literal["metrics", "receipt", "receipts", "approval"]
 
 LENGTH = 4
 """Bytes before each message, the highest first."""

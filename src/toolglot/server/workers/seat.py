@@ -58,6 +58,8 @@ _snapshots = msgspec.msgpack.Decoder(Snapshot)
 _receipts = msgspec.msgpack.Decoder(list[Dated])
 _wanted_receipt = msgspec.msgpack.Decoder(tuple[str, str])
 _wanted_receipts = msgspec.msgpack.Decoder(tuple[str, int])
+_wanted_approval = msgspec.msgpack.Decoder(tuple[str, str])
+_taken = msgspec.msgpack.Decoder(bool)
 _encode = msgspec.msgpack.Encoder().encode
 
 
@@ -138,6 +140,13 @@ class Seat:
     async def receipts(self, owner: str, count: int) -> list[Dated]:
         return await self._receipts("receipts", _encode((owner, count)))
 
+    async def redeem_approval(self, owner: str, fingerprint: str) -> bool:
+        try:
+            bodies = await self._ask("approval", _encode((owner, fingerprint)))
+        except TimeoutError:
+            return False
+        return any(map(_taken.decode, bodies))
+
     async def _receipts(self, subject: Subject, body: bytes) -> list[Dated]:
         try:
             bodies = await self._ask(subject, body)
@@ -198,7 +207,8 @@ def _receipt(service: Service, body: bytes) -> list[Dated]:
     return [] if kept is None else [(0.0, kept)]
 
 
-_ANSWERS: dict[Subject, Callable[[Service, bytes], Snapshot | list[Dated]]] = {
+_ANSWERS: dict[Subject, Callable[[Service, bytes], Snapshot | list[Dated] | bool]] = {
+    "approval": lambda service, body: service.approvals.take(*_wanted_approval.decode(body)),
     "metrics": lambda service, body: service.snapshot(asyncio.get_running_loop().time()),
     "receipt": _receipt,
     "receipts": lambda service, body: service.receipts.dated(*_wanted_receipts.decode(body)),
