@@ -89,7 +89,7 @@ def test_verdicts_are_no_conversations_and_weigh_nothing(path: Path) -> None:
 def test_a_file_of_the_version_before_gets_the_table_and_keeps_what_it_has(path: Path) -> None:
     using(path, lambda store: store.save(turn("resp_1")))
     with sqlite3.connect(path) as other:
-        for table in ("verdicts", "replays", "rounds", "states"):
+        for table in ("verdicts", "replays", "rounds", "states", "approvals"):
             other.execute(f"DROP TABLE {table}")
         other.execute("PRAGMA user_version = 1")
     other.close()
