@@ -136,8 +136,8 @@ def test_every_error_of_an_exchange_has_the_clients_form_and_the_right_blame(
 ) -> None:
     exchange = Exchange(client, "openai_chat")
     refusal = exchange.refusal(error)
-    # Gemini knows no 502.
-    assert refusal.status == (500 if status == 502 and client == "gemini" else status)
+    # Gemini knows no 502: what it says of an upstream that cannot be had is 503.
+    assert refusal.status == (503 if status == 502 and client == "gemini" else status)
     assert DIALECTS[client].decode_error(refusal.status, refusal.headers, refusal.body).message
 
 

@@ -264,6 +264,8 @@ class Dialect(Struct, frozen=True, kw_only=True):
     """The error for a request that leans on state which only an upstream of this dialect keeps, as clients know it."""
     model_places: tuple[tuple[str, ...], ...] = (("model",),)
     """Where a response, or a frame of a stream, names the model."""
+    usage_required: bool = False
+    """Its clients need the counts of an answer's tokens, whether the upstream tells them or not."""
     broken_stream: Literal["error", "cut"] = "error"
     """How its clients are told that the upstream broke off in the middle of a stream: by an error event, or by a
     connection that is cut where the upstream's was. Whichever makes the real clients ask again (docs/gateway.md has

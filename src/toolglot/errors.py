@@ -252,6 +252,12 @@ def api_error(error: ToolglotError) -> ApiError:
 
 
 TRUNCATED = "upstream_truncated"
+ENDED_EARLY = "the upstream's stream ended behind the reason for its end: what may follow that, usage say, is missing"
+
+
+def note_early_end(receipt: Receipt, mark: str) -> None:
+    """A stream is whole but for the event that ends streams of its dialect."""
+    receipt.note("stream", f"no {mark}", ENDED_EARLY)
 
 
 def truncated(detail: str = "") -> ApiError:

@@ -14,10 +14,20 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from toolglot.errors import TRUNCATED, ApiError, DecodeError, LossError, UpstreamError, unreadable
+from toolglot.errors import (
+    ENDED_EARLY,
+    TRUNCATED,
+    ApiError,
+    DecodeError,
+    LossError,
+    UpstreamError,
+    note_early_end,
+    unreadable,
+)
 from toolglot.events import Close, Delta, Event, Fault, Finish, Open, Start, unfold
 from toolglot.forwarding import Forwarder
 from toolglot.ir import Stop, Text, ToolCall, Usage
+from toolglot.missing_usage import finish_with_usage, size_of
 from toolglot.passes.event_passes import goes_unchanged, one_through, through
 from toolglot.passes.foreign import Reporter
 from toolglot.passes.label import Labeller
@@ -45,12 +55,52 @@ UNMOVED = (Labeller, Reporter)
 
 
 class StreamTranslation:
-    """Upstream bytes in, client bytes out; both may be cut anywhere. `usage` is known once the stream has ended."""
+    """Upstream bytes in, client bytes out; both may be cut anywhere. `usage` is known once the stream has ended.
+
+    `broken`: the upstream broke off, its connection or the stream in the middle of an answer. `is_cut`: the client is
+    told so by cutting its connection: it gets no error event, and the stream has no end.
+    """
+
+    # There may be thousands of streams at a time, and a dictionary of so many attributes is large.
+    __slots__ = (
+        "_at_start",
+        "_begun",
+        "_beside",
+        "_called",
+        "_characters",
+        "_cuts",
+        "_decoder",
+        "_delta_passes",
+        "_document",
+        "_encoder",
+        "_exchange",
+        "_forwarder",
+        "_has_usage",
+        "_is_call",
+        "_keeps_up",
+        "_listener",
+        "_passes",
+        "_plain",
+        "_plain_as",
+        "_reader",
+        "_recognised",
+        "_short",
+        "_text_as",
+        "_texts",
+        "_unread",
+        "broken",
+        "ended",
+        "fault",
+        "is_cut",
+        "stop",
+        "usage",
+    )
 
     def __init__(self, exchange: Exchange, encoder: StreamEncoder | None = None) -> None:
         self._exchange = exchange
         # Where bytes are forwarded nothing is lost, whatever the decoder beside them makes of them.
-        self._decoder = exchange.upstream.stream_decoder(Receipt() if exchange.verbatim else exchange.receipt)
+        self._beside = Receipt() if exchange.verbatim else None
+        self._decoder = exchange.upstream.stream_decoder(exchange.receipt if self._beside is None else self._beside)
         self._encoder = encoder or exchange.client.stream_encoder(exchange.asked, exchange.receipt)
         self._reader = exchange.reader()
         self._passes = exchange.event_passes(self._reader)
@@ -71,11 +121,10 @@ class StreamTranslation:
         self._recognised = False  # a frame went the short way since one was learnt from
         self._keeps_up = False  # somebody has to read what goes the short way, later
         self._unread = bytearray()
+        self._characters = 0  # of the answer, for a usage that may be missing at its end
+        self._has_usage = False  # it had one at its beginning
         self._cuts = exchange.can_cut and exchange.client.broken_stream == "cut"
-        self.broken = False
-        """The upstream broke off: its connection, or the stream in the middle of an answer."""
-        self.is_cut = False
-        """The client is told so by cutting its connection: it gets no error event, and the stream has no end."""
+        self.broken = self.is_cut = False
         self.usage: Usage | None = None
         self.stop: Stop | None = None
         self.fault: ApiError | None = None
@@ -93,6 +142,8 @@ class StreamTranslation:
                         self._unread += body
                         if len(self._unread) > MOST_UNREAD:
                             self._catch_up()
+                    else:
+                        self._characters += size_of(body)
                     return b"".join((opens, body, closes))
         if self._texts is not None and self._at_start and self._begun and not self.ended and self._forwarder is None:
             return self._read_frames(self._texts, data)  # no document has begun, and no reader looks for calls
@@ -138,8 +189,7 @@ class StreamTranslation:
     def _write_run(self, short: Around, bodies: list[bytes]) -> bytes:
         _, _, opens, closes, _ = short
         self._recognised = True
-        if self._keeps_up:
-            self._keep(b"".join(bodies))
+        self._keep(b"".join(bodies))
         return b"%b%b%b" % (opens, (closes + opens).join(bodies), closes)
 
     def _write_short(self, texts: TextFrames, frame: bytes) -> bytes | None:
@@ -155,8 +205,7 @@ class StreamTranslation:
                 self._short = around(texts.around, self._encoder.text_around)
         else:
             return None
-        if self._keeps_up:
-            self._keep(body)
+        self._keep(body)
         return written
 
     def _read_frame(self, texts: TextFrames, frame: bytes) -> bytes:
@@ -183,6 +232,10 @@ class StreamTranslation:
             self._short = around(texts.around, self._encoder.text_around)
 
     def _keep(self, body: bytes) -> None:
+        """Remember what went the short way for who has to read it; else only how much it was."""
+        if not self._keeps_up:
+            self._characters += size_of(body)
+            return
         self._unread += body
         if len(self._unread) > MOST_UNREAD:
             self._catch_up()
@@ -193,6 +246,8 @@ class StreamTranslation:
             frame = self._texts.frame(bytes(self._unread))
             self._unread.clear()
             for event in self._decode(frame):
+                if type(event) is Delta:
+                    self._characters += len(event.text)
                 for passed in one_through(self._delta_passes, event):
                     if self._listener is not None:
                         self._listener(passed)
@@ -216,6 +271,8 @@ class StreamTranslation:
     def _last_events(self, events: list[Event]) -> list[Event]:
         """These and what the decoder makes of the end of its input, which may have come too soon."""
         events = [*events, *self._decoder.close()]
+        if self._beside is not None:
+            self._exchange.receipt.add(line for line in self._beside if line.why == ENDED_EARLY)
         last = events[-1] if events else None
         self.broken = isinstance(last, Fault) and last.error.code == TRUNCATED
         return events
@@ -241,7 +298,10 @@ class StreamTranslation:
         """No more comes from the upstream: an error, unless the answer had been said to be over. `broken`: it broke off
         itself (a reset, a timeout); else it was given up."""
         if self.settled:
-            return self.close()
+            written = self.close()
+            if all(line.why != ENDED_EARLY for line in self._exchange.receipt):
+                note_early_end(self._exchange.receipt, "sound end")
+            return written
         self.broken = broken
         return self.fail(error)
 
@@ -342,15 +402,23 @@ class StreamTranslation:
         if self.broken and self._cuts and _tells_break(event):
             self._cut(event)
             return b""
-        encoded = self._encoder.feed(event)
         if type(event) is Delta:
-            return encoded
+            self._characters += len(event.text)
+            return self._encoder.feed(event)
+        if type(event) is Start:
+            self._has_usage = event.usage is not None
+        needs_usage = type(event) is Finish and not self._has_usage
+        encoded = self._encoder.feed(self._with_usage(event) if needs_usage else event)
         receipt = self._exchange.receipt
         if self._exchange.strict and receipt.losses and not isinstance(event, Fault):
             event = Fault(ApiError(kind="bad_request", code="would_lose", message=str(LossError(receipt))))
             encoded = self._encoder.feed(event)
         self._notice(event)
         return encoded
+
+    def _with_usage(self, finish: Event) -> Event:
+        assert isinstance(finish, Finish)
+        return finish_with_usage(finish, self._characters, self._exchange.client, self._exchange.receipt)
 
     def _forward(self, forwarder: Forwarder, frames: Iterable[bytes]) -> bytes:
         """Frames as they are, up to the one that ends the stream, well or badly."""

@@ -28,6 +28,7 @@ from toolglot.errors import (
 from toolglot.events import Event, Fold, unfold
 from toolglot.forwarding import renamed
 from toolglot.ir import Block, Message, Request, Response, Text, Tool, ToolCall, replace
+from toolglot.missing_usage import with_usage
 from toolglot.passes import Context, OriginalTool, RequestPass, textual
 from toolglot.passes.carry import Carrier
 from toolglot.passes.details import DetailsCarrier
@@ -334,7 +335,10 @@ class Exchange:
         self.restored = restored = self.restore(response)
         # Why it stopped is known only now, where calls stand in its text.
         self.answered = replace(response, stop=restored.stop)
-        return b"" if self.wants_again else self.client.encode_response(restored, self.asked, self.receipt)
+        if self.wants_again:
+            return b""
+        restored = with_usage(restored, self.asked, self.client, self.receipt)
+        return self.client.encode_response(restored, self.asked, self.receipt)
 
     def restore(self, response: Response) -> Response:
         """The upstream's response in the client's words: the event passes, run over the whole of it."""

@@ -14,8 +14,9 @@ from toolglot.agent.telling import Aside
 from toolglot.agent.toolbox import Attached, Toolbox, pack
 from toolglot.config.schema import McpConfig
 from toolglot.errors import ApiError, LossError, UpstreamError
-from toolglot.events import Close, Event, Fault, Finish, Fold
+from toolglot.events import Close, Delta, Event, Fault, Finish, Fold
 from toolglot.ir import Block, Opaque, Request, Tool, ToolChoice, replace
+from toolglot.missing_usage import finish_with_usage, with_usage
 from toolglot.receipt import Receipt
 from toolglot.routing import Target
 from toolglot.server import headers
@@ -129,6 +130,7 @@ class Serving:
         runner = Runner(host, limits, watch=self._tape, pace=host.pace.progress)
         self._loop = Loop(model, toolbox, limits, runner, words)
         self.encoder = asked.client.stream_encoder(asked.request, receipt)
+        self._characters = 0
         self._cuts = asked.can_cut and asked.client.broken_stream == "cut"
         self.is_cut = False
 
@@ -144,7 +146,17 @@ class Serving:
         async with aclosing(self._events()) as answer:
             async for events in answer:
                 self.is_cut = self._cuts and any(isinstance(event, Fault) for event in events) and self._is_broken
-                yield b"".join([self.encoder.feed(self._hidden(event)) for event in events if not self._is_cut(event)])
+                yield b"".join([self._encode(event) for event in events if not self._is_cut(event)])
+
+    def _encode(self, event: Event) -> bytes:
+        match event:
+            case Delta(text=text):
+                self._characters += len(text)
+            case Finish():
+                event = finish_with_usage(event, self._characters, self._asked.client, self._receipt)
+            case _:
+                event = self._hidden(event)
+        return self.encoder.feed(event)
 
     @property
     def _is_broken(self) -> bool:
@@ -163,7 +175,9 @@ class Serving:
                     accumulator.add(self._hidden(event))
         if accumulator.fault is not None:
             raise UpstreamError(accumulator.fault)
-        written = self._asked.client.encode_response(accumulator.response(), self._asked.request, self._receipt)
+        asked = self._asked
+        response = with_usage(accumulator.response(), asked.request, asked.client, self._receipt)
+        written = asked.client.encode_response(response, asked.request, self._receipt)
         if self._asked.strict and self._receipt.losses:
             raise LossError(self._receipt)
         return written

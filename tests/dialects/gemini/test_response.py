@@ -314,7 +314,6 @@ def test_a_response_from_elsewhere_is_written_whole() -> None:
 def test_an_empty_response_still_has_its_frame() -> None:
     assert encode(Response(), request=Request(model="gemini-3-pro")) == {
         "candidates": [{"content": {"parts": [], "role": "model"}, "finishReason": "STOP", "index": 0}],
-        "usageMetadata": {"promptTokenCount": 0, "candidatesTokenCount": 0, "totalTokenCount": 0},
         "modelVersion": "gemini-3-pro",
     }
 

@@ -642,7 +642,6 @@ def test_what_a_stream_says_besides_its_parts_is_written_where_it_stood() -> Non
                 "novel": 1,
             }
         ],
-        "usageMetadata": {"promptTokenCount": 0, "candidatesTokenCount": 0, "totalTokenCount": 0},
         "promptFeedback": {"a": 1},
     }
 

@@ -39,6 +39,7 @@ ANTHROPIC = Dialect(
     model_places=(("model",), ("message", "model")),
     last_event=MESSAGE_STOP,
     broken_stream="cut",
+    usage_required=True,
     headers={"anthropic-version": "2023-06-01"},
     request_headers=frozenset({"anthropic-version", "anthropic-beta", "idempotency-key"}),
     response_headers=("anthropic-", "request-id"),

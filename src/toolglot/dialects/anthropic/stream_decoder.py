@@ -24,7 +24,7 @@ from toolglot.dialects.anthropic.errors import is_error, read_error
 from toolglot.dialects.anthropic.native import NAME, NO_INPUT
 from toolglot.dialects.anthropic.response import CUT, CUTS, message_fields, take_stop, unknown_stop
 from toolglot.dialects.anthropic.usage import decode_usage, merge_usage, tier_of
-from toolglot.errors import ApiError, DecodeError, truncated, unreadable
+from toolglot.errors import ApiError, DecodeError, note_early_end, truncated, unreadable
 from toolglot.events import Close, Delta, Event, Fault, Finish, Open, Start
 from toolglot.ir import Block, Citation, Native, Opaque, Text, Thinking, ToolCall, native_of, replace
 from toolglot.receipt import Receipt
@@ -123,6 +123,8 @@ class AnthropicStreamDecoder:
             except DecodeError:
                 pass  # the last event was cut; whether that matters, the stop reason tells
         if not self._ended:
+            if self.settled:
+                note_early_end(self._receipt, "message_stop")
             try:
                 self._end_early()
             except DecodeError as error:

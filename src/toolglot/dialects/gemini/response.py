@@ -207,8 +207,9 @@ def encode_response(response: Response, request: Request | None, receipt: Receip
         body["candidates"] = [_encode_candidate(response, receipt), *notes.get("otherCandidates", ())]
     elif shape == "empty":
         body["candidates"] = []
-    if response.usage is not None or notes.get("$usage") != "absent":
-        body["usageMetadata"] = encode_usage(response.usage, response.service_tier)
+    usage = encode_usage(response.usage, response.service_tier)
+    if response.usage is not None or (usage and notes.get("$usage") != "absent"):
+        body["usageMetadata"] = usage
     body |= identity(response.model or (request.model if request is not None else ""), response.id, response.created)
     for key, value in notes.items():
         if not key.startswith("$") and key not in body and key not in ("candidate", "otherCandidates"):

@@ -145,6 +145,7 @@ class GeminiStreamEncoder:
         notes = event.native.get(NAME, {})
         candidate = dict(notes.get("candidate", {}))
         beside = candidate.pop("content", None) or {}
+        usage = encode_usage(event.usage, event.service_tier or self._tier)
         body: dict[str, Any] = {
             "candidates": [
                 {
@@ -157,7 +158,7 @@ class GeminiStreamEncoder:
                     **candidate,
                 }
             ],
-            "usageMetadata": encode_usage(event.usage, event.service_tier or self._tier),
+            **({"usageMetadata": usage} if usage else {}),
             **self._identity,
         }
         rest = {key: value for key, value in notes.items() if not key.startswith("$") and key not in body}

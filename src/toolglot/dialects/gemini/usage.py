@@ -58,9 +58,10 @@ def _is_all_text(counts: Any) -> bool:
 
 
 def encode_usage(usage: Usage | None, tier: str | None = None) -> dict[str, Any]:
-    traffic = {} if tier is None else {"trafficType": _TIER_NAMES.get(tier, tier)}
+    """Empty where nobody counted: clients do without, and a zero would be a count."""
+    traffic: dict[str, Any] = {} if tier is None else {"trafficType": _TIER_NAMES.get(tier, tier)}
     if usage is None:
-        return {"promptTokenCount": 0, "candidatesTokenCount": 0, "totalTokenCount": 0, **traffic}
+        return traffic
     if (came := original(usage, NAME, decode_usage)) is not None:
         return came
     counts: dict[str, Any] = {"promptTokenCount": usage.input_tokens}

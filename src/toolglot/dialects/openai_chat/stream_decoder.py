@@ -17,7 +17,7 @@ from toolglot.dialects.openai_chat.open_call import OpenCall
 from toolglot.dialects.openai_chat.response import CUT, FINISH, decode_tier
 from toolglot.dialects.openai_chat.stream_frames import Call, Chunk, DeltaFields, Function, Groq, read_chunk
 from toolglot.dialects.openai_chat.usage import decode_usage
-from toolglot.errors import ApiError, DecodeError, truncated, unreadable
+from toolglot.errors import ApiError, DecodeError, note_early_end, truncated, unreadable
 from toolglot.events import Close, Delta, Event, Fault, Finish, Open, Start
 from toolglot.ir import (
     Block,
@@ -117,6 +117,7 @@ class ChatStreamDecoder:
             if self._finish is None:
                 self._fault(truncated())
             else:
+                note_early_end(self._receipt, "[DONE]")
                 self._end()
         return self._flush()
 

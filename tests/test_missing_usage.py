@@ -1,0 +1,145 @@
+"""Answers that end before their usage, and answers without any: nobody is told a number that nobody measured, but for
+an estimate where the client's dialect requires one, and the receipt tells it."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from tests.exchanges import NAMES
+from tests.lint.streams import SOUND
+from tests.server.gateway import CLIENTS, at, gateway
+from tests.server.told import good_end
+from tests.upstream.bad_server import BadServer, Script, expect, reply, reset, send, stream
+from toolglot.api import translate_response
+from toolglot.dialects import DIALECTS
+from toolglot.errors import ENDED_EARLY, ApiError
+from toolglot.lint import lint
+from toolglot.translate import Exchange
+
+EVERY_CLIENT = pytest.mark.parametrize("client", CLIENTS)
+
+FINISHED = SOUND["openai_chat"][: SOUND["openai_chat"].index(b"\n\n", SOUND["openai_chat"].index(b'"tool_calls"}')) + 2]
+"""A stream that has said why it stops, and neither its usage nor its end."""
+WHOLE = {
+    "id": "c",
+    "object": "chat.completion",
+    "created": 1,
+    "model": "m",
+    "choices": [{"index": 0, "message": {"role": "assistant", "content": "Hello there"}, "finish_reason": "stop"}],
+}
+RESET = ApiError(kind="server", status=502, code="upstream_reset", message="reset")
+
+
+def usages(value: Any) -> list[Any]:
+    """Whatever is told as usage, anywhere."""
+    if isinstance(value, list):
+        return [found for item in value for found in usages(item)]
+    if not isinstance(value, dict):
+        return []
+    own = [value[key] for key in ("usage", "usageMetadata") if value.get(key) is not None]
+    return own + [
+        found for key, item in value.items() if key not in ("usage", "usageMetadata") for found in usages(item)
+    ]
+
+
+def told(body: bytes) -> list[Any]:
+    """The usage in each event."""
+    lines = [line[6:] for line in body.splitlines() if line.startswith(b"data: ") and line != b"data: [DONE]"]
+    return [usage for line in lines for usage in usages(json.loads(line))]
+
+
+def is_honest(client: str, body: bytes) -> None:
+    counts = told(body)
+    if client != "anthropic":
+        assert counts == []
+        return
+    first, last = counts
+    assert first["output_tokens"] == 0  # before the first token
+    assert last["output_tokens"] == 4  # "Hello" and two calls with 9 characters of arguments
+    assert last.get("input_tokens") is None
+
+
+@EVERY_CLIENT
+@pytest.mark.parametrize("size", [1, 7, len(FINISHED)])
+def test_a_stream_that_ends_before_its_usage_is_whole_and_says_so(client: str, size: int) -> None:
+    exchange = Exchange(client, "openai_chat")
+    translation = exchange.stream()
+    written = b"".join(translation.feed(FINISHED[at : at + size]) for at in range(0, len(FINISHED), size))
+    written += translation.close()
+    assert lint(client, [written]) == []
+    assert (translation.fault, translation.usage) == (None, None)
+    is_honest(client, written)
+    lines = [(line.severity, line.where, line.what) for line in exchange.receipt]
+    assert ("note", "stream", "no [DONE]") in lines
+    assert (("note", "usage.output_tokens", "an estimate") in lines) == (client == "anthropic")
+    assert exchange.receipt.loss_count == 0
+
+
+def test_long_text_is_estimated_alike_however_it_comes() -> None:
+    text = 'Grüße\\n \\"x\\" ' * 50
+    frame = SOUND["openai_chat"].split(b"\n\n")[1].replace(b'"Hello"', f'"{text}"'.encode()) + b"\n\n"
+    assert text.encode() in frame
+    first = SOUND["openai_chat"].partition(b"\n\n")[0] + b"\n\n"
+    body = first + frame * 3 + FINISHED[FINISHED.rindex(b"data: ") :].replace(b'"tool_calls"}', b'"stop"}')
+    written = []
+    for size in (1, 1000, len(body)):
+        translation = Exchange("anthropic", "openai_chat").stream()
+        pieces = [translation.feed(body[at : at + size]) for at in range(0, len(body), size)]
+        written.append(told(b"".join(pieces) + translation.close())[-1]["output_tokens"])
+    assert written == [-(-3 * len(json.loads(f'"{text}"')) // 4)] * 3
+
+
+@pytest.mark.parametrize("upstream", [name for name in NAMES if name not in ("openai_responses", "warp")])
+@pytest.mark.parametrize("client", NAMES)
+def test_a_connection_that_breaks_behind_the_reason_for_the_end_is_told_in_the_receipt(
+    client: str, upstream: str
+) -> None:
+    sound, mark = SOUND[upstream], DIALECTS[upstream].last_event
+    exchange = Exchange(client, upstream, can_cut=True)
+    translation = exchange.stream()
+    translation.feed(sound.removesuffix(mark))
+    translation.break_off(RESET)
+    assert (translation.fault, translation.is_cut) == (None, False)
+    assert [line.severity for line in exchange.receipt if line.why == ENDED_EARLY] == ["note"]
+
+
+@pytest.mark.parametrize("upstream", NAMES)
+@pytest.mark.parametrize("client", NAMES)
+def test_a_stream_with_its_end_has_no_such_line(client: str, upstream: str) -> None:
+    exchange = Exchange(client, upstream)
+    translation = exchange.stream()
+    translation.feed(SOUND[upstream])
+    translation.close()
+    assert [line for line in exchange.receipt if line.why == ENDED_EARLY or "estimate" in line.what] == []
+
+
+def test_a_whole_answer_without_usage_has_an_estimate_where_a_number_is_required() -> None:
+    answers = {name: translate_response(WHOLE, "openai_chat", name) for name in CLIENTS}
+    assert [name for name in CLIENTS if usages(answers[name].json())] == ["anthropic"]
+    assert answers["anthropic"].json()["usage"]["output_tokens"] == 2
+    lines = [(line.severity, line.where, line.what) for line in answers["anthropic"].receipt]
+    assert lines == [("note", "usage.output_tokens", "an estimate")]
+
+
+@EVERY_CLIENT
+@pytest.mark.parametrize("end", [[send(b"0\r\n\r\n")], [reset()]], ids=["ended", "reset"])
+def test_the_gateway_counts_nothing_that_nobody_measured(client: str, end: Script) -> None:
+    script = [expect(), stream(FINISHED, complete=False), *end]
+    with BadServer(script) as server, gateway(at("openai_chat", server.url)) as running:
+        answer = running.ask(client, stream=True)
+        good_end(client, answer)
+        is_honest(client, answer.body)
+        record = running.record()
+        assert (record.usage, record.error, record.cut) == (None, None, False)
+        receipt = running.call("GET", f"/debug/receipts/{record.id}").json()
+        assert ("stream", "no [DONE]") in [(line["where"], line["what"]) for line in receipt["lines"]]
+
+
+def test_a_whole_answer_of_the_gateway_estimates_the_input_too() -> None:
+    with BadServer([expect(), reply(WHOLE)]) as server, gateway(at("openai_chat", server.url)) as running:
+        usage = running.ask("anthropic").json()["usage"]
+        record = running.record()
+        assert (usage["output_tokens"], usage["input_tokens"] > 0, record.usage) == (2, True, None)
