@@ -117,3 +117,45 @@ def test_a_higher_effort_is_a_higher_budget_where_a_model_knows_only_budgets(nam
         return int(json.loads(exchange.request({**body, "max_tokens": 60000}))["thinking"]["budget_tokens"])
 
     assert budget(name) >= budget(less) >= 1024
+
+
+MODEL_EFFORTS = [
+    ("o3", "xhigh", "high"),
+    ("o4-mini", "minimal", "low"),
+    ("gpt-5", "xhigh", "high"),
+    ("gpt-5-mini", "none", "minimal"),
+    ("gpt-5-codex", "minimal", "low"),
+    ("gpt-5-pro", "low", "high"),
+    ("gpt-5.1", "minimal", "low"),
+    ("gpt-5.1", "none", "none"),
+    ("gpt-5.1-codex-max", "xhigh", "xhigh"),
+    ("gpt-5.2", "xhigh", "xhigh"),
+    ("gpt-5.2", "max", "xhigh"),
+    ("openai/gpt-5.5", "max", "xhigh"),
+    ("gpt-5.6-terra", "max", "max"),
+    ("gpt-oss-120b", "xhigh", "high"),
+    ("some-model", "xhigh", "high"),
+    ("some-model", "max", "high"),
+    ("some-model", "minimal", "minimal"),
+]
+
+
+@pytest.mark.parametrize(("model", "asked", "sent"), MODEL_EFFORTS)
+def test_a_model_is_asked_for_an_effort_that_it_has(model: str, asked: str, sent: str) -> None:
+    body = {"model": model, "input": "Hi", "reasoning": {"effort": asked}}
+    exchange = Exchange("openai_responses", "openai_chat")
+    assert json.loads(exchange.request(body))["reasoning_effort"] == sent
+    assert ("reasoning" in str(exchange.receipt)) == (asked != sent)
+    chat = {"model": model, "messages": [{"role": "user", "content": "Hi"}], "reasoning_effort": asked}
+    assert json.loads(Exchange("openai_chat", "openai_responses").request(chat))["reasoning"]["effort"] == sent
+
+
+@pytest.mark.parametrize("effort", ["none", "minimal", "xhigh", "max", "newest"])
+def test_a_client_of_the_targets_own_dialect_knows_what_its_model_takes(effort: str) -> None:
+    body = {"model": "o3", "messages": [{"role": "user", "content": "Hi"}], "reasoning_effort": effort}
+    exchange = Exchange("openai_chat", "openai_chat")
+    assert json.loads(exchange.request(body)) == body
+    assert not exchange.receipt
+    other = Exchange("openai_chat", "openai_chat", model="gpt-5").request(body)
+    if effort in ("xhigh", "max"):
+        assert json.loads(other)["reasoning_effort"] == "high"  # the client did not choose this model

@@ -23,6 +23,8 @@ def fit(request: Request, context: Context) -> Request:
     if wanted.show is not None and not context.can.reasoning_shown:
         context.receipt.note("reasoning.show", "whether reasoning is shown", "the target decides that itself")
         wanted = replace(wanted, show=None)
+    if own:  # a client that speaks the target's own dialect to the model that it names knows what that takes
+        return request if wanted == request.reasoning else replace(request, reasoning=wanted)
     off = wanted.mode == "off" or wanted.effort == "none"
     fitted = _off(wanted, context) if off else _on(wanted, request, context)
     return request if fitted == request.reasoning else replace(request, reasoning=fitted)
@@ -60,9 +62,7 @@ def _off(wanted: Reasoning, context: Context) -> Reasoning:
 
 def _on(wanted: Reasoning, request: Request, context: Context) -> Reasoning:
     can, receipt = context.can, context.receipt
-    # A client that speaks the target's own dialect to the model that it names knows which efforts there are.
-    own = context.source == context.target and not context.aliased
-    if wanted.effort is not None and wanted.effort not in can.efforts and not own:
+    if wanted.effort is not None and wanted.effort not in can.efforts:
         wanted = _other_effort(wanted, wanted.effort, request, context)
     if wanted.budget_tokens is not None and not can.reasoning_budget:
         effort = wanted.effort or nearest(effort_of(wanted.budget_tokens), can.efforts)
