@@ -13,9 +13,9 @@ import pytest
 from tests.server.gateway import gateway
 from tests.store.turns import turn
 from toolglot.config.schema import StoreConfig
-from toolglot.server.run import _open_store
+from toolglot.server.run import _close_store, _open_store
 from toolglot.store import Conversation, Item, Replay, Rounds, State, StoreError, Verdict
-from toolglot.store.sqlite import SqliteStore
+from toolglot.store.sqlite import MEMORY, SqliteStore
 
 NAMES = (b"threads", b"responses", b"states", b"totals", b"conversations", b"rounds", b"replays", b"verdicts")
 STATE = State(owner="me", issuer="i", calls="c", hash="h", value=b"{}")
@@ -96,6 +96,19 @@ def all_places(data: bytes, word: bytes) -> list[int]:
         places.append(place)
         place = data.find(word, place + 1)
     return places
+
+
+def test_a_store_that_cannot_be_closed_is_told_and_ends_nothing(caplog: pytest.LogCaptureFixture) -> None:
+    class Stuck(SqliteStore):
+        async def close(self) -> None:
+            await super().close()
+            raise StoreError("full", "the disk refuses to read or write")
+
+    async def close() -> None:
+        await _close_store(Stuck(MEMORY))
+
+    asyncio.run(close())
+    assert caplog.messages == ["the store could not be closed: the disk refuses to read or write"]
 
 
 def test_a_gateway_starts_without_a_store_whose_schema_is_damaged(

@@ -36,7 +36,7 @@ from toolglot.server.security import check_bind
 from toolglot.server.service import Receipts, Service
 from toolglot.server.starting import Start, Wishes, configured, start
 from toolglot.server.taping import recording
-from toolglot.store import StoreError
+from toolglot.store import Store, StoreError
 from toolglot.store.sqlite import NONE, SqliteStore, default_path
 from toolglot.upstream.opening import open_transport
 
@@ -196,7 +196,7 @@ async def _run(
             open_things.push_async_callback(seat.close)
         _open_store(service, begun.gateway.config.store, environ)
         if service.store is not None:
-            open_things.push_async_callback(service.store.close)
+            open_things.push_async_callback(_close_store, service.store)
         service.tapes = recording(begun.gateway.config.record, service.metrics, wishes.shares)
         if service.tapes is not None:
             open_things.push_async_callback(asyncio.to_thread, service.tapes.recorder.close)
@@ -257,6 +257,14 @@ def _open_store(service: Service, config: StoreConfig, environ: Mapping[str, str
     except StoreError as error:
         log.warning("responses are not stored: %s", error)
         service.store_failure = str(error)
+
+
+async def _close_store(store: Store) -> None:
+    """A store that cannot be closed is no reason to end badly: what was acknowledged is in it."""
+    try:
+        await store.close()
+    except StoreError as error:
+        log.warning("the store could not be closed: %s", error)
 
 
 def log_config(config: LogConfig, log_format: str | None, quiet: bool) -> LogConfig:
