@@ -377,7 +377,7 @@ FIELDS: list[tuple[str, Json, Json, Json]] = [
         "gemini",
         {"generationConfig": {"responseLogprobs": True, "logprobs": 3}},
         google("Logprobs is not enabled for models/gemini-2.5-pro"),
-        {"generationConfig": {}},
+        {"generationConfig": None},
     ),
     (
         "gemini",
@@ -435,6 +435,12 @@ FIELDS: list[tuple[str, Json, Json, Json]] = [
         {"service_tier": "flex", "seed": 7},
         {"detail": [invalid("'auto' or 'default'", "flex", "body", "service_tier")]},
         {"service_tier": None, "seed": 7},
+    ),
+    (  # `user` is the kind of message here and not the field of that name
+        "openai_chat",
+        {"messages": [{**USER, "name": "Ann"}], "user": "u1"},
+        forbidden("body", "messages", 0, "user", "name"),
+        {"messages": [USER]},
     ),
     (
         "openai_responses",

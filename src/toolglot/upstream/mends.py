@@ -285,7 +285,7 @@ def fix_fields(refusal: Refusal) -> Request:
     for place, end in zip(places, ends, strict=True):
         path = place["loc"] or place["path"]
         said = _CHOICES.search(text, place.end(), end)
-        request = _fix_field(refusal._replace(request=request), _parts(path), said)
+        request = _fix_field(refusal._replace(request=request), _own_parts(path), said)
     return request
 
 
@@ -298,6 +298,15 @@ def _fix_field(refusal: Refusal, path: list[str], choices: re.Match[str] | None)
         if name not in NEVER and (changed := without(name)(refusal)) != refusal.request:
             return changed
     return refusal.request
+
+
+_ROLES = frozenset({"user", "assistant", "system", "developer", "tool", "function"})
+
+
+def _own_parts(path: str) -> list[str]:
+    """The names in a path that are fields. Inside messages pydantic names the kind of message, too."""
+    parts = _parts(path)
+    return [part for part in parts if part not in _ROLES] if "messages" in parts else parts
 
 
 def _parts(path: str) -> list[str]:
