@@ -411,7 +411,8 @@ class StreamTranslation:
         encoded = self._encoder.feed(self._with_usage(event) if needs_usage else event)
         receipt = self._exchange.receipt
         if self._exchange.strict and receipt.losses and not isinstance(event, Fault):
-            event = Fault(ApiError(kind="bad_request", code="would_lose", message=str(LossError(receipt))))
+            error = ApiError(kind="bad_request", code="would_lose", message=str(LossError(receipt)))
+            event = Fault(self._exchange.hide(error))
             encoded = self._encoder.feed(event)
         self._notice(event)
         return encoded

@@ -67,7 +67,7 @@ class Exchange:
         created: the time to put on an answer whose upstream does not tell one (Unix seconds; the core has no clock).
         answer_id: the id to put on an answer whose upstream does not tell one.
         clock: tells the time (Unix seconds) at which an answer ends, for clients whose answers have it.
-        hide: takes out of an upstream's error, inside a stream too, what no client may see; the same error if nothing.
+        hide: takes out of an error, inside a stream too, what no client may see; the same error if nothing.
         verbatim: let bytes through as they are where both sides speak one dialect and nothing has to be changed. False
             reads and writes everything, for upstreams that leave out what the dialect's clients need.
         text_calls: how the model writes tool calls as text, when it has no native ones or leaks them.

@@ -5,14 +5,17 @@ The number is that of `tests/server/fault_cases.py`. The gateway is a process of
 
 from __future__ import annotations
 
+import json
 import signal
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.lint.streams import SOUND
-from tests.server.gateway import CLIENTS, Answer
+from tests.server import gateway as serving_gateway
+from tests.server.gateway import CLIENTS, Answer, at, gateway, request
 from tests.server.process import Process, serving
 from tests.server.told import error_told
 from tests.upstream.bad_server import BadServer, Script, expect, reply, reset, stream
@@ -124,3 +127,77 @@ def test_18_a_wrong_key_is_refused_in_the_callers_dialect_and_not_repeated(tmp_p
                 told = error_told(client, answer)
                 assert answer.status == 401
                 assert key == "" or key not in told.message
+
+
+def _named(client: str, key: str) -> Iterator[dict[str, Any]]:
+    """Requests in which the key is the name of something, or a value that errors and receipts quote."""
+    _, usual = request(client)
+    body = {name: value for name, value in json.loads(usual).items() if name not in ("model", "stream")}
+    yield {**body, key: 1}
+    yield {**body, "metadata": {key: key}, "service_tier": key, "user": key, "stop": [key] * 9}
+    schema = {"type": "object", "properties": {key: {"type": key, key: 1}}, key: 1}
+    tool = {"name": key, "description": "d", "strict": True}
+    yield {
+        **body,
+        "tools": {
+            "openai_chat": [{"type": "function", "function": {**tool, "parameters": schema}}, {"type": key}],
+            "openai_responses": [{"type": "function", **tool, "parameters": schema}, {"type": key}],
+            "anthropic": [{"name": key, "input_schema": schema}, {"type": key, "name": key}],
+            "gemini": [{"functionDeclarations": [{"name": key, "parameters": schema}]}, {key: {}}],
+        }[client],
+    }
+    yield {**body, "messages": key, "input": [{"type": key}], "contents": {key: key}}
+    yield {**body, "previous_response_id": key, "temperature": key}
+
+
+@pytest.mark.parametrize("keyed", [True, False], ids=["with keys", "without keys"])
+def test_the_callers_own_key_as_a_name_is_in_no_answer_header_receipt_or_log(tmp_path: Path, keyed: bool) -> None:
+    """Without `server.keys` a client may show any key, its vendor's say, and the gateway knows it from the request."""
+    config = CONFIG if keyed else CONFIG.replace('keys = ["${CLIENT_KEY}"]', "")
+    environment = {"CLIENT_KEY": CLIENT_KEY, "UPSTREAM_KEY": UPSTREAM_KEY, "HEADER_SECRET": HEADER_SECRET}
+    shown = {"authorization": f"Bearer {CLIENT_KEY}"}
+    with (
+        BadServer([expect(), stream(SOUND["openai_chat"])]) as server,
+        serving(tmp_path, config % server.url, environment=environment) as running,
+    ):
+        answers = []
+        for client in CLIENTS:
+            for strict in ({}, {"x-toolglot-strict": "1"}):
+                given = {**shown, **strict}
+                answers += [running.ask(client, stream=True, body=b, headers=given) for b in _named(client, CLIENT_KEY)]
+            answers.append(running.ask(client, stream=True, model=CLIENT_KEY, headers=shown))
+            answers.append(running.ask(client, headers={**shown, "x-toolglot-mcp": CLIENT_KEY}))
+        paths = (f"/v1/models/{CLIENT_KEY}", f"/v1/{CLIENT_KEY}", f"/debug/receipts/{CLIENT_KEY}")
+        answers += [running.call("GET", path, headers=shown) for path in paths]
+        ids = [answer.headers["x-request-id"] for answer in answers]
+        receipts = [running.call("GET", f"/debug/receipts/{each}", headers=shown) for each in ids]
+        receipts.append(running.call("GET", "/debug/receipts", headers=shown))
+        running.signal(signal.SIGTERM)
+        running.wait()
+    assert sum(receipt.status == 200 and b'"lines":[{' in receipt.body for receipt in receipts) > 4
+    for answer in (*answers, *receipts):
+        assert CLIENT_KEY not in str(answer.headers)
+    refused = [answer for answer in answers if answer.status != 200]  # others repeat settings, as the API says
+    assert len(refused) > len(CLIENTS)
+    for answer in (*refused, *receipts):
+        assert CLIENT_KEY not in answer.body.decode("utf-8", "replace")
+    assert CLIENT_KEY not in running.log
+
+
+@pytest.mark.parametrize("express", [False, True], ids=["general", "express"])
+@pytest.mark.parametrize("streams", [False, True], ids=["whole", "stream"])
+@pytest.mark.parametrize("client", CLIENTS)
+def test_an_error_of_an_upstream_that_quotes_the_callers_key_does_not_bring_it_back(
+    client: str, streams: bool, express: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The name of a tool, say. In a stream it comes after the answer has begun."""
+    monkeypatch.setattr(serving_gateway, "EXPRESS", express)
+    error = {"error": {"message": f"tools: {CLIENT_KEY} is no name", "type": "server_error", "code": CLIENT_KEY}}
+    begun = b'data: {"id":"c","object":"chat.completion.chunk","created":1,"model":"m","choices":[{"index":0,"delta":'
+    begun += b'{"role":"assistant","content":"Hi"},"finish_reason":null}]}\n\n'
+    failed = f"data: {json.dumps(error)}\n\n".encode()
+    script: Script = [expect(), stream(begun, failed) if streams else reply(error, 500)]
+    with BadServer(script) as server, gateway(at("openai_chat", server.url)) as running:
+        answer = running.ask(client, stream=streams, headers={"x-api-key": CLIENT_KEY})
+        assert b"is no name" in answer.body or streams
+        assert CLIENT_KEY not in f"{answer.headers} {answer.body!r} {running.record()}"

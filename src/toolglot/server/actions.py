@@ -16,6 +16,7 @@ from toolglot.server import bridge, kept_elsewhere, responses_routes
 from toolglot.server.attaching import permitted
 from toolglot.server.attempts import FailedError
 from toolglot.server.counting import count
+from toolglot.server.credentials import hide_in_json
 from toolglot.server.generate import generate
 from toolglot.server.incoming import Incoming, dialect_of
 from toolglot.server.ingress import read_body
@@ -79,7 +80,8 @@ async def receipts(service: Service, incoming: Incoming, match: Match) -> None:
     if service.peers is not None:
         listed += await service.peers.receipts(owner, RECEIPTS_LISTED)
         listed = sorted(listed, key=lambda dated: dated[0], reverse=True)[:RECEIPTS_LISTED]
-    await incoming.reply(200, JSON, json.encode({"receipts": [told for _, told in listed]}))
+    hidden = (*incoming.gateway.secrets, *incoming.shown)
+    await incoming.reply(200, JSON, json.encode({"receipts": [hide_in_json(told, hidden) for _, told in listed]}))
 
 
 async def receipt(service: Service, incoming: Incoming, match: Match) -> None:
@@ -90,7 +92,8 @@ async def receipt(service: Service, incoming: Incoming, match: Match) -> None:
     if kept is None:
         message = f"There is no receipt {request_id}: the last requests alone are kept"
         raise FailedError(ApiError(kind="not_found", code="receipt_not_found", message=message))
-    await incoming.reply(200, JSON, json.encode(kept))
+    hidden = (*incoming.gateway.secrets, *incoming.shown)
+    await incoming.reply(200, JSON, json.encode(hide_in_json(kept, hidden)))
 
 
 async def mcp(service: Service, incoming: Incoming, match: Match) -> None:

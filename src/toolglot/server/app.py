@@ -82,6 +82,7 @@ class App:
             if handed is not None:
                 handed.drop()
             record.ended = record.ended or loop.time()
+            incoming.hide_in_record()
             if incoming.tape is not None:
                 incoming.tape.end(record)
             for observe in service.observers:
@@ -146,6 +147,7 @@ class App:
         self, incoming: Incoming, match: routes.Match | routes.NoMatch, error: ApiError, receipt: Receipt | None = None
     ) -> None:
         """The error in the dialect of whoever asked. An answer that has begun is left unfinished instead."""
+        error = incoming.hide_in_error(error)
         incoming.record.error, incoming.record.message = error.kind, error.message
         if incoming.begun:
             return

@@ -23,6 +23,7 @@ from toolglot.routing import Target
 from toolglot.server import headers
 from toolglot.server.beginning import Answer, Bounded, begin_stream
 from toolglot.server.calling import Calling
+from toolglot.server.credentials import also_hiding, shown_credentials
 from toolglot.server.express.handing import Handed
 from toolglot.server.gateway import Gateway
 from toolglot.server.logs import printable
@@ -300,7 +301,10 @@ class Attempts:
         )
         answer_id = self._record.id.replace("req_", "resp_")
         kept, can_cut = self._states.kept, self._asked.can_cut
-        return made(created=int(time()), answer_id=answer_id, keeps_state=kept, can_cut=can_cut)
+        exchange = made(created=int(time()), answer_id=answer_id, keeps_state=kept, can_cut=can_cut)
+        if shown := tuple(shown_credentials(self._asked.headers, self._asked.query)):
+            exchange.hide = also_hiding(exchange.hide, shown)
+        return exchange
 
     def _note(self, upstream: Upstream, exchange: Exchange) -> None:
         assert exchange.sent is not None

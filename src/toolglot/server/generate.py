@@ -16,6 +16,7 @@ from toolglot.server import headers
 from toolglot.server.attaching import withheld
 from toolglot.server.attempts import Asked, Attempts, FailedError
 from toolglot.server.calling import Calling
+from toolglot.server.credentials import hide_in_lines
 from toolglot.server.failures import told
 from toolglot.server.heartbeat import keeping_alive, watching
 from toolglot.server.incoming import Incoming
@@ -54,6 +55,7 @@ def _is_told_in_stream(client: Dialect, error: ApiError) -> bool:
 
 async def _stream_error(incoming: Incoming, asked: Asked, error: ApiError, receipt: Receipt) -> None:
     """A stream that is only an error, for clients that do not look at the status."""
+    error = incoming.hide_in_error(error)
     incoming.record.error, incoming.record.message = error.kind, error.message
     encoder = asked.client.stream_encoder(asked.request, Receipt())
     await incoming.begin({**headers.STREAM_HEADERS, **headers.of_receipt(receipt)})
@@ -72,7 +74,7 @@ async def _generate(service: Service, incoming: Incoming, asked: Asked) -> None:
             source.note()
             _note_unstored(source, turn)
             if source.exchange is not None:
-                service.receipts.keep(record, tuple(source.exchange.receipt))
+                service.receipts.keep(record, hide_in_lines(tuple(source.exchange.receipt), incoming.shown))
 
         try:
             await (_stream if asked.request.stream else _whole)(incoming, source, turn, note)
@@ -190,6 +192,7 @@ async def _stream(incoming: Incoming, source: Source, turn: Turn, note: Callable
         except BaseException as failure:  # a cancellation too, which may be the end of the time to drain
             if not incoming.begun or incoming.finished or (error := told(failure, incoming.record)) is None:
                 raise
+            error = incoming.hide_in_error(error)
             # Something has gone out, be it a keep-alive: the error can only be told inside the stream.
             incoming.record.error, incoming.record.message = error.kind, error.message
             await _tell(incoming, turn, source.fail(error))

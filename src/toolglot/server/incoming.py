@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, MutableMapping
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeAlias
 from urllib.parse import parse_qsl
 
+from toolglot.errors import ApiError
 from toolglot.server.answer_cycle import CUT
+from toolglot.server.credentials import hide, hide_in_error, shown_credentials
 from toolglot.server.express.handing import HANDED, Handed
 from toolglot.server.gateway import Gateway
 from toolglot.server.ingress import headers_of
@@ -22,6 +25,10 @@ Message: TypeAlias = MutableMapping[str, Any]
 Receive: TypeAlias = Callable[[], Awaitable[Message]]
 Send: TypeAlias = Callable[[Message], Awaitable[None]]
 Scope: TypeAlias = MutableMapping[str, Any]
+
+
+OUR_HEADERS = "x-toolglot-"
+"""How the headers begin that tell of the exchange, in words that a client may have chosen."""
 
 
 class ClientLeftError(Exception):
@@ -59,6 +66,25 @@ class Incoming:
         self._sending = asyncio.Lock()  # a keep-alive and the answer itself may want to write at the same time
         self._loop = asyncio.get_running_loop()
 
+    @cached_property
+    def shown(self) -> tuple[str, ...]:
+        """The credentials that the client has shown with this request."""
+        return tuple(dict.fromkeys(shown_credentials(self.headers, self.query)))
+
+    def hide_in_error(self, error: ApiError) -> ApiError:
+        """The error without any credential: the client's own, or one of the configuration."""
+        return hide_in_error(error, (*self.gateway.secrets, *self.shown))
+
+    def hide_in_record(self) -> None:
+        """What others read of this request has none of the client's credentials in it."""
+        record, shown = self.record, self.shown
+        if shown:
+            record.path = hide(record.path, shown)
+            record.model, record.upstream_model, record.message, record.user_agent = (
+                text and hide(text, shown)
+                for text in (record.model, record.upstream_model, record.message, record.user_agent)
+            )
+
     async def reply(self, status: int, headers: Mapping[str, str], body: bytes) -> None:
         """A whole answer. A HEAD request gets its head alone."""
         length = {} if status == 204 else {"content-length": str(len(body))}  # RFC 9110, section 8.6
@@ -90,6 +116,8 @@ class Incoming:
         self.begun = True
         self.record.status = status
         told = {**headers, **self.extra_headers}
+        if self.shown:
+            told |= {name: hide(value, self.shown) for name, value in told.items() if name.startswith(OUR_HEADERS)}
         if self.tape is not None:
             self.tape.head(status, told)
         raw = [(name.encode("latin-1"), value.encode("latin-1")) for name, value in told.items()]

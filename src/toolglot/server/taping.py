@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import re
-from base64 import b64decode
-from binascii import Error as Base64Error
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
 from datetime import UTC, datetime, timedelta
 from time import monotonic
@@ -35,10 +33,10 @@ from toolglot.recordings.format import (
     UpstreamRequest,
     UpstreamResponse,
 )
-from toolglot.recordings.redact import TELLING
 from toolglot.recordings.settings import PUT_BACK, told_of
 from toolglot.recordings.writing.recorder import OUTCOMES, Recorder, Writing
 from toolglot.routing import Pattern, Target, bare
+from toolglot.server.credentials import long_enough, shown_credentials
 from toolglot.server.metrics import Metrics
 from toolglot.server.record import Record
 from toolglot.textcalls.settings import TextCalls
@@ -50,22 +48,9 @@ from toolglot.upstream.upstream import Upstream
 if TYPE_CHECKING:
     from toolglot.server.incoming import Incoming
 
-SHORTEST_KEY = 8
-"""Characters. A client of a server without keys may show any: a shorter one stands in texts that have nothing to do
-with it, and is hidden where keys stand alone."""
 _PLACEHOLDER = re.compile(r"[A-Za-z]{1,7}")
 """A key that is one short word, as `none` and `ollama` for servers that want any. Hidden everywhere it would turn
 `"tool_choice": "none"` into nonsense; it is hidden where keys stand alone."""
-_WORD = re.compile(r"[a-z]{1,24}|[A-Z]{1,24}|[A-Z][a-z]{1,23}|(?:sk-)?[xX0*.-]+")
-_STAND_INS = frozenset(
-    """api-key dummy-key fake-key key-1 lm-studio my-key no-key no-key-needed no-key-required none-needed not-needed
-    not-used sk-1234 sk-anything sk-dummy sk-fake sk-key sk-no-key-required sk-none sk-test sk-toolglot test-key
-    your-api-key your-key""".split()  # noqa: SIM905
-)
-"""Keys that are none: a plain word, or what examples have in the place of one. Clients show them where any key will do
-(`toolglot launch` shows `toolglot`). A key that counts here is known by the configuration, whatever it looks like."""
-_KEYS = frozenset({"authorization", "x-api-key", "x-goog-api-key", "api-key", "key"})
-"""The headers, and what is asked behind a `?`, in which such a key stands."""
 _COUNTED = ("input_tokens", "output_tokens", "cached_tokens", "cache_write_tokens", "reasoning_tokens")
 
 
@@ -97,7 +82,7 @@ class Tapes:
         names = {model, bare(model)}
         if self._models and all(pattern.match(name) is None for pattern in self._models for name in names):
             return None
-        secrets = [*_known(incoming.gateway.secrets), *_shown(incoming.headers, incoming.query)]
+        secrets = [*_known(incoming.gateway.secrets), *shown_credentials(incoming.headers, incoming.query)]
         tape = Tape(self.recorder.begin(record.id, secrets), record.started)
         came = datetime.now(UTC) - timedelta(seconds=tape.at)
         head = Head(
@@ -308,32 +293,4 @@ def _known(secrets: Iterable[str]) -> Iterator[str]:
     for secret in secrets:
         if not _PLACEHOLDER.fullmatch(secret):
             yield secret
-        yield from _long_enough((secret.partition(" ")[2].strip(),))
-
-
-def _shown(headers: Mapping[str, str], query: Mapping[str, str]) -> Iterator[str]:
-    """What the client has shown as its own keys, whichever of them count here."""
-    for name, value in (*headers.items(), *query.items()):
-        scheme, _, credential = value.strip().partition(" ")
-        if not TELLING.search(name) or (name in _KEYS and _is_none(credential.strip() or scheme)):
-            continue
-        yield from _long_enough((value.strip(), credential.strip()))
-        if scheme.lower() == "basic":
-            yield from _long_enough(_password(credential))
-        for part in value.split(";"):  # a cookie's
-            yield from _long_enough((part.partition("=")[2].strip(),))
-
-
-def _is_none(key: str) -> bool:
-    return key.lower() in _STAND_INS or _WORD.fullmatch(key) is not None
-
-
-def _password(credential: str) -> tuple[str, ...]:
-    try:
-        return (b64decode(credential).decode().partition(":")[2],)
-    except (Base64Error, ValueError):
-        return ()
-
-
-def _long_enough(secrets: Iterable[str]) -> Iterator[str]:
-    return (secret for secret in secrets if len(secret) >= SHORTEST_KEY)
+        yield from long_enough((secret.partition(" ")[2].strip(),))

@@ -20,6 +20,7 @@ from toolglot.direct.plain import PlainRequest
 from toolglot.direct.request import Translated
 from toolglot.errors import ApiError
 from toolglot.ir import replace
+from toolglot.server.credentials import also_hiding
 from toolglot.server.express.account import Account
 from toolglot.server.express.client import Client
 from toolglot.server.express.handing import Handed, is_readable
@@ -248,6 +249,8 @@ class Crossing(Struct, eq=False):
     def _translate(self) -> StreamTranslation:
         keeps_state = self._service.store is not None and self._lane.issuer is not None
         exchange = self._lane.exchange(self._asked, self._label(), keeps_state=keeps_state)
+        if shown := self._waiting.head.shown:
+            exchange.hide = also_hiding(exchange.hide, shown)
         if keeps_state:
             self._heard = heard = Heard()
             exchange.new_listener = lambda: heard.hear

@@ -13,6 +13,7 @@ from toolglot.dialect import Dialect
 from toolglot.dialects import DIALECTS
 from toolglot.direct.reading import Reader
 from toolglot.direct.request import LARGEST
+from toolglot.server.credentials import mentions, shown_credentials
 from toolglot.server.express.account import Account
 from toolglot.server.express.client import Client
 from toolglot.server.express.crossing import Crossing
@@ -112,6 +113,7 @@ class Express:
             query=asked,
             headers=headers,
             caller=caller or _NOBODY,
+            shown=tuple(dict.fromkeys(shown_credentials(headers, {}))),
             guard=self._guard,
         )
 
@@ -151,9 +153,13 @@ class Express:
         asked = lane.requests.translate_plain(plain, body)
         if asked is None or len(asked.learnt.asked.tools) > limits.tools:
             return None
+        passage = lane.passage(head, plain.model, asked.learnt)
+        if passage.clean is not asked.lines:
+            if any(each in plain.model for each in head.shown) or mentions(asked.lines, head.shown):
+                return None  # a credential, which the general way hides
+            passage.clean = asked.lines
         if (ticket := lane.breaker.enter(now)) is None:
             return None
-        passage = lane.passage(head, plain.model, asked.learnt)
         ids = self._ids or self._more_ids()
         record = replace(passage.record, id=ids.pop(), started=now, bytes_in=len(body))
         service.in_flight += 1

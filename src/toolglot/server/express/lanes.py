@@ -46,6 +46,8 @@ class Passage(Struct, eq=False):
     """The last receipt that was told."""
     told: bytes = b""
     """The headers that told it."""
+    clean: tuple[Loss, ...] | None = None
+    """The last receipt that was searched for the client's credentials, without finding one."""
 
 
 MOST = 256

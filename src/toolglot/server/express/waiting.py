@@ -25,6 +25,8 @@ class Head(Struct, frozen=True, eq=False, kw_only=True):
     query: Mapping[str, str]
     headers: Mapping[str, str]
     caller: Caller
+    shown: tuple[str, ...] = ()
+    """The credentials in it."""
     guard: Guard
     """Who has let it in."""
 
