@@ -16,7 +16,7 @@ from msgspec import Struct
 from toolglot.direct.plain import Direct
 from toolglot.errors import CONTEXT_OVERFLOW, ApiError, HttpError
 from toolglot.events import Event
-from toolglot.ir import COUNTS, Request, Response, replace
+from toolglot.ir import COUNTS, Request, Response, StopReason, replace
 from toolglot.models import ModelInfo
 from toolglot.receipt import Receipt
 from toolglot.tokens.media import ImageTokens, by_area
@@ -170,6 +170,12 @@ class Capabilities(Struct, frozen=True, kw_only=True):
 
     answer_tiers: frozenset[str] = frozenset()
     """The service tiers that its answers can tell."""
+
+    stop_details: frozenset[StopReason] = frozenset()
+    """The reasons to stop that its answers can explain."""
+    informational: frozenset[str] = frozenset()
+    """Native keys of answers that tell how an answer was made. Leaving them behind is told as a note, also where the
+    same key of a request is cosmetic."""
 
     cosmetic: frozenset[str] = frozenset()
     """Native keys of this dialect that mean nothing to any other: leaving them behind is no loss."""

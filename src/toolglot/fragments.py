@@ -19,12 +19,12 @@ from toolglot.dialect import Capabilities, Dialect, capabilities
 from toolglot.dialects import DIALECTS, find
 from toolglot.errors import DecodeError, LossError, UnknownDialectError
 from toolglot.fragment_forms import around, elements, form_of, inside, members
-from toolglot.ir import Media, Message, Opaque, Request, Text, Tool, ToolCall, ToolResult, replace
+from toolglot.ir import Message, Opaque, Request, Text, Tool, ToolCall, ToolResult, replace
 from toolglot.passes import Context, textual
 from toolglot.passes.blocks import Place
 from toolglot.passes.moved import bring_back
 from toolglot.passes.pipeline import prepare
-from toolglot.receipt import Loss, Receipt
+from toolglot.receipt import Loss, Receipt, describe_block
 from toolglot.textcalls.settings import TextCalls
 from toolglot.tools import mcp
 from toolglot.wire import json
@@ -282,8 +282,7 @@ def read_result(
         raise DecodeError("$", _which(results, call_id))
     result, left = bring_back(meant[0], [block for block in blocks if not isinstance(block, ToolResult)])
     for block in left if not is_whole else ():
-        what = block.kind if isinstance(block, Media) else type(block).__name__.lower()
-        receipt.loss("messages", what, "it stands beside the result, and is no part of it")
+        receipt.loss("messages", describe_block(block), "it stands beside the result, and is no part of it")
     said = tuple(block for block in result.content if block != NOTHING)  # Gemini has no other word for no text
     return replace(result, call_id=result.call_id or call_id or "", name=result.name or name, content=said)
 

@@ -13,7 +13,32 @@ from typing import Literal
 
 from msgspec import Struct
 
+from toolglot.ir import Block, Media, Opaque, Refusal, Text, Thinking, ToolCall, ToolResult
+
 Severity = Literal["note", "loss"]
+
+
+_NOUNS: dict[type[Block], str] = {
+    Text: "text",
+    Thinking: "reasoning",
+    Refusal: "a refusal",
+    ToolCall: "a tool call",
+    ToolResult: "a tool result",
+}
+_ARTICLES = {"image": "an", "audio": "an"}
+
+
+def describe_block(block: Block) -> str:
+    """What a block is, in the words of a receipt: `a document`, `reasoning`, `web_search_call`."""
+    if isinstance(block, Media):
+        return f"{_ARTICLES.get(block.kind, 'a')} {block.kind}"
+    if not isinstance(block, Opaque):
+        return _NOUNS[type(block)]
+    value = block.value
+    kind = value.get("type") if isinstance(value, dict) else None
+    if isinstance(kind, str):
+        return kind
+    return ", ".join(map(str, value)) if isinstance(value, dict) and value else f"content of {block.dialect}"
 
 
 class Loss(Struct, frozen=True):

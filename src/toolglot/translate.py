@@ -91,7 +91,7 @@ class Exchange:
         passes: Sequence[RequestPass] | None = None,
         created: int | None = None,
         answer_id: str = "",
-        clock: Callable[[], float] | None = None,
+        clock: Callable[[], float | None] | None = None,
         hide: Callable[[ApiError], ApiError] = lambda error: error,
         verbatim: bool = True,
         text_calls: TextCalls | None = None,
@@ -281,10 +281,13 @@ class Exchange:
         if self.upstream.answering is not None:
             self.upstream = self.upstream.answering(self.upstream, sent)
 
-    def label(self, created: int | None, answer_id: str, *, renamed: bool = False) -> None:
-        """The time and the id to put on an answer after all, where they are known only once it has begun. `renamed`: it
-        is another model's, and is to have the name of the one that was asked."""
+    def label(
+        self, created: int | None, answer_id: str, *, renamed: bool = False, completed: int | None = None
+    ) -> None:
+        """The times and the id to put on an answer after all, where they are known only once it has begun. `renamed`:
+        it is another model's, and is to have the name of the one that was asked."""
         self._created, self._answer_id, self._renamed = created, answer_id, renamed
+        self._clock = lambda: completed
 
     def seal_for(self, server: str, model: str) -> None:
         """What the client is to carry is for this one, who has answered in the place of the one that was asked."""

@@ -136,7 +136,7 @@ def test_a_missing_file_exits_with_2_and_one_line(tmp_path: Path) -> None:
 
 def test_a_response_is_translated() -> None:
     result = translate("openai_chat", "anthropic", "response", CHAT_RESPONSE)
-    assert json.loads(result.stdout)["content"] == [{"type": "text", "text": "Hi"}]
+    assert json.loads(result.stdout)["content"] == [{"type": "text", "text": "Hi", "citations": None}]
 
 
 def test_an_error_in_place_of_a_response_is_told_as_one() -> None:

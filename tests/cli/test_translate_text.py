@@ -137,7 +137,7 @@ def test_a_call_that_was_cut_is_a_loss_and_not_told() -> None:
 def test_a_response_may_hold_the_text_in_its_dialect() -> None:
     result = translate("openai_chat", "anthropic+text:hermes_json", "response", chat_response("I look.", [NATIVE]))
     answer = json.loads(result.stdout)
-    assert answer["content"] == [{"type": "text", "text": HERMES}]
+    assert answer["content"] == [{"type": "text", "text": HERMES, "citations": None}]
     assert answer["stop_reason"] == "end_turn"
 
 

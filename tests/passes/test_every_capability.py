@@ -100,7 +100,15 @@ TOGETHER: dict[str, dict[str, Any]] = {
     "named alone": {"tool_choices": frozenset({"auto", "required", "named"}), "allowed_modes": frozenset()},
 }
 VARIANTS = {**{name: {name: value} for name, value in CHANGES.items()}, **TOGETHER}
-SKIPPED = ("answer_tiers", "broken_calls", "malformed_call_stop", "cosmetic", "containers")
+SKIPPED = (
+    "answer_tiers",
+    "broken_calls",
+    "malformed_call_stop",
+    "cosmetic",
+    "containers",
+    "informational",
+    "stop_details",
+)
 """What only says how things are told, and what is about answers."""
 
 

@@ -38,7 +38,7 @@ CASES: list[tuple[list[Event], list[str]]] = [
         ["loss content[2].citations[1].novel"],
     ),
     ([Delta(0, "x")], []),
-    ([Start(native=own(novel=1, caller=1, **{"$note": 1}))], ["loss novel"]),
+    ([Start(native=own(novel=1, eager_input_streaming=1, **{"$note": 1}))], ["loss novel"]),
     ([Start(native=own(signature="x", thoughtSignature="x", encrypted_content="x"))], []),
     ([Start(native=own(novel=0))], ["loss novel"]),
     ([Start(native={"openai_chat": {"novel": 1}})], []),

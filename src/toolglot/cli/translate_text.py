@@ -20,7 +20,7 @@ from toolglot.fragments import read_result, translate_messages
 from toolglot.ir import Block, Media, Message, Request, Text, Tool, ToolResult, replace
 from toolglot.passes import Context, foreign
 from toolglot.passes.media import marker
-from toolglot.receipt import Receipt
+from toolglot.receipt import Receipt, describe_block
 from toolglot.textcalls.prompts.records import Result
 from toolglot.textcalls.prompts.render import instructions, results_text
 from toolglot.textcalls.settings import TextCalls
@@ -159,7 +159,7 @@ def _text(block: Block, where: str, receipt: Receipt) -> str:
         case Media(kind=kind):
             receipt.loss(where, kind, "a plain text holds none")
             return marker(block, "left out: a text holds none").text
-    receipt.loss(where, type(block).__name__.lower(), "a plain text holds none")
+    receipt.loss(where, describe_block(block), "a plain text holds none")
     return ""
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 from msgspec import Struct
 
@@ -10,7 +10,8 @@ from toolglot.dialect import Dialect
 from toolglot.direct.plain import PlainAnswer
 from toolglot.direct.request import Translated
 from toolglot.forwarding import renamed
-from toolglot.passes.foreign import told_of_tier, usage_lines
+from toolglot.passes.foreign import told_of_member, told_of_tier, usage_lines
+from toolglot.receipt import Loss
 
 
 class Label(Struct, frozen=True):
@@ -34,17 +35,26 @@ def answered(
         return renamed(data, client.model_places, asked.plain.model) if aliased else data, answer
     if not answer.whole or not _is_legal(answer, asked):
         return None
-    if answer.usage is not None:
-        answer.lines = tuple(usage_lines(answer.usage, client))
-    tier = answer.service_tier
-    if tier is not None and tier not in client.can.answer_tiers:
-        answer.lines, answer.service_tier = (*answer.lines, told_of_tier(tier)), None
+    answer.lines = tuple(_lines(answer, client, upstream))
+    if answer.service_tier not in client.can.answer_tiers:
+        answer.service_tier = None
     answer.model = asked.plain.model if aliased else answer.model or asked.plain.model
     if not answer.id or answer.created is None:
         given = label()
         answer.id = answer.id or given.answer_id
         answer.created = given.created if answer.created is None else answer.created
     return write(answer), answer
+
+
+def _lines(answer: PlainAnswer, client: Dialect, upstream: Dialect) -> Iterator[Loss]:
+    """What the receipt says of the answer, in the order of the general way."""
+    tier = answer.service_tier
+    if tier is not None and tier not in client.can.answer_tiers:
+        yield told_of_tier(tier)
+    for name in answer.members:
+        yield told_of_member(upstream.name, name, name, upstream.can)
+    if answer.usage is not None:
+        yield from usage_lines(answer.usage, client)
 
 
 def _is_legal(answer: PlainAnswer, asked: Translated) -> bool:

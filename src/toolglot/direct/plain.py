@@ -87,6 +87,8 @@ class PlainAnswer(Struct, gc=False):
     """False: it holds more than this record tells, and only its own dialect's clients can have it, as it stands."""
     service_tier: str | None = None
     """The tier that served the request."""
+    members: tuple[str, ...] = ()
+    """The names of other members, which no other dialect has."""
     lines: tuple[Loss, ...] = ()
     """What the receipt says of it."""
 

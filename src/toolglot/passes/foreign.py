@@ -10,15 +10,29 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TypeVar
 
-from toolglot.dialect import Dialect
+from toolglot.dialect import Capabilities, Dialect
 from toolglot.events import Close, Delta, Event, Finish, Open, Start
-from toolglot.ir import COUNTS, Block, Json, Opaque, Request, Stop, Text, Thinking, Tool, ToolCall, Usage, replace
+from toolglot.ir import (
+    COUNTS,
+    Block,
+    Json,
+    Opaque,
+    Refusal,
+    Request,
+    Stop,
+    Text,
+    Thinking,
+    Tool,
+    ToolCall,
+    Usage,
+    replace,
+)
 from toolglot.ir import Native as NativeFields
 from toolglot.passes import Context
 from toolglot.passes.blocks import Place, blocks, rewrite_blocks
 from toolglot.passes.census import census
 from toolglot.passes.reasoning import ON_CALLS, STATE
-from toolglot.receipt import Loss, Receipt
+from toolglot.receipt import Loss, Receipt, Severity
 from toolglot.wire.usage import says_nothing
 
 
@@ -46,10 +60,15 @@ def missed(
     while waiting:
         path, items = waiting[-1]
         for key, value in items:
-            if key.startswith("$") or key in state or key in cosmetic or _says_nothing(value):
+            if (
+                (key.startswith("$") and key not in containers)
+                or key in state
+                or key in cosmetic
+                or _says_nothing(value)
+            ):
                 continue
             if key in containers and isinstance(value, dict):
-                waiting.append((f"{path}{key}.", iter(value.items())))
+                waiting.append((f"{path}{key.removeprefix('$')}.", iter(value.items())))
                 break
             yield f"{path}{key}", key
         else:
@@ -69,11 +88,13 @@ class Reporter:
     Reasoning state is told by the pass that carries it.
     """
 
-    __slots__ = ("_client", "_kinds", "_receipt", "_tiers", "_upstream", "_usage")
+    __slots__ = ("_client", "_cosmetic", "_kinds", "_receipt", "_refused", "_tiers", "_upstream", "_usage")
 
     def __init__(self, client: Dialect, upstream: Dialect, receipt: Receipt) -> None:
         self._client = client
         self._tiers = client.can.answer_tiers
+        self._cosmetic = frozenset(upstream.can.cosmetic) - upstream.can.informational
+        self._refused = False  # a refusal has come, which explains itself
         self._upstream = upstream
         self._receipt = receipt
         self._usage: Usage | None = None  # as the start told it
@@ -88,6 +109,7 @@ class Reporter:
             case Open(index=index, block=block):
                 if isinstance(block, ToolCall):
                     self._kinds[index] = ToolCall
+                self._refused = self._refused or isinstance(block, Refusal)
                 self._report_block(index, block.native)
             case Close(index=index, native=native):
                 self._report_block(index, native)
@@ -125,8 +147,8 @@ class Reporter:
         can = self._upstream.can
         for owner, fields in native.items():
             if owner != self._client.name:
-                for path, key in missed(fields, can.cosmetic, can.containers, state):
-                    self._receipt.loss(f"{where}{path}", key, f"only {owner} understands it")
+                for path, key in missed(fields, self._cosmetic, can.containers, state):
+                    self._receipt.add((told_of_member(owner, f"{where}{path}", key, can),))
 
     def _report_usage(self, usage: Usage | None) -> None:
         if usage is not None and self._client.name != self._upstream.name:
@@ -137,8 +159,17 @@ class Reporter:
             return
         if stop.reason == "other" and stop.raw:
             self._receipt.loss("stop", stop.raw, "the client's API has no such reason to stop")
-        if stop.sequence is not None and self._client.name not in TELLS_SEQUENCE:
+        if stop.detail is not None and stop.reason not in self._client.can.stop_details and not self._refused:
+            self._receipt.note("stop.detail", "an explanation", "the client's API has no place for it")
+        is_sequence = stop.sequence is not None or stop.reason == "stop_sequence"
+        if is_sequence and self._client.name not in TELLS_SEQUENCE:
             self._receipt.note("stop.sequence", "the stop sequence", "the client's API tells only that one was written")
+
+
+def told_of_member(owner: str, where: str, key: str, can: Capabilities) -> Loss:
+    """The line on a member of an answer that only its owner understands."""
+    severity: Severity = "note" if key in can.informational else "loss"
+    return Loss(where, key, f"only {owner} understands it", severity)
 
 
 def told_of_tier(tier: str) -> Loss:

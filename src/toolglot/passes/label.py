@@ -21,7 +21,7 @@ class Labeller:
         alias: str | None = None,
         model: str = "",
         answer_id: str = "",
-        clock: Callable[[], float] | None = None,
+        clock: Callable[[], float | None] | None = None,
     ) -> None:
         self._created = created
         self._clock = clock
@@ -30,8 +30,9 @@ class Labeller:
         self._id = answer_id
 
     def feed(self, event: Event) -> Sequence[Event]:
-        if isinstance(event, Finish) and event.completed is None and self._clock is not None:
-            return (replace(event, completed=int(self._clock())),)
+        if isinstance(event, Finish) and self._clock is not None:
+            now = self._clock()
+            return (event if now is None else replace(event, completed=int(now)),)
         if not isinstance(event, Start):
             return (event,)
         created = self._created if event.created is None else event.created

@@ -63,6 +63,9 @@ class Restorer:
             if original.kind == "custom" and call.kind == "function":
                 self._unwrappers[index] = InputUnwrapper(original.name)
             call = replace(call, name=original.name, namespace=original.namespace, kind=original.kind)
+        if call.namespace is not None and not self._client.namespaces:
+            why = "the client's API has no namespaces"
+            self._context.receipt.loss(f"content[{index}].namespace", call.namespace, why)
         self._calls += 1
         if self._used is None:
             self._used = set(self._context.call_ids)

@@ -210,6 +210,7 @@ def _exchange(
         passes=[*(_watched(each, changes) for each in passes), *_telling(settings, client.name)],
         created=label.created,
         answer_id=label.answer_id,
+        clock=label.clock,
         verbatim=settings.verbatim,
         text_calls=text_calls_of(settings),
         history_format=policy.said.calls,

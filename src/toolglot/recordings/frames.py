@@ -200,7 +200,7 @@ def _matters(path: str, leaf: Any) -> bool:
     if leaf is None or leaf in ("", [], {}) or (leaf == 0 and "usage" in path) or path in (*PLACES, "content_index"):
         return False
     if key in ("type", "id") and any(mark in path for mark in NAMED):
-        return bool(leaf != "function")
+        return leaf not in ("function", "direct")
     return key not in NOISE or path == "choices[0].delta.role"
 
 

@@ -5,6 +5,7 @@ Whoever gives the answer again feeds both in, so that the same bytes come of it.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from datetime import datetime
 
@@ -20,10 +21,15 @@ from toolglot.wire import json
 
 
 class Label(Struct, frozen=True):
-    """`created` is in Unix seconds; None where nobody can tell."""
+    """`created` and `completed` are in Unix seconds; None where nobody can tell."""
 
     created: int | None = None
     answer_id: str = ""
+    completed: int | None = None
+
+    def clock(self) -> float | None:
+        """The time at which the answer ended."""
+        return self.completed
 
 
 def label_of(recording: Recording) -> Label:
@@ -32,7 +38,17 @@ def label_of(recording: Recording) -> Label:
     created = None if start is None else start.created
     if created is None and recording.head.client == "gemini":
         created = _time_in_words(recording.body)
-    return Label(_time(recording.head.time) if created is None else created, answer_id(recording.head.id))
+    started = _time(recording.head.time) if created is None else created
+    return Label(started, answer_id(recording.head.id), completed_of(recording))
+
+
+_COMPLETED = re.compile(rb'"completed_at": ?(\d+)')
+
+
+def completed_of(recording: Recording) -> int | None:
+    """The time that the client was told for the end of its answer."""
+    told = _COMPLETED.findall(recording.body)
+    return int(told[-1]) if told else None
 
 
 def answer_id(request_id: str) -> str:

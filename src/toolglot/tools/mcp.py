@@ -31,7 +31,7 @@ from toolglot.ir import (
     replace,
     with_native,
 )
-from toolglot.receipt import Receipt
+from toolglot.receipt import Receipt, describe_block
 from toolglot.wire import json
 from toolglot.wire.reader import Reader, expected, keep, kept
 
@@ -325,7 +325,7 @@ def _write_block(block: Block, index: int, receipt: Receipt) -> dict[str, Any] |
         case Opaque(dialect=dialect, value=value) if dialect == NAME:
             opaque: dict[str, Any] = value
             return opaque
-    receipt.loss(where, type(block).__name__, "an MCP result has no place for it")
+    receipt.loss(where, describe_block(block), "an MCP result has no place for it")
     return None
 
 

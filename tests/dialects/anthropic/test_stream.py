@@ -765,7 +765,7 @@ def test_blocks_without_a_place_are_losses_and_leave_no_gap() -> None:
     written = payloads(unfold(Response(content=content)), receipt)[1:-2]
     citation = {"type": "web_search_result_location", "cited_text": "", "url": "u", "encrypted_index": ""}
     assert written == [*text(0, "Hi")[:-1], more(0, "citations_delta", citation=citation), end(0)]
-    assert [line.what for line in receipt.losses] == ["Media", "Opaque", "citation"]
+    assert [line.what for line in receipt.losses] == ["an image", "x", "citation"]
 
 
 def test_blocks_of_this_dialect_stream_as_the_accumulators_want_them() -> None:

@@ -27,11 +27,13 @@ from toolglot.dialects.anthropic.native import (
 )
 from toolglot.dialects.anthropic.plain import plain_block
 from toolglot.ir import Block, Media, Opaque, Refusal, Text, Thinking, ToolCall, ToolResult, native_of
-from toolglot.receipt import Receipt
+from toolglot.receipt import Receipt, describe_block
 from toolglot.wire import json
 from toolglot.wire.reader import Reader, expected, keep
 
-_REQUIRED: dict[str, tuple[str, Any]] = {"text": ("citations", None), "tool_use": ("caller", {"type": "direct"})}
+_DIRECT = {"type": "direct"}
+"""The caller of a call that the model itself makes, not code that it runs."""
+_REQUIRED: dict[str, tuple[str, Any]] = {"text": ("citations", None), "tool_use": ("caller", _DIRECT)}
 """The member of an answer's block that the published schema requires, and its value where there is nothing to say."""
 
 
@@ -129,7 +131,10 @@ def _decode_call(block: Reader, raw_input: Raw) -> Block:
     name, call_id, cache = block.need_text("name"), block.text("id") or "", take_cache(block)
     given = block.take("input")
     arguments = arguments_text(given, raw_input, block.at("input"))
-    native = keep(NAME, block, missing=absent, twice=True if isinstance(given, str) else None)
+    direct = True if block.peek("caller") == _DIRECT else None
+    if direct:
+        block.take("caller")
+    native = keep(NAME, block, missing=absent, twice=True if isinstance(given, str) else None, direct=direct)
     return ToolCall(id=call_id, name=name, arguments=arguments, cache=cache, native=native)
 
 
@@ -211,7 +216,7 @@ def encode_block(block: Block, where: str, receipt: Receipt, reply: bool) -> dic
         case Opaque(dialect=dialect, value=value) if dialect == NAME:
             return dict(value)
         case _:
-            receipt.loss(where, type(block).__name__, "Messages has no block for it here")
+            receipt.loss(where, describe_block(block), "Messages has no block for it here")
             return None
 
 
@@ -257,9 +262,11 @@ def _encode_call(call: ToolCall, where: str, receipt: Receipt, reply: bool) -> d
     if arguments is None:
         receipt.loss(f"{where}.arguments", "arguments", "not a JSON object; they are wrapped as they are in `_raw`")
         arguments = {"_raw": call.arguments}
-    if call.namespace is not None:
+    if call.namespace is not None and not reply:
         receipt.loss(f"{where}.namespace", call.namespace, "Messages has no namespaces")
-    wire = {"type": "tool_use", "id": call.id, "name": call.name, "input": arguments}
+    wire: dict[str, Any] = {"type": "tool_use", "id": call.id, "name": call.name, "input": arguments}
+    if "$direct" in notes:
+        wire["caller"] = dict(_DIRECT)
     return with_kept(without_missing(write_cache(wire, call.cache), call), call)
 
 

@@ -53,6 +53,7 @@ class _Answer(Struct, forbid_unknown_fields=True, gc=False):
 
 
 _answers = msgspec.json.Decoder(_Answer)
+_DIRECT_CALLER = b'{"type":"direct"}'
 _PLAIN_STOPS = frozenset({"end_turn", "tool_use", "max_tokens"})
 
 
@@ -76,10 +77,14 @@ def read_answer(data: bytes) -> PlainAnswer | None:
             if arguments is None:
                 return None
             calls.append(PlainCall(block.id, block.name, arguments))
-            if block.caller is not UNSET and object_text(block.caller) is None:
-                return None
+            if block.caller is not UNSET and bytes(block.caller) != _DIRECT_CALLER:
+                whole = False
+                if object_text(block.caller) is None:
+                    return None
         else:
             whole = False
+    if answer.context_management and any(answer.context_management.values()):
+        whole = False
     stop = STOPS.get(answer.stop_reason)
     if stop is None:
         return None
@@ -111,4 +116,4 @@ def write_answer(answer: PlainAnswer) -> bytes:
     return _encode(_Written(answer.id, "message", "assistant", answer.model, content, stop, None, None, usage, None))
 
 
-_DIRECT = Raw(b'{"type":"direct"}')
+_DIRECT = Raw(_DIRECT_CALLER)

@@ -63,7 +63,9 @@ CAPABILITIES = Capabilities(
     max_temperature=1.0,
     default_output_tokens=DEFAULT_MAX_TOKENS,
     answer_tiers=frozenset(TIERS.values()),
-    cosmetic=frozenset({"caller", "context_management", "diagnostics", "eager_input_streaming", "service_tier"}),
+    stop_details=frozenset({"refusal", "filtered"}),
+    informational=frozenset({"context_management", "diagnostics"}),
+    cosmetic=frozenset({"context_management", "diagnostics", "eager_input_streaming", "service_tier"}),
 )
 
 # A minor version is one or two digits; eight digits are a date. `claude-3-5-sonnet` has its family behind.

@@ -17,7 +17,7 @@ from toolglot.dialects.anthropic.response import encode_stop
 from toolglot.dialects.anthropic.usage import encode_last_usage, encode_usage
 from toolglot.events import Close, Delta, Event, Fault, Finish, Open, Start
 from toolglot.ir import Block, Citation, Opaque, Refusal, Request, Text, Thinking, ToolCall, native_of
-from toolglot.receipt import Receipt
+from toolglot.receipt import Receipt, describe_block
 from toolglot.wire import json
 from toolglot.wire.sse import frame
 
@@ -135,7 +135,7 @@ class AnthropicStreamEncoder:
             case Opaque(dialect=dialect, value=value) if dialect == NAME:
                 return self._begin_own(value)
             case _:
-                self._receipt.loss("content", type(block).__name__, "a Messages response has no block for it")
+                self._receipt.loss("content", describe_block(block), "a Messages response has no block for it")
                 return b""
 
     def _begin(self, block: Any, kind: tuple[bytes, bytes], text: str = "") -> bytes:

@@ -31,7 +31,7 @@ from toolglot.ir import (
     ToolResult,
     native_of,
 )
-from toolglot.receipt import Receipt
+from toolglot.receipt import Receipt, describe_block
 from toolglot.wire import json, large
 from toolglot.wire.reader import Reader, expected, keep
 
@@ -310,7 +310,7 @@ def encode_result(result: ToolResult, name: str, where: str, receipt: Receipt) -
             case Opaque(dialect=dialect, value=value) if dialect == NAME:
                 parts.append(value)
             case _:
-                receipt.loss(f"{where}.content[{index}]", type(block).__name__, "a Gemini tool result cannot hold it")
+                receipt.loss(f"{where}.content[{index}]", describe_block(block), "a Gemini tool result cannot hold it")
     notes = native_of(result, NAME)
     response = write_response("\n".join(texts) if texts else None, result.is_error, notes.get("$response"))
     fields: dict[str, Any] = {"id": result.call_id} if result.call_id else {}

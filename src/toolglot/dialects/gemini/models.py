@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from typing import get_args
+
 from toolglot.dialect import Capabilities, ModelRule
 from toolglot.dialects.gemini.usage import TIERS
+from toolglot.ir import StopReason
 
 CAPABILITIES = Capabilities(
     # `candidateCount` is not among them: of several answers, only one would come back.
@@ -65,6 +68,8 @@ CAPABILITIES = Capabilities(
         }
     ),
     answer_tiers=frozenset(TIERS.values()),
+    stop_details=frozenset(get_args(StopReason)),
+    informational=frozenset({"avgLogprobs", "safetyRatings"}),
     cosmetic=frozenset(
         {
             "model",

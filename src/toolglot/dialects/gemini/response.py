@@ -43,7 +43,7 @@ from toolglot.ir import (
     native_of,
     replace,
 )
-from toolglot.receipt import Receipt
+from toolglot.receipt import Receipt, describe_block
 from toolglot.wire import json
 from toolglot.wire.gaps import gap_between
 from toolglot.wire.reader import Reader, keep
@@ -120,6 +120,7 @@ def decode_response(data: bytes) -> Response:
     return Response(
         id=response_id or "",
         model=model or "",
+        created=created_at(body.peek("createTime")),
         content=content,
         stop=stop,
         usage=counted,
@@ -210,11 +211,20 @@ def encode_response(response: Response, request: Request | None, receipt: Receip
     usage = encode_usage(response.usage, response.service_tier)
     if response.usage is not None or (usage and notes.get("$usage") != "absent"):
         body["usageMetadata"] = usage
-    body |= identity(response.model or (request.model if request is not None else ""), response.id, response.created)
+    created = None if "createTime" in notes else response.created
+    body |= identity(response.model or (request.model if request is not None else ""), response.id, created)
     for key, value in notes.items():
         if not key.startswith("$") and key not in body and key not in ("candidate", "otherCandidates"):
             body[key] = value
     return json.encode(body)
+
+
+def created_at(text: Any) -> int | None:
+    """The time that `createTime` tells, in Unix seconds."""
+    try:
+        return int(datetime.fromisoformat(text).timestamp()) if isinstance(text, str) else None
+    except (ValueError, OverflowError):
+        return None
 
 
 def identity(model: str, response_id: str, created: int | None) -> dict[str, Any]:
@@ -316,7 +326,7 @@ def encode_part(block: Block, where: str, receipt: Receipt) -> dict[str, Any] | 
         case Opaque(dialect=dialect, value=value) if dialect == NAME:
             part: dict[str, Any] = value
             return part
-    receipt.loss(where, "content of another API", "Gemini does not know its type")
+    receipt.loss(where, describe_block(block), "Gemini does not know its type")
     return None
 
 
@@ -327,6 +337,8 @@ def encode_citations(citations: list[Citation], receipt: Receipt) -> dict[str, A
         if citation.url is None:
             receipt.loss("content", "citation", "Gemini can cite URLs only")
             continue
+        if citation.quote is not None:
+            receipt.loss("content.citations", "quote", "a citation marks a span of the answer and quotes no source")
         fields = {"startIndex": citation.start, "endIndex": citation.end, "uri": citation.url, "title": citation.title}
         sources.append({key: value for key, value in fields.items() if value is not None})
     return {"citationMetadata": {"citationSources": sources}} if sources else {}

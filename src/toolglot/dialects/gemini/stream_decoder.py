@@ -19,7 +19,7 @@ from toolglot.dialects.gemini.metadata import Metadata
 from toolglot.dialects.gemini.names import RESPONSE, normalize
 from toolglot.dialects.gemini.native import NAME
 from toolglot.dialects.gemini.partial import OpenCall, OpenCalls
-from toolglot.dialects.gemini.response import blocked_prompt, finish
+from toolglot.dialects.gemini.response import blocked_prompt, created_at, finish
 from toolglot.dialects.gemini.usage import decode_usage, tier_of
 from toolglot.errors import ApiError, DecodeError, truncated, unreadable
 from toolglot.events import Close, Delta, Event, Fault, Finish, Open, Start
@@ -119,7 +119,7 @@ class GeminiStreamDecoder:
         text = text_frame(raw)
         if text is None:
             return False
-        self._start(text.responseId, text.modelVersion)
+        self._start(text.responseId, text.modelVersion, text.createTime)
         self._usage = text.usageMetadata or self._usage
         if text.createTime:
             self._rest["createTime"] = text.createTime
@@ -127,14 +127,14 @@ class GeminiStreamDecoder:
             self._grow(Thinking if part.thought else Text, part.text, {})
         return True
 
-    def _start(self, response_id: str, model: str) -> None:
+    def _start(self, response_id: str, model: str, created: Any) -> None:
         if not self._started:
             self._started = True
-            self._events.append(Start(id=response_id, model=model))
+            self._events.append(Start(id=response_id, model=model, created=created_at(created)))
 
     def _response(self, body: Reader, arguments: list[Arguments]) -> None:
         response_id, model = body.text("responseId"), body.text("modelVersion")
-        self._start(response_id or "", model or "")
+        self._start(response_id or "", model or "", body.peek("createTime"))
         usage = body.take("usageMetadata")
         self._usage = usage if usage is not None else self._usage
         for index, candidate in enumerate(body.objects("candidates")):

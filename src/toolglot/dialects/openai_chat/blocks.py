@@ -20,7 +20,7 @@ from toolglot.ir import (
     native_of,
     with_native,
 )
-from toolglot.receipt import Receipt
+from toolglot.receipt import Receipt, describe_block
 from toolglot.wire import json
 from toolglot.wire.data_url import parse_data_url, write_data_url
 from toolglot.wire.openai_fields import file_name
@@ -154,6 +154,8 @@ def encode_image(block: Media, where: str, receipt: Receipt) -> dict[str, Any] |
     if block.kind != "image":
         receipt.loss(where, block.kind, "a Chat response has no place for it")
         return None
+    if block.name is not None:
+        receipt.loss(f"{where}.name", block.name, "an image of a Chat response has no name")
     beside = native_of(block, NAME).get("$entry")
     entry = encode_part(block, where, receipt)
     if beside is None and entry is not None:
@@ -257,7 +259,7 @@ def _encode_part(block: Block, where: str, receipt: Receipt) -> dict[str, Any] |
         case Opaque(dialect=dialect, value=value) if dialect == NAME:
             return dict(value)
         case _:
-            receipt.loss(where, type(block).__name__, "Chat Completions has no content part for it")
+            receipt.loss(where, describe_block(block), "Chat Completions has no content part for it")
             return None
 
 
@@ -366,6 +368,9 @@ def arguments_text(call: ToolCall) -> str:
     return "{}"
 
 
+_OF_CITATION = frozenset({"url", "title", "start_index", "end_index", "content"})
+
+
 def decode_annotations(items: list[Any]) -> tuple[tuple[Citation, ...], list[Any]]:
     """`annotations` of a message: URL citations, and whatever else stands there."""
     citations: list[Citation] = []
@@ -376,13 +381,16 @@ def decode_annotations(items: list[Any]) -> tuple[tuple[Citation, ...], list[Any
             others.append(item)
             continue
         start, end, title = inner.get("start_index"), inner.get("end_index"), inner.get("title")
+        quote = inner.get("content")  # what OpenRouter found there
+        others_of = {key: value for key, value in inner.items() if key not in _OF_CITATION}
         citations.append(
             Citation(
                 url=inner["url"],
                 title=title if isinstance(title, str) else None,
                 start=start if type(start) is int else None,
                 end=end if type(end) is int else None,
-                native={NAME: {"$annotation": item}},
+                quote=quote if isinstance(quote, str) and quote else None,
+                native={NAME: {**others_of, "$annotation": item}},
             )
         )
     return tuple(citations), others

@@ -94,7 +94,10 @@ def read_answer(data: bytes) -> PlainAnswer | None:
         return None
     tier = decode_tier(answer.service_tier)
     text = said.content or ""
-    return PlainAnswer(answer.id, answer.model, answer.created, text, calls, stop, usage, service_tier=tier)
+    others = ("system_fingerprint",) if answer.system_fingerprint else ()
+    return PlainAnswer(
+        answer.id, answer.model, answer.created, text, calls, stop, usage, service_tier=tier, members=others
+    )
 
 
 class _WrittenMessage(Struct, omit_defaults=True, gc=False):

@@ -49,6 +49,7 @@ CAPABILITIES = Capabilities(
     max_stop_sequences=4,
     containers=frozenset({"beside", "choice", "custom", "function", "message"}),
     answer_tiers=frozenset({"auto", "default", "flex", "scale", "priority", "fast"}),
+    informational=frozenset({"system_fingerprint"}),
     cosmetic=frozenset(
         {
             "stream_options",

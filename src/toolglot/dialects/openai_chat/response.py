@@ -42,7 +42,7 @@ from toolglot.ir import (
     native_of,
     replace,
 )
-from toolglot.receipt import Receipt
+from toolglot.receipt import Receipt, describe_block
 from toolglot.wire import json, openai_error
 from toolglot.wire.gaps import gap_between
 from toolglot.wire.openai_logprobs import read_logprobs, write_logprobs
@@ -209,6 +209,7 @@ def encode_stop(stop: Stop, content: tuple[Block, ...], legacy: bool) -> str:
 def encode_response(response: Response, request: Request | None, receipt: Receipt) -> bytes:
     notes = native_of(response, NAME)
     legacy = request is not None and is_legacy(request.tools)
+    report_stop(response.stop, receipt)
     message = _encode_message(response, legacy, receipt)
     finish = None if legacy else notes.get("$finish_reason")
     choice = {
@@ -277,7 +278,7 @@ def _encode_message(response: Response, legacy: bool, receipt: Receipt) -> dict[
                 listed = True
                 parts.append(value)
             case _:
-                receipt.loss(where, type(block).__name__, "a Chat response has no place for it")
+                receipt.loss(where, describe_block(block), "a Chat response has no place for it")
     # Parts that only this dialect understands can stand in a list alone; plain text is a string.
     content: Any = "".join(texts) if texts else None
     if listed:
@@ -296,7 +297,19 @@ def _encode_annotations(citations: tuple[Citation, ...], where: str, receipt: Re
     annotations = [encode_annotation(citation) for citation in citations]
     if None in annotations:
         receipt.loss(where, "citation", "Chat Completions can cite URLs only")
+    report_quotes(citations, where, receipt)
     return [annotation for annotation in annotations if annotation is not None]
+
+
+def report_quotes(citations: tuple[Citation, ...], where: str, receipt: Receipt) -> None:
+    """Tell of quotes that stay behind; OpenAI's annotations have no field for them."""
+    if any(citation.quote is not None and NAME not in citation.native for citation in citations):
+        receipt.loss(f"{where}.citations", "quote", "an annotation marks a span of the answer and quotes no source")
+
+
+def report_stop(stop: Stop, receipt: Receipt) -> None:
+    if stop.reason == "pause":
+        receipt.loss("stop", "pause", "Chat Completions cannot say that a turn is to be sent back to go on")
 
 
 def _encode_calls(calls: list[ToolCall | Opaque], legacy: bool, receipt: Receipt) -> dict[str, Any]:

@@ -12,11 +12,17 @@ from toolglot.dialects.openai_chat.blocks import IMAGES, encode_annotation, enco
 from toolglot.dialects.openai_chat.details import BLOCKS, details_of
 from toolglot.dialects.openai_chat.native import NAME
 from toolglot.dialects.openai_chat.request import REASONING_FIELDS, is_legacy
-from toolglot.dialects.openai_chat.response import GAP_WHY, encode_logprobs, encode_stop
+from toolglot.dialects.openai_chat.response import (
+    GAP_WHY,
+    encode_logprobs,
+    encode_stop,
+    report_quotes,
+    report_stop,
+)
 from toolglot.dialects.openai_chat.usage import encode_usage
 from toolglot.events import Close, Delta, Event, Fault, Finish, Open, Start
 from toolglot.ir import Block, Media, Refusal, Request, Text, Thinking, TokenLogprob, ToolCall, native_of
-from toolglot.receipt import Receipt
+from toolglot.receipt import Receipt, describe_block
 from toolglot.wire import json, openai_error
 from toolglot.wire.gaps import gap_between
 from toolglot.wire.reader import kept
@@ -107,7 +113,7 @@ class ChatStreamEncoder:
                 image = encode_image(block, "content", self._receipt)
                 return self._frame(json.encode({IMAGES: [image]})) if image is not None else b""
             case _:
-                self._receipt.loss("content", type(block).__name__, "a Chat stream has no place for it")
+                self._receipt.loss("content", describe_block(block), "a Chat stream has no place for it")
         return b""
 
     def _add_details(self, fields: Mapping[str, Any]) -> None:
@@ -170,6 +176,7 @@ class ChatStreamEncoder:
 
     def _closed(self, event: Close) -> bytes:
         block, self._block = self._block, None
+        report_quotes(event.citations, "content", self._receipt)
         for citation in event.citations:
             if (annotation := encode_annotation(citation)) is not None:
                 self._annotations.append(annotation)
@@ -194,6 +201,7 @@ class ChatStreamEncoder:
         told = {name: entries for name, entries in lists.items() if entries}
         self._put_tier(event.service_tier)
         written = self._frame(json.encode(told)) if told else b""
+        report_stop(event.stop, self._receipt)
         reason = encode_stop(event.stop, tuple(self._seen), self._legacy)
         tail = self._tail.replace(b'"finish_reason":null', b'"finish_reason":' + json.encode(reason), 1)
         written += self._head + b"{}" + tail

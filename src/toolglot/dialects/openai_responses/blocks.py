@@ -13,7 +13,7 @@ from typing import Any
 from toolglot.dialects.openai_responses.native import NAME
 from toolglot.dialects.openai_responses.plain import plain_text
 from toolglot.ir import Block, Cache, Citation, Media, Node, Opaque, Refusal, Source, Text, TokenLogprob, native_of
-from toolglot.receipt import Receipt
+from toolglot.receipt import Receipt, describe_block
 from toolglot.wire.data_url import parse_data_url, write_data_url
 from toolglot.wire.openai_fields import file_name
 from toolglot.wire.openai_logprobs import read_logprobs, write_logprobs
@@ -245,7 +245,7 @@ def encode_part(block: Block, role: str, where: str, receipt: Receipt) -> dict[s
         case Opaque(value=value) if is_part(block):
             return dict(value["$part"])
         case _:
-            receipt.loss(where, type(block).__name__, "the Responses API has no content part for it")
+            receipt.loss(where, describe_block(block), "the Responses API has no content part for it")
             return None
 
 

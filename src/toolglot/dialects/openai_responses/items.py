@@ -27,7 +27,7 @@ from toolglot.dialects.openai_responses.blocks import (
 from toolglot.dialects.openai_responses.native import NAME
 from toolglot.dialects.openai_responses.plain import plain_items
 from toolglot.ir import Block, Media, Message, Opaque, Source, Text, Thinking, ToolCall, ToolResult, native_of
-from toolglot.receipt import Receipt
+from toolglot.receipt import Receipt, describe_block
 from toolglot.wire.reader import Reader, expected, implied_type, keep, kept
 
 Group = list[tuple[Block, str]]
@@ -280,7 +280,7 @@ def _encode_input_block(block: Block, where: str, receipt: Receipt) -> dict[str,
         case Media() if is_image_call(block):
             return encode_image_call(block)
         case _:
-            receipt.loss(where, type(block).__name__, "the Responses API has no item for it")
+            receipt.loss(where, describe_block(block), "the Responses API has no item for it")
     return None
 
 

@@ -52,6 +52,8 @@ CAPABILITIES = Capabilities(
     # Identities and states of items and responses, hints that only this API's servers act on, and what stands beside a
     # field of the IR that says the same (`summary` and `content` of reasoning are its text).
     answer_tiers=frozenset({"auto", "default", "flex", "scale", "priority", "fast", "ultrafast"}),
+    containers=frozenset({"$item"}),
+    informational=frozenset({"phase"}),
     cosmetic=frozenset(
         {
             "additional_tools",

@@ -38,7 +38,7 @@ from toolglot.dialects.openai_responses.items import (
 )
 from toolglot.dialects.openai_responses.native import NAME
 from toolglot.ir import Block, Media, Native, Opaque, Text, Thinking, ToolCall, native_of, replace
-from toolglot.receipt import Receipt
+from toolglot.receipt import Receipt, describe_block
 from toolglot.wire.reader import Reader, kept
 
 
@@ -148,7 +148,7 @@ def encode_output_item(group: Group, item_id: str, receipt: Receipt, *, cut: boo
     if isinstance(block, Opaque) and not is_part(block):
         if block.dialect == NAME and isinstance(block.value, dict):
             return block.value
-        receipt.loss(where, "Opaque", "only its own API understands it")
+        receipt.loss(where, describe_block(block), "only its own API understands it")
         return None
     if encoder is not None:
         return encoder(block, item_id)
@@ -157,9 +157,11 @@ def encode_output_item(group: Group, item_id: str, receipt: Receipt, *, cut: boo
     if isinstance(block, Media) and is_image_call(block):
         return encode_image_call(block)
     if isinstance(block, Media) and block.kind == "image" and block.source.kind == "base64":
+        if block.name is not None:
+            receipt.loss(f"{where}.name", block.name, "an image of the Responses API has no name")
         result = block.source.data
         return {"id": item_id, "type": "image_generation_call", "status": "completed", "result": result}
-    receipt.loss(where, type(block).__name__, "a response of the Responses API has no item for it")
+    receipt.loss(where, describe_block(block), "a response of the Responses API has no item for it")
     return None
 
 

@@ -11,7 +11,7 @@ from toolglot.dialects.warp.results import BUILTIN, dictionary
 from toolglot.dialects.warp.values import arguments_of, is_exact, write_struct
 from toolglot.errors import DecodeError
 from toolglot.ir import Block, Opaque, Refusal, Text, Thinking, ToolCall, native_of
-from toolglot.receipt import Receipt
+from toolglot.receipt import Receipt, describe_block
 from toolglot.wire import json
 
 TEXT: Taken = {"agent_output": {"text": None}}
@@ -97,7 +97,7 @@ def encode_block(block: Block, message: Any, where: str, receipt: Receipt) -> bo
         case Opaque(dialect=dialect, value={"message": str(data)}) if dialect == NAME:
             message.CopyFrom(parse("Message", bytes_of(data, where), where))
         case _:
-            receipt.loss(where, _name(block), "an assistant of Warp's cannot say it")
+            receipt.loss(where, describe_block(block), "an assistant of Warp's cannot say it")
             return False
     restore(message, own)
     return True
@@ -148,8 +148,3 @@ def broken_call(call: ToolCall) -> str:
     """What a reader sees in place of a call whose arguments cannot stand on this wire."""
     problem = "was not valid JSON" if call.complete else "was cut off"
     return f"[tool call {call.name} {problem}: {call.arguments}]"
-
-
-def _name(block: Block) -> str:
-    value = block.value if isinstance(block, Opaque) else None
-    return str(value.get("type")) if isinstance(value, dict) else type(block).__name__.lower()

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from toolglot.dialects.warp.queries import system_text
 from toolglot.dialects.warp.transcript import SYSTEM_ROLES
 from toolglot.ir import Block, Media, Message, Refusal, Request, Text, Thinking, ToolCall, ToolResult
-from toolglot.receipt import Receipt
+from toolglot.receipt import Receipt, describe_block
 from toolglot.tools.words import ANALYSE
 
 GO_ON = "Please continue."
@@ -95,5 +95,5 @@ def _text(content: tuple[Block, ...], where: str, images: list[Media], receipt: 
             case ToolCall() | ToolResult():
                 pass
             case _:
-                receipt.loss(f"{where}.content[{index}]", type(block).__name__.lower(), "text cannot tell it")
+                receipt.loss(f"{where}.content[{index}]", describe_block(block), "text cannot tell it")
     return "\n".join(parts) if not plain else "\n\n".join(parts)

@@ -12,8 +12,8 @@ from typing import Any
 from toolglot.dialects.warp.fields import Taken, kept, noted, restore
 from toolglot.dialects.warp.media import decode_media, encode_media
 from toolglot.dialects.warp.native import NAME
-from toolglot.ir import Block, Media, Message, Opaque, Refusal, Text, Thinking, ToolCall, ToolResult, native_of, replace
-from toolglot.receipt import Receipt
+from toolglot.ir import Block, Media, Message, Refusal, Text, Thinking, ToolCall, ToolResult, native_of, replace
+from toolglot.receipt import Receipt, describe_block
 
 SYSTEM_PROMPT = "SYSTEM_PROMPT"
 """The attachment that holds the system prompt."""
@@ -107,10 +107,6 @@ def system_text(message: Message, where: str, receipt: Receipt) -> str:
 
 def _name(block: Block) -> str:
     match block:
-        case Media(kind=kind):
-            return kind
         case ToolCall(name=name):
             return f"call of {name}"
-        case Opaque(value={"type": str(kind)}):
-            return kind
-    return type(block).__name__.lower()
+    return describe_block(block)

@@ -13,7 +13,7 @@ from toolglot.dialects.warp.fields import Taken, bytes_of, kept, noted, restore,
 from toolglot.dialects.warp.media import IMAGE, decode_media, encode_media, kind_of
 from toolglot.dialects.warp.native import NAME
 from toolglot.ir import Block, Media, Opaque, Refusal, Text, ToolResult, native_of, with_native
-from toolglot.receipt import Receipt
+from toolglot.receipt import Receipt, describe_block
 from toolglot.wire import json
 
 CANCELLED = "The tool call was cancelled."
@@ -126,7 +126,7 @@ def _texts(result: ToolResult, where: str, receipt: Receipt) -> list[str]:
         if isinstance(block, Text | Refusal):
             texts.append(block.text)
         else:
-            receipt.loss(f"{where}.content[{index}]", _name(block), "an error of Warp's is text alone")
+            receipt.loss(f"{where}.content[{index}]", describe_block(block), "an error of Warp's is text alone")
     return texts
 
 
@@ -150,8 +150,4 @@ def _encode_item(block: Block, results: Any, where: str, receipt: Receipt) -> No
         case Opaque(dialect=dialect, value={"result": str(data)}) if dialect == NAME:
             results.add().CopyFrom(parse("MCPResult", bytes_of(data, where), where))
         case _:
-            receipt.loss(where, _name(block), "a result of a tool cannot hold it")
-
-
-def _name(block: Block) -> str:
-    return block.kind if isinstance(block, Media) else type(block).__name__.lower()
+            receipt.loss(where, describe_block(block), "a result of a tool cannot hold it")

@@ -20,6 +20,7 @@ from toolglot.upstream.transport import Reply
 from toolglot.upstream.upstream import Upstream
 
 CREATED = "x-toolglot-recorded-created"
+COMPLETED = "x-toolglot-recorded-completed"
 ANSWER_ID = "x-toolglot-recorded-id"
 MODEL = "x-toolglot-recorded-model"
 ISSUER = "x-toolglot-recorded-issuer"
@@ -42,9 +43,10 @@ class Recorded(Protocol):
 
 def headers_of(label: Label, model: str, issuer: str = "") -> dict[str, str]:
     """The headers of an answer by this model of a server."""
-    created = {} if label.created is None else {CREATED: str(label.created)}
+    times = {CREATED: label.created, COMPLETED: label.completed}
+    told = {name: str(time) for name, time in times.items() if time is not None}
     issued = {ISSUER: issuer} if issuer else {}
-    return {**created, **issued, ANSWER_ID: label.answer_id, MODEL: model}
+    return {**told, **issued, ANSWER_ID: label.answer_id, MODEL: model}
 
 
 def headers_of_match(match: str, recording: str) -> dict[str, str]:
@@ -57,7 +59,8 @@ def put_on(exchange: Exchange, upstream: Upstream, reply: Reply) -> None:
     if ANSWER_ID in reply.headers and isinstance(upstream.transport, Recorded):
         asked = "" if exchange.sent is None else exchange.sent.model
         renamed = reply.headers.get(MODEL, asked) != asked
-        exchange.label(_created(reply.headers), reply.headers[ANSWER_ID], renamed=renamed)
+        created, completed = _time(reply.headers, CREATED), _time(reply.headers, COMPLETED)
+        exchange.label(created, reply.headers[ANSWER_ID], renamed=renamed, completed=completed)
         if issuer := reply.headers.get(ISSUER):
             exchange.seal_for(issuer, reply.headers.get(MODEL, asked))
         recording, _, match = reply.headers.get(RECORDING, "").rpartition("; match=")
@@ -79,6 +82,6 @@ def _answered_from(recording: str) -> str:
     return f"answered from {recording}"
 
 
-def _created(headers: Mapping[str, str]) -> int | None:
-    told = headers.get(CREATED, "")
+def _time(headers: Mapping[str, str], name: str) -> int | None:
+    told = headers.get(name, "")
     return int(told) if told.isdecimal() else None
