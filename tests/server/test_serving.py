@@ -663,6 +663,17 @@ def test_a_request_that_waits_twice_can_be_approved_twice() -> None:
     assert not pending.take("other", "it")
 
 
+@pytest.mark.parametrize(("may_waive", "ran"), [(True, True), (False, False)])
+def test_a_client_may_approve_of_all_calls_beforehand_where_it_is_let(may_waive: bool, ran: bool) -> None:
+    answers = [says("openai_chat", echo("ping"), streams=False), says("openai_chat", "Done.", streams=False)]
+    mcp = McpConfig(servers={"day": day_server("ask", may_waive=may_waive)})
+    with BadServer(*answers) as server, gateway(at("openai_chat", server.url), mcp=mcp) as running:
+        tool = {**asking_tool(), "require_approval": "never"}
+        output = running.ask("openai_responses", body={"input": "Hi", "tools": [tool]}).json()["output"]
+    kinds = [item["type"] for item in output]
+    assert ("mcp_call" in kinds, "mcp_approval_request" in kinds) == (ran, not ran)
+
+
 # Servers that a key may use
 
 

@@ -12,7 +12,8 @@ from toolglot.tools.served import AskedServer, Chosen
 
 def policy_of(config: McpServerConfig, tool: ServerTool, asked: AskedServer | None = None) -> Policy:
     """The operator's word counts first: `never` stays never. Where the operator wants somebody's yes, a client that
-    names the server itself may give it beforehand; and it may want to be asked about what would be run at once.
+    names the server itself may give it beforehand, if the operator lets it; and it may want to be asked about what
+    would be run at once.
 
     A tool that says it only reads needs no yes, unless the client wants to be asked.
     """
@@ -21,9 +22,10 @@ def policy_of(config: McpServerConfig, tool: ServerTool, asked: AskedServer | No
         return policy
     if asked is not None and asked.asks is not None and is_chosen(asked.asks, tool):
         return "ask"
-    if asked is not None and asked.never_asks is not None and is_chosen(asked.never_asks, tool):
+    waives = asked is not None and asked.never_asks is not None and is_chosen(asked.never_asks, tool)
+    if waives and (config.may_waive or policy == "auto"):
         return "auto"
-    if asked is not None and asked.others_ask:
+    if asked is not None and asked.others_ask and not waives:
         return "ask"
     return "auto" if policy == "ask" and tool.read_only else policy
 

@@ -194,6 +194,9 @@ class McpServerConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     """How long it may take to start, or to answer for the first time."""
     by_header: bool = True
     """Clients may have its tools run for any model: with the header `x-toolglot-mcp`, or by naming its address."""
+    may_waive: bool = True
+    """Clients that name the server may approve of all calls beforehand (`require_approval: never`). With false every
+    call that `ask` would ask about needs an approval of its own."""
     keys: tuple[Name, ...] = ()
     """Labels of the keys for which its tools are run (`key-1` is the first of `server.keys`); empty: all keys."""
 
