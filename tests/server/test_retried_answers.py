@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
-from contextlib import contextmanager
+import re
 from typing import Any
 
 import pytest
 
 from tests.server.gateway import at, gateway
-from tests.server.test_states import CALLS, DONE, HI, TOOLS, ask, go_on
+from tests.server.test_states import CALLS, DONE, HI, TOOLS, ask, go_on, vendor_server
 from tests.server.warp_loop import kept
-from tests.upstream.bad_server import BadServer, Peer, Step, expect, reply, reset, stream
+from tests.upstream.bad_server import BadServer, Step, expect, reply, reset, stream
 from tests.upstream.judges import Claude, DeepSeek, Gemini, Gpt, Vendor
 from toolglot.config.schema import ModelConfig, Retries
 
@@ -58,23 +57,6 @@ EARLY_FAILURES: list[tuple[str, type[Vendor], Step]] = [
 ]
 
 
-@contextmanager
-def answers(vendor: Vendor, *failures: Step) -> Iterator[BadServer]:
-    """A server that fails so, and then answers as the vendor does."""
-    turns = iter([CALLS, DONE])
-
-    async def answer(peer: Peer) -> None:
-        asked = peer.server.requests[-1]
-        body = asked.json()
-        vendor.refused += vendor.refusals(body)
-        streams = bool(body.get("stream")) or ":streamGenerateContent" in asked.target
-        written = vendor.reply(body, next(turns), stream=streams)
-        await (stream(written) if streams else reply(json.loads(written)))(peer)
-
-    with BadServer(*([expect(), failure] for failure in failures), [expect(), answer]) as server:
-        yield server
-
-
 _NAMES = [name for name, _, _ in EARLY_FAILURES]
 
 
@@ -83,7 +65,7 @@ def test_reasoning_state_of_a_second_attempt_is_kept(vendor: type[Vendor], failu
     model = vendor()
     with (
         kept() as store,
-        answers(model, failure, failure) as server,
+        vendor_server(model, [CALLS, DONE], [failure, failure]) as server,
         gateway({"it": at(model.dialect, server.url, models=(model.model,), retries=AT_ONCE)}, store=store) as running,
     ):
         message = ask(running, HI, model.model, stream=True)
@@ -97,7 +79,11 @@ def test_a_fallback_is_followed_in_place_of_the_first_upstream() -> None:
     """The first one fails inside its stream, the second is another vendor's: its state is kept, and nothing else."""
     claude, gpt = Claude(), Gpt()
     thinks = event("error", error={"type": "overloaded_error", "message": "busy"})
-    with kept() as store, answers(claude, stream(thinks)) as first, answers(gpt) as second:
+    with (
+        kept() as store,
+        vendor_server(claude, [], [stream(thinks)]) as first,
+        vendor_server(gpt, [CALLS, DONE]) as second,
+    ):
         upstreams = {"first": at("anthropic", first.url), "second": at("openai_responses", second.url)}
         models = {
             "m": ModelConfig(upstream="first", model=claude.model, fallbacks=(f"second/{gpt.model}",)),
@@ -122,7 +108,7 @@ def test_the_receipt_is_that_of_the_answer_which_the_client_gets() -> None:
     lines = []
     for failures in ((), (failed,)):
         model = Gpt()
-        with answers(model, *failures) as server:
+        with vendor_server(model, [CALLS], failures) as server:
             upstream = at("openai_responses", server.url, models=(model.model,), retries=AT_ONCE)
             with gateway({"it": upstream}) as running:
                 ask(running, HI, model.model, stream=True)
@@ -152,3 +138,24 @@ def test_the_prefix_that_counts_is_that_of_the_request_which_was_answered() -> N
     assert shares[0] == []
     assert shares[1][0] > 0.5
     assert len(shares[1]) == 1
+
+
+@pytest.mark.parametrize("stream_it", [True, False], ids=["streamed", "whole"])
+def test_what_is_stored_and_counted_is_the_answer_of_the_second_attempt(stream_it: bool) -> None:
+    model = Claude()
+    busy = {"type": "error", "error": {"type": "overloaded_error", "message": "busy"}}
+    failure = stream(event("error", error=busy["error"])) if stream_it else reply(busy, 529)
+    with (
+        kept() as store,
+        vendor_server(model, [DONE], [failure]) as server,
+        gateway({"it": at("anthropic", server.url, models=(model.model,), retries=AT_ONCE)}, store=store) as running,
+    ):
+        answer = running.ask("openai_responses", model=model.model, body={"input": "Hi"}, stream=stream_it)
+        assert answer.status == 200, answer.body
+        record = running.record()
+        assert record.usage is not None
+        assert (record.attempts, record.stop, record.error, record.losses) == (2, "end", None, 0)
+        (answer_id, *_) = re.findall(r'"id": ?"(resp_[^"]+)"', answer.body.decode())
+        stored = running.call("GET", f"/v1/responses/{answer_id}").json()
+        assert (stored["status"], stored["error"]) == ("completed", None)
+        assert [part["text"] for item in stored["output"] for part in item.get("content") or ()] == [DONE.text]

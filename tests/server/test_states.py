@@ -14,7 +14,7 @@ from tests.e2e.wires import Call, Turn
 from tests.server.gateway import Running, at, gateway
 from tests.server.switching import SCHEMA, Stage, Talk
 from tests.server.warp_loop import kept
-from tests.upstream.bad_server import BadServer, Peer, expect, reply, stream
+from tests.upstream.bad_server import BadServer, Peer, Step, expect, reply, stream
 from tests.upstream.judges import Claude, DeepSeek, Gemini, Vendor
 from toolglot.config.schema import ServerConfig, StoreConfig
 from toolglot.server import states
@@ -191,8 +191,8 @@ def test_no_credential_and_no_address_stand_in_what_is_kept() -> None:
 
 
 @contextmanager
-def vendor_server(vendor: Vendor, turns: Sequence[Turn]) -> Iterator[BadServer]:
-    """A real server in front of a vendor, which judges what it is sent."""
+def vendor_server(vendor: Vendor, turns: Sequence[Turn], failures: Sequence[Step] = ()) -> Iterator[BadServer]:
+    """A real server in front of a vendor, which judges what it is sent. At first it fails in these ways."""
     waiting = iter(turns)
 
     async def answer(peer: Peer) -> None:
@@ -203,7 +203,7 @@ def vendor_server(vendor: Vendor, turns: Sequence[Turn]) -> Iterator[BadServer]:
         data = vendor.reply(body, next(waiting), stream=streams)
         await (stream(data) if streams else reply(json.loads(data)))(peer)
 
-    with BadServer([expect(), answer]) as server:
+    with BadServer(*([expect(), failure] for failure in failures), [expect(), answer]) as server:
         yield server
 
 
