@@ -37,6 +37,10 @@ def malformed(told: str) -> ApiError:
 
 
 _UNREADABLE = "The model tried a tool call that its server could not read"
+_CORRECTED: dict[StopReason, str] = {
+    "tool_calls": "there are calls: the client is told to answer them",
+    "end": "there is no call to answer: the turn is over",
+}
 _ANY = Capabilities(fields=frozenset())
 """A client of which nothing is known."""
 
@@ -54,7 +58,7 @@ class _Call:
 
 class Settler:
     """`whole`: the response is there as a whole, and its encoder can still show a broken call as text. `client` is what
-    the client's dialect can express."""
+    the client's dialect can express; `is_foreign`: the upstream speaks another one."""
 
     __slots__ = (
         "_as_text",
@@ -63,16 +67,20 @@ class Settler:
         "_calls",
         "_client",
         "_held",
+        "_is_foreign",
         "_opaque",
         "_open",
         "_receipt",
         "_whole",
     )
 
-    def __init__(self, receipt: Receipt, *, whole: bool = False, client: Capabilities = _ANY) -> None:
+    def __init__(
+        self, receipt: Receipt, *, whole: bool = False, client: Capabilities = _ANY, is_foreign: bool = True
+    ) -> None:
         self._receipt = receipt
         self._whole = whole
         self._client = client
+        self._is_foreign = is_foreign
         self._open: dict[int, _Call] = {}
         self._broken: dict[int, str] = {}
         self._as_text: set[int] = set()  # those of them whose arguments show by themselves that they cannot be run
@@ -156,10 +164,8 @@ class Settler:
         reason = self._reason(stop.reason)
         if reason == stop.reason:
             return event
-        if reason == "tool_calls" and stop.reason != "malformed_call":
-            self._receipt.note("stop", stop.raw or stop.reason, "there are calls: the client is told to answer them")
-        elif reason == "end":
-            self._receipt.note("stop", stop.raw or stop.reason, "there is no call to answer: the turn is over")
+        if self._is_foreign and stop.reason != "malformed_call":
+            self._receipt.note("stop", stop.raw or stop.reason, _CORRECTED[reason])
         return replace(event, stop=replace(stop, reason=reason))
 
     def _reason(self, reason: StopReason) -> StopReason:

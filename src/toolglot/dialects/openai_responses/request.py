@@ -229,8 +229,11 @@ def request_fields(request: Request, receipt: Receipt) -> dict[str, Any]:
         service_tier=request.service_tier if NAME in request.native else service_tier(request.service_tier, receipt),
         stream=request.stream or notes.get("$stream"),
     )
-    included = _encode_include(request, rest.pop("include", None))
-    others = {**filled(request, store=False), **included, **rest, **fields}
+    others = {**filled(request, store=False), **rest, **fields}
+    if (include := _encode_include(request, rest.get("include"))) is not None:
+        others["include"] = include
+    elif others.get("include"):
+        del others["include"]
     return {**fields, **others, **_encode_input(request, messages, receipt)}
 
 
@@ -238,17 +241,17 @@ def _included(value: Any) -> list[Any]:
     return value if isinstance(value, list) else []
 
 
-def _encode_include(request: Request, own: Any) -> dict[str, Any]:
+def _encode_include(request: Request, own: Any) -> Any:
     """`include`: what came, with or without log probabilities as they are asked for now, and state to carry: nothing is
-    stored for another dialect's client, so what it is to carry must be asked for."""
+    stored for another dialect's client, so what it is to carry must be asked for. None when there is nothing to ask."""
     if own is not None and not isinstance(own, list):
-        return {"include": own}
+        return own
     wanted = [value for value in _included(own) if value != LOGPROBS or request.logprobs]
     if NAME not in request.native and _REASONS.search(request.model):
         wanted.append("reasoning.encrypted_content")
     if request.logprobs and LOGPROBS not in wanted:
         wanted.append(LOGPROBS)
-    return {"include": wanted} if wanted or own == [] else {}
+    return wanted or None
 
 
 def _encode_user(request: Request, receipt: Receipt) -> dict[str, str]:
