@@ -9,6 +9,7 @@ from tests.server import gateway
 BOTH_WAYS = frozenset(
     {
         "test_backpressure",
+        "test_body_budget",
         "test_broken_streams",
         "test_cancellation",
         "test_fallbacks",

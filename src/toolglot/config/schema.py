@@ -238,6 +238,13 @@ class Limits(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Bytes of an answer that is read as a whole."""
     body_idle: Seconds = 30.0
     """The silence after which a request that is still being sent is given up."""
+    body_time: Seconds = 300.0
+    """How long a whole request may take to be sent."""
+    bodies: Count = 1024 * 1024 * 1024
+    """Bytes of memory that the bodies of all requests may take together, in every form that they are held in: about
+    four times what was sent. Bodies up to 64 KB are not counted. Workers have equal shares."""
+    body_wait: Seconds = 10.0
+    """How long a request waits for room among the bodies before it gets status 503."""
     write_idle: Seconds = 120.0
     """How long a client may leave an answer unread."""
     connections: Count = 10_000
@@ -276,8 +283,8 @@ class ServerConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     insecure: bool = False
     """Serve beyond loopback without keys."""
     workers: Annotated[int, Meta(ge=1, le=1024)] = 1
-    """Processes that serve: one for each core that is to be used. The connections and requests that `limits` allows are
-    shared out equally."""
+    """Processes that serve: one for each core that is to be used. The connections, requests and memory of bodies that
+    `limits` allows are shared out equally."""
     warp_bridge: bool = False
     """Also serve `/api/encode`, `/api/decode` and `/api/stream-decode`: Warp's protobuf as JSON, and back."""
 

@@ -19,7 +19,6 @@ from toolglot.server.counting import count
 from toolglot.server.credentials import hide_in_json
 from toolglot.server.generate import generate
 from toolglot.server.incoming import Incoming, dialect_of
-from toolglot.server.ingress import read_body
 from toolglot.server.metrics import CONTENT_TYPE, together
 from toolglot.server.responses_routes import Ask, without_store
 from toolglot.server.routes import ROUTES, Match
@@ -48,7 +47,7 @@ async def stored(service: Service, incoming: Incoming, match: Match) -> None:
     """Stored responses and conversations."""
     body = b""
     if incoming.method == "POST":
-        body = await read_body(incoming.scope, incoming.receive, incoming.gateway.config.limits)
+        body = await incoming.body()
     keeper = kept_elsewhere.keeper(incoming.gateway, match)
     if service.store is None and keeper is not None:
         await kept_elsewhere.relay(incoming.gateway, keeper, incoming, match, body)
@@ -141,7 +140,7 @@ async def warp_bridge(service: Service, incoming: Incoming, match: Match) -> Non
     if not incoming.gateway.config.server.warp_bridge:
         message = f"There is nothing at {match.route.path}, unless the configuration has `warp_bridge` under `server`"
         raise FailedError(ApiError(kind="not_found", code="unknown_path", message=message))
-    body = await read_body(incoming.scope, incoming.receive, incoming.gateway.config.limits)
+    body = await incoming.body()
     await incoming.reply(200, JSON, await aside(len(body), bridge.ANSWERS[match.route.path], body))
 
 

@@ -66,6 +66,7 @@ class App:
         record.traceparent = incoming.headers.get("traceparent")
         incoming.extra_headers |= {"x-request-id": record.id, "x-toolglot-version": __version__}
         service.in_flight += handed is None  # else it is counted already
+        incoming.hold = service.bodies.hold()
         try:
             await self._answer(incoming)
         except asyncio.CancelledError:
@@ -79,6 +80,7 @@ class App:
             record.cancelled = True
         finally:
             service.in_flight -= 1
+            incoming.hold.release()
             if handed is not None:
                 handed.drop()
             record.ended = record.ended or loop.time()

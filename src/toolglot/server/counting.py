@@ -13,7 +13,6 @@ from toolglot.server.attempts import Asked, FailedError
 from toolglot.server.calling import Calling
 from toolglot.server.generate import require_model
 from toolglot.server.incoming import Incoming
-from toolglot.server.ingress import read_body
 from toolglot.server.routes import Match
 from toolglot.server.service import Service
 from toolglot.server.serving import with_tools
@@ -41,7 +40,7 @@ async def count(service: Service, incoming: Incoming, match: Match) -> None:
                 kind="not_found", code="unknown_path", message=f"{client.title} has no endpoint that counts tokens"
             )
         )
-    body = await read_body(incoming.scope, incoming.receive, incoming.gateway.config.limits)
+    body = await incoming.body()
     incoming.record.bytes_in = len(body)
     request = await aside(len(body), client.counting.decode_request, body)
     if client.model_in_path:

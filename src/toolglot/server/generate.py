@@ -20,7 +20,7 @@ from toolglot.server.credentials import hide_in_lines
 from toolglot.server.failures import told
 from toolglot.server.heartbeat import keeping_alive, watching
 from toolglot.server.incoming import Incoming
-from toolglot.server.ingress import read_body
+from toolglot.server.ingress import hold_body
 from toolglot.server.replays import Replays
 from toolglot.server.routes import Match
 from toolglot.server.service import Service
@@ -110,7 +110,7 @@ async def _source(service: Service, incoming: Incoming, asked: Asked, targets: t
 async def _read(service: Service, incoming: Incoming, match: Match) -> Asked:
     """The request: its body, and for Gemini what stands in its path."""
     limits = incoming.gateway.config.limits
-    body = await read_body(incoming.scope, incoming.receive, limits)
+    body = await incoming.body()
     incoming.record.bytes_in = len(body)
     client = find(match.dialect or "")
     request: Request | None = None
@@ -158,6 +158,7 @@ async def _with_history(service: Service, incoming: Incoming, asked: Asked, targ
         asked = replace(asked, lines=turn.withheld)
     if body is asked.body:
         return turn, asked
+    await hold_body(incoming.hold, body, incoming.limits)
     request = await aside(len(body), asked.client.decode_request, body)
     return turn, replace(asked, body=body, request=request)
 

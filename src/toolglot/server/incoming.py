@@ -8,12 +8,14 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeAlias
 from urllib.parse import parse_qsl
 
+from toolglot.config.schema import Limits
 from toolglot.errors import ApiError
 from toolglot.server.answer_cycle import CUT
+from toolglot.server.body_budget import BodyHold
 from toolglot.server.credentials import hide, hide_in_error, shown_credentials
 from toolglot.server.express.handing import HANDED, Handed
 from toolglot.server.gateway import Gateway
-from toolglot.server.ingress import headers_of
+from toolglot.server.ingress import headers_of, read_body
 from toolglot.server.json_array import JsonArray
 from toolglot.server.record import Record
 from toolglot.server.routes import Match, NoMatch
@@ -60,6 +62,8 @@ class Incoming:
         """What a streamed answer is written as, when that is not server-sent events."""
         self.tape: Tape | None = None
         """What the exchange is recorded on, if it is."""
+        self.hold: BodyHold | None = None
+        """What the request's body takes of the budget."""
         self.handed: Handed | None = scope.get(HANDED)
         """What the upstream has said already, where the request comes from the express lane."""
         self._send = send
@@ -84,6 +88,14 @@ class Incoming:
                 text and hide(text, shown)
                 for text in (record.model, record.upstream_model, record.message, record.user_agent)
             )
+
+    async def body(self) -> bytes:
+        """The whole body, inflated. Raises one of the `IngressError`s."""
+        return await read_body(self.scope, self.receive, self.limits, self.hold)
+
+    @property
+    def limits(self) -> Limits:
+        return self.gateway.config.limits
 
     async def reply(self, status: int, headers: Mapping[str, str], body: bytes) -> None:
         """A whole answer. A HEAD request gets its head alone."""

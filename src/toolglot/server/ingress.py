@@ -4,7 +4,8 @@ What is refused is raised with the error that the client should see, for the cal
 
     IngressError
     ├── BodyTooLarge          413   over `limits.body`, as sent or inflated
-    ├── BodyTimeout           408   nothing came for `limits.body_idle` seconds
+    ├── BodyTimeout           408   nothing came for `limits.body_idle` seconds, or not all in `limits.body_time`
+    ├── NoRoom                503   too many bodies are in memory, for `limits.body_wait` seconds
     ├── UnsupportedEncoding   415   compressed in a way that is not read here
     ├── CorruptBody           400   the compressed data are damaged, or end too early or too late
     └── ClientGone            499   nobody is left to answer
@@ -18,14 +19,20 @@ from __future__ import annotations
 import asyncio
 import zlib
 from collections.abc import Awaitable, Callable, Iterable, MutableMapping
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 from toolglot.config.schema import Limits
 from toolglot.errors import ApiError, ToolglotError
+from toolglot.server.body_budget import SMALL, BodyHold, NoRoomError
 from toolglot.wire.large import room
 
 _PIECE = 1024 * 1024
 """Inflated at a time, about a millisecond's work: other requests go on in between."""
+
+_RETRY_AFTER = 5.0
+"""Seconds: bodies are held for as long as answers take."""
+
+T = TypeVar("T")
 
 
 class IngressError(ToolglotError):
@@ -41,6 +48,10 @@ class BodyTooLarge(IngressError):  # noqa: N818
 
 
 class BodyTimeout(IngressError):  # noqa: N818
+    pass
+
+
+class NoRoom(IngressError):  # noqa: N818
     pass
 
 
@@ -69,40 +80,95 @@ def named(fields: Iterable[tuple[bytes, bytes]]) -> dict[str, str]:
 
 
 async def read_body(
-    scope: MutableMapping[str, Any], receive: Callable[[], Awaitable[MutableMapping[str, Any]]], limits: Limits
+    scope: MutableMapping[str, Any],
+    receive: Callable[[], Awaitable[MutableMapping[str, Any]]],
+    limits: Limits,
+    hold: BodyHold | None = None,
 ) -> bytes:
-    """The whole body, inflated. Raises one of the `IngressError`s."""
+    """The whole body, inflated, and charged to the budget. Raises one of the `IngressError`s."""
     fields = dict(reversed(list(scope["headers"])))  # of one that stands there twice, the first
     decoder = _decoder(fields.get(b"content-encoding", b"").decode("latin-1"), limits.body)
     length = fields.get(b"content-length", b"0")
     # A length with more digits than any limit is not worth converting.
     if len(length) > 18 or int(length) > limits.body:
         raise _too_large(limits.body)
+    if hold is not None:
+        await _with_room(hold.enter(int(length), limits.body_wait))
     whole = room(int(length) if decoder is None else 0)
     size = 0
-    try:
-        async with asyncio.timeout(limits.body_idle) as idle:
-            more = True
-            while more:
-                message = await receive()
-                if message["type"] == "http.disconnect":
-                    raise ClientGone(ApiError(kind="bad_request", status=499, message="The client went away"))
-                body, more = message.get("body", b""), message.get("more_body", False)
-                size += len(body)
-                if size > limits.body:
-                    raise _too_large(limits.body)
-                if not more and size == len(body) and decoder is None:
-                    return bytes(body)  # all in one piece, as most are
-                idle.reschedule(asyncio.get_running_loop().time() + limits.body_idle)
-                for piece in [body] if decoder is None else await decoder.feed(body):
-                    whole.write(piece)
-    except TimeoutError:
-        message_text = f"Nothing of the request's body came for {limits.body_idle:g} seconds"
-        raise BodyTimeout(ApiError(kind="timeout", status=408, code="body_timeout", message=message_text)) from None
+    clock = _BodyClock(limits)
+    more = True
+    while more:
+        message = await clock.wait_for(receive())
+        if message["type"] == "http.disconnect":
+            raise ClientGone(ApiError(kind="bad_request", status=499, message="The client went away"))
+        body, more = message.get("body", b""), message.get("more_body", False)
+        size += len(body)
+        if size > limits.body:
+            raise _too_large(limits.body)
+        if not more and size == len(body) and decoder is None:
+            if size > SMALL:
+                await hold_body(hold, body, limits)
+            return bytes(body)  # all in one piece, as most are
+        for piece in [body] if decoder is None else await decoder.feed(body):
+            await clock.stop_for(hold_piece(hold, piece, limits))
+            whole.write(piece)
     if decoder is not None and size:
         decoder.close()
+    if hold is not None:
+        hold.settle()
     whole.truncate()
     return whole.getvalue()
+
+
+class _BodyClock:
+    """How long a client may take for its body. The time in which it is not read does not count."""
+
+    def __init__(self, limits: Limits) -> None:
+        self._limits = limits
+        self._now = asyncio.get_running_loop().time
+        self._end = self._now() + limits.body_time
+
+    async def wait_for(self, message: Awaitable[T]) -> T:
+        """Wait for the next piece. Raises `BodyTimeout`."""
+        idle = self._now() + self._limits.body_idle
+        try:
+            async with asyncio.timeout_at(min(idle, self._end)):
+                return await message
+        except TimeoutError:
+            late = f"All of the request's body did not come in {self._limits.body_time:g} seconds"
+            silent = f"Nothing of the request's body came for {self._limits.body_idle:g} seconds"
+            text = silent if idle < self._end else late
+            raise BodyTimeout(ApiError(kind="timeout", status=408, code="body_timeout", message=text)) from None
+
+    async def stop_for(self, work: Awaitable[None]) -> None:
+        began = self._now()
+        await work
+        self._end += self._now() - began
+
+
+async def hold_body(hold: BodyHold | None, body: bytes, limits: Limits) -> None:
+    """Charge a whole body to the budget, as soon as there is room. Raises `NoRoom`."""
+    for at in range(0, len(body), _PIECE):
+        await hold_piece(hold, body[at : at + _PIECE], limits)
+    if hold is not None:
+        hold.settle()
+
+
+async def hold_piece(hold: BodyHold | None, piece: bytes, limits: Limits) -> None:
+    """Charge a piece of one."""
+    if hold is not None:
+        await _with_room(hold.add(piece, limits.body_wait))
+
+
+async def _with_room(work: Awaitable[None]) -> None:
+    try:
+        await work
+    except NoRoomError:
+        message = "The requests that toolglot is working on take all the memory that limits.bodies allows"
+        raise NoRoom(
+            ApiError(kind="overloaded", status=503, code="too_many_bodies", message=message, retry_after=_RETRY_AFTER)
+        ) from None
 
 
 def _too_large(limit: int) -> BodyTooLarge:

@@ -14,6 +14,7 @@ from msgspec import Struct, field
 from toolglot.agent.host import Host
 from toolglot.receipt import Loss
 from toolglot.server.approvals import PendingApprovals
+from toolglot.server.body_budget import BodyBudget
 from toolglot.server.express.watch import Crossings
 from toolglot.server.gateway import Gateway
 from toolglot.server.log_throttle import LogThrottle
@@ -128,6 +129,11 @@ class Service(Struct, kw_only=True):
     observers: tuple[Callable[[Record], None], ...] = ()
     accepting: bool = True
     in_flight: int = 0
+    bodies: BodyBudget = field(default_factory=lambda: BodyBudget(lambda: 2**63))
+    """Bounds the memory of request bodies."""
+
+    def __post_init__(self) -> None:
+        self.bodies = BodyBudget(lambda: self.gateway.config.limits.bodies)
 
     def snapshot(self, now: float) -> Snapshot:
         """What was counted here, and how things are at this time of the loop's clock."""

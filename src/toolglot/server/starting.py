@@ -102,7 +102,7 @@ def configured(wishes: Wishes, environ: Mapping[str, str]) -> tuple[Config, Path
 
 def _share(limits: Limits, shares: int) -> Limits:
     """What one of several processes may have of what all may have together."""
-    counted = ("connections", "concurrent_requests", "upstream_connections")
+    counted = ("connections", "concurrent_requests", "upstream_connections", "bodies")
     return replace(limits, **{name: -(-getattr(limits, name) // shares) for name in counted})
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from toolglot.receipt import Loss
+from toolglot.server.body_budget import BodyHold
 from toolglot.server.record import Record
 from toolglot.upstream.breaker import Breaker, Ticket
 from toolglot.upstream.transport import TransportError
@@ -26,6 +27,12 @@ class Account(Struct, eq=False):
     _breaker: Breaker
     _ticket: Ticket | None
     record: Record
+    hold: BodyHold | None = None
+    """What the request's body takes of the budget."""
+
+    def release_body(self) -> None:
+        if self.hold is not None:
+            self.hold.release()
 
     def answer(self) -> None:
         """A stream has begun."""
@@ -46,12 +53,14 @@ class Account(Struct, eq=False):
             self._ticket = None
 
     def hand_over(self) -> Ticket | None:
-        """The general way goes on from here, and settles."""
+        """The general way goes on from here, and settles. It charges the body anew."""
+        self.release_body()
         ticket, self._ticket = self._ticket, None
         return ticket
 
     def close(self, lines: tuple[Loss, ...], now: float) -> None:
         """The request is over."""
+        self.release_body()
         service, record = self._service, self.record
         record.ended = now
         service.in_flight -= 1

@@ -291,6 +291,7 @@ class Crossing(Struct, eq=False):
         self._asked.plain, self._asked.body = _NO_REQUEST, b""
         if self._heard is None:
             self._waiting.pieces.clear()
+            self._account.release_body()
 
     def _end(self, translation: StreamTranslation, written: bytes, head: bytes = b"") -> None:
         record = self.record

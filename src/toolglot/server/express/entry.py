@@ -13,6 +13,7 @@ from toolglot.dialect import Dialect
 from toolglot.dialects import DIALECTS
 from toolglot.direct.reading import Reader
 from toolglot.direct.request import LARGEST
+from toolglot.server.body_budget import SMALL, BodyHold
 from toolglot.server.credentials import mentions, shown_credentials
 from toolglot.server.express.account import Account
 from toolglot.server.express.client import Client
@@ -158,12 +159,21 @@ class Express:
             if any(each in plain.model for each in head.shown) or mentions(asked.lines, head.shown):
                 return None  # a credential, which the general way hides
             passage.clean = asked.lines
+        hold: BodyHold | None = None
+        if len(body) > SMALL:
+            hold = service.bodies.hold()
+            if not hold.try_add(body):  # the general way waits for room
+                hold.release()
+                return None
+            hold.settle()
         if (ticket := lane.breaker.enter(now)) is None:
+            if hold is not None:
+                hold.release()
             return None
         ids = self._ids or self._more_ids()
         record = replace(passage.record, id=ids.pop(), started=now, bytes_in=len(body))
         service.in_flight += 1
-        account = Account(service, gateway, lane.breaker, ticket, record)
+        account = Account(service, gateway, lane.breaker, ticket, record, hold)
         return Crossing(service, client, lane, passage, asked, waiting, account, record, now, limits.response)
 
     def _more_ids(self) -> list[str]:
