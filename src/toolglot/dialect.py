@@ -146,6 +146,12 @@ class Capabilities(Struct, frozen=True, kw_only=True):
     cache_breakpoints: int = 0
     cache_on_parts_only: bool = True
     """Breakpoints may stand on text and media, not on tools, calls and results."""
+    cache_by_marks: bool = False
+    """Nothing is cached but what breakpoints mark."""
+    cache_minimum: int = 1024
+    """Tokens of the shortest prompt that is cached."""
+    cache_settings: frozenset[str] = frozenset()
+    """The fields of `PromptCache` that it takes (`key`, `retention`, `options`): it caches prompts by itself."""
 
     efforts: tuple[str, ...] = ()
     """Reasoning efforts from least to most."""

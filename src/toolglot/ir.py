@@ -35,6 +35,7 @@ __all__ = [
     "Message",
     "Native",
     "Opaque",
+    "PromptCache",
     "Reasoning",
     "Refusal",
     "Request",
@@ -91,6 +92,18 @@ class Cache(Struct, frozen=True, gc=False):
     """A prompt-cache breakpoint behind this node. `seconds` is the wished lifetime; None leaves it to the server."""
 
     seconds: int | None = None
+
+
+class PromptCache(Struct, frozen=True, gc=False):
+    """How a vendor is to cache prompts that it caches by itself.
+
+    Requests with one `key` share a cache. `retention` is how long prefixes may stay (`in_memory`, `24h`). `options` are
+    OpenAI's from GPT-5.6 on (`mode`, `ttl` …).
+    """
+
+    key: str | None = None
+    retention: str | None = None
+    options: Json = None
 
 
 class Citation(Node, frozen=True, kw_only=True):
@@ -272,6 +285,7 @@ class Request(Node, frozen=True, kw_only=True):
     metadata: dict[str, str] | None = None
     service_tier: str | None = None
     cache: Cache | None = None
+    prompt_cache: PromptCache | None = None
     stream: bool = False
 
 

@@ -29,7 +29,7 @@ from toolglot.events import Event, Fold, unfold
 from toolglot.forwarding import renamed
 from toolglot.ir import Block, Message, Request, Response, Text, Tool, ToolCall, replace
 from toolglot.missing_usage import with_usage
-from toolglot.passes import Context, OriginalTool, RequestPass, textual
+from toolglot.passes import CacheMarks, Context, OriginalTool, RequestPass, textual
 from toolglot.passes.carry import Carrier
 from toolglot.passes.details import DetailsCarrier
 from toolglot.passes.event_passes import EventPass, through
@@ -78,6 +78,9 @@ class Exchange:
         takes_back: others whose state goes to the upstream too, as `issuer_of` names them.
         can_cut: the caller can cut the client's connection. A stream that the upstream broke off then ends without an
             error event where the client's dialect wants that, and `is_cut` of its translation says so.
+        cache_marks: when breakpoints of the prompt cache are set for clients that set none, at models that cache
+            nothing without: `auto` in tool loops and where prefixes repeat, `always`, or `never`.
+        prefix_repeats: the caller knows that the request's tools and system text have come before, a short time ago.
     """
 
     def __init__(
@@ -100,6 +103,8 @@ class Exchange:
         issuer: str = "",
         takes_back: frozenset[str] = frozenset(),
         can_cut: bool = False,
+        cache_marks: CacheMarks = "auto",
+        prefix_repeats: bool = False,
     ) -> None:
         client, upstream = find(client), find(upstream)
         self.client = client
@@ -125,6 +130,10 @@ class Exchange:
         self.can_cut = can_cut
         self.issuer = issuer
         self._takes_back = takes_back
+        self.cache_marks = cache_marks
+        self.prefix_repeats = prefix_repeats
+        self.marks_tools_only = False
+        """Of the breakpoints that are set for clients without any, set the one of the tools alone."""
         self._asked_again: Again | None = None
         self._text_calls = text_calls
         self._history_format = history_format
@@ -157,6 +166,9 @@ class Exchange:
             aliased=self._can is not None or (self.asked is not None and model != self.asked.model),
             text_calls=self._text_calls,
             history_format=self._history_format,
+            cache_marks=self.cache_marks,
+            prefix_repeats=self.prefix_repeats,
+            marks_tools_only=self.marks_tools_only,
         )
 
     @property

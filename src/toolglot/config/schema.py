@@ -10,6 +10,7 @@ from typing import Annotated, Any, Literal, TypeAlias
 from msgspec import Meta, Struct
 from msgspec.structs import asdict
 
+from toolglot.passes import CacheMarks
 from toolglot.passes.history_policy import HistoryPolicy
 from toolglot.textcalls.settings import BadCalls
 from toolglot.upstream.transport import Timeouts, TransportKind
@@ -89,6 +90,9 @@ class UpstreamConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     verbatim: bool | None = None
     """Let bytes through as they are to clients of the same dialect; false reads and writes them anew, for servers that
     leave out what the dialect's clients need. Without it the vendor's row decides."""
+    cache_marks: CacheMarks = "auto"
+    """When prompt-cache breakpoints are set for clients whose API has none, at models that cache nothing without them
+    (Claude): `auto` in tool loops and where tools and system text repeat, `always`, or `never`."""
     max_history_messages: CountOrNone | None = None
     """Messages of a conversation that it is sent at most, beside system text: the oldest go, calls with their results.
     0 is no limit, which is the default but for Warp (50)."""

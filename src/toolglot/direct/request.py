@@ -14,8 +14,10 @@ from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
 from msgspec import UNSET, Raw, Struct, UnsetType
+from msgspec.structs import replace
 
 from toolglot.dialect import Capabilities
+from toolglot.direct.cache_marks import find_places, mark_turns
 from toolglot.direct.lines import Line
 from toolglot.direct.lines import learnt as learnt_lines
 from toolglot.direct.lines import told as told_lines
@@ -24,6 +26,7 @@ from toolglot.direct.survey import Shape, Survey, example, example_of_system, su
 from toolglot.errors import ToolglotError
 from toolglot.ir import Request, Tool
 from toolglot.passes import OriginalTool
+from toolglot.passes.cache_marks import plan_marks, tools_size
 from toolglot.receipt import Loss
 from toolglot.translate import Exchange
 from toolglot.wire import json
@@ -66,6 +69,10 @@ class Learnt(Struct, frozen=True):
     way: Way
     blank: bool
     """Results of mere spaces are nothing special."""
+    tools_size: int = 0
+    """Characters of the tools."""
+    marked: Learnt | None = None
+    """The same where breakpoints of the prompt cache are set for the client; None where they never are."""
 
 
 class _Entry(Struct):
@@ -97,6 +104,10 @@ class DirectRequests:
         self._owner = made.upstream.name
         self._own = made.client.name == made.upstream.name
         self._issuer = made.bound_to
+        self._marks = made.cache_marks
+        self._minimum = made.can.cache_minimum
+        self.by_marks = not self._own and made.can.cache_by_marks and made.cache_marks != "never"
+        """Breakpoints of the prompt cache may be set for the client."""
         self._learnt: OrderedDict[_Key, list[_Entry]] = OrderedDict()
         self.kept = self._bytes = 0
         self._credit = CREDIT
@@ -108,8 +119,11 @@ class DirectRequests:
         plain = None if read is None else read(body)
         return None if plain is None else self.translate_plain(plain, body)
 
-    def translate_plain(self, plain: PlainRequest, body: bytes) -> Translated | None:
-        """The same for one that is read already; `body` are its bytes."""
+    def translate_plain(
+        self, plain: PlainRequest, body: bytes, repeats: Callable[[PlainRequest, frozenset[str]], bool] | None = None
+    ) -> Translated | None:
+        """The same for one that is read already; `body` are its bytes. `repeats` tells whether its system text and
+        tools (by their names) have come before, a short time ago."""
         if self._reads is None or self._writes is None or not plain.model or len(body) > LARGEST:
             return None
         found = survey(plain, self._owner, own=self._own, issuer=self._issuer)
@@ -122,12 +136,27 @@ class DirectRequests:
             return None
         if (found.blank and not learnt.blank) or (plain.own and learnt.renamed):
             return None
+        system: Sequence[Turn] = plain.system
+        marked_turns: Sequence[Turn] = turns
+        if learnt.marked is not None:
+            places = find_places(system, turns, learnt.tools_size)
+            plan = plan_marks(
+                places.sizes,
+                self._minimum,
+                self._marks,
+                in_loop=bool(found.ids),
+                goes_on=places.goes_on,
+                repeats=repeats is not None and repeats(plain, learnt.tools),
+            )
+            if not plan.is_empty:
+                learnt = learnt.marked
+                system, marked_turns = mark_turns(system, turns, places, plan)
         told = tuple(told_lines(learnt.all_lines, turns)) if learnt.all_lines else learnt.lines
         pieces = learnt.pieces
         if not pieces:
             written = json.replace_member(body, "model", learnt.model) if learnt.renamed else body
             return Translated(plain, learnt, written, found.ids, told)
-        members = self._writes.write_conversation(plain.system, turns, learnt.way)
+        members = self._writes.write_conversation(system, marked_turns, learnt.way)
         if len(members) == 1:
             written = b"".join([pieces[0], members[0], pieces[1]])
         else:
@@ -210,7 +239,7 @@ class DirectRequests:
         if told is None or place is None:
             return None
         pieces, way = place
-        return Learnt(
+        learnt = Learnt(
             pieces=pieces,
             renamed=exchange.verbatim and sent.model != plain.model,
             tools=tools,
@@ -225,10 +254,36 @@ class DirectRequests:
             client_ids=_ids(exchange.client.can),
             way=way,
             blank=not self._own or exchange.can.empty_text,
+            tools_size=tools_size(sent.tools),
+        )
+        if not self.by_marks:
+            return learnt
+        marked = self._learn_marked(learnt, members, (read.system, found.turns), writes)
+        return None if marked is None else replace(learnt, marked=marked)
+
+    def _learn_marked(
+        self, learnt: Learnt, members: list[bytes], said: tuple[list[Turn], list[Turn]], writes: Direct
+    ) -> Learnt | None:
+        """What the general way makes of the same example with a breakpoint on the tools."""
+        exchange, written = self._translated(b"{%b}" % b",".join(members), marked=True)
+        if exchange is None or (place := _place(exchange, written, written, said, writes)) is None:
+            return None
+        told = learnt_lines(exchange.receipt, said[1])
+        if told is None or place[1] != learnt.way:
+            return None
+        return replace(
+            learnt,
+            pieces=place[0],
+            lines=tuple(entry.line for entry in told if entry.slot is None),
+            all_lines=told if any(entry.slot is not None for entry in told) else (),
         )
 
-    def _translated(self, body: bytes) -> tuple[Exchange | None, bytes]:
+    def _translated(self, body: bytes, *, marked: bool = False) -> tuple[Exchange | None, bytes]:
+        """`marked`: with the breakpoint of the prompt cache that belongs to the tools, else without any of our own."""
         exchange = self._exchange()
+        exchange.marks_tools_only = marked
+        if not marked:
+            exchange.cache_marks = "never"
         try:
             return exchange, exchange.request(body)
         except ToolglotError:

@@ -8,7 +8,7 @@ Event passes do the same for the stream on its way back.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from msgspec import Struct
 
@@ -20,6 +20,11 @@ if TYPE_CHECKING:
     from toolglot.passes.census import Census
     from toolglot.textcalls.escapes import Escapes
     from toolglot.textcalls.settings import TextCalls
+
+
+CacheMarks = Literal["auto", "always", "never"]
+"""When breakpoints of the prompt cache are set for clients that set none: in tool loops and where prefixes repeat,
+always, or never."""
 
 
 class OriginalTool(Struct, frozen=True):
@@ -75,6 +80,14 @@ class Context(Struct, kw_only=True):
     stops: tuple[str, ...] = ()
     shortened: dict[int, tuple[Text, str]] = {}
     """Texts of results that were cut, by their identity, and what the receipt is to say of each that is sent."""
+    cache_marks: CacheMarks = "auto"
+    """When breakpoints of the prompt cache are set for clients that set none: `passes/cache_marks.py`."""
+    prefix_repeats: bool = False
+    """Tools and system text have come before, a short time ago."""
+    client_marks: bool = False
+    """The client says itself what is to be cached."""
+    marks_tools_only: bool = False
+    """Set the breakpoint that belongs to the tools, and no other."""
     census: Census | None = None
     """What there is in the messages that were asked about last."""
 

@@ -8,6 +8,7 @@ from toolglot.ir import (
     Media,
     Message,
     Opaque,
+    PromptCache,
     Refusal,
     Request,
     Text,
@@ -20,6 +21,8 @@ from toolglot.ir import (
 from toolglot.passes import Context
 from toolglot.passes.blocks import Place, rewrite_blocks
 from toolglot.passes.census import census
+from toolglot.passes.digest import digest
+from toolglot.wire.openai_fields import PROMPT_CACHE
 
 CACHED = (Text, Media, Thinking, ToolCall, ToolResult)
 """Blocks that may have a breakpoint."""
@@ -27,17 +30,19 @@ CACHED = (Text, Media, Thinking, ToolCall, ToolResult)
 
 def fit(request: Request, context: Context) -> Request:
     """The last breakpoints stay, since they cover the longest prefix."""
-    if context.source == context.target:
-        return request
     can = context.can
+    if context.source == context.target and not _is_older(context):
+        return request
+    request = _fit_settings(request, context)
     count = _count(request, context)
     if not count and request.cache is None:
         return request
     if not can.cache_lifetimes or not can.cache_breakpoints:
         wanted = count + (request.cache is not None)
         what = f"{wanted} cache breakpoint{'s' if wanted > 1 else ''}"
-        context.receipt.note("cache", what, "the target has none; answers do not depend on them")
-        return replace(_drop(request, count), cache=None)
+        why = "the target caches by itself" if can.cache_settings else "the target has none"
+        context.receipt.note("cache", what, f"{why}; answers do not depend on them")
+        return replace(_drop(_with_key(request, context), count), cache=None)
     if request.cache is not None and "cache" not in can.fields:
         request = _on_last_block(request, request.cache, context)
         count = _count(request, context)
@@ -49,6 +54,52 @@ def fit(request: Request, context: Context) -> Request:
         context.receipt.note("cache", f"{count} cache breakpoints", why)
         request = _drop(request, count - can.cache_breakpoints)
     return _with_lifetimes(request, context)
+
+
+def _is_older(context: Context) -> bool:
+    """Is this a model of a client's own vendor that knows less than the one the client thinks it speaks to?"""
+    return context.aliased and bool(context.can.cache_settings) and "options" not in context.can.cache_settings
+
+
+def _fit_settings(request: Request, context: Context) -> Request:
+    """The settings of a cache that the target has too."""
+    wanted, takes = request.prompt_cache, context.can.cache_settings
+    if wanted is None:
+        return request
+    if isinstance(wanted.options, dict) and wanted.options.get("mode") == "explicit":
+        context.client_marks = True
+    dropped = [name for name in PROMPT_CACHE if name not in takes and getattr(wanted, name) is not None]
+    for name in dropped:
+        why = "the target has no such parameter; no answer depends on it"
+        context.receipt.note(PROMPT_CACHE[name], PROMPT_CACHE[name], why)
+    if not dropped:
+        return request
+    left = replace(wanted, **dict.fromkeys(dropped))
+    return replace(request, prompt_cache=left if left != PromptCache() else None)
+
+
+def _with_key(request: Request, context: Context) -> Request:
+    """Breakpoints say that a prompt will come again: a key sends it to the machine that has it in its cache."""
+    takes, wanted = context.can.cache_settings, request.prompt_cache or PromptCache()
+    if "key" not in takes or wanted.key is not None:
+        return request
+    names = [tool.name for tool in request.tools if isinstance(tool, Tool)]
+    key = digest(request.model, request.user or "", *names)[:_KEY_LENGTH]
+    context.receipt.note("prompt_cache_key", "a key", "it stands for the breakpoints; made of model, user and tools")
+    long = "retention" in takes and wanted.retention is None and _longest(request, context) >= _LONG
+    return replace(request, prompt_cache=replace(wanted, key=key, retention="24h" if long else wanted.retention))
+
+
+def _longest(request: Request, context: Context) -> int:
+    """The longest lifetime of a breakpoint, in seconds."""
+    tools = [tool.cache for tool in request.tools if isinstance(tool, Tool)]
+    marks = [*tools, *map(_cache, census(request, context).blocks), request.cache]
+    return max((mark.seconds or 0 for mark in marks if mark is not None), default=0)
+
+
+_KEY_LENGTH = 32
+_LONG = 3600
+"""Seconds, from which on a cache is to outlive a pause of its user."""
 
 
 def _count(request: Request, context: Context) -> int:

@@ -17,6 +17,7 @@ Each one may rely on those before it:
 - Opaque blocks go after deferred tools have read their references, and before anything looks at what is left.
 - Media and emptiness make and unmake messages, so turns are grouped after them; what a target refuses of whole
   turns comes last.
+- Cache breakpoints for clients without any are set when everything else stands where it will be sent.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from toolglot.passes import (
     Context,
     RequestPass,
     cache,
+    cache_marks,
     carry,
     choice,
     content,
@@ -74,6 +76,7 @@ REQUEST_PASSES: tuple[RequestPass, ...] = (
     cache.fit,
     turns.group,
     refused.fit,
+    cache_marks.originate,
 )
 
 

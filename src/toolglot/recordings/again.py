@@ -217,6 +217,8 @@ def _exchange(
         keeps_state=settings.keeps_state,
         can_cut=settings.can_cut,
         issuer=settings.issuer,
+        cache_marks=settings.cache_marks,
+        prefix_repeats=settings.prefix_repeats,
     )
     return exchange, changes
 

@@ -24,7 +24,7 @@ for what was redacted.
 from __future__ import annotations
 
 from base64 import b64decode, b64encode
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 from msgspec import Struct
@@ -111,6 +111,10 @@ class CallSettings(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What was kept was put into the request."""
     conversation_put_back: bool = False
     """So was what the upstream had sent of the conversation itself."""
+    cache_marks: Literal["auto", "always", "never"] = "never"
+    """When breakpoints of the prompt cache are set for clients that set none."""
+    prefix_repeats: bool = False
+    """Tools and system text had come before, a short time ago."""
     warp_history: str | None = None
     """Of Warp: how the conversation is told."""
     disable_warp_tools: bool = True

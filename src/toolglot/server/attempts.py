@@ -14,7 +14,7 @@ from time import time
 
 from msgspec import Struct
 
-from toolglot.dialect import Dialect, StreamEncoder
+from toolglot.dialect import Dialect, StreamEncoder, capabilities
 from toolglot.errors import ApiError, ToolglotError, UpstreamDecodeError, UpstreamError, unreadable
 from toolglot.ir import Request, Usage, replace
 from toolglot.receipt import Loss, Receipt
@@ -29,6 +29,7 @@ from toolglot.server.gateway import Gateway
 from toolglot.server.logs import printable
 from toolglot.server.outcomes import RESTING, refused, resting, said, told
 from toolglot.server.prefixes import PrefixHashing
+from toolglot.server.recent_prefixes import prefix_key
 from toolglot.server.record import Record
 from toolglot.server.replays import Replays
 from toolglot.server.states import States
@@ -102,6 +103,7 @@ class Attempts:
         self.spent: Usage | None = None
         """What a first try cost, after which the model was asked once more."""
         self._ticket: Ticket | None = None
+        self._repeats: dict[int, bool] = {}
         self._prefix = PrefixHashing()
         self._settings: CallSettings | None = None
 
@@ -300,11 +302,25 @@ class Attempts:
             forward=self._asked.encoder is None,
         )
         answer_id = self._record.id.replace("req_", "resp_")
+        repeats = self._prefix_repeats(upstream, target)
         kept, can_cut = self._states.kept, self._asked.can_cut
-        exchange = made(created=int(time()), answer_id=answer_id, keeps_state=kept, can_cut=can_cut)
+        exchange = made(
+            created=int(time()), answer_id=answer_id, keeps_state=kept, can_cut=can_cut, prefix_repeats=repeats
+        )
         if shown := tuple(shown_credentials(self._asked.headers, self._asked.query)):
             exchange.hide = also_hiding(exchange.hide, shown)
         return exchange
+
+    def _prefix_repeats(self, upstream: Upstream, target: Target) -> bool:
+        """Have the request's tools and system text come before, a short time ago? Asked once for each target."""
+        client, dialect = self._asked.client, upstream.dialect
+        if client.name == dialect.name or not capabilities(dialect, target.model).cache_by_marks:
+            return False
+        key = prefix_key(self._record.owner, upstream.name, target.model, self._asked.request)
+        if key not in self._repeats:
+            now = asyncio.get_running_loop().time()
+            self._repeats[key] = self._gateway.recent_prefixes.note(key, now)
+        return self._repeats[key]
 
     def _note(self, upstream: Upstream, exchange: Exchange) -> None:
         assert exchange.sent is not None

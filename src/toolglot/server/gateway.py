@@ -10,6 +10,7 @@ from toolglot.routing import Router
 from toolglot.server.catalogue import Catalogue
 from toolglot.server.express.lanes import Lanes
 from toolglot.server.prefixes import Prefixes
+from toolglot.server.recent_prefixes import RecentPrefixes
 from toolglot.server.security import Guard
 from toolglot.upstream.breaker import Breaker
 from toolglot.upstream.exchange import Exchanges
@@ -28,6 +29,7 @@ class Gateway:
         self.guard = Guard(config.server)
         self.catalogue = Catalogue(upstreams, router)
         self.prefixes: Prefixes = Prefixes() if before is None else before.prefixes
+        self.recent_prefixes: RecentPrefixes = RecentPrefixes() if before is None else before.recent_prefixes
         self.lanes = Lanes()
         self.exchanges = Exchanges()
         self._breakers = {name: _breaker(upstream, before) for name, upstream in upstreams.items()}

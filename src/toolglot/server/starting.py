@@ -211,6 +211,7 @@ def _upstream(
         without_tools=vendor.without_tools if vendor is not None else (),
         listed=vendor.listed if vendor is not None and at_home else (),
         history=tuple(section.layer for section in upstream_sections(name, config, history)),
+        cache_marks=config.cache_marks,
         warp_history=config.warp_history,
         disable_warp_tools=config.disable_warp_tools,
         tokens=tokens,

@@ -196,6 +196,8 @@ def settings_of(
         issuer=exchange.issuer,
         state_put_back=bool(told.states) and any(PUT_BACK in line.why for line in exchange.receipt),
         conversation_put_back=told.replay is not None,
+        cache_marks=exchange.cache_marks,
+        prefix_repeats=exchange.prefix_repeats,
         warp_history=upstream.warp_history if upstream.dialect.name == WARP else None,
         disable_warp_tools=upstream.disable_warp_tools,
     )

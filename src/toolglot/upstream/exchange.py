@@ -114,7 +114,7 @@ def exchanges_for(
     forward: bool = True,
 ) -> Callable[..., Exchange]:
     """Makes exchanges of one kind, which share all that they have in common. What they differ in, `created`,
-    `answer_id` and `keeps_state`, they are made with."""
+    `answer_id`, `keeps_state` and `prefix_repeats`, they are made with."""
     can = replace(capabilities(upstream.dialect, target.model), **target.quirks) if target.quirks else None
     policy = policy_of(upstream, target)
     return partial(
@@ -129,6 +129,7 @@ def exchanges_for(
         clock=time,
         text_calls=text_calls,
         history_format=policy.said.calls,
+        cache_marks=upstream.cache_marks,
         issuer=digest(upstream.name, upstream.base_url),
         takes_back=upstream.transport.issuers if isinstance(upstream.transport, ReplayTransport) else frozenset(),
         passes=with_states(_passes(client, upstream, told, policy), told.states),

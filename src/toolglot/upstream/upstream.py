@@ -13,6 +13,7 @@ from toolglot.config.secrets import header_secrets
 from toolglot.dialect import Dialect
 from toolglot.errors import ApiError
 from toolglot.ir import replace
+from toolglot.passes import CacheMarks
 from toolglot.passes.history_policy import Layer
 from toolglot.recordings.redact import without
 from toolglot.upstream.tokens import Tokens
@@ -48,6 +49,8 @@ class Upstream(Struct, frozen=True, kw_only=True):
     """Its models, where it has no list to ask for."""
     history: tuple[Layer, ...] = ()
     """How much of a conversation it is sent, and what of it is mended."""
+    cache_marks: CacheMarks = "auto"
+    """When breakpoints of the prompt cache are set for clients that set none."""
     warp_history: WarpHistory = "replay"
     disable_warp_tools: bool = True
     tokens: Tokens | None = None

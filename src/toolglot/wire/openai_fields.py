@@ -5,7 +5,9 @@ from __future__ import annotations
 from hashlib import sha256
 from typing import Any
 
+from toolglot.ir import PromptCache
 from toolglot.receipt import Receipt
+from toolglot.wire.reader import Reader
 
 MAX_IDENTIFIER = 64
 """Characters of a `safety_identifier`, and of the older `user`."""
@@ -36,6 +38,26 @@ def service_tier(tier: str | None, receipt: Receipt) -> str | None:
         return tier
     receipt.loss("service_tier", tier, "OpenAI's APIs have no such tier")
     return None
+
+
+BREAKPOINT_MODELS = r"(^|/)gpt-(5\.([6-9]|\d\d)|[6-9]|1\d)(?!\d)"
+"""The models that know `prompt_cache_breakpoint` and `prompt_cache_options`: GPT-5.6 and later ones."""
+
+PROMPT_CACHE = {"key": "prompt_cache_key", "retention": "prompt_cache_retention", "options": "prompt_cache_options"}
+"""The fields of `PromptCache` and the members of a request that they stand in."""
+
+
+def take_prompt_cache(body: Reader) -> PromptCache | None:
+    """How the prompt is to be cached; what cannot be written again exactly stays with the rest."""
+    kinds = {"key": str, "retention": str, "options": dict}
+    found = {name: body.take(key) for name, key in PROMPT_CACHE.items() if isinstance(body.peek(key), kinds[name])}
+    return PromptCache(**found) if found else None
+
+
+def write_prompt_cache(wanted: PromptCache | None) -> dict[str, Any]:
+    if wanted is None:
+        return {}
+    return {key: value for name, key in PROMPT_CACHE.items() if (value := getattr(wanted, name)) is not None}
 
 
 def file_name(media_type: str | None) -> str:

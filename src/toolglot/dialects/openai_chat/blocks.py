@@ -11,6 +11,7 @@ from toolglot.ir import (
     Cache,
     Citation,
     Media,
+    Node,
     Opaque,
     Refusal,
     Source,
@@ -32,6 +33,9 @@ _CALL = "$call"
 # prompt_cache_breakpoint.ttl <-> seconds
 _LIFETIMES = {"30m": 1800, "12h": 43200}
 _LIFETIME_NAMES = {seconds: name for name, seconds in _LIFETIMES.items()}
+
+# cache_control.ttl <-> seconds
+_CONTROL_LIFETIMES = {"5m": 300, "1h": 3600}
 
 AUDIO_FORMATS = {"wav": "audio/wav", "mp3": "audio/mpeg"}
 _AUDIO_NAMES = {media_type: name for name, media_type in AUDIO_FORMATS.items()} | {"audio/mp3": "mp3"}
@@ -62,8 +66,8 @@ def _decode_part(part: Reader, kind: Any) -> Block:
     match kind:
         case "text" if "text" in part:
             part.take("type")
-            text, cache = part.need_text("text"), _take_cache(part)
-            return Text(text=text, cache=cache, native=keep(NAME, part))
+            text, (cache, control) = part.need_text("text"), _take_mark(part)
+            return Text(text=text, cache=cache, native=keep(NAME, part, cache_control=control))
         case "refusal" if "refusal" in part:
             part.take("type")
             return Refusal(text=part.need_text("refusal"), native=keep(NAME, part))
@@ -170,8 +174,8 @@ def _decode_image(part: Reader) -> Media:
     image = Reader({"url": bare}) if bare is not None else part.object("image_url")
     assert image is not None
     source = parse_data_url(image.need_text("url"))
-    detail, cache = image.text("detail"), _take_cache(part)
-    shape = {"image_url": image.rest() or None, "bare": True if bare is not None else None}
+    detail, (cache, control) = image.text("detail"), _take_mark(part)
+    shape = {"image_url": image.rest() or None, "bare": True if bare is not None else None, "cache_control": control}
     return Media(kind="image", source=source, detail=detail, cache=cache, native=keep(NAME, part, **shape))
 
 
@@ -181,8 +185,9 @@ def _decode_audio(part: Reader) -> Block:
     assert audio is not None
     name = audio.text("format") or ""
     source = Source("base64", audio.need_text("data"), AUDIO_FORMATS.get(name, f"audio/{name}" if name else None))
-    cache = _take_cache(part)
-    return Media(kind="audio", source=source, cache=cache, native=keep(NAME, part, input_audio=audio.rest() or None))
+    cache, control = _take_mark(part)
+    shape = {"input_audio": audio.rest() or None, "cache_control": control}
+    return Media(kind="audio", source=source, cache=cache, native=keep(NAME, part, **shape))
 
 
 def _decode_file(part: Reader) -> Block:
@@ -202,7 +207,28 @@ def _decode_file(part: Reader) -> Block:
         "file_id": file_id if data is not None else None,
         "nameless": _noted(name is None),
     }
-    return Media(kind="document", source=source, name=name, cache=_take_cache(part), native=keep(NAME, part, **shape))
+    cache, control = _take_mark(part)
+    native = keep(NAME, part, **shape, cache_control=control)
+    return Media(kind="document", source=source, name=name, cache=cache, native=native)
+
+
+def _take_mark(part: Reader) -> tuple[Cache | None, dict[str, Any] | None]:
+    """The breakpoint of a part, and its `cache_control` if it stands in that."""
+    cache = _take_cache(part)
+    return take_control(part) if cache is None else (cache, None)
+
+
+def take_control(node: Reader) -> tuple[Cache | None, dict[str, Any] | None]:
+    """`cache_control`, which gateways to Claude (OpenRouter, LiteLLM) have taken over from Anthropic: the breakpoint,
+    and how it came. What cannot be read stays with the rest."""
+    control = node.peek("cache_control")
+    if not isinstance(control, dict) or control.get("type") != "ephemeral" or not control.keys() <= {"type", "ttl"}:
+        return None, None
+    lifetime = control.get("ttl")
+    if "ttl" in control and (not isinstance(lifetime, str) or lifetime not in _CONTROL_LIFETIMES):
+        return None, None
+    node.take("cache_control")
+    return Cache(None if lifetime is None else _CONTROL_LIFETIMES[lifetime]), control
 
 
 def _take_cache(part: Reader) -> Cache | None:
@@ -220,9 +246,18 @@ def _take_cache(part: Reader) -> Cache | None:
     return Cache(seconds)
 
 
-def encode_cache(cache: Cache | None) -> dict[str, Any]:
-    if cache is None:
+def control_of(node: Node) -> dict[str, Any]:
+    """The member `cache_control` of a node that came with it."""
+    control = native_of(node, NAME).get("$cache_control")
+    return {"cache_control": control} if isinstance(control, dict) else {}
+
+
+def encode_cache(block: Text | Media) -> dict[str, Any]:
+    cache, notes = block.cache, native_of(block, NAME)
+    if cache is None or notes.get("$marked_by_message"):
         return {}
+    if control := control_of(block):
+        return control
     breakpoint_: dict[str, Any] = {"mode": "explicit"}
     if cache.seconds is not None:
         breakpoint_["ttl"] = nearest_lifetime(cache.seconds)
@@ -249,7 +284,7 @@ def encode_part(block: Block, where: str, receipt: Receipt) -> dict[str, Any] | 
 def _encode_part(block: Block, where: str, receipt: Receipt) -> dict[str, Any] | None:
     match block:
         case Text(text=text):
-            return {"type": "text", "text": text, **encode_cache(block.cache), **own(block)}
+            return {"type": "text", "text": text, **encode_cache(block), **own(block)}
         case Refusal(text=text):
             return {"type": "refusal", "refusal": text, **own(block)}
         case Media():
@@ -264,7 +299,7 @@ def _encode_part(block: Block, where: str, receipt: Receipt) -> dict[str, Any] |
 
 
 def _encode_media(block: Media, where: str, receipt: Receipt) -> dict[str, Any] | None:
-    notes, extra = native_of(block, NAME), {**encode_cache(block.cache), **own(block)}
+    notes, extra = native_of(block, NAME), {**encode_cache(block), **own(block)}
     source = block.source
     if notes.get("$document_url") and source.kind == "url":
         named = {"document_name": block.name} if block.name is not None else {}

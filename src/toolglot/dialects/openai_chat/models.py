@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from toolglot.dialect import Capabilities, ModelRule
 from toolglot.wire.efforts import OPENAI_MODELS, SCALE, WIDELY_KNOWN
+from toolglot.wire.openai_fields import BREAKPOINT_MODELS
 
 CAPABILITIES = Capabilities(
     fields=frozenset(
@@ -54,9 +55,6 @@ CAPABILITIES = Capabilities(
         {
             "stream_options",
             "store",
-            "prompt_cache_key",
-            "prompt_cache_options",
-            "prompt_cache_retention",
             "object",
             "service_tier",
             "system_fingerprint",
@@ -73,11 +71,19 @@ MODELS = (
             "thinking": "none",
             "developer_role": True,
             "custom_tools": True,
+            "cache_settings": frozenset({"key", "retention"}),
+        },
+        "OpenAI's own server has developer messages, custom tools and keys of the prompt cache, and no field for"
+        " reasoning; its imitators have it the other way round",
+    ),
+    ModelRule(
+        BREAKPOINT_MODELS,
+        {
+            "cache_settings": frozenset({"key", "retention", "options"}),
             "cache_lifetimes": (1800, 43200),
             "cache_breakpoints": 4,
         },
-        "OpenAI's own server has developer messages, custom tools and cache breakpoints, and no field for reasoning;"
-        " its imitators have it the other way round",
+        "cache breakpoints came with GPT-5.6",
     ),
     ModelRule(
         r"(^|/)(gpt-[34]|chatgpt)",

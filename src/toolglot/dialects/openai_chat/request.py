@@ -12,6 +12,7 @@ from typing import Any, TypeAlias, TypeGuard
 from toolglot.dialects.openai_chat.blocks import (
     IMAGES,
     arguments_text,
+    control_of,
     decode_calls,
     decode_content,
     encode_call,
@@ -19,6 +20,7 @@ from toolglot.dialects.openai_chat.blocks import (
     encode_part,
     is_call,
     is_thinking_part,
+    take_control,
     take_images,
 )
 from toolglot.dialects.openai_chat.details import BLOCKS, add_details, take_details
@@ -28,6 +30,7 @@ from toolglot.dialects.openai_chat.tools import decode_choice, decode_tools, enc
 from toolglot.errors import DecodeError
 from toolglot.ir import (
     Block,
+    Cache,
     Media,
     Message,
     Opaque,
@@ -41,11 +44,19 @@ from toolglot.ir import (
     ToolCall,
     ToolResult,
     native_of,
+    replace,
+    with_native,
 )
 from toolglot.receipt import Receipt
 from toolglot.wire import json
 from toolglot.wire.large import emptied
-from toolglot.wire.openai_fields import identifier, service_tier, strictness
+from toolglot.wire.openai_fields import (
+    identifier,
+    service_tier,
+    strictness,
+    take_prompt_cache,
+    write_prompt_cache,
+)
 from toolglot.wire.reader import Reader, document, expected, keep, kept
 
 Placed: TypeAlias = tuple[Block, str]
@@ -102,6 +113,7 @@ def decode_request(data: bytes) -> Request:
         "user": body.text(user_name),
         "metadata": _decode_metadata(body),
         "service_tier": TIERS.get(tier, tier) if tier is not None else None,
+        "prompt_cache": take_prompt_cache(body),
         "stream": body.flag("stream"),
     }
     shape = {
@@ -190,8 +202,22 @@ def _decode_message(message: Reader) -> Message:
     if role == "assistant":
         blocks = (*blocks, *take_images(message))
         reasoning, calls = take_details(message, reasoning), decode_calls(message)
-    native = keep(NAME, message, content=shape, no_calls=no_calls)
-    return Message(role=role, content=(*reasoning, *blocks, *calls), native=native)
+    cache, control = take_control(message)
+    content = (*reasoning, *blocks, *calls)
+    if cache is not None:
+        content = _with_mark(content, cache)
+    native = keep(NAME, message, content=shape, no_calls=no_calls, cache_control=control)
+    return Message(role=role, content=content, native=native)
+
+
+def _with_mark(content: tuple[Block, ...], cache: Cache) -> tuple[Block, ...]:
+    """The breakpoint of a message stands on its last block."""
+    for index in range(len(content) - 1, -1, -1):
+        block = content[index]
+        if isinstance(block, Text | Media | ToolCall) and block.cache is None:
+            marked = with_native(replace(block, cache=cache), NAME, **{"$marked_by_message": True})
+            return (*content[:index], marked, *content[index + 1 :])
+    return content
 
 
 def _take_content(message: Reader) -> tuple[str | None, tuple[Block, ...]]:
@@ -207,12 +233,14 @@ def _take_content(message: Reader) -> tuple[str | None, tuple[Block, ...]]:
 def _decode_result(message: Reader, role: str) -> Message:
     shape, content = _take_content(message)
     no_id = "tool_call_id" not in message
-    result = ToolResult(call_id=message.text("tool_call_id") or "", name=message.text("name"), content=content)
+    call_id, name, (cache, control) = message.text("tool_call_id"), message.text("name"), take_control(message)
+    result = ToolResult(call_id=call_id or "", name=name, content=content, cache=cache)
     notes = {
         "content": shape,
         "named": True if result.name is not None else None,
         "legacy": True if role == "function" else None,
         "no_id": True if no_id else None,
+        "cache_control": control,
     }
     return Message(role="tool", content=(result,), native=keep(NAME, message, **notes))
 
@@ -256,6 +284,7 @@ def request_fields(request: Request, receipt: Receipt) -> dict[str, Any]:
         **_encode_user(request, receipt),
         "metadata": request.metadata,
         "service_tier": _encode_tier(request, receipt),
+        **write_prompt_cache(request.prompt_cache),
         "stream": True if request.stream else notes.get("$stream"),
         # A stream without usage at its end would leave the client's side without any.
         "stream_options": {"include_usage": True} if request.stream and NAME not in request.native else None,
@@ -336,7 +365,10 @@ def _plain(role: str, block: Block) -> dict[str, Any] | None:
 
 def _is_bare(block: Block) -> TypeGuard[Text]:
     """A text that a string says in full."""
-    return isinstance(block, Text) and block.cache is None and not native_of(block, NAME)
+    if not isinstance(block, Text):
+        return False
+    notes = native_of(block, NAME)
+    return (block.cache is None and not notes) or notes.keys() == {"$marked_by_message"}
 
 
 def _encode_plain(role: str, blocks: list[Placed], message: Message, receipt: Receipt) -> dict[str, Any]:
@@ -367,7 +399,7 @@ def _encode_plain(role: str, blocks: list[Placed], message: Message, receipt: Re
     _add_calls(wire, calls)
     if notes.get("$no_calls") and not calls:
         wire["tool_calls"] = []
-    return {**wire, **kept(notes)}
+    return {**wire, **kept(notes), **control_of(message)}
 
 
 def _add_reasoning(wire: dict[str, Any], block: Thinking, place: str, receipt: Receipt) -> None:
@@ -418,4 +450,5 @@ def _encode_result(result: ToolResult, message: Message, where: str, receipt: Re
     shape = notes.get("$content")
     parts = [(part, f"{where}.content[{index}]") for index, part in enumerate(result.content)]
     content = _encode_content(parts, shape, "", receipt)
-    return {"role": role, **identity, **({} if shape == "absent" else {"content": content}), **kept(notes)}
+    mark = control_of(message) if notes else {}
+    return {"role": role, **identity, **({} if shape == "absent" else {"content": content}), **kept(notes), **mark}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
+from toolglot.dialects.openai_chat.blocks import control_of, take_control
 from toolglot.dialects.openai_chat.native import NAME
 from toolglot.ir import Opaque, Request, Tool, ToolChoice, native_of
 from toolglot.receipt import Receipt
@@ -50,12 +51,18 @@ def _decode_tool(tool: Reader) -> Tool | Opaque:
 def _decode_function(function: Reader, shape: dict[str, Any], outer: dict[str, Any] | None = None) -> Tool:
     name, description, strict = function.need_text("name"), function.text("description"), function.flag("strict")
     parameters = function.take("parameters")
+    beside = Reader(outer or {})
+    cache, control = take_control(beside)
+    if cache is None:
+        cache, inside = take_control(function)
+        shape = {**shape, "control_inside": inside}
     return Tool(
         name=name,
         description=description,
         parameters=parameters,
         strict=strict,
-        native=_native(keep(NAME, function, **shape), outer or {}),
+        cache=cache,
+        native=_native(keep(NAME, function, **shape, cache_control=control), beside.rest()),
     )
 
 
@@ -112,12 +119,13 @@ def _encode_tool(tool: Tool) -> dict[str, Any]:
         return {**typed, "custom": {**custom, **_inside(tool)}, **beside}
     if notes.get("$flat"):
         return {**typed, **_encode_function(tool)}
-    return {**typed, "function": _encode_function(tool), **beside}
+    return {**typed, "function": _encode_function(tool), **beside, **control_of(tool)}
 
 
 def _encode_function(tool: Tool) -> dict[str, Any]:
     fields = _present(description=tool.description, parameters=written(tool.parameters), strict=tool.strict)
-    return {"name": tool.name, **fields, **_inside(tool)}
+    control = native_of(tool, NAME).get("$control_inside")
+    return {"name": tool.name, **fields, **_inside(tool), **({"cache_control": control} if control else {})}
 
 
 def _inside(tool: Tool) -> dict[str, Any]:

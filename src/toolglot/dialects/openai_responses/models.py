@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from toolglot.dialect import Capabilities, ModelRule
 from toolglot.wire.efforts import OPENAI_MODELS, SCALE, WIDELY_KNOWN
+from toolglot.wire.openai_fields import BREAKPOINT_MODELS
 
 CAPABILITIES = Capabilities(
     fields=frozenset(
@@ -42,8 +43,7 @@ CAPABILITIES = Capabilities(
     citations=True,
     thinking="owned",
     refusals=True,
-    cache_lifetimes=(1800, 43200),
-    cache_breakpoints=4,
+    cache_settings=frozenset({"key", "retention"}),
     efforts=SCALE,
     max_stop_sequences=0,
     min_output_tokens=16,
@@ -72,9 +72,6 @@ CAPABILITIES = Capabilities(
             "parsed",
             "parsed_arguments",
             "phase",
-            "prompt_cache_key",
-            "prompt_cache_options",
-            "prompt_cache_retention",
             "status",
             "store",
             "stream_options",
@@ -86,6 +83,15 @@ CAPABILITIES = Capabilities(
 )
 
 MODELS = (
+    ModelRule(
+        BREAKPOINT_MODELS,
+        {
+            "cache_settings": frozenset({"key", "retention", "options"}),
+            "cache_lifetimes": (1800, 43200),
+            "cache_breakpoints": 4,
+        },
+        "cache breakpoints came with GPT-5.6",
+    ),
     ModelRule(
         r"(^|/)(gpt-[34]|chatgpt)",
         {"fields": CAPABILITIES.fields - {"reasoning", "verbosity"}},

@@ -32,7 +32,13 @@ from toolglot.errors import DecodeError
 from toolglot.ir import Message, Reasoning, Request, ResponseFormat, Text, native_of, replace
 from toolglot.receipt import Receipt
 from toolglot.wire import json
-from toolglot.wire.openai_fields import identifier, service_tier, strictness
+from toolglot.wire.openai_fields import (
+    identifier,
+    service_tier,
+    strictness,
+    take_prompt_cache,
+    write_prompt_cache,
+)
 from toolglot.wire.reader import Reader, document, expected, keep
 
 # Models that reason; others refuse to be asked for it.
@@ -86,6 +92,7 @@ def decode_request(data: bytes) -> Request:
         "user": user,
         "metadata": _decode_metadata(body),
         "service_tier": body.text("service_tier"),
+        "prompt_cache": take_prompt_cache(body),
         "stream": bool(stream),
     }
     return Request(messages=messages, native=keep(NAME, body, **shape), **fields)
@@ -227,6 +234,7 @@ def request_fields(request: Request, receipt: Receipt) -> dict[str, Any]:
         **_encode_user(request, receipt),
         metadata=request.metadata,
         service_tier=request.service_tier if NAME in request.native else service_tier(request.service_tier, receipt),
+        **write_prompt_cache(request.prompt_cache),
         stream=request.stream or notes.get("$stream"),
     )
     others = {**filled(request, store=False), **rest, **fields}

@@ -265,7 +265,8 @@ def _as_recorded(recording: Recording, name: str) -> dict[str, Any]:
         if told is not None and attempt.request.upstream == name:
             warp = {} if told.warp_history is None else {"warp_history": told.warp_history}
             tools = {"disable_warp_tools": told.disable_warp_tools}
-            return {"history": layers_of(told), "verbatim": told.verbatim, **warp, **tools, **_address(attempt.request)}
+            known = {"history": layers_of(told), "verbatim": told.verbatim, "cache_marks": told.cache_marks}
+            return {**known, **warp, **tools, **_address(attempt.request)}
     return {}
 
 

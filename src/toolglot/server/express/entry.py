@@ -11,6 +11,7 @@ from msgspec.structs import replace
 
 from toolglot.dialect import Dialect
 from toolglot.dialects import DIALECTS
+from toolglot.direct.plain import PlainRequest
 from toolglot.direct.reading import Reader
 from toolglot.direct.request import LARGEST
 from toolglot.server.body_budget import SMALL, BodyHold
@@ -21,6 +22,7 @@ from toolglot.server.express.crossing import Crossing
 from toolglot.server.express.waiting import Familiar, Head, Waiting, around_length
 from toolglot.server.headers import OURS
 from toolglot.server.ingress import named
+from toolglot.server.recent_prefixes import plain_prefix_key
 from toolglot.server.security import Caller
 
 if TYPE_CHECKING:
@@ -151,7 +153,14 @@ class Express:
             return None
         if len(plain.turns) + len(plain.system) >= limits.messages:
             return None
-        asked = lane.requests.translate_plain(plain, body)
+        repeats = None
+        if lane.requests.by_marks:
+
+            def repeats(plain: PlainRequest, tools: frozenset[str]) -> bool:
+                key = plain_prefix_key(caller.owner, lane.upstream.name, lane.target.model, plain, tools)
+                return gateway.recent_prefixes.note(key, now)
+
+        asked = lane.requests.translate_plain(plain, body, repeats)
         if asked is None or len(asked.learnt.asked.tools) > limits.tools:
             return None
         passage = lane.passage(head, plain.model, asked.learnt)

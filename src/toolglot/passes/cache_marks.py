@@ -1,0 +1,196 @@
+"""Cache breakpoints for clients whose API has none, at models that cache nothing without.
+
+The rule, in the order of the prompt (an upstream hashes tools, then system text, then messages):
+
+1. The last tool.
+2. The last block of the system text.
+3. The last block of the user's turn before the newest one: the place of (4) in the request before, so that a turn of
+   more blocks than the upstream looks back over still finds it.
+4. The last block of the newest user's turn, which moves on with the conversation.
+
+Each is set only where the prompt up to there surely reaches the model's minimum; none of them on reasoning or blank
+text. They live as long as the target's default, and a read renews them. A prompt that never comes again would pay for
+the writing in vain, so they are set only inside of a tool loop, or where the caller knows that the beginning repeats.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from msgspec import Struct
+
+from toolglot.ir import Block, Cache, Media, Message, Opaque, Request, Text, Tool, ToolCall, ToolResult, replace
+from toolglot.passes import CacheMarks, Context
+from toolglot.passes.census import census
+from toolglot.wire import json
+
+CHARACTERS = 4
+"""Of a token, at the most: prompts of code and JSON have fewer, so that no estimate is too high."""
+
+_SYSTEM = ("system", "developer")
+_USER = ("user", "tool")
+
+
+class MarkPlan(Struct, frozen=True, gc=False):
+    """Which places get a breakpoint."""
+
+    tools: bool = False
+    system: bool = False
+    earlier: bool = False
+    newest: bool = False
+
+    @property
+    def is_empty(self) -> bool:
+        return not (self.tools or self.system or self.earlier or self.newest)
+
+
+class PromptSizes(Struct, frozen=True, gc=False):
+    """Characters up to each place; -1 where there is no such place."""
+
+    tools: int
+    system: int
+    earlier: int
+    newest: int
+
+
+def plan_marks(
+    sizes: PromptSizes, minimum: int, marks: CacheMarks, *, in_loop: bool, goes_on: bool, repeats: bool
+) -> MarkPlan:
+    """The breakpoints for a prompt of these sizes. `in_loop`: it has calls; `goes_on`: it has answers; `repeats`: its
+    tools and system text have come before, a short time ago."""
+    if marks == "never" or not (marks == "always" or in_loop or repeats):
+        return MarkPlan()
+    least = minimum * CHARACTERS
+    messages = marks == "always" or in_loop or goes_on
+    return MarkPlan(
+        tools=sizes.tools >= least,
+        system=sizes.system >= least,
+        earlier=messages and sizes.earlier >= least,
+        newest=messages and sizes.newest >= least,
+    )
+
+
+def originate(request: Request, context: Context) -> Request:
+    """Set the breakpoints of the rule, unless the client has set some itself."""
+    if not may_originate(context) or _has_marks(request, context):
+        return request
+    leading = _count_leading(request.messages)
+    newest, earlier = _user_turns(request.messages, leading)
+    sizes = _sizes(request, leading, newest, earlier)
+    calls = bool(census(request, context).calls)
+    answers = any(message.role == "assistant" for message in request.messages)
+    plan = plan_marks(
+        sizes,
+        context.can.cache_minimum,
+        context.cache_marks,
+        in_loop=calls,
+        goes_on=answers,
+        repeats=context.prefix_repeats,
+    )
+    if context.marks_tools_only:
+        plan = MarkPlan(tools=sizes.tools >= context.can.cache_minimum * CHARACTERS)
+    if plan.is_empty and not context.marks_tools_only:
+        return request
+    context.receipt.note("cache", "breakpoints", WHY)
+    messages = list(request.messages)
+    places = ((plan.system, leading - 1), (plan.earlier, earlier), (plan.newest, newest))
+    for index in [place for is_planned, place in places if is_planned]:
+        messages[index] = _marked_message(messages[index])
+    tools = _marked_tools(request.tools) if plan.tools else request.tools
+    return replace(request, tools=tools, messages=tuple(messages))
+
+
+WHY = "the client's API has none and the target caches nothing without: they are set by rule"
+
+
+def may_originate(context: Context) -> bool:
+    return context.source != context.target and context.can.cache_by_marks and context.cache_marks != "never"
+
+
+def _has_marks(request: Request, context: Context) -> bool:
+    """Has the client said itself what is to be cached, or that nothing is?"""
+    if request.cache is not None or context.client_marks or census(request, context).cached:
+        return True
+    return any(isinstance(tool, Tool) and tool.cache is not None for tool in request.tools)
+
+
+def _count_leading(messages: Sequence[Message]) -> int:
+    return next((index for index, message in enumerate(messages) if message.role not in _SYSTEM), len(messages))
+
+
+def _user_turns(messages: Sequence[Message], leading: int) -> tuple[int, int]:
+    """Where the newest turn of the user ends, and where the one before ends, behind which there is an answer; -1 for
+    none."""
+    newest, answered = -1, False
+    for index in range(len(messages) - 1, leading - 1, -1):
+        message = messages[index]
+        if message.role in _USER and _last_place(message.content) is not None:
+            if newest < 0:
+                newest = index
+            elif answered:
+                return newest, index
+        answered = answered or (newest >= 0 and message.role == "assistant")
+    return newest, -1
+
+
+def _sizes(request: Request, leading: int, newest: int, earlier: int) -> PromptSizes:
+    total = tools = tools_size(request.tools)
+    found = {-1: -1}
+    for index, message in enumerate(request.messages):
+        total += content_size(message.content)
+        found[index] = total
+    system = found[leading - 1] if leading else -1
+    return PromptSizes(tools if tools else -1, system, found[earlier], found[newest])
+
+
+def tools_size(tools: Iterable[Tool | Opaque]) -> int:
+    """Characters of the tools that a model sees."""
+    known = [tool for tool in tools if isinstance(tool, Tool) and not tool.deferred]
+    texts = sum(len(tool.name) + len(tool.description or "") for tool in known)
+    return texts + sum(len(json.encode(tool.parameters)) for tool in known if tool.parameters is not None)
+
+
+def content_size(content: Iterable[Block]) -> int:
+    total = 0
+    for block in content:
+        match block:
+            case Text(text=text):
+                total += text_size(text)
+            case ToolCall(name=name, arguments=arguments):
+                total += len(name) + len(arguments)
+            case ToolResult(content=inner):
+                total += content_size(inner)
+            case _:
+                pass
+    return total
+
+
+def text_size(text: str) -> int:
+    """Characters; none of a text that is blank, which not every way to the upstream keeps."""
+    return 0 if text.isspace() else len(text)
+
+
+def _last_place(content: Sequence[Block]) -> int | None:
+    for index in range(len(content) - 1, -1, -1):
+        block = content[index]
+        if isinstance(block, ToolResult | Media) or (isinstance(block, Text) and text_size(block.text)):
+            return index
+    return None
+
+
+def _marked_message(message: Message) -> Message:
+    index = _last_place(message.content)
+    if index is None:
+        return message
+    block = message.content[index]
+    assert isinstance(block, Text | Media | ToolResult)
+    content = (*message.content[:index], replace(block, cache=Cache()), *message.content[index + 1 :])
+    return replace(message, content=content)
+
+
+def _marked_tools(tools: tuple[Tool | Opaque, ...]) -> tuple[Tool | Opaque, ...]:
+    for index in range(len(tools) - 1, -1, -1):
+        tool = tools[index]
+        if isinstance(tool, Tool) and not tool.deferred:
+            return (*tools[:index], replace(tool, cache=Cache()), *tools[index + 1 :])
+    return tools

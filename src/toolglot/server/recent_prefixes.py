@@ -1,0 +1,49 @@
+"""Which beginnings of prompts (tools and system text) have come a short time ago: they are worth a place in a cache."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Iterable
+
+from toolglot.direct.plain import PlainRequest
+from toolglot.ir import Request, Text, Tool
+
+LIFETIME = 300.0
+"""Seconds that an upstream keeps what nobody reads."""
+MOST = 4096
+
+
+class RecentPrefixes:
+    """Hashes of the last ones, and when each came last."""
+
+    def __init__(self) -> None:
+        self._seen: OrderedDict[int, float] = OrderedDict()
+
+    def note(self, key: int, now: float) -> bool:
+        """Write down that it came; has it come within its lifetime before?"""
+        before = self._seen.pop(key, None)
+        self._seen[key] = now
+        if len(self._seen) > MOST:
+            self._seen.popitem(last=False)
+        return before is not None and now - before < LIFETIME
+
+
+def prefix_key(owner: str, upstream: str, model: str, request: Request) -> int:
+    said: list[str] = []
+    for message in request.messages:
+        if message.role not in ("system", "developer"):
+            break
+        said += [block.text for block in message.content if isinstance(block, Text)]
+    return _key(owner, upstream, model, said, [tool.name for tool in request.tools if isinstance(tool, Tool)])
+
+
+def plain_prefix_key(owner: str, upstream: str, model: str, plain: PlainRequest, tools: Iterable[str]) -> int:
+    """The same for a request that goes the direct way."""
+    said: list[str] = []
+    for turn in plain.system:
+        said += [turn.words] if isinstance(turn.words, str) else turn.words
+    return _key(owner, upstream, model, said, tools)
+
+
+def _key(owner: str, upstream: str, model: str, said: list[str], tools: Iterable[str]) -> int:
+    return hash((owner, upstream, model, tuple(said), frozenset(tools)))
