@@ -101,15 +101,19 @@ TOGETHER: dict[str, dict[str, Any]] = {
 }
 VARIANTS = {**{name: {name: value} for name, value in CHANGES.items()}, **TOGETHER}
 SKIPPED = (
+SKIPPED = (
     "answer_tiers",
     "broken_calls",
-    "malformed_call_stop",
-    "cosmetic",
+    "cache_by_marks",
+    "cache_minimum",
+    "cache_settings",
     "containers",
+    "cosmetic",
     "informational",
+    "malformed_call_stop",
     "stop_details",
 )
-"""What only says how things are told, and what is about answers."""
+"""What only says how things are told, and what is about answers. Those of prompt caches: `tests/caches`."""
 
 
 def outcomes(can: Capabilities) -> dict[str, tuple[dict[str, Any], list[str]]]:

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from tests.server.test_logs import record
+from toolglot.ir import Usage
 from toolglot.server.metrics import TOGETHER, Metrics
 
 LINE = re.compile(r'^[a-z_]+(\{([a-z_]+="[^"\n]*"(,(?!\})|(?=\})))+\})? [0-9.e+-]+$')
@@ -51,6 +52,16 @@ def test_each_upstream_is_counted_by_its_own_calls() -> None:
     assert 'toolglot_upstream_attempts_total{upstream="local"} 1' in lines
     assert 'toolglot_retries_total{upstream="first"} 2' in lines
     assert not [line for line in lines if line.startswith("toolglot_retries_total") and "local" in line]
+
+
+def test_the_share_of_input_that_was_read_from_the_cache_is_a_histogram() -> None:
+    half = Usage(input_tokens=100, cached_tokens=50)
+    entries = [record(usage=half), record(usage=half, express=True), record(usage=Usage()), record(usage=None)]
+    lines = text(*entries)
+    assert 'toolglot_cache_read_ratio_bucket{upstream="local",le="0.25"} 0' in lines
+    assert 'toolglot_cache_read_ratio_bucket{upstream="local",le="0.5"} 2' in lines
+    assert 'toolglot_cache_read_ratio_count{upstream="local"} 2' in lines
+    assert 'toolglot_cache_read_ratio_sum{upstream="local"} 1' in lines
 
 
 def test_times_and_tokens_are_histograms_whose_buckets_add_up() -> None:

@@ -91,9 +91,10 @@ def _with_key(request: Request, context: Context) -> Request:
 
 
 def _longest(request: Request, context: Context) -> int:
-    """The longest lifetime of a breakpoint, in seconds."""
+    """The longest lifetime of a breakpoint on tools and texts, in seconds: those on results come and go."""
     tools = [tool.cache for tool in request.tools if isinstance(tool, Tool)]
-    marks = [*tools, *map(_cache, census(request, context).blocks), request.cache]
+    texts = [block.cache for block in census(request, context).blocks if isinstance(block, Text)]
+    marks = [*tools, *texts, request.cache]
     return max((mark.seconds or 0 for mark in marks if mark is not None), default=0)
 
 

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from msgspec import Struct
 
+from toolglot.ir import Usage
 from toolglot.server.record import Record
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
@@ -147,6 +148,12 @@ class Metrics:
             ("upstream",),
             SHARES,
         )
+        self.cache_reads = Histogram(
+            "toolglot_cache_read_ratio",
+            "Share of a request's input tokens that the upstream read from its prompt cache.",
+            ("upstream",),
+            SHARES,
+        )
         self.express = Counter("toolglot_express_total", "Requests that went on the express lane.", path)
         model = ("gen_ai_operation_name", "gen_ai_provider_name")
         self.tokens = Histogram(
@@ -203,10 +210,15 @@ class Metrics:
             before[-1] += usage.input_tokens
             after[bisect_left(TOKENS, usage.output_tokens)] += 1
             after[-1] += usage.output_tokens
+            self._observe_cache(usage, key[-1])
         if record.losses or record.notes:
             self._observe_lines(record)
         for answering, share in record.prefix_reuse:
             self.prefixes.observe((answering,), share)
+
+    def _observe_cache(self, usage: Usage, upstream: str) -> None:
+        if usage.input_tokens:
+            self.cache_reads.observe((upstream,), usage.cached_tokens / usage.input_tokens)
 
     def _observe_lines(self, record: Record) -> None:
         for severity, amount in (("loss", record.losses), ("note", record.notes)):
@@ -272,6 +284,7 @@ class Metrics:
         if record.usage is not None:
             self.tokens.observe((*labels, "input"), record.usage.input_tokens)
             self.tokens.observe((*labels, "output"), record.usage.output_tokens)
+            self._observe_cache(record.usage, upstream)
 
     def snapshot(self, in_flight: int, resting: Mapping[str, bool], up: Mapping[str, bool]) -> Snapshot:
         counted = {metric.name: metric.counted() for metric in self._all()}

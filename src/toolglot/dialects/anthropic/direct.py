@@ -217,8 +217,6 @@ class _Reading(Struct, gc=False):
                 if words is None or texts:
                     return False
                 failed, cached = block.is_error is True, block.cache_control is not UNSET
-                if cached and block.cache_control.ttl is not UNSET:
-                    self.own = True
                 self.turns.append(Turn("tool", words, number, (), None, None, block.tool_use_id, index, failed, cached))
             elif kind is _Text:
                 text = block.text

@@ -50,10 +50,10 @@ class _Output(Struct, tag="function_call_output", tag_field="type", gc=False):
 
 def write_conversation(system: Sequence[Turn], turns: Sequence[Turn], way: Way) -> tuple[bytes, ...]:
     leading: tuple[bytes, ...] = ()
-    if system and system[0].role == "system" and type(system[0].words) is str and not system[0].breakpoints:
+    if system and system[0].role == "system" and type(system[0].words) is str and not _marks(system[0], way):
         leading = (b'"instructions":' + _encode(system[0].words),)
         system = system[1:]
-    items: list[Any] = [_Message(turn.role, _parts(turn.words, turn.breakpoints)) for turn in system]
+    items: list[Any] = [_Message(turn.role, _parts(turn.words, _marks(turn, way))) for turn in system]
     for turn in turns:
         if turn.role == "tool":
             words = marked(turn.words) if turn.failed else turn.words
@@ -61,8 +61,12 @@ def write_conversation(system: Sequence[Turn], turns: Sequence[Turn], way: Way) 
         elif turn.role == "assistant":
             _add_spoken(items, turn)
         else:
-            items.append(_Message(turn.role, _parts(turn.words, turn.breakpoints)))
+            items.append(_Message(turn.role, _parts(turn.words, _marks(turn, way))))
     return *leading, b'"input":' + _encode(items)
+
+
+def _marks(turn: Turn, way: Way) -> Mapping[int, int | None] | None:
+    return turn.breakpoints if way.cached else None
 
 
 def _parts(words: Words, breakpoints: Mapping[int, int | None] | None) -> list[_Part]:
@@ -165,6 +169,6 @@ def _add_item(item: Any, texts: list[str], calls: list[PlainCall]) -> bool:
 DIRECT = Direct(
     settings=(),
     write_conversation=write_conversation,
-    ways=(Way(developer=True, cached=True),),
+    ways=(Way(developer=True, cached=True), Way(developer=True)),
     read_answer=read_answer,
 )
