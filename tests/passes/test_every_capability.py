@@ -101,7 +101,6 @@ TOGETHER: dict[str, dict[str, Any]] = {
 }
 VARIANTS = {**{name: {name: value} for name, value in CHANGES.items()}, **TOGETHER}
 SKIPPED = (
-SKIPPED = (
     "answer_tiers",
     "broken_calls",
     "cache_by_marks",

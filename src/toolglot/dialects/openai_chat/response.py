@@ -91,7 +91,7 @@ def decode_response(data: bytes) -> Response:
     content, logprobs = _take_logprobs(choice, content)
     index = choice.integer("index")
     groq = _take_groq(body)
-    usage = body.take("usage") or groq.get("usage")
+    usage = counts if (counts := body.take("usage")) is not None else groq.get("usage")
     fields: dict[str, Any] = {
         "id": body.text("id") or "",
         "model": body.text("model") or "",
