@@ -21,7 +21,11 @@ _GUARDED, _INGRESS, _SECURITY = "test_guarded.py", "test_ingress.py", "test_secu
 _HEADS = "test_limits.py::test_a_head"
 
 CASES: dict[int, Case] = {
-    1: Case("a head or a body that comes slowly", "408 and the end of that connection alone", (_GUARDED, _INGRESS)),
+    1: Case(
+        "a head or a body that comes slowly",
+        "408 and the end of that connection alone",
+        (_GUARDED, _INGRESS, "test_body_budget.py"),
+    ),
     2: Case("a head of too many bytes or fields", "431 before anything is routed", (_GUARDED, _HEADS)),
     3: Case("a request that two servers read in two ways", "400, one answer, the end", (_GUARDED, _HEADS)),
     4: Case("a host or a path that is none", "400; access is decided on the matched route", (_GUARDED, _HEADS)),
@@ -49,8 +53,10 @@ CASES: dict[int, Case] = {
         "a wrong key, however it is shown", "401 that does not repeat it", (_SECURITY, "test_secrets.py::test_18")
     ),
     19: Case("a path that nobody opened", "a key is needed for all but health", (_SECURITY, "test_limits.py::test_19")),
+    20: Case("a key that is taken away", "401 with the next request", ("test_reload.py::test_20",)),
     21: Case("headers aimed at the other side", "only named ones cross", ("test_limits.py::test_21",)),
     22: Case("an upstream's address in a request", "never called", ("test_limits.py::test_22",)),
+    23: Case("the address of an image", "passed on or refused, never called", ("test_limits.py::test_23",)),
     24: Case("an upstream redirects", "not followed, told, not tried again", ("test_faults.py::test_24",)),
     25: Case("a model's name that is more than a name", "escaped in its place, or 400", ("test_limits.py::test_25",)),
     26: Case("TLS that fails", "an error, nothing sent", ("test_faults.py::test_26",)),

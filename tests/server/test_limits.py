@@ -8,6 +8,7 @@ from __future__ import annotations
 import gzip
 import json
 import socket
+from collections.abc import Callable
 from contextlib import ExitStack
 from math import inf
 from time import process_time
@@ -287,6 +288,34 @@ def test_22_no_address_in_a_request_is_ever_called(client: str) -> None:
         answer = running.call("POST", f"{path}?base_url={elsewhere.url}", json.dumps(document).encode(), headers)
         assert answer.status == 400
         assert error_told(client, answer).message
+        assert elsewhere.connections == 0
+
+
+IMAGES: dict[str, Callable[[str], Any]] = {
+    "openai_chat": lambda url: {
+        "messages": [{"role": "user", "content": [{"type": "image_url", "image_url": {"url": url}}]}]
+    },
+    "openai_responses": lambda url: {
+        "input": [{"role": "user", "content": [{"type": "input_image", "image_url": url}]}]
+    },
+    "anthropic": lambda url: {
+        "max_tokens": 9,
+        "messages": [{"role": "user", "content": [{"type": "image", "source": {"type": "url", "url": url}}]}],
+    },
+    "gemini": lambda url: {"contents": [{"role": "user", "parts": [{"fileData": {"fileUri": url}}]}]},
+}
+
+
+@EVERY_CLIENT
+@pytest.mark.parametrize("upstream", CLIENTS)
+def test_23_no_address_of_an_image_is_ever_called(client: str, upstream: str) -> None:
+    with (
+        BadServer([expect(), reply({})]) as elsewhere,
+        BadServer([expect(), reply({"error": {"message": "no", "type": "x"}}, 400)]) as server,
+        gateway(at(upstream, server.url)) as running,
+    ):
+        for url in (f"{elsewhere.url}/a.png", f"http://[::ffff:127.0.0.1]:{elsewhere.port}/a.png"):
+            assert running.ask(client, body=IMAGES[client](url)).status == 400
         assert elsewhere.connections == 0
 
 

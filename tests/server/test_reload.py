@@ -6,14 +6,17 @@ The number is that of `tests/server/fault_cases.py`. The gateway is a process of
 from __future__ import annotations
 
 import signal
+from contextlib import closing
+from http.client import HTTPConnection
 from pathlib import Path
 
 import pytest
 
 from tests.lint.streams import SOUND
+from tests.server.gateway import request
 from tests.server.process import Process, serving
 from tests.server.told import good_end, mid_call
-from tests.upstream.bad_server import LAST_CHUNK, BadServer, Gate, chunk, expect, pause, send, stream
+from tests.upstream.bad_server import FAILSAFE, LAST_CHUNK, BadServer, Gate, chunk, expect, pause, reply, send, stream
 
 LOADED = "the configuration was loaded again"
 KEPT = "the last good one stays in use"
@@ -47,6 +50,31 @@ def test_44_a_good_change_is_used(tmp_path: Path, by_signal: bool) -> None:
         running.until_logged(LOADED)
         assert "second" in models(running)
         assert "first" not in models(running)
+
+
+def test_20_a_key_that_is_taken_away_is_refused_also_on_a_connection_that_it_opened(tmp_path: Path) -> None:
+    """Requests with the same head are known again, and take the express lane after the first."""
+    one, other = "sk-one-0123456789abcdef", "sk-other-0123456789abcdef"
+    path, body = request("openai_chat", model="up/m")
+    answer = {"choices": [{"index": 0, "message": {"role": "assistant", "content": "Hi"}, "finish_reason": "stop"}]}
+    with BadServer([expect(), reply(answer)]) as server:
+        upstream = f'[upstreams.up]\ndialect = "openai_chat"\nbase_url = "{server.url}"\n'
+        with (
+            serving(tmp_path, f'[server]\nkeys = ["{one}", "{other}"]\n{upstream}') as running,
+            closing(HTTPConnection("127.0.0.1", running.port, timeout=FAILSAFE)) as connection,
+        ):
+
+            def ask(key: str) -> int:
+                headers = {"content-type": "application/json", "authorization": f"Bearer {key}"}
+                connection.request("POST", path, body, headers)
+                response = connection.getresponse()
+                response.read()
+                return response.status
+
+            assert [ask(one) for _ in range(4)] == [200] * 4
+            (tmp_path / "toolglot.toml").write_text(f'[server]\nkeys = ["{other}"]\n{upstream}')
+            running.until_logged(LOADED)
+            assert [ask(one), ask(one), ask(other), ask(one)] == [401, 401, 200, 401]
 
 
 def test_44_a_file_of_mcp_servers_counts_as_well(tmp_path: Path) -> None:
