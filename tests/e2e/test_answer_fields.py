@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from typing import Any
 
@@ -106,7 +106,6 @@ APART: dict[type[BaseModel], frozenset[str]] = {
 # Reasons why a field may stay behind in silence.
 REPEATED = "it repeats the client's own request"
 IDENTITY = "it names an object that only requests to the same API refer to"
-SETTLED = "the end of an answer is made to agree with its content: a stop for calls needs calls"
 DEFAULT = "it says what the client's API means where nothing is said"
 STATE = "the state of an item follows from the state of the answer"
 CLOCK = "the header Date of the gateway's answer tells the time"
@@ -123,7 +122,6 @@ _ECHO = (
 )
 EXEMPT: dict[str, dict[str, str]] = {
     "openai_chat": {
-        r"\.choices\[\]\.finish_reason=(tool_calls|function_call)": SETTLED,
         r"\.choices\[\]\.index": ONLY,
         r"\.service_tier=default": DEFAULT,
         r"\.created": CLOCK,
@@ -142,7 +140,6 @@ EXEMPT: dict[str, dict[str, str]] = {
     },
     "anthropic": {
         r"\.content\[\]<BetaToolUseBlock>\.caller<BetaDirectCaller>": DEFAULT,
-        r"\.stop_reason=tool_use": SETTLED,
         r"\.usage\.service_tier=standard": DEFAULT,
     },
     "gemini": {
@@ -154,6 +151,16 @@ EXEMPT: dict[str, dict[str, str]] = {
     },
 }
 """Paths (regular expressions) of fields that may neither go over nor be told, each with the reason."""
+EXEMPT_IN_STREAMS: dict[str, dict[str, str]] = {
+    "openai_chat": {r"\.metadata": "chunks do not have it"},
+    "openai_responses": {r"\.error\b.*": "an answer that is completed has none; one that failed is an error"},
+    "anthropic": {},
+    "gemini": {
+        r"\.(modelVersion|responseId)": "the first frame has told it",
+        r".*\.partialArgs\b.*": "the arguments of the same call are there as a whole",
+    },
+}
+"""The same for streams alone."""
 
 
 def translate(source: str, target: str, document: Any) -> tuple[bytes, frozenset[str]]:
@@ -210,8 +217,84 @@ def changes_of(dialect: str) -> list[Change]:
     return list(Walk(SAMPLES, APART).model(model, sample))
 
 
-def unexempt(paths: Iterator[str], exempt: Mapping[str, str]) -> list[str]:
+def unexempt(paths: Iterable[str], exempt: Mapping[str, str]) -> list[str]:
     return [path for path in paths if not any(re.fullmatch(pattern, path) for pattern in exempt)]
+
+
+def sse(events: Sequence[Mapping[str, Any]], *, named: bool = False) -> bytes:
+    frames = (f"event: {event['type']}\n" if named else "" for event in events)
+    return "".join(f"{head}data: {json.dumps(event)}\n\n" for head, event in zip(frames, events, strict=True)).encode()
+
+
+def chat_stream(document: Mapping[str, Any]) -> bytes:
+    """The chunks of this answer: its message in one delta, the reason for its end, the usage."""
+    top = {key: value for key, value in document.items() if key not in ("choices", "usage", "metadata")}
+    top["object"] = "chat.completion.chunk"
+    said, ended = [], []
+    for choice in document["choices"]:
+        delta = dict(choice["message"])
+        if delta.get("tool_calls"):
+            delta["tool_calls"] = [{"index": index, **call} for index, call in enumerate(delta["tool_calls"])]
+        rest = {key: value for key, value in choice.items() if key not in ("message", "finish_reason")}
+        said.append({**rest, "delta": delta})
+        ended.append({"index": choice["index"], "delta": {}, "finish_reason": choice["finish_reason"]})
+    usage = {"usage": document["usage"]} if "usage" in document else {}
+    chunks = [{**top, "choices": said}, {**top, "choices": ended}, {**top, "choices": [], **usage}]
+    return sse(chunks) + b"data: [DONE]\n\n"
+
+
+def responses_stream(document: Mapping[str, Any]) -> bytes:
+    """The events of this answer: each item when it is begun and done, and the object without them at the end."""
+    begun = {**document, "status": "in_progress", "output": [], "usage": None}
+    ended = {"completed": "completed", "incomplete": "incomplete"}.get(str(document.get("status")), "failed")
+    items: list[dict[str, Any]] = []
+    for index, item in enumerate(document["output"]):
+        empty: dict[str, Any] = {"content": []} if item.get("type") == "message" else {}
+        added = {"type": "response.output_item.added", "output_index": index, "item": {**item, **empty}}
+        items += [added, {"type": "response.output_item.done", "output_index": index, "item": item}]
+    last = {"type": f"response.{ended}", "response": {**document, "output": []}}
+    return sse([{"type": "response.created", "response": begun}, *items, last], named=True)
+
+
+AT_THE_END = ("stop_reason", "stop_sequence", "stop_details", "container")
+BESIDE = ("context_management", "input_transformations")
+
+
+def anthropic_stream(document: Mapping[str, Any]) -> bytes:
+    """The events of this answer: each block whole in its start, and at the end what only the end can tell."""
+    later = (*AT_THE_END, *BESIDE)
+    message = {key: value for key, value in document.items() if key not in later}
+    events: list[dict[str, Any]] = [{"type": "message_start", "message": {**message, "content": []}}]
+    for index, block in enumerate(document["content"]):
+        events += [
+            {"type": "content_block_start", "index": index, "content_block": block},
+            {"type": "content_block_stop", "index": index},
+        ]
+    delta = {key: document[key] for key in AT_THE_END if key in document}
+    beside = {key: document[key] for key in BESIDE if key in document}
+    events.append({"type": "message_delta", "delta": delta, "usage": document["usage"], **beside})
+    return sse([*events, {"type": "message_stop"}], named=True)
+
+
+def gemini_stream(document: Mapping[str, Any]) -> bytes:
+    """The frames of this answer: some text, and the whole of it."""
+    first = {"candidates": [{"content": {"parts": [{"text": "So: "}], "role": "model"}, "index": 0}]}
+    return sse([{**first, "modelVersion": "m", "responseId": "r1"}, document])
+
+
+STREAMED: dict[str, Callable[[Mapping[str, Any]], bytes]] = {
+    "openai_chat": chat_stream,
+    "openai_responses": responses_stream,
+    "anthropic": anthropic_stream,
+    "gemini": gemini_stream,
+}
+
+
+def translate_stream(source: str, target: str, document: Any) -> tuple[bytes, frozenset[str]]:
+    exchange = Exchange(target, source)
+    stream = exchange.stream()
+    body = stream.feed(STREAMED[source](document)) + stream.close()
+    return body, frozenset(map(str, exchange.receipt))
 
 
 INCOMPLETE = {**RESPONSES, "status": "incomplete", "incomplete_details": {"reason": "max_output_tokens"}}
@@ -227,13 +310,26 @@ def test_each_reason_of_an_incomplete_answer_goes_over_or_is_told(target: str) -
 PAIRS = [(source, target) for source in WHOLE for target in WHOLE if source != target]
 
 
+@cache
+def silent_paths(source: str, target: str, *, streamed: bool) -> tuple[str, ...]:
+    seen = memoised(source, target, translate_stream if streamed else translate)
+    return tuple(silent(changes_of(source), seen))
+
+
 @pytest.mark.parametrize(("source", "target"), PAIRS)
 def test_each_field_of_an_answer_goes_over_or_is_told(source: str, target: str) -> None:
-    found = silent(changes_of(source), memoised(source, target, translate))
-    assert unexempt(found, EXEMPT[source]) == []
+    assert unexempt(silent_paths(source, target, streamed=False), EXEMPT[source]) == []
 
 
-@pytest.mark.parametrize("dialect", WHOLE)
-def test_each_exemption_is_needed(dialect: str) -> None:
-    paths = [change.path for change in changes_of(dialect)]
-    assert [pattern for pattern in EXEMPT[dialect] if not any(re.fullmatch(pattern, path) for path in paths)] == []
+@pytest.mark.parametrize(("source", "target"), PAIRS)
+def test_each_field_of_a_streamed_answer_goes_over_or_is_told(source: str, target: str) -> None:
+    exempt = {**EXEMPT[source], **EXEMPT_IN_STREAMS[source]}
+    assert unexempt(silent_paths(source, target, streamed=True), exempt) == []
+
+
+@pytest.mark.parametrize("source", WHOLE)
+def test_each_exemption_is_needed(source: str) -> None:
+    for streamed, exempt in ((False, EXEMPT[source]), (True, EXEMPT_IN_STREAMS[source])):
+        targets = [target for target in WHOLE if target != source]
+        paths = {path for target in targets for path in silent_paths(source, target, streamed=streamed)}
+        assert [pattern for pattern in exempt if not any(re.fullmatch(pattern, path) for path in paths)] == []

@@ -84,7 +84,9 @@ class AnthropicStreamEncoder:
                 return self._delta(text)
             case Open(block=block):
                 return self._opened(block)
-            case Close():
+            case Close(logprobs=logprobs):
+                if logprobs:
+                    self._receipt.loss(f"content[{self._index}]", "log probabilities", NO_LOGPROBS)
                 return self._closed(event)
             case Start():
                 return self._start(event)

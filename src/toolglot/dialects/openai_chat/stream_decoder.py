@@ -53,6 +53,7 @@ class ChatStreamDecoder:
         "_details",
         "_ended",
         "_events",
+        "_fingerprint",
         "_finish",
         "_frames",
         "_grown",
@@ -89,6 +90,7 @@ class ChatStreamDecoder:
         self._opened = 0  # how many of the calls have been opened
         self._named: dict[int | str, OpenCall] = {}  # by their indices, and by their ids
         self._usage: Usage | None = None
+        self._fingerprint: Any = None
         self._tier: str | None = None
         self._finish: str | None = None
         self._refused = False
@@ -139,6 +141,7 @@ class ChatStreamDecoder:
         if chunk.error or chunk.object == "error" or chunk.type == "error" or (chunk.detail and not chunk.choices):
             self._fault(openai_error.read(json.decode_frame(payload), NAME))
             return
+        self._fingerprint = chunk.system_fingerprint or self._fingerprint
         if chunk.service_tier:
             self._tier = decode_tier(chunk.service_tier)
         if not self._started:
@@ -438,7 +441,9 @@ class ChatStreamDecoder:
         reason = FINISH.get(self._finish or "stop", "other")
         if reason == "end" and self._refused:
             reason = "refusal"
-        self._events.append(Finish(stop=Stop(reason, self._finish), usage=self._usage, service_tier=self._tier))
+        native: Native = {NAME: {"system_fingerprint": self._fingerprint}} if self._fingerprint else {}
+        stop = Stop(reason, self._finish)
+        self._events.append(Finish(stop=stop, usage=self._usage, service_tier=self._tier, native=native))
 
     def _fault(self, error: ApiError) -> None:
         self._ended = True

@@ -199,6 +199,7 @@ class ChatStreamEncoder:
         # has the last piece only.
         lists = {**self._details, "annotations": self._annotations}
         told = {name: entries for name, entries in lists.items() if entries}
+        self._base |= {key: value for key, value in event.native.get(NAME, {}).items() if key == "system_fingerprint"}
         self._put_tier(event.service_tier)
         written = self._frame(json.encode(told)) if told else b""
         report_stop(event.stop, self._receipt)
