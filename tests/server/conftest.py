@@ -23,6 +23,7 @@ BOTH_WAYS = frozenset(
         "test_limits",
         "test_metrics",
         "test_owners",
+        "test_cache_marks",
         "test_prefix_reuse",
         "test_retried_answers",
         "test_shutdown",

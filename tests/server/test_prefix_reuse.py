@@ -147,3 +147,12 @@ def test_one_conversation_that_is_all_there_is_is_not_looked_at_with_every_reque
         return len(entry.prefix_reuse)
 
     assert on_lane(work) == MOST_A_SECOND - 1  # in its first turn there is nothing to compare it with
+
+
+def test_a_text_that_gets_a_breakpoint_is_the_text_that_it_was() -> None:
+    """With one it stands in a list, and the turn after next it is a string again."""
+    marked = [{"type": "text", "text": 'a "b"\n', "cache_control": {"type": "ephemeral"}}]
+    messages = [{"role": "user", "content": content} for content in ('a "b"\n', marked)]
+    raw = [json.dumps({"model": "m", "messages": [message]}, separators=(",", ":")).encode() for message in messages]
+    prefixes = [prefix_of(DIALECTS["anthropic"], "m", each) for each in raw]
+    assert prefixes[0] == prefixes[1]

@@ -45,6 +45,8 @@ HASHES = 400_000
 LONGEST = 10_000
 """Messages of a conversation that are looked at; what comes after them is not told apart."""
 
+_ONE_TEXT = re.compile(rb'(?<="content":)\[\{"type":"text","text":("(?:[^"\\]|\\.)*+")\}\](?=\}\Z)')
+"""A message of one text in the form that a breakpoint needs; without one it is a string."""
 _MARKS = (b'"cache_control"', b'"prompt_cache_breakpoint"')
 _BREAKPOINT = re.compile(rb'"(?:cache_control|prompt_cache_breakpoint)": ?\{[^{}]*\}')
 
@@ -236,7 +238,7 @@ def _plain(raw: bytes) -> bytes:
     for found in _BREAKPOINT.finditer(raw):
         kept.append(raw[start : _before(raw, found)])
         start = found.end()
-    return b"".join([*kept, raw[start:]]) if kept else raw
+    return _ONE_TEXT.sub(rb"\1", b"".join([*kept, raw[start:]])) if kept else raw
 
 
 def _before(raw: bytes | memoryview, found: re.Match[bytes]) -> int:
