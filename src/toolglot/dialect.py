@@ -16,7 +16,7 @@ from msgspec import Struct
 from toolglot.direct.plain import Direct
 from toolglot.errors import CONTEXT_OVERFLOW, ApiError, HttpError
 from toolglot.events import Event
-from toolglot.ir import COUNTS, Request, Response, StopReason, replace
+from toolglot.ir import COUNTS, Json, Request, Response, StopReason, replace
 from toolglot.models import ModelInfo
 from toolglot.receipt import Receipt
 from toolglot.tokens.media import ImageTokens, by_area
@@ -183,8 +183,12 @@ class Capabilities(Struct, frozen=True, kw_only=True):
     """Native keys of answers that tell how an answer was made. Leaving them behind is told as a note, also where the
     same key of a request is cosmetic."""
 
-    cosmetic: frozenset[str] = frozenset()
-    """Native keys of this dialect that mean nothing to any other: leaving them behind is no loss."""
+    cosmetic: Mapping[str, str] = {}
+    """Native keys of this dialect that mean nothing to any other, each with the reason: no receipt names them."""
+    noted: Mapping[str, str] = {}
+    """Native keys that no answer depends on, each with the reason: leaving them behind is a note and no loss."""
+    assumed: Mapping[str, tuple[Json, ...]] = {}
+    """Values of native keys that say what every API does without being told: no receipt names them."""
     containers: frozenset[str] = frozenset()
     """Native keys that hold what is left of an object of the wire: receipts name what is in them."""
 

@@ -204,6 +204,8 @@ def _context(source: Dialect | str, target: Dialect | str, model: str, receipt: 
         can=can,
         receipt=receipt,
         cosmetic=source_can.cosmetic,
+        noted=source_can.noted,
+        assumed=source_can.assumed,
         containers=source_can.containers,
     )
 

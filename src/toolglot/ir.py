@@ -284,6 +284,7 @@ class Request(Node, frozen=True, kw_only=True):
     user: str | None = None
     metadata: dict[str, str] | None = None
     service_tier: str | None = None
+    store: bool | None = None
     cache: Cache | None = None
     prompt_cache: PromptCache | None = None
     stream: bool = False

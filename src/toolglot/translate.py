@@ -156,6 +156,8 @@ class Exchange:
             can=textual.capabilities_of(self._can or capabilities(self.upstream, model), self._text_calls),
             receipt=self.receipt,
             cosmetic=self.client.can.cosmetic,
+            noted=self.client.can.noted,
+            assumed=self.client.can.assumed,
             containers=self.client.can.containers,
             slot=self.client.state_slot,
             call_slot=self.client.call_state_slot,

@@ -249,8 +249,13 @@ class Silence:
 
     def _vanishes(self, path: Path) -> bool:
         value, key = at(self.document, path), path[-1]
-        cosmetic = DIALECTS[self.case.dialect].can.cosmetic
-        if key in NO_MEANING or value in (None, [], {}) or not cosmetic.isdisjoint(map(str, path)):
+        can = DIALECTS[self.case.dialect].can
+        cosmetic = can.cosmetic
+        if any(at(self.document, path[: end + 1]) in can.assumed.get(str(name), ()) for end, name in enumerate(path)):
+            return False
+        if key in can.containers and isinstance(value, dict) and value.keys() <= cosmetic.keys():
+            return False
+        if key in NO_MEANING or value in (None, [], {}) or not cosmetic.keys().isdisjoint(map(str, path)):
             return False
         if path[-2:] == ("functionResponse", "name"):  # the call has told it
             return False

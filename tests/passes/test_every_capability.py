@@ -106,10 +106,12 @@ SKIPPED = (
     "cache_by_marks",
     "cache_minimum",
     "cache_settings",
+    "assumed",
     "containers",
     "cosmetic",
     "informational",
     "malformed_call_stop",
+    "noted",
     "stop_details",
 )
 """What only says how things are told, and what is about answers. Those of prompt caches: `tests/caches`."""

@@ -41,7 +41,7 @@ def test_every_field_that_stays_behind_is_told_with_its_path() -> None:
             answered(result("a", native={"openai_chat": {"odd": 1}})),
         ),
     )
-    context = to(ANTHROPIC, source="openai_chat", cosmetic=frozenset({"store"}))
+    context = to(ANTHROPIC, source="openai_chat", cosmetic={"store": "a reason"})
     assert foreign.report(request, context) is request
     assert lines(context) == [
         "loss logit_bias",
@@ -88,7 +88,7 @@ def test_opaque_blocks_and_tools_of_another_dialect_go_and_name_their_type() -> 
 
 def test_an_item_that_was_read_into_fields_is_no_loss() -> None:
     item = Message(role="developer", content=(Opaque("openai_responses", {"type": "additional_tools", "tools": []}),))
-    context = to(CHAT, source="openai_responses", cosmetic=frozenset({"additional_tools"}))
+    context = to(CHAT, source="openai_responses", cosmetic={"additional_tools": "a reason"})
     assert foreign.remove(asked(item, user()), context).messages[0].content == ()
     assert lines(context) == ["note messages[0].content[0]"]
 

@@ -167,7 +167,14 @@ def _tell_foreign(request: Request, job: Job, receipt: Receipt) -> None:
     """Tells what only the source understands."""
     can = DIALECTS[job.source].can if job.source in DIALECTS else mcp.CAN
     context = Context(
-        source=job.source, target="", can=can, receipt=receipt, cosmetic=can.cosmetic, containers=can.containers
+        source=job.source,
+        target="",
+        can=can,
+        receipt=receipt,
+        cosmetic=can.cosmetic,
+        noted=can.noted,
+        assumed=can.assumed,
+        containers=can.containers,
     )
     foreign.report(request, context)
 

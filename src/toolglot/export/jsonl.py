@@ -118,6 +118,8 @@ class _Writer:
             can=self._later if before else self._first,
             receipt=receipt,
             cosmetic=self._source.can.cosmetic,
+            noted=self._source.can.noted,
+            assumed=self._source.can.assumed,
             containers=self._source.can.containers,
         )
         sent = Request(model=self._model, messages=piece, native=self._native)

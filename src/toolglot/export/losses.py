@@ -30,6 +30,8 @@ def watched(
             can=_NOBODY,
             receipt=receipt,
             cosmetic=own.cosmetic,
+            noted=own.noted,
+            assumed=own.assumed,
             containers=own.containers,
         )
         foreign.report(Request(model="", messages=(message,)), context)

@@ -7,7 +7,7 @@ Event passes do the same for the stream on its way back.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from msgspec import Struct
@@ -40,11 +40,12 @@ class Context(Struct, kw_only=True):
 
     `tools` maps the upstream's name of a tool to the client's, for the way back; `call_ids` are the ids that the
     conversation has used, so that a new call gets another one. `cosmetic` are the native keys of the source that mean
-    nothing to anybody else, `containers` those that hold what is left of an object; `slot`, `call_slot` and `details`
-    are the source's places for reasoning state, `issuer` is who takes such state back, `is_bound` says that its server
-    is known, and `takes_back` are others whose state it takes. `aliased`: the upstream is not the one the client thinks
-    it speaks to: another model, or one that is said to differ. `carried`: the history holds turns of other vendors,
-    whose state the client carried. `limit_is_ours`: nobody asked for this output limit, the wire wants one.
+    nothing to anybody else, `noted` those that no answer depends on, `assumed` values that say what happens anyway,
+    `containers` the keys that hold what is left of an object; `slot`, `call_slot` and `details` are the source's places
+    for reasoning state, `issuer` is who takes such state back, `is_bound` says that its server is known, and
+    `takes_back` are others whose state it takes. `aliased`: the upstream is not the one the client thinks it speaks to:
+    another model, or one that is said to differ. `carried`: the history holds turns of other vendors, whose state the
+    client carried. `limit_is_ours`: nobody asked for this output limit, the wire wants one.
 
     `text_calls`: how the model writes calls as text, if it does; `history_format`: how calls stand as text in the
     client's history. `text_tools` are then the tools that text may call, with their schemas (None: the answer's text is
@@ -59,7 +60,9 @@ class Context(Struct, kw_only=True):
     receipt: Receipt
     tools: dict[str, OriginalTool] = {}
     call_ids: set[str] = set()
-    cosmetic: frozenset[str] = frozenset()
+    cosmetic: Mapping[str, str] = {}
+    noted: Mapping[str, str] = {}
+    assumed: Mapping[str, tuple[Json, ...]] = {}
     containers: frozenset[str] = frozenset()
     slot: str | None = None
     call_slot: str | None = None

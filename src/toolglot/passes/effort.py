@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from toolglot.ir import Reasoning, Request, replace
+from toolglot.ir import Reasoning, Request, native_of, replace
 from toolglot.passes import Context
 from toolglot.wire.efforts import BUDGETS, SCALE, budget_of, effort_of
 
@@ -14,14 +14,15 @@ def fit(request: Request, context: Context) -> Request:
     own = context.source == context.target and not context.aliased
     if not context.can.reasoning_with_tools and request.tools and not own:
         return _without_reasoning(request, context)
-    if wanted is None:
-        return request
+    if wanted is None or (own and "$extensions" in native_of(wanted, context.target)):
+        return request  # nothing is asked, or in words that only its own server knows
     if "reasoning" not in context.can.fields:
         report = context.receipt.note if wanted.mode == "off" else context.receipt.loss
         report("reasoning", _shown(wanted), "the target has no such parameter")
         return replace(request, reasoning=None)
     if wanted.show is not None and not context.can.reasoning_shown:
-        context.receipt.note("reasoning.show", "whether reasoning is shown", "the target decides that itself")
+        what = "visible reasoning" if wanted.show else "hidden reasoning"
+        context.receipt.note("reasoning.show", what, "the target decides itself whether it shows any")
         wanted = replace(wanted, show=None)
     if own:  # a client that speaks the target's own dialect to the model that it names knows what that takes
         return request if wanted == request.reasoning else replace(request, reasoning=wanted)

@@ -7,7 +7,7 @@ the source's `cosmetic` keys mean nothing to anybody else; reasoning state is to
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from typing import TypeVar
 
 from toolglot.dialect import Capabilities, Dialect
@@ -32,7 +32,7 @@ from toolglot.passes import Context
 from toolglot.passes.blocks import Place, blocks, rewrite_blocks
 from toolglot.passes.census import census
 from toolglot.passes.reasoning import ON_CALLS, STATE
-from toolglot.receipt import Loss, Receipt, Severity
+from toolglot.receipt import Loss, Receipt, Severity, describe_block
 from toolglot.wire.usage import says_nothing
 
 
@@ -42,19 +42,33 @@ def report(request: Request, context: Context) -> Request:
         for owner, fields in native.items():
             if owner == context.target:
                 continue
-            for path, key in missed(fields, context.cosmetic, context.containers, state):
-                context.receipt.loss(f"{where}.{path}" if where else path, key, f"only {owner} understands it")
+            for path, key in missed(fields, context.cosmetic, context.containers, state, context.assumed, asked=True):
+                _tell(context.receipt, f"{where}.{path}" if where else path, key, owner, context.noted)
     return request
 
 
+def _tell(receipt: Receipt, where: str, key: str, owner: str, noted: Mapping[str, str]) -> None:
+    if key in noted:
+        receipt.note(where, key, noted[key])
+    else:
+        receipt.loss(where, key, f"only {owner} understands it")
+
+
 def missed(
-    fields: Mapping[str, Json], cosmetic: frozenset[str], containers: frozenset[str], state: frozenset[str] = STATE
+    fields: Mapping[str, Json],
+    cosmetic: Container[str],
+    containers: frozenset[str],
+    state: frozenset[str] = STATE,
+    assumed: Mapping[str, tuple[Json, ...]] = {},
+    *,
+    asked: bool = False,
 ) -> Iterator[tuple[str, str]]:
     """The native fields that their owner would miss, as (path, key). Containers are told by what they contain, and what
     is `state` is told elsewhere.
 
-    Nobody misses nulls, empty things, flags that are off, notes on shape and cosmetic keys. A peer may nest containers
-    as deep as JSON can, so this does not recurse.
+    Nobody misses nulls, empty things, flags that are off, notes on shape, cosmetic keys and assumed values. In requests
+    (`asked`) an empty object may switch something on (`web_search_options` of Chat). A peer may nest containers as deep
+    as JSON can, so this does not recurse.
     """
     waiting = [("", iter(fields.items()))]
     while waiting:
@@ -67,6 +81,8 @@ def missed(
                 or _says_nothing(value)
             ):
                 continue
+            if (key in assumed and value in assumed[key]) or (value == {} and not asked):
+                continue
             if key in containers and isinstance(value, dict):
                 waiting.append((f"{path}{key.removeprefix('$')}.", iter(value.items())))
                 break
@@ -76,7 +92,7 @@ def missed(
 
 
 def _says_nothing(value: Json) -> bool:
-    return value is None or value is False or value in ("", [], {})
+    return value is None or value is False or value in ("", [])
 
 
 E = TypeVar("E", Start, Finish)
@@ -147,7 +163,7 @@ class Reporter:
         can = self._upstream.can
         for owner, fields in native.items():
             if owner != self._client.name:
-                for path, key in missed(fields, self._cosmetic, can.containers, state):
+                for path, key in missed(fields, self._cosmetic, can.containers, state, can.assumed):
                     self._receipt.add((told_of_member(owner, f"{where}{path}", key, can),))
 
     def _report_usage(self, usage: Usage | None) -> None:
@@ -168,8 +184,8 @@ class Reporter:
 
 def told_of_member(owner: str, where: str, key: str, can: Capabilities) -> Loss:
     """The line on a member of an answer that only its owner understands."""
-    severity: Severity = "note" if key in can.informational else "loss"
-    return Loss(where, key, f"only {owner} understands it", severity)
+    severity: Severity = "note" if key in can.informational or key in can.noted else "loss"
+    return Loss(where, key, can.noted.get(key, f"only {owner} understands it"), severity)
 
 
 def told_of_tier(tier: str) -> Loss:
@@ -241,10 +257,12 @@ def remove(request: Request, context: Context) -> Request:
     def keep(block: Block, place: Place) -> tuple[Block, ...]:
         if not isinstance(block, Opaque) or block.dialect == context.target:
             return (block,)
-        kind = _type(block.value)
+        kind = describe_block(block)
         # A cosmetic item's content is carried some other way: the tools that it brings stand among the tools.
         tell = context.receipt.note if kind in context.cosmetic else context.receipt.loss
         tell(str(place), kind, _strange(block.dialect))
+        for index, tool in _brought(block) if kind in context.cosmetic else ():
+            context.receipt.loss(f"{place}.tools[{index}]", describe_block(tool), _strange(block.dialect))
         return ()
 
     if Opaque in census(request, context).kinds:
@@ -254,18 +272,19 @@ def remove(request: Request, context: Context) -> Request:
     tools: list[Tool | Opaque] = []
     for index, tool in enumerate(request.tools):
         if isinstance(tool, Opaque) and tool.dialect != context.target:
-            context.receipt.loss(f"tools[{index}]", _type(tool.value), _strange(tool.dialect))
+            context.receipt.loss(f"tools[{index}]", describe_block(tool), _strange(tool.dialect))
         else:
             tools.append(tool)
     return request if len(tools) == len(request.tools) else replace(request, tools=tuple(tools))
 
 
+def _brought(item: Opaque) -> Iterator[tuple[int, Opaque]]:
+    """Tools that an item brings and that have no name: they are no functions, and do not stand among the tools."""
+    tools = item.value.get("tools") if isinstance(item.value, dict) else None
+    for index, tool in enumerate(tools if isinstance(tools, list) else ()):
+        if isinstance(tool, dict) and not isinstance(tool.get("name"), str):
+            yield index, Opaque(item.dialect, tool)
+
+
 def _strange(owner: str) -> str:
     return f"it has no meaning that is known outside {owner}"
-
-
-def _type(value: Json) -> str:
-    kind = value.get("type") if isinstance(value, dict) else None
-    if isinstance(kind, str):
-        return kind
-    return ", ".join(map(str, value)) if isinstance(value, dict) and value else type(value).__name__

@@ -23,6 +23,7 @@ PLAIN = (
     "user",
     "metadata",
     "service_tier",
+    "store",
 )
 """The fields that a target either has or has not. Others (`tool_choice`, `reasoning` …) have a pass of their own."""
 
@@ -36,10 +37,11 @@ DEFAULTS: dict[str, Any] = {
     "top_logprobs": 0,
     "service_tier": "auto",
     "verbosity": "medium",
+    "store": False,
 }
 """What every API does when it is not told: leaving these values out changes nothing."""
 
-BOOKKEEPING = frozenset({"user", "metadata"})
+BOOKKEEPING = frozenset({"user", "metadata", "store"})
 """Labels for the vendor's own records."""
 
 
@@ -53,7 +55,7 @@ def fit(request: Request, context: Context) -> Request:
         value = getattr(request, name)
         if value is None or value == () or name in context.can.fields:
             continue
-        if name == "candidates" and context.source == context.target:  # its own answers come back as they are
+        if name in ("candidates", "store") and context.source == context.target:  # its own client knows its server
             continue
         changes[name] = () if name == "stop" else None
         if name in BOOKKEEPING:

@@ -49,7 +49,7 @@ CAN = Capabilities(
     source_kinds=frozenset({"base64", "url", "text"}),
     result_errors=True,
     # What a host shows to people or needs itself; a model never sees it.
-    cosmetic=frozenset({"title", "icons", "execution", "resultType", "_meta"}),
+    cosmetic=dict.fromkeys(("title", "icons", "execution", "resultType", "_meta"), "for hosts, and for no model"),
 )
 """What an MCP tool definition and result can express."""
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from toolglot.ir import Reasoning
+
 SCALE = ("none", "minimal", "low", "medium", "high", "xhigh", "max")
 """All efforts that any API knows, from least to most."""
 
@@ -70,3 +72,8 @@ def budget_of(effort: str, limit: int, kept: int | None = None) -> int:
 def effort_of(budget: int) -> str:
     """The first effort that is not below this budget."""
     return next((effort for effort in SCALE[2:] if budget <= BUDGETS[effort]), SCALE[-1])
+
+
+def is_bare_switch(reasoning: Reasoning) -> bool:
+    """Is reasoning switched on, without a word on how much?"""
+    return reasoning.mode == "on" and reasoning.effort is None and reasoning.budget_tokens is None

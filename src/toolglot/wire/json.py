@@ -342,6 +342,11 @@ def object_of(text: str) -> msgspec.Raw | None:
     return msgspec.Raw(msgspec.json.format(raw, indent=-1) if b"\n" in raw or b"\r" in raw else raw)
 
 
+def repeats_a_key(text: str, value: Any) -> bool:
+    """Does a key stand twice in an object of this JSON text, which says this value?"""
+    return text.count(":") > encode(value).count(b":")
+
+
 _members: msgspec.json.Decoder[dict[str, Any]] = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
 

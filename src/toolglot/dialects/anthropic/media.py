@@ -50,6 +50,9 @@ def _decode_written_document(block: Reader, source: dict[str, Any]) -> Block:
         return Opaque(NAME, block.rest())
     block.take("type")
     block.take("source")
+    content = source["content"]
+    if not isinstance(content, str) and any(item.keys() - {"type", "text"} for item in content):
+        block.rest()["source"] = source  # told as what stands beside the texts
     return Media(
         kind="document",
         source=Source("text", text, "text/plain"),

@@ -65,7 +65,22 @@ CAPABILITIES = Capabilities(
     answer_tiers=frozenset(TIERS.values()),
     stop_details=frozenset({"refusal", "filtered"}),
     informational=frozenset({"context_management", "diagnostics"}),
-    cosmetic=frozenset({"context_management", "diagnostics", "eager_input_streaming", "service_tier"}),
+    assumed={
+        "caller": ({"type": "direct"},),
+        # Nothing is cleared away. Claude Code sends this with every request.
+        "context_management": ({"edits": [{"type": "clear_thinking_20251015", "keep": "all"}]}, {"edits": []}, {}),
+    },
+    noted={
+        "caller": "who made the call; the call itself is carried",
+        "source": "what stands beside the texts of this document is left behind; the texts are carried",
+        "diagnostics": "it is for the vendor's own records; no answer depends on it",
+    },
+    cosmetic={
+        "anthropic_beta": "it belongs to the transport: which API the upstream is asked by",
+        "anthropic_version": "it belongs to the transport: which API the upstream is asked by",
+        "service_tier": "the tier of an answer is told as such",
+        "eager_input_streaming": "when the pieces of a call's arguments arrive, and not what arrives",
+    },
 )
 
 # A minor version is one or two digits; eight digits are a date. `claude-3-5-sonnet` has its family behind.

@@ -35,6 +35,9 @@ from toolglot.wire.reader import Reader, document, expected, keep
 
 _TIERS = {"auto": "auto", "standard_only": "default"}
 _TIER_NAMES = {tier: name for name, tier in _TIERS.items()}
+_FAST = "priority"
+"""What other APIs call the faster service; `speed` asks for it here."""
+_SPEEDS = {"fast": _FAST, "standard": None}
 
 _ROLES = {"tool": "user", "function": "user", "developer": "system"}
 _SYSTEM_ROLES = ("system", "developer")
@@ -102,6 +105,7 @@ def decode_request(data: bytes) -> Request:
     metadata = body.object("metadata") or Reader({})
     tool_choice, parallel = decode_choice(body)
     model, tier, stream = body.text("model") or "", body.text("service_tier"), body.flag("stream")
+    speed = body.take("speed") if body.peek("speed") in list(_SPEEDS) else None
     fields: dict[str, Any] = {
         "model": model,
         "tools": decode_tools(body),
@@ -115,12 +119,13 @@ def decode_request(data: bytes) -> Request:
         "response_format": decode_format(body, config),
         "reasoning": decode_reasoning(body, config, model),
         "user": metadata.text("user_id"),
-        "service_tier": _TIERS.get(tier, tier) if tier is not None else None,
+        "service_tier": _decode_tier(tier, speed),
         "cache": take_cache(body),
     }
     shape = {
         "empty": empty,
         "tier": tier,
+        "speed": speed,
         "stream": False if stream is False else None,
         "missing": absent,
     }
@@ -169,7 +174,7 @@ def encode_request(request: Request, receipt: Receipt) -> bytes:
         "thinking": thinking,
         **encode_config(request, receipt),
         "metadata": _encode_metadata(request),
-        "service_tier": _encode_tier(request, receipt),
+        **_encode_tier(request, receipt),
         **_encode_sampling(request, thinking, receipt),
         "stop_sequences": list(request.stop) or None,
         "stream": request.stream or notes.get("$stream"),
@@ -208,7 +213,7 @@ def _encode_system(leading: Sequence[Message], receipt: Receipt) -> Any:
         blocks += encode_blocks(message.content, f"{where}.content", receipt)
         for key in native_of(message, NAME):
             if not key.startswith("$"):
-                receipt.loss(f"{where}.native", key, "the system prompt has no place for fields of a message")
+                receipt.loss(f"{where}.{key}", key, "the system prompt has no place for fields of a message")
     return blocks or None
 
 
@@ -237,15 +242,26 @@ def _encode_metadata(request: Request) -> dict[str, Any] | None:
     return {**rest, **user} or None
 
 
-def _encode_tier(request: Request, receipt: Receipt) -> str | None:
-    tier, came_as = request.service_tier, note(native_of(request, NAME), "$tier", str)
+def _decode_tier(tier: str | None, speed: str | None) -> str | None:
+    fast = _SPEEDS.get(speed or "")
+    return fast or (_TIERS.get(tier, tier) if tier is not None else None)
+
+
+def _encode_tier(request: Request, receipt: Receipt) -> dict[str, str]:
+    notes, tier = native_of(request, NAME), request.service_tier
+    came_as, speed = note(notes, "$tier", str), note(notes, "$speed", str)
+    given = {"service_tier": came_as, "speed": speed}
+    if _decode_tier(came_as, speed) == tier:
+        return {key: value for key, value in given.items() if value is not None}
     if tier is None:
-        return None
-    if came_as is not None and _TIERS.get(came_as, came_as) == tier:
-        return came_as
+        return {}
+    if tier in (_FAST, "fast"):
+        receipt.note("service_tier", tier, "Messages gives priority by itself where the account has it: auto is sent")
+        return {"service_tier": "auto"}
     if tier not in _TIER_NAMES:
         receipt.loss("service_tier", tier, "Messages has the tiers auto and standard_only")
-    return _TIER_NAMES.get(tier)
+        return {}
+    return {"service_tier": _TIER_NAMES[tier]}
 
 
 def _encode_sampling(request: Request, thinking: dict[str, Any] | None, receipt: Receipt) -> dict[str, Any]:

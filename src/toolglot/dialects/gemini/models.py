@@ -9,7 +9,8 @@ from toolglot.dialects.gemini.usage import TIERS
 from toolglot.ir import StopReason
 
 CAPABILITIES = Capabilities(
-    # `candidateCount` is not among them: of several answers, only one would come back.
+    # `candidateCount` is not among them: of several answers, only one would come back. Nor is `store`, which Vertex
+    # refuses.
     fields=frozenset(
         {
             "tool_choice",
@@ -70,28 +71,27 @@ CAPABILITIES = Capabilities(
     answer_tiers=frozenset(TIERS.values()),
     stop_details=frozenset(get_args(StopReason)),
     informational=frozenset({"avgLogprobs", "safetyRatings"}),
-    cosmetic=frozenset(
-        {
-            "model",
-            "role",
-            "thought",
-            "index",
-            "createTime",
-            "avgLogprobs",
-            "safetyRatings",
-            "promptTokenCount",
-            "candidatesTokenCount",
-            "totalTokenCount",
-            "cachedContentTokenCount",
-            "thoughtsTokenCount",
-            "toolUsePromptTokenCount",
-            "promptTokensDetails",
-            "cacheTokensDetails",
-            "candidatesTokensDetails",
-            "toolUsePromptTokensDetails",
-            "trafficType",
-        }
-    ),
+    assumed={"responseModalities": (["TEXT"], ["Text"], ["text"])},
+    cosmetic={
+        "model": "the URL names the model",
+        "role": "the message tells who speaks",
+        "thought": "the kind of the part tells it",
+        "index": "the place among the candidates",
+        "createTime": "when an answer was made",
+        "avgLogprobs": "a figure about an answer",
+        "safetyRatings": "a figure about an answer",
+        "promptTokenCount": "the usage tells it",
+        "candidatesTokenCount": "the usage tells it",
+        "totalTokenCount": "the usage tells it",
+        "cachedContentTokenCount": "the usage tells it",
+        "thoughtsTokenCount": "the usage tells it",
+        "toolUsePromptTokenCount": "the usage tells it",
+        "promptTokensDetails": "the usage tells it",
+        "cacheTokensDetails": "the usage tells it",
+        "candidatesTokensDetails": "the usage tells it",
+        "toolUsePromptTokensDetails": "the usage tells it",
+        "trafficType": "how an answer was paid for",
+    },
 )
 
 MODELS = (

@@ -53,6 +53,8 @@ _ROLES = {"model": "assistant", "function": "tool", "": "user"}
 _TIERS = {"standard": "default", "unspecified": "auto", "flex": "flex", "priority": "priority"}
 """Service tiers, and what the IR calls them."""
 _WIRE_TIERS = {tier: own for own, tier in _TIERS.items()}
+_SAME_TIERS = {"fast": "priority"}
+"""OpenAI has two words for one tier."""
 
 # https://cloud.google.com/resource-manager/docs/labels-overview: lower case, at most 63 characters.
 _LABEL_KEY = re.compile(r"[a-z][a-z0-9_-]{0,62}")
@@ -95,7 +97,7 @@ def decode_request(data: bytes) -> Request:
     choice = decode_choice(config) if config is not None and config.rest() else None
     labels, notes["labels"] = _decode_labels(body)
     tier, notes["tier"] = _decode_tier(body)
-    instruction = _decode_instruction(body)
+    store, instruction = body.flag("store"), _decode_instruction(body)
     native = _keep_nested(body, settings, config, fields, choice is not None)
     for name, note in (notes | {"contents": "object" if bare else None}).items():
         if note is not None:
@@ -107,6 +109,7 @@ def decode_request(data: bytes) -> Request:
         tool_choice=choice,
         metadata=labels,
         service_tier=tier,
+        store=store,
         native=native,
         **fields,
     )
@@ -229,6 +232,8 @@ def encode_request(request: Request, receipt: Receipt) -> bytes:
     if settings:
         body["generationConfig"] = settings
     body |= _encode_labels(request, receipt) | _encode_tier(request, receipt)
+    if request.store is not None:
+        body["store"] = request.store
     _report(request, receipt)
     for key, value in native.items():
         if not key.startswith("$") and key not in body:
@@ -373,6 +378,7 @@ def _encode_tier(request: Request, receipt: Receipt) -> dict[str, Any]:
         return {"serviceTier": own}
     if tier is None or tier == "auto":  # what the API does when it is not told
         return {}
+    tier = _SAME_TIERS.get(tier, tier)
     if tier not in _WIRE_TIERS:
         receipt.loss("service_tier", f"service tier {tier}", "Gemini has no such tier")
         return {}

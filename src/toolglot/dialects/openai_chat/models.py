@@ -14,6 +14,7 @@ CAPABILITIES = Capabilities(
             "max_output_tokens",
             "temperature",
             "top_p",
+            "top_k",
             "seed",
             "presence_penalty",
             "frequency_penalty",
@@ -27,6 +28,7 @@ CAPABILITIES = Capabilities(
             "user",
             "metadata",
             "service_tier",
+            "store",
         }
     ),
     name_length=64,
@@ -48,26 +50,47 @@ CAPABILITIES = Capabilities(
     efforts=SCALE,
     reasoning_shown=False,
     max_stop_sequences=4,
-    containers=frozenset({"beside", "choice", "custom", "function", "message"}),
     answer_tiers=frozenset({"auto", "default", "flex", "scale", "priority", "fast"}),
     informational=frozenset({"system_fingerprint"}),
-    cosmetic=frozenset(
+    containers=frozenset(
         {
+            "beside",
+            "chat_template_kwargs",
+            "choice",
+            "custom",
+            "function",
+            "message",
+            "reasoning",
             "stream_options",
-            "store",
-            "object",
-            "service_tier",
-            "system_fingerprint",
+            "thinking",
         }
     ),
+    assumed={"modalities": (["text"],)},
+    cosmetic={
+        "include_obfuscation": "toolglot writes the client's stream, and pads nothing",
+        "include_usage": "toolglot writes the client's stream, with its usage",
+        "object": "the type of the document, which each API has its own word for",
+        "service_tier": "where an answer was made",
+        "system_fingerprint": "where an answer was made",
+    },
 )
 
 SAMPLING = frozenset({"temperature", "top_p", "presence_penalty", "frequency_penalty", "logprobs", "top_logprobs"})
 
+_OF_OPENAI = CAPABILITIES.fields - {"top_k"}
+_OF_OTHERS = CAPABILITIES.fields - {"store"}
+
 MODELS = (
+    ModelRule(
+        r"^(?!(?:.*/)?(?:gpt-(?!oss)|chatgpt|codex-|o[1-9](?:-|$)))",
+        {"fields": _OF_OTHERS},
+        "only OpenAI's own server stores answers of Chat Completions",
+    ),
+    ModelRule(r"^demo", {"fields": _OF_OTHERS - {"top_k"}}, "the demo follows rules and samples nothing"),
     ModelRule(
         r"(^|/)(gpt-(?!oss)|chatgpt|codex-|o[1-9](-|$))",
         {
+            "fields": _OF_OPENAI,
             "thinking": "none",
             "developer_role": True,
             "custom_tools": True,
@@ -87,12 +110,12 @@ MODELS = (
     ),
     ModelRule(
         r"(^|/)(gpt-[34]|chatgpt)",
-        {"fields": CAPABILITIES.fields - {"reasoning", "verbosity"}},
+        {"fields": _OF_OPENAI - {"reasoning", "verbosity"}},
         "OpenAI's models before GPT-5 do not reason and refuse to be asked for it",
     ),
     ModelRule(
         r"(^|/)(gpt-([5-9]|\d\d)(?!\S*-chat)|codex-|o[1-9](-|$))",
-        {"fields": CAPABILITIES.fields - SAMPLING},
+        {"fields": _OF_OPENAI - SAMPLING},
         "OpenAI's reasoning models refuse sampling parameters",
     ),
     ModelRule(
@@ -133,7 +156,7 @@ MODELS = (
             "id_pattern": r"[A-Za-z0-9]{9}",
             "id_length": 9,
             "thinking": "none",
-            "fields": CAPABILITIES.fields - {"reasoning"},
+            "fields": _OF_OTHERS - {"reasoning", "top_k"},
         },
         "Mistral wants call ids of exactly nine letters and digits, and refuses fields that it does not know",
     ),

@@ -26,6 +26,7 @@ from toolglot.dialects.openai_chat.blocks import (
 from toolglot.dialects.openai_chat.details import BLOCKS, add_details, take_details
 from toolglot.dialects.openai_chat.native import NAME
 from toolglot.dialects.openai_chat.plain import plain_message
+from toolglot.dialects.openai_chat.reasoning import decode_reasoning, encode_reasoning
 from toolglot.dialects.openai_chat.tools import decode_choice, decode_tools, encode_choice, encode_tools
 from toolglot.errors import DecodeError
 from toolglot.ir import (
@@ -34,7 +35,6 @@ from toolglot.ir import (
     Media,
     Message,
     Opaque,
-    Reasoning,
     Refusal,
     Request,
     ResponseFormat,
@@ -62,6 +62,8 @@ from toolglot.wire.reader import Reader, document, expected, keep, kept
 Placed: TypeAlias = tuple[Block, str]
 """A block and its path."""
 
+_WISHES = frozenset({"reasoning", "thinking", "chat_template_kwargs"})
+"""Members that hold a wish for reasoning, and may hold more."""
 REASONING_FIELDS = ("reasoning_content", "reasoning")
 
 TIERS = {"on_demand": "default", "performance": "priority"}
@@ -91,7 +93,7 @@ def decode_request(data: bytes) -> Request:
     limit = body.integer(limit_name)
     user_name = "safety_identifier" if "safety_identifier" in body else "user"
     stop, one_stop = _decode_stop(body)
-    effort = body.text("reasoning_effort")
+    reasoning = decode_reasoning(body)
     parallel, tier = body.flag("parallel_tool_calls"), body.text("service_tier")
     fields: dict[str, Any] = {
         "model": body.text("model") or "",
@@ -101,6 +103,7 @@ def decode_request(data: bytes) -> Request:
         "max_output_tokens": limit,
         "temperature": body.number("temperature"),
         "top_p": body.number("top_p"),
+        "top_k": body.integer("top_k"),
         "seed": body.integer("seed"),
         "presence_penalty": body.number("presence_penalty"),
         "frequency_penalty": body.number("frequency_penalty"),
@@ -108,12 +111,13 @@ def decode_request(data: bytes) -> Request:
         "logprobs": body.flag("logprobs") if type(body.peek("logprobs")) is bool else None,
         "top_logprobs": body.integer("top_logprobs"),
         "response_format": _decode_format(body),
-        "reasoning": _decode_effort(effort) if effort is not None else None,
+        "reasoning": reasoning,
         "verbosity": body.text("verbosity"),
         "user": body.text(user_name),
         "metadata": _decode_metadata(body),
         "service_tier": TIERS.get(tier, tier) if tier is not None else None,
         "prompt_cache": take_prompt_cache(body),
+        "store": body.flag("store"),
         "stream": body.flag("stream"),
     }
     shape = {
@@ -134,10 +138,6 @@ def decode_request(data: bytes) -> Request:
 def is_legacy(tools: tuple[Tool | Opaque, ...]) -> bool:
     """Did the client ask with the deprecated `functions`? Then it is answered with `function_call`."""
     return any(native_of(tool, NAME).get("$legacy") for tool in tools)
-
-
-def _decode_effort(effort: str) -> Reasoning:
-    return Reasoning(mode="off" if effort == "none" else None, effort=effort)
 
 
 def _decode_stop(body: Reader) -> tuple[tuple[str, ...], bool]:
@@ -251,13 +251,9 @@ def encode_request(request: Request, receipt: Receipt) -> bytes:
 
 def request_fields(request: Request, receipt: Receipt) -> dict[str, Any]:
     notes = native_of(request, NAME)
+    rest = kept(notes)
     limit_name = notes.get("$max") or _limit_name(request.model)
     parallel = None if notes.get("$no_parallel") else request.parallel_tool_calls
-    if request.top_k is not None:
-        receipt.loss("top_k", str(request.top_k), "Chat Completions has no such parameter")
-    effort = request.reasoning.effort if request.reasoning else None
-    if effort is None and request.reasoning and request.reasoning.mode == "off":
-        effort = "none"
     fields: dict[str, Any] = {
         "model": request.model if request.model or not notes.get("$no_model") else None,
         "messages": [
@@ -271,6 +267,7 @@ def request_fields(request: Request, receipt: Receipt) -> dict[str, Any]:
         limit_name: request.max_output_tokens,
         "temperature": request.temperature,
         "top_p": request.top_p,
+        "top_k": request.top_k,
         "seed": request.seed,
         "presence_penalty": request.presence_penalty,
         "frequency_penalty": request.frequency_penalty,
@@ -279,17 +276,19 @@ def request_fields(request: Request, receipt: Receipt) -> dict[str, Any]:
         "top_logprobs": request.top_logprobs,
         "stop": _encode_stop(request),
         "response_format": _encode_format(request.response_format, receipt),
-        "reasoning_effort": effort,
+        **encode_reasoning(request.reasoning, rest, receipt),
         "verbosity": request.verbosity,
         **_encode_user(request, receipt),
         "metadata": request.metadata,
         "service_tier": _encode_tier(request, receipt),
         **write_prompt_cache(request.prompt_cache),
+        "store": request.store,
         "stream": True if request.stream else notes.get("$stream"),
         # A stream without usage at its end would leave the client's side without any.
         "stream_options": {"include_usage": True} if request.stream and NAME not in request.native else None,
     }
-    return {**{key: value for key, value in fields.items() if value is not None}, **kept(notes)}
+    present = {key: value for key, value in fields.items() if value is not None}
+    return {**present, **rest, **{name: present[name] for name in rest.keys() & _WISHES & present.keys()}}
 
 
 def _encode_tier(request: Request, receipt: Receipt) -> str | None:

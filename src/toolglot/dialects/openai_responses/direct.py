@@ -96,7 +96,7 @@ def _add_spoken(items: list[Any], turn: Turn) -> None:
     items += [_Call(call.id, call.name, call.arguments) for call in turn.calls]
 
 
-_KNOWN = TOLD | CAPABILITIES.cosmetic | {"id", "model", "usage"}
+_KNOWN = TOLD | CAPABILITIES.cosmetic.keys() | {"id", "model", "usage"}
 _OF_MESSAGE = frozenset({"id", "type", "status", "role", "content"})
 _OF_TEXT = frozenset({"type", "text", "annotations", "logprobs"})
 _OF_CALL = frozenset({"id", "type", "status", "call_id", "name", "arguments"})

@@ -22,6 +22,7 @@ CAPABILITIES = Capabilities(
             "user",
             "metadata",
             "service_tier",
+            "store",
         }
     ),
     name_length=128,
@@ -49,37 +50,36 @@ CAPABILITIES = Capabilities(
     min_output_tokens=16,
     needs_message=True,
     max_tools=128,
-    # Identities and states of items and responses, hints that only this API's servers act on, and what stands beside a
-    # field of the IR that says the same (`summary` and `content` of reasoning are its text).
     answer_tiers=frozenset({"auto", "default", "flex", "scale", "priority", "fast", "ultrafast"}),
-    containers=frozenset({"$item"}),
     informational=frozenset({"phase"}),
-    cosmetic=frozenset(
-        {
-            "additional_tools",
-            "billing",
-            "client_metadata",
-            "completed_at",
-            "content",
-            "context",
-            "created_at",
-            "error",
-            "id",
-            "include",
-            "incomplete_details",
-            "namespace",
-            "object",
-            "parsed",
-            "parsed_arguments",
-            "phase",
-            "status",
-            "store",
-            "stream_options",
-            "summary",
-            "tool_search_output",
-            "truncation",
-        }
-    ),
+    containers=frozenset({"$item", "stream_options"}),
+    assumed={
+        "context": ("auto",),
+        # Reasoning state of other models goes to the client in the same place.
+        "include": (["reasoning.encrypted_content"],),
+        "truncation": ("disabled",),
+    },
+    noted={
+        "client_metadata": "it is for the vendor's own records; no answer depends on it",
+        "context": "the target decides itself which earlier reasoning it reads",
+        "namespace": "the call that it answers names its namespace",
+        "phase": "only its own models read this label; the words are carried",
+    },
+    cosmetic={
+        "additional_tools": "the tools that the item brings stand among the tools",
+        "billing": "who paid for an answer",
+        "completed_at": "when an answer was made",
+        "created_at": "when an answer was made",
+        "error": "a failed answer is told as an error",
+        "id": "the name of an item or an answer in its own API's store",
+        "include_obfuscation": "toolglot writes the client's stream, and pads nothing",
+        "incomplete_details": "the reason for the end tells the same",
+        "object": "the type of the document, which each API has its own word for",
+        "parsed": "what an SDK has made of the text beside it",
+        "parsed_arguments": "what an SDK has made of the arguments beside it",
+        "status": "the state of an item shows in what is there of it",
+        "tool_search_output": "the tools that the item brings stand among the tools",
+    },
 )
 
 MODELS = (

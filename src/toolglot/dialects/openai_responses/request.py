@@ -32,6 +32,7 @@ from toolglot.errors import DecodeError
 from toolglot.ir import Message, Reasoning, Request, ResponseFormat, Text, native_of, replace
 from toolglot.receipt import Receipt
 from toolglot.wire import json
+from toolglot.wire.efforts import is_bare_switch
 from toolglot.wire.openai_fields import (
     identifier,
     service_tier,
@@ -93,6 +94,7 @@ def decode_request(data: bytes) -> Request:
         "metadata": _decode_metadata(body),
         "service_tier": body.text("service_tier"),
         "prompt_cache": take_prompt_cache(body),
+        "store": body.flag("store"),
         "stream": bool(stream),
     }
     return Request(messages=messages, native=keep(NAME, body, **shape), **fields)
@@ -138,6 +140,8 @@ def _encode_reasoning(reasoning: Reasoning | None, receipt: Receipt) -> dict[str
         return None
     if reasoning.budget_tokens is not None:
         receipt.loss("reasoning.budget_tokens", str(reasoning.budget_tokens), "the Responses API knows efforts only")
+    if is_bare_switch(reasoning):
+        receipt.note("reasoning", "reasoning", "the Responses API has no switch for it: the model decides how much")
     notes = native_of(reasoning, NAME)
     effort = "none" if reasoning.effort is None and reasoning.mode == "off" else reasoning.effort
     summary = notes.get("$summary", "auto") if reasoning.show else None
@@ -235,6 +239,7 @@ def request_fields(request: Request, receipt: Receipt) -> dict[str, Any]:
         metadata=request.metadata,
         service_tier=request.service_tier if NAME in request.native else service_tier(request.service_tier, receipt),
         **write_prompt_cache(request.prompt_cache),
+        store=request.store,
         stream=request.stream or notes.get("$stream"),
     )
     others = {**filled(request, store=False), **rest, **fields}

@@ -124,6 +124,8 @@ def encode_call(call: ToolCall, message: Any, where: str, receipt: Receipt) -> N
         _write_raw(call, mcp.args, "Warp wants an object, and these are not one", where, receipt)
         return
     try:
+        if json.repeats_a_key(call.arguments, value):
+            receipt.loss(where, "a repeated key of the arguments", "a Struct has each once: the last one counts")
         if not write_struct(value, mcp.args, where):
             receipt.loss(where, "a large whole number", "the numbers of a Struct are doubles: it is rounded")
     except DecodeError as error:

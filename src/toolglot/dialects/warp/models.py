@@ -24,28 +24,13 @@ CAPABILITIES = Capabilities(
     thinking="text",
     response_formats=frozenset({"text"}),
     containers=frozenset({"input", "user_query", "tool_call", "tool_call_result", "call_mcp_tool", "mcp_context"}),
-    cosmetic=frozenset(
-        {
-            # What names things, and what only the server reads.
-            "id",
-            "task_id",
-            "request_id",
-            "timestamp",
-            "server_message_data",
-            "server_id",
-            "metadata",
-            "init",
-            "finished",
-            # What the client itself can do.
-            "settings",
-            "intended_agent",
-            "mode",
-            # How a history is to be told.
-            "history",
-            "tasks",
-            "covered",
-        }
-    ),
+    cosmetic={
+        **dict.fromkeys(("id", "task_id", "request_id", "server_id"), "it names something in Warp's own store"),
+        **dict.fromkeys(("timestamp", "server_message_data", "metadata"), "only Warp's server reads it"),
+        **dict.fromkeys(("init", "finished"), "the beginning and the end of a stream, which each API has"),
+        **dict.fromkeys(("settings", "intended_agent", "mode"), "what Warp's client itself can do"),
+        **dict.fromkeys(("history", "tasks", "covered"), "how a history is to be told to Warp"),
+    },
 )
 
 MODEL_IDS = (

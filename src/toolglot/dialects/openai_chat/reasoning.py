@@ -1,0 +1,103 @@
+"""How a Chat client asks for reasoning: `reasoning_effort`, and the members that other servers have brought in.
+
+`reasoning` is OpenRouter's, `thinking` is that of DeepSeek, Z.ai and servers in front of Claude, `chat_template_kwargs`
+is that of vLLM and SGLang. They are written again as they came while the wish is the same. What else they hold stays
+with the rest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Literal, TypeAlias
+
+from toolglot.dialects.openai_chat.native import NAME
+from toolglot.ir import Json, Reasoning, native_of
+from toolglot.receipt import Receipt
+from toolglot.wire.efforts import is_bare_switch
+from toolglot.wire.reader import Reader
+
+EXTENSIONS = "$extensions"
+"""The note on members of other servers: a wish in their words is for their own server to fit."""
+
+Mode: TypeAlias = Literal["on", "off", "auto"]
+
+_THINKING: dict[Json, Mode] = {"enabled": "on", "disabled": "off", "auto": "auto", "adaptive": "auto"}
+_SWITCH: dict[bool, Mode] = {True: "on", False: "off"}
+_MEMBERS: dict[str, dict[str, type]] = {
+    "reasoning": {"effort": str, "max_tokens": int, "enabled": bool, "exclude": bool},
+    "thinking": {"type": str, "budget_tokens": int},
+    "chat_template_kwargs": {"enable_thinking": bool, "thinking": bool},
+}
+"""What is understood of each member, and the type that it must have."""
+
+
+def decode_reasoning(body: Reader) -> Reasoning | None:
+    effort, found = body.text("reasoning_effort"), _take_extensions(body)
+    if effort is None and not found:
+        return None
+    if effort is not None:
+        found["reasoning_effort"] = effort
+    notes = {EXTENSIONS: found} if found.keys() != {"reasoning_effort"} else {}
+    return _read(found, notes)
+
+
+def _take_extensions(body: Reader) -> dict[str, Any]:
+    """What is understood, taken out of its members; a member of which nothing is left goes with it."""
+    found: dict[str, Any] = {}
+    for name, kinds in _MEMBERS.items():
+        member = body.peek(name)
+        if not isinstance(member, dict):
+            continue
+        known = {key: value for key, value in member.items() if key in kinds and type(value) is kinds[key]}
+        if known.get("type", "enabled") not in _THINKING:
+            known = {}
+        if known:
+            found[name] = known
+            rest = {key: value for key, value in member.items() if key not in known}
+            body.take(name)
+            if rest:
+                body.rest()[name] = rest
+    return found
+
+
+def _read(found: dict[str, Any], notes: dict[str, Any]) -> Reasoning:
+    wish, thinking = found.get("reasoning", {}), found.get("thinking", {})
+    template = found.get("chat_template_kwargs", {})
+    effort = found.get("reasoning_effort", wish.get("effort"))
+    budget = wish.get("max_tokens", thinking.get("budget_tokens"))
+    mode: Mode | None = "off" if effort == "none" else None
+    if mode is None and "enabled" in wish:
+        mode = _SWITCH[wish["enabled"]]
+    if mode is None and "type" in thinking:
+        mode = _THINKING[thinking["type"]]
+    for key in ("enable_thinking", "thinking"):
+        if mode is None and key in template:
+            mode = _SWITCH[template[key]]
+    if mode is None and budget is not None:
+        mode = "on"
+    show = not wish["exclude"] if "exclude" in wish else None
+    native = {NAME: notes} if notes else {}
+    return Reasoning(mode=mode, effort=effort, budget_tokens=budget, show=show, native=native)
+
+
+def encode_reasoning(reasoning: Reasoning | None, rest: Mapping[str, Json], receipt: Receipt) -> dict[str, Any]:
+    """The members that hold the wish, in the words that it came in if these still say the same. `rest` are the members
+    that nobody understood: what was beside the wish stands there."""
+    if reasoning is None:
+        return {}
+    found = native_of(reasoning, NAME).get(EXTENSIONS)
+    if isinstance(found, dict) and _says(found, reasoning):
+        return {name: _merged(rest.get(name), member) for name, member in found.items()}
+    if is_bare_switch(reasoning):
+        receipt.note("reasoning", "reasoning", "Chat Completions has no switch for it: the model decides how much")
+    effort = "none" if reasoning.effort is None and reasoning.mode == "off" else reasoning.effort
+    return {} if effort is None else {"reasoning_effort": effort}
+
+
+def _merged(rest: Json, member: Json) -> Json:
+    return {**rest, **member} if isinstance(rest, dict) and isinstance(member, dict) else member
+
+
+def _says(found: dict[str, Any], reasoning: Reasoning) -> bool:
+    said = _read(found, {})
+    return all(getattr(said, name) == getattr(reasoning, name) for name in ("mode", "effort", "budget_tokens", "show"))
