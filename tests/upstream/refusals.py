@@ -285,6 +285,12 @@ FIELDS: list[tuple[str, Json, Json, Json]] = [
         {"prompt_cache_retention": None},
     ),
     (
+        "openai_chat",
+        {"prompt_cache_key": "k", "seed": 7},
+        forbidden("body", "prompt_cache_key"),
+        {"prompt_cache_key": None, "seed": 7},
+    ),
+    (
         "anthropic",
         {"context_management": {"edits": []}},
         anthropic("context_management: Extra inputs are not permitted"),

@@ -11,7 +11,19 @@ from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
 from toolglot.errors import ApiError
-from toolglot.ir import Message, Request, Text, Thinking, Tool, ToolCall, ToolChoice, native_of, replace, with_native
+from toolglot.ir import (
+    Message,
+    PromptCache,
+    Request,
+    Text,
+    Thinking,
+    Tool,
+    ToolCall,
+    ToolChoice,
+    native_of,
+    replace,
+    with_native,
+)
 from toolglot.passes import Context, RequestPass, choice, effort, formats, parameters, refused, system, turns
 from toolglot.passes.blocks import INSTRUCTION_ROLES, Place, has_results, leading, rewrite_messages
 from toolglot.passes.reasoning import UNSIGNED
@@ -321,6 +333,7 @@ FIELDS: dict[str, str] = {
     **{name: name for name in parameters.PLAIN if name != "max_output_tokens"},
     **{name: name for name in ("tool_choice", "parallel_tool_calls", "response_format", "reasoning", "effort")},
     **{name: name for name in ("strict", "summary", "stream_options", "output_config")},
+    **{name: name for name in ("prompt_cache_key", "prompt_cache_retention", "prompt_cache_options")},
     "stop_sequences": "stop",
     "n": "candidates",
     "response_logprobs": "logprobs",
@@ -458,7 +471,20 @@ def _without_output_config(refusal: Refusal, field: str) -> Request:
     return without_native(request, refusal.dialect, field)
 
 
+def _without_cache_setting(refusal: Refusal, field: str) -> Request:
+    """One of the settings of a prompt cache (`prompt_cache_key` and the like)."""
+    settings, setting = refusal.request.prompt_cache, field.removeprefix("prompt_cache_")
+    if settings is None or getattr(settings, setting) is None:
+        return refusal.request
+    refusal.context.receipt.note(field, field, "the upstream does not know this field; no answer depends on it")
+    left = replace(settings, **{setting: None})
+    return replace(refusal.request, prompt_cache=left if left != PromptCache() else None)
+
+
 _REMOVERS: dict[str, Callable[[Refusal, str], Request]] = {
+    "prompt_cache_key": _without_cache_setting,
+    "prompt_cache_retention": _without_cache_setting,
+    "prompt_cache_options": _without_cache_setting,
     "output_config": _without_output_config,
     "effort": _without_effort,
     "summary": _without_summary,
