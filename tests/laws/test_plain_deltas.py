@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -9,15 +11,21 @@ from hypothesis import strategies as st
 from tests.documents import DOCUMENTS
 from tests.exchanges import PAIRS
 from toolglot import Exchange
+from toolglot.events import Event
 from toolglot.streaming import StreamTranslation
+
+
+class LongWay(StreamTranslation):
+    """Never notices that a block's deltas could go the short way."""
+
+    def _follow(self, event: Event, passed: Sequence[Event]) -> None:
+        pass
 
 
 def translated(client: str, upstream: str, stream: bytes, *, short: bool) -> tuple[bytes, str]:
     exchange = Exchange(client, upstream)
     exchange.verbatim = False
-    translation = StreamTranslation(exchange)
-    if not short:
-        translation._follow = lambda event, passed: None  # type: ignore[method-assign]
+    translation = StreamTranslation(exchange) if short else LongWay(exchange)
     written = translation.feed(stream) + translation.close()
     return written, str(exchange.receipt)
 
