@@ -83,6 +83,42 @@ class Exchange:
         prefix_repeats: the caller knows that the request's tools and system text have come before, a short time ago.
     """
 
+    # More attributes than instances share the names of: without slots each stream would hold a dictionary.
+    __slots__ = (
+        "_answer_id",
+        "_asked_again",
+        "_can",
+        "_clock",
+        "_context",
+        "_created",
+        "_history_format",
+        "_may_forward",
+        "_model",
+        "_origins",
+        "_passes",
+        "_renamed",
+        "_takes_back",
+        "_text_calls",
+        "answered",
+        "asked",
+        "cache_marks",
+        "can_cut",
+        "client",
+        "hide",
+        "issuer",
+        "keeps_state",
+        "marks_tools_only",
+        "new_listener",
+        "prefix_repeats",
+        "receipt",
+        "restored",
+        "sent",
+        "strict",
+        "upstream",
+        "verbatim",
+        "wants_again",
+    )
+
     def __init__(
         self,
         client: Dialect | str,

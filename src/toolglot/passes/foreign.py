@@ -97,6 +97,16 @@ def _says_nothing(value: Json) -> bool:
 
 E = TypeVar("E", Start, Finish)
 
+_silent: dict[int, tuple[Capabilities, frozenset[str]]] = {}
+
+
+def _unreported(can: Capabilities) -> frozenset[str]:
+    """The native keys of an answer that nobody misses, made once for a dialect."""
+    found = _silent.get(id(can))
+    if found is None or found[0] is not can:
+        found = _silent[id(can)] = (can, frozenset(can.cosmetic) - can.informational)
+    return found[1]
+
 
 class Reporter:
     """The same for a response on its way to the client, as an event pass that changes nothing.
@@ -109,7 +119,7 @@ class Reporter:
     def __init__(self, client: Dialect, upstream: Dialect, receipt: Receipt) -> None:
         self._client = client
         self._tiers = client.can.answer_tiers
-        self._cosmetic = frozenset(upstream.can.cosmetic) - upstream.can.informational
+        self._cosmetic = _unreported(upstream.can)
         self._refused = False  # a refusal has come, which explains itself
         self._upstream = upstream
         self._receipt = receipt

@@ -83,7 +83,8 @@ class Settler:
         self._is_foreign = is_foreign
         self._open: dict[int, _Call] = {}
         self._broken: dict[int, str] = {}
-        self._as_text: set[int] = set()  # those of them whose arguments show by themselves that they cannot be run
+        # Those of them whose arguments show by themselves that they cannot be run.
+        self._as_text: frozenset[int] = frozenset()
         self._held: Close | None = None  # of a call without arguments: only what follows tells whether it was cut
         self._blocks = 0
         self._calls = 0
@@ -126,7 +127,7 @@ class Settler:
         if not event.complete:
             self._broken[event.index] = call.name
             if is_garbled and self._client.broken_calls == "as_text":
-                self._as_text.add(event.index)
+                self._as_text |= {event.index}
         elif call.is_function and not arguments.strip():
             self._held = event
             return ()

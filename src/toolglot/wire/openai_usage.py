@@ -18,6 +18,7 @@ from __future__ import annotations
 from typing import Any
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from toolglot.ir import Usage
 from toolglot.wire.usage import Path, UsageReader, original, with_original
@@ -45,6 +46,9 @@ class UsageNames(Struct, frozen=True, kw_only=True):
 
     def decode(self, usage: Any, where: str = "$.usage") -> Usage:
         reader = UsageReader(usage, where)
+        return _names_in(self, _shape(usage))._decode(usage, reader)
+
+    def _decode(self, usage: dict[str, Any], reader: UsageReader) -> Usage:
         prompt, completion = reader.count(self.input), reader.count(self.output)
         read, total = reader.count(*self.read), reader.count(_TOTAL)
         long, short = reader.count(*self.written_long), reader.count(*self.written_short)
@@ -92,6 +96,39 @@ class UsageNames(Struct, frozen=True, kw_only=True):
                 "ttl_12h_tokens": long,
             }
         }
+
+
+def _shape(usage: dict[str, Any]) -> tuple[Path, ...]:
+    """The members and the members of these: a server's are nearly always the same."""
+    return (tuple(usage), *[(name, *value) for name, value in usage.items() if type(value) is dict])
+
+
+_MOST_SHAPES, _MOST_CHARACTERS = 256, 2048
+_narrowed: dict[tuple[str, tuple[Path, ...]], UsageNames] = {}
+"""The names of an API that a usage object of some shape has. Servers choose the shapes: few small ones are kept."""
+
+
+def _names_in(names: UsageNames, shape: tuple[Path, ...]) -> UsageNames:
+    """Only those names that a usage object of this shape has, so that reading it looks for no others."""
+    found = _narrowed.get((names.owner, shape))
+    if found is None:
+        found = _narrow(names, shape)
+        if len(_narrowed) >= _MOST_SHAPES:
+            _narrowed.clear()
+        if sum(len(name) + 1 for members in shape for name in members) <= _MOST_CHARACTERS:
+            _narrowed[names.owner, shape] = found
+    return found
+
+
+def _narrow(names: UsageNames, shape: tuple[Path, ...]) -> UsageNames:
+    top, *inner = shape
+    nested = {name: members for name, *members in inner}
+
+    def is_in(path: Path) -> bool:
+        return path[0] in top and (len(path) == 1 or path[1] in nested.get(path[0], ()))
+
+    groups = ("read", "written", "written_long", "written_short", "reasoning", "implied")
+    return replace(names, **{group: tuple([path for path in getattr(names, group) if is_in(path)]) for group in groups})
 
 
 def _with_reasoning(prompt: int, completion: int, reasoning: int, total: int) -> tuple[int, int]:

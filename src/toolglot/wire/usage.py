@@ -31,8 +31,10 @@ class UsageReader:
         """The first of these members that counts something. They are names for one count: all of them are read."""
         found = 0
         for path in paths:
-            value = self._at(path)
-            if is_count(value):
+            value: Any = self._usage
+            for name in path:
+                value = value.get(name) if type(value) is dict else None
+            if (type(value) is int and value >= 0) or is_count(value):
                 self._read.add(path)
                 found = found or int(value)
             elif not (value is None or isinstance(value, int | float)):
@@ -42,14 +44,6 @@ class UsageReader:
     def skip(self, *paths: Path) -> None:
         """These members say nothing that the counts do not."""
         self._read.update(paths)
-
-    def _at(self, path: Path) -> Any:
-        value: Any = self._usage
-        for name in path:
-            if type(value) is not dict:
-                return None
-            value = value.get(name)
-        return value
 
     def rest(self) -> dict[str, Any]:
         """The members that nobody has read and that say something, by their dotted paths."""

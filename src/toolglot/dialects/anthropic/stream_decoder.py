@@ -55,11 +55,11 @@ class _StartFrame(Struct):
     content_block: _Input
 
 
-class _Content(Struct):
+class _Content(Struct, frozen=True):
     content: list[_Input]
 
 
-class _MessageFrame(Struct):
+class _MessageFrame(Struct, frozen=True):
     message: _Content
 
 

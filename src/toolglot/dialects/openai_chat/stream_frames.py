@@ -52,7 +52,7 @@ class Choice(Struct, forbid_unknown_fields=True):
     message: DeltaFields | None = None
 
 
-class Groq(Struct, forbid_unknown_fields=True):
+class Groq(Struct, frozen=True, forbid_unknown_fields=True):
     """Groq's own member. Its last chunk has the usage here, and nowhere else unless it was asked for."""
 
     id: Any = None
