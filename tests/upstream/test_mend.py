@@ -363,3 +363,35 @@ def test_long_errors_are_read_fast(text: str) -> None:
     for _, pattern, _ in ROWS:
         assert sum(1 for _ in pattern.finditer(text[:8000])) < 8000
     mend(request, "openai_chat", ApiError(kind="bad_request", message=text))
+
+
+REFUSABLE = [
+    ("openai_chat", {name: value})
+    for name, value in {
+        "temperature": 0.5,
+        "top_p": 0.5,
+        "seed": 7,
+        "presence_penalty": 0.5,
+        "frequency_penalty": 0.5,
+        "stop": ["x"],
+        "logprobs": True,
+        "verbosity": "low",
+        "user": "u",
+        "metadata": {"a": "b"},
+        "service_tier": "flex",
+        "store": True,
+        "prompt_cache_key": "k",
+        "prompt_cache_retention": "24h",
+        "reasoning_effort": "low",
+        "response_format": {"type": "json_object"},
+        "parallel_tool_calls": False,
+        "anything_new": 1,
+    }.items()
+]
+
+
+@pytest.mark.parametrize(("dialect", "fields"), REFUSABLE, ids=[next(iter(fields)) for _, fields in REFUSABLE])
+def test_every_optional_field_can_be_done_without(dialect: str, fields: Json) -> None:
+    (name,) = fields
+    body = {**BASES[dialect], "tools": [FUNCTION], **fields}
+    assert name not in again(dialect, body, forbidden("body", name))

@@ -332,6 +332,7 @@ def _parts(path: str) -> list[str]:
 FIELDS: dict[str, str] = {
     **{name: name for name in parameters.PLAIN if name != "max_output_tokens"},
     **{name: name for name in ("tool_choice", "parallel_tool_calls", "response_format", "reasoning", "effort")},
+    **{name: name for name in ("store", "logprobs", "top_logprobs", "service_tier", "verbosity", "metadata", "user")},
     **{name: name for name in ("strict", "summary", "stream_options", "output_config")},
     **{name: name for name in ("prompt_cache_key", "prompt_cache_retention", "prompt_cache_options")},
     "stop_sequences": "stop",
@@ -406,9 +407,19 @@ def _without(refusal: Refusal, name: str) -> Request:
 def _by_passes(refusal: Refusal, field: str) -> Request:
     """Fields that the passes know how to do without."""
     fit = _PASSES.get(field)
-    if fit is None:
+    if fit is not None:
+        changed = fit(refusal.request, refusal.narrowed(fields=refusal.context.can.fields - {field}))
+        if changed != refusal.request:
+            return changed
+    return _unset(refusal, field)
+
+
+def _unset(refusal: Refusal, field: str) -> Request:
+    """The request without a field that no pass knows how to do without."""
+    if getattr(refusal.request, field, None) is None:
         return refusal.request
-    return fit(refusal.request, refusal.narrowed(fields=refusal.context.can.fields - {field}))
+    refusal.context.receipt.loss(field, field, "the upstream does not know this field")
+    return replace(refusal.request, **{field: None})
 
 
 _PASSES: dict[str, RequestPass] = {
