@@ -19,9 +19,10 @@ from msgspec.structs import replace
 from tests.agent.hosting import SERVERS, until, wayward
 from tests.server.gateway import CLIENTS, LIMITS, Answer, Running, at, gateway
 from tests.server.test_text_calls import calls_of, notes_of, read, text_of
-from tests.upstream.bad_server import BadServer, Script, expect, reply, stream
+from tests.server.told import break_told, mid_call
+from tests.upstream.bad_server import BadServer, Script, expect, reply, reset, stream
 from toolglot.config.schema import McpConfig, McpServerConfig, ModelConfig, Policy, ServerConfig
-from toolglot.dialects import find
+from toolglot.dialects import DIALECTS, find
 from toolglot.events import unfold
 from toolglot.ir import Block, Response, Stop, Text, Thinking, ToolCall, Usage
 from toolglot.receipt import Receipt
@@ -272,6 +273,23 @@ def test_an_upstream_that_fails_in_a_later_round_is_the_clients_error(client: st
         else:
             assert answer.status >= 500
             assert b"overloaded" in answer.body
+
+
+@EVERY_CLIENT
+def test_an_upstream_that_breaks_off_in_a_later_round_is_told_as_in_the_first(client: str) -> None:
+    answers = (
+        says("openai_chat", "I will. ", echo("hi"), streams=True),
+        [expect(), stream(mid_call("openai_chat"), complete=False), reset()],
+    )
+    with (
+        BadServer(*answers) as server,
+        gateway(at("openai_chat", server.url), mcp=settings()) as running,
+    ):
+        answer = running.ask(client, stream=True, headers={"x-toolglot-mcp": "day"})
+        break_told(client, answer)
+        assert b"I will. " in answer.body
+        record = running.record()
+        assert (record.error, record.cut) == ("server", DIALECTS[client].broken_stream == "cut")
 
 
 @pytest.mark.parametrize("client", ["openai_chat", "gemini"])  # which are told that it has begun
