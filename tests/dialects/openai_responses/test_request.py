@@ -637,8 +637,11 @@ def test_settings_are_written() -> None:
     assert (body["safety_identifier"], body["metadata"], body["stream"]) == ("u", {"a": "b"}, True)
 
 
-def test_reasoning_that_says_nothing_is_not_written() -> None:
-    assert "reasoning" not in write(reasoning=Reasoning(mode="on"))
+def test_a_switch_for_reasoning_is_not_written_and_told() -> None:
+    receipt = Receipt()
+    request = Request(model="m", reasoning=Reasoning(mode="on"))
+    assert "reasoning" not in json.loads(OPENAI_RESPONSES.encode_request(request, receipt))
+    assert [line.where for line in receipt.notes] == ["reasoning"]
 
 
 def test_a_long_user_id_is_hashed_and_always_to_the_same_identifier() -> None:
