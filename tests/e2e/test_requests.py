@@ -20,8 +20,8 @@ MODELS = {
 
 # The newest SDK has no names for what only older models take.
 OLDER = {"claude-sonnet-4-5": {"$.temperature", "$.top_p", "$.top_k"}}
-# DeepSeek's own field, which the SDK of OpenAI does not know.
-EXTENSIONS = ("reasoning_content",)
+# DeepSeek's own field, and one of many servers, which the SDK of OpenAI does not know.
+EXTENSIONS = ("reasoning_content", "top_k")
 
 CASES = [
     pytest.param(source, variation, target, model, id=f"{source}-{variation}-{model}")
