@@ -62,6 +62,7 @@ def path(request: Request) -> str:
 def decode_request(data: bytes) -> Request:
     body = document(data)
     shape: dict[str, Any] = {"absent": absent(body, "store"), "text": body.peek("text") == {} or None}
+    shape["include"] = _take_logprobs(body)
     no_tools = body.peek("tools") == []
     listed = decode_tools(body.objects("tools"))
     messages, brought, shape["input"] = _decode_input(body)
@@ -85,7 +86,7 @@ def decode_request(data: bytes) -> Request:
         "max_output_tokens": body.integer("max_output_tokens"),
         "temperature": body.number("temperature"),
         "top_p": body.number("top_p"),
-        "logprobs": True if LOGPROBS in _included(body.peek("include")) else None,
+        "logprobs": True if shape["include"] is not None else None,
         "top_logprobs": body.integer("top_logprobs"),
         "response_format": response_format,
         "reasoning": _decode_reasoning(body),
@@ -243,7 +244,7 @@ def request_fields(request: Request, receipt: Receipt) -> dict[str, Any]:
         stream=request.stream or notes.get("$stream"),
     )
     others = {**filled(request, store=False), **rest, **fields}
-    if (include := _encode_include(request, rest.get("include"))) is not None:
+    if (include := _encode_include(request, notes.get("$include", rest.get("include")))) is not None:
         others["include"] = include
     elif others.get("include"):
         del others["include"]
@@ -252,6 +253,17 @@ def request_fields(request: Request, receipt: Receipt) -> dict[str, Any]:
 
 def _included(value: Any) -> list[Any]:
     return value if isinstance(value, list) else []
+
+
+def _take_logprobs(body: Reader) -> list[Any] | None:
+    """The whole of `include` where it asks for log probabilities; what else it asks for stays where it was."""
+    included = _included(body.peek("include"))
+    if LOGPROBS not in included:
+        return None
+    body.take("include")
+    if others := [value for value in included if value != LOGPROBS]:
+        body.rest()["include"] = others
+    return included
 
 
 def _encode_include(request: Request, own: Any) -> Any:
