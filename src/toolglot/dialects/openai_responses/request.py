@@ -240,8 +240,8 @@ def request_fields(request: Request, receipt: Receipt) -> dict[str, Any]:
         metadata=request.metadata,
         service_tier=request.service_tier if NAME in request.native else service_tier(request.service_tier, receipt),
         **write_prompt_cache(request.prompt_cache),
-        store=request.store,
         stream=request.stream or notes.get("$stream"),
+        store=request.store,
     )
     others = {**filled(request, store=False), **rest, **fields}
     if (include := _encode_include(request, notes.get("$include", rest.get("include")))) is not None:
