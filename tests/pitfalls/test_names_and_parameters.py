@@ -369,7 +369,7 @@ def test_the_bytes_of_a_prefix_do_not_move_when_a_turn_is_added() -> None:
 def test_cache_breakpoints_survive() -> None:
     """headroom PR #383: `cache_control` was stripped on the way."""
     text = {"type": "text", "text": "long", "cache_control": {"type": "ephemeral"}}
-    document = {"model": "gpt-5", "max_tokens": 9, "messages": [{"role": "user", "content": [text]}]}
+    document = {"model": "gpt-5.6", "max_tokens": 9, "messages": [{"role": "user", "content": [text]}]}
     encoded = ask("anthropic", "openai_chat", document)
     assert encoded["messages"][0]["content"][0]["prompt_cache_breakpoint"]["mode"] == "explicit"
 
