@@ -74,7 +74,7 @@ def test_a_gemini_request_gets_its_model_from_the_arguments() -> None:
 
 def test_a_response_is_translated_and_loses_nothing() -> None:
     told = translated(RESPONSE, "response")
-    assert told.structured["document"]["content"] == [{"type": "text", "text": "Hello"}]
+    assert told.structured["document"]["content"] == [{"type": "text", "text": "Hello", "citations": None}]
     assert told.texts[1] == "Receipt: everything was carried over."
 
 
