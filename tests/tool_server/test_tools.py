@@ -26,6 +26,7 @@ RESPONSE = {
     "created": 1,
     "model": "m",
     "choices": [{"index": 0, "finish_reason": "stop", "message": {"role": "assistant", "content": "Hello"}}],
+    "usage": {"prompt_tokens": 1, "completion_tokens": 1, "total_tokens": 2},
 }
 
 
