@@ -215,7 +215,7 @@ def test_a_large_file_of_somebody_else_is_not_read_whole(
 
 
 def test_requests_that_were_refused_at_once_have_nothing_to_replay_and_fail_nothing(tmp_path: Path, same: Path) -> None:
-    asked = {"max_tokens": 9, "top_k": 5, "messages": [{"role": "user", "content": "Hi"}]}
+    asked = {"max_tokens": 9, "inference_geo": "eu", "messages": [{"role": "user", "content": "Hi"}]}
     upstreams = {name: at("openai_chat", "demo:", models=(name,)) for name in ("one", "two")}
     with gateway(upstreams, strict=True, record=RecordConfig(directory=str(tmp_path))) as running:
         assert running.ask("anthropic", model="one", body=asked).status == 400

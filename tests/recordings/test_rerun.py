@@ -60,13 +60,13 @@ def test_explaining_and_running_again_agree_on_what_is_written_today(recorded: l
 
 
 def test_explaining_a_strict_refusal_tells_each_loss_once(tmp_path: Path) -> None:
-    asked = {"max_tokens": 9, "top_k": 5, "messages": [{"role": "user", "content": "Hi"}]}
+    asked = {"max_tokens": 9, "inference_geo": "eu", "messages": [{"role": "user", "content": "Hi"}]}
     with gateway(at("openai_chat", "demo:"), record=RecordConfig(directory=str(tmp_path)), strict=True) as running:
         assert running.ask("anthropic", body=asked).status == 400
     (recording,) = read_all(tmp_path)
     said = timeline_of(recording).totals
     assert "\n".join(said).count("the target has no such parameter") == 1
-    assert said[0].startswith("receipt: loss: top_k:")
+    assert said[0].startswith("receipt: loss: inference_geo:")
     assert said[-1] == "error bad_request: refused, because it would lose what the receipt tells"
 
 

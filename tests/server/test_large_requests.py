@@ -135,12 +135,12 @@ def test_small_work_is_done_at_once_and_large_work_in_a_thread() -> None:
 
 def test_a_large_request_that_would_lose_something_has_its_receipt(scene: Stage) -> None:
     scene.play("openai_chat", Turn("Hi"))
-    body = {"max_tokens": 9, "top_k": 5, "messages": [{"role": "user", "content": TEXT}]}
+    body = {"max_tokens": 9, "inference_geo": "eu", "messages": [{"role": "user", "content": TEXT}]}
     answer = scene.ask("anthropic", "openai_chat", body=body, headers={"x-toolglot-strict": "1"})
     assert answer.status == 400
-    assert "top_k" in answer.body.decode()
+    assert "inference_geo" in answer.body.decode()
     receipt = scene.running.call("GET", f"/debug/receipts/{answer.headers['x-request-id']}")
-    assert "top_k" in receipt.body.decode()
+    assert "inference_geo" in receipt.body.decode()
 
 
 COMMENTS = b": x\n\n" * 2_000_000
