@@ -351,7 +351,7 @@ def test_results_are_paired_with_calls_that_stand_in_neighbouring_messages() -> 
 def test_a_breakpoint_for_the_whole_request_leaves_the_blocks_behind_it_alone() -> None:
     image = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "aGk="}}
     content = [{"type": "text", "text": "look"}, image, image]
-    body = {"model": "gpt-5", "max_tokens": 9, "cache_control": {"type": "ephemeral"}}
+    body = {"model": "gpt-5.6", "max_tokens": 9, "cache_control": {"type": "ephemeral"}}
     sent = json.loads(
         Exchange("anthropic", "openai_chat").request({**body, "messages": [{"role": "user", "content": content}]})
     )

@@ -226,7 +226,8 @@ WRONG = [
             "a.toml:5:1: upstreams.openai.api_key: there is no such field; did you mean `key`?",
             "a.toml:6:1: upstreams.openai.baseURL: there is no such field; did you mean `base_url`?",
             "a.toml:7:1: upstreams.openai.zzz: there is no such field; there are vendor, dialect, base_url, key, "
-            "key_header, headers, models, default_model, quirks, verbatim, max_history_messages, max_tool_results, "
+            "key_header, headers, models, default_model, quirks, verbatim, cache_marks, max_history_messages, "
+            "max_tool_results, "
             "warp_history, disable_warp_tools, refresh_token, refresh_key, refresh_url, replay_speed, history, "
             "timeouts, retries, breaker",
         ],

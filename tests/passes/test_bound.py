@@ -59,8 +59,10 @@ ENVELOPE = pack(Envelope(owner="openai_chat", state={"$field": "reasoning_conten
 MISPLACED: list[tuple[str, Any, str]] = [
     ("anthropic", {"type": "redacted_thinking", "data": ENVELOPE}, ""),
     ("openai_responses", {"type": "compaction", "encrypted_content": ENVELOPE}, ""),
-    ("gemini", {"text": "Hello", "thoughtSignature": ENVELOPE}, '{"text":"Hello"}'),
-    ("gemini", {"functionCall": {"name": "look", "args": {}}, "thoughtSignature": ENVELOPE}, '{"name":"look"'),
+]
+MOVED: list[Any] = [
+    ({"text": "Hello", "thoughtSignature": ENVELOPE}, '{"text":"Hello"}'),
+    ({"functionCall": {"name": "look", "args": {}}, "thoughtSignature": ENVELOPE}, '{"name":"look"'),
 ]
 
 
@@ -76,7 +78,7 @@ def asked_with(name: str, part: Any) -> dict[str, Any]:
     return {**FIRST, "messages": [*FIRST["messages"], said, {"role": "user", "content": "Go on"}]}  # type: ignore[misc]
 
 
-@pytest.mark.parametrize(("name", "part", "left"), MISPLACED, ids=["redacted", "compaction", "text", "call"])
+@pytest.mark.parametrize(("name", "part", "left"), MISPLACED, ids=["redacted", "compaction"])
 def test_an_envelope_in_any_other_place_reaches_nobody_and_is_told(name: str, part: Any, left: str) -> None:
     for upstream in (name, "openai_chat"):
         exchange = Exchange(name, upstream, model="m")
@@ -84,3 +86,15 @@ def test_an_envelope_in_any_other_place_reaches_nobody_and_is_told(name: str, pa
         assert b"dG9vbGdsb3QA" not in sent
         assert "it stands where none belongs" in {line.why for line in exchange.receipt.losses}
         assert upstream != name or left.encode() in sent
+
+
+@pytest.mark.parametrize(("part", "left"), MOVED, ids=["text", "call"])
+def test_an_envelope_that_a_client_has_moved_reaches_nobody_else_and_is_told(part: Any, left: str) -> None:
+    for upstream in ("gemini", "openai_chat"):
+        exchange = Exchange("gemini", upstream, model="m")
+        sent = exchange.request(asked_with("gemini", part))
+        assert b"dG9vbGdsb3QA" not in sent
+        assert [line.why for line in exchange.receipt.losses] == [
+            "it cannot be given back, as nothing shows whose it is"
+        ]
+        assert upstream != "gemini" or left.encode() in sent

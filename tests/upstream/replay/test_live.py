@@ -171,7 +171,7 @@ def test_an_upstream_that_was_never_reached_is_not_reached_again(tmp_path: Path,
     with gateway(nobody, record=RecordConfig(directory=str(folder))) as running:
         then = running.ask("anthropic")
     now = start(at("openai_chat", f"replay:{folder}")).ask("anthropic")
-    assert now.status == then.status == 529
+    assert now.status == then.status == 502
     assert now.json()["error"] == then.json()["error"]
 
 
