@@ -130,7 +130,7 @@ def test_a_whole_answer_with_twice_the_arguments_takes_no_more_calls(client: str
         return calls(partial(exchange.response, json.dumps(answer).encode()))
 
     whole(1)
-    assert whole(1024) <= 1.1 * whole(512)
+    assert whole(1024) <= 1.2 * whole(512)  # large arguments are checked in slices
 
 
 LONGEST = 0.12

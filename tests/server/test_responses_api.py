@@ -391,7 +391,7 @@ def test_without_a_store_an_answer_does_not_say_that_it_is_stored(
             stored = [answer.json()["store"]]
         assert set(stored) == {False}
         lines = running.call("GET", f"/debug/receipts/{answer.headers['x-request-id']}").json()["lines"]
-        assert [line["severity"] for line in lines if line["where"] == "store"] == ([] if told is None else [told])
+        assert [line["severity"] for line in lines if line["what"] == "store"] == ([] if told is None else [told])
         losses = 1 if told == "loss" else 0
         assert answer.headers["x-toolglot-receipt"].startswith(f"losses={losses};")
 
