@@ -256,6 +256,36 @@ IMITATORS: list[tuple[str, dict[str, Any], dict[str, int]]] = [
         chat_usage(cache_creation_input_tokens=300, cache_read_input_tokens=600),
         {"input_tokens": 1000, "output_tokens": 20, "cached_tokens": 600, "cache_write_tokens": 300},
     ),
+    (
+        "those whose total has it",
+        chat_usage(total_tokens=1020, cache_creation_input_tokens=300, cache_read_input_tokens=600),
+        {"input_tokens": 1000, "output_tokens": 20, "cached_tokens": 600, "cache_write_tokens": 300},
+    ),
+    (
+        "those whose total has it, of a cache that is smaller than the prompt",
+        chat_usage(total_tokens=170, cache_creation_input_tokens=10, cache_read_input_tokens=40),
+        {"input_tokens": 150, "output_tokens": 20, "cached_tokens": 40, "cache_write_tokens": 10},
+    ),
+    (
+        "those whose total has it, and reasoning beside the completion",
+        chat_usage(total_tokens=1025, cache_read_input_tokens=900, completion_tokens_details={"reasoning_tokens": 5}),
+        {"input_tokens": 1000, "output_tokens": 25, "cached_tokens": 900, "reasoning_tokens": 5},
+    ),
+    (
+        "xAI, with as much reasoning as cache",
+        chat_usage(total_tokens=160, cached_tokens=40, completion_tokens_details={"reasoning_tokens": 40}),
+        {"input_tokens": 100, "output_tokens": 60, "cached_tokens": 40, "reasoning_tokens": 40},
+    ),
+    (
+        "Google's endpoint, of an answer that was nothing but reasoning",
+        {"prompt_tokens": 100, "completion_tokens": 0, "total_tokens": 460},
+        {"input_tokens": 100, "output_tokens": 360, "reasoning_tokens": 360},
+    ),
+    (
+        "Google's endpoint, which leaves zeros out",
+        {"prompt_tokens": 100, "total_tokens": 460},
+        {"input_tokens": 100, "output_tokens": 360, "reasoning_tokens": 360},
+    ),
 ]
 
 

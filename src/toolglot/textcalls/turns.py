@@ -299,5 +299,5 @@ def _belong(before: Text | Thinking, block: Text | Thinking) -> bool:
 def _is_plain(block: Text | Thinking) -> bool:
     """Nothing but its text. Reasoning may be bound to a signature, whatever the note on it says."""
     if isinstance(block, Thinking):
-        return bool(block.text) and not any(fields.keys() - {"$field"} for fields in block.native.values())
+        return bool(block.text) and not any(fields.keys() - {"$field", "$twice"} for fields in block.native.values())
     return not block.citations and all(key.startswith("$") for fields in block.native.values() for key in fields)

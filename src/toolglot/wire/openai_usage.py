@@ -10,7 +10,8 @@ output. These names are read wherever they stand:
   (LiteLLM) and `cache_creation` (Anthropic: 5 minutes, 1 hour).
 
 xAI leaves reasoning out of the output and counts it apart; Google's endpoint leaves it out and tells it in the total
-alone.
+alone. Some gateways to Claude leave out of the prompt what was read from and written to the cache; their total may hold
+it nevertheless.
 """
 
 from __future__ import annotations
@@ -55,9 +56,10 @@ class UsageNames(Struct, frozen=True, kw_only=True):
         written = reader.count(*self.written) or long + short
         reader.skip(*self.implied)
         reasoning = reader.count(*self.reasoning)
-        output, reasoning = _with_reasoning(prompt, completion, reasoning, total)
-        # Some gateways to Claude leave out of the prompt what was read from and written to the cache.
-        tokens = prompt if read + written <= prompt else prompt + read + written
+        apart = _cache_apart(prompt, completion, read + written, reasoning, total)
+        tokens = prompt + apart
+        in_total = apart if total - prompt - completion >= apart else 0
+        output, reasoning = _with_reasoning(prompt + in_total, completion, reasoning, total)
         rest = reader.rest()
         if total and total != tokens + output:
             rest[_TOTAL[0]] = total
@@ -131,12 +133,19 @@ def _narrow(names: UsageNames, shape: tuple[Path, ...]) -> UsageNames:
     return replace(names, **{group: tuple([path for path in getattr(names, group) if is_in(path)]) for group in groups})
 
 
+def _cache_apart(prompt: int, completion: int, cached: int, reasoning: int, total: int) -> int:
+    """How many of the tokens that were read from and written to the cache are no part of the prompt: all or none."""
+    beyond = total - prompt - completion
+    apart = cached > prompt or (beyond != reasoning and beyond in (cached, cached + reasoning))
+    return cached if apart else 0
+
+
 def _with_reasoning(prompt: int, completion: int, reasoning: int, total: int) -> tuple[int, int]:
     """The output with its reasoning, and the reasoning."""
     beyond = total - prompt - completion
     if reasoning and (beyond == reasoning or (not total and reasoning > completion)):
         return completion + reasoning, reasoning
-    if not reasoning and beyond > 0 and prompt and completion:
+    if not reasoning and beyond > 0 and prompt:
         return completion + beyond, beyond
     return completion, reasoning
 

@@ -727,11 +727,24 @@ def test_a_stream_from_another_api_is_what_the_sdks_accept() -> None:
     ]
 
 
-@pytest.mark.parametrize(("arguments", "pieces"), [("", ["{}"]), (" ", [" ", "{}"])])
+@pytest.mark.parametrize(("arguments", "pieces"), [("", ["{}"]), (" ", [" ", "{}"]), ("null", ["{}"])])
 def test_a_call_without_arguments_becomes_an_empty_object(arguments: str, pieces: list[str]) -> None:
     start = begin(0, whole({"type": "tool_use", "id": "t", "name": "f", "input": {}}))
     deltas = [more(0, "input_json_delta", partial_json=piece) for piece in pieces]
     assert blocks(ToolCall(id="t", name="f", arguments=arguments)) == [start, *deltas, end(0)]
+
+
+def test_arguments_that_are_null_in_pieces_become_an_empty_object_and_others_come_as_they_are() -> None:
+    def pieces(*texts: str, complete: bool = True) -> list[str]:
+        opened: list[Event] = [Start(id="m", model="m"), Open(0, ToolCall(id="t", name="f"))]
+        stop = Stop("tool_calls" if complete else "length")
+        ended = (Close(index=0, complete=complete), Finish(stop=stop))
+        sent = payloads([*opened, *(Delta(0, text) for text in texts), *ended])
+        return [event["delta"]["partial_json"] for event in sent if event["type"] == "content_block_delta"]
+
+    assert pieces("nu", "ll") == ["{}"]
+    assert pieces("nu", "x") == ["nux"]
+    assert pieces("nu", complete=False) == ["nu"]
 
 
 def test_a_call_that_was_cut_gets_no_arguments() -> None:

@@ -84,10 +84,40 @@ def test_a_message_is_written_back_exactly(message: dict[str, Any]) -> None:
     assert encode(OPENAI_CHAT.decode_response(json.dumps(body).encode())) == body
 
 
-def test_an_unknown_finish_reason_comes_back_as_it_was() -> None:
-    body = {**FULL, "choices": [{**FULL["choices"][0], "finish_reason": "eos"}]}
+@pytest.mark.parametrize(
+    ("word", "reason"),
+    [
+        ("model_length", "context_full"),
+        ("max_tokens", "length"),
+        ("MAX_TOKENS", "length"),
+        ("sensitive", "filtered"),
+        ("eos", "end"),
+        ("STOP", "end"),
+    ],
+)
+def test_the_finish_reasons_of_servers_that_imitate_the_api_are_known(word: str, reason: str) -> None:
+    choice = {"index": 0, "message": {"role": "assistant", "content": "a"}, "finish_reason": word}
+    response = OPENAI_CHAT.decode_response(json.dumps({**FULL, "choices": [choice]}).encode())
+    assert response.stop.reason == reason
+    assert encode(response)["choices"][0]["finish_reason"] == word
+
+
+def test_reasoning_that_stands_in_both_fields_is_said_once() -> None:
+    message = {"role": "assistant", "content": "a", "reasoning_content": "Hm.", "reasoning": "Hm."}
+    body = {**FULL, "choices": [{"index": 0, "message": message, "finish_reason": "stop"}]}
     response = OPENAI_CHAT.decode_response(json.dumps(body).encode())
-    assert response.stop == Stop("other", "eos")
+    assert [block.text for block in response.content if isinstance(block, Thinking)] == ["Hm."]
+    assert encode(response)["choices"] == body["choices"]
+    asked = {"model": "m", "messages": [message]}
+    request = OPENAI_CHAT.decode_request(json.dumps(asked).encode())
+    assert [type(block) for block in request.messages[0].content] == [Thinking, Text]
+    assert json.loads(OPENAI_CHAT.encode_request(request, Receipt())) == asked
+
+
+def test_an_unknown_finish_reason_comes_back_as_it_was() -> None:
+    body = {**FULL, "choices": [{**FULL["choices"][0], "finish_reason": "abort"}]}
+    response = OPENAI_CHAT.decode_response(json.dumps(body).encode())
+    assert response.stop == Stop("other", "abort")
     assert encode(response) == body
 
 

@@ -104,6 +104,13 @@ WAYS: dict[str, tuple[bytes, ...]] = {
         calls(call(0, ":1}", None, "a")),
         calls(call(1, '{"y":2}', "g", "b")),
     ),
+    "with another id in every chunk": (
+        calls(call(0, None, "f", "a")),
+        calls(call(0, '{"x"', None, "a2")),
+        calls(call(0, ":1}", None, "a3")),
+        calls(call(1, None, "g", "b")),
+        calls(call(1, '{"y":2}', None, "b2")),
+    ),
     "with arguments as an object": (
         calls(call(0, {"x": 1}, "f", "a")),
         calls(call(1, {"y": 2}, "g", "b")),
@@ -304,6 +311,16 @@ def test_a_message_where_a_delta_should_be_is_read_as_one() -> None:
     assert response.content == (Text(text="ab"),)
     repeated = fold(decode(chunk({"content": "ab"}), choice({"role": "assistant", "content": "ab"}, "stop"), DONE))
     assert repeated.content == (Text(text="ab"),)
+    empty = chunk({"role": "assistant", "content": ""})
+    assert fold(decode(empty, choice({"content": "ab"}, "stop"), DONE)).content == (Text(text="ab"),)
+
+
+def test_a_stream_that_the_context_window_cut_leaves_no_whole_call() -> None:
+    events = decode(calls(call(0, '{"x"', "f", "a")), chunk({}, "model_length"), DONE)
+    response = fold(events)
+    assert response.stop.reason == "context_full"
+    assert isinstance(response.content[0], ToolCall)
+    assert not response.content[0].complete
 
 
 SIGNED = {"google": {"thought_signature": "c2ln"}}

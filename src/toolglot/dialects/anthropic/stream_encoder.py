@@ -48,6 +48,7 @@ class AnthropicStreamEncoder:
         "_blank",
         "_block",
         "_head",
+        "_held",
         "_index",
         "_output_tokens",
         "_receipt",
@@ -64,6 +65,7 @@ class AnthropicStreamEncoder:
         self._waiting: Thinking | None = None  # reasoning that has shown nothing yet
         self._head = b""  # of a delta of the open block; empty while there is none on the wire
         self._blank = True  # no arguments have been written
+        self._held = ""  # the beginning of arguments that may turn out to be `null`, which are none
         self._refused = False
         self._told: tuple[str, ...] = ()  # keys that stood in the first event
         self._output_tokens = 0
@@ -122,7 +124,7 @@ class AnthropicStreamEncoder:
             case Text():
                 return self._begin(with_required(with_kept({"type": "text", "text": ""}, block)), _TEXT, block.text)
             case ToolCall():
-                self._blank = True
+                self._blank, self._held = True, ""
                 # Claude Code takes arguments from deltas alone, so the start has none.
                 start: dict[str, Any] = {"type": "tool_use", "id": block.id, "name": block.name, "input": {}}
                 return self._begin(with_required(with_kept(start, block)), _ARGUMENTS, block.arguments)
@@ -156,8 +158,11 @@ class AnthropicStreamEncoder:
 
     def _delta(self, text: str) -> bytes:
         written = self._begin_thinking(self._waiting) if self._waiting is not None else b""
-        if self._blank and not text.isspace():
-            self._blank = False
+        if self._blank and (self._held or not text.isspace()):
+            if isinstance(self._block, ToolCall) and "null".startswith((self._held + text).strip()):
+                self._held += text
+                return written
+            text, self._held, self._blank = self._held + text, "", False
         return b"%b%b%b}}\n\n" % (written, self._head, json.encode(text))
 
     def _begin_thinking(self, block: Thinking) -> bytes:
@@ -170,14 +175,21 @@ class AnthropicStreamEncoder:
         written = b""
         if isinstance(block, Thinking):
             written = self._end_thinking(block, event)
-        elif isinstance(block, ToolCall) and self._blank and event.complete:
-            written = self._delta("{}")  # the arguments of a call that was cut are nobody's to make up
+        elif isinstance(block, ToolCall) and self._blank:
+            written = self._end_arguments(event)
         elif isinstance(block, Text):
             written = self._cite(block.citations + event.citations)
         if not self._head:
             return written
         self._head = b""
         return written + frame(b'{"type":"content_block_stop","index":%d}' % self._index, b"content_block_stop")
+
+    def _end_arguments(self, event: Close) -> bytes:
+        """Of a call that has none so far. Those of a call that was cut are nobody's to make up."""
+        held, self._held = self._held, ""
+        if event.complete and held.strip() in ("", "null"):
+            return self._delta("{}")
+        return self._delta(held) if held else b""
 
     def _end_thinking(self, block: Thinking, event: Close) -> bytes:
         """The signature, once and last. Reasoning with neither text nor signature has not been begun, and never is."""

@@ -190,11 +190,7 @@ def _decode_message(message: Reader) -> Message:
     if role in ("tool", "function"):
         return _decode_result(message, role)
     shape, blocks = _take_content(message)
-    reasoning = [
-        Thinking(text=text, native={NAME: {"$field": field}})
-        for field in REASONING_FIELDS
-        if isinstance(message.peek(field), str) and (text := message.text(field))
-    ]
+    reasoning = take_reasoning(message)
     if message.peek("refusal"):
         blocks = (*blocks, Refusal(text=message.need_text("refusal"), native={NAME: {"$field": True}}))
     no_calls = True if role == "assistant" and message.peek("tool_calls") == [] else None
@@ -404,9 +400,30 @@ def _encode_plain(role: str, blocks: list[Placed], message: Message, receipt: Re
 def _add_reasoning(wire: dict[str, Any], block: Thinking, place: str, receipt: Receipt) -> None:
     if not add_details(wire, block) and not block.text:
         receipt.loss(place, "reasoning without text", "Chat Completions has no place for it")
-    field = native_of(block, NAME).get("$field", REASONING_FIELDS[0])
-    if block.text and field != BLOCKS:  # their entries hold it
+    for field in reasoning_fields(block):
         wire[field] = f"{wire[field]}\n\n{block.text}" if field in wire else block.text
+
+
+def take_reasoning(message: Reader) -> list[Thinking]:
+    """The reasoning of a message. Newer versions of vLLM say the same in both fields."""
+    found = {
+        field: text
+        for field in REASONING_FIELDS
+        if isinstance(message.peek(field), str) and (text := message.text(field))
+    }
+    if len(found) > 1 and len(set(found.values())) == 1:
+        field = REASONING_FIELDS[0]
+        return [Thinking(text=found[field], native={NAME: {"$field": field, "$twice": True}})]
+    return [Thinking(text=text, native={NAME: {"$field": field}}) for field, text in found.items()]
+
+
+def reasoning_fields(block: Thinking) -> tuple[str, ...]:
+    """The fields that the text of this reasoning goes to."""
+    notes = native_of(block, NAME)
+    field = notes.get("$field", REASONING_FIELDS[0])
+    if not block.text or field == BLOCKS:  # their entries hold it
+        return ()
+    return REASONING_FIELDS if notes.get("$twice") else (field,)
 
 
 def _add_calls(wire: dict[str, Any], calls: list[ToolCall | Opaque]) -> None:

@@ -20,9 +20,9 @@ from toolglot.dialects.openai_chat.blocks import (
     own,
     take_images,
 )
-from toolglot.dialects.openai_chat.details import BLOCKS, add_details, take_details
+from toolglot.dialects.openai_chat.details import add_details, take_details
 from toolglot.dialects.openai_chat.native import NAME
-from toolglot.dialects.openai_chat.request import REASONING_FIELDS, TIERS, is_legacy
+from toolglot.dialects.openai_chat.request import TIERS, is_legacy, reasoning_fields, take_reasoning
 from toolglot.dialects.openai_chat.usage import decode_usage, encode_usage
 from toolglot.errors import DecodeError, UpstreamError
 from toolglot.ir import (
@@ -55,8 +55,24 @@ FINISH: dict[str, StopReason] = {
     "function_call": "tool_calls",
     "content_filter": "filtered",
 }
+_OTHER_WORDS: dict[str, StopReason] = {
+    **FINISH,
+    "eos": "end",  # Together
+    "eos_token": "end",  # Text Generation Inference
+    "complete": "end",  # Cohere
+    "end_turn": "end",  # servers in front of Claude, as are the next three
+    "stop_sequence": "stop_sequence",
+    "tool_use": "tool_calls",
+    "max_tokens": "length",  # Cohere and Gemini too
+    "max_output_tokens": "length",
+    "model_length": "context_full",  # Mistral
+    "model_context_window_exceeded": "context_full",  # Z.ai
+    "sensitive": "filtered",  # Z.ai
+    "safety": "filtered",  # Gemini
+}
+"""The words of servers that imitate the API, in small letters: some write them in capitals."""
 GAP_WHY = "Chat has one text; a blank line stands where another block was, or another message began"
-CUT = frozenset({"length", "filtered"})
+CUT = frozenset({"length", "context_full", "filtered"})
 """The reasons that may leave the last block unfinished."""
 FINISH_NAMES: dict[StopReason, str] = {
     "end": "stop",
@@ -86,7 +102,7 @@ def decode_response(data: bytes) -> Response:
         raise DecodeError(choice.at("message"), "this object is required")
     finish = choice.text("finish_reason")
     content = _decode_message(message)
-    if content and FINISH.get(finish or "stop") in CUT:
+    if content and finish_reason(finish) in CUT:
         content = (*content[:-1], _cut(content[-1]))
     content, logprobs = _take_logprobs(choice, content)
     index = choice.integer("index")
@@ -161,12 +177,7 @@ def _decode_message(message: Reader) -> tuple[Block, ...]:
         if citations and not rest:
             message.take("annotations")
             blocks = (replace(blocks[0], citations=citations),)
-    reasoning = [
-        Thinking(text=text, native={NAME: {"$field": field}})
-        for field in REASONING_FIELDS
-        if isinstance(message.peek(field), str) and (text := message.text(field))
-    ]
-    blocks = (*take_details(message, reasoning), *blocks)
+    blocks = (*take_details(message, take_reasoning(message)), *blocks)
     blocks = (*blocks, *take_images(message))
     if message.peek("refusal"):
         blocks = (*blocks, Refusal(text=message.need_text("refusal"), native={NAME: {"$field": True}}))
@@ -185,8 +196,12 @@ def _cut(block: Block) -> Block:
     return block if whole else replace(block, complete=False)
 
 
+def finish_reason(word: str | None) -> StopReason:
+    return FINISH.get(word or "stop") or _OTHER_WORDS.get((word or "").lower(), "other")
+
+
 def decode_stop(finish: str | None, content: tuple[Block, ...]) -> Stop:
-    reason = FINISH.get(finish or "stop", "other")
+    reason = finish_reason(finish)
     if reason == "end" and any(isinstance(block, Refusal) for block in content):
         reason = "refusal"
     return Stop(reason, finish)
@@ -266,8 +281,7 @@ def _encode_message(response: Response, legacy: bool, receipt: Receipt) -> dict[
                 parts.append(encode_part(block, where, receipt))
             case Thinking(text=text):
                 add_details(beside, block)
-                field = native_of(block, NAME).get("$field", REASONING_FIELDS[0])
-                if text and field != BLOCKS:  # their entries hold it
+                for field in reasoning_fields(block):
                     reasoning.setdefault(field, []).append(text)
             case Media():
                 if (image := encode_image(block, where, receipt)) is not None:

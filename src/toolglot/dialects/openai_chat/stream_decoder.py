@@ -14,7 +14,7 @@ from toolglot.dialects.openai_chat.blocks import decode_annotations, decode_imag
 from toolglot.dialects.openai_chat.details import BLOCKS, FIELD, Details, is_details, thinking_text
 from toolglot.dialects.openai_chat.native import NAME
 from toolglot.dialects.openai_chat.open_call import OpenCall
-from toolglot.dialects.openai_chat.response import CUT, FINISH, decode_tier
+from toolglot.dialects.openai_chat.response import CUT, decode_tier, finish_reason
 from toolglot.dialects.openai_chat.stream_frames import Call, Chunk, DeltaFields, Function, Groq, read_chunk
 from toolglot.dialects.openai_chat.usage import decode_usage
 from toolglot.errors import ApiError, DecodeError, note_early_end, truncated, unreadable
@@ -43,6 +43,10 @@ _NOTHING: Native = {}
 _PART: Native = {NAME: {"$part": True}}
 _NO_DELTA = DeltaFields()
 _NO_FUNCTION = Function()
+
+
+def _says_something(delta: DeltaFields) -> bool:
+    return any(getattr(delta, name) for name in delta.__struct_fields__ if name != "role")
 
 
 class ChatStreamDecoder:
@@ -94,7 +98,7 @@ class ChatStreamDecoder:
         self._tier: str | None = None
         self._finish: str | None = None
         self._refused = False
-        self._in_deltas = False  # a choice has had a `delta`
+        self._in_deltas = False  # a `delta` has said something
         self._budget = Budget()
         self._halves = Halves()
 
@@ -160,7 +164,7 @@ class ChatStreamDecoder:
             if choice.logprobs:
                 self._read_logprobs(choice.logprobs)
             if choice.delta is not None:
-                self._in_deltas = True
+                self._in_deltas = self._in_deltas or _says_something(choice.delta)
                 self._read_delta(choice.delta)
             if choice.message is not None:
                 self._read_message(choice.message)
@@ -298,14 +302,14 @@ class ChatStreamDecoder:
             self._events.append(Close(index=self._open(decode_image(entry, "$.choices[0].delta.images"))))
 
     def _find(self, delta: Call, inner: Function, kind: ToolKind) -> OpenCall:
-        call = self._known(delta)
+        call = self._known(delta, inner)
         if call is None or self._begins_again(call, delta, inner):
             call = self._new_call(kind, legacy=False)
             if delta.index is not None:
                 self._named[delta.index] = call
         return call
 
-    def _known(self, delta: Call) -> OpenCall | None:
+    def _known(self, delta: Call, inner: Function) -> OpenCall | None:
         """The call that this delta goes on with, if any."""
         if delta.index is None:
             # Without an index the id decides; without an id it is the latest call's.
@@ -313,6 +317,8 @@ class ChatStreamDecoder:
         call = self._named.get(delta.index)
         if call is None or not delta.id or not call.id or call.id == delta.id:
             return call
+        if not inner.name and delta.id not in self._named and not call.is_whole():
+            return call  # some servers make up an id for every chunk
         return self._named.get(delta.id)  # another id at the same index is another call
 
     @staticmethod
@@ -426,7 +432,7 @@ class ChatStreamDecoder:
                 self._fault(unreadable(DecodeError("$.choices[0].delta.tool_calls", "a call without a name")))
                 return
             self._open_call(call)
-        cut = FINISH.get(self._finish or "stop") in CUT
+        cut = finish_reason(self._finish) in CUT
         for call in self._unclosed:
             # Only the last block can have been cut; whether the others are sound, a pass tells.
             last = call.index == self._next - 1
@@ -438,7 +444,7 @@ class ChatStreamDecoder:
             self._receipt.loss("choices[0].logprobs", "log probabilities", "they are not those of a text")
         if self._halves.held:
             self._receipt.loss("stream", "half a character", "its other half has not come")
-        reason = FINISH.get(self._finish or "stop", "other")
+        reason = finish_reason(self._finish)
         if reason == "end" and self._refused:
             reason = "refusal"
         native: Native = {NAME: {"system_fingerprint": self._fingerprint}} if self._fingerprint else {}
