@@ -25,7 +25,7 @@ from toolglot.errors import (
     UpstreamError,
     api_error,
 )
-from toolglot.events import Event, Fold, unfold
+from toolglot.events import Event, Fold, Start, unfold
 from toolglot.forwarding import renamed
 from toolglot.ir import Block, Message, Request, Response, Text, Tool, ToolCall, replace
 from toolglot.missing_usage import with_usage
@@ -338,6 +338,11 @@ class Exchange:
         it is another model's, and is to have the name of the one that was asked."""
         self._created, self._answer_id, self._renamed = created, answer_id, renamed
         self._clock = lambda: completed
+
+    def start_of_failure(self) -> Start:
+        """The beginning of an answer that fails before its upstream has begun one."""
+        model = self.alias or (self.asked.model if self.asked is not None else "")
+        return Start(id=self._answer_id, model=model, created=self._created)
 
     def seal_for(self, server: str, model: str) -> None:
         """What the client is to carry is for this one, who has answered in the place of the one that was asked."""

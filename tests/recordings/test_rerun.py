@@ -59,6 +59,17 @@ def test_explaining_and_running_again_agree_on_what_is_written_today(recorded: l
         assert not any("today's code" in line for line in timeline.totals), recording.head
 
 
+def test_a_stream_that_is_only_an_error_has_the_recorded_id_and_time(tmp_path: Path) -> None:
+    overflow = {"error": {"message": "too long", "type": "invalid_request_error", "code": "context_length_exceeded"}}
+    with (
+        BadServer([expect(), reply(overflow, 400)]) as server,
+        gateway(at("openai_chat", server.url), record=RecordConfig(directory=str(tmp_path))) as running,
+    ):
+        assert b"response.failed" in running.ask("openai_responses", stream=True).body
+    (recording,) = read_all(tmp_path)
+    assert not again(recording).differs
+
+
 def test_explaining_a_strict_refusal_tells_each_loss_once(tmp_path: Path) -> None:
     asked = {"max_tokens": 9, "inference_geo": "eu", "messages": [{"role": "user", "content": "Hi"}]}
     with gateway(at("openai_chat", "demo:"), record=RecordConfig(directory=str(tmp_path)), strict=True) as running:

@@ -10,6 +10,7 @@ from tests.server.gateway import CLIENTS, at, gateway
 from tests.upstream.bad_server import BadServer, Script, expect, reply, stream
 from toolglot.config.schema import Retries
 from toolglot.dialects import DIALECTS
+from toolglot.dialects.openai_responses.response import NO_ID
 
 VLLM = {
     "object": "error",
@@ -46,7 +47,13 @@ def test_a_full_context_window_is_told_to_a_streaming_client_where_it_looks_for_
         assert (answer.status, answer.headers["content-type"]) == (200, "text/event-stream; charset=utf-8")
         events = [json.loads(line[6:]) for line in answer.body.splitlines() if line.startswith(b"data: ")]
         assert [event["type"] for event in events][-1] == "response.failed"
-        assert events[-1]["response"]["error"]["code"] == "context_length_exceeded"
+        response = events[-1]["response"]
+        assert response["error"]["code"] == "context_length_exceeded"
+        assert (response["model"], response["store"]) == (events[0]["response"]["model"], False)
+        assert response["model"]
+        assert response["id"].startswith("resp_")
+        assert response["id"] != NO_ID
+        assert response["created_at"] > 0
 
 
 @EVERY_CLIENT

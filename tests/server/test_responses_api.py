@@ -281,6 +281,7 @@ def test_a_stream_that_was_cut_is_not_stored(scene: Stage, upstream: str) -> Non
     seen.open()
     events = [json.loads(data) for _, data in frames(talk.rest().body)]
     assert events[-1]["type"] == "response.failed"
+    assert events[-1]["response"]["store"] is False
     name = events[0]["response"]["id"]
     client = Client(scene, upstream)
     assert client.call("GET", f"/v1/responses/{name}")[0] == 404

@@ -69,12 +69,14 @@ class Asked(Struct, frozen=True, kw_only=True):
 
 
 class FailedError(Exception):
-    """No target could answer. `error` is what the client is told."""
+    """No target could answer. `error` is what the client is told; `exchange` is the attempt that failed, if any."""
 
-    def __init__(self, error: ApiError, receipt: Receipt | None = None) -> None:
+    def __init__(self, error: ApiError, exchange: Exchange | None = None) -> None:
         super().__init__(error.message)
         self.error = error
-        self.receipt = receipt if receipt is not None else Receipt()
+        self.receipt = exchange.receipt if exchange is not None else Receipt()
+        self.start = exchange.start_of_failure() if exchange is not None else None
+        """The id, time and model of an answer that is only this error, for clients that get one."""
 
 
 class Attempts:
@@ -134,7 +136,7 @@ class Attempts:
             errors.insert(len(errors) if error.code == RESTING else 0, error)
             if not falls_back(outcome):
                 break
-        raise FailedError(errors[0], None if self.exchange is None else self.exchange.receipt)
+        raise FailedError(errors[0], self.exchange)
 
     async def _guarded(self, upstream: Upstream, target: Target) -> Answer | ApiError | TransportError:
         """One target, if its breaker lets the request through."""
@@ -289,7 +291,7 @@ class Attempts:
                 return
             if not await self._waited(upstream, attempt, outcome):
                 self.over(outcome)
-                raise FailedError(told(upstream, outcome), exchange.receipt)
+                raise FailedError(told(upstream, outcome), exchange)
 
     def _exchange(self, upstream: Upstream, target: Target, text_calls: TextCalls | None, told: Told) -> Exchange:
         made = self._gateway.exchanges.of_kind(

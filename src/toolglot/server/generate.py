@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import aclosing
+from time import time
 
 from toolglot.dialect import Dialect
 from toolglot.dialects import find
 from toolglot.errors import ApiError, RefusedError
-from toolglot.events import Fault
+from toolglot.events import Fault, Start
 from toolglot.ir import Request, replace
 from toolglot.receipt import Receipt
 from toolglot.routing import MAX_NAME, Target
@@ -44,8 +45,8 @@ async def generate(service: Service, incoming: Incoming, match: Match) -> None:
     except (FailedError, RefusedError) as failure:
         if not asked.request.stream or incoming.begun or not _is_told_in_stream(asked.client, failure.error):
             raise
-        receipt = failure.receipt if isinstance(failure, FailedError) else Receipt()
-        await _stream_error(incoming, asked, failure.error, receipt)
+        receipt, start = (failure.receipt, failure.start) if isinstance(failure, FailedError) else (Receipt(), None)
+        await _stream_error(incoming, asked, failure.error, receipt, start)
 
 
 def _is_told_in_stream(client: Dialect, error: ApiError) -> bool:
@@ -53,13 +54,17 @@ def _is_told_in_stream(client: Dialect, error: ApiError) -> bool:
     return early or error.code in client.streamed_errors
 
 
-async def _stream_error(incoming: Incoming, asked: Asked, error: ApiError, receipt: Receipt) -> None:
+async def _stream_error(
+    incoming: Incoming, asked: Asked, error: ApiError, receipt: Receipt, start: Start | None
+) -> None:
     """A stream that is only an error, for clients that do not look at the status."""
     error = incoming.hide_in_error(error)
     incoming.record.error, incoming.record.message = error.kind, error.message
-    encoder = asked.client.stream_encoder(asked.request, Receipt())
+    encoder = asked.client.stream_encoder(replace(asked.request, store=False), Receipt())  # failures are not stored
+    if start is None:
+        start = Start(id=incoming.record.id.replace("req_", "resp_"), model=asked.request.model, created=int(time()))
     await incoming.begin({**headers.STREAM_HEADERS, **headers.of_receipt(receipt)})
-    await incoming.write(encoder.feed(Fault(error)))
+    await incoming.write(encoder.feed(start) + encoder.feed(Fault(error)))
     await incoming.end()
 
 

@@ -326,6 +326,7 @@ _NAMED = tuple(
     for kind in (b"created", b"queued", b"in_progress", b"completed", b"incomplete", b"failed")
 )
 _ENDS_WELL = (b'"response.completed"', b'"response.incomplete"')
+_FAILED = b'"response.failed"'
 
 
 class StreamTap:
@@ -396,8 +397,12 @@ class StreamTap:
             return frame
         if not _says(self._expanded, response):
             return frame
-        encoded = json.encode(_echoed(self._expanded, response))
-        if bytes(members.get("type", b"")) in _ENDS_WELL:
+        echoed = _echoed(self._expanded, response)
+        kind = bytes(members.get("type", b""))
+        if kind == _FAILED:
+            echoed["store"] = False  # only what has ended well is stored
+        encoded = json.encode(echoed)
+        if kind in _ENDS_WELL:
             self.response = encoded
         members["response"] = Raw(encoded)
         return sse.frame(json.encode(members), event)

@@ -198,7 +198,9 @@ class ResponsesStreamEncoder:
 
     def _fail(self, error: ApiError) -> bytes:
         # A stream must begin with `response.created`, also one that has nothing else to say.
-        before = b"" if self._started else self._begin(Start())
+        before = (
+            b"" if self._started else self._begin(Start(model=self._request.model if self._request is not None else ""))
+        )
         self._ended = True
         start = self._start
         failure = encode_failure(error)
