@@ -111,6 +111,20 @@ def test_a_model_is_explained_step_by_step(folder: Path) -> None:
     ]
 
 
+def test_settings_that_are_not_the_defaults_are_explained(folder: Path) -> None:
+    (folder / "x.toml").write_text(
+        'discover = false\n[upstreams.claude]\ndialect = "anthropic"\nbase_url = "demo:"\ncache_marks = "always"\n'
+        "[upstreams.claude.timeouts]\nprogress = 60\n[upstreams.claude.retries]\nattempts = 1\n"
+        '[models.m]\nupstream = "claude"\nbad_calls = "ask"\nrescue = true\n'
+    )
+    lines = run("config", "explain", "m", "--config", "x.toml").stdout.splitlines()
+    assert lines[-3:] == [
+        "goes to m of claude (anthropic at demo:); bad_calls ask; rescue; cache_marks always",
+        "  timeouts: progress 60",
+        "  retries: attempts 1",
+    ]
+
+
 HISTORIES = """
 discover = false
 [history]

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
 from typing import NoReturn
 
 import click
+from msgspec.structs import asdict
 
 from toolglot.cli.groups import Group
 from toolglot.cli.parameters import UNREADABLE, counted, refuse_config
@@ -16,6 +18,7 @@ from toolglot.config.json_schema import text as schema_text
 from toolglot.config.load import NAMES, Loaded, load
 from toolglot.config.problems import ConfigError
 from toolglot.config.record_checks import empty_places
+from toolglot.config.schema import UpstreamConfig
 from toolglot.config.template import template
 from toolglot.lint.report import visible
 from toolglot.routing import AUTO, DEMO, Target, UnknownModelError
@@ -70,23 +73,39 @@ def explain(model: str, file: Path | None) -> None:
         upstream = assembled.config.upstreams[target.upstream]
         label = "goes to" if number == 0 else "then to"
         place = f"{target.upstream} ({upstream.dialect} at {upstream.base_url})"
-        click.echo(f"{label} {visible(target.model)} of {visible(place)}{_facts(target)}")
+        click.echo(f"{label} {visible(target.model)} of {visible(place)}{_facts(target, upstream)}")
+        for line in _upstream_settings(upstream):
+            click.echo(f"  {line}")
         for line in explained(assembled.config, target):
             click.echo(f"  history: {visible(line)}")
 
 
-def _facts(target: Target) -> str:
-    """What else is known of a target."""
+def _facts(target: Target, upstream: UpstreamConfig) -> str:
+    """The settings of a target that are not the defaults."""
     facts = {
         "window": target.context_window,
         "output": target.max_output_tokens,
         "strict": target.strict or None,
         "quirks": ", ".join(sorted(target.quirks)) or None,
         "tools": target.tools if target.tools != AUTO else None,
+        "bad_calls": target.bad_calls if target.bad_calls != "pass" else None,
+        "rescue": target.rescue or None,
+        "starts_in_reasoning": target.starts_in_reasoning or None,
+        "cache_marks": upstream.cache_marks if upstream.cache_marks != "auto" else None,
         "MCP servers": ", ".join(target.mcp) or None,
     }
     told = [f"{name} {value}" if value is not True else name for name, value in facts.items() if value is not None]
     return f"; {'; '.join(told)}" if told else ""
+
+
+def _upstream_settings(upstream: UpstreamConfig) -> Iterator[str]:
+    """Waiting and retrying, where they differ from the defaults."""
+    for name in ("timeouts", "retries", "breaker"):
+        section = getattr(upstream, name)
+        default = asdict(type(section)())
+        changed = [f"{field} {value:g}" for field, value in asdict(section).items() if value != default[field]]
+        if changed:
+            yield f"{name}: {', '.join(changed)}"
 
 
 @config.command()
