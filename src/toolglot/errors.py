@@ -252,7 +252,7 @@ def api_error(error: ToolglotError) -> ApiError:
 
 
 TRUNCATED = "upstream_truncated"
-ENDED_EARLY = "the upstream's stream ended behind the reason for its end: what may follow that, usage say, is missing"
+ENDED_EARLY = "the upstream's stream broke off after its stop reason: what follows that (usage, say) may be missing"
 
 
 def note_early_end(receipt: Receipt, mark: str) -> None:

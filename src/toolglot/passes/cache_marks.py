@@ -100,7 +100,7 @@ def originate(request: Request, context: Context) -> Request:
     return replace(request, tools=tools, messages=tuple(messages))
 
 
-WHY = "the client's API has none and the target caches nothing without: they are set by rule"
+WHY = "the client's API has none, and the target caches only what is marked: toolglot has set them"
 
 
 def may_originate(context: Context) -> bool:
