@@ -20,6 +20,7 @@ from .answers import Answer, Call, Failure, Way, joined, parsed
 
 MODEL = "some-model"
 PROMPT = "What is the weather in Zürich, and what time is it there?"
+BROKE_OFF = "RemoteProtocolError"
 
 
 @cache
@@ -369,6 +370,11 @@ def _guarded(ask: Callable[[str], Answer | Failure]) -> Callable[[str], Answer |
             return Failure(type(error).__name__, None, str(error))
         except genai_errors.APIError as error:
             return Failure(type(error).__name__, error.code, str(error))
+        except Exception as error:
+            # The HTTP library's own error of a connection that breaks inside a body, which some SDKs let through.
+            if type(error).__name__ != BROKE_OFF:
+                raise
+            return Failure(BROKE_OFF, None, str(error))
 
     return guarded
 

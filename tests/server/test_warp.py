@@ -216,7 +216,7 @@ def test_its_models_are_listed_without_asking_it() -> None:
 KINDS = {
     "billing": ("billing", "rate_limit"),
     "overloaded": ("overloaded", "server"),
-    "server": ("server",),
+    "server": ("server", "overloaded"),
     "bad_request": ("bad_request",),
     "authentication": ("authentication", "bad_request"),
     "too_large": ("too_large", "bad_request"),

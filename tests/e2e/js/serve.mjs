@@ -32,7 +32,9 @@ export async function serve(ways, isSdkError) {
       const { status, message } = error;
       const retry_after = error.headers?.get?.("retry-after") ?? null;
       const failure = { name: error.constructor.name, status: status ?? null, message: String(message), retry_after };
-      result = isSdkError(error) ? { failure } : { accident: String(error.stack) };
+      // Node's own error of a connection that breaks inside a body, which the SDKs let through.
+      const brokeOff = error instanceof TypeError && message === "terminated";
+      result = isSdkError(error) || brokeOff ? { failure } : { accident: String(error.stack) };
     }
     process.stdout.write(JSON.stringify(result) + "\n");
   }
