@@ -115,6 +115,7 @@ CHAT_MARKS: dict[str, dict[str, Any]] = {
         "messages": [{"role": "user", "content": "Hi"}],
         "tools": [{"type": "function", "function": {"name": "f", "cache_control": CONTROL}}],
     },
+    "the request": {"messages": [{"role": "user", "content": "Hi"}], "cache_control": CONTROL},
     "a result": {
         "messages": [
             {"role": "user", "content": "Hi"},
@@ -138,6 +139,17 @@ def test_cache_control_of_chat_completions_reaches_claude_and_comes_back(name: s
     assert not [line for line in lines if "cache" in line]
     it = DIALECTS["openai_chat"]
     assert json.loads(it.encode_request(it.decode_request(json.dumps(request).encode()), Receipt())) == request
+
+
+def test_cache_control_of_a_whole_request_is_one_of_four_breakpoints_and_none_are_set_beside_it() -> None:
+    part = {"type": "text", "text": "Hi " * 5000, "cache_control": CONTROL}
+    for marked in (0, 4):
+        talk = [{"role": "user", "content": [part] * marked or "Hi " * 5000}]
+        request = {"model": "m", "messages": talk, "cache_control": CONTROL}
+        exchange = Exchange("openai_chat", "anthropic", model="claude-sonnet-4-5", cache_marks="always")
+        body = json.loads(exchange.request(json.dumps(request).encode()))
+        assert body["cache_control"] == CONTROL
+        assert json.dumps(body).count("cache_control") == (4 if marked else 1)
 
 
 def test_cache_control_that_cannot_be_read_is_told() -> None:

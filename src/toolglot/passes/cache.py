@@ -49,10 +49,11 @@ def fit(request: Request, context: Context) -> Request:
     if can.cache_on_parts_only:
         request = _on_parts_only(request, context)
         count = _count(request, context)
-    if count > can.cache_breakpoints:
+    whole = request.cache is not None  # the request's own is one of them, and the last
+    if count + whole > can.cache_breakpoints:
         why = f"the target takes {can.cache_breakpoints}; the last ones stay"
-        context.receipt.note("cache", f"{count} cache breakpoints", why)
-        request = _drop(request, count - can.cache_breakpoints)
+        context.receipt.note("cache", f"{count + whole} cache breakpoints", why)
+        request = _drop(request, count + whole - can.cache_breakpoints)
     return _with_lifetimes(request, context)
 
 

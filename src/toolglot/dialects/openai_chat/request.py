@@ -94,6 +94,7 @@ def decode_request(data: bytes) -> Request:
     user_name = "safety_identifier" if "safety_identifier" in body else "user"
     stop, one_stop = _decode_stop(body)
     reasoning = decode_reasoning(body)
+    cache, control = take_control(body)
     parallel, tier = body.flag("parallel_tool_calls"), body.text("service_tier")
     fields: dict[str, Any] = {
         "model": body.text("model") or "",
@@ -116,6 +117,7 @@ def decode_request(data: bytes) -> Request:
         "user": body.text(user_name),
         "metadata": _decode_metadata(body),
         "service_tier": TIERS.get(tier, tier) if tier is not None else None,
+        "cache": cache,
         "prompt_cache": take_prompt_cache(body),
         "store": body.flag("store"),
         "stream": body.flag("stream"),
@@ -130,6 +132,7 @@ def decode_request(data: bytes) -> Request:
         "no_tools": empty_tools or None,
         "no_parallel": True if legacy and parallel is None else None,
         "no_model": True if not fields["model"] else None,
+        "cache_control": control,
     }
     fields["stream"] = bool(fields["stream"])
     return Request(messages=messages, tools=tools, stop=stop, native=keep(NAME, body, **shape), **fields)
@@ -277,6 +280,7 @@ def request_fields(request: Request, receipt: Receipt) -> dict[str, Any]:
         **_encode_user(request, receipt),
         "metadata": request.metadata,
         "service_tier": _encode_tier(request, receipt),
+        **(control_of(request) if request.cache is not None else {}),
         **write_prompt_cache(request.prompt_cache),
         "store": request.store,
         "stream": True if request.stream else notes.get("$stream"),
