@@ -43,6 +43,9 @@ def forwarded(dialect: str, chunks: Iterable[bytes]) -> bytes:
 
 # A frame that cannot be read
 
+FRAMES_OF_AN_ERROR = {"gemini": 2}
+"""An event, and a bare document for Google's own SDKs."""
+
 
 @pytest.mark.parametrize("dialect", FORWARDING)
 @pytest.mark.parametrize("broken", UNREADABLE.values(), ids=UNREADABLE)
@@ -53,8 +56,9 @@ def test_a_forwarded_stream_is_cut_before_the_frame_that_cannot_be_read(dialect:
         before = b"".join(sound[:place])
         written = translation.feed(before + broken + b"".join(sound[place:]))
         assert written.startswith(before)
-        (error,) = frames_of(written.removeprefix(before))
-        assert b"unreadable" in error
+        errors = frames_of(written.removeprefix(before))
+        assert len(errors) == FRAMES_OF_AN_ERROR.get(dialect, 1)
+        assert all(b"unreadable" in error for error in errors)
         assert isinstance(read_events(dialect, [written])[-1], Fault)
         assert translation.fault is not None
         assert translation.fault.code == "upstream_unreadable"
@@ -115,7 +119,7 @@ def test_nothing_is_forwarded_after_the_end(dialect: str, late: bytes) -> None:
 @pytest.mark.parametrize("dialect", FORWARDING)
 def test_nothing_is_forwarded_after_an_error_of_the_upstream(dialect: str) -> None:
     sound = frames_of(SOUND[dialect])
-    error = frames_of(Exchange(dialect, dialect).stream().fail(RESET))[-1]
+    error = b"".join(frames_of(Exchange(dialect, dialect).stream().fail(RESET))[-FRAMES_OF_AN_ERROR.get(dialect, 1) :])
     assert forwarded(dialect, [sound[0] + error + b"".join(sound[1:])]) == sound[0] + error
 
 

@@ -75,6 +75,8 @@ class Forwarder:
 
     def rest(self) -> tuple[bytes, bool]:
         """What is held back at the end of the stream, and whether it is a frame that only lacks its blank line."""
+        if self._exchange.client.apart and self._held.lstrip().startswith(b"{"):
+            return bytes(self._held) + b"\n\n", True  # a bare document; whether it is whole, the decoder tells
         reader = SseReader()
         payloads = [payload for _, payload in (*reader.feed(bytes(self._held)), *reader.close())]
         try:
@@ -86,7 +88,10 @@ class Forwarder:
         return (bytes(self._held) + b"\n\n", True) if payloads else (b"", False)
 
     def lacks(self, error: ApiError, frame: bytes) -> bool:
-        """No frame of the upstream tells this, or one that may not be told as it is, or in words of another vendor."""
+        """No frame of the upstream tells this, or one that may not be told as it is, or in words of another vendor, or
+        not to every client."""
+        if self._exchange.client.apart:
+            return True
         if error.code == CONTEXT_OVERFLOW and not self._exchange.client.overflow_words.search(frame):
             return True
         return error.code in ("upstream_truncated", "upstream_unreadable") or self._exchange.hide(error) is not error

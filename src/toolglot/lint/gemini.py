@@ -6,10 +6,11 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from toolglot.lint.report import Frame, Report, is_field, plain
+from toolglot.lint.report import Frame, Report, is_bare_error, is_field, plain
 
 RULES = {
-    "data-only": "every line must be `data: ` with one space: no comment, no `event:`, no `id:` (google-genai fails)",
+    "data-only": "every line must be `data: ` with one space: no comment, no `event:`, no `id:` (google-genai fails); "
+    "only an error may be a bare document",
     "no-done": "`data: [DONE]` must not be there",
     "camel-case": "keys must be camelCase (others are lost in silence)",
     "error-first": "in an error chunk `error` must be the first key and `error.code` a number",
@@ -30,6 +31,9 @@ def check(frames: list[Frame], report: Report) -> None:
     finished: dict[Any, bool] = {}
     failed = blocked = False
     for frame in frames:
+        if is_bare_error(frame):
+            failed = True
+            continue
         if not all(_is_plain_data(line) for line in frame.lines if is_field(line)):
             report.breach("data-only", frame)
         if frame.data == b"[DONE]":

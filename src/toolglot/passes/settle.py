@@ -7,8 +7,8 @@ filter is never masked.
 A call whose arguments are not a JSON object at its end was cut or garbled: it is marked, so that nobody runs it. Where
 the response was cut, its stop reason tells. Where it was not, it depends on the client's wire (`broken_calls`): one
 that has arguments as text gets them as they are, since the text itself shows that it cannot be run; one that writes a
-call once it is whole gets a text in its place; for one that has seen the pieces of an object, the only end that it
-cannot misread is an error.
+call once it is whole gets a text in its place, and the stop reason for it if it has one, on which agents ask again; for
+one that has seen the pieces of an object, the only end that it cannot misread is an error.
 
 A call that the model's own server could not read ends the answer with a stop reason, not with an error: text and usage
 stay. Where there is nothing else to see, a text says what happened (litellm #40477: an empty answer made agents retry
@@ -40,6 +40,7 @@ _UNREADABLE = "The model tried a tool call that its server could not read"
 _CORRECTED: dict[StopReason, str] = {
     "tool_calls": "there are calls: the client is told to answer them",
     "end": "there is no call to answer: the turn is over",
+    "malformed_call": "no call can be read: the client is told so",
 }
 _ANY = Capabilities(fields=frozenset())
 """A client of which nothing is known."""
@@ -170,12 +171,16 @@ class Settler:
         return replace(event, stop=replace(stop, reason=reason))
 
     def _reason(self, reason: StopReason) -> StopReason:
-        calls = self._calls - len(self._broken) + len(self._as_text)  # any other broken call is nothing to wait for
-        if calls and reason in ("end", "other", "malformed_call"):
+        if self._runnable and reason in ("end", "other", "malformed_call"):
             return "tool_calls"
-        if reason == "tool_calls" and not calls and not self._opaque:
-            return "end"
+        if reason == "tool_calls" and not self._runnable and not self._opaque:
+            return "malformed_call" if self._broken and self._client.malformed_call_stop else "end"
         return reason
+
+    @property
+    def _runnable(self) -> int:
+        """How many calls a client can answer: a broken one is nothing to wait for, unless its text shows it."""
+        return self._calls - len(self._broken) + len(self._as_text)
 
 
 def _said(block: Block, text: str) -> Sequence[Event]:

@@ -118,6 +118,7 @@ async def _read(service: Service, incoming: Incoming, match: Match) -> Asked:
     body = await incoming.body()
     incoming.record.bytes_in = len(body)
     client = find(match.dialect or "")
+    incoming.apart = client.apart
     request: Request | None = None
     try:
         request = await aside(len(body), client.decode_request, body)

@@ -37,6 +37,10 @@ class ClientLeftError(Exception):
     """Nobody reads what is written: the client is gone, or has stopped reading."""
 
 
+GAP = 0.05
+"""Seconds before a document that has to come alone: Node joins chunks that arrive together."""
+
+
 class Incoming:
     """`begun`: the head of the answer has gone out, and nothing can be taken back. `finished`: so has its end.
 
@@ -60,6 +64,8 @@ class Incoming:
         """Sent with whatever the answer is: the request's id, permission for web pages."""
         self.framing: JsonArray | None = None
         """What a streamed answer is written as, when that is not server-sent events."""
+        self.apart = b""
+        """What begins a document of a stream that is written in a chunk of its own."""
         self.tape: Tape | None = None
         """What the exchange is recorded on, if it is."""
         self.hold: BodyHold | None = None
@@ -109,6 +115,11 @@ class Incoming:
 
     async def write(self, data: bytes) -> None:
         """A piece of a streamed answer. Waits while the client reads slowly. Raises `ClientLeftError`."""
+        if self.apart and (end := data.find(b"\n\n" + self.apart)) >= 0:
+            await self.write(data[: end + 2])
+            data = data[end + 2 :]
+            if self.framing is None:
+                await asyncio.sleep(GAP)
         await self._write(data if self.framing is None else self.framing.feed(data), more=True)
 
     async def end(self) -> None:

@@ -726,10 +726,33 @@ def test_citations_and_metadata_stand_in_the_last_frame() -> None:
     }
 
 
-def test_a_fault_is_an_error_frame_that_the_python_sdk_sees() -> None:
-    assert write(Fault(ApiError(kind="overloaded", message="m"))) == (
-        b'data: {"error":{"code":503,"message":"m","status":"UNAVAILABLE"}}\n\n'
-    )
+def test_a_fault_is_an_event_for_readers_of_events_and_a_bare_document_for_the_javascript_and_go_sdks() -> None:
+    document = b'{"error":{"code":503,"message":"m","status":"UNAVAILABLE"}}'
+    assert write(Fault(ApiError(kind="overloaded", message="m"))) == b"data: %b\n\n%b\n\n" % (document, document)
+
+
+@pytest.mark.parametrize("end", [b"\n", b"\r\n"])
+def test_an_error_among_events_is_a_bare_document(end: bytes) -> None:
+    body = {"error": {"code": 503, "message": "m", "status": "UNAVAILABLE"}}
+    bare = json.dumps(body, indent=2).encode()
+    data = (sse(parts({"text": "a"})) + bare + b"\n").replace(b"\n", end)
+    for size in (1, 2, 7, len(data)):
+        decoder = GEMINI.stream_decoder(Receipt())
+        pieces = [data[start : start + size] for start in range(0, len(data), size)]
+        events = [event for piece in pieces for event in decoder.feed(piece)] + decoder.close()
+        assert [event.error.message for event in events if isinstance(event, Fault)] == ["m"]
+        assert any(isinstance(event, Delta) and event.text == "a" for event in events)
+
+
+@pytest.mark.parametrize("is_event", [True, False])
+def test_an_error_that_goes_through_is_told_in_both_ways(is_event: bool) -> None:
+    document = b'{"error":{"code":503,"message":"m","status":"UNAVAILABLE"}}'
+    said = b"data: %b\n\n" % document if is_event else document + b"\n"
+    exchange = Exchange("gemini", "gemini")
+    exchange.request(json.dumps({"contents": [{"parts": [{"text": "hi"}]}]}).encode())
+    stream = exchange.stream()
+    written = stream.feed(sse(parts({"text": "a"})) + said) + stream.close()
+    assert written.endswith(b"data: %b\n\n%b\n\n" % (document, document))
 
 
 def test_a_keepalive_is_nothing_but_empty_lines() -> None:

@@ -32,6 +32,7 @@ GEMINI = Dialect(
     history_key="contents",
     key_header="x-goog-api-key",
     model_places=(("modelVersion",),),
+    apart=b'{"error":',
     can=CAPABILITIES,
     counts=frozenset(COUNTS) - {"cache_write_tokens", "cache_write_long_tokens"},
     models=MODELS,

@@ -1,7 +1,8 @@
 """The documents of a stream, out of bytes cut anywhere.
 
 With `alt=sse` the API sends server-sent events; without it, the same documents as one JSON array. Some proxies send
-them one after another, or a lone error document. Which of them it is, the first byte tells.
+them one after another, or a lone error document. Which of them it is, the first byte tells. An error among events is
+no event: it comes bare, on lines of its own, and is the last thing that comes.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from toolglot.wire.sse import MAX_EVENT_BYTES, SseReader
 
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _MARK = re.compile(rb'["\\{}]')
+_BARE = re.compile(rb"[\r\n]\{")
 
 
 class FrameReader:
@@ -26,10 +28,11 @@ class FrameReader:
     it makes no difference how the bytes were cut.
     """
 
-    __slots__ = ("_head", "_reader", "problem")
+    __slots__ = ("_head", "_last", "_reader", "problem")
 
     def __init__(self) -> None:
         self._head = b""
+        self._last = b""  # the last byte among events
         self._reader: SseReader | JsonSequenceReader | None = None
         self.problem: DecodeError | None = None
 
@@ -48,11 +51,25 @@ class FrameReader:
             documents = self._reader.feed(data)
             self.problem = self._reader.problem
             return documents
+        at = self._bare(data)
+        self._last = data[-1:] or self._last
         try:
-            return [document for _, document in self._reader.feed(data)]
+            documents = [document for _, document in self._reader.feed(data if at is None else data[:at])]
         except DecodeError as error:
             self.problem = error
             return []
+        if at is None:
+            return documents
+        documents += self.close()
+        self._reader = JsonSequenceReader()
+        return [*documents, *self.feed(data[at:])]
+
+    def _bare(self, data: bytes) -> int | None:
+        """Where a line begins that no event has: that of a bare document."""
+        if self._last in (b"\n", b"\r") and data.startswith(b"{"):
+            return 0
+        found = _BARE.search(data)
+        return None if found is None else found.start() + 1
 
     def close(self) -> list[bytes]:
         """What the end of the stream cut short; whether it is whole, its reader must tell."""

@@ -64,7 +64,8 @@ class GeminiStreamEncoder:
             case Finish():
                 return self._finish(event)
             case Fault(error=error):
-                return frame(json.encode(write_error(error)))
+                document = json.encode(write_error(error))
+                return frame(document) + document + b"\n\n"
 
     def _start(self, event: Start) -> bytes:
         self._tier = event.service_tier
