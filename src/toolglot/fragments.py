@@ -332,7 +332,8 @@ def _written_result(sent: Request, target: Dialect | str, receipt: Receipt) -> b
 
 def _is_of_result(line: Loss) -> bool:
     """Whether a line is about the result, and not about the call that was made up for it."""
-    return not line.where.startswith(CALL) or line.what.startswith(("call id", "tool name"))
+    of_call = line.where.startswith(CALL) or line.what == "of calls"
+    return not of_call or line.what.startswith(("call id", "tool name"))
 
 
 def _place(where: str) -> str:

@@ -191,6 +191,7 @@ DEFAULTS: set[tuple[str, Any]] = {
     ("output", ""),
     ("candidateCount", 1),
     ("service_tier", "auto"),
+    ("store", False),
     ("media_type", "image/png"),
     ("media_type", "text/plain"),
 }

@@ -25,7 +25,7 @@ OPENAI_MODELS: tuple[tuple[str, Mapping[str, object], str], ...] = (
         "o-series models have three efforts and always reason",
     ),
     (
-        r"(^|/)gpt-5(?![.\d])(?!\S*-chat)",
+        r"(^|/)gpt-5(?!\.|\S*-chat)",
         {"efforts": ("minimal", *_LOW_TO_HIGH), "reasoning_off": False},
         "GPT-5 has minimal instead of none; xhigh came with GPT-5.1-Codex-Max",
     ),

@@ -28,7 +28,6 @@ CAPABILITIES = Capabilities(
             "user",
             "metadata",
             "service_tier",
-            "store",
         }
     ),
     name_length=64,
@@ -77,16 +76,10 @@ CAPABILITIES = Capabilities(
 
 SAMPLING = frozenset({"temperature", "top_p", "presence_penalty", "frequency_penalty", "logprobs", "top_logprobs"})
 
-_OF_OPENAI = CAPABILITIES.fields - {"top_k"}
-_OF_OTHERS = CAPABILITIES.fields - {"store"}
+_OF_OPENAI = (CAPABILITIES.fields | {"store"}) - {"top_k"}
 
 MODELS = (
-    ModelRule(
-        r"^(?!(?:.*/)?(?:gpt-(?!oss)|chatgpt|codex-|o[1-9](?:-|$)))",
-        {"fields": _OF_OTHERS},
-        "only OpenAI's own server stores answers of Chat Completions",
-    ),
-    ModelRule(r"^demo", {"fields": _OF_OTHERS - {"top_k"}}, "the demo follows rules and samples nothing"),
+    ModelRule(r"^demo", {"fields": CAPABILITIES.fields - {"top_k"}}, "the demo follows rules and samples nothing"),
     ModelRule(
         r"(^|/)(gpt-(?!oss)|chatgpt|codex-|o[1-9](-|$))",
         {
@@ -96,8 +89,8 @@ MODELS = (
             "custom_tools": True,
             "cache_settings": frozenset({"key", "retention"}),
         },
-        "OpenAI's own server has developer messages, custom tools and keys of the prompt cache, and no field for"
-        " reasoning; its imitators have it the other way round",
+        "OpenAI's own server has developer messages, custom tools, stored answers and keys of the prompt cache, and no"
+        " field for reasoning; its imitators have it the other way round",
     ),
     ModelRule(
         BREAKPOINT_MODELS,
@@ -156,7 +149,7 @@ MODELS = (
             "id_pattern": r"[A-Za-z0-9]{9}",
             "id_length": 9,
             "thinking": "none",
-            "fields": _OF_OTHERS - {"reasoning", "top_k"},
+            "fields": CAPABILITIES.fields - {"reasoning", "top_k"},
         },
         "Mistral wants call ids of exactly nine letters and digits, and refuses fields that it does not know",
     ),

@@ -23,7 +23,9 @@ CAPABILITIES = Capabilities(
     result_errors=True,
     thinking="text",
     response_formats=frozenset({"text"}),
-    containers=frozenset({"input", "user_query", "tool_call", "tool_call_result", "call_mcp_tool", "mcp_context"}),
+    containers=frozenset(
+        {"input", "user_query", "tool_call", "tool_call_result", "call_mcp_tool", "mcp_context", "success"}
+    ),
     cosmetic={
         **dict.fromkeys(("id", "task_id", "request_id", "server_id"), "it names something in Warp's own store"),
         **dict.fromkeys(("timestamp", "server_message_data", "metadata"), "only Warp's server reads it"),
