@@ -108,6 +108,7 @@ def test_32_an_upstream_that_never_begins_ends_in_an_error_inside_the_stream_tha
         assert "did not answer within 0.2 seconds" in fault_told(client, answer).message
         assert answer.body.startswith(KEEPALIVES[client])
         assert (server.connections, running.record().error) == (1, "timeout")
+        assert b'"created_at":0' not in answer.body
 
 
 @EVERY_CLIENT

@@ -117,7 +117,12 @@ class Plain:
 
     def fail(self, error: ApiError) -> bytes:
         translation = None if self._answer is None else self._answer.translation
-        return self.encoder.feed(Fault(error)) if translation is None else translation.fail(error)
+        if translation is not None:
+            return translation.fail(error)
+        start = b""
+        if self.exchange is not None and self._asked.client.streams_early_failures:
+            start = self.encoder.feed(self.exchange.start_of_failure())
+        return start + self.encoder.feed(Fault(error))
 
     async def settle(self) -> None:
         assert self._answer is not None
