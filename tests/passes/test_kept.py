@@ -11,8 +11,8 @@ from toolglot.passes import Context
 from toolglot.passes.carry import open_envelopes
 from toolglot.passes.kept import put_back, with_states
 from toolglot.passes.pipeline import REQUEST_PASSES
-from toolglot.passes.placement import runs
 from toolglot.passes.skeleton import PHASE, skeleton
+from toolglot.passes.state_placement import runs
 
 from .targets import ANTHROPIC, CHAT, GEMINI, RESPONSES, answered, asked, calls, lines, result, said, to, user
 

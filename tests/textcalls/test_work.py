@@ -16,7 +16,7 @@ from toolglot.textcalls import AUTO, Engine, find_format
 from toolglot.textcalls.events import CallEvent
 from toolglot.textcalls.json_scan import MIN_BULK, JsonScan
 from toolglot.textcalls.marks import Marks, marks_of
-from toolglot.textcalls.work import CHARACTERS_PER_STEP, FREE_STEPS, MAX_VALUES, PAUSE
+from toolglot.textcalls.work_budget import CHARACTERS_PER_STEP, FREE_STEPS, MAX_VALUES, PAUSE
 
 SCHEMAS: dict[str, Any] = {tool.name: tool.parameters for tool in TOOLS}
 CALL = '<tool_call>{"name": "write_file", "arguments": {"content": "x"}}</tool_call>'

@@ -10,7 +10,7 @@ from toolglot.dialect import Dialect
 from toolglot.direct.plain import PlainAnswer
 from toolglot.direct.request import Translated
 from toolglot.forwarding import renamed
-from toolglot.passes.foreign import told_of_member, told_of_tier, usage_lines
+from toolglot.passes.foreign import describe_lost_member, describe_lost_tier, usage_lines
 from toolglot.receipt import Loss
 
 
@@ -50,9 +50,9 @@ def _lines(answer: PlainAnswer, client: Dialect, upstream: Dialect) -> Iterator[
     """What the receipt says of the answer, in the order of the general way."""
     tier = answer.service_tier
     if tier is not None and tier not in client.can.answer_tiers:
-        yield told_of_tier(tier)
+        yield describe_lost_tier(tier)
     for name in answer.members:
-        yield told_of_member(upstream.name, name, name, upstream.can)
+        yield describe_lost_member(upstream.name, name, name, upstream.can)
     if answer.usage is not None:
         yield from usage_lines(answer.usage, client)
 

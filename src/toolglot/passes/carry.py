@@ -28,9 +28,9 @@ from toolglot.passes.blocks import Place, with_messages
 from toolglot.passes.census import census
 from toolglot.passes.envelope import STATE, Envelope, is_ours, pack, unpack
 from toolglot.passes.envelope import Place as EnvelopePlace
-from toolglot.passes.placement import Run, placed
 from toolglot.passes.reasoning import MADE
 from toolglot.passes.skeleton import Sealed, Skeleton, bone, holds_state, seal, unseal
+from toolglot.passes.state_placement import AnswerRun, place_state
 from toolglot.receipt import Receipt
 
 
@@ -217,9 +217,9 @@ class _Run:
         return done
 
     def _put_back(self, bones: Skeleton) -> None:
-        run = Run()
+        run = AnswerRun()
         run.numbers, run.blocks = list(range(len(self._messages))), self._content
-        if (blocks := placed(run, bones, self._context)) is not None:
+        if (blocks := place_state(run, bones, self._context)) is not None:
             self._content = blocks
             self._changed.update(run.numbers)
 

@@ -21,9 +21,9 @@ from toolglot.passes import Context
 from toolglot.passes.blocks import Place, rewrite_messages
 from toolglot.passes.census import census
 from toolglot.passes.envelope import STATE, is_ours
-from toolglot.passes.placement import Run, placed
 from toolglot.passes.reasoning import GEMINI, MADE
 from toolglot.passes.skeleton import Sealed, Skeleton, bone, holds_state, seal, unseal
+from toolglot.passes.state_placement import AnswerRun, place_state
 from toolglot.receipt import Receipt
 
 WHAT = "reasoning state"
@@ -63,9 +63,9 @@ class _Opening:
         same = len(content) == len(self._message.content) and all(map(_is, content, self._message.content))
         message = self._message if same else replace(self._message, content=content)
         for bones in self._bones:
-            run = Run()
+            run = AnswerRun()
             run.add(message, self._number, 0)
-            if (blocks := placed(run, bones, self._context)) is not None:
+            if (blocks := place_state(run, bones, self._context)) is not None:
                 message = replace(message, content=tuple(block for _, block in blocks))
         return message
 

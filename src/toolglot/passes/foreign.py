@@ -159,7 +159,7 @@ class Reporter:
         tier = event.service_tier
         if tier is None or tier in self._tiers or self._client.name == self._upstream.name:
             return event
-        self._receipt.add((told_of_tier(tier),))
+        self._receipt.add((describe_lost_tier(tier),))
         return replace(event, service_tier=None)
 
     def _report_block(self, index: int, native: NativeFields) -> None:
@@ -174,7 +174,7 @@ class Reporter:
         for owner, fields in native.items():
             if owner != self._client.name:
                 for path, key in missed(fields, self._cosmetic, can.containers, state, can.assumed):
-                    self._receipt.add((told_of_member(owner, f"{where}{path}", key, can),))
+                    self._receipt.add((describe_lost_member(owner, f"{where}{path}", key, can),))
 
     def _report_usage(self, usage: Usage | None) -> None:
         if usage is not None and self._client.name != self._upstream.name:
@@ -192,13 +192,13 @@ class Reporter:
             self._receipt.note("stop.sequence", "the stop sequence", "the client's API tells only that one was written")
 
 
-def told_of_member(owner: str, where: str, key: str, can: Capabilities) -> Loss:
+def describe_lost_member(owner: str, where: str, key: str, can: Capabilities) -> Loss:
     """The line on a member of an answer that only its owner understands."""
     severity: Severity = "note" if key in can.informational or key in can.noted else "loss"
     return Loss(where, key, can.noted.get(key, f"only {owner} understands it"), severity)
 
 
-def told_of_tier(tier: str) -> Loss:
+def describe_lost_tier(tier: str) -> Loss:
     return Loss("service_tier", f"service tier {tier}", "the client's API has no such tier", "note")
 
 
@@ -270,9 +270,9 @@ def remove(request: Request, context: Context) -> Request:
         kind = describe_block(block)
         # A cosmetic item's content is carried some other way: the tools that it brings stand among the tools.
         tell = context.receipt.note if kind in context.cosmetic else context.receipt.loss
-        tell(str(place), kind, _strange(block.dialect))
+        tell(str(place), kind, _foreign_reason(block.dialect))
         for index, tool in _brought(block) if kind in context.cosmetic else ():
-            context.receipt.loss(f"{place}.tools[{index}]", describe_block(tool), _strange(block.dialect))
+            context.receipt.loss(f"{place}.tools[{index}]", describe_block(tool), _foreign_reason(block.dialect))
         return ()
 
     if Opaque in census(request, context).kinds:
@@ -282,7 +282,7 @@ def remove(request: Request, context: Context) -> Request:
     tools: list[Tool | Opaque] = []
     for index, tool in enumerate(request.tools):
         if isinstance(tool, Opaque) and tool.dialect != context.target:
-            context.receipt.loss(f"tools[{index}]", describe_block(tool), _strange(tool.dialect))
+            context.receipt.loss(f"tools[{index}]", describe_block(tool), _foreign_reason(tool.dialect))
         else:
             tools.append(tool)
     return request if len(tools) == len(request.tools) else replace(request, tools=tuple(tools))
@@ -296,5 +296,5 @@ def _brought(item: Opaque) -> Iterator[tuple[int, Opaque]]:
             yield index, Opaque(item.dialect, tool)
 
 
-def _strange(owner: str) -> str:
+def _foreign_reason(owner: str) -> str:
     return f"it has no meaning that is known outside {owner}"

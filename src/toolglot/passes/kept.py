@@ -16,13 +16,13 @@ from toolglot.passes import Context, RequestPass
 from toolglot.passes.blocks import Place, with_messages
 from toolglot.passes.carry import open_envelopes
 from toolglot.passes.envelope import is_ours
-from toolglot.passes.placement import Run, placed, runs
 from toolglot.passes.reasoning import UNSIGNED
 from toolglot.passes.skeleton import Skeleton
+from toolglot.passes.state_placement import AnswerRun, place_state, runs
 from toolglot.wire.large import emptied
 
 
-def lacks_state(run: Run, source: str, slot: str | None, target: str) -> bool:
+def lacks_state(run: AnswerRun, source: str, slot: str | None, target: str) -> bool:
     """May the target miss something here? Not where a client of its own dialect has sent what stands in its own field;
     a client of another one has no field for all that there may be. Where that field holds its own vendor's state, the
     vendor has made the answer, and nothing in it is the target's."""
@@ -47,7 +47,7 @@ def put_back(kept: Mapping[int, Skeleton]) -> RequestPass:
             return request
         messages = list(request.messages)
         for number, run in enumerate(emptied(runs(messages))):
-            if number in kept and (blocks := placed(run, kept[number], context)) is not None:
+            if number in kept and (blocks := place_state(run, kept[number], context)) is not None:
                 for place in run.numbers:
                     content = tuple(block for home, block in blocks if home == place)
                     messages[place] = replace(messages[place], content=content)

@@ -17,7 +17,7 @@ from toolglot.passes.blocks import INSTRUCTION_ROLES
 from toolglot.passes.skeleton import Skeleton
 
 
-class Run:
+class AnswerRun:
     """Neighbouring messages of the assistant: an answer, as clients tell it in one message or in several."""
 
     def __init__(self) -> None:
@@ -40,13 +40,13 @@ class Run:
         return [block for _, block in self.blocks if isinstance(block, ToolCall)]
 
 
-def runs(messages: Sequence[Message]) -> list[Run]:
+def runs(messages: Sequence[Message]) -> list[AnswerRun]:
     """The answers of a conversation in their order."""
     return [run for run in _runs(messages) if run.speaks]
 
 
-def _runs(messages: Sequence[Message]) -> Iterator[Run]:
-    run, count = Run(), 0
+def _runs(messages: Sequence[Message]) -> Iterator[AnswerRun]:
+    run, count = AnswerRun(), 0
     for number, message in enumerate(messages):
         if message.role in INSTRUCTION_ROLES:
             continue
@@ -55,12 +55,12 @@ def _runs(messages: Sequence[Message]) -> Iterator[Run]:
             run.add(message, number, count)
         elif run.numbers:
             yield run
-            run = Run()
+            run = AnswerRun()
     if run.numbers:
         yield run
 
 
-def placed(run: Run, bones: Skeleton, context: Context) -> list[tuple[int, Block]] | None:
+def place_state(run: AnswerRun, bones: Skeleton, context: Context) -> list[tuple[int, Block]] | None:
     """The run's blocks with the target's state on them; None if there was nothing to add."""
     owner = context.target
     blocks = list(run.blocks)

@@ -13,7 +13,7 @@ from toolglot import __version__
 from toolglot.dialects import find
 from toolglot.errors import ApiError, RefusedError
 from toolglot.server import bridge, kept_elsewhere, responses_routes
-from toolglot.server.attaching import permitted
+from toolglot.server.attaching import filter_servers
 from toolglot.server.attempts import FailedError
 from toolglot.server.counting import count
 from toolglot.server.credentials import hide_in_json
@@ -98,7 +98,7 @@ async def receipt(service: Service, incoming: Incoming, match: Match) -> None:
 async def mcp(service: Service, incoming: Incoming, match: Match) -> None:
     """How the MCP servers are that this key may use."""
     config = incoming.gateway.config.mcp
-    hidden = config.servers.keys() - permitted(config, incoming.record.key).servers.keys()
+    hidden = config.servers.keys() - filter_servers(config, incoming.record.key).servers.keys()
     states = [] if service.host is None else [each for each in service.host.states() if each.name not in hidden]
     shown = [{name: value for name, value in asdict(state).items() if name != "log"} for state in states]
     await incoming.reply(200, JSON, json.encode({"servers": shown}))

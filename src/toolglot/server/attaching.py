@@ -48,7 +48,7 @@ def wishes_of(gateway: Gateway, asked: Asked, target: Target, key: str | None) -
         FailedError: it wants a server that is not there.
         DecodeError: it names one in a way that makes no sense.
     """
-    config = permitted(gateway.config.mcp, key)
+    config = filter_servers(gateway.config.mcp, key)
     alias = [name for name in target.mcp if name in config.servers]
     wanted = [Wanted(label=name, server=name) for name in (*alias, *_by_header(config, asked))]
     is_its_own = gateway.upstreams[target.upstream].dialect.name == asked.client.name
@@ -61,7 +61,7 @@ def wishes_of(gateway: Gateway, asked: Asked, target: Target, key: str | None) -
     return Wishes(request=named.request, wanted=tuple(_once(wanted)), chosen=named.chosen)
 
 
-def permitted(config: McpConfig, key: str | None) -> McpConfig:
+def filter_servers(config: McpConfig, key: str | None) -> McpConfig:
     """The configuration as the owner of this key sees it: without servers that it may not use."""
     if not any(server.keys for server in config.servers.values()):
         return config
@@ -69,9 +69,9 @@ def permitted(config: McpConfig, key: str | None) -> McpConfig:
     return replace(config, servers=servers)
 
 
-def withheld(config: McpConfig, target: Target, key: str | None) -> tuple[Loss, ...]:
+def note_withheld_servers(config: McpConfig, target: Target, key: str | None) -> tuple[Loss, ...]:
     """What the receipt says of servers that the model's alias has and this key may not use."""
-    servers = permitted(config, key).servers
+    servers = filter_servers(config, key).servers
     why = "this key may not use it"
     return tuple(Loss(f"mcp.{name}", "MCP server", why, "note") for name in target.mcp if name not in servers)
 

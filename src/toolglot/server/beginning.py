@@ -16,7 +16,7 @@ from toolglot.upstream.aside import LARGE, aside
 from toolglot.upstream.transport import Reply, too_large
 
 
-class Feed:
+class StreamFeeder:
     """Feeds the pieces of a stream to its translation. A frame of megabytes is one piece of work, whose last bytes may
     be few: it is done beside the loop."""
 
@@ -47,7 +47,7 @@ class Answer(Struct, kw_only=True):
     first: bytes = b""
     translation: StreamTranslation | None = None
     chunks: AsyncIterator[bytes] | None = None
-    feed: Feed = field(default_factory=Feed)
+    feed: StreamFeeder = field(default_factory=StreamFeeder)
 
 
 class Bounded:
@@ -75,7 +75,7 @@ async def begin_stream(
     a call that cannot be run: that is how this answer ends, however much of it came at once."""
     translation = exchange.stream(encoder)
     chunks = Bounded(aiter(reply.chunks()), limit)
-    first, feed = b"", Feed()
+    first, feed = b"", StreamFeeder()
     while not first and not translation.ended and translation.wants_again is None:
         chunk = await anext(chunks, None)
         if chunk is None:

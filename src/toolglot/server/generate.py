@@ -14,7 +14,7 @@ from toolglot.ir import Request, replace
 from toolglot.receipt import Receipt
 from toolglot.routing import MAX_NAME, Target
 from toolglot.server import headers
-from toolglot.server.attaching import withheld
+from toolglot.server.attaching import note_withheld_servers
 from toolglot.server.attempts import Asked, Attempts, FailedError
 from toolglot.server.calling import Calling
 from toolglot.server.credentials import hide_in_lines
@@ -104,7 +104,7 @@ async def _source(service: Service, incoming: Incoming, asked: Asked, targets: t
     store = taped(service.store, incoming.tape)
     calling, replays = Calling(service.verdicts, store), Replays(store, record.owner)
     states = States(store, record.owner)
-    if lines := withheld(gateway.config.mcp, targets[0], record.key):
+    if lines := note_withheld_servers(gateway.config.mcp, targets[0], record.key):
         asked = replace(asked, lines=(*asked.lines, *lines))
     if (serving := await serve(service, gateway, asked, targets[0], record, calling, replays, states)) is not None:
         return serving

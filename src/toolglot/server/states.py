@@ -28,8 +28,8 @@ from toolglot.events import Close, Delta, Event, Fault, Fold, Open
 from toolglot.ir import Block, Message, Request, Thinking, ToolCall, replace
 from toolglot.passes.envelope import BOUND_TO_MODEL, STATE
 from toolglot.passes.kept import lacks_state
-from toolglot.passes.placement import runs
 from toolglot.passes.skeleton import Skeleton, skeleton
+from toolglot.passes.state_placement import runs
 from toolglot.routing import Target
 from toolglot.server.issuers import issuer
 from toolglot.server.lookups import skipped

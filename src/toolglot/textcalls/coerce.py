@@ -14,7 +14,7 @@ from typing import Any, Literal
 from toolglot.textcalls.problems import argument_problems, fits_type
 from toolglot.textcalls.repair import RepairError, repair_described, repair_document_described
 from toolglot.textcalls.schemas import alternatives, item_schema, parts, types, value_schema
-from toolglot.textcalls.work import WorkBudget
+from toolglot.textcalls.work_budget import WorkBudget
 
 __all__ = ["REPAIRED", "coerce_value", "is_plain_string", "value_schema"]
 

@@ -35,7 +35,7 @@ from toolglot.textcalls.marks import marks_of
 from toolglot.textcalls.messages import begins_with_message, read_message
 from toolglot.textcalls.trying import Found, Outcome, Trial, behind_space
 from toolglot.textcalls.vocabulary import is_sure, is_word, vocabulary_of
-from toolglot.textcalls.work import STEPS_PER_CALL, WorkBudget
+from toolglot.textcalls.work_budget import STEPS_PER_CALL, WorkBudget
 
 
 class Engine:

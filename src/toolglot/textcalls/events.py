@@ -27,7 +27,7 @@ from collections.abc import Sequence
 from itertools import groupby
 from typing import Any, Literal, TypeAlias
 
-from toolglot.textcalls.work import WorkBudget
+from toolglot.textcalls.work_budget import WorkBudget
 
 TextEvent: TypeAlias = tuple[Literal["text", "reasoning"], str]
 StartEvent: TypeAlias = tuple[Literal["start"], int, str]

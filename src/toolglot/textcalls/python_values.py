@@ -21,7 +21,7 @@ from toolglot.textcalls.quoted import (
     python_escape,
     raw_escape,
 )
-from toolglot.textcalls.work import WorkBudget
+from toolglot.textcalls.work_budget import WorkBudget
 
 CONSTANTS = {"True": "true", "False": "false", "None": "null", "true": "true", "false": "false", "null": "null"}
 JSON_NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?")

@@ -44,7 +44,7 @@ from toolglot.upstream.http_rules import (
     reason,
     url_of,
 )
-from toolglot.upstream.progress import Progress, no_progress
+from toolglot.upstream.progress import AnswerProgress, no_progress
 from toolglot.upstream.surroundings import Proxies, certificates
 from toolglot.upstream.transport import Call, Timeouts, TransportError, TransportFailure
 from toolglot.upstream.url import Url
@@ -191,7 +191,7 @@ class HttpReply:
         self._url = url
         self._call = call
         self._ended = False
-        self._progress = Progress(call.timeouts.progress, asyncio.get_running_loop().time())
+        self._progress = AnswerProgress(call.timeouts.progress, asyncio.get_running_loop().time())
         self._read_at: float | None = None
         self.status = response.status
         self.headers: Mapping[str, str] = _headers(response)
@@ -235,8 +235,8 @@ class HttpReply:
             # aiohttp has them still, but gives them to nobody once it knows of the break.
             return content._read_nowait(-1), broken
         self._read_at = now = loop.time()
-        if now >= progress.look_at:
-            progress.look(data, now)
+        if now >= progress.observe_at:
+            progress.observe(data, now)
         return data, None
 
 

@@ -25,10 +25,10 @@ _EVENT = re.compile(
 )
 
 
-class Progress:
+class AnswerProgress:
     """One answer that has begun. Times are those of the event loop."""
 
-    __slots__ = ("_bytes", "_seconds", "_tail", "look_at", "since")
+    __slots__ = ("_bytes", "_seconds", "_tail", "observe_at", "since")
 
     def __init__(self, seconds: float, now: float) -> None:
         self._seconds = seconds
@@ -37,7 +37,7 @@ class Progress:
     def _reset(self, now: float) -> None:
         self.since = now
         """When there was progress last, as far as it was looked for."""
-        self.look_at = now + self._seconds / LOOKS
+        self.observe_at = now + self._seconds / LOOKS
         """When to look at what comes."""
         self._tail = b""
         self._bytes = 0
@@ -46,7 +46,7 @@ class Progress:
     def deadline(self) -> float:
         return self.since + self._seconds
 
-    def look(self, data: bytes, now: float) -> None:
+    def observe(self, data: bytes, now: float) -> None:
         """Look for progress in what has come."""
         self._bytes += len(data)
         if self._bytes >= VOLUME:
@@ -61,7 +61,7 @@ class Progress:
     def pause(self, seconds: float) -> None:
         """Nobody has waited for the upstream for so long."""
         self.since += seconds
-        self.look_at += seconds
+        self.observe_at += seconds
 
 
 def no_progress(host: str, seconds: float) -> str:

@@ -90,7 +90,7 @@ def decode(data: bytes | str, limit: int = MAX_DOCUMENT_BYTES, factor: int = 1) 
     if len(raw) > limit:
         raise DecodeError("$", f"the document has {len(raw)} bytes, more than the limit of {limit}")
     if large.is_large(raw):
-        _refuse_crowds(raw, factor)
+        _refuse_oversized(raw, factor)
         reading = large.Reading(raw)
         try:
             value = reading.document()
@@ -124,7 +124,7 @@ def _refuse_from(raw: bytes, irregular: large.Irregular) -> None:
 def decode_frame(raw: bytes) -> Any:
     """The value of one JSON frame; of duplicate keys the last one counts."""
     if len(raw) > _LARGE:
-        _refuse_crowds(raw)
+        _refuse_oversized(raw)
         if large.is_large(raw):
             try:
                 return large.Reading(raw).document()
@@ -140,7 +140,7 @@ def _decode_at_once(raw: bytes) -> Any:
         raise explain(raw, error) from None
 
 
-class _Crowd(msgspec.Struct):
+class _ValueCounts(msgspec.Struct):
     """How many values a document has, counted by its marks."""
 
     containers: int = 0
@@ -162,14 +162,14 @@ class _Crowd(msgspec.Struct):
         return None
 
 
-def _refuse_crowds(raw: bytes, factor: int = 1) -> None:
+def _refuse_oversized(raw: bytes, factor: int = 1) -> None:
     """Refuse more values than anybody means. Marks in texts do not count."""
-    most = _Crowd()
+    most = _ValueCounts()
     for at in range(0, len(raw), large.PIECE):
         most.add(raw, at, at + large.PIECE)
     if most.problem(factor) is None:
         return
-    crowd = _Crowd()
+    crowd = _ValueCounts()
     for bare in _without_strings(raw):
         crowd.add(bare, 0, len(bare))
         if (problem := crowd.problem(factor)) is not None:
@@ -193,7 +193,7 @@ def _without_strings(raw: bytes) -> Iterator[bytes]:
 def typed(raw: bytes, decoder: msgspec.json.Decoder[T]) -> T:
     """One frame, decoded by a typed decoder."""
     if len(raw) > _LARGE:
-        _refuse_crowds(raw, ANSWER_FACTOR)
+        _refuse_oversized(raw, ANSWER_FACTOR)
     try:
         return decoder.decode(raw)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:

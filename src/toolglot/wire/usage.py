@@ -78,7 +78,7 @@ def with_original(owner: str, usage: dict[str, Any], rest: Mapping[str, Any]) ->
     return {owner: {ORIGINAL: usage, **{key: value for key, value in rest.items() if not key.startswith("$")}}}
 
 
-def came_as(usage: Usage | None, owner: str) -> dict[str, Any]:
+def original_usage(usage: Usage | None, owner: str) -> dict[str, Any]:
     """The owner's usage object as it came; empty when there is none."""
     came = native_of(usage, owner).get(ORIGINAL) if usage is not None else None
     return came if isinstance(came, dict) else {}
@@ -88,6 +88,6 @@ def original(usage: Usage, owner: str, decode: Callable[[Any], Usage]) -> dict[s
     """The owner's usage object as it came; None when there is none, or when it no longer says the same."""
     if ORIGINAL not in native_of(usage, owner):
         return None
-    came = came_as(usage, owner)
+    came = original_usage(usage, owner)
     again = decode(came)
     return dict(came) if all(getattr(again, name) == getattr(usage, name) for name in COUNTS) else None

@@ -10,7 +10,7 @@ from typing import Any
 
 from toolglot.dialects.anthropic.native import NAME
 from toolglot.ir import Usage
-from toolglot.wire.usage import UsageReader, came_as, is_count, original, with_original
+from toolglot.wire.usage import UsageReader, is_count, original, original_usage, with_original
 
 _READ = "cache_read_input_tokens"
 _WRITTEN = "cache_creation_input_tokens"
@@ -60,7 +60,7 @@ def merge_usage(first: Mapping[str, Any], last: Mapping[str, Any]) -> dict[str, 
 
 def tier_of(usage: Usage | None) -> str | None:
     """The tier that served the request. It also stays with the usage, for this dialect."""
-    tier = came_as(usage, NAME).get(_TIER)
+    tier = original_usage(usage, NAME).get(_TIER)
     return TIERS.get(tier, tier) if isinstance(tier, str) else None
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from toolglot.dialects.gemini.native import NAME
 from toolglot.ir import Usage
-from toolglot.wire.usage import UsageReader, came_as, original, with_original
+from toolglot.wire.usage import UsageReader, original, original_usage, with_original
 
 _BY_MODALITY = ("promptTokensDetails", "cacheTokensDetails", "candidatesTokensDetails", "toolUsePromptTokensDetails")
 
@@ -26,7 +26,7 @@ _TIER_NAMES = {tier: name for name, tier in TIERS.items()}
 
 def tier_of(usage: Usage | None) -> str | None:
     """The tier that served the request. It also stays with the usage, for this dialect."""
-    traffic = came_as(usage, NAME).get("trafficType")
+    traffic = original_usage(usage, NAME).get("trafficType")
     return TIERS.get(traffic, traffic) if isinstance(traffic, str) else None
 
 

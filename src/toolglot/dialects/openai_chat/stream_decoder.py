@@ -208,7 +208,7 @@ class ChatStreamDecoder:
         reasoning = delta.reasoning_content or delta.reasoning
         if delta.thinking_blocks:
             self._add_details(BLOCKS, delta.thinking_blocks)
-            reasoning = reasoning or self._untold_thinking(delta.thinking_blocks)
+            reasoning = reasoning or self._thinking_blocks_text(delta.thinking_blocks)
         if reasoning:
             if isinstance(reasoning, str):
                 self._text(Thinking, reasoning)
@@ -286,7 +286,7 @@ class ChatStreamDecoder:
             collected.add(entry)
 
     @staticmethod
-    def _untold_thinking(entries: Any) -> str:
+    def _thinking_blocks_text(entries: Any) -> str:
         """The text of `thinking_blocks`, which most servers say in a field for reasoning as well."""
         return "".join(map(thinking_text, entries)) if is_details(entries) else ""
 

@@ -136,7 +136,7 @@ class Supervisor:
         patience = self._patience(before)
         found = self._selector.select(patience)
         if patience is not None and time.monotonic() - before - patience > LATE:
-            self._excuse_workers()
+            self._restart_silence_clocks()
         if any(key.data is None for key, _ in found):
             self._hear_signals()
         for key, events in found:
@@ -183,7 +183,7 @@ class Supervisor:
     def _is_overdue(self, child: Child, now: float) -> bool:
         return child.pinged_at is not None and child.pinged_at + self._silence <= now
 
-    def _excuse_workers(self) -> None:
+    def _restart_silence_clocks(self) -> None:
         """Give all workers time anew: this process was not there to hear them."""
         now = time.monotonic()
         for child in self._children.values():

@@ -14,7 +14,7 @@ from typing import Any
 from toolglot.textcalls.problems import argument_problems, unknown_properties
 from toolglot.textcalls.repair.errors import RepairError
 from toolglot.textcalls.repair.reader import RISKY, Reader
-from toolglot.textcalls.work import WorkBudget
+from toolglot.textcalls.work_budget import WorkBudget
 
 __all__ = ["RepairError", "repair_arguments", "repair_described", "repair_document", "repair_document_described"]
 

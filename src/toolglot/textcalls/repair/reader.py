@@ -12,7 +12,7 @@ from toolglot.textcalls.repair.errors import RepairError
 from toolglot.textcalls.repair.lookahead import QUOTES, SPACE, Frame, Lookahead
 from toolglot.textcalls.repair.strings import decoded, has_undoubled_backslash
 from toolglot.textcalls.schemas import item_schema, value_schema
-from toolglot.textcalls.work import WorkBudget
+from toolglot.textcalls.work_budget import WorkBudget
 
 # Deeper values could not be written by json or msgspec afterwards, which recurse.
 DEEPEST = 500

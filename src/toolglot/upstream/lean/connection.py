@@ -22,7 +22,7 @@ from toolglot.upstream.http_rules import MAX_FIELD, MAX_FIELDS, MAX_HEADS, WHOLE
 from toolglot.upstream.lean.header_names import NAMES
 from toolglot.upstream.lean.sending import Receiver, Sending
 from toolglot.upstream.lean.sessions import ResumingContext
-from toolglot.upstream.progress import Progress, no_progress
+from toolglot.upstream.progress import AnswerProgress, no_progress
 from toolglot.upstream.transport import Timeouts, TransportError
 
 if TYPE_CHECKING:
@@ -102,7 +102,7 @@ class Connection(asyncio.Protocol):
         self._head: dict[str, str] | None = None
         self._status = self._heads = self._quiet = self._repeated = 0
         self._complete = self._interim = self._keep = self._unbounded = self._paused = self._breathing = False
-        self._progress: Progress | None = None
+        self._progress: AnswerProgress | None = None
         self._paused_at = 0.0
         self._writable = True
         self._writing = False
@@ -273,8 +273,8 @@ class Connection(asyncio.Protocol):
                 pieces.clear()
             if not self._complete:
                 self.heard = now = self._loop.time()
-                if self._progress is not None and now >= self._progress.look_at:
-                    self._progress.look(body, now)
+                if self._progress is not None and now >= self._progress.observe_at:
+                    self._progress.observe(body, now)
             self._quiet = 0
             sending.receiver.on_body(body)
             if self.sending is not sending:
@@ -304,7 +304,7 @@ class Connection(asyncio.Protocol):
         sending.began = True
         if not self._complete:
             self.expect(sending.timeouts.idle)
-            self._progress = Progress(sending.timeouts.progress, self.heard)
+            self._progress = AnswerProgress(sending.timeouts.progress, self.heard)
         sending.receiver.on_head(self._status, head)
 
     def connection_lost(self, exc: Exception | None) -> None:
