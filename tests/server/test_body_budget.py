@@ -185,7 +185,7 @@ def test_an_upload_that_goes_on_too_long_is_given_up_and_its_room_is_free_again(
             over.set()
             sending.join(FAILSAFE)
         assert status_of(answer) == 408
-        assert b"did not come in 1 seconds" in answer
+        assert b"did not arrive completely within 1 seconds" in answer
 
 
 # The parts

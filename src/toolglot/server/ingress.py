@@ -136,7 +136,7 @@ class _BodyClock:
             async with asyncio.timeout_at(min(idle, self._end)):
                 return await message
         except TimeoutError:
-            late = f"All of the request's body did not come in {self._limits.body_time:g} seconds"
+            late = f"The request's body did not arrive completely within {self._limits.body_time:g} seconds"
             silent = f"Nothing of the request's body came for {self._limits.body_idle:g} seconds"
             text = silent if idle < self._end else late
             raise BodyTimeout(ApiError(kind="timeout", status=408, code="body_timeout", message=text)) from None
