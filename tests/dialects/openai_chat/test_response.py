@@ -102,6 +102,17 @@ def test_the_finish_reasons_of_servers_that_imitate_the_api_are_known(word: str,
     assert encode(response)["choices"][0]["finish_reason"] == word
 
 
+@pytest.mark.parametrize(
+    ("word", "kind"),
+    [("error", "server"), ("abort", "server"), ("insufficient_system_resource", "overloaded")],
+)
+def test_an_answer_that_its_server_broke_off_is_an_error(word: str, kind: str) -> None:
+    choice = {"index": 0, "message": {"role": "assistant", "content": "a"}, "finish_reason": word}
+    with pytest.raises(UpstreamError) as refused:
+        OPENAI_CHAT.decode_response(json.dumps({**FULL, "choices": [choice]}).encode())
+    assert (refused.value.error.kind, refused.value.error.code) == (kind, word)
+
+
 def test_reasoning_that_stands_in_both_fields_is_said_once() -> None:
     message = {"role": "assistant", "content": "a", "reasoning_content": "Hm.", "reasoning": "Hm."}
     body = {**FULL, "choices": [{"index": 0, "message": message, "finish_reason": "stop"}]}
@@ -115,9 +126,9 @@ def test_reasoning_that_stands_in_both_fields_is_said_once() -> None:
 
 
 def test_an_unknown_finish_reason_comes_back_as_it_was() -> None:
-    body = {**FULL, "choices": [{**FULL["choices"][0], "finish_reason": "abort"}]}
+    body = {**FULL, "choices": [{**FULL["choices"][0], "finish_reason": "novel"}]}
     response = OPENAI_CHAT.decode_response(json.dumps(body).encode())
-    assert response.stop == Stop("other", "abort")
+    assert response.stop == Stop("other", "novel")
     assert encode(response) == body
 
 

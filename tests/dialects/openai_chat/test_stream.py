@@ -248,6 +248,13 @@ def test_an_error_inside_the_stream_is_a_fault(frame: bytes, kind: str) -> None:
     assert (last.error.kind, last.error.message) == (kind, "m")
 
 
+def test_a_stream_that_its_server_broke_off_ends_in_a_fault() -> None:
+    events = decode(chunk({"content": "a"}), chunk({}, "network_error"), DONE)
+    broken = events[-1]
+    assert isinstance(broken, Fault)
+    assert (broken.error.kind, broken.error.code) == ("server", "network_error")
+
+
 def test_other_candidates_are_told_in_the_receipt() -> None:
     receipt = Receipt()
     other = {"index": 1, "delta": {"content": "y"}, "finish_reason": None}

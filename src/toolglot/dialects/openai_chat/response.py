@@ -24,7 +24,7 @@ from toolglot.dialects.openai_chat.details import add_details, take_details
 from toolglot.dialects.openai_chat.native import NAME
 from toolglot.dialects.openai_chat.request import TIERS, is_legacy, reasoning_fields, take_reasoning
 from toolglot.dialects.openai_chat.usage import decode_usage, encode_usage
-from toolglot.errors import DecodeError, UpstreamError
+from toolglot.errors import ApiError, DecodeError, ErrorKind, UpstreamError
 from toolglot.ir import (
     Block,
     Citation,
@@ -102,6 +102,8 @@ def decode_response(data: bytes) -> Response:
         raise DecodeError(choice.at("message"), "this object is required")
     finish = choice.text("finish_reason")
     content = _decode_message(message)
+    if (failed := failure(finish)) is not None:
+        raise UpstreamError(failed)
     if content and finish_reason(finish) in CUT:
         content = (*content[:-1], _cut(content[-1]))
     content, logprobs = _take_logprobs(choice, content)
@@ -194,6 +196,19 @@ def _cut(block: Block) -> Block:
         return block
     whole = block.kind == "function" and block.arguments.strip() and json.object_of(block.arguments) is not None
     return block if whole else replace(block, complete=False)
+
+
+_FAILED = frozenset({"error", "abort", "network_error", "insufficient_system_resource"})
+"""Not reasons to stop but failures of the server (Mistral and OpenRouter, vLLM and SGLang, Z.ai, DeepSeek): what came
+before is no answer."""
+
+
+def failure(word: str | None) -> ApiError | None:
+    if word is None or word.lower() not in _FAILED:
+        return None
+    kind: ErrorKind = "overloaded" if word == "insufficient_system_resource" else "server"
+    status = 503 if kind == "overloaded" else 502
+    return ApiError(kind=kind, status=status, message=f"The upstream broke off its answer: {word}", code=word)
 
 
 def finish_reason(word: str | None) -> StopReason:

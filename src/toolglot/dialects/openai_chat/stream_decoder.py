@@ -14,7 +14,7 @@ from toolglot.dialects.openai_chat.blocks import decode_annotations, decode_imag
 from toolglot.dialects.openai_chat.details import BLOCKS, FIELD, Details, is_details, thinking_text
 from toolglot.dialects.openai_chat.native import NAME
 from toolglot.dialects.openai_chat.open_call import OpenCall
-from toolglot.dialects.openai_chat.response import CUT, decode_tier, finish_reason
+from toolglot.dialects.openai_chat.response import CUT, decode_tier, failure, finish_reason
 from toolglot.dialects.openai_chat.stream_frames import Call, Chunk, DeltaFields, Function, Groq, read_chunk
 from toolglot.dialects.openai_chat.usage import decode_usage
 from toolglot.errors import ApiError, DecodeError, note_early_end, truncated, unreadable
@@ -426,6 +426,9 @@ class ChatStreamDecoder:
         self._events.append(Close(index=call.index, complete=complete, native=native))
 
     def _end(self) -> None:
+        if (failed := failure(self._finish)) is not None:
+            self._fault(failed)
+            return
         self._close_text()
         for call in self._calls[self._opened :]:
             if not call.name:
