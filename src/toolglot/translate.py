@@ -436,8 +436,9 @@ class Exchange:
         """
         reporter = Reporter(self.client, self.upstream, self.receipt)
         restorer = Restorer(self._context, self.client.can, whole=whole is not None)
-        is_foreign = self.client.name != self.upstream.name
-        settler = Settler(self.receipt, whole=whole is not None, client=self.client.can, is_foreign=is_foreign)
+        # A model that writes its calls as text knows no other stop than the end of the text.
+        tells_stops = self.client.name != self.upstream.name and reader is None
+        settler = Settler(self.receipt, whole=whole is not None, client=self.client.can, tells_stops=tells_stops)
         model = self.asked.model if self.asked is not None else ""
         labeller = Labeller(self._created, self.alias, model, self._answer_id, self._clock)
         made = self.upstream.answer_pass

@@ -59,7 +59,7 @@ class _Call:
 
 class Settler:
     """`whole`: the response is there as a whole, and its encoder can still show a broken call as text. `client` is what
-    the client's dialect can express; `is_foreign`: the upstream speaks another one."""
+    the client's dialect can express; `tells_stops`: a stop reason that does not fit the calls is noted."""
 
     __slots__ = (
         "_as_text",
@@ -68,20 +68,20 @@ class Settler:
         "_calls",
         "_client",
         "_held",
-        "_is_foreign",
         "_opaque",
         "_open",
         "_receipt",
+        "_tells_stops",
         "_whole",
     )
 
     def __init__(
-        self, receipt: Receipt, *, whole: bool = False, client: Capabilities = _ANY, is_foreign: bool = True
+        self, receipt: Receipt, *, whole: bool = False, client: Capabilities = _ANY, tells_stops: bool = True
     ) -> None:
         self._receipt = receipt
         self._whole = whole
         self._client = client
-        self._is_foreign = is_foreign
+        self._tells_stops = tells_stops
         self._open: dict[int, _Call] = {}
         self._broken: dict[int, str] = {}
         # Those of them whose arguments show by themselves that they cannot be run.
@@ -166,7 +166,7 @@ class Settler:
         reason = self._reason(stop.reason)
         if reason == stop.reason:
             return event
-        if self._is_foreign and stop.reason != "malformed_call":
+        if self._tells_stops and stop.reason != "malformed_call":
             self._receipt.note("stop", stop.raw or stop.reason, _CORRECTED[reason])
         return replace(event, stop=replace(stop, reason=reason))
 
