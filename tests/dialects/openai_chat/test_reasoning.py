@@ -24,6 +24,7 @@ OFF: tuple[Members, ...] = (
     {"reasoning": {"enabled": False}},
     {"thinking": {"type": "disabled"}},
     {"chat_template_kwargs": {"enable_thinking": False}},
+    {"enable_thinking": False},
     {"chat_template_kwargs": {"thinking": False}},
 )
 
@@ -76,6 +77,7 @@ WORDS: tuple[Members, ...] = (
     {"thinking": {"type": "novel"}},
     {"thinking": True, "reasoning": "high"},
     {"chat_template_kwargs": {"enable_thinking": True, "custom": 1}, "reasoning_effort": "low"},
+    {"enable_thinking": True, "thinking_budget": 2000},
     {"top_k": 40, "min_p": 0.1},
 )
 

@@ -29,6 +29,8 @@ _MEMBERS: dict[str, dict[str, type]] = {
     "chat_template_kwargs": {"enable_thinking": bool, "thinking": bool},
 }
 """What is understood of each member, and the type that it must have."""
+_FLAT: dict[str, type] = {"enable_thinking": bool, "thinking_budget": int}
+"""Members of Alibaba's servers, and of others with Qwen, that say it without an object."""
 
 
 def decode_reasoning(body: Reader) -> Reasoning | None:
@@ -57,6 +59,9 @@ def _take_extensions(body: Reader) -> dict[str, Any]:
             body.take(name)
             if rest:
                 body.rest()[name] = rest
+    for name, kind in _FLAT.items():
+        if type(body.peek(name)) is kind:
+            found[name] = body.take(name)
     return found
 
 
@@ -64,7 +69,7 @@ def _read(found: dict[str, Any], notes: dict[str, Any]) -> Reasoning:
     wish, thinking = found.get("reasoning", {}), found.get("thinking", {})
     template = found.get("chat_template_kwargs", {})
     effort = found.get("reasoning_effort", wish.get("effort"))
-    budget = wish.get("max_tokens", thinking.get("budget_tokens"))
+    budget = wish.get("max_tokens", thinking.get("budget_tokens", found.get("thinking_budget")))
     mode: Mode | None = "off" if effort == "none" else None
     if mode is None and "enabled" in wish:
         mode = _SWITCH[wish["enabled"]]
@@ -73,6 +78,8 @@ def _read(found: dict[str, Any], notes: dict[str, Any]) -> Reasoning:
     for key in ("enable_thinking", "thinking"):
         if mode is None and key in template:
             mode = _SWITCH[template[key]]
+    if mode is None and "enable_thinking" in found:
+        mode = _SWITCH[found["enable_thinking"]]
     if mode is None and budget is not None:
         mode = "on"
     show = not wish["exclude"] if "exclude" in wish else None
