@@ -86,11 +86,17 @@ def test_every_frame_that_the_client_got_stands_beside_what_it_was_written_for(c
     timeline = timeline_of(recording)
     rows = rows_of(timeline)
     cells = [cell for row in rows for cell in row.client]
-    assert [cell.full for cell in cells] == [frame.decode().strip("\r\n") for frame in frames_of(recording.body)]
+    got = [frame.decode().strip("\r\n") for frame in frames_of(recording.body)]
+    assert [_bare(cell.full) for cell in cells] == [_bare(frame) for frame in got]
     assert all(row.upstream or row.events for row in rows)
     assert [row.number for row in rows] == list(range(1, len(rows) + 1))
     assert not any("today's code" in line for line in (*timeline.totals, *timeline.requests[1].lines))
     assert sum(len(row.upstream) for row in rows) == len(frames_of(stream))
+
+
+def _bare(frame: str) -> Any:
+    """A bare document, as Gemini clients get errors, is shown on many lines."""
+    return json.loads(frame) if frame.startswith("{") else frame
 
 
 def test_the_frames_of_a_real_recording_are_in_their_places() -> None:
