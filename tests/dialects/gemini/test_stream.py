@@ -726,7 +726,7 @@ def test_citations_and_metadata_stand_in_the_last_frame() -> None:
     }
 
 
-def test_a_fault_is_an_event_for_readers_of_events_and_a_bare_document_for_the_javascript_and_go_sdks() -> None:
+def test_a_fault_is_an_event_for_readers_of_events_and_a_bare_document_for_the_javascript_sdk() -> None:
     document = b'{"error":{"code":503,"message":"m","status":"UNAVAILABLE"}}'
     assert write(Fault(ApiError(kind="overloaded", message="m"))) == b"data: %b\n\n%b\n\n" % (document, document)
 
