@@ -46,6 +46,8 @@ TOLD: list[tuple[str, dict[str, Any], list[str]]] = [
     ("openai_chat", {"stream_options": {"include_usage": True}}, []),
     ("openai_chat", {"stream_options": {"novel": True}}, ["loss stream_options.novel"]),
     ("openai_chat", {"n": 3}, ["loss candidates"]),
+    ("openai_chat", {"include_reasoning": False}, ["note include_reasoning"]),
+    ("openai_responses", {"background": False}, []),
 ]
 
 

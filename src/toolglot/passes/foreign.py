@@ -44,7 +44,20 @@ def report(request: Request, context: Context) -> Request:
                 continue
             for path, key in missed(fields, context.cosmetic, context.containers, state, context.assumed, asked=True):
                 _tell(context.receipt, f"{where}.{path}" if where else path, key, owner, context.noted)
+    for owner, fields in request.native.items():
+        if owner != context.target:
+            for key in _switched_off(fields, context):
+                context.receipt.note(key, f"{key} false", f"only {owner} understands it")
     return request
+
+
+def _switched_off(fields: Mapping[str, Json], context: Context) -> Iterator[str]:
+    """The flags of a request that are off, as few are from the start: `include_reasoning` of OpenRouter is not."""
+    for key, value in fields.items():
+        if value is False and not (
+            key.startswith("$") or key in context.cosmetic or False in context.assumed.get(key, ())
+        ):
+            yield key
 
 
 def _tell(receipt: Receipt, where: str, key: str, owner: str, noted: Mapping[str, str]) -> None:

@@ -54,6 +54,7 @@ CAPABILITIES = Capabilities(
     informational=frozenset({"phase"}),
     containers=frozenset({"$item", "stream_options"}),
     assumed={
+        "background": (False,),
         "context": ("auto",),
         # Reasoning state of other models goes to the client in the same place.
         "include": (["reasoning.encrypted_content"],),
