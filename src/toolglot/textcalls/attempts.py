@@ -6,7 +6,7 @@ from typing import Final
 
 from toolglot.textcalls.grammar import Call
 
-MAX_REREAD: Final = 2
+MAX_REREAD: Final = 1
 """Text is read again so many times, all in all, before what is no call is text as a whole."""
 
 

@@ -387,6 +387,7 @@ class Engine:
         self._body = None
         if body.state == "refused":
             return self._refuse()
+        self._sink.work.steps += STEPS_PER_CALL * max(0, self._sink.calls - self._calls_before - 1)
         self._trying.said = True
         self._closing.begin(self._call, self._vocabulary.section_closers)
         self._state = self._behind

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Final
 
 from toolglot.textcalls.arguments import MAX_SIZE, Arguments, is_balanced, string_enders
 from toolglot.textcalls.beside import is_schema_key, may_wrap
@@ -23,6 +23,8 @@ from toolglot.textcalls.marks import Until, marks_of
 from toolglot.textcalls.members import Members, Other
 from toolglot.textcalls.mended import mend_into
 
+MAX_CALLS: Final = 1000
+"""Of one body. What follows them is no part of it, so that the work for an answer can be bounded."""
 _BETWEEN = re.compile(r"[ \t\r\n;,]*+")
 
 
@@ -123,6 +125,8 @@ class EnvelopeBody:
     def _item(self, text: str, at: int) -> int:
         """An envelope, or the end of the list."""
         at = behind_space(text, at)
+        if text[at] == "{" and self._opened.sink.calls - self._calls_before >= MAX_CALLS:
+            return self._over(text, at)
         if text[at] == "{":
             self._reset()
             self._level = 1

@@ -33,6 +33,26 @@ _TOKENS = rf"[ \t\n\r]{{0,64}}+(?:[\[\]{{}},:]|{_STRING}|(?:true|false|null|{_NU
 _TOKEN = re.compile(_TOKENS % r"\x00-\x1f")
 _RAW_TOKEN = re.compile(_TOKENS % "")
 """One token with the white space before it; a character that is no part of one stands alone."""
+_GAP = r"[ \t\n\r]{0,64}+"
+_PLAIN_STRING = _STRING % r"\x00-\x1f"
+_PLAIN_SCALAR = rf"(?:true|false|null|{_NUMBER})(?![-+.\w])"
+
+
+def _value_pattern(depth: int) -> str:
+    """A value that nests containers no deeper than this."""
+    plain = f"{_PLAIN_STRING}|{_PLAIN_SCALAR}"
+    if not depth:
+        return f"(?:{plain})"
+    item = f"{_GAP}{_value_pattern(depth - 1)}{_GAP}"
+    member = f"{_GAP}{_PLAIN_STRING}{_GAP}:{item}"
+    empty = rf"\[{_GAP}\]|\{{{_GAP}\}}"
+    return rf"(?:{empty}|{plain}|\[{item}(?:,{item})*+\]|\{{{member}(?:,{member})*+\}})"
+
+
+DEEPEST_RUN: Final = 3
+_ITEMS = re.compile(rf"(?:{_GAP}{_value_pattern(DEEPEST_RUN)}{_GAP},)++")
+_MEMBERS = re.compile(rf"(?:{_GAP}{_PLAIN_STRING}{_GAP}:{_GAP}{_value_pattern(DEEPEST_RUN)}{_GAP},)++")
+"""Runs of whole items and members, each with the comma behind it."""
 _RAW_RUN = re.compile(r'(?:[^"\\]++|\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4}))*+')
 _RUN = re.compile(r'(?:[^"\\\x00-\x1f]++|\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4}))*+')
 _PART_OF_ESCAPE = re.compile(r"\\(?:u[0-9a-fA-F]{0,3})?")
@@ -44,6 +64,7 @@ _SHORT = {**{mark: mark for mark in "[]{},:"}, **dict.fromkeys("0123456789", "0"
 _LONG = {**_SHORT, '"': '"', "e": "0", "l": "0"}
 """The kind of a token of one character, and of a longer one by its last character."""
 _ESCAPED = {"\n": "\\n", "\r": "\\r", "\t": "\\t", "\b": "\\b", "\f": "\\f"}
+_ESCAPES = {code: _ESCAPED.get(chr(code), f"\\u{code:04x}") for code in range(32)}
 
 VALUE, FIRST_ITEM, FIRST_KEY, KEY, COLON, NEXT, STRING, KEY_STRING = range(8)
 """What may come next. The order counts: first where a value may stand, then where a key may."""
@@ -59,13 +80,9 @@ def _glimpse_of(closers: Marks) -> re.Pattern[str]:
     return re.compile("|".join(dict.fromkeys(patterns)))
 
 
-def _escape(control: re.Match[str]) -> str:
-    return _ESCAPED.get(control.group()) or f"\\u{ord(control.group()):04x}"
-
-
 def _escaped_string(token: str) -> str:
     start = token.index('"')
-    return token[:start] + _CONTROLS.sub(_escape, token[start:])
+    return token[:start] + token[start:].translate(_ESCAPES)
 
 
 class JsonScan:
@@ -143,9 +160,10 @@ class JsonScan:
     def _read_tokens(self, text: str, at: int, end: int) -> int:
         """Read whole tokens as far as each is allowed where it stands; where reading stopped. The last one before `end`
         and whatever ends the value are left to `_token`."""
+        at = self._read_run(text, at, end)
         raw = self.escaped and self._closer_at(text, at, end) < 0
         tokens = (_RAW_TOKEN if raw else _TOKEN).findall(text, at, end)
-        tokens.pop()
+        del tokens[-1:]
         count = self._follow(tokens)
         if not count:
             return at
@@ -158,6 +176,25 @@ class JsonScan:
             self._let_go(read[: len(read) - kept])
         self._kept += read[len(read) - kept :]
         return stop
+
+    def _read_run(self, text: str, at: int, end: int) -> int:
+        """Read whole items or members; where reading stopped."""
+        in_list = self._stack[-1] == "["
+        fits = self._expected <= FIRST_ITEM if in_list else self._expected in (FIRST_KEY, KEY)
+        if not fits or len(self._stack) + DEEPEST_RUN >= MAX_DEPTH:
+            return at
+        found = (_ITEMS if in_list else _MEMBERS).match(text, at, end)
+        if found is None:
+            return at
+        read = found.group()
+        # The last of these is never inside of a string, whose end would be behind it.
+        last = max(read.rfind(mark) for mark in '"]}:')
+        certain = last if last >= 0 and read[last] == '"' else last + 1
+        if certain:
+            self._let_go(read[:certain])
+        self._kept += read[certain:]
+        self._expected = VALUE if in_list else KEY
+        return found.end()
 
     def _follow(self, tokens: list[str]) -> int:
         """How many of these tokens are allowed, one behind the other; moves on to where the last of them leads."""
@@ -276,7 +313,7 @@ class JsonScan:
         if self.escaped and len(text) - at > MIN_BULK:
             lines = self._lines(text, at)
             if lines > at:
-                self._said(_CONTROLS.sub(_escape, text[at:lines]))
+                self._said(text[at:lines].translate(_ESCAPES))
                 return lines, not self.bad
         run = _RUN.match(text, at)
         end = run.end() if run else at
@@ -304,7 +341,7 @@ class JsonScan:
             after = self._behind_break(self._closers, text, end)
         if after > end:
             self.escaped = True
-            self._said(_CONTROLS.sub(_escape, text[end:after]))
+            self._said(text[end:after].translate(_ESCAPES))
         return after, after > end
 
     def _lines(self, text: str, at: int) -> int:

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from typing import Final
 
-FREE_STEPS: Final = 4096
+FREE_STEPS: Final = 8192
 CHARACTERS_PER_STEP: Final = 64
-STEPS_PER_CALL: Final = 4
+STEPS_PER_CALL: Final = 8
 """What a call counts for beside its marks."""
 PAUSE: Final = 4096
 """Characters that are passed on unread once the steps are used up."""
