@@ -11,7 +11,6 @@ import argparse
 import sys
 import time
 from collections.abc import Callable, Iterator
-from itertools import product
 
 from msgspec import Struct
 
@@ -29,7 +28,6 @@ TOOLS = (
     Tool(name="write_file", parameters={"type": "object", "properties": {"content": {"type": "string"}}}),
     Tool(name="set_items", parameters={"type": "object", "properties": {"items": {"type": "array"}}}),
 )
-BEFORE = ("", "\n")
 BEHIND = ("", "\n", "x", "{", '{"', "[", '{"name":', '{"name": "write_file", "arguments": {', "write_file")
 PLAIN = ("{", "[", "{\n", "[\n", "\n{", "\n[", "{}", "[]", '{"', '"', "'", "\\", "`", "```", "\n```\n", "<", "x\n")
 VALUES = (
@@ -66,8 +64,9 @@ def cases(name: str) -> Iterator[Case]:
     """The texts for one format."""
     for unit in PLAIN:
         yield Case(name, unit)
-    for before, mark, behind in product(BEFORE, marks_of(find_format(name)), BEHIND):
-        yield Case(name, before + mark + behind)
+    for mark in marks_of(find_format(name)):
+        yield Case(name, f"\n{mark}")
+        yield from (Case(name, mark + behind) for behind in BEHIND)
     if name == AUTO:
         return
     for tool, key, value in (("write_file", "content", f'"{MARKER}"'), ("set_items", "items", f'["{MARKER}"]')):
