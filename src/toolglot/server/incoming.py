@@ -118,7 +118,9 @@ class Incoming:
         if self.apart and (end := data.find(b"\n\n" + self.apart)) >= 0:
             await self.write(data[: end + 2])
             data = data[end + 2 :]
-            if self.framing is None:
+            task = asyncio.current_task()
+            is_ending = task is not None and task.cancelling() > 0  # the server waits for nothing any more
+            if self.framing is None and not is_ending:
                 await asyncio.sleep(GAP)
         await self._write(data if self.framing is None else self.framing.feed(data), more=True)
 
