@@ -37,7 +37,7 @@ ERROR_MARKS = {
     "openai_chat": b'data: {"error":{',
     "openai_responses": b"event: response.failed\n",
     "anthropic": b"event: error\ndata: ",
-    "gemini": b'data: {"error":{',
+    "gemini": b'{"error":{',  # behind the event of the same error
 }
 """How the error of each dialect begins on the wire."""
 
