@@ -203,10 +203,7 @@ def _context(source: Dialect | str, target: Dialect | str, model: str, receipt: 
         target=target_name,
         can=can,
         receipt=receipt,
-        cosmetic=source_can.cosmetic,
-        noted=source_can.noted,
-        assumed=source_can.assumed,
-        containers=source_can.containers,
+        source_can=source_can,
     )
 
 

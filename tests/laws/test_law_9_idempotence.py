@@ -28,7 +28,7 @@ def context(source: str, target: str, request: Request) -> Context:
         target=target,
         can=capabilities(DIALECTS[target], request.model),
         receipt=Receipt(),
-        cosmetic=DIALECTS[source].can.cosmetic,
+        source_can=DIALECTS[source].can,
     )
 
 

@@ -37,8 +37,7 @@ def context(source: str, target: str) -> Context:
         target=target,
         can=DIALECTS[target].can,
         receipt=Receipt(),
-        cosmetic=client.can.cosmetic,
-        containers=client.can.containers,
+        source_can=client.can,
         slot=client.state_slot,
         details=client.details_slot,
     )

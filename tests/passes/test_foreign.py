@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from toolglot.dialect import Capabilities
 from toolglot.dialects import DIALECTS
 from toolglot.events import Close, Event, Finish
 from toolglot.ir import (
@@ -25,6 +26,11 @@ from toolglot.receipt import Receipt
 from .targets import ANTHROPIC, CHAT, answered, asked, lines, result, to, tool, user
 
 
+def own_keys(**facts: Any) -> Capabilities:
+    """A source of which nothing else is known."""
+    return Capabilities(fields=frozenset(), **facts)
+
+
 def test_every_field_that_stays_behind_is_told_with_its_path() -> None:
     own = {"openai_chat": {"logit_bias": {"1": 2}, "empty": [], "$shape": "x", "store": True, "gone": None}}
     request = Request(
@@ -41,7 +47,7 @@ def test_every_field_that_stays_behind_is_told_with_its_path() -> None:
             answered(result("a", native={"openai_chat": {"odd": 1}})),
         ),
     )
-    context = to(ANTHROPIC, source="openai_chat", cosmetic={"store": "a reason"})
+    context = to(ANTHROPIC, source="openai_chat", source_can=own_keys(cosmetic={"store": "a reason"}))
     assert foreign.report(request, context) is request
     assert lines(context) == [
         "loss logit_bias",
@@ -88,7 +94,7 @@ def test_opaque_blocks_and_tools_of_another_dialect_go_and_name_their_type() -> 
 
 def test_an_item_that_was_read_into_fields_is_no_loss() -> None:
     item = Message(role="developer", content=(Opaque("openai_responses", {"type": "additional_tools", "tools": []}),))
-    context = to(CHAT, source="openai_responses", cosmetic={"additional_tools": "a reason"})
+    context = to(CHAT, source="openai_responses", source_can=own_keys(cosmetic={"additional_tools": "a reason"}))
     assert foreign.remove(asked(item, user()), context).messages[0].content == ()
     assert lines(context) == ["note messages[0].content[0]"]
 
@@ -97,7 +103,7 @@ def test_containers_in_containers_without_end_are_no_harm() -> None:
     deep: dict[str, Any] = {"x": 1}
     for _ in range(5_000):
         deep = {"choice": deep}
-    ((path, key),) = foreign.missed(deep, frozenset(), frozenset({"choice"}))
+    ((path, key),) = foreign.missed(deep, own_keys(containers=frozenset({"choice"})))
     assert (len(path), key) == (5_000 * len("choice.") + 1, "x")
 
 

@@ -171,10 +171,7 @@ def _tell_foreign(request: Request, job: Job, receipt: Receipt) -> None:
         target="",
         can=can,
         receipt=receipt,
-        cosmetic=can.cosmetic,
-        noted=can.noted,
-        assumed=can.assumed,
-        containers=can.containers,
+        source_can=can,
     )
     foreign.report(request, context)
 

@@ -117,10 +117,7 @@ class _Writer:
             target=self._target.name,
             can=self._later if before else self._first,
             receipt=receipt,
-            cosmetic=self._source.can.cosmetic,
-            noted=self._source.can.noted,
-            assumed=self._source.can.assumed,
-            containers=self._source.can.containers,
+            source_can=self._source.can,
         )
         sent = Request(model=self._model, messages=piece, native=self._native)
         # A conversation that stays in its dialect stays as it is.

@@ -29,10 +29,7 @@ def watched(
             target="",
             can=_NOBODY,
             receipt=receipt,
-            cosmetic=own.cosmetic,
-            noted=own.noted,
-            assumed=own.assumed,
-            containers=own.containers,
+            source_can=own,
         )
         foreign.report(Request(model="", messages=(message,)), context)
         for index, block in enumerate(message.content):

@@ -7,7 +7,7 @@ Event passes do the same for the stream on its way back.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from msgspec import Struct
@@ -27,6 +27,9 @@ CacheMarks = Literal["auto", "always", "never"]
 always, or never."""
 
 
+_UNKNOWN = Capabilities(fields=frozenset())
+
+
 class OriginalTool(Struct, frozen=True):
     """What the client calls a tool that the upstream knows under another name or in another form."""
 
@@ -39,10 +42,9 @@ class Context(Struct, kw_only=True):
     """What the passes of one exchange share.
 
     `tools` maps the upstream's name of a tool to the client's, for the way back; `call_ids` are the ids that the
-    conversation has used, so that a new call gets another one. `cosmetic` are the native keys of the source that mean
-    nothing to anybody else, `noted` those that no answer depends on, `assumed` values that say what happens anyway,
-    `containers` the keys that hold what is left of an object; `slot`, `call_slot` and `details` are the source's places
-    for reasoning state, `issuer` is who takes such state back, `is_bound` says that its server is known, and
+    conversation has used, so that a new call gets another one. `source_can` says which native keys of
+    the source mean nothing to anybody else, and which are notes; `slot`, `call_slot` and `details` are the source's
+    places for reasoning state, `issuer` is who takes such state back, `is_bound` says that its server is known, and
     `takes_back` are others whose state it takes. `aliased`: the upstream is not the one the client thinks it speaks to:
     another model, or one that is said to differ. `carried`: the history holds turns of other vendors, whose state the
     client carried. `limit_is_ours`: nobody asked for this output limit, the wire wants one.
@@ -60,10 +62,7 @@ class Context(Struct, kw_only=True):
     receipt: Receipt
     tools: dict[str, OriginalTool] = {}
     call_ids: set[str] = set()
-    cosmetic: Mapping[str, str] = {}
-    noted: Mapping[str, str] = {}
-    assumed: Mapping[str, tuple[Json, ...]] = {}
-    containers: frozenset[str] = frozenset()
+    source_can: Capabilities = _UNKNOWN
     slot: str | None = None
     call_slot: str | None = None
     details: str | None = None

@@ -38,25 +38,25 @@ from toolglot.wire.usage import says_nothing
 
 def report(request: Request, context: Context) -> Request:
     """Tells every native field that the target's encoder will not read. Changes nothing."""
+    can, receipt = context.source_can, context.receipt
     for where, native, state in _natives(request, context):
         for owner, fields in native.items():
             if owner == context.target:
                 continue
-            for path, key in missed(fields, context.cosmetic, context.containers, state, context.assumed, asked=True):
-                _tell(context.receipt, f"{where}.{path}" if where else path, key, owner, context.noted)
+            for path, key in missed(fields, can, state, asked=True):
+                _tell(receipt, f"{where}.{path}" if where else path, key, owner, can.noted)
     for owner, fields in request.native.items():
         if owner != context.target:
-            for key in _switched_off(fields, context):
-                context.receipt.note(key, f"{key} false", f"only {owner} understands it")
+            for key in _switched_off(fields, can):
+                receipt.note(key, f"{key} false", f"only {owner} understands it")
     return request
 
 
-def _switched_off(fields: Mapping[str, Json], context: Context) -> Iterator[str]:
+def _switched_off(fields: Mapping[str, Json], can: Capabilities) -> Iterator[str]:
     """The flags of a request that are off, as few are from the start: `include_reasoning` of OpenRouter is not."""
     for key, value in fields.items():
-        if value is False and not (
-            key.startswith("$") or key in context.cosmetic or False in context.assumed.get(key, ())
-        ):
+        known = key.startswith("$") or key in can.cosmetic or False in can.assumed.get(key, ())
+        if value is False and not known:
             yield key
 
 
@@ -68,13 +68,7 @@ def _tell(receipt: Receipt, where: str, key: str, owner: str, noted: Mapping[str
 
 
 def missed(
-    fields: Mapping[str, Json],
-    cosmetic: Container[str],
-    containers: frozenset[str],
-    state: frozenset[str] = STATE,
-    assumed: Mapping[str, tuple[Json, ...]] = {},
-    *,
-    asked: bool = False,
+    fields: Mapping[str, Json], can: Capabilities, state: frozenset[str] = STATE, *, asked: bool = False
 ) -> Iterator[tuple[str, str]]:
     """The native fields that their owner would miss, as (path, key). Containers are told by what they contain, and what
     is `state` is told elsewhere.
@@ -83,20 +77,21 @@ def missed(
     (`asked`) an empty object may switch something on (`web_search_options` of Chat). A peer may nest containers as deep
     as JSON can, so this does not recurse.
     """
+    cosmetic: Container[str] = can.cosmetic if asked else _unreported(can)
     waiting = [("", iter(fields.items()))]
     while waiting:
         path, items = waiting[-1]
         for key, value in items:
             if (
-                (key.startswith("$") and key not in containers)
+                (key.startswith("$") and key not in can.containers)
                 or key in state
                 or key in cosmetic
                 or _says_nothing(value)
             ):
                 continue
-            if (key in assumed and value in assumed[key]) or (value == {} and not asked):
+            if (key in can.assumed and value in can.assumed[key]) or (value == {} and not asked):
                 continue
-            if key in containers and isinstance(value, dict):
+            if key in can.containers and isinstance(value, dict):
                 waiting.append((f"{path}{key.removeprefix('$')}.", iter(value.items())))
                 break
             yield f"{path}{key}", key
@@ -127,12 +122,11 @@ class Reporter:
     Reasoning state is told by the pass that carries it.
     """
 
-    __slots__ = ("_client", "_cosmetic", "_kinds", "_receipt", "_refused", "_tiers", "_upstream", "_usage")
+    __slots__ = ("_client", "_kinds", "_receipt", "_refused", "_tiers", "_upstream", "_usage")
 
     def __init__(self, client: Dialect, upstream: Dialect, receipt: Receipt) -> None:
         self._client = client
         self._tiers = client.can.answer_tiers
-        self._cosmetic = _unreported(upstream.can)
         self._refused = False  # a refusal has come, which explains itself
         self._upstream = upstream
         self._receipt = receipt
@@ -186,7 +180,7 @@ class Reporter:
         can = self._upstream.can
         for owner, fields in native.items():
             if owner != self._client.name:
-                for path, key in missed(fields, self._cosmetic, can.containers, state, can.assumed):
+                for path, key in missed(fields, can, state):
                     self._receipt.add((describe_lost_member(owner, f"{where}{path}", key, can),))
 
     def _report_usage(self, usage: Usage | None) -> None:
@@ -282,9 +276,9 @@ def remove(request: Request, context: Context) -> Request:
             return (block,)
         kind = describe_block(block)
         # A cosmetic item's content is carried some other way: the tools that it brings stand among the tools.
-        tell = context.receipt.note if kind in context.cosmetic else context.receipt.loss
+        tell = context.receipt.note if kind in context.source_can.cosmetic else context.receipt.loss
         tell(str(place), kind, _foreign_reason(block.dialect))
-        for index, tool in _brought(block) if kind in context.cosmetic else ():
+        for index, tool in _brought(block) if kind in context.source_can.cosmetic else ():
             context.receipt.loss(f"{place}.tools[{index}]", describe_block(tool), _foreign_reason(block.dialect))
         return ()
 

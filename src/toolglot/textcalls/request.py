@@ -168,7 +168,7 @@ def _offered(request: Request, context: Context) -> tuple[Tool, ...]:
             continue
         if tool.strict:
             context.receipt.loss(f"{where}.strict", f"strict tool {tool.name}", "nothing enforces a schema on text")
-        for path, key in missed(tool.native.get(context.target, {}), context.can.cosmetic, context.can.containers):
+        for path, key in missed(tool.native.get(context.target, {}), context.can, asked=True):
             context.receipt.loss(f"{where}.{path}", key, "it has no form as text")
         offered.append(tool)
     return tuple(offered)
