@@ -6,7 +6,7 @@ import asyncio
 import os
 import sys
 from collections.abc import AsyncIterator, Callable, Coroutine
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -73,8 +73,11 @@ def lives(pid: int) -> bool:
 
 def children() -> set[int]:
     """The processes that this one has started and not yet reaped."""
-    listed = Path(f"/proc/{os.getpid()}/task").glob("*/children")
-    return {int(pid) for path in listed for pid in path.read_text().split()}
+    found = set[int]()
+    for thread in os.listdir(f"/proc/{os.getpid()}/task"):
+        with suppress(OSError):  # the thread may have ended meanwhile
+            found.update(map(int, Path(f"/proc/{os.getpid()}/task/{thread}/children").read_text().split()))
+    return found
 
 
 def text_of(result: dict[str, Any]) -> str:

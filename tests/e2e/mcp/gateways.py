@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import socket
 import subprocess
 import sys
@@ -75,6 +76,17 @@ class Running:
             return next(fitting, None)
 
         return until(found, f"a receipt with {text!r}")
+
+    def logged(self, request_id: str, message: str) -> list[dict[str, Any]]:
+        """The log entries of a request whose message matches. They are there soon after its end."""
+
+        def found() -> list[dict[str, Any]]:
+            # Only whole lines: the gateway may be writing the last one.
+            lines = self.log.read_text().rpartition("\n")[0].splitlines()
+            entries = (json.loads(line) for line in lines if request_id in line)
+            return [entry for entry in entries if re.search(message, entry["message"])]
+
+        return until(found, f"log entry with {message!r} of {request_id}")
 
     def until(self, server: str, **wanted: Any) -> dict[str, Any]:
         """Wait until the state of a server says this."""

@@ -128,8 +128,8 @@ def test_what_was_run_is_in_the_receipt_the_log_and_the_metrics(stored: Running)
     receipt = stored.receipt("echo", upstream="gemini", client="anthropic")
     lines = [line for line in receipt["lines"] if line["where"].startswith("mcp.everyday")]
     assert [line["what"].split()[0] for line in lines] == ["add", "echo"]
-    entries = [json.loads(line) for line in stored.log.read_text().splitlines() if receipt["id"] in line]
-    assert sum("of everyday ran" in entry["message"] for entry in entries) == 2
-    assert [entry["mcp_calls"] for entry in entries if entry["message"] == "request"] == [{"everyday": 2}]
+    (summary,) = stored.logged(receipt["id"], "^request$")
+    assert summary["mcp_calls"] == {"everyday": 2}
+    assert len(stored.logged(receipt["id"], "of everyday ran")) == 2
     assert re.search(r"^toolglot_\w*mcp\w*\{[^}]*everyday[^}]*\} [1-9]", stored.get("/metrics"), re.MULTILINE)
     assert str(SUM) not in stored.log.read_text()
