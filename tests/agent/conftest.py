@@ -7,7 +7,7 @@ import inspect
 
 import pytest
 
-LONGEST = 60.0
+from tests.waiting import FAILSAFE
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -16,5 +16,5 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
         return None
     names = pyfuncitem._fixtureinfo.argnames
     arguments = {name: pyfuncitem.funcargs[name] for name in names}
-    asyncio.run(asyncio.wait_for(pyfuncitem.obj(**arguments), LONGEST))
+    asyncio.run(asyncio.wait_for(pyfuncitem.obj(**arguments), 2 * FAILSAFE))
     return True

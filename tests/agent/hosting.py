@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import os
+import socket
+import subprocess
 import sys
-from collections.abc import AsyncIterator, Callable, Coroutine
-from contextlib import asynccontextmanager, suppress
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+from contextlib import asynccontextmanager, contextmanager, suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
 import msgspec
 import uvloop
 
+from tests.waiting import FAILSAFE
 from toolglot.agent.host import Host
 from toolglot.agent.tools import Pace
 from toolglot.config.schema import McpServerConfig
@@ -38,6 +41,22 @@ def everyday(**settings: Any) -> McpServerConfig:
     return McpServerConfig(command=sys.executable, args=(str(SERVERS / "everyday.py"),), **settings)
 
 
+@contextmanager
+def everyday_over_http() -> Iterator[str]:
+    """The address of the well-behaved server in a separate process. The socket listens before the process has started:
+    clients wait for it, and nobody else can take the port."""
+    with socket.create_server(("127.0.0.1", 0), backlog=128) as listening:
+        address = f"http://127.0.0.1:{listening.getsockname()[1]}/mcp"
+        number = listening.fileno()
+        command = [sys.executable, str(SERVERS / "everyday.py"), "--socket", str(number)]
+        process = subprocess.Popen(command, pass_fds=[number])
+    try:
+        yield address
+    finally:
+        process.kill()
+        process.wait()
+
+
 def run(test: Coroutine[Any, Any, T], loop: str = "asyncio") -> T:
     factory = uvloop.new_event_loop if loop == "uvloop" else asyncio.new_event_loop
     with asyncio.Runner(loop_factory=factory) as runner:
@@ -56,9 +75,9 @@ async def hosting(pace: Pace = QUICK, **servers: McpServerConfig) -> AsyncIterat
         await host.close()
 
 
-async def until(condition: Callable[[], bool], seconds: float = 20.0) -> None:
+async def until(condition: Callable[[], bool]) -> None:
     """Until this holds; there are things that tell nobody when they happen."""
-    async with asyncio.timeout(seconds):
+    async with asyncio.timeout(FAILSAFE):
         while not condition():
             await asyncio.sleep(0.005)
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -12,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.agent.hosting import QUICK, SERVERS, everyday, hosting, lives, run, text_of, until, wayward, with_
+from tests.agent.hosting import QUICK, everyday, everyday_over_http, hosting, lives, run, text_of, until, wayward, with_
 from toolglot.agent.connection import MAX_PAGES, MAX_TOOLS
 from toolglot.agent.host import Host
 from toolglot.agent.tools import ToolFailedError
@@ -22,21 +21,10 @@ from toolglot.ir import Media, Text
 from toolglot.tools import mcp
 
 
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
-
-
 @pytest.fixture(scope="module")
 def address() -> Iterator[str]:
-    """A server over HTTP, which may still be starting."""
-    port = free_port()
-    process = subprocess.Popen([sys.executable, str(SERVERS / "everyday.py"), "--port", str(port)])
-    yield f"http://127.0.0.1:{port}/mcp"
-    process.terminate()
-    process.wait(10)
+    with everyday_over_http() as address:
+        yield address
 
 
 def config_of(way: str, address: str) -> McpServerConfig:

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from tests.agent.hosting import PATIENT, QUICK, SECRET, children, hosting, lives, run, text_of, until, wayward
+from tests.waiting import FAILSAFE
 from toolglot.agent.host import Host
 from toolglot.agent.tools import Pace, ToolFailedError
 from toolglot.config.schema import McpServerConfig
@@ -141,8 +142,9 @@ async def test_a_call_without_an_answer_ends_in_time_and_its_server_is_told(tool
         began = time.monotonic()
         with pytest.raises(ToolFailedError, match=r"did not answer within 0\.3 seconds"):
             await host.call("a", tool, {}, on_progress=lambda *_: None)
-        assert time.monotonic() - began < 2
+        assert time.monotonic() - began < FAILSAFE / 2
         if tool != "progress":
+            await host.update({"a": wayward()})  # with time enough for a busy machine
             heard = text_of(await host.call("a", "heard", {}))
             assert heard.endswith("notifications/cancelled tools/call")
 
@@ -294,7 +296,7 @@ def test_a_flood_takes_neither_memory_nor_the_event_loop(tool: str, loop: str) -
             return time.monotonic() - began, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
 
     seconds, grown = run(flooded(), loop)
-    assert seconds < 10
+    assert seconds < FAILSAFE / 2
     assert grown < 8_000
     assert not children()
 

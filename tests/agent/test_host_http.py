@@ -8,9 +8,11 @@ import time
 from collections.abc import Iterator
 
 import pytest
+from bench.gateway.processes import free_port
 
 from tests.agent.hosting import PATIENT, SECRET, hosting, text_of, until
 from tests.agent.mcp_servers.wayward_http import WaywardHttp, wayward_http
+from tests.waiting import FAILSAFE
 from toolglot.agent.http import proxy_for
 from toolglot.agent.tools import Pace, ToolFailedError
 from toolglot.config.schema import McpServerConfig
@@ -54,7 +56,8 @@ async def test_an_answer_that_is_none_is_a_failed_call_and_the_session_goes_on(
         began = time.monotonic()
         with pytest.raises(ToolFailedError, match=told):
             await host.call("a", tool, {})
-        assert time.monotonic() - began < 10
+        assert time.monotonic() - began < FAILSAFE / 2
+        await host.update({"a": config_of(server)})  # with time enough for a busy machine
         assert text_of(await host.call("a", "any", {})) == "fine"
         assert host.state("a").restarts == 0
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 150_000
@@ -82,13 +85,13 @@ async def test_a_connection_that_is_of_no_use_any_more_is_made_anew(
 
 @pytest.mark.parametrize("protocol", ["auto", "stateless", "handshake"])
 async def test_a_server_that_is_not_there_is_asked_again_until_it_is(protocol: str) -> None:
-    with wayward_http() as gone:
-        config = McpServerConfig(url=gone.address, protocol=protocol)  # type: ignore[arg-type]
+    port = free_port()
+    config = McpServerConfig(url=f"http://127.0.0.1:{port}/mcp", protocol=protocol)  # type: ignore[arg-type]
     async with hosting(a=config) as host:
         assert (host.state("a").why or "").startswith("it cannot be reached: ")
         await until(lambda: host.state("a").restarts >= 2)
         if protocol != "stateless":
-            with wayward_http(port=gone.server_address[1]):
+            with wayward_http(port=port):
                 await until(lambda: host.state("a").state == "ready")
                 assert text_of(await host.call("a", "any", {})) == "fine"
 
@@ -120,7 +123,7 @@ async def test_a_server_that_does_not_let_go_of_its_session_is_left(server: Wayw
         began = time.monotonic()
         await host.close()
     server.may_end.set()
-    assert time.monotonic() - began < 2
+    assert time.monotonic() - began < FAILSAFE / 2
 
 
 async def test_a_flood_of_events_takes_neither_memory_nor_the_event_loop(server: WaywardHttp) -> None:
@@ -130,7 +133,7 @@ async def test_a_flood_of_events_takes_neither_memory_nor_the_event_loop(server:
         began = time.monotonic()
         for _ in range(15):
             assert text_of(await host.call("b", "any", {})) == "fine"
-        assert time.monotonic() - began < 10
+        assert time.monotonic() - began < FAILSAFE / 2
         assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 16_000
         flooded.cancel()
 

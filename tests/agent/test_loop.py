@@ -19,6 +19,7 @@ from tests.agent.scripted import (
     says,
     text,
 )
+from tests.waiting import FAILSAFE
 from toolglot.agent.loop import Words
 from toolglot.agent.runner import OnProgress, Served
 from toolglot.agent.telling import Aside
@@ -163,7 +164,8 @@ async def test_whatever_goes_wrong_with_a_call_becomes_an_error_for_the_model(
     function: Function, arguments: str, complete: bool, expected: str
 ) -> None:
     model = ScriptedModel(says(call("s__tool", arguments, complete=complete)), says("I see."))
-    answer = await answer_of(loop_of(model, servers(tool=function), McpConfig(seconds=0.05)))
+    limits = McpConfig(seconds=0.05) if function is _hangs else McpConfig()
+    answer = await answer_of(loop_of(model, servers(tool=function), limits))
     ((_, words, is_error),) = results_of(model.asked[1].messages[-1])
     assert words.startswith(expected)
     assert is_error is True
@@ -263,7 +265,7 @@ async def test_stopping_the_reader_cancels_the_tool() -> None:
     reading.cancel()
     with pytest.raises(asyncio.CancelledError):
         await reading
-    await asyncio.wait_for(cancelled.wait(), 5)
+    await asyncio.wait_for(cancelled.wait(), FAILSAFE)
 
 
 async def test_calls_that_need_a_yes_are_asked_about_one_at_a_time() -> None:
@@ -346,14 +348,19 @@ async def test_blocks_that_the_answer_begins_with_come_before_the_models_words()
     assert answer.content == (Opaque("test", "list"), Text(text="Hello."))
 
 
-async def test_the_time_that_somebody_takes_to_say_yes_is_not_the_tools() -> None:
+async def test_the_time_that_somebody_takes_to_say_yes_is_not_the_tools(monkeypatch: pytest.MonkeyPatch) -> None:
+    loop = asyncio.get_running_loop()
+    time, passed = loop.time, 0.0
+    monkeypatch.setattr(loop, "time", lambda: time() + passed)
+
     async def approve(served: Served) -> bool:
-        await asyncio.sleep(0.2)  # longer than all calls together may take
+        nonlocal passed
+        passed = 40.0  # longer than all calls together may take
         return True
 
     tools = servers(tool=returns("done"))
     model = ScriptedModel(says(call("s__tool")), says("Done."))
-    await answer_of(loop_of(model, tools, McpConfig(seconds=0.1), approve=approve, policy="ask"))
+    await answer_of(loop_of(model, tools, McpConfig(seconds=30), approve=approve, policy="ask"))
     assert results_of(model.asked[1].messages[-1]) == [("call_s__tool", "done", None)]
     assert model.asked[1].tool_choice is None
 

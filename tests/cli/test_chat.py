@@ -19,10 +19,9 @@ from pathlib import Path
 import pytest
 
 from tests.cli.run import environment_of
+from tests.waiting import FAILSAFE
 
 CHAT = [sys.executable, "-m", "toolglot", "chat", "--demo-pace", "none", "--no-discover"]
-PATIENCE = 30.0
-"""Seconds until what is expected must have come, on a busy machine."""
 
 
 def printed(folder: Path, *arguments: str, data: str = "") -> subprocess.CompletedProcess[str]:
@@ -33,7 +32,7 @@ def printed(folder: Path, *arguments: str, data: str = "") -> subprocess.Complet
         input=data,
         capture_output=True,
         text=True,
-        timeout=PATIENCE,
+        timeout=FAILSAFE,
         check=False,
     )
 
@@ -157,7 +156,7 @@ def test_streams_that_are_closed_or_full(rest: str, status: int, output: str, to
         capture_output=True,
         text=True,
         stdin=subprocess.DEVNULL,
-        timeout=PATIENCE,
+        timeout=FAILSAFE,
         check=False,
     )
     assert done.returncode == status, done.stderr
@@ -184,7 +183,7 @@ def test_ctrl_c_stops_a_script_and_no_server_is_left(tmp_path: Path) -> None:
             assert said, "it ended"
         assert servers_of(tmp_path) != []
         process.send_signal(signal.SIGINT)
-        process.communicate(timeout=PATIENCE)
+        process.communicate(timeout=FAILSAFE)
     assert process.returncode == 130
     assert servers_of(tmp_path) == []
 
@@ -233,7 +232,7 @@ class Terminal:
 
     def wait_for(self, text: str, count: int = 1) -> None:
         """Until this has been shown so many times since the beginning."""
-        until = time.monotonic() + PATIENCE
+        until = time.monotonic() + FAILSAFE
         while self.shown.count(text) < count:
             left = until - time.monotonic()
             assert left > 0, f"no {text!r} in: {self.shown}"
@@ -243,7 +242,7 @@ class Terminal:
         """Ctrl-C, as often as it takes: one that comes right before Python waits for a key is heard with the next."""
         before = len(self.shown)
         self.type("\x03")
-        until = time.monotonic() + PATIENCE
+        until = time.monotonic() + FAILSAFE
         while self._more(1.0, or_not=True) and len(self.shown) == before:
             assert time.monotonic() < until, self.shown
             self.type("\x03")
@@ -262,9 +261,9 @@ class Terminal:
         return True
 
     def ended(self) -> int:
-        while self._more(PATIENCE):
+        while self._more(FAILSAFE):
             pass
-        return self.process.wait(PATIENCE)
+        return self.process.wait(FAILSAFE)
 
 
 @contextmanager

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from bench.gateway.processes import free_port
 from click.testing import Result
 
 from tests.agent.hosting import SERVERS
@@ -41,11 +42,7 @@ def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        number = probe.getsockname()[1]
-    assert isinstance(number, int)
-    return number
+    return free_port()
 
 
 def doctor(*arguments: str) -> tuple[int, list[dict[str, Any]]]:

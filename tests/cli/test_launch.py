@@ -15,10 +15,9 @@ from typing import Any
 import pytest
 
 from tests.upstream.bad_server import BadServer, Gate, expect, pause, send
+from tests.waiting import FAILSAFE
 from toolglot.cli.launch import own_gateway
 from toolglot.upstream.vendors import VENDORS
-
-FAILSAFE = 60.0
 
 AGENT = f"""#!{sys.executable}
 import json, os, signal, sys, urllib.request
@@ -216,7 +215,7 @@ def _connect(url: str) -> None:
     from urllib.parse import urlsplit
 
     parts = urlsplit(url)
-    socket.create_connection((parts.hostname or "", parts.port or 0), timeout=5).close()
+    socket.create_connection((parts.hostname or "", parts.port or 0), timeout=FAILSAFE).close()
 
 
 def test_an_agent_that_is_killed_has_the_status_that_a_shell_tells(machine: Machine, gateway: str) -> None:

@@ -11,15 +11,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from time import monotonic
 
+from tests.waiting import FAILSAFE
+
 from .loopback import Exchange, Loopback, Reply
 from .scripted import Script, upstream
-
-READY_WITHIN = 30.0
 
 
 def _address(process: subprocess.Popen[bytes], file: Path, log: Path) -> str:
     """What the gateway writes into the file once it is ready."""
-    deadline = monotonic() + READY_WITHIN
+    deadline = monotonic() + FAILSAFE
     while monotonic() < deadline and process.poll() is None:
         if file.exists() and (address := file.read_text().strip()):
             return address
@@ -44,7 +44,7 @@ def serving(folder: Path, *options: str) -> Iterator[str]:
             yield _address(process, address, log)
         finally:
             process.terminate()
-            process.wait(READY_WITHIN)
+            process.wait(FAILSAFE)
 
 
 @contextmanager

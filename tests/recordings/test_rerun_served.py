@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import socket
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -12,11 +11,11 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from tests.agent.hosting import until, wayward
+from tests.agent.hosting import everyday_over_http, until, wayward
 from tests.recordings.made import as_recording
 from tests.recordings.rerunning import again, changed, read_all
 from tests.server.gateway import CLIENTS, at, gateway
-from tests.server.test_serving import echo, own, says, serving, turns
+from tests.server.test_serving import echo, own, says, turns
 from tests.server.warp_loop import kept
 from tests.upstream.bad_server import BadServer, Script, expect, reply
 from toolglot.agent.tools import ToolFailedError
@@ -37,10 +36,8 @@ MODELS = {"m": ModelConfig(upstream="up", mcp=("day",))}
 
 @pytest.fixture(scope="module")
 def url() -> Iterator[str]:
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
-    with serving(port):
-        yield f"http://127.0.0.1:{port}/mcp"
+    with everyday_over_http() as address:
+        yield address
 
 
 def call(name: str, number: int, **arguments: Any) -> ToolCall:

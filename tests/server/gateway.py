@@ -27,7 +27,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from typing import Any
 
-from tests.upstream.bad_server import FAILSAFE
+from tests.waiting import FAILSAFE
 from tests.warp_server.messages import encode
 from toolglot.agent.host import Host
 from toolglot.config.assemble import assemble

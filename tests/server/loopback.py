@@ -11,14 +11,12 @@ from typing import Any
 
 import uvicorn
 
+from tests.waiting import FAILSAFE
 from toolglot.config.schema import Limits
 from toolglot.errors import error_status
 from toolglot.server.guarded import GuardedProtocol, guarded
 from toolglot.server.heads import Gates
 from toolglot.server.ingress import ClientGone, IngressError, read_body
-
-FAILSAFE = 20.0
-"""Seconds after which a test that waits for the server fails."""
 
 LARGE = b"a" * (16 * 1024 * 1024)
 """More than the kernel keeps for a client that does not read."""

@@ -12,7 +12,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from tests.server.gateway import Asking
-from tests.upstream.bad_server import FAILSAFE
+from tests.waiting import FAILSAFE
 
 
 class Process(Asking):
@@ -63,16 +63,27 @@ class Process(Asking):
 
 @contextmanager
 def serving(
-    folder: Path, config: str = "", *, arguments: Sequence[str] = (), environment: Mapping[str, str] = {}
+    folder: Path,
+    config: str = "",
+    *,
+    arguments: Sequence[str] = (),
+    environment: Mapping[str, str] = {},
+    launcher: Sequence[str] = (),
 ) -> Iterator[Process]:
-    """Serve with this file until the block is left. The folder is its home; it knows nothing else of the machine."""
+    """Serve with this file until the block is left. The folder is its home; it knows nothing else of the machine. The
+    launcher is a command that becomes the gateway's, in a session of its own."""
     file = folder / "toolglot.toml"
     file.write_text(config)
     fixed = ["--config", str(file), "--port", "0", "--no-discover", "--demo-pace", "none"]
-    command = [sys.executable, "-m", "toolglot", "serve", *fixed, *arguments]
+    command = [*launcher, sys.executable, "-m", "toolglot", "serve", *fixed, *arguments]
     surroundings = {"HOME": str(folder), "PATH": os.environ.get("PATH", os.defpath), **environment}
     with subprocess.Popen(
-        command, cwd=folder, env=surroundings, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
+        command,
+        cwd=folder,
+        env=surroundings,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        start_new_session=bool(launcher),
     ) as process:
         try:
             running = Process(process)

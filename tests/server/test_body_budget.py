@@ -16,7 +16,8 @@ from msgspec.structs import replace
 from tests.server.gateway import CLIENTS, LIMITS, Answer, Running, at, gateway, request
 from tests.server.loopback import status_of, until_close
 from tests.server.told import error_told, type_of
-from tests.upstream.bad_server import FAILSAFE, BadServer, Gate, Step, expect, gone, pause, reply
+from tests.upstream.bad_server import BadServer, Gate, Step, expect, gone, pause, reply
+from tests.waiting import FAILSAFE
 from toolglot.config.schema import Limits
 from toolglot.server import body_budget
 from toolglot.server.body_budget import ASCII, MEMBER, SMALL, WIDE, WIDEST, BodyBudget, BodyCost, BodyHold, NoRoomError

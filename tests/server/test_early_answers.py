@@ -16,7 +16,8 @@ from tests.server.gateway import LIMITS, SERVER, Running, at, gateway, request
 from tests.server.loopback import HEAD, Served, headers_of, json_of, responses_in, serve, status_of
 from tests.server.loopback import until_close as rest
 from tests.server.loopback import until_response as response
-from tests.upstream.bad_server import FAILSAFE, BadServer, Gate, Script, expect, gone, reply, stream
+from tests.upstream.bad_server import BadServer, Gate, Script, expect, gone, reply, stream
+from tests.waiting import FAILSAFE
 from toolglot.ir import replace
 from toolglot.server.app import App
 from toolglot.server.heads import Gates

@@ -15,7 +15,6 @@ from tests.server.gateway import CLIENTS, Running, at, gateway, request
 from tests.server.loopback import headers_of, status_of, until_close
 from tests.server.told import mid_call
 from tests.upstream.bad_server import (
-    FAILSAFE,
     LAST_CHUNK,
     BadServer,
     Gate,
@@ -27,6 +26,7 @@ from tests.upstream.bad_server import (
     send,
     stream,
 )
+from tests.waiting import FAILSAFE
 from toolglot.server import half_close
 
 CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"

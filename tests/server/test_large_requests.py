@@ -14,7 +14,8 @@ import pytest
 
 from tests.server.gateway import LIMITS, Talk, at, gateway, request
 from tests.server.stage import Stage, Turn, model_of, stage
-from tests.upstream.bad_server import FAILSAFE, BadServer, expect, reply, stream
+from tests.upstream.bad_server import BadServer, expect, reply, stream
+from tests.waiting import FAILSAFE
 from toolglot.dialect import Dialect
 from toolglot.dialects import find
 from toolglot.server import counting, generate

@@ -22,6 +22,7 @@ from tests.server.gateway import CLIENTS, LIMITS, at, gateway, request
 from tests.server.loopback import responses_in, status_of, until_close
 from tests.server.told import error_told, type_of
 from tests.upstream.bad_server import BadServer, Gate, expect, gone, reply, stream
+from tests.waiting import FAILSAFE
 from toolglot.config.schema import ServerConfig
 from toolglot.server.headers import MAX_HOPS
 from toolglot.server.routes import ROUTES
@@ -34,7 +35,7 @@ CHAT = "/v1/chat/completions"
 
 
 def _raw(port: int, data: bytes) -> bytes:
-    with socket.create_connection(("127.0.0.1", port), timeout=20) as connection:
+    with socket.create_connection(("127.0.0.1", port), timeout=FAILSAFE) as connection:
         connection.sendall(data)
         return until_close(connection)
 
@@ -189,7 +190,7 @@ def test_11_whoever_watches_the_server_is_answered_when_all_connections_are_take
     server = ServerConfig(keys=("sk-gateway-0123456789",))
     with gateway(limits=replace(LIMITS, connections=2), server=server) as running, ExitStack() as held:
         for _ in range(100):
-            held.enter_context(socket.create_connection(("127.0.0.1", running.port), timeout=20))
+            held.enter_context(socket.create_connection(("127.0.0.1", running.port), timeout=FAILSAFE))
         for route in ROUTES:
             if route.reserved:
                 headers = {} if route.open else {"authorization": "Bearer sk-gateway-0123456789"}

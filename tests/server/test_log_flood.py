@@ -15,7 +15,7 @@ import pytest
 from tests.server.gateway import request
 from tests.server.loopback import status_of, until_response
 from tests.server.process import serving
-from tests.upstream.bad_server import FAILSAFE
+from tests.waiting import FAILSAFE
 from toolglot.server import log_throttle
 from toolglot.server.log_throttle import BURST, INTERVAL, RATE, LogThrottle
 

@@ -19,7 +19,8 @@ from tests.agent.hosting import wayward
 from tests.server.gateway import CLIENTS, LIMITS, at, gateway, request
 from tests.server.process import serving
 from tests.server.stage import Call, Turn, events_of, frames_of, whole_of
-from tests.upstream.bad_server import FAILSAFE, BadServer, Gate, close, expect, head, pause, reply, send, stream
+from tests.upstream.bad_server import BadServer, Gate, close, expect, head, pause, reply, send, stream
+from tests.waiting import FAILSAFE
 from toolglot.cli.serve import serve
 from toolglot.config.schema import McpConfig, ModelConfig, RecordConfig, Retries, ServerConfig
 from toolglot.dialects import DIALECTS

@@ -5,8 +5,10 @@ The number is that of `tests/server/fault_cases.py`. The gateway is a process of
 
 from __future__ import annotations
 
+import os
 import signal
-from contextlib import closing
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from http.client import HTTPConnection
 from pathlib import Path
 
@@ -16,7 +18,8 @@ from tests.lint.streams import SOUND
 from tests.server.gateway import request
 from tests.server.process import Process, serving
 from tests.server.told import good_end, mid_call
-from tests.upstream.bad_server import FAILSAFE, LAST_CHUNK, BadServer, Gate, chunk, expect, pause, reply, send, stream
+from tests.upstream.bad_server import LAST_CHUNK, BadServer, Gate, chunk, expect, pause, reply, send, stream
+from tests.waiting import FAILSAFE
 
 LOADED = "the configuration was loaded again"
 KEPT = "the last good one stays in use"
@@ -50,6 +53,34 @@ def test_44_a_good_change_is_used(tmp_path: Path, by_signal: bool) -> None:
         running.until_logged(LOADED)
         assert "second" in models(running)
         assert "first" not in models(running)
+
+
+@contextmanager
+def in_terminal(folder: Path, workers: str, *launcher: str) -> Iterator[Process]:
+    """A gateway whose terminal is closed."""
+    ours, theirs = os.openpty()
+    # The leader of a session that has no terminal gets the one that it opens first.
+    launcher = ("sh", "-c", 'exec "$@" <"$0"', os.ttyname(theirs), *launcher)
+    with serving(folder, config("first"), arguments=("--workers", workers), launcher=launcher) as running:
+        os.close(theirs)
+        os.close(ours)
+        yield running
+
+
+@pytest.mark.parametrize("workers", ["1", "2"])
+def test_44_a_gateway_ends_with_its_terminal(tmp_path: Path, workers: str) -> None:
+    with in_terminal(tmp_path, workers) as running:
+        assert running.wait() == 0
+    assert LOADED not in running.log
+
+
+@pytest.mark.parametrize("workers", ["1", "2"])
+def test_44_with_nohup_it_outlives_its_terminal_and_is_loaded_again_on_sighup(tmp_path: Path, workers: str) -> None:
+    with in_terminal(tmp_path, workers, "nohup") as running:
+        running.until_logged(LOADED, times=int(workers))
+        running.signal(signal.SIGHUP)  # without a change of the file, which would be noticed by itself
+        running.until_logged(LOADED, times=2 * int(workers))
+        assert "first" in models(running)
 
 
 def test_20_a_key_that_is_taken_away_is_refused_also_on_a_connection_that_it_opened(tmp_path: Path) -> None:

@@ -4,10 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import socket
-import subprocess
-import sys
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,7 +12,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from tests.agent.hosting import SERVERS, until, wayward
+from tests.agent.hosting import everyday_over_http, until, wayward
 from tests.server.gateway import CLIENTS, LIMITS, Answer, Running, at, gateway
 from tests.server.test_text_calls import calls_of, notes_of, read, text_of
 from tests.server.told import break_told, mid_call
@@ -43,29 +39,8 @@ class Day:
 
 @pytest.fixture(scope="module", autouse=True)
 def day() -> Iterator[None]:
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
-    with serving(port):
-        Day.url = f"http://127.0.0.1:{port}/mcp"
+    with everyday_over_http() as Day.url:
         yield
-
-
-@contextmanager
-def serving(port: int) -> Iterator[None]:
-    process = subprocess.Popen([sys.executable, str(SERVERS / "everyday.py"), "--port", str(port)])
-    try:
-        deadline = time.monotonic() + 30
-        while True:
-            try:
-                socket.create_connection(("127.0.0.1", port)).close()
-                break
-            except OSError:
-                assert process.poll() is None
-                assert time.monotonic() < deadline
-        yield
-    finally:
-        process.kill()
-        process.wait()
 
 
 def day_server(policy: Policy = "auto", **fields: Any) -> McpServerConfig:

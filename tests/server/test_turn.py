@@ -14,6 +14,7 @@ import pytest
 
 from tests.server.turns import body, message, response
 from tests.store.turns import using
+from tests.waiting import FAILSAFE
 from toolglot.server import turn
 from toolglot.server.turn import Turn
 from toolglot.store.sqlite import SqliteStore
@@ -57,7 +58,7 @@ def test_an_answer_does_not_wait_for_a_disk_that_hangs(
     async def work(store: SqliteStore) -> dict[str, object]:
         store._worker.later(partial(hanging.wait, 30))
         try:
-            async with asyncio.timeout(20):  # a failsafe
+            async with asyncio.timeout(FAILSAFE):
                 return await answered(store)
         finally:
             hanging.set()

@@ -8,7 +8,6 @@ from __future__ import annotations
 import http.client
 import os
 import signal
-import socket
 import sys
 import threading
 from pathlib import Path
@@ -17,14 +16,13 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
+from tests.agent.hosting import everyday_over_http
 from tests.lint.streams import SOUND
 from tests.server.gateway import request
 from tests.server.process import serving
-from tests.server.test_serving import serving as day_serving
 from tests.server.told import good_end, mid_call
 from tests.server.workforce import exchanged, said, until_gone, workforce
 from tests.upstream.bad_server import (
-    FAILSAFE,
     LAST_CHUNK,
     BadServer,
     Gate,
@@ -36,6 +34,7 @@ from tests.upstream.bad_server import (
     send,
     stream,
 )
+from tests.waiting import FAILSAFE
 from toolglot.cli.serve import serve
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
@@ -67,10 +66,7 @@ def test_an_approval_that_one_worker_asked_for_counts_once_at_the_other(tmp_path
 
     first = [expect(), says({"content": None, "tool_calls": [call]}, "tool_calls")]
     done = [expect(), says({"content": "Done."}, "stop")]
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
-    with day_serving(port), BadServer(first, done) as server:
-        url = f"http://127.0.0.1:{port}/mcp"
+    with everyday_over_http() as url, BadServer(first, done) as server:
         config = f"""
 [store]
 path = "none"

@@ -18,6 +18,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 
+from tests.waiting import FAILSAFE
 from toolglot.config.schema import Limits
 from toolglot.recordings.format import PARTIAL, SUFFIX
 from toolglot.recordings.writing.folder import Folder
@@ -238,7 +239,9 @@ def supervised(work: str, ready: str = "pass", first: str = "") -> tuple[str, st
     """What a parent says whose workers do this, and which does that first, and when they are ready."""
     body = textwrap.indent(textwrap.dedent(work), "    ").strip()
     script = SUPERVISED.format(work=body, ready=ready, first=textwrap.dedent(first))
-    result = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=20, check=True)
+    result = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, timeout=FAILSAFE, check=True
+    )
     return result.stdout, result.stderr
 
 

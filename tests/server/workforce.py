@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.server.process import Process, serving
-from tests.upstream.bad_server import FAILSAFE
+from tests.waiting import FAILSAFE
 
 STARTED = re.compile(r"worker (\d+) is process (\d+)")
 REQUESTS = 'toolglot_requests_total{route="/v1/chat/completions"'

@@ -12,6 +12,7 @@ from time import monotonic
 import pytest
 
 from tests.store.turns import turn, using
+from tests.waiting import FAILSAFE
 from toolglot.store import StoreError
 from toolglot.store.sqlite import SqliteStore
 
@@ -69,7 +70,7 @@ def test_whoever_reads_does_not_wait_for_whoever_waits_to_write(path: Path) -> N
         with held(path) as other:
             saving = asyncio.create_task(store.save(turn("resp_2")))
             await asyncio.sleep(0)
-            async with asyncio.timeout(20):  # a failsafe
+            async with asyncio.timeout(FAILSAFE):
                 assert await store.turn("me", "resp_1") == turn("resp_1")
                 assert not saving.done()
                 other.execute("ROLLBACK")

@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from tests.store.turns import Clock, turn, using
+from tests.waiting import FAILSAFE
 from toolglot.store import Conversation, History, Item, Size, StoreError, sqlite, tables, worker
 from toolglot.store.sqlite import SqliteStore
 
@@ -454,7 +455,7 @@ def test_everything_that_was_acknowledged_survives_kill_9(path: Path) -> None:
         lines = [process.stdout.readline() for _ in range(150)]
         process.send_signal(signal.SIGKILL)
         lines += process.stdout.readlines()
-    assert process.wait(timeout=30) == -signal.SIGKILL
+    assert process.wait(timeout=FAILSAFE) == -signal.SIGKILL
     last = int([line for line in lines if line.endswith("\n")][-1])
 
     async def check(store: SqliteStore) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import TypeVar
 
+from tests.waiting import FAILSAFE
 from toolglot.store import Turn
 from toolglot.store.sqlite import SqliteStore
 
@@ -43,7 +44,7 @@ def using(path: Path | str, work: Callable[[SqliteStore], Awaitable[T]], **setti
     async def main() -> T:
         store = SqliteStore(path, **settings)  # type: ignore[arg-type]
         try:
-            async with asyncio.timeout(60):
+            async with asyncio.timeout(FAILSAFE):
                 return await work(store)
         finally:
             await store.close()

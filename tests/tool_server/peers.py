@@ -16,10 +16,10 @@ from mcp import Client
 from mcp.client.stdio import StdioServerParameters
 from mcp_types import CallToolResult, TextContent
 
+from tests.waiting import FAILSAFE
+
 GENERATIONS = {"legacy": "2025-11-25", "auto": "2026-07-28"}
 """Both generations of the protocol: the client's mode, and the version that is agreed on."""
-FAILSAFE = 20.0
-"""Seconds after which a test that hangs fails instead."""
 
 COMMAND = (sys.executable, "-m", "toolglot", "mcp")
 

@@ -14,8 +14,9 @@ import pytest
 from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
 
-from tests.tool_server.peers import FAILSAFE, GENERATIONS, over_http, talk, text_of
+from tests.tool_server.peers import GENERATIONS, over_http, talk, text_of
 from tests.upstream.bad_server import BadServer, Gate, expect, gone
+from tests.waiting import FAILSAFE
 from toolglot.server.run import address_of
 from toolglot.tool_server.http import CannotListenError, listen
 from toolglot.tool_server.stdio import MAX_MESSAGE

@@ -30,9 +30,7 @@ from typing import Any, NamedTuple, TypeAlias
 from msgspec import json
 
 from tests.needs import need
-
-FAILSAFE = 20.0
-"""Seconds after which a test that hangs fails instead."""
+from tests.waiting import FAILSAFE
 
 
 class Gate:

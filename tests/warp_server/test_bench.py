@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from tests.documents.shared import objects
 from tests.strategies import json_values
-from tests.upstream.bad_server import FAILSAFE
+from tests.waiting import FAILSAFE
 from tests.warp_server import frames, messages, story, wire
 from tests.warp_server.agent import TOKEN, Agent, hear, heard, three_turns
 from tests.warp_server.messages import Tree, decode, encode

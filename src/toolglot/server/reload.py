@@ -48,16 +48,15 @@ class Reload:
     async def run(self) -> None:
         """Watch until it is cancelled."""
         asked = asyncio.Event()
-        had_terminal = has_terminal()
+        ends = ends_with_terminal()
         try:
-            if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # as `nohup` has it
-                asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, asked.set)
+            asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, asked.set)
         except (NotImplementedError, AttributeError, ValueError, RuntimeError):  # Windows, or not the main thread
             log.debug("there is no SIGHUP here: the configuration is loaded again when its file changes alone")
         while True:
             with suppress(TimeoutError):
                 await asyncio.wait_for(asked.wait(), WATCH_SECONDS)
-            if asked.is_set() and had_terminal and not has_terminal():
+            if asked.is_set() and ends and not has_terminal():
                 log.info("the terminal is gone")
                 signal.raise_signal(signal.SIGTERM)
                 return
@@ -93,8 +92,14 @@ class Reload:
             log.warning("another %s takes a restart: until then it stays as it was", what)
 
 
+def ends_with_terminal() -> bool:
+    """Does closing the terminal, which sends SIGHUP too, end this process? Not if it was started with `nohup`, which
+    leaves SIGHUP ignored: then it only loads the configuration again. Ask before SIGHUP has a handler."""
+    return has_terminal() and signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN
+
+
 def has_terminal() -> bool:
-    """Is there a terminal that this process belongs to? Whoever closes it sends SIGHUP, too."""
+    """Is there a terminal that this process belongs to?"""
     try:
         os.close(os.open("/dev/tty", os.O_RDWR | os.O_NOCTTY))
     except OSError:

@@ -1,14 +1,17 @@
-"""A server as people write them, with the official SDK: on its pipes, or over HTTP with `--port N`."""
+"""A server as people write them, with the official SDK: on its pipes, or over HTTP with `--socket N`, a file descriptor
+that listens."""
 
 from __future__ import annotations
 
 import asyncio
 import os
+import socket
 import sys
 from pathlib import Path
 from typing import Annotated
 
 import anyio
+import uvicorn
 from mcp.server.mcpserver import Context, Image, MCPServer
 from mcp_types import ToolAnnotations
 from pydantic import BaseModel, Field
@@ -79,7 +82,8 @@ async def ask(context: Context) -> str:
 
 
 if __name__ == "__main__":
-    if "--port" in sys.argv:
-        server.run("streamable-http", host="127.0.0.1", port=int(sys.argv[sys.argv.index("--port") + 1]))
+    if "--socket" in sys.argv:
+        listening = socket.socket(fileno=int(sys.argv[sys.argv.index("--socket") + 1]))
+        uvicorn.Server(uvicorn.Config(server.streamable_http_app(), log_level="error")).run([listening])
     else:
         server.run("stdio")

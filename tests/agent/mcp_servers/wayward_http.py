@@ -11,6 +11,8 @@ from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
+from tests.waiting import FAILSAFE
+
 Message = dict[str, Any]
 MEGABYTE = b"x" * 1_000_000
 
@@ -50,7 +52,7 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_DELETE(self) -> None:
         self.server.heard.append(("DELETE", {}))
-        self.server.may_end.wait(30)
+        self.server.may_end.wait(FAILSAFE)
         self._answer(200, b"", "text/plain")
 
     def do_POST(self) -> None:
@@ -90,7 +92,7 @@ class _Handler(BaseHTTPRequestHandler):
             case "not_json":
                 self._answer(200, b"{oops", "application/json")
             case "hang":
-                time.sleep(30)
+                time.sleep(FAILSAFE)
             case "flood":
                 self._begin(200, "text/event-stream", connection="close")
                 event = b'event: message\ndata: {"jsonrpc": "2.0", "method": "notifications/message"}\n\n'

@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
-PATIENCE = 60.0
-"""Seconds until what is expected must be seen, on a busy machine."""
+from tests.waiting import FAILSAFE
+
 WIDTH, HEIGHT = 100, 50
 
 
@@ -28,7 +28,7 @@ class Screen:
 
     def tmux(self, *arguments: str) -> str:
         command = ["tmux", "-u", "-f", "/dev/null", "-S", self._socket, *arguments]
-        return subprocess.run(command, check=True, capture_output=True, text=True, timeout=PATIENCE).stdout
+        return subprocess.run(command, check=True, capture_output=True, text=True, timeout=FAILSAFE).stdout
 
     def start(self, command: list[str], folder: Path, environment: Mapping[str, str]) -> None:
         """Run the command; when it has ended, its exit status is shown."""
@@ -70,7 +70,7 @@ class Screen:
     def until(self, is_there: Callable[[str], bool], what: str, press: str = "") -> str:
         """Until the screen is as it should be. `press` is a key that is pressed again while nothing happens: Python
         hears a Ctrl-C that comes right before it waits for a key only with the next one."""
-        deadline = time.monotonic() + PATIENCE
+        deadline = time.monotonic() + FAILSAFE
         while not is_there(seen := self.seen()):
             assert time.monotonic() < deadline, f"no {what!r} on the screen:\n{seen}"
             ready, _, _ = select.select([self._written], [], [], 1.0)

@@ -9,6 +9,7 @@ from typing import Any
 from urllib.request import Request, urlopen
 
 from tests.e2e.answers import Call, parsed
+from tests.waiting import FAILSAFE
 
 from .bigram_model import NUMBER, WORD
 
@@ -46,7 +47,7 @@ class Asking:
 
 def _post(url: str, body: dict[str, Any]) -> Any:
     request = Request(url, json.dumps(body).encode(), {"content-type": "application/json"})
-    return urlopen(request, timeout=60)
+    return urlopen(request, timeout=FAILSAFE)
 
 
 def ask(base_url: str, dialect: str, more: dict[str, Any]) -> list[Call]:

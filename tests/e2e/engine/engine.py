@@ -9,10 +9,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from urllib.request import urlopen
 
+from tests.waiting import FAILSAFE
+
 from .bigram_model import write_model
 
 SERVE = Path(__file__).parent / "serve.py"
-READY_WITHIN = 60.0
 SERVED = ("openai_chat", "openai_responses", "anthropic")
 """The dialects that llama.cpp speaks."""
 WANT_OUTPUT_INDEX = ("js-responses_loop", "ai-openai_responses_streamed")
@@ -38,8 +39,8 @@ def running_engine(folder: Path, write: Callable[[Path], None] = write_model, *o
         assert process.stdout is not None
         base_url = process.stdout.readline().strip()
         assert base_url, f"llama.cpp did not start:\n{log.read_text(errors='replace')[-2000:]}"
-        with urlopen(f"{base_url}/health", timeout=READY_WITHIN) as health:
+        with urlopen(f"{base_url}/health", timeout=FAILSAFE) as health:
             assert health.status == 200
         yield base_url
         process.stdin.close()
-        process.wait(READY_WITHIN)
+        process.wait(FAILSAFE)

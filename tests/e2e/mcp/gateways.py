@@ -9,17 +9,19 @@ import subprocess
 import sys
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from time import monotonic, sleep
-from typing import Any, TypeVar
+from typing import Any
+
+from bench.gateway.processes import free_port
 
 from tests.agent.hosting import SERVERS
-from tests.e2e.gateway import READY_WITHIN, serving
+from tests.e2e.gateway import serving
 from tests.e2e.js_ways import NODE
 from tests.e2e.needs import MCP_SERVERS
+from tests.waiting import FAILSAFE, until
 from tests.warp_server.agent import TOKEN
 
 from .upstreams import TEXT, TEXT_FORMAT, Upstream
@@ -27,7 +29,6 @@ from .upstreams import TEXT, TEXT_FORMAT, Upstream
 EVERYDAY = SERVERS / "everyday.py"
 
 Server = Mapping[str, Any]
-T = TypeVar("T")
 
 
 def python_server(script: Path, *arguments: str, **fields: Any) -> Server:
@@ -47,7 +48,7 @@ class Running:
     log: Path
 
     def get(self, path: str) -> str:
-        with urllib.request.urlopen(f"{self.base_url}{path}", timeout=READY_WITHIN) as reply:
+        with urllib.request.urlopen(f"{self.base_url}{path}", timeout=FAILSAFE) as reply:
             return str(reply.read().decode())
 
     def post(self, path: str, body: Any, headers: Mapping[str, str]) -> tuple[int, str]:
@@ -57,7 +58,7 @@ class Running:
             f"{self.base_url}{path}", data, {"content-type": "application/json", **headers}
         )
         try:
-            with urllib.request.urlopen(request, timeout=READY_WITHIN) as reply:
+            with urllib.request.urlopen(request, timeout=FAILSAFE) as reply:
                 return reply.status, reply.read().decode()
         except urllib.error.HTTPError as error:
             with error:
@@ -96,15 +97,6 @@ class Running:
             return state if wanted.items() <= state.items() else None
 
         return until(found, f"{server} as {wanted}")
-
-
-def until(condition: Callable[[], T | None], what: str) -> T:
-    """What is found at last; there are things that tell nobody when they happen."""
-    deadline = monotonic() + READY_WITHIN
-    while not (found := condition()):
-        assert monotonic() < deadline, f"there is no {what}"
-        sleep(0.02)
-    return found
 
 
 def _table(name: str, fields: Mapping[str, Any]) -> str:
@@ -170,20 +162,6 @@ def over_http(command: list[str], port: int, environment: Mapping[str, str] | No
 def _answers(port: int) -> bool:
     with socket.socket() as probe:
         return probe.connect_ex(("127.0.0.1", port)) == 0
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
-
-
-@contextmanager
-def everyday_over_http(*options: str) -> Iterator[str]:
-    """Its address."""
-    port = free_port()
-    with over_http([sys.executable, str(EVERYDAY), "--port", str(port), *options], port):
-        yield f"http://127.0.0.1:{port}/mcp"
 
 
 @contextmanager

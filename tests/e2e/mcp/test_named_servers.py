@@ -11,13 +11,14 @@ import anthropic
 import openai
 import pytest
 
+from tests.agent.hosting import everyday_over_http
 from tests.e2e.answers import Call as Called
 from tests.e2e.loopback import Loopback
 from tests.e2e.scripted import Seen
 from tests.e2e.wires import Call, Turn
 
 from .conversations import OWN, BetaMessages, Responses, ResponsesFromPrevious, ResponsesInConversation, Served
-from .gateways import Running, everyday_over_http, gateway
+from .gateways import Running, gateway
 from .upstreams import Upstream, scripted
 
 SUM, CITY, WEATHER = {"a": 2, "b": 3}, {"city": "Zürich"}, "17 °C, rain ☂"

@@ -13,24 +13,23 @@ from typing import Any
 
 import pytest
 
-from tests.agent.hosting import SECRET, lives
+from tests.agent.hosting import SECRET, everyday_over_http, lives
 from tests.e2e.loopback import Loopback
 from tests.e2e.python_ways import openai_client
 from tests.e2e.scripted import Script, Seen
 from tests.e2e.sdks.received import Received
 from tests.e2e.wires import Call, Turn
+from tests.waiting import until
 
 from .conversations import BetaMessages, Chat, Gemini, Responses, Said
 from .gateways import (
     EVERYDAY,
     Running,
     Server,
-    everyday_over_http,
     everything_over_http,
     gateway,
     published_server,
     python_server,
-    until,
 )
 from .upstreams import scripted
 

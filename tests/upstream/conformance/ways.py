@@ -13,8 +13,9 @@ from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, 
 from contextlib import asynccontextmanager
 from typing import Any, NamedTuple, Protocol
 
-from tests.upstream.bad_server import FAILSAFE, BadServer
+from tests.upstream.bad_server import BadServer
 from tests.upstream.calls import call, failure
+from tests.waiting import FAILSAFE
 from toolglot.upstream.http import HttpReply, HttpTransport
 from toolglot.upstream.lean import LeanReply, LeanTransport
 from toolglot.upstream.transport import Reply, Transport

@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 import pytest
 
 from tests.upstream.demo.conversations import TIME, WEATHER, answered, asked
+from tests.waiting import FAILSAFE
 from toolglot.config.addresses import DEMO_URL
 from toolglot.dialect import Dialect
 from toolglot.dialects import DIALECTS
@@ -31,7 +32,7 @@ T = TypeVar("T")
 
 def run(work: Coroutine[Any, Any, T]) -> T:
     async def within() -> T:
-        return await asyncio.wait_for(work, 20)
+        return await asyncio.wait_for(work, FAILSAFE)
 
     return asyncio.run(within())
 

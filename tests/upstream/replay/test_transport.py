@@ -11,6 +11,7 @@ import pytest
 from msgspec.structs import replace
 
 from tests.recordings.made import JSON, exchange, lines_of
+from tests.waiting import FAILSAFE
 from toolglot.dialects import find
 from toolglot.recordings.format import (
     SUFFIX,
@@ -36,7 +37,7 @@ T = TypeVar("T")
 
 def run(work: Coroutine[Any, Any, T]) -> T:
     async def within() -> T:
-        return await asyncio.wait_for(work, 20)
+        return await asyncio.wait_for(work, FAILSAFE)
 
     return asyncio.run(within())
 

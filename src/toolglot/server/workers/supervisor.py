@@ -24,7 +24,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 
-from toolglot.server.reload import has_terminal
+from toolglot.server.reload import ends_with_terminal, has_terminal
 from toolglot.server.workers.child import Child
 from toolglot.server.workers.errors import GaveUpError
 from toolglot.server.workers.hub import Hub
@@ -100,7 +100,8 @@ class Supervisor:
         self._begun = False
         self._ending = False
         self._failure: str | None = None
-        self._had_terminal = has_terminal()
+        self._ends_with_terminal = ends_with_terminal()
+        self._at_first = {**_AT_FIRST, signal.SIGHUP: signal.getsignal(signal.SIGHUP)}
         self._selector = selectors.DefaultSelector()
         self._woken, self._wake = socket.socketpair()
 
@@ -123,8 +124,7 @@ class Supervisor:
         self._selector.register(self._woken, selectors.EVENT_READ)
         signal.set_wakeup_fd(self._wake.fileno(), warn_on_full_buffer=False)
         for number in _SIGNALS:
-            if number != signal.SIGHUP or signal.getsignal(number) is not signal.SIG_IGN:  # as `nohup` has it
-                signal.signal(number, lambda _number, _frame: None)  # the number comes by the socket
+            signal.signal(number, lambda _number, _frame: None)  # the number comes by the socket
 
     def _turn(self) -> None:
         """Wait for something to happen, and see to it."""
@@ -221,7 +221,7 @@ class Supervisor:
             self._dismiss(child, successor=False)
 
     def _reload(self) -> None:
-        if self._had_terminal and not has_terminal():
+        if self._ends_with_terminal and not has_terminal():
             self._end()
         for child in self._children.values():
             # Who is not ready may have read the file, and not listen yet.
@@ -278,8 +278,7 @@ class Supervisor:
         try:
             signal.set_wakeup_fd(-1)
             for number in _SIGNALS:
-                if signal.getsignal(number) is not signal.SIG_IGN:
-                    signal.signal(number, _AT_FIRST.get(number, signal.SIG_DFL))
+                signal.signal(number, self._at_first.get(number, signal.SIG_DFL))
             self._selector.close()
             lines = [child.line for child in self._children.values()]
             for each in (ours, self._woken, self._wake, *lines):
