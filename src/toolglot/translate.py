@@ -35,12 +35,13 @@ from toolglot.passes.details import DetailsCarrier
 from toolglot.passes.event_passes import EventPass, through
 from toolglot.passes.foreign import Reporter
 from toolglot.passes.label import Labeller
-from toolglot.passes.origins import Origins, rewritten
+from toolglot.passes.origins import Origins
 from toolglot.passes.pipeline import REQUEST_PASSES
 from toolglot.passes.restore import Restorer
 from toolglot.passes.sequence import Sequencer
 from toolglot.passes.settle import Settler
 from toolglot.passes.skeleton import issuer_of
+from toolglot.plan import run_passes
 from toolglot.receipt import Loss, Receipt
 from toolglot.streaming import StreamTranslation
 from toolglot.wire import json
@@ -288,7 +289,7 @@ class Exchange:
         self.asked = asked
         sent = asked if self._model is None else replace(asked, model=self._model)
         self._context = self._new_context(sent.model)
-        sent, self._origins = rewritten(sent, self._passes, self._context)
+        sent, self._origins = run_passes(sent, self._passes, self._context)
         self._remember(sent)
         unchanged = replace(sent, model=asked.model) == asked
         self.verbatim = self._may_forward and unchanged and self._context.text_tools is None

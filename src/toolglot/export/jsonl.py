@@ -38,7 +38,7 @@ from toolglot.passes import (
     turns,
 )
 from toolglot.passes.blocks import INSTRUCTION_ROLES, has_results, with_messages
-from toolglot.passes.origins import rewritten
+from toolglot.plan import run_passes
 from toolglot.receipt import Loss, Receipt
 from toolglot.wire import json
 
@@ -122,7 +122,7 @@ class _Writer:
         sent = Request(model=self._model, messages=piece, native=self._native)
         # A conversation that stays in its dialect stays as it is.
         passes = (*BEFORE_NAMES, self._names.shorten, *AFTER_NAMES) if not self.same else ()
-        sent, _ = rewritten(sent, passes, context)
+        sent, _ = run_passes(sent, passes, context)
         limit = LIMIT if "max_output_tokens" in self._target.can.fields else None
         encoded = self._target.encode_request(replace(sent, max_output_tokens=limit), receipt)
         found = self._form.read(encoded)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from toolglot import features
 from toolglot.ir import (
     Block,
     Cache,
@@ -22,12 +23,19 @@ from toolglot.passes import Context
 from toolglot.passes.blocks import Place, rewrite_blocks
 from toolglot.passes.census import census
 from toolglot.passes.digest import digest
+from toolglot.plan import runs_on
 from toolglot.wire.openai_fields import PROMPT_CACHE
 
 CACHED = (Text, Media, Thinking, ToolCall, ToolResult)
 """Blocks that may have a breakpoint."""
 
 
+def _triggers(context: Context) -> int:
+    is_own = context.source == context.target and not _is_older(context)
+    return 0 if is_own else features.CACHE_MARKS | features.PROMPT_CACHE
+
+
+@runs_on(_triggers)
 def fit(request: Request, context: Context) -> Request:
     """The last breakpoints stay, since they cover the longest prefix."""
     can = context.can

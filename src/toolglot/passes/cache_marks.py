@@ -19,9 +19,11 @@ from collections.abc import Iterable, Sequence
 
 from msgspec import Struct
 
+from toolglot import features
 from toolglot.ir import Block, Cache, Media, Message, Opaque, Request, Text, Tool, ToolCall, ToolResult, replace
 from toolglot.passes import CacheMarks, Context
 from toolglot.passes.census import census
+from toolglot.plan import runs_on
 from toolglot.wire import json
 
 CHARACTERS = 4
@@ -70,6 +72,7 @@ def plan_marks(
     )
 
 
+@runs_on(lambda context: features.ANY if may_originate(context) else 0)
 def originate(request: Request, context: Context) -> Request:
     """Set the breakpoints of the rule, unless the client has set some itself."""
     if not may_originate(context) or _has_marks(request, context):

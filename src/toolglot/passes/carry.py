@@ -21,6 +21,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Literal
 
+from toolglot import features
 from toolglot.events import Close, Delta, Event, Finish, Open, merge_native
 from toolglot.ir import Block, Message, Native, Opaque, Request, Text, Thinking, ToolCall, native_of, replace
 from toolglot.passes import Context
@@ -31,9 +32,11 @@ from toolglot.passes.envelope import Place as EnvelopePlace
 from toolglot.passes.reasoning import MADE
 from toolglot.passes.skeleton import Sealed, Skeleton, bone, holds_state, seal, unseal
 from toolglot.passes.state_placement import AnswerRun, place_state
+from toolglot.plan import runs_on
 from toolglot.receipt import Receipt
 
 
+@runs_on(lambda context: 0 if context.slot is None else features.ENVELOPE, adds=None)
 def open_envelopes(request: Request, context: Context) -> Request:
     """What the client carried for other vendors, back under their names."""
     if context.slot is None:

@@ -5,16 +5,19 @@ What the target has no word for is asked for in words, and what can be had by of
 
 from __future__ import annotations
 
+from toolglot import features
 from toolglot.ir import Request, Tool, ToolChoice, native_of, replace
 from toolglot.passes import Context
 from toolglot.passes.instructions import instruct
 from toolglot.passes.reasoning import reasons
+from toolglot.plan import runs_on
 
 ONE_AT_A_TIME = "Call at most one tool at a time and wait for its result before you call another."
 NO_TOOLS = "Do not call any tool; answer in text."
 ANY_TOOL = "Respond with a call of one of the tools, not with text."
 
 
+@runs_on(lambda context: features.CHOICE | features.PARALLEL, adds=features.NEIGHBOURS | features.LATER_SYSTEM)
 def fit(request: Request, context: Context) -> Request:
     if not request.tools:
         return _without_tools(request, context)

@@ -2,14 +2,24 @@
 
 from __future__ import annotations
 
+from toolglot import features
 from toolglot.ir import Block, Refusal, Request, Text, ToolResult, replace
 from toolglot.passes import Context
 from toolglot.passes.blocks import Place, rewrite_blocks
 from toolglot.passes.census import census
+from toolglot.plan import runs_on
 
 ERROR = "Error: "
 
 
+def _triggers(context: Context) -> int:
+    can = context.can
+    bits = 0 if can.refusals else features.REFUSAL
+    bits |= 0 if can.citations else features.CITATIONS
+    return bits if can.result_errors else bits | features.RESULT_ERRORS
+
+
+@runs_on(_triggers, adds=features.BLANK)
 def fit(request: Request, context: Context) -> Request:
     can = context.can
     there = census(request, context)

@@ -6,16 +6,24 @@ because `context.tools` says that the tool is a custom one; `names.shorten` has 
 
 from __future__ import annotations
 
+from toolglot import features
 from toolglot.ir import Block, Json, Opaque, Request, Tool, ToolCall, ToolResult, replace
 from toolglot.passes import Context
 from toolglot.passes.blocks import Place, rewrite_blocks
 from toolglot.passes.census import census
+from toolglot.plan import runs_on
 from toolglot.wire import json
 
 MEMBER = "input"
 """The one parameter of the function that stands for a custom tool."""
 
 
+def _triggers(context: Context) -> int:
+    is_own = context.source == context.target and not context.aliased
+    return 0 if context.can.custom_tools or is_own else features.CUSTOM
+
+
+@runs_on(_triggers)
 def wrap(request: Request, context: Context) -> Request:
     """Custom tools become functions `{"input": text}` when the target has no custom tools.
 

@@ -8,12 +8,19 @@ them. This runs before names change, so that references still fit.
 
 from __future__ import annotations
 
+from toolglot import features
 from toolglot.ir import Block, Opaque, Request, Text, Tool, ToolCall, replace
 from toolglot.passes import Context
 from toolglot.passes.blocks import Place, blocks, rewrite_blocks
 from toolglot.passes.census import census
+from toolglot.plan import runs_on
 
 
+def _triggers(context: Context) -> int:
+    return 0 if context.source == context.target and context.can.deferred_tools else features.DEFERRED | features.OPAQUE
+
+
+@runs_on(_triggers, adds=features.BLANK)
 def offer(request: Request, context: Context) -> Request:
     """Offers the deferred tools that something refers to and leaves the others out."""
     if context.source == context.target and context.can.deferred_tools:

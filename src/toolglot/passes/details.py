@@ -15,6 +15,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from toolglot import features
 from toolglot.events import Close, Delta, Event, Finish, Open, closed, merge_native
 from toolglot.ir import Block, Message, Native, Request, Text, Thinking, ToolCall, native_of, replace
 from toolglot.passes import Context
@@ -24,6 +25,7 @@ from toolglot.passes.envelope import STATE, is_ours
 from toolglot.passes.reasoning import GEMINI, MADE
 from toolglot.passes.skeleton import Sealed, Skeleton, bone, holds_state, seal, unseal
 from toolglot.passes.state_placement import AnswerRun, place_state
+from toolglot.plan import runs_on
 from toolglot.receipt import Receipt
 
 WHAT = "reasoning state"
@@ -33,6 +35,7 @@ SIGNATURE = "thoughtSignature"
 _SIGNATURE = re.compile(r"[A-Za-z0-9+/_-]+={0,2}")
 
 
+@runs_on(lambda context: 0 if context.details is None else features.THINKING | features.NATIVE_CALLS, adds=None)
 def open_details(request: Request, context: Context) -> Request:
     """What the client carried for other vendors, back under their names."""
     if context.details is None:

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from toolglot import features
 from toolglot.ir import Reasoning, Request, native_of, replace
 from toolglot.passes import Context
+from toolglot.plan import runs_on
 from toolglot.wire.efforts import BUDGETS, SCALE, budget_of, effort_of
 
 ROOM_FOR_ANSWER = 4096
 
 
+@runs_on(
+    lambda context: features.REASONING if context.can.reasoning_with_tools else features.REASONING | features.TOOLS
+)
 def fit(request: Request, context: Context) -> Request:
     wanted = request.reasoning
     own = context.source == context.target and not context.aliased

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Container, Iterator, Mapping, Sequence
 from typing import TypeVar
 
+from toolglot import features
 from toolglot.dialect import Capabilities, Dialect
 from toolglot.events import Close, Delta, Event, Finish, Open, Start
 from toolglot.ir import (
@@ -32,10 +33,12 @@ from toolglot.passes import Context
 from toolglot.passes.blocks import Place, blocks, rewrite_blocks
 from toolglot.passes.census import census
 from toolglot.passes.reasoning import ON_CALLS, STATE
+from toolglot.plan import runs_on
 from toolglot.receipt import Loss, Receipt, Severity, describe_block
 from toolglot.wire.usage import says_nothing
 
 
+@runs_on(lambda context: features.OTHERS if context.source == context.target else features.FOREIGN)
 def report(request: Request, context: Context) -> Request:
     """Tells every native field that the target's encoder will not read. Changes nothing."""
     can, receipt = context.source_can, context.receipt
@@ -268,6 +271,7 @@ def _says_more(native: NativeFields, target: str) -> bool:
     return any(owner != target and not all(key.startswith("$") for key in fields) for owner, fields in native.items())
 
 
+@runs_on(lambda context: features.OPAQUE, adds=features.BLANK)
 def remove(request: Request, context: Context) -> Request:
     """Takes out blocks and tools that are opaque to the target, each with a loss that names its type."""
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from toolglot import features
 from toolglot.ir import Request, ResponseFormat, replace
 from toolglot.passes import Context
 from toolglot.passes.instructions import instruct
+from toolglot.plan import runs_on
 from toolglot.wire import json
 
 
+@runs_on(lambda context: features.FORMAT, adds=features.NEIGHBOURS | features.LATER_SYSTEM)
 def fit(request: Request, context: Context, *, may_call: bool = False) -> Request:
     """`may_call`: the model writes its calls into its answer, so that it must not take them for forbidden."""
     wanted = request.response_format

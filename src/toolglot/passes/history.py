@@ -9,14 +9,20 @@ Blocks of server-side tools are opaque and stay where they are.
 
 from __future__ import annotations
 
+from toolglot import features
 from toolglot.ir import Block, Message, Request, Text, ToolCall, ToolResult, replace
 from toolglot.passes import Context
 from toolglot.passes.blocks import Place, has_results, with_messages
+from toolglot.plan import runs_on
 
 INTERRUPTED = "The tool call was interrupted; its outcome is unknown."
 BEHIND = "they stand in call order, right behind their calls"
 
 
+@runs_on(
+    lambda context: 0 if context.source == context.target else features.UNPAIRED | features.BLANK,
+    adds=features.RESULT_ERRORS | features.NEIGHBOURS | features.ODD_RESULTS | features.ENDS_ODD | features.STARTS_ODD,
+)
 def repair(request: Request, context: Context) -> Request:
     """Calls and results paired and in order. A dialect's own histories are its client's business."""
     return request if context.source == context.target else pair(request, context)

@@ -13,14 +13,17 @@ from functools import lru_cache
 
 from msgspec import Struct
 
+from toolglot import features
 from toolglot.dialect import Capabilities
 from toolglot.ir import Block, Message, Request, ToolCall, ToolKind, ToolResult, replace
 from toolglot.passes import Context
 from toolglot.passes.blocks import Place, rewrite_blocks, rewrite_message, with_messages
 from toolglot.passes.census import Census, census
 from toolglot.passes.digest import digest
+from toolglot.plan import runs_on
 
 
+@runs_on(lambda context: features.CALLS, adds=features.UNPAIRED)
 def derive(request: Request, context: Context) -> Request:
     """Every call gets an id of its own, and every result the id and the name of its call.
 
@@ -172,6 +175,7 @@ class Pairing:
         return queue[0] if queue else None
 
 
+@runs_on(lambda context: features.CALLS)
 def shorten(request: Request, context: Context) -> Request:
     """Ids that the target's wire does not allow are replaced, for a call and its result alike."""
     there = census(request, context)

@@ -7,10 +7,12 @@ text.
 
 from __future__ import annotations
 
+from toolglot import features
 from toolglot.ir import Block, Media, Message, Request, Text, ToolResult, replace
 from toolglot.passes import Context
 from toolglot.passes.blocks import INSTRUCTION_ROLES, Place, has_results, rewrite_message, with_messages
 from toolglot.passes.census import census
+from toolglot.plan import runs_on
 
 
 def marker(media: Media, what: str) -> Text:
@@ -19,6 +21,9 @@ def marker(media: Media, what: str) -> Text:
     return Text(text=f"[{media.kind}{named} {what}]", cache=media.cache)
 
 
+@runs_on(
+    lambda context: 0 if context.source == context.target else features.MEDIA, adds=features.NEIGHBOURS | features.BLANK
+)
 def fit(request: Request, context: Context) -> Request:
     """Every medium in a form and a place that the target takes, or a marker for it.
 

@@ -14,16 +14,19 @@ import re
 from functools import lru_cache
 from typing import TypeAlias
 
+from toolglot import features
 from toolglot.ir import Block, Opaque, Request, Tool, ToolCall, ToolChoice, ToolResult, replace
 from toolglot.passes import Context, OriginalTool
 from toolglot.passes.blocks import Place, rewrite_blocks
 from toolglot.passes.census import Census, census
 from toolglot.passes.digest import digest
+from toolglot.plan import runs_on
 
 Key: TypeAlias = tuple[str | None, str]
 """A namespace and a name, as the client says them."""
 
 
+@runs_on(lambda context: features.TOOLS | features.CALLS | features.CHOICE)
 def shorten(request: Request, context: Context) -> Request:
     """Every tool name legal for the target and unique, and `context.tools` filled for the way back."""
     naming = _Naming(request, context)

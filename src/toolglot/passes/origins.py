@@ -12,11 +12,10 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Container, Iterable, Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 from functools import cached_property
 
-from toolglot.ir import Block, Message, Request, ToolResult
-from toolglot.passes import Context, RequestPass
+from toolglot.ir import Block, Message, ToolResult
 from toolglot.passes.blocks import Place
 
 _PATH = re.compile(r"messages\[(\d{1,9})\](?:\.content\[(\d{1,9})\](?:\.content\[(\d{1,9})\])?)?")
@@ -51,19 +50,6 @@ class Origins:
         for step in reversed(self._steps):
             place = step.back(place)
         return f"{place}{where[found.end() :]}"
-
-
-def rewritten(request: Request, passes: Iterable[RequestPass], context: Context) -> tuple[Request, Origins]:
-    """What the passes make of a request. From here on its receipt tells the places of this request."""
-    origins = Origins(request.messages)
-    context.receipt.asked_at = origins.path
-    for rewrite in passes:
-        before = request.messages
-        request = rewrite(request, context)
-        if request.messages is not before:
-            origins.moved(request.messages)
-    context.census = None  # an answer may be long in coming
-    return request, origins
 
 
 class _Step:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from toolglot import features
 from toolglot.ir import Request, replace
 from toolglot.passes import Context
+from toolglot.plan import runs_on
 
 PLAIN = (
     "max_output_tokens",
@@ -45,6 +47,25 @@ BOOKKEEPING = frozenset({"user", "metadata", "store"})
 """Labels for the vendor's own records."""
 
 
+def _triggers(context: Context) -> int:
+    can, own = context.can, context.source == context.target
+    if own and not context.aliased:
+        return 0
+    bits = 0
+    for name, bit in features.SETTINGS.items():
+        if name not in can.fields:
+            bits |= bit
+    if can.max_stop_sequences is not None:
+        bits |= features.SETTINGS["stop"]
+    if can.default_output_tokens is not None and not own:
+        return features.ANY
+    if can.max_tools is not None:
+        bits |= features.TOOLS
+    limits = features.SETTINGS["max_output_tokens"] if can.min_output_tokens > 0 else 0
+    return bits | limits | features.SETTINGS["temperature"] | features.SETTINGS["top_logprobs"]
+
+
+@runs_on(_triggers)
 def fit(request: Request, context: Context) -> Request:
     """A client of the target's own dialect knows what its model takes, unless the model is another one."""
     if context.source == context.target and not context.aliased:

@@ -18,6 +18,8 @@ Each one may rely on those before it:
 - Media and emptiness make and unmake messages, so turns are grouped after them; what a target refuses of whole
   turns comes last.
 - Cache breakpoints for clients without any are set when everything else stands where it will be sent.
+
+Most requests need few of them: each says with `plan.runs_on` which features of a request give it something to do.
 """
 
 from __future__ import annotations
@@ -49,7 +51,7 @@ from toolglot.passes import (
     textual,
     turns,
 )
-from toolglot.passes.origins import rewritten
+from toolglot.plan import run_passes
 
 REQUEST_PASSES: tuple[RequestPass, ...] = (
     details.open_details,
@@ -82,4 +84,4 @@ REQUEST_PASSES: tuple[RequestPass, ...] = (
 
 def prepare(request: Request, context: Context) -> Request:
     """The request as the target can express it."""
-    return rewritten(request, REQUEST_PASSES, context)[0]
+    return run_passes(request, REQUEST_PASSES, context)[0]

@@ -10,10 +10,12 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, TypeAlias, TypeVar
 
+from toolglot import features
 from toolglot.ir import Block, Message, Request, Thinking, ToolCall, ToolResult, native_of, replace, with_native
 from toolglot.passes import Context
 from toolglot.passes.blocks import Place, rewrite_messages, with_messages
 from toolglot.passes.census import census
+from toolglot.plan import runs_on
 
 GEMINI = "gemini"
 ANTHROPIC = "anthropic"
@@ -37,6 +39,16 @@ _SIGNED_MODELS = re.compile(r"(^|/)gemini-([3-9]|\d\d)")
 _MADE_UP = re.compile(r"(rs|msg|fc|ctc|ig)_.+_\d+", re.S)
 
 
+def _triggers(context: Context) -> int:
+    own = context.source == context.target
+    return (
+        features.THINKING
+        | (features.OTHERS if own else features.STATE | features.OTHERS)
+        | (features.ANY if context.target == RESPONSES else features.CALLS)
+    )
+
+
+@runs_on(_triggers, adds=features.BLANK | features.NEIGHBOURS)
 def settle(request: Request, context: Context) -> Request:
     """Foreign reasoning kept as text or left behind, and what the target demands of a history without its own."""
     there, settled = census(request, context), request

@@ -6,16 +6,19 @@ What an API's version refuses is not the model's affair: whoever says which vers
 
 from __future__ import annotations
 
+from toolglot import features
 from toolglot.ir import Block, Media, Message, Request, Text, Thinking, ToolCall, native_of, replace, with_native
 from toolglot.passes import Context, RequestPass
 from toolglot.passes.blocks import Place, rewrite_message, rewrite_messages, with_messages
 from toolglot.passes.media import marker
+from toolglot.plan import runs_on
 
 CHAT = "openai_chat"
 FOR_EVERYONE = frozenset({"assistant_documents", "user_citations", "calls_without_reasoning"})
 """What a client of the target's own dialect may not know: another version, or a turn that another model answered."""
 
 
+@runs_on(lambda context: features.ANY if context.can.refuses else 0)
 def fit(request: Request, context: Context) -> Request:
     own = context.source == context.target and not context.aliased
     for name, remove in REMOVERS.items():

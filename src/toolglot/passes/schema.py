@@ -9,8 +9,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from toolglot import features
 from toolglot.ir import Json, Opaque, Request, Tool, replace, with_native
 from toolglot.passes import Context
+from toolglot.plan import runs_on
 
 DEFINITIONS = ("$defs", "definitions")
 COMBINERS = ("allOf", "anyOf", "oneOf")
@@ -21,6 +23,13 @@ _NOT_AT_THE_ROOT = frozenset({*COMBINERS, "$ref", "not", "enum"})
 EMPTY: Json = {"type": "object", "properties": {}}
 
 
+def _triggers(context: Context) -> int:
+    if context.source == context.target:
+        return 0
+    return features.ANY if context.can.schema == "openapi" else features.ODD_SCHEMA | features.STRICT
+
+
+@runs_on(_triggers)
 def fit(request: Request, context: Context) -> Request:
     """Parameters with an object at the root, and `strict` only where the target will take it.
 

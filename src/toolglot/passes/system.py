@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from toolglot import features
 from toolglot.ir import Block, Media, Message, Request, Text, native_of, replace
 from toolglot.passes import Context
 from toolglot.passes.blocks import INSTRUCTION_ROLES, Place, leading, with_messages
 from toolglot.passes.media import marker
+from toolglot.plan import runs_on
 
 _SPEAKERS = frozenset({"user", "assistant", "tool"})
 KNOWN_ROLES = _SPEAKERS.union(INSTRUCTION_ROLES)
@@ -14,6 +16,14 @@ INLINE = "$inline"
 """A dialect's note on a leading system message that did not stand in its place for the system prompt."""
 
 
+def _triggers(context: Context) -> int:
+    if context.source == context.target:
+        return features.ANY if context.aliased else 0
+    later = 0 if context.can.system == "anywhere" else features.LATER_SYSTEM
+    return features.ODD_ROLE | features.SYSTEM_MEDIA | later | (0 if context.can.developer_role else features.DEVELOPER)
+
+
+@runs_on(_triggers, adds=features.NEIGHBOURS)
 def fit(request: Request, context: Context) -> Request:
     """System text in place: where it may only lead, later text becomes tagged user text and is never hoisted.
 

@@ -7,9 +7,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from toolglot import features
 from toolglot.dialect import Capabilities
 from toolglot.ir import Request
 from toolglot.passes import Context
+from toolglot.plan import runs_on
 
 if TYPE_CHECKING:
     from toolglot.textcalls.again import Again
@@ -26,6 +28,7 @@ def capabilities_of(can: Capabilities, text_calls: TextCalls | None) -> Capabili
     return text_capabilities(can, text_calls.format)
 
 
+@runs_on(lambda context: 0 if context.history_format is None else features.ANY, adds=None)
 def read_history(request: Request, context: Context) -> Request:
     """Calls and results that stand as text in the conversation, as native ones."""
     if context.history_format is None:
@@ -35,6 +38,7 @@ def read_history(request: Request, context: Context) -> Request:
     return native_history(request, context.history_format, context.receipt)
 
 
+@runs_on(lambda context: 0 if context.text_calls is None else features.ANY, adds=None)
 def render(request: Request, context: Context) -> Request:
     """Tools, calls and results as text, for a model that knows no others."""
     if context.text_calls is None:

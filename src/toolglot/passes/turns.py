@@ -9,12 +9,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from operator import is_
 
+from toolglot import features
 from toolglot.events import merge_native
 from toolglot.ir import Block, Cache, Message, Request, Text, Thinking, ToolResult, native_of, replace
 from toolglot.passes import Context
 from toolglot.passes.blocks import INSTRUCTION_ROLES, Place, with_messages
 from toolglot.passes.blocks import leading as count_leading
 from toolglot.passes.census import census
+from toolglot.plan import runs_on
 from toolglot.wire.large import emptied
 
 BEGIN = "(The conversation begins with the assistant.)"
@@ -22,6 +24,22 @@ CONTINUE = "Continue."
 START = "Begin."
 
 
+def _triggers(context: Context) -> int:
+    can = context.can
+    bits = features.BLANK if can.prefill else features.BLANK | features.ENDS_ODD
+    if context.source == context.target:
+        return bits
+    return (
+        bits
+        | features.PIECES
+        | features.NEIGHBOURS
+        | features.ODD_RESULTS
+        | features.STARTS_ODD
+        | (features.CALLS if can.results_role == "user" else 0)
+    )
+
+
+@runs_on(_triggers, adds=features.BLANK)
 def group(request: Request, context: Context) -> Request:
     had_messages = bool(request.messages)
     in_pieces = any(map(_is_piece, census(request, context).owned))

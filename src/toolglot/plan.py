@@ -1,0 +1,106 @@
+"""Which passes a request needs.
+
+A pass says with `runs_on` which features give it something to do at a target. `run_passes` surveys the request and runs
+the passes whose features it has. A pass may bring features of its own: `adds` names them, and where it is None, a
+request that the pass has changed is surveyed again. A pass without `runs_on` always runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import TypeAlias, TypeVar
+
+from msgspec import Struct
+
+from toolglot.dialect import Capabilities
+from toolglot.features import ANY, survey
+from toolglot.ir import Request
+from toolglot.passes import Context, RequestPass
+from toolglot.passes.origins import Origins
+
+Triggers: TypeAlias = Callable[[Context], int]
+"""The features that a pass looks for. They depend only on what `_triggers_for` has in its key, never on a
+request."""
+
+
+class Condition(Struct, frozen=True):
+    """The features that a pass looks for, and those that it may bring; None for any."""
+
+    triggers: Triggers
+    adds: int | None
+
+    def bits_after(self, bits: int, request: Request, context: Context) -> int:
+        """The features of a request that the pass has changed."""
+        if self.adds is None:
+            return bits | survey(request, context.source, context.source_can)
+        return bits | self.adds
+
+
+_conditions: dict[RequestPass, Condition] = {}
+_ALWAYS = Condition(lambda context: ANY, None)
+
+P = TypeVar("P", bound=RequestPass)
+
+
+def runs_on(triggers: Triggers, *, adds: int | None = 0) -> Callable[[P], P]:
+    """Declare when a pass runs, and which features it may bring; None for any."""
+
+    def declare(request_pass: P) -> P:
+        _conditions[request_pass] = Condition(triggers, adds)
+        return request_pass
+
+    return declare
+
+
+def condition_of(request_pass: RequestPass) -> Condition:
+    return _conditions.get(request_pass, _ALWAYS)
+
+
+def run_passes(request: Request, passes: Iterable[RequestPass], context: Context) -> tuple[Request, Origins]:
+    """Run the passes that the request needs. Returns the request as it is sent, and where its messages came from;
+    from here on the receipt names places of the given request."""
+    triggers = _triggers_for(context)
+    bits = survey(request, context.source, context.source_can)
+    origins = Origins(request.messages)
+    context.receipt.asked_at = origins.path
+    for rewrite in passes:
+        if not bits & triggers.get(rewrite, ANY):
+            continue
+        before = request
+        request = rewrite(request, context)
+        if request is before:
+            continue
+        bits = condition_of(rewrite).bits_after(bits, request, context)
+        if request.messages is not before.messages:
+            origins.moved(request.messages)
+    context.census = None  # an answer may be long in coming
+    return request, origins
+
+
+_MOST_KNOWN = 1024
+_known: dict[tuple[object, ...], tuple[Capabilities, Capabilities, dict[RequestPass, int]]] = {}
+"""Triggers by what they depend on. The capabilities are kept so that no others get their identity."""
+
+
+def _triggers_for(context: Context) -> dict[RequestPass, int]:
+    """The features that each declared pass looks for in exchanges of this kind."""
+    can, source_can = context.can, context.source_can
+    key = (
+        context.source,
+        context.target,
+        id(can),
+        id(source_can),
+        context.aliased,
+        context.slot,
+        context.details,
+        context.text_calls is None,
+        context.history_format is None,
+        context.cache_marks,
+    )
+    known = _known.get(key)
+    if known is None:
+        if len(_known) >= _MOST_KNOWN:  # clients choose the names of models
+            _known.clear()
+        triggers = {one: condition.triggers(context) for one, condition in _conditions.items()}
+        known = _known[key] = can, source_can, triggers
+    return known[2]

@@ -1,0 +1,135 @@
+"""A pass that a request does not need would have changed nothing: neither the request, nor the receipt, nor what the
+passes remember for the answer."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.case_files import MODELS, Case, cases_with
+from tests.exchanges import NAMES, PAIRS
+from tests.forms import is_json
+from tests.laws.mutations import spoilt
+from tests.strategies import requests
+from toolglot.dialects import DIALECTS
+from toolglot.errors import ToolglotError
+from toolglot.features import survey
+from toolglot.ir import Block, Message, Request, Text, Thinking, Tool, ToolCall, ToolResult, replace
+from toolglot.passes import Context
+from toolglot.passes.envelope import Envelope, pack
+from toolglot.passes.pipeline import REQUEST_PASSES
+from toolglot.passes.skeleton import Sealed, seal
+from toolglot.plan import condition_of
+from toolglot.receipt import Receipt
+from toolglot.translate import Exchange
+from toolglot.wire import json
+
+
+def check(request: Request, client: str, upstream: str, model: str | None) -> None:
+    """Go through the passes as a plan does, and try each pass that it would leave out."""
+    exchange = Exchange(client, upstream, model=model)
+    exchange.asked = request
+    request = request if model is None else replace(request, model=model)
+    context = exchange._new_context(request.model)
+    bits = survey(request, client, context.source_can)
+    for request_pass in REQUEST_PASSES:
+        condition = condition_of(request_pass)
+        before = request
+        if bits & condition.triggers(context):
+            request = request_pass(request, context)
+            bits = bits if request is before else condition.bits_after(bits, request, context)
+            continue
+        apart = _copy(context)
+        assert request_pass(request, apart) == request, request_pass
+        assert list(apart.receipt) == [], request_pass
+        assert _memory(apart) == _memory(context), request_pass
+
+
+def _copy(context: Context) -> Context:
+    return replace(context, receipt=Receipt(), tools=dict(context.tools), call_ids=set(context.call_ids), census=None)
+
+
+def _memory(context: Context) -> dict[str, Any]:
+    """What the passes share, but for the receipt."""
+    names = (name for name in context.__struct_fields__ if name not in ("receipt", "census"))
+    return {name: copy.copy(getattr(context, name)) for name in names}
+
+
+models = st.none() | st.sampled_from([*MODELS.values(), "gpt-4o", "o3", "gemini-2.5-flash"])
+
+
+@pytest.mark.parametrize(("client", "upstream"), PAIRS)
+@given(request=requests(), model=models)
+def test_a_pass_without_its_features_changes_nothing(
+    client: str, upstream: str, request: Request, model: str | None
+) -> None:
+    check(request, client, upstream, model)
+
+
+@pytest.mark.parametrize(("client", "upstream"), PAIRS)
+@given(request=requests(), data=st.data())
+def test_a_pass_without_its_features_changes_nothing_where_the_client_carries_state(
+    client: str, upstream: str, request: Request, data: st.DataObject
+) -> None:
+    carried = Message(role="assistant", content=(data.draw(_carried(client)), Text(text="Hello")))
+    place = data.draw(st.integers(0, len(request.messages)))
+    messages = (*request.messages[:place], carried, *request.messages[place:])
+    check(replace(request, messages=messages), client, upstream, data.draw(models))
+
+
+def _carried(client: str) -> st.SearchStrategy[Block]:
+    """Reasoning and calls of this client that hold another vendor's state."""
+    dialect = DIALECTS[client]
+    envelope = pack(Envelope(owner="gemini", state={"thoughtSignature": "Z2VtaW5p"}, text="thought"))
+    sealed = seal(
+        Sealed("gemini", "", (Thinking(text="thought", native={"gemini": {"thoughtSignature": "Z2VtaW5p"}}),))
+    )
+    blocks: list[Block] = [Thinking(text="its own")]
+    if dialect.state_slot is not None:
+        blocks.append(Thinking(native={client: {dialect.state_slot: envelope}}))
+    if dialect.call_state_slot is not None:
+        blocks.append(ToolCall(id="call_9", name="a", native={client: {dialect.call_state_slot: sealed}}))
+    if dialect.details_slot is not None:
+        blocks.append(Thinking(native={client: {dialect.details_slot: [{"data": sealed}]}}))
+    return st.sampled_from(blocks)
+
+
+@pytest.mark.parametrize(("client", "upstream"), PAIRS)
+def test_a_pass_without_its_features_changes_nothing_in_a_long_prompt(client: str, upstream: str) -> None:
+    call = ToolCall(id="call_1", name="look", arguments="{}")
+    messages = (
+        Message(role="system", content=(Text(text="Be brief. " * 2000),)),
+        Message(role="user", content=(Text(text="Look. " * 2000),)),
+        Message(role="assistant", content=(call,)),
+        Message(role="tool", content=(ToolResult(call_id="call_1", content=(Text(text="Nothing. " * 2000),)),)),
+    )
+    check(Request(model="m", messages=messages, tools=(Tool(name="look"),)), client, upstream, MODELS[upstream])
+
+
+REQUESTS = cases_with("request")
+
+
+@pytest.mark.parametrize("upstream", NAMES)
+@pytest.mark.parametrize("case", REQUESTS, ids=[f"{case.dialect}/{case.name}" for case in REQUESTS])
+def test_a_pass_without_its_features_changes_nothing_in_the_cases(case: Case, upstream: str) -> None:
+    request = DIALECTS[case.dialect].decode_request(case.read("request"))
+    check(request, case.dialect, upstream, MODELS[upstream])
+
+
+@pytest.mark.parametrize("upstream", NAMES)
+@pytest.mark.parametrize("client", [name for name in NAMES if is_json(name)])
+@given(data=st.data())
+def test_a_pass_without_its_features_changes_nothing_in_spoilt_requests(
+    client: str, upstream: str, data: st.DataObject
+) -> None:
+    case = data.draw(st.sampled_from(cases_with("request", client)))
+    document = data.draw(spoilt(case.value("request")))
+    try:
+        request = DIALECTS[client].decode_request(json.encode(document))
+    except ToolglotError:
+        return
+    check(request, client, upstream, data.draw(st.sampled_from([None, MODELS[upstream]])))
