@@ -28,6 +28,7 @@ from toolglot.events import Close, Delta, Event, Fault, Finish, Open, Start, unf
 from toolglot.forwarding import Forwarder
 from toolglot.ir import Stop, Text, ToolCall, Usage
 from toolglot.missing_usage import finish_with_usage, size_of
+from toolglot.passes.details import DetailsCarrier
 from toolglot.passes.event_passes import goes_unchanged, one_through, through
 from toolglot.passes.foreign import Reporter
 from toolglot.passes.label import Labeller
@@ -67,6 +68,7 @@ class StreamTranslation:
         "_begun",
         "_beside",
         "_called",
+        "_carrier",
         "_characters",
         "_cuts",
         "_decoder",
@@ -87,6 +89,7 @@ class StreamTranslation:
         "_short",
         "_text_as",
         "_texts",
+        "_uncounted",
         "_unread",
         "broken",
         "ended",
@@ -104,6 +107,9 @@ class StreamTranslation:
         self._encoder = encoder or exchange.client.stream_encoder(exchange.asked, exchange.receipt)
         self._reader = exchange.reader()
         self._passes = exchange.event_passes(self._reader)
+        last = self._passes[-1]
+        self._carrier = last if isinstance(last, DetailsCarrier) else None
+        self._uncounted = 0  # characters of the open text that the carrier has not seen
         self._delta_passes = [each for each in self._passes if not isinstance(each, UNMOVED)]
         self._forwarder = Forwarder(exchange) if exchange.verbatim else None
         self._listener = None if exchange.new_listener is None else exchange.new_listener()
@@ -360,6 +366,7 @@ class StreamTranslation:
             if type(event) is Delta and event.index == self._plain and not self._is_call:
                 # Most of a stream is text, and a pass changes text only through its block's index.
                 moved = event if self._plain_as == event.index else Delta(self._plain_as, event.text, event.logprobs)
+                self._uncounted += len(event.text)
                 written.append(self._encode(moved))
                 continue
             if self._reader is not None and type(event) is Delta:
@@ -367,17 +374,26 @@ class StreamTranslation:
                 continue
             if isinstance(event, Fault):
                 event = Fault(self._exchange.hide(event.error))
+            self._count_text()
             passed = one_through(self._delta_passes if type(event) is Delta else self._passes, event)
             self._follow(event, passed)
             written += [data for out in passed if (data := self._encode(out))]  # one alone is not copied
         return written[0] if len(written) == 1 else b"".join(written)
+
+    def _count_text(self) -> None:
+        """Tell the carrier how much text went past it: state may belong to one of several texts."""
+        if self._carrier is not None and self._uncounted:
+            self._carrier.add_length(self._uncounted)
+        self._uncounted = 0
 
     def _read(self, reader: Answer, delta: Delta) -> list[bytes]:
         """A delta where calls may stand in the text. Text that stays text takes a short way here too."""
         found = reader.feed(delta)
         text, text_as = self._text_as
         if len(found) == 1 and text >= 0 and type(only := found[0]) is Delta and only.index == text:
+            self._uncounted += len(only.text)
             return [self._encode(Delta(text_as, only.text))]
+        self._count_text()
         passed = through(self._passes[2:], found)  # those behind the labeller and the reader
         if passed and type(last := passed[-1]) is Delta and reader.text_index >= 0:
             self._text_as = reader.text_index, last.index

@@ -11,6 +11,9 @@ from typing import NamedTuple, TypeAlias, get_args
 
 from toolglot.ir import Block, Message, Request, ToolResult, replace
 
+NO_CONTENT = "it has no content that can be sent, so the message is left out"
+"""Why a message is missing: it came empty, or the passes have taken out what the target cannot read."""
+
 INSTRUCTION_ROLES = ("system", "developer")
 
 

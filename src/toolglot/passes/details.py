@@ -23,7 +23,7 @@ from toolglot.passes.blocks import Place, rewrite_messages
 from toolglot.passes.census import census
 from toolglot.passes.envelope import STATE, is_ours
 from toolglot.passes.reasoning import GEMINI, MADE
-from toolglot.passes.skeleton import Sealed, Skeleton, bone, holds_state, seal, unseal
+from toolglot.passes.skeleton import Sealed, Skeleton, bone, holds_state, seal, unseal, without_needless_lengths
 from toolglot.passes.state_placement import AnswerRun, place_state
 from toolglot.plan import runs_on
 from toolglot.receipt import Receipt
@@ -154,7 +154,19 @@ def _without_signature(extra: Mapping[str, Any]) -> dict[str, Any]:
 class DetailsCarrier:
     """The event pass that seals: it needs sequenced events, and adds a block behind the others."""
 
-    __slots__ = ("_block", "_bones", "_client", "_issuer", "_kept", "_next", "_owner", "_receipt", "_slot", "_text")
+    __slots__ = (
+        "_block",
+        "_bones",
+        "_client",
+        "_issuer",
+        "_kept",
+        "_length",
+        "_next",
+        "_owner",
+        "_receipt",
+        "_slot",
+        "_text",
+    )
 
     def __init__(self, client: str, slot: str, owner: str, issuer: str, receipt: Receipt, *, kept: bool) -> None:
         """`kept`: the state is kept elsewhere as well, for clients that do not carry it."""
@@ -167,6 +179,7 @@ class DetailsCarrier:
         self._next = 0
         self._block: Block | None = None  # the open one
         self._text: list[str] | None = None  # of the open reasoning
+        self._length = 0  # of the open block
         self._bones: list[Block] = []
 
     def feed(self, event: Event) -> Sequence[Event]:
@@ -174,11 +187,13 @@ class DetailsCarrier:
             return (event,)
         match event:
             case Delta(text=text):
+                self._length += len(text)
                 if self._text is not None:
                     self._text.append(text)
             case Open(index=index, block=block):
                 self._next = index + 1
                 self._block = block
+                self._length = len(block.text) if isinstance(block, Text) else 0
                 self._text = [] if isinstance(block, Thinking) else None
                 if isinstance(block, ToolCall) and (signed := self._on_call(block, block.native)):
                     return (Open(index, replace(block, native=merge_native(block.native, signed))),)
@@ -190,13 +205,17 @@ class DetailsCarrier:
                 pass
         return (event,)
 
+    def add_length(self, count: int) -> None:
+        """So many characters of the open text went another way."""
+        self._length += count
+
     def _closed(self, event: Close) -> Close:
         opened, self._block = self._block, None
         text, self._text = "".join(self._text or ()), None
         if opened is None:
             return event
         block = closed(opened, text, event)
-        if (each := bone(block, self._owner)) is not None:
+        if (each := bone(block, self._owner, self._length)) is not None:
             self._bones.append(each)
         elif not isinstance(block, Thinking | Text) and not STATE[self._owner].keys().isdisjoint(
             native_of(block, self._owner)
@@ -215,7 +234,7 @@ class DetailsCarrier:
 
     def _sealed(self) -> Sequence[Event]:
         """A block with the state of all others."""
-        bones = tuple(self._bones)
+        bones = without_needless_lengths(tuple(self._bones))
         if not holds_state(bones):
             return ()
         # Some clients keep what has the id of a call, with that call.

@@ -12,7 +12,7 @@ from __future__ import annotations
 from toolglot import features
 from toolglot.ir import Block, Message, Request, Text, ToolCall, ToolResult, replace
 from toolglot.passes import Context
-from toolglot.passes.blocks import Place, has_results, with_messages
+from toolglot.passes.blocks import NO_CONTENT, Place, has_results, with_messages
 from toolglot.plan import runs_on
 
 INTERRUPTED = "The tool call was interrupted; its outcome is unknown."
@@ -136,7 +136,7 @@ def _spoken(run: tuple[Message, ...], start: int, context: Context) -> list[Mess
     kept = [message for message in run if message.content]
     for offset, message in enumerate(run):
         if not message.content:
-            context.receipt.note(str(Place(start + offset)), "an assistant message without content", "it says nothing")
+            context.receipt.note(str(Place(start + offset)), "assistant message without content", NO_CONTENT)
     return kept
 
 

@@ -20,10 +20,16 @@ Skeleton: TypeAlias = tuple[Block, ...]
 
 PHASE = "$phase"
 """Where a text of the Responses API says in which phase of the turn it stands, outside the item that it came in."""
+LENGTH = "$length"
+"""How many characters a text had. Clients join texts that stand side by side, and the state belongs to one of them."""
 
 
 def _is_text(value: object) -> bool:
     return isinstance(value, str)
+
+
+def _is_length(value: object) -> bool:
+    return type(value) is int and value >= 0
 
 
 _ON_CALLS: Mapping[str, Checks] = {
@@ -31,11 +37,11 @@ _ON_CALLS: Mapping[str, Checks] = {
     "openai_chat": {"extra_content": STATE["openai_chat"]["extra_content"]},
 }
 _ON_TEXTS: Mapping[str, Checks] = {
-    "gemini": {"thoughtSignature": _is_text},
+    "gemini": {"thoughtSignature": _is_text, LENGTH: _is_length},
     "openai_responses": {PHASE: _is_text},
 }
-_MARKS = frozenset({"thought"})
-"""What says of reasoning only that it is some."""
+_MARKS = frozenset({"thought", LENGTH})
+"""What says of reasoning only that it is some, and of a text how long it was."""
 
 
 def skeleton(content: Iterable[Block], owner: str) -> Skeleton:
@@ -43,21 +49,46 @@ def skeleton(content: Iterable[Block], owner: str) -> Skeleton:
     if owner not in STATE:
         return ()
     bones = tuple(each for block in content if (each := bone(block, owner)) is not None)
-    return bones if any(isinstance(each, Thinking) or each.native for each in bones) else ()
+    if any(isinstance(each, Thinking) for each in bones) or holds_state(bones):
+        return without_needless_lengths(bones)
+    return ()
 
 
-def bone(block: Block, owner: str) -> Block | None:
-    """What of one block."""
+def without_needless_lengths(bones: Skeleton) -> Skeleton:
+    """The same; lengths are needed only where one of several texts has state, or an empty one."""
+    texts = [each for each in bones if isinstance(each, Text)]
+    if holds_state(texts) and (len(texts) > 1 or not all(map(length_of, texts))):
+        return bones
+    return tuple(_without_length(each) if isinstance(each, Text) else each for each in bones)
+
+
+def _without_length(text: Text) -> Text:
+    fields = {
+        owner: {key: value for key, value in each.items() if key != LENGTH} for owner, each in text.native.items()
+    }
+    return Text(text="", native={owner: each for owner, each in fields.items() if each})
+
+
+def length_of(text: Text) -> int | None:
+    """How many characters it had; None if that was not noted."""
+    return next((fields[LENGTH] for fields in text.native.values() if LENGTH in fields), None)
+
+
+def bone(block: Block, owner: str, length: int | None = None) -> Block | None:
+    """What of one block; `length` is that of a text which is not all in it."""
     fields = native_of(block, owner)
     match block:
         case Thinking(text=text) if text or fields:
             return Thinking(text=text, native=_own(owner, fields, STATE))
         case ToolCall(id=call_id, name=name):
             return ToolCall(id=call_id, name=name, native=_own(owner, fields, _ON_CALLS))
-        case Text():
+        case Text(text=text):
             item = fields.get("$item")
             phase = {PHASE: item["phase"]} if isinstance(item, dict) and item.get("phase") is not None else {}
-            return Text(text="", native=_own(owner, {**fields, **phase}, _ON_TEXTS))
+            return Text(
+                text="",
+                native=_own(owner, {**fields, **phase, LENGTH: len(text) if length is None else length}, _ON_TEXTS),
+            )
     return None
 
 

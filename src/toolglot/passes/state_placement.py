@@ -2,7 +2,8 @@
 
 A client sends an answer back in one message or in several, with other ids, and without some of its blocks. What its
 owner wants to see again comes as a `Skeleton`: reasoning whole, and of calls and texts only the owner's state. Each
-bone goes to the block that it belongs to, and reasoning before the block that it led to.
+bone goes to the block that it belongs to, and reasoning before the block that it led to. Texts that the client has
+joined are cut where they were joined, and an empty text that it has left out comes back if it had state.
 """
 
 from __future__ import annotations
@@ -11,10 +12,10 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from toolglot.events import merge_native
-from toolglot.ir import Block, Message, Text, Thinking, ToolCall, native_of, replace
+from toolglot.ir import Block, Message, Native, Text, Thinking, ToolCall, native_of, replace
 from toolglot.passes import Context
 from toolglot.passes.blocks import INSTRUCTION_ROLES
-from toolglot.passes.skeleton import Skeleton
+from toolglot.passes.skeleton import LENGTH, Skeleton, length_of
 
 
 class AnswerRun:
@@ -74,29 +75,66 @@ def place_state(run: AnswerRun, bones: Skeleton, context: Context) -> list[tuple
         texts = [bone.text for bone in thinking]
         told = ("".join(texts), "\n\n".join(texts))  # as a client has it of a stream, and of a whole answer
         blocks = [each for each in blocks if not _repeats(each[1], told)]
+    blocks = _cut_texts(blocks, bones)
     before: dict[int, list[Block]] = {}
     pending: list[Block] = []
     changed = bool(thinking)
     for bone, place in zip(bones, _places(bones, [block for _, block in blocks]), strict=True):
+        state = _state(bone, owner)
         if isinstance(bone, Thinking):
             pending += [bone] if thinking else []
         elif place is not None:
             before.setdefault(place, []).extend(pending)
             pending = []
             home, block = blocks[place]
-            if bone.native and not native_of(block, owner).keys() >= bone.native[owner].keys():
+            if state and not native_of(block, owner).keys() >= state[owner].keys():
                 assert isinstance(block, ToolCall | Text)
-                blocks[place] = home, replace(block, native=merge_native(bone.native, block.native))
+                blocks[place] = home, replace(block, native=merge_native(state, block.native))
                 changed = True
+        elif isinstance(bone, Text) and state and length_of(bone) is not None:
+            pending.append(Text(text="", native=state))
+            changed = True
     if not changed:
         return None
     done = [(home, new) for place, (home, block) in enumerate(blocks) for new in (*before.get(place, ()), block)]
     return [*done, *((run.numbers[-1], block) for block in pending)]
 
 
+def _state(bone: Block, owner: str) -> Native:
+    fields = {key: value for key, value in native_of(bone, owner).items() if key != LENGTH}
+    return {owner: fields} if fields else {}
+
+
+def _cut_texts(blocks: list[tuple[int, Block]], bones: Skeleton) -> list[tuple[int, Block]]:
+    """The blocks with their texts as long as those of the answer, where they say as much together."""
+    lengths = [length_of(bone) for bone in bones if isinstance(bone, Text)]
+    texts = [block for _, block in blocks if isinstance(block, Text)]
+    if None in lengths or sum(len(text.text) for text in texts) != sum(filter(None, lengths)):
+        return blocks
+    left = [length for length in lengths if length]
+    if [len(text.text) for text in texts if text.text] == left:
+        return blocks
+    done: list[tuple[int, Block]] = []
+    for home, block in blocks:
+        if not isinstance(block, Text) or not block.text:
+            done.append((home, block))
+            continue
+        start = 0
+        while start < len(block.text):
+            end = min(start + left[0], len(block.text))
+            done.append((home, replace(block, text=block.text[start:end])))
+            left[:1] = [left[0] - (end - start)] if left[0] > end - start else []
+            start = end
+    return done
+
+
 def _places(bones: Skeleton, blocks: Sequence[Block]) -> Iterator[int | None]:
-    """Which block each bone belongs to: calls by ids that are theirs alone, or else by their order, as texts are."""
-    texts = iter([place for place, block in enumerate(blocks) if isinstance(block, Text)])
+    """Which block each bone belongs to: calls by ids that are theirs alone, or else by their order, as texts are, those
+    that say something apart from empty ones."""
+    texts = {
+        empty: iter([n for n, block in enumerate(blocks) if isinstance(block, Text) and empty == (not block.text)])
+        for empty in (True, False)
+    }
     by_id = _own_ids(blocks)
     shared = by_id.keys() & _own_ids(bones).keys()
     matched = {by_id[each] for each in shared}
@@ -105,7 +143,7 @@ def _places(bones: Skeleton, blocks: Sequence[Block]) -> Iterator[int | None]:
         if isinstance(bone, ToolCall):
             yield by_id[bone.id] if bone.id in shared else next(others, None)
         else:
-            yield next(texts, None) if isinstance(bone, Text) else None
+            yield next(texts[length_of(bone) == 0], None) if isinstance(bone, Text) else None
 
 
 def _own_ids(blocks: Sequence[Block]) -> dict[str, int]:

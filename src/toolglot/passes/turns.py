@@ -13,7 +13,7 @@ from toolglot import features
 from toolglot.events import merge_native
 from toolglot.ir import Block, Cache, Message, Request, Text, Thinking, ToolResult, native_of, replace
 from toolglot.passes import Context
-from toolglot.passes.blocks import INSTRUCTION_ROLES, Place, with_messages
+from toolglot.passes.blocks import INSTRUCTION_ROLES, NO_CONTENT, Place, with_messages
 from toolglot.passes.blocks import leading as count_leading
 from toolglot.passes.census import census
 from toolglot.plan import runs_on
@@ -138,24 +138,26 @@ def _without_emptiness(request: Request, context: Context) -> Request:
         if not context.can.empty_text or (message.role in INSTRUCTION_ROLES and not is_own):
             kept = _with_text(message)
         else:
-            kept = message if is_own else _without_idle_text(request.messages, number)
+            kept = _without_idle_text(request.messages, number, context)
         # Of an item that only its own dialect understands nothing is left; a conversation of nothing else stays.
         idle = not is_own and (said or message.role == "assistant" or not context.can.empty_text)
         if kept.content or (not message.content and not idle):
             messages.append(kept)
         else:
-            context.receipt.note(str(Place(number)), f"{message.role} message without content", "it says nothing")
+            context.receipt.note(str(Place(number)), f"{message.role} message without content", NO_CONTENT)
     return with_messages(request, tuple(messages))
 
 
-def _without_idle_text(messages: Sequence[Message], number: int) -> Message:
+def _without_idle_text(messages: Sequence[Message], number: int, context: Context) -> Message:
     """Without the empty text of an assistant who says something else in the same turn.
 
     The last frame of a stream of Gemini's is such a text, and its SDKs send it back. Where a text is an item of its
-    own, it would come between the calls and their results.
+    own, it would come between the calls and their results. A client of the target's own API says what it wants to;
+    only a text that held another model's state is no doing of its own.
     """
     message = messages[number]
-    content = tuple(block for block in message.content if not _is_idle(block))
+    is_idle = _held_state if context.source == context.target else _is_idle
+    content = tuple(block for block in message.content if not is_idle(block, context.target))
     if message.role != "assistant" or len(content) == len(message.content):
         return message
     neighbours = (*messages[max(number - 1, 0) : number], *messages[number + 1 : number + 2])
@@ -163,11 +165,18 @@ def _without_idle_text(messages: Sequence[Message], number: int) -> Message:
     return replace(message, content=content) if goes_on else message
 
 
-def _is_idle(block: Block) -> bool:
-    """Is this an empty text that carries nothing either? Notes on shape are nothing to carry."""
+def _is_idle(block: Block, target: str) -> bool:
+    """Is this an empty text that carries nothing to the target? Notes on shape are nothing to carry."""
     if not isinstance(block, Text) or block.text or block.citations or block.cache is not None:
         return False
-    return all(key.startswith("$") for fields in block.native.values() for key in fields)
+    return all(key.startswith("$") for key in native_of(block, target))
+
+
+def _held_state(block: Block, target: str) -> bool:
+    """Is this an empty text that was there for the state of another model alone?"""
+    if not isinstance(block, Text) or block.text:
+        return False
+    return any(not key.startswith("$") for owner, fields in block.native.items() if owner != target for key in fields)
 
 
 def _with_text(message: Message) -> Message:
