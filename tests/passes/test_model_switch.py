@@ -16,7 +16,7 @@ import pytest
 from tests.exchanges import folded, read_events, through, write_events
 from toolglot.dialects import DIALECTS
 from toolglot.events import unfold
-from toolglot.ir import Response, Stop, Text, Thinking, ToolCall
+from toolglot.ir import Block, Response, Stop, Text, Thinking, ToolCall
 from toolglot.receipt import Receipt
 from toolglot.translate import Exchange
 
@@ -50,7 +50,7 @@ def answer(upstream: str, turn: int, *, calls: bool) -> tuple[Response, list[str
         case _:
             entry = {"type": "reasoning.encrypted", "data": own, "id": "r", "format": "unknown", "index": 0}
             before = [Thinking(text="Hm.", native={"openai_chat": {"reasoning_details": [entry]}})]
-    content = (*before, words, *([call] if calls else []))
+    content: tuple[Block, ...] = (*before, words, *([call] if calls else []))
     stop = Stop("tool_calls" if calls else "end")
     states = [own, more] if upstream == "anthropic" else [own]
     return Response(id="r1", model=MODELS[upstream], content=content, stop=stop), states
