@@ -18,6 +18,7 @@ from typing import Any
 
 import pytest
 
+from tests.waiting import FAILSAFE
 from toolglot.config.schema import RecordConfig
 from toolglot.recordings.format import (
     PARTIAL,
@@ -222,7 +223,7 @@ def test_a_disk_that_is_full_is_told_once_and_recording_goes_on_when_there_is_ro
             exchange(recorder, f"req_{number}")
         done = threading.Event()
         recorder.hand_over_in_any_case(0, done.set)
-        assert done.wait(10)
+        assert done.wait(FAILSAFE)
         full.clear()
         exchange(recorder, "req_3")
     assert [record.getMessage() for record in caplog.records] == [
@@ -249,7 +250,7 @@ def test_a_folder_that_somebody_took_away_is_made_again(tmp_path: Path) -> None:
     with recording(path) as recorder:
         done = threading.Event()
         recorder.hand_over_in_any_case(0, done.set)
-        assert done.wait(10)
+        assert done.wait(FAILSAFE)
         path.rmdir()
         exchange(recorder)
     assert read(path).whole
@@ -283,7 +284,7 @@ def test_many_recordings_at_once_take_few_handles(tmp_path: Path) -> None:
             writing.end(End(at=1.0))
         done = threading.Event()
         recorder.hand_over_in_any_case(0, done.set)
-        assert done.wait(10)
+        assert done.wait(FAILSAFE)
         assert len(recorder.folder._handles) == 0
     assert all(read_recording((tmp_path / name).read_bytes()).whole for name in files(tmp_path))
     assert len(files(tmp_path)) == 200
@@ -374,7 +375,7 @@ def test_room_that_others_have_left_is_found(tmp_path: Path) -> None:
             exchange(recorder)
             done = threading.Event()
             recorder.hand_over_in_any_case(0, done.set)
-            assert done.wait(10)
+            assert done.wait(FAILSAFE)
             file.close()
             exchange(recorder)
     assert counts.told == {"dropped": 1, "written": 1}

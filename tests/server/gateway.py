@@ -27,7 +27,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from typing import Any
 
-from tests.waiting import FAILSAFE
+from tests.waiting import FAILSAFE, until
 from tests.warp_server.messages import encode
 from toolglot.agent.host import Host
 from toolglot.config.assemble import assemble
@@ -240,6 +240,16 @@ class Asking:
         talk = Talk(self.port)
         self._talks.append(talk)
         return talk.send(method, path, headers, body).rest()
+
+    def receipt(self, answer: Answer, headers: Mapping[str, str] = {}) -> Any:
+        """The receipt of an answer. It is there soon after the answer's end."""
+        path = f"/debug/receipts/{answer.headers['x-request-id']}"
+
+        def found() -> Answer | None:
+            receipt = self.call("GET", path, headers=headers)
+            return receipt if receipt.status == 200 else None
+
+        return until(found, f"receipt at {path}").json()
 
     def close(self) -> None:
         for talk in self._talks:

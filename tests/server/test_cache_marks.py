@@ -51,6 +51,7 @@ def test_a_tool_loop_is_marked_and_a_first_request_is_marked_once_its_beginning_
         for messages in said:
             answer = running.ask("openai_chat", body=asked(*messages))
             assert answer.json()["usage"]["prompt_tokens_details"]["cached_tokens"] == 75
+            running.record()  # it is counted now
         assert [marks(request.body) for request in server.requests] == [0, 1, 3]
         metrics = running.call("GET", "/metrics").body.decode()
     assert 'toolglot_cache_read_ratio_bucket{upstream="up",le="0.75"} 3' in metrics

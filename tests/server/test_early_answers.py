@@ -22,7 +22,7 @@ from toolglot.ir import replace
 from toolglot.server.app import App
 from toolglot.server.heads import Gates
 
-GATES = Gates(drain_bytes=1000, drain_timeout=0.1, linger=0.05)
+GATES = Gates(drain_bytes=1000, drain_timeout=1.0, linger=0.05)
 EARLY = b"POST /early HTTP/1.1\r\n" + HEAD
 NEXT = b"POST /echo HTTP/1.1\r\n" + HEAD + b"Content-Length: 4\r\n\r\nnext"
 

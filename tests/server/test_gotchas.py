@@ -376,6 +376,6 @@ def test_gotcha_17_a_server_tool_that_the_upstream_has_not_leaves_the_functions_
     answer = scene.ask(client, upstream, body=OFFERS[client])
     assert answer.status == 200
     assert tool_names(scene.sent) == ["f"]
-    receipt = scene.running.call("GET", f"/debug/receipts/{answer.headers['x-request-id']}").json()
+    receipt = scene.running.receipt(answer)
     lost = [line["what"] for line in receipt["lines"] if line["severity"] == "loss"]
     assert any("earch" in what for what in lost)

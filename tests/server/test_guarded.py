@@ -12,6 +12,7 @@ from tests.server.loopback import HEAD, Served, headers_of, json_of, responses_i
 from tests.server.loopback import LARGE as LARGE_ANSWER
 from tests.server.loopback import until_close as rest
 from tests.server.loopback import until_response as response
+from tests.waiting import FAILSAFE
 from toolglot.server.heads import Gates
 
 GET = b"GET /echo HTTP/1.1\r\n"
@@ -126,12 +127,12 @@ def test_a_stream_whose_request_turns_out_broken_is_cut_off_without_a_second_ans
     served.app.disconnected.clear()
     with served.connect() as connection:
         connection.sendall(b"POST /stream HTTP/1.1\r\n" + HEAD + b"Transfer-Encoding: chunked\r\n\r\n")
-        assert served.app.streaming.wait(10)
+        assert served.app.streaming.wait(FAILSAFE)
         connection.sendall(b"zz\r\n")
         answer = rest(connection)
     assert (status_of(answer), responses_in(answer)) == (200, 1)
     assert not answer.endswith(b"0\r\n\r\n")
-    assert served.app.disconnected.wait(10)
+    assert served.app.disconnected.wait(FAILSAFE)
 
 
 LARGE = {
@@ -210,11 +211,11 @@ def test_a_request_sent_while_another_is_answered_is_not_served(served: Served) 
     before = len(served.app.heads)
     with served.connect() as connection:
         connection.sendall(b"GET /stream HTTP/1.1\r\n" + HEAD + b"\r\n")
-        assert served.app.streaming.wait(10)
+        assert served.app.streaming.wait(FAILSAFE)
         connection.sendall(GET + HEAD + b"\r\n" + b"\xff" * 100_000)
         answer = connection.recv(65536)
     assert responses_in(answer) == 1
-    assert served.app.disconnected.wait(10)
+    assert served.app.disconnected.wait(FAILSAFE)
     assert len(served.app.heads) == before + 1
 
 
@@ -318,7 +319,7 @@ def test_expect_100_is_answered_and_the_body_read(served: Served) -> None:
         assert json_of(rest(connection))["body"] == "abc"
 
 
-HASTY = Gates(head_timeout=0.2, linger=0.05)
+HASTY = Gates(head_timeout=0.5, linger=0.05)
 
 
 @pytest.fixture(scope="module", params=["uvloop", "asyncio"])
@@ -383,17 +384,17 @@ def test_an_idle_connection_is_closed_without_a_word_when_its_keep_alive_is_over
 def test_a_client_that_stops_reading_is_cut_off(loop: str, path: bytes, fate: bytes) -> None:
     with serve(Gates(write_timeout=0.05), loop=loop) as server, server.connect() as connection:
         connection.sendall(b"GET " + path + b" HTTP/1.1\r\n" + HEAD + b"Connection: " + fate + b"\r\n\r\n")
-        assert server.app.connection_lost.wait(10)
+        assert server.app.connection_lost.wait(FAILSAFE)
 
 
 def test_a_client_that_reads_gets_everything() -> None:
-    with serve(Gates(write_timeout=1.0)) as server, server.connect() as connection:
+    with serve(Gates(write_timeout=FAILSAFE)) as server, server.connect() as connection:
         connection.sendall(b"GET /large HTTP/1.1\r\n" + HEAD + b"Connection: close\r\n\r\n")
         body = rest(connection).partition(b"\r\n\r\n")[2]
     assert body == b"%x\r\n%s\r\n0\r\n\r\n" % (len(LARGE_ANSWER), LARGE_ANSWER)
 
 
-FULL = Gates(connections=2, spare=4, spare_timeout=10.0, linger=0.05)
+FULL = Gates(connections=2, spare=4, spare_timeout=FAILSAFE, linger=0.05)
 
 
 @pytest.mark.parametrize("loop", ["uvloop", "asyncio"])
@@ -443,11 +444,11 @@ def test_a_full_server_does_not_linger_over_everybody_that_it_refuses() -> None:
             connection = sending.enter_context(server.connect())
             connection.sendall(POST + HEAD + b"Content-Length: 10\r\n\r\n")
             assert status_of(response(connection)) == 503
-        assert server.app.connection_lost.wait(10)  # one or two are lingered over, the others are closed
+        assert server.app.connection_lost.wait(FAILSAFE)  # one or two are lingered over, the others are closed
 
 
 def test_a_spare_connection_has_little_time_for_its_head() -> None:
-    with serve(Gates(connections=0, spare=4, spare_timeout=0.2, linger=0.05)) as server:
+    with serve(Gates(connections=0, spare=4, spare_timeout=0.5, linger=0.05)) as server:
         assert server.exchange(b"") == b""
         assert status_of(server.exchange(b"GET /health")) == 408
 

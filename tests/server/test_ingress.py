@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from tests.server.loopback import HEAD, Served, json_of, responses_in, serve, status_of, until_close, until_response
+from tests.waiting import FAILSAFE
 from toolglot.config.schema import Limits
 from toolglot.errors import error_status
 from toolglot.server.ingress import (
@@ -25,7 +26,7 @@ from toolglot.server.ingress import (
 )
 
 POST = b"POST /echo HTTP/1.1\r\n" + HEAD
-LIMITS = Limits(body=100_000, body_idle=0.2)
+LIMITS = Limits(body=100_000, body_idle=0.5)
 TEXT = b'{"model": "demo", "messages": []}'
 
 Headers = list[tuple[bytes, bytes]]
@@ -93,7 +94,7 @@ def test_a_body_over_the_limit_without_a_length_is_refused_while_it_is_still_bei
 def test_a_body_that_stops_coming_is_answered_with_408_and_the_connection_closed(served: Served) -> None:
     answer = served.exchange(POST + b"Content-Length: 10\r\n\r\nabc")
     assert (status_of(answer), responses_in(answer)) == (408, 1)
-    assert "0.2 seconds" in json_of(answer)["error"]
+    assert "0.5 seconds" in json_of(answer)["error"]
 
 
 def test_others_are_served_while_bodies_are_held_back(served: Served) -> None:
@@ -130,7 +131,7 @@ def test_a_client_that_goes_away_is_no_timeout(served: Served) -> None:
     served.app.disconnected.clear()
     with served.connect() as connection:
         connection.sendall(POST + b"Content-Length: 10\r\n\r\nabc")
-    assert served.app.disconnected.wait(10)
+    assert served.app.disconnected.wait(FAILSAFE)
 
 
 def test_a_client_that_has_gone_is_told_as_such() -> None:
@@ -210,7 +211,7 @@ def test_a_bomb_is_refused_without_being_held_in_memory(compress: Callable[[byte
         tracemalloc.stop()
     assert raised.value.error.status == 413
     assert peak < 20 * LIMITS.body
-    assert time.process_time() - started < 1.0
+    assert time.process_time() - started < 5.0
 
 
 DAMAGED = {

@@ -210,7 +210,7 @@ def test_11_no_more_connections_are_taken_than_there_are_files_for(files: float,
 
 @EVERY_CLIENT
 def test_what_only_http_has_a_word_for_keeps_its_status_in_every_dialect(client: str) -> None:
-    with gateway(limits=replace(LIMITS, body_idle=0.05)) as running:
+    with gateway(limits=replace(LIMITS, body_idle=0.3)) as running:
         path, body = request(client, model="demo")
         asked = [
             ("POST", body, {"host": "evil.example"}, 421),

@@ -54,6 +54,7 @@ def test_after_a_restart_with_other_keys_everybody_has_their_own(
 def test_receipts_stay_with_their_key_when_keys_are_loaded_again() -> None:
     with gateway(server=ServerConfig(keys=(ALICE, BOB))) as running:
         answer = running.ask("anthropic", model="demo", headers={"x-api-key": ALICE})
+        running.receipt(answer, {"x-api-key": ALICE})
         path = f"/debug/receipts/{answer.headers['x-request-id']}"
         before = running.service.gateway
         server = ServerConfig(keys=(BOB, ALICE))

@@ -16,6 +16,7 @@ from tests.server.client_needs import frames
 from tests.server.gateway import Answer, at, gateway
 from tests.server.stage import DIALECTS, Call, Stage, Turn, events_of, frames_of, in_turn, model_of, stage, whole_of
 from tests.upstream.bad_server import BadServer, Gate, expect, gone, pause, reply, stream, tell
+from tests.waiting import until
 from toolglot.config.schema import BreakerConfig, ServerConfig
 from toolglot.store import StoreError
 from toolglot.store.sqlite import MEMORY, SqliteStore
@@ -391,7 +392,7 @@ def test_without_a_store_an_answer_does_not_say_that_it_is_stored(
         else:
             stored = [answer.json()["store"]]
         assert set(stored) == {False}
-        lines = running.call("GET", f"/debug/receipts/{answer.headers['x-request-id']}").json()["lines"]
+        lines = running.receipt(answer)["lines"]
         assert [line["severity"] for line in lines if line["what"] == "store"] == ([] if told is None else [told])
         losses = 1 if told == "loss" else 0
         assert answer.headers["x-toolglot-receipt"].startswith(f"losses={losses};")
@@ -548,7 +549,8 @@ def test_an_answer_that_a_full_disk_cannot_keep_says_that_it_is_not_stored(upstr
         assert texts({"input": told["output"]}) == ["Hello."]
         status, _ = client.call("GET", f"/v1/responses/{told['id']}")
         assert status == 404
-        lines = scene.running.service.receipts.latest("", 1)[0]["lines"]
+        (receipt, *_) = until(lambda: scene.running.service.receipts.latest("", 1), "receipt")
+        lines = receipt["lines"]
         told_lines = [(line["severity"], line["where"]) for line in lines if line["what"] == "store"]
         assert told_lines == [("loss", "store")]
     asyncio.run(store.close())

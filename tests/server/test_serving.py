@@ -17,6 +17,7 @@ from tests.server.gateway import CLIENTS, LIMITS, Answer, Running, at, gateway
 from tests.server.test_text_calls import calls_of, notes_of, read, text_of
 from tests.server.told import break_told, mid_call
 from tests.upstream.bad_server import BadServer, Script, expect, reply, reset, stream
+from tests.waiting import until as until_true
 from toolglot.config.schema import McpConfig, McpServerConfig, ModelConfig, Policy, ServerConfig
 from toolglot.dialects import DIALECTS, find
 from toolglot.events import unfold
@@ -619,10 +620,11 @@ def test_a_forged_approval_of_a_named_server_runs_nothing_and_the_receipt_says_s
             "arguments": '{"text": "x"}',
         }
         assert not client.approve()
-        receipts = client.running.call(
-            "GET", "/debug/receipts", headers={"authorization": "Bearer one-key-of-a-client"}
-        ).json()
-        assert "no open request of this gateway" in json.dumps(receipts)
+        own = {"authorization": "Bearer one-key-of-a-client"}
+        told = b"no open request of this gateway"
+        until_true(
+            lambda: told in client.running.call("GET", "/debug/receipts", headers=own).body, "line of the receipt"
+        )
 
 
 def test_an_approval_outlives_the_gateway_that_asked_for_it(tmp_path: Path) -> None:
@@ -694,7 +696,6 @@ def test_a_key_that_may_not_use_a_server_does_not_find_it(how: str) -> None:
         offered = ["day__echo" in json.dumps(request.json().get("tools", [])) for request in server.requests]
         if how == "alias":
             assert (found, offered) == ([200, 200], [True, False])
-            line = running.call("GET", "/debug/receipts", headers={"authorization": f"Bearer {KEYS.keys[1]}"}).json()
-            assert "this key may not use it" in json.dumps(line)
+            assert "this key may not use it" in json.dumps(running.receipt(answer, headers))
         else:
             assert (found, offered) == ([200, 400], [True])

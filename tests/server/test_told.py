@@ -38,7 +38,7 @@ def test_an_answer_of_a_fallback_says_so_in_its_receipt() -> None:
     ):
         answer = running.ask("anthropic", stream=True)
         assert answer.headers["x-toolglot-upstream"] == "second/n"
-        receipt = running.call("GET", f"/debug/receipts/{answer.headers['x-request-id']}").json()
+        receipt = running.receipt(answer)
         assert {
             "severity": "note",
             "where": "model",

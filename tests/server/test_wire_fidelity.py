@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
-from tests.server.gateway import Answer, Body, Running, at, gateway, request
+from tests.server.gateway import Body, at, gateway, request
 from tests.server.stage import (
     DIALECTS,
     FOREIGN,
@@ -47,10 +47,6 @@ LOSSY: dict[str, Body] = {
 """Requests with something in them that no other dialect has a place for."""
 
 
-def receipt_of(running: Running, answer: Answer, headers: Mapping[str, str] = {}) -> Any:
-    return running.call("GET", f"/debug/receipts/{answer.headers['x-request-id']}", headers=headers).json()
-
-
 @pytest.mark.parametrize("streams", [False, True])
 @pytest.mark.parametrize(("client", "upstream"), FOREIGN)
 def test_a_loss_stands_in_the_short_receipt_and_in_the_whole_one(
@@ -59,7 +55,7 @@ def test_a_loss_stands_in_the_short_receipt_and_in_the_whole_one(
     scene.play(upstream, OK)
     answer = scene.ask(client, upstream, body=LOSSY[client], stream=streams)
     assert answer.status == 200, answer.body
-    receipt = receipt_of(scene.running, answer)
+    receipt = scene.running.receipt(answer)
     lost = [line for line in receipt["lines"] if line["severity"] == "loss"]
     assert lost
     assert all(line["where"] and line["what"] and line["why"] for line in lost)
@@ -79,12 +75,13 @@ def test_where_nothing_is_lost_the_receipt_says_so(scene: Stage, dialect: str) -
     scene.play(dialect, OK)
     answer = scene.ask(dialect, dialect, body=LOSSY[dialect])
     assert answer.headers["x-toolglot-receipt"] == "losses=0; notes=0"
-    assert receipt_of(scene.running, answer)["lines"] == []
+    assert scene.running.receipt(answer)["lines"] == []
 
 
 def test_the_newest_receipt_is_listed_first_and_an_unknown_one_is_a_404(scene: Stage) -> None:
     scene.play("openai_chat", OK)
     answer = scene.ask("anthropic", "openai_chat")
+    scene.running.receipt(answer)
     listed = scene.running.call("GET", "/debug/receipts").json()["receipts"]
     assert listed[0]["id"] == answer.headers["x-request-id"]
     assert scene.running.call("GET", "/debug/receipts/req_none").status == 404
@@ -96,10 +93,11 @@ def test_a_receipt_is_shown_to_the_key_that_asked_and_to_no_other() -> None:
     with gateway(server=server) as running:
         answer = running.ask("anthropic", model="demo", headers=keys[0])
         assert answer.status == 200
+        receipt = running.receipt(answer, keys[0])
         path = f"/debug/receipts/{answer.headers['x-request-id']}"
         assert [running.call("GET", path, headers=key).status for key in (*keys, {})] == [200, 404, 401]
         assert running.call("GET", "/debug/receipts", headers=keys[1]).json() == {"receipts": []}
-        assert "a-key-of" not in json.dumps(receipt_of(running, answer, keys[0]))
+        assert "a-key-of" not in json.dumps(receipt)
 
 
 # Strict.

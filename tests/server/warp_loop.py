@@ -125,8 +125,5 @@ class Client:
 
     def receipt(self) -> list[str]:
         """The receipt of the last answer, line by line."""
-        request_id = self.answers[-1].headers["x-request-id"]
-        while self.running.record().id != request_id:  # it is kept once the answer is over
-            pass
-        told = self.running.call("GET", f"/debug/receipts/{request_id}").json()
+        told = self.running.receipt(self.answers[-1])
         return [f"{line['severity']} {line['where']}: {line['why']}" for line in told["lines"]]

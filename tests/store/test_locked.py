@@ -45,7 +45,7 @@ def test_calls_wait_beside_each_other_and_not_one_after_another(path: Path) -> N
             assert set(await asyncio.gather(*(refused(store, f"resp_{n}") for n in range(10)))) == {"locked"}
             return monotonic() - began
 
-    assert 0.5 <= using(path, work, busy_timeout=0.5) < 3
+    assert 2.0 <= using(path, work, busy_timeout=2.0) < 15, "ten times as long otherwise"
 
 
 def test_once_the_file_was_not_free_in_time_nobody_waits_for_it(path: Path) -> None:
@@ -61,7 +61,7 @@ def test_once_the_file_was_not_free_in_time_nobody_waits_for_it(path: Path) -> N
         assert await store.turn("me", "resp_20") == turn("resp_20")
         return took
 
-    assert using(path, work, busy_timeout=0.5) < 3, "nineteen times as long otherwise"
+    assert using(path, work, busy_timeout=2.0) < 15, "nineteen times as long otherwise"
 
 
 def test_whoever_reads_does_not_wait_for_whoever_waits_to_write(path: Path) -> None:
@@ -77,7 +77,7 @@ def test_whoever_reads_does_not_wait_for_whoever_waits_to_write(path: Path) -> N
                 await saving
         assert await store.turn("me", "resp_2") == turn("resp_2")
 
-    using(path, work, busy_timeout=50.0)
+    using(path, work, busy_timeout=FAILSAFE)
 
 
 def test_what_waits_to_be_written_is_written_although_its_caller_left_and_the_store_is_closed(path: Path) -> None:
@@ -92,5 +92,5 @@ def test_what_waits_to_be_written_is_written_although_its_caller_left_and_the_st
             other.execute("ROLLBACK")
             await closing
 
-    using(path, work, busy_timeout=50.0)
+    using(path, work, busy_timeout=FAILSAFE)
     assert using(path, lambda store: store.turn("me", "resp_1")) == turn("resp_1")

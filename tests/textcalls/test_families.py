@@ -115,8 +115,8 @@ def test_every_family_is_reached_by_some_name() -> None:
 
 
 def test_a_name_of_any_length_is_looked_at_in_no_time() -> None:
-    begun = time.perf_counter()
+    begun = time.process_time()
     for text in ("llama-" * 100_000, "-" * 1_000_000, "mistral-small-" * 50_000, "a/" * 500_000):
         family_format(text)
-    assert time.perf_counter() - begun < 1.0
+    assert time.process_time() - begun < 1.0
     assert family_format("x" * MAX_NAME + "/qwen3-coder") == DEFAULT_FORMAT

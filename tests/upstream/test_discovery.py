@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import socket
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
@@ -12,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from tests.waiting import FAILSAFE
 from toolglot.config.schema import ModelConfig, UpstreamConfig
 from toolglot.upstream.discovery import Discovery, discover, local_url, probe_local
 from toolglot.upstream.fetch import Whole
@@ -260,7 +262,7 @@ def test_a_host_that_was_named_and_does_not_answer_is_told() -> None:
 Handler = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 
 
-def served(handler: Handler, timeout: float = 10) -> Discovery:
+def served(handler: Handler, timeout: float = FAILSAFE) -> Discovery:
     """What is found when a real server on some loopback port answers like this."""
 
     async def main() -> Discovery:
@@ -324,12 +326,11 @@ def test_a_server_that_says_nothing_is_not_waited_for() -> None:
 
 def test_a_port_that_nobody_listens_on_is_passed_over() -> None:
     async def main() -> Discovery:
-        server = await asyncio.start_server(answering(b""), "127.0.0.1", 0)
-        port = server.sockets[0].getsockname()[1]
-        server.close()
-        await server.wait_closed()
-        row = Vendor(name="own", title="own", base_url=f"http://127.0.0.1:{port}/v1", port=port)
-        return await probe_local({}, servers=(row,))
+        with socket.socket() as taken:  # bound, and not listening: nobody else can begin to
+            taken.bind(("127.0.0.1", 0))
+            port = taken.getsockname()[1]
+            row = Vendor(name="own", title="own", base_url=f"http://127.0.0.1:{port}/v1", port=port)
+            return await probe_local({}, servers=(row,))
 
     assert asyncio.run(main()) == Discovery()
 
@@ -345,7 +346,7 @@ def test_a_proxy_is_not_asked_for_what_is_near(monkeypatch: pytest.MonkeyPatch) 
 
         async with await asyncio.start_server(proxy, "127.0.0.1", 0) as server:
             monkeypatch.setenv("ALL_PROXY", f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}")
-            return await probe_local(os.environ, timeout=10, servers=(row,))
+            return await probe_local(os.environ, timeout=FAILSAFE, servers=(row,))
 
     assert asyncio.run(main()) == Discovery()
     assert proxied == []

@@ -147,6 +147,6 @@ def test_no_mark_has_the_dot(name: str) -> None:
 @pytest.mark.parametrize("text", ["<" * 200_000, "`" * 200_000, '"write_file' * 20_000, "[ " * 100_000, " " * 200_000])
 @pytest.mark.parametrize("name", PROMPTS)
 def test_long_texts_are_escaped_in_linear_time(name: str, text: str) -> None:
-    start = time.perf_counter()
+    start = time.process_time()
     escaped(name, text, TOOLS)
-    assert time.perf_counter() - start < 2
+    assert time.process_time() - start < 2

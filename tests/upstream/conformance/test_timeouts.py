@@ -24,6 +24,7 @@ from tests.upstream.bad_server import (
 from tests.upstream.calls import call, failure, pass_time
 from tests.upstream.conformance.sockets import no_socket_to
 from tests.upstream.conformance.ways import Way, chunks_of
+from tests.waiting import FAILSAFE
 
 
 def test_no_answer_in_time_is_a_timeout(way: Way) -> None:
@@ -78,12 +79,12 @@ def test_the_time_in_which_nobody_reads_is_no_silence(way: Way) -> None:
         begun = [expect(), send(head(200, {"transfer-encoding": "chunked"})), pause(first), send(chunk(b"1"))]
         script = [*begun, pause(on), send(LAST_CHUNK), tell(off)]
         async with BadServer(script) as server, BadServer([never()]) as silent, way.transport() as opened:
-            chunks = chunks_of(await opened.send(call(server.url, idle=0.5)))
+            chunks = chunks_of(await opened.send(call(server.url, idle=2.0)))
             waiting = asyncio.create_task(anext(chunks))  # the silence that counts is over with what it waits for
             await asyncio.sleep(0)
             first.open()
             assert await waiting == b"1"
-            await pass_time(opened, silent.url, 0.8)
+            await pass_time(opened, silent.url, 2.5)
             on.open()
             await off.wait()
             assert [piece async for piece in chunks] == []
@@ -101,9 +102,9 @@ def test_each_part_of_a_body_gives_the_next_one_its_time(way: Way) -> None:
             script += [pause(gate), send(chunk(b"."))]
         server, silent = BadServer([*script, send(LAST_CHUNK)]), BadServer([never()])
         async with server, silent, way.transport() as opened:
-            reading = asyncio.create_task((await opened.send(call(server.url, idle=0.8))).read(10))
+            reading = asyncio.create_task((await opened.send(call(server.url, idle=2.0))).read(10))
             for gate in gates:
-                await pass_time(opened, silent.url, 0.2)
+                await pass_time(opened, silent.url, 0.4)
                 gate.open()
             assert await reading == b"......"
 
@@ -114,9 +115,9 @@ def test_a_reader_that_holds_the_upstream_up_does_not_blame_it(way: Way) -> None
     async def test() -> None:
         server = BadServer([expect(), send(head(200)), send_for_ever(b"x" * 65536)])
         async with server, BadServer([never()]) as silent, way.transport() as opened:
-            chunks = chunks_of(await opened.send(call(server.url, idle=0.05)))
+            chunks = chunks_of(await opened.send(call(server.url, idle=1.0)))
             await anext(chunks)
-            await pass_time(opened, silent.url, 0.2)
+            await pass_time(opened, silent.url, 1.5)
             for _ in range(20):
                 assert await anext(chunks)
             await chunks.aclose()
@@ -143,7 +144,7 @@ def test_an_answer_of_keep_alives_alone_is_given_up(way: Way, case: str) -> None
     async def test() -> None:
         script = [expect(), stream(b'data: {"a":1}\n\n', complete=False), drip(*KEEP_ALIVES[case], interval=0.005)]
         async with BadServer(script) as server, way.transport() as opened:
-            error = await failure(opened, call(server.url, idle=5, progress=0.4))
+            error = await failure(opened, call(server.url, idle=FAILSAFE, progress=0.4))
         assert error.failure == "timeout"
         assert "has sent nothing but keep-alives for 0.4 seconds" in str(error)
 
@@ -164,7 +165,7 @@ def test_an_answer_that_makes_progress_may_take_as_long_as_it_likes(way: Way, ca
         pieces = EVENTS[case]
         script = [expect(), stream(complete=False), drip(*pieces, times=60 // len(pieces)), send(LAST_CHUNK)]
         async with BadServer(script) as server, way.transport() as opened:
-            reply = await opened.send(call(server.url, idle=5, progress=0.5))
+            reply = await opened.send(call(server.url, idle=FAILSAFE, progress=1.0))
             assert await reply.read(10_000_000) == b"".join(pieces) * (60 // len(pieces))
 
     way.run(test)
@@ -175,9 +176,9 @@ def test_the_time_in_which_nobody_reads_is_no_lack_of_progress(way: Way) -> None
         on = Gate()
         script = [expect(), stream(b": wait\n\n", complete=False), pause(on), send(chunk(b": on\n\n"), LAST_CHUNK)]
         async with BadServer(script) as server, BadServer([never()]) as silent, way.transport() as opened:
-            chunks = chunks_of(await opened.send(call(server.url, idle=5, progress=0.5)))
+            chunks = chunks_of(await opened.send(call(server.url, idle=FAILSAFE, progress=1.0)))
             assert await anext(chunks) == b": wait\n\n"
-            await pass_time(opened, silent.url, 0.8)
+            await pass_time(opened, silent.url, 1.5)
             on.open()
             assert [piece async for piece in chunks] == [b": on\n\n"]
 

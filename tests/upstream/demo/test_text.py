@@ -172,7 +172,7 @@ def test_no_prompt_takes_long_to_read() -> None:
         '<tool name="a" ' * 20_000,
         "[" * 100_000,
     )
-    begun = time.perf_counter()
+    begun = time.process_time()
     for text in hard:
         tools_in(text)
-    assert time.perf_counter() - begun < 5.0
+    assert time.process_time() - begun < 5.0
