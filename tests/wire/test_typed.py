@@ -1,0 +1,223 @@
+"""Typed reading: one decode for what the types know, and nothing lost of what they do not."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from msgspec import UNSET, Raw, UnsetType
+from tests.laws.mutations import spoilt
+
+from toolglot.errors import DecodeError
+from toolglot.wire import json
+from toolglot.wire.typed import (
+    UNLESS_INEXACT,
+    UNLESS_OTHER_TYPE,
+    TypedReader,
+    Unknown,
+    UnsoundError,
+    Wire,
+    sound_text,
+)
+
+
+class Mark(Wire):
+    type: Literal["ephemeral"]
+    ttl: str | UnsetType = UNSET
+
+
+class Plain(Wire, tag="text", tag_field="type"):
+    text: str
+    mark: Annotated[Mark, UNLESS_INEXACT] | UnsetType = UNSET
+
+
+class Call(Wire, tag="call", tag_field="type"):
+    implied_by = "arguments"
+
+    name: str
+    arguments: Raw | UnsetType = UNSET
+
+
+class Turn(Wire):
+    role: str
+    content: str | list[Plain | Call | Unknown] | UnsetType = UNSET
+
+
+class Choice(Wire):
+    type: Literal["auto", "none"]
+    alone: bool | UnsetType = UNSET
+
+
+class Body(Wire):
+    messages: list[Turn]
+    limit: int | UnsetType = UNSET
+    heat: float | UnsetType = UNSET
+    choice: Annotated[Choice, UNLESS_OTHER_TYPE] | UnsetType = UNSET
+    anything: Any = UNSET
+
+
+READER = TypedReader(Body, "messages")
+
+WHOLE: dict[str, Any] = {
+    "messages": [
+        {"role": "user", "content": "Hello"},
+        {"role": "assistant", "content": [{"type": "text", "text": "Hi"}, {"type": "call", "name": "a"}]},
+        {"role": "user", "content": [{"type": "call", "name": "b", "arguments": {"x": 1}}]},
+    ],
+    "limit": 7,
+    "heat": 0.5,
+    "choice": {"type": "auto", "alone": True},
+}
+
+
+def read(document: Any) -> Body:
+    return READER.read(document if isinstance(document, bytes) else json.encode(document))
+
+
+def blocks(body: Body) -> list[Plain | Call | Unknown]:
+    """The content of the first message."""
+    content = body.messages[0].content
+    assert isinstance(content, list)
+    return content
+
+
+def rebuilt(value: Any) -> Any:
+    """What was read, as the document that it came from."""
+    if isinstance(value, Unknown):
+        return value.verbatim.value
+    if isinstance(value, Wire):
+        tag = value.__struct_config__.tag
+        members = {name: getattr(value, name) for name in value.__struct_fields__ if name != "rest"}
+        known = {name: rebuilt(member) for name, member in members.items() if member is not UNSET}
+        rest = {} if value.rest is UNSET else value.rest
+        return {**({"type": tag} if tag is not None else {}), **known, **rest}
+    if isinstance(value, Raw):
+        return json.decode(bytes(value))
+    return [rebuilt(one) for one in value] if isinstance(value, list) else value
+
+
+def test_what_the_types_know_is_read_as_them() -> None:
+    body = read(WHOLE)
+    assert rebuilt(body) == WHOLE
+    assert body.rest is UNSET
+
+
+def test_an_unknown_member_is_kept_where_it_stood_and_spellings_survive() -> None:
+    data = (
+        b'{"messages":[{"role":"u","new":1,"content":[{"type":"call","name":"a","arguments":{"x": 1.0e0}}]}],"$n":[]}'
+    )
+    body = read(data)
+    assert body.rest == {"$n": []}
+    assert body.messages[0].rest == {"new": 1}
+    assert blocks(body) == [Call(name="a", arguments=Raw(b'{"x": 1.0e0}'))]
+
+
+def test_a_null_is_kept_where_the_type_has_none() -> None:
+    body = read({"messages": [{"role": "u", "content": None}], "limit": None, "anything": None})
+    assert body.rest == {"limit": None}
+    assert body.messages[0].rest == {"content": None}
+    assert body.anything is None
+
+
+def test_an_object_of_no_known_type_is_kept_with_its_path() -> None:
+    body = read({"messages": [{"role": "u", "content": [{"type": "novel", "a": 1}, {"b": 2}]}]})
+    novel, untyped = blocks(body)
+    assert isinstance(novel, Unknown)
+    assert (novel.verbatim.value, novel.verbatim.where) == ({"type": "novel", "a": 1}, "$.messages[0].content[0]")
+    assert isinstance(untyped, Unknown)
+    assert untyped.verbatim.value == {"b": 2}
+
+
+def test_a_member_can_tell_the_type_that_is_missing() -> None:
+    body = read({"messages": [{"role": "u", "content": [{"name": "a", "arguments": {}}]}]})
+    assert isinstance(blocks(body)[0], Call)
+
+
+def test_an_object_of_another_type_or_form_can_stay_in_the_rest() -> None:
+    body = read({"messages": [{"role": "u", "content": [{"type": "text", "text": "", "mark": {"ttl": 1}}]}]})
+    assert blocks(body)[0].rest == {"mark": {"ttl": 1}}
+    assert read({"messages": [], "choice": {"type": "tool"}}).rest == {"choice": {"type": "tool"}}
+
+
+def test_a_whole_number_may_be_written_as_a_decimal() -> None:
+    assert read(b'{"messages":[],"limit":1024.0,"heat":1}') == Body(messages=[], limit=1024, heat=1)
+
+
+WRONG: dict[str, tuple[Any, str, str]] = {
+    "an array": ([], "$", "expected an object, got an array"),
+    "no messages": ({}, "$.messages", "this array is required"),
+    "messages that are none": ({"messages": {}}, "$.messages", "expected an array, got an object"),
+    "a message that is none": ({"messages": [1]}, "$.messages[0]", "expected an object, got a whole number"),
+    "a message without role": ({"messages": [{}]}, "$.messages[0].role", "this string is required"),
+    "content that is none": (
+        {"messages": [{"role": "u", "content": 5}]},
+        "$.messages[0].content",
+        "expected a string or an array, got a whole number",
+    ),
+    "a limit that is text": ({"messages": [], "limit": "x"}, "$.limit", "expected a whole number, got a string"),
+    "a flag that is text": (
+        {"messages": [], "choice": {"type": "auto", "alone": "x"}},
+        "$.choice.alone",
+        "expected a boolean, got a string",
+    ),
+    "a text that is a number": (
+        {"messages": [{"role": "u", "content": [{"type": "text", "text": 1}]}]},
+        "$.messages[0].content[0].text",
+        "expected a string, got a whole number",
+    ),
+    "a key twice": (b'{"messages":[],"limit":1,"limit":2}', "$.limit", "this key stands twice in its object"),
+    "a number out of range": (b'{"messages":[],"heat":1e400}', "$.heat", "a number that is out of range"),
+    "invalid text": (b'{"messages":[],"a":"\xff"}', "$.a", "invalid UTF-8 at byte 20"),
+    "no JSON": (b'{"messages":[', "$.messages[0]", "Input data was truncated (byte 13)"),
+}
+
+
+@pytest.mark.parametrize(("document", "where", "what"), WRONG.values(), ids=WRONG)
+def test_a_wrong_document_is_refused_with_the_path(document: Any, where: str, what: str) -> None:
+    with pytest.raises(DecodeError) as refused:
+        read(document)
+    assert (refused.value.where, refused.value.what) == (where, what)
+
+
+def test_a_document_nested_too_deeply_is_refused() -> None:
+    with pytest.raises(DecodeError, match="nested too deeply"):
+        read(b'{"messages":[],"anything":' + b"[" * 100_000 + b"]" * 100_000 + b"}")
+
+
+@pytest.mark.parametrize("odd", [{}, {"new": 1}], ids=["known", "odd"])
+def test_a_large_document_is_read_as_a_small_one_is(odd: dict[str, Any]) -> None:
+    turns = [{"role": "user", "content": "x"}] * 20_000 + [{"role": "user", "content": "y" * 5_000_000, **odd}]
+    body = read({"limit": 1, "messages": turns, "anything": [1]})
+    assert len(body.messages) == len(turns)
+    assert rebuilt(body.messages[-1]) == turns[-1]
+    assert (body.limit, body.anything) == (1, [1])
+
+
+def test_a_large_document_tells_where_it_is_wrong() -> None:
+    turns: list[Any] = [{"role": "user", "content": "x"}] * 20_000
+    with pytest.raises(DecodeError) as refused:
+        read({"messages": [*turns, {"role": 1}]})
+    assert refused.value.where == "$.messages[20000].role"
+
+
+@given(document=spoilt(WHOLE))
+def test_what_is_read_has_everything_that_the_document_had(document: Any) -> None:
+    try:
+        body = read(document)
+    except DecodeError:
+        return
+    assert rebuilt(body) == document
+
+
+@pytest.mark.parametrize("raw", [b'{"a":1,"a":2}', b'"\xff"', b'{"a":1e400}', b'"\\ud800"'])
+def test_raw_text_that_is_not_sound_is_told(raw: bytes) -> None:
+    with pytest.raises(UnsoundError):
+        sound_text(Raw(raw))
+
+
+@given(text=st.text())
+def test_sound_raw_text_is_its_spelling(text: str) -> None:
+    raw = json.encode({"a": text})
+    assert sound_text(Raw(raw)) == raw.decode()
