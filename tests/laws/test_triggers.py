@@ -4,6 +4,7 @@ passes remember for the answer."""
 from __future__ import annotations
 
 import copy
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
@@ -18,7 +19,22 @@ from tests.strategies import requests
 from toolglot.dialects import DIALECTS
 from toolglot.errors import ToolglotError
 from toolglot.features import survey
-from toolglot.ir import Block, Message, Request, Text, Thinking, Tool, ToolCall, ToolResult, replace
+from toolglot.ir import (
+    Block,
+    Cache,
+    Citation,
+    Message,
+    Native,
+    Opaque,
+    PromptCache,
+    Request,
+    Text,
+    Thinking,
+    Tool,
+    ToolCall,
+    ToolResult,
+    replace,
+)
 from toolglot.passes import Context
 from toolglot.passes.envelope import Envelope, pack
 from toolglot.passes.pipeline import REQUEST_PASSES
@@ -60,6 +76,49 @@ def _memory(context: Context) -> dict[str, Any]:
 
 
 models = st.none() | st.sampled_from([*MODELS.values(), "gpt-4o", "o3", "gemini-2.5-flash"])
+
+_REFERENCE = Opaque("anthropic", {"type": "tool_reference", "tool_name": "a"})
+ODD_BLOCKS: tuple[Block, ...] = (
+    _REFERENCE,
+    ToolResult(call_id="call_1", content=(_REFERENCE, Text(text=" "))),
+    ToolCall(id="call_8", name="c", kind="custom", arguments="x"),
+    ToolCall(id="x" * 70, name="a" * 70, namespace="files"),
+    Text(text="cited", citations=(Citation(url="https://example.com"),), cache=Cache(300)),
+)
+ODD_NATIVE: tuple[Mapping[str, Any], ...] = ({"$piece": True}, {"novel": 1}, {"signature": "c2ln"}, {"id": "msg_1_0"})
+
+
+@st.composite
+def odd_requests(draw: st.DrawFn, client: str) -> Request:
+    """Requests with what most do not have: deferred and strict tools, rare blocks, fields of the client's own."""
+    request = draw(requests())
+    tools: tuple[Tool | Opaque, ...] = tuple(
+        replace(tool, **{draw(st.sampled_from(["deferred", "strict"])): True}) if isinstance(tool, Tool) else tool
+        for tool in request.tools
+    )
+    if draw(st.booleans()):
+        tools = (*tools, Opaque("anthropic", {"type": "tool_search_tool_regex_20251119"}))
+    block = draw(st.sampled_from(ODD_BLOCKS))
+    if draw(st.booleans()) and not isinstance(block, Opaque):
+        block = replace(block, native={client: dict(draw(st.sampled_from(ODD_NATIVE)))})
+    own: Native = {client: dict(draw(st.sampled_from(ODD_NATIVE)))} if draw(st.booleans()) else {}
+    odd = Message(role=draw(st.sampled_from(["assistant", "user", "system"])), content=(block,), native=own)
+    place = draw(st.integers(0, len(request.messages)))
+    return replace(
+        request,
+        tools=tools,
+        messages=(*request.messages[:place], odd, *request.messages[place:]),
+        prompt_cache=draw(st.sampled_from([None, PromptCache(key="k", options={"mode": "explicit"})])),
+        native=own,
+    )
+
+
+@pytest.mark.parametrize(("client", "upstream"), PAIRS)
+@given(data=st.data())
+def test_a_pass_without_its_features_changes_nothing_in_odd_requests(
+    client: str, upstream: str, data: st.DataObject
+) -> None:
+    check(data.draw(odd_requests(client)), client, upstream, data.draw(models))
 
 
 @pytest.mark.parametrize(("client", "upstream"), PAIRS)
