@@ -133,6 +133,8 @@ class ApiError(Struct, frozen=True, kw_only=True):
     """An HTTP date to wait for, where no number of seconds is told."""
     overflow: ContextOverflow | None = None
     """The counts of a context overflow; such an error has the code `CONTEXT_OVERFLOW`."""
+    in_foreign_form: bool = False
+    """It came in a document that clients of the upstream's own dialect do not recognize as an error."""
 
     @property
     def retryable(self) -> bool:

@@ -88,9 +88,9 @@ class Forwarder:
         return (bytes(self._held) + b"\n\n", True) if payloads else (b"", False)
 
     def lacks(self, error: ApiError, frame: bytes) -> bool:
-        """No frame of the upstream tells this, or one that may not be told as it is, or in words of another vendor, or
-        not to every client."""
-        if self._exchange.client.apart:
+        """Does the client need an error of our own? The upstream's frame may not tell this error, may hold what no
+        client may see, or tell it in the words or the form of another vendor."""
+        if self._exchange.client.apart or error.in_foreign_form:
             return True
         if error.code == CONTEXT_OVERFLOW and not self._exchange.client.overflow_words.search(frame):
             return True

@@ -337,11 +337,11 @@ class StreamTranslation:
     def _begin(self, data: bytes) -> None:
         head = data.lstrip()
         self._begun = bool(head)
-        if head.startswith(b"{"):
-            self._document, self._at_start = bytearray(), False
-            self._forwarder = None
-        elif head.startswith(b"[") and self._exchange.upstream.model_in_path:
+        if head.startswith(b"[") and self._exchange.upstream.model_in_path:
             # Gemini can also stream one JSON array. Its decoder reads that; a client that wants events gets events.
+            self._forwarder = None
+        elif head.startswith((b"{", b"[")):
+            self._document, self._at_start = bytearray(), False
             self._forwarder = None
 
     def _events_of_document(self, document: bytes) -> Iterable[Event]:

@@ -1,7 +1,6 @@
 """The error envelope that OpenAI's two APIs and the vendors that imitate them share.
 
-`{"error": {"message", "type", "param", "code"}}` is the rule; imitators also send `{"object": "error", "message"}`
-(vLLM), `{"detail": …}` (FastAPI) and `{"error": "text"}` (Ollama), before a stream and inside one.
+`{"error": {"message", "type", "param", "code"}}` is the rule; `error_documents` knows the forms of imitators.
 """
 
 from __future__ import annotations
@@ -27,6 +26,7 @@ from toolglot.errors import (
 )
 from toolglot.wire import json, retry_after
 from toolglot.wire.context_overflow import recognize_overflow
+from toolglot.wire.error_documents import google_field, google_kind, read_error_document, with_wait
 
 # kind -> (type, code) as OpenAI words them
 _WORDS: dict[ErrorKind, tuple[str, str | None]] = {
@@ -124,39 +124,29 @@ _FAMILY = ("openai_chat", "openai_responses")
 
 _OVERFLOW_WORDS = re.compile("maximum context length|context window", re.IGNORECASE)
 
+_NO_HEADERS: Mapping[str, str] = {}
 _SCOPES = ("requests", "tokens")
 
 
-def is_error(value: Any) -> bool:
-    """Does this object stand where a response should, and say that there is none?"""
-    if not isinstance(value, dict):
-        return False
-    if value.get("error") or value.get("object") == "error" or value.get("type") == "error":
-        return True
-    return "detail" in value and "choices" not in value and "output" not in value
-
-
-def read(value: Any, owner: str, status: int = 0) -> ApiError:
-    """The error in an envelope of any of the shapes; `owner` is the dialect that keeps what is left over."""
-    inner = value.get("error") if isinstance(value, dict) and value.get("error") else value
-    fields = dict(inner) if isinstance(inner, dict) else {"message": inner}
-    message = next((fields.pop(key) for key in ("message", "detail") if fields.get(key) is not None), None)
-    word, code, param = fields.get("type"), fields.get("code"), fields.pop("param", None)
-    if type(code) is int and not status and 400 <= code < 600:
-        status = code
-    kind = _KIND_OF_WORD.get(str(code)) or _KIND_OF_WORD.get(str(word))
+def read(value: Any, owner: str, status: int = 0, headers: Mapping[str, str] = _NO_HEADERS) -> ApiError:
+    """The error in a document of any form; `owner` is the dialect that keeps the rest. Header names are lower case."""
+    document = read_error_document(value)
+    fields = document.fields
+    word, code, param = fields.get("type"), fields.get("code"), fields.get("param")
+    status = status or document.status
+    kind = _KIND_OF_WORD.get(str(code)) or _KIND_OF_WORD.get(str(word)) or google_kind(fields)
     if kind is None or (kind in ("bad_request", "server") and status and kind_of_status(status) != kind):
         kind = kind_of_status(status or 500)
-    text = message if isinstance(message, str) else json.encode_text(message if message is not None else inner)
     error = ApiError(
         kind=kind,
-        message=text + _provider_words(fields),
+        message=document.message + _provider_words(fields),
         status=status or STATUS[kind],
         code=str(code) if code is not None else None,
-        param=param if isinstance(param, str) else None,
+        param=param if isinstance(param, str) else google_field(fields),
         native={owner: {"type": word} if isinstance(word, str) else {}},
+        in_foreign_form=not document.is_enveloped,
     )
-    return recognize_overflow(error, fields)
+    return with_wait(recognize_overflow(error, fields), headers, fields)
 
 
 def _provider_words(fields: Mapping[str, Any]) -> str:
@@ -204,19 +194,18 @@ def _status(error: ApiError) -> int:
 
 def decode_http(status: int, headers: Mapping[str, str], body: bytes, owner: str) -> ApiError:
     """An HTTP error reply. Bodies that are not JSON (a proxy's page) become the message."""
+    lower = {name.lower(): value for name, value in headers.items()}
     try:
-        error = read(json.decode_frame(body), owner, status)
+        error = read(json.decode_frame(body), owner, status, lower)
     except DecodeError:
         text = body.decode("utf-8", "replace").strip()
         message = text[:2000] or f"HTTP status {status}"
         error = recognize_overflow(
             ApiError(kind=kind_of_status(status), status=status, message=message, native={owner: {}})
         )
-    lower = {name.lower(): value for name, value in headers.items()}
+        error = with_wait(error, lower, {})
     return replace(
         error,
-        retry_after=retry_after.seconds_in(lower),
-        retry_after_date=retry_after.date_in(lower),
         limits=tuple(limit for scope in _SCOPES if (limit := _rate_limit(lower, scope))),
         request_id=lower.get("x-request-id"),
     )

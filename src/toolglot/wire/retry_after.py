@@ -15,8 +15,7 @@ LONGEST_WAIT = 86_400
 """Seconds; no client waits longer."""
 
 _HTTP_DATE = re.compile(r"[A-Z][a-z]{2}, [0-9]{2} [A-Z][a-z]{2} [0-9]{4} [0-9]{2}:[0-9]{2}:[0-9]{2} GMT")
-
-
+_SECONDS = re.compile(r"[0-9]{1,9}(?:\.[0-9]{1,9})?")
 _UNITS = {"ms": 0.001, "milli": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.0}
 """How units begin, the longer beginnings first."""
 _AMOUNT = (
@@ -44,6 +43,11 @@ def seconds_named(message: str) -> float | None:
 
 def _seconds_of(unit: str) -> float:
     return next(seconds for beginning, seconds in _UNITS.items() if unit.startswith(beginning))
+
+
+def seconds_of_duration(text: str) -> float | None:
+    """A duration as Protocol Buffers write it in JSON: `3.5s`."""
+    return float(text[:-1]) if text.endswith("s") and _SECONDS.fullmatch(text[:-1]) else None
 
 
 def seconds_in(headers: Mapping[str, str]) -> float | None:

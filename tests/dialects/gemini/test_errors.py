@@ -114,7 +114,7 @@ def test_details_from_elsewhere_are_written_in_googles_form() -> None:
         (400, b'[{"error":{"code":400,"message":"m","status":"INVALID_ARGUMENT"}}]', "bad_request", "m"),
         (500, b'{"error":{"code":13}}', "server", '{"code":13}'),
         (404, b'{"message":"gone"}', "not_found", "gone"),
-        (400, b'{"detail":"x"}', "bad_request", '{"detail":"x"}'),
+        (400, b'{"detail":"x"}', "bad_request", "x"),
         (500, b"[]", "server", "[]"),
     ],
 )

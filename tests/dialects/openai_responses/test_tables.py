@@ -610,7 +610,9 @@ def test_a_tool_choice_is_read_and_comes_back(wire: Any, mode: str, names: tuple
     assert json.loads(RESPONSES.encode_request(request, Receipt())) == body
 
 
-@pytest.mark.parametrize(("status", "shown"), [(400, 400), (599, 599), (399, 500), (600, 500), ("429", 500)])
+@pytest.mark.parametrize(
+    ("status", "shown"), [(400, 400), (599, 599), (399, 500), (600, 500), ("429", 429), ("4_9", 500)]
+)
 def test_an_error_event_may_tell_its_status(status: Any, shown: int) -> None:
     decoder = RESPONSES.stream_decoder(Receipt())
     frame = {"type": "error", "status": status, "message": "m"}

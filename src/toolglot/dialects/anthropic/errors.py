@@ -1,7 +1,7 @@
 """Errors: `{"type": "error", "error": {"type", "message", "details"}, "request_id"}` <-> `ApiError`.
 
-The same object stands in an HTTP reply and in an `error` event of a stream. Servers that imitate the API send other
-shapes: `{"error": {…}}` in OpenAI's words, `{"error": "text"}`, `{"detail": …}`, `{"message": …}`, or bare text.
+The same object stands in an HTTP reply and in an `error` event of a stream. `error_documents` knows the forms of
+servers that imitate the API.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ from toolglot.errors import (
 from toolglot.ir import Request, native_of, replace
 from toolglot.wire import json, retry_after
 from toolglot.wire.context_overflow import recognize_overflow
+from toolglot.wire.error_documents import google_field, google_kind, read_error_document, with_wait
 
 _TYPES: dict[ErrorKind, str] = {
     "bad_request": "invalid_request_error",
@@ -62,22 +63,22 @@ OVERFLOW_WORDS = re.compile(rb"prompt is too long|input length and `max_tokens` 
 
 _LIMIT_HEADER = re.compile(r"anthropic-ratelimit-([a-z-]+)-(limit|remaining|reset)")
 _SCOPE = re.compile(r"[a-z-]+")
+_NO_HEADERS: Mapping[str, str] = {}
 _RFC_3339 = re.compile(r"\d{4}-\d\d-\d\dT")
 
 
 def decode_error(status: int, headers: Mapping[str, str], body: bytes) -> ApiError:
     """An HTTP reply with an error; a body that is not JSON (a proxy's page) becomes the message."""
+    lower = {name.lower(): value for name, value in headers.items()}
     try:
-        error = read_error(json.decode_frame(body), status)
+        error = read_error(json.decode_frame(body), status, lower)
     except DecodeError:
         text = body.decode("utf-8", "replace").strip()
         told = text[:2000] or f"HTTP status {status}"
         error = recognize_overflow(ApiError(kind=kind_of_status(status), status=status, message=told))
-    lower = {name.lower(): value for name, value in headers.items()}
+        error = with_wait(error, lower, {})
     return replace(
         error,
-        retry_after=retry_after.seconds_in(lower),
-        retry_after_date=retry_after.date_in(lower),
         limits=_decode_limits(lower),
         request_id=lower.get("request-id") or error.request_id,
     )
@@ -97,50 +98,33 @@ def refuse_threads(request: Request) -> ApiError | None:
     )
 
 
-def is_error(value: Any) -> bool:
-    """Does this object say that there is an error, in any of the shapes?"""
-    if not isinstance(value, dict):
-        return False
-    if value.get("type") == "error" or value.get("error") or value.get("object") == "error":
-        return True
-    return "type" not in value and ("detail" in value or isinstance(value.get("message"), str))
-
-
-def read_error(value: Any, status: int = 0) -> ApiError:
-    """The error in a JSON value of any shape; `status` is that of the reply, 0 inside a stream."""
-    outer: dict[str, Any] = value if isinstance(value, dict) else {}
-    inner = outer.get("error") or value
-    fields: dict[str, Any] = inner if isinstance(inner, dict) else {"message": inner}
+def read_error(value: Any, status: int = 0, headers: Mapping[str, str] = _NO_HEADERS) -> ApiError:
+    """The error in a JSON value of any form; `status` is that of the reply, 0 inside a stream."""
+    document = read_error_document(value)
+    fields, outer = document.fields, document.outer
     word, details, code = fields.get("type"), fields.get("details"), fields.get("code")
     known: dict[str, Any] = details if isinstance(details, dict) else {}
-    if not status and type(code) is int and 400 <= code < 600:
-        status = code
-    kind = _KINDS.get(str(word)) or _KINDS.get(str(code)) or kind_of_status(status or 500)
+    status = status or document.status
+    kind = _KINDS.get(str(word)) or _KINDS.get(str(code)) or google_kind(fields) or kind_of_status(status or 500)
     name = known.get("error_code", code)
     param = known.get("param", fields.get("param"))
     request_id = outer.get("request_id")
     own: dict[str, Any] = {"status": status} if status else {}
     if isinstance(word, str) and _TYPES[kind] != word and word != "error":
         own["type"] = word
-    if details is not None:
+    if isinstance(details, dict):
         own["details"] = details
     error = ApiError(
         kind=kind,
-        message=_message(fields),
+        message=document.message,
         status=status or _STATUS[kind],
         code=str(name) if isinstance(name, str | int) else None,
-        param=param if isinstance(param, str) else None,
+        param=param if isinstance(param, str) else google_field(fields),
         request_id=request_id if isinstance(request_id, str) else None,
         native={NAME: own} if own else {},
+        in_foreign_form=not document.is_enveloped or outer.get("type") != "error",
     )
-    return recognize_overflow(error, fields)
-
-
-def _message(fields: dict[str, Any]) -> str:
-    said = next((fields[key] for key in ("message", "detail") if fields.get(key)), None)
-    if isinstance(said, str):
-        return said
-    return json.encode_text(fields if said is None else said)
+    return with_wait(recognize_overflow(error, fields), headers, fields)
 
 
 def write_error(error: ApiError) -> dict[str, Any]:

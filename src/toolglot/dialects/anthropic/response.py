@@ -9,7 +9,7 @@ from msgspec import Raw, Struct, field
 from msgspec.json import Decoder
 
 from toolglot.dialects.anthropic.blocks import decode_block, encode_blocks, take_required, with_required
-from toolglot.dialects.anthropic.errors import is_error, read_error
+from toolglot.dialects.anthropic.errors import read_error
 from toolglot.dialects.anthropic.native import NAME, NO_INPUT, is_missing, note, with_kept
 from toolglot.dialects.anthropic.usage import decode_usage, encode_usage, tier_of
 from toolglot.errors import DecodeError, UpstreamError
@@ -27,6 +27,7 @@ from toolglot.ir import (
 )
 from toolglot.receipt import Receipt
 from toolglot.wire import json
+from toolglot.wire.error_documents import find_error
 from toolglot.wire.reader import Reader, keep
 
 STOPS: dict[str, StopReason] = {
@@ -63,7 +64,7 @@ _inputs = Decoder(_Message)
 
 def decode_response(data: bytes) -> Response:
     value = json.decode_answer(data)
-    if is_error(value) and "content" not in value:
+    if find_error(value) is not None and "content" not in value:
         raise UpstreamError(read_error(value))
     body = Reader(value)
     blocks = body.array("content")

@@ -20,7 +20,7 @@ from msgspec.json import Decoder
 
 from toolglot.dialects.anthropic.blocks import decode_block, take_required
 from toolglot.dialects.anthropic.citations import decode_citation
-from toolglot.dialects.anthropic.errors import is_error, read_error
+from toolglot.dialects.anthropic.errors import read_error
 from toolglot.dialects.anthropic.native import NAME, NO_INPUT
 from toolglot.dialects.anthropic.response import CUT, CUTS, message_fields, take_stop, unknown_stop
 from toolglot.dialects.anthropic.usage import decode_usage, merge_usage, tier_of
@@ -29,6 +29,7 @@ from toolglot.events import Close, Delta, Event, Fault, Finish, Open, Start
 from toolglot.ir import Block, Citation, Native, Opaque, Text, Thinking, ToolCall, native_of, replace
 from toolglot.receipt import Receipt
 from toolglot.wire import json
+from toolglot.wire.error_documents import find_error
 from toolglot.wire.reader import Reader, keep
 from toolglot.wire.sse import SseReader
 
@@ -165,7 +166,7 @@ class AnthropicStreamDecoder:
             if name != b"error":
                 raise
             value = payload.decode("utf-8", "replace")
-        if name == b"error" or is_error(value):
+        if name == b"error" or find_error(value) is not None:
             self._fault(read_error(value))
             return
         kind = value.get("type") if isinstance(value, dict) else None

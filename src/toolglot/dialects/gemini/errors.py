@@ -21,35 +21,17 @@ from toolglot.errors import (
     error_status,
     kind_of_status,
 )
-from toolglot.ir import Native, replace
+from toolglot.ir import Native
 from toolglot.wire import json, retry_after
 from toolglot.wire.context_overflow import recognize_overflow
-
-_KINDS: dict[str, ErrorKind] = {
-    "INVALID_ARGUMENT": "bad_request",
-    "FAILED_PRECONDITION": "bad_request",
-    "OUT_OF_RANGE": "bad_request",
-    "UNIMPLEMENTED": "bad_request",
-    "UNAUTHENTICATED": "authentication",
-    "PERMISSION_DENIED": "permission",
-    "NOT_FOUND": "not_found",
-    "ABORTED": "conflict",
-    "ALREADY_EXISTS": "conflict",
-    "RESOURCE_EXHAUSTED": "rate_limit",
-    "INTERNAL": "server",
-    "UNKNOWN": "server",
-    "DATA_LOSS": "server",
-    "CANCELLED": "server",
-    "UNAVAILABLE": "overloaded",
-    "DEADLINE_EXCEEDED": "timeout",
-}
-
-_KINDS_OF_REASON: dict[str, ErrorKind] = {
-    # A bad key is answered with 400 INVALID_ARGUMENT; only the detail tells.
-    "API_KEY_INVALID": "authentication",
-    "API_KEY_EXPIRED": "authentication",
-    "BILLING_DISABLED": "billing",
-}
+from toolglot.wire.error_documents import (
+    GOOGLE_KINDS_OF_REASON,
+    google_field,
+    google_kind,
+    google_reason,
+    read_error_document,
+    with_wait,
+)
 
 _STATUSES: dict[ErrorKind, str] = {
     "bad_request": "INVALID_ARGUMENT",
@@ -71,8 +53,8 @@ _TOO_MANY = "exceeds the maximum number of tokens allowed"
 OVERFLOW_WORDS = re.compile(_TOO_MANY.encode(), re.IGNORECASE)
 """The words by which clients of this API know a conversation that is too long."""
 
+_NO_HEADERS: Mapping[str, str] = {}
 _TYPE = "type.googleapis.com/google.rpc."
-_SECONDS = re.compile(r"[0-9]{1,9}(?:\.[0-9]{1,9})?")
 
 
 # Reading
@@ -80,56 +62,29 @@ _SECONDS = re.compile(r"[0-9]{1,9}(?:\.[0-9]{1,9})?")
 
 def decode_error(status: int, headers: Mapping[str, str], body: bytes) -> ApiError:
     names = {name.lower(): value for name, value in headers.items()}
-    wait = retry_after.seconds_in(names)
     try:
-        error = read_error(json.decode_frame(body), status, wait)
+        return read_error(json.decode_frame(body), status, names)
     except DecodeError:
         text = body.decode("utf-8", "replace").strip()
         message = text[:1000] or f"The server answered with status {status}"
-        error = recognize_overflow(
-            ApiError(kind=kind_of_status(status), status=status, message=message, retry_after=wait)
-        )
-    return replace(error, retry_after_date=retry_after.date_in(names))
+        error = recognize_overflow(ApiError(kind=kind_of_status(status), status=status, message=message))
+        return with_wait(error, names, {})
 
 
-def error_in(value: Any) -> Any:
-    """The error in a document, or in a list of documents; None when there is none."""
-    if isinstance(value, list):
-        return next((error for item in value if (error := _error_of(item)) is not None), None)
-    return _error_of(value)
-
-
-def _error_of(value: Any) -> Any:
-    if not isinstance(value, dict):
-        return None
-    if value.get("error") is None and "message" in value and "candidates" not in value:
-        return value  # the inner object alone, as some proxies send it
-    return value.get("error")
-
-
-def read_error(value: Any, status: int = 0, wait: float | None = None) -> ApiError:
+def read_error(value: Any, status: int = 0, headers: Mapping[str, str] = _NO_HEADERS) -> ApiError:
     """An error document. `status` is that of HTTP; without one, in a stream, the code in the body counts."""
-    error = error_in(value)
-    if not isinstance(error, dict):
-        text = error if isinstance(error, str) else json.encode_text(value)[:1000]
-        return recognize_overflow(ApiError(kind=kind_of_status(status), status=status, message=text, retry_after=wait))
-    code = error.get("code")
-    if not status and type(code) is int and 400 <= code < 600:
-        status = code
-    details = error.get("details") if isinstance(error.get("details"), list) else []
-    reason = _detail(details, "ErrorInfo", "reason")
-    name = error.get("status")
-    message = error.get("message")
-    read = ApiError(
-        kind=_kind(status, name if isinstance(name, str) else "", reason),
+    document = read_error_document(value)
+    fields = document.fields
+    status = status or document.status
+    error = ApiError(
+        kind=_kind(status, fields),
         status=status,
-        message=message if isinstance(message, str) else json.encode_text(error)[:1000],
-        code=reason,
-        param=_field(details),
-        retry_after=_retry_delay(details) if wait is None else wait,
-        native=_native(error),
+        message=document.message,
+        code=google_reason(fields),
+        param=google_field(fields),
+        native=_native(fields) if document.is_enveloped else {},
     )
-    return recognize_overflow(read, error)
+    return with_wait(recognize_overflow(error, fields), headers, fields)
 
 
 def _native(error: dict[str, Any]) -> Native:
@@ -137,35 +92,10 @@ def _native(error: dict[str, Any]) -> Native:
     return {NAME: rest} if rest else {}
 
 
-def _kind(status: int, name: str, reason: str | None) -> ErrorKind:
-    if reason in _KINDS_OF_REASON:
-        return _KINDS_OF_REASON[reason]
-    if status == STATUS["too_large"]:
+def _kind(status: int, fields: Mapping[str, Any]) -> ErrorKind:
+    if status == STATUS["too_large"] and google_reason(fields) not in GOOGLE_KINDS_OF_REASON:
         return "too_large"
-    return _KINDS.get(name) or kind_of_status(status)
-
-
-def _detail(details: Any, kind: str, member: str) -> str | None:
-    for detail in details:
-        if isinstance(detail, dict) and str(detail.get("@type", "")).endswith(f".{kind}"):
-            value = detail.get(member)
-            return value if isinstance(value, str) else None
-    return None
-
-
-def _field(details: Any) -> str | None:
-    for detail in details:
-        if isinstance(detail, dict) and str(detail.get("@type", "")).endswith(".BadRequest"):
-            violations = detail.get("fieldViolations")
-            first = violations[0] if isinstance(violations, list) and violations else None
-            field = first.get("field") if isinstance(first, dict) else None
-            return field if isinstance(field, str) else None
-    return None
-
-
-def _retry_delay(details: Any) -> float | None:
-    delay = _detail(details, "RetryInfo", "retryDelay") or ""
-    return float(delay[:-1]) if delay.endswith("s") and _SECONDS.fullmatch(delay[:-1]) else None
+    return google_kind(fields) or kind_of_status(status)
 
 
 # Writing

@@ -19,7 +19,7 @@ from toolglot.dialects.gemini.blocks import (
     listed,
     response_arguments,
 )
-from toolglot.dialects.gemini.errors import error_in, read_error
+from toolglot.dialects.gemini.errors import read_error
 from toolglot.dialects.gemini.logprobs import AVERAGE, RESULT, average, read_logprobs, write_logprobs
 from toolglot.dialects.gemini.names import RESPONSE, normalize
 from toolglot.dialects.gemini.native import NAME
@@ -45,6 +45,7 @@ from toolglot.ir import (
 )
 from toolglot.receipt import Receipt, describe_block
 from toolglot.wire import json
+from toolglot.wire.error_documents import find_error
 from toolglot.wire.gaps import gap_between
 from toolglot.wire.reader import Reader, keep
 
@@ -95,7 +96,7 @@ def decode_response(data: bytes) -> Response:
         UpstreamError: it is an error.
     """
     value = json.decode_answer(data)
-    if error_in(value) is not None:
+    if find_error(value) is not None:
         raise UpstreamError(read_error(value))
     body = Reader(normalize(value, RESPONSE))
     arguments = response_arguments(data)

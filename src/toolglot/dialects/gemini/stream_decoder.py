@@ -12,7 +12,7 @@ from typing import Any
 from msgspec import Raw
 
 from toolglot.dialects.gemini.blocks import Arguments, decode_part, listed, response_arguments
-from toolglot.dialects.gemini.errors import error_in, read_error
+from toolglot.dialects.gemini.errors import read_error
 from toolglot.dialects.gemini.frames import FrameReader, text_frame
 from toolglot.dialects.gemini.logprobs import AVERAGE, RESULT, read_logprobs, write_logprobs
 from toolglot.dialects.gemini.metadata import Metadata
@@ -26,6 +26,7 @@ from toolglot.events import Close, Delta, Event, Fault, Finish, Open, Start
 from toolglot.ir import Block, Native, Text, Thinking, TokenLogprob, ToolCall, Usage, native_of
 from toolglot.receipt import Receipt
 from toolglot.wire import json
+from toolglot.wire.error_documents import find_error
 from toolglot.wire.reader import Reader, expected, keep
 
 _THOUGHT: Native = {NAME: {"thought": True}}
@@ -106,7 +107,7 @@ class GeminiStreamDecoder:
         if raw.strip() == b"[DONE]":  # not the API's, but of some proxies
             return
         value = json.decode_frame(raw)
-        if error_in(value) is not None:
+        if find_error(value) is not None:
             self._fault(read_error(value))
             return
         arguments = response_arguments(raw) if isinstance(value, dict) else []

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
+
+from msgspec.structs import replace
 
 from toolglot.dialects.openai_chat.native import NAME
-from toolglot.errors import ApiError, HttpError
-from toolglot.wire import openai_error
+from toolglot.errors import ApiError, DecodeError, HttpError
+from toolglot.wire import json, openai_error
 
 
 def decode_error(status: int, headers: Mapping[str, str], body: bytes) -> ApiError:
@@ -15,3 +18,17 @@ def decode_error(status: int, headers: Mapping[str, str], body: bytes) -> ApiErr
 
 def encode_error(error: ApiError) -> HttpError:
     return openai_error.encode_http(error)
+
+
+def error_event(payload: bytes) -> ApiError:
+    """The data of an `event: error`: an error, whatever its form."""
+    try:
+        value = json.decode_frame(payload)
+    except DecodeError:
+        value = payload.decode("utf-8", "replace")
+    return openai_error.read(value, NAME)
+
+
+def choice_error(value: Any) -> ApiError:
+    """The error that OpenRouter puts into a choice: `{"code": 502, "message", "metadata"}`."""
+    return replace(openai_error.read({"error": value}, NAME), in_foreign_form=True)

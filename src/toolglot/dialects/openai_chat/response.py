@@ -21,6 +21,7 @@ from toolglot.dialects.openai_chat.blocks import (
     take_images,
 )
 from toolglot.dialects.openai_chat.details import add_details, take_details
+from toolglot.dialects.openai_chat.errors import choice_error
 from toolglot.dialects.openai_chat.native import NAME
 from toolglot.dialects.openai_chat.request import TIERS, is_legacy, reasoning_fields, take_reasoning
 from toolglot.dialects.openai_chat.usage import decode_usage, encode_usage
@@ -44,6 +45,7 @@ from toolglot.ir import (
 )
 from toolglot.receipt import Receipt, describe_block
 from toolglot.wire import json, openai_error
+from toolglot.wire.error_documents import find_error
 from toolglot.wire.gaps import gap_between
 from toolglot.wire.openai_logprobs import read_logprobs, write_logprobs
 from toolglot.wire.reader import Reader, keep, kept
@@ -90,7 +92,7 @@ FINISH_NAMES: dict[StopReason, str] = {
 
 def decode_response(data: bytes) -> Response:
     value = json.decode_answer(data)
-    if openai_error.is_error(value):
+    if find_error(value) is not None:
         raise UpstreamError(openai_error.read(value, NAME))
     body = Reader(value)
     choices = body.objects("choices")
@@ -102,6 +104,8 @@ def decode_response(data: bytes) -> Response:
         raise DecodeError(choice.at("message"), "this object is required")
     finish = choice.text("finish_reason")
     content = _decode_message(message)
+    if choice.peek("error"):
+        raise UpstreamError(choice_error(choice.take("error")))
     if (failed := failure(finish)) is not None:
         raise UpstreamError(failed)
     if content and finish_reason(finish) in CUT:

@@ -12,10 +12,19 @@ from typing import Any
 
 from toolglot.dialects.openai_chat.blocks import decode_annotations, decode_image, is_image, is_thinking, thinking_of
 from toolglot.dialects.openai_chat.details import BLOCKS, FIELD, Details, is_details, thinking_text
+from toolglot.dialects.openai_chat.errors import choice_error, error_event
 from toolglot.dialects.openai_chat.native import NAME
 from toolglot.dialects.openai_chat.open_call import OpenCall
 from toolglot.dialects.openai_chat.response import CUT, decode_tier, failure, finish_reason
-from toolglot.dialects.openai_chat.stream_frames import Call, Chunk, DeltaFields, Function, Groq, read_chunk
+from toolglot.dialects.openai_chat.stream_frames import (
+    Call,
+    Chunk,
+    DeltaFields,
+    ErrorFrame,
+    Function,
+    Groq,
+    read_chunk,
+)
 from toolglot.dialects.openai_chat.usage import decode_usage
 from toolglot.errors import ApiError, DecodeError, note_early_end, truncated, unreadable
 from toolglot.events import Close, Delta, Event, Fault, Finish, Open, Start
@@ -106,8 +115,8 @@ class ChatStreamDecoder:
         if self._ended:
             return []
         try:
-            for _, payload in self._frames.feed(data):
-                self._read(payload)
+            for name, payload in self._frames.feed(data):
+                self._read(name, payload)
         except DecodeError as error:
             self._fault(unreadable(error))
         return self._flush()
@@ -115,8 +124,8 @@ class ChatStreamDecoder:
     def close(self) -> list[Event]:
         if not self._ended:
             try:
-                for _, payload in self._frames.close():
-                    self._read(payload)
+                for name, payload in self._frames.close():
+                    self._read(name, payload)
             except DecodeError:
                 pass  # the last frame was cut; whether that matters, the finish reason tells
         if not self._ended:
@@ -135,15 +144,18 @@ class ChatStreamDecoder:
         events, self._events = self._events, []
         return events
 
-    def _read(self, payload: bytes) -> None:
+    def _read(self, name: bytes, payload: bytes) -> None:
         if self._ended:
             return
         if payload == b"[DONE]":
             self._end() if self._started else self._fault(truncated("it held no response"))
             return
+        if name == b"error":
+            self._fault(error_event(payload))
+            return
         chunk = self._chunk(payload)
-        if chunk.error or chunk.object == "error" or chunk.type == "error" or (chunk.detail and not chunk.choices):
-            self._fault(openai_error.read(json.decode_frame(payload), NAME))
+        if isinstance(chunk, ErrorFrame):
+            self._fault(openai_error.read(chunk.value, NAME))
             return
         self._fingerprint = chunk.system_fingerprint or self._fingerprint
         if chunk.service_tier:
@@ -168,6 +180,8 @@ class ChatStreamDecoder:
                 self._read_delta(choice.delta)
             if choice.message is not None:
                 self._read_message(choice.message)
+            if choice.error:
+                self._fault(choice_error(choice.error))
             if choice.finish_reason:
                 self._finish = choice.finish_reason
 
@@ -186,7 +200,7 @@ class ChatStreamDecoder:
         self._budget.hold(len(tokens or ()))
         self._logprobs += tokens or ()
 
-    def _chunk(self, payload: bytes) -> Chunk:
+    def _chunk(self, payload: bytes) -> Chunk | ErrorFrame:
         try:
             return read_chunk(payload, self._receipt)
         except DecodeError:
@@ -455,5 +469,6 @@ class ChatStreamDecoder:
         self._events.append(Finish(stop=stop, usage=self._usage, service_tier=self._tier, native=native))
 
     def _fault(self, error: ApiError) -> None:
-        self._ended = True
-        self._events.append(Fault(error))
+        if not self._ended:
+            self._ended = True
+            self._events.append(Fault(error))

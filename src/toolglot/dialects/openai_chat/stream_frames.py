@@ -12,7 +12,8 @@ import msgspec
 from msgspec import Struct
 
 from toolglot.receipt import Receipt
-from toolglot.wire import json, openai_error
+from toolglot.wire import json
+from toolglot.wire.error_documents import find_error
 
 
 class Function(Struct, forbid_unknown_fields=True):
@@ -50,6 +51,7 @@ class Choice(Struct, forbid_unknown_fields=True):
     finish_reason: str | None = None
     logprobs: Any = None
     message: DeltaFields | None = None
+    error: Any = None  # OpenRouter's place for an error of the provider behind it
 
 
 class Groq(Struct, frozen=True, forbid_unknown_fields=True):
@@ -72,32 +74,43 @@ class Chunk(Struct, forbid_unknown_fields=True):
     obfuscation: Any = None
     x_groq: Groq | None = None
     error: Any = None
-    detail: Any = None
     type: str | None = None
+
+
+class ErrorFrame(Struct, frozen=True):
+    """The JSON value of a frame that is an error."""
+
+    value: Any
 
 
 _chunks: msgspec.json.Decoder[Chunk] = msgspec.json.Decoder(Chunk)
 
 
-def read_chunk(payload: bytes, receipt: Receipt) -> Chunk:
-    """One chunk; what it holds beyond the known fields is told.
+def read_chunk(payload: bytes, receipt: Receipt) -> Chunk | ErrorFrame:
+    """One chunk, or the error that came in the place of one. The receipt lists members that are not known.
 
     Raises:
         DecodeError: it is not a chunk.
     """
     try:
-        return _chunks.decode(payload)
+        chunk = _chunks.decode(payload)
+        return chunk if not chunk.error and not chunk.type else _error_or_chunk(json.decode_frame(payload), chunk)
     except msgspec.ValidationError:
         pass  # a field that is not known, or a value of a wrong type
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise json.explain(payload, error) from None
     value = json.decode_frame(payload)
-    # An error is read elsewhere, whole: nothing of it is lost.
-    _take_strange(value, Receipt() if openai_error.is_error(value) else receipt)
+    if find_error(value) is not None:
+        return ErrorFrame(value)
+    _take_strange(value, receipt)
     try:
         return msgspec.convert(value, Chunk)
     except (msgspec.ValidationError, RecursionError) as error:
         raise json.explain(payload, error) from None
+
+
+def _error_or_chunk(value: Any, chunk: Chunk) -> Chunk | ErrorFrame:
+    return chunk if find_error(value) is None else ErrorFrame(value)
 
 
 def _lone_delta(payload: bytes) -> DeltaFields | None:
@@ -106,12 +119,12 @@ def _lone_delta(payload: bytes) -> DeltaFields | None:
         chunk = _chunks.decode(payload)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         return None
-    if not chunk.choices or len(chunk.choices) > 1 or chunk.usage or chunk.error or chunk.detail or chunk.type:
+    if not chunk.choices or len(chunk.choices) > 1 or chunk.usage or chunk.error or chunk.type:
         return None
     if chunk.x_groq is not None:
         return None
     choice = chunk.choices[0]
-    if choice.index or choice.finish_reason or choice.logprobs or choice.message:
+    if choice.index or choice.finish_reason or choice.logprobs or choice.message or choice.error:
         return None
     return choice.delta
 

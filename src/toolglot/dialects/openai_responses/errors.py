@@ -71,13 +71,15 @@ def encode_error(error: ApiError) -> HttpError:
 
 def decode_failure(value: Any) -> ApiError:
     """The error in a failed response, in an `error` event of either form, or in what imitators send instead."""
+    is_own = isinstance(value, dict) and (value.get("object") == "response" or value.get("type") == "error")
     if isinstance(value, dict) and value.get("object") == "response":
         value = {"error": value.get("error") or {"message": f"The response is {value.get('status')}"}}
     if isinstance(value, dict) and value.get("type") == "error":
         # The event's own type is no word for the kind of error.
         value = {key: item for key, item in value.items() if key != "type"}
-    status = value.get("status") if isinstance(value, dict) else None
-    error = openai_error.read(value, NAME, status if type(status) is int and 400 <= status < 600 else 0)
+    error = openai_error.read(value, NAME)
+    if is_own:
+        error = replace(error, in_foreign_form=False)
     kind = _KIND_OF_CODE.get(error.code or "")
     return error if kind is None else replace(error, kind=kind, status=STATUS[kind])
 

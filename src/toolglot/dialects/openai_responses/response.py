@@ -31,7 +31,8 @@ from toolglot.ir import (
     native_of,
 )
 from toolglot.receipt import Receipt
-from toolglot.wire import json, openai_error
+from toolglot.wire import json
+from toolglot.wire.error_documents import find_error
 from toolglot.wire.reader import Reader, expected, keep
 
 _REASONS: dict[str, StopReason] = {"max_output_tokens": "length", "content_filter": "filtered"}
@@ -109,7 +110,7 @@ def decode_response(data: bytes) -> Response:
         UpstreamError: it is one that failed, or an error envelope.
     """
     value = json.decode_answer(data)
-    if openai_error.is_error(value) or (isinstance(value, dict) and is_no_answer(value)):
+    if find_error(value) is not None or (isinstance(value, dict) and is_no_answer(value)):
         raise UpstreamError(decode_failure(value))
     body = Reader(value)
     if absent(body, "output"):

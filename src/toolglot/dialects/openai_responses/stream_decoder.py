@@ -34,7 +34,8 @@ from toolglot.errors import ApiError, DecodeError, truncated, unreadable
 from toolglot.events import Event, Fault, Finish
 from toolglot.ir import Refusal, Text, Thinking, replace
 from toolglot.receipt import Receipt
-from toolglot.wire import json, openai_error
+from toolglot.wire import json
+from toolglot.wire.error_documents import find_error
 from toolglot.wire.openai_logprobs import read_logprobs
 from toolglot.wire.reader import Reader
 from toolglot.wire.sse import SseReader
@@ -87,6 +88,9 @@ class ResponsesStreamDecoder:
     def _read(self, name: bytes, data: bytes) -> None:
         if self._ended or data == b"[DONE]" or not data.strip():
             return
+        if data.startswith(b"[") and find_error(errors := json.decode_frame(data)) is not None:
+            self._fault(decode_failure(errors))
+            return
         frame = self._frame(data)
         kind = frame.type or name.decode("utf-8", "replace")
         handler = _HANDLERS.get(kind)
@@ -105,7 +109,7 @@ class ResponsesStreamDecoder:
             return read_frame(mended)
 
     def _unknown(self, kind: str, value: Any) -> None:
-        if kind in ("error", "response.error") or openai_error.is_error(value):
+        if kind in ("error", "response.error") or find_error(value) is not None:
             self._fault(decode_failure(value))
         else:
             self._receipt.loss("stream", f"event {kind or 'without a type'}", "its meaning is not known")

@@ -1,0 +1,211 @@
+"""Error documents of all vendors, read in one place.
+
+Servers that imitate an API answer with errors of many forms: the API's own envelope, the bare error object, FastAPI's
+`detail`, Apigee's `fault`, Azure's `statusCode`, a list around any of them. They come with an HTTP error status, with
+status 200, and as a frame of a stream. `find_error` recognizes the form; each dialect then reads the members in its
+own words.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from msgspec import Struct
+
+from toolglot.errors import ApiError, ErrorKind
+from toolglot.ir import replace
+from toolglot.wire import json, retry_after
+
+_ANSWER_MEMBERS = ("choices", "output", "candidates", "content", "delta")
+"""Members of answers. A document that has one is no error because of a member `message` or `detail`."""
+
+_STATUS_MEMBERS = ("status_code", "statusCode", "http_status", "status", "code")
+_MESSAGE_MEMBERS = ("message", "detail", "msg", "faultstring", "title")
+_CODE_MEMBERS = ("code", "status_code", "statusCode", "error_code")
+
+_TYPE_MARKS = ("error", "exception")
+"""Parts of a `type` that only errors have: `rate_limit_error`, `BadRequestError`, `ThrottlingException`."""
+
+LONGEST_UNREAD = 1000
+"""Characters of a document without a message that become the message."""
+
+
+class ErrorDocument(Struct, frozen=True):
+    """An error document: the members of the error itself, and those of the document around it."""
+
+    fields: dict[str, Any]
+    outer: dict[str, Any]
+    is_enveloped: bool
+    """The error is an object in the member `error`, the form that all APIs share and their clients look for."""
+
+    @property
+    def status(self) -> int:
+        """The HTTP status that the document names; 0 if it names none."""
+        named = (members.get(name) for members in (self.fields, self.outer) for name in _STATUS_MEMBERS)
+        return next((status for value in named if (status := _http_status(value))), 0)
+
+    @property
+    def message(self) -> str:
+        """The error's words; its members where it has none."""
+        said = next((self.fields[name] for name in _MESSAGE_MEMBERS if self.fields.get(name)), None)
+        if isinstance(said, str):
+            return said
+        return json.encode_text(said) if said is not None else json.encode_text(self.fields)[:LONGEST_UNREAD]
+
+
+def find_error(value: Any) -> ErrorDocument | None:
+    """The error in a JSON value, or in a list of such; None if the value is something else."""
+    if isinstance(value, list):
+        found = next((found for item in value if (found := _find_in_object(item)) is not None), None)
+        return None if found is None else replace(found, is_enveloped=False)
+    return _find_in_object(value)
+
+
+def _find_in_object(value: Any) -> ErrorDocument | None:
+    if not isinstance(value, dict):
+        return None
+    error = value.get("error")
+    if error:
+        if isinstance(error, dict):
+            return ErrorDocument(error, value, is_enveloped=True)
+        return ErrorDocument({**value, "message": _text_beside(value, error)}, value, is_enveloped=False)
+    if isinstance(fault := value.get("fault"), dict):
+        return ErrorDocument(_fault_fields(fault), value, is_enveloped=False)
+    if value.get("object") == "error" or value.get("type") == "error" or _is_flat(value):
+        return ErrorDocument(value, value, is_enveloped=False)
+    errors = value.get("errors")
+    if isinstance(errors, list) and errors and not _is_answer(value):
+        first = errors[0]
+        return ErrorDocument(first if isinstance(first, dict) else {"message": first}, value, is_enveloped=False)
+    return None
+
+
+def read_error_document(value: Any) -> ErrorDocument:
+    """The error in a value that is known to be one, whatever its form."""
+    found = find_error(value)
+    if found is not None:
+        return found
+    text = value if isinstance(value, str) else json.encode_text(value)[:LONGEST_UNREAD]
+    fields = value if isinstance(value, dict) else {"message": text}
+    return ErrorDocument(fields, fields, is_enveloped=False)
+
+
+def with_wait(error: ApiError, headers: Mapping[str, str], fields: Mapping[str, Any]) -> ApiError:
+    """The error with the time to wait: of its headers (names in lower case), of Google's details, or of its words."""
+    seconds, date = retry_after.seconds_in(headers), retry_after.date_in(headers)
+    if seconds is None:
+        seconds = google_retry_delay(fields)
+    if seconds is None and date is None and error.retryable:
+        seconds = retry_after.seconds_named(error.message)
+    return replace(error, retry_after=seconds, retry_after_date=date)
+
+
+def _text_beside(value: dict[str, Any], error: Any) -> Any:
+    """The longer of `error` and `message`: Spring and others write `{"error": "Not Found", "message": "No route"}`."""
+    message = value.get("message")
+    return message if isinstance(message, str) and message else error
+
+
+def _is_answer(value: dict[str, Any]) -> bool:
+    return any(value.get(name) is not None for name in _ANSWER_MEMBERS)
+
+
+def _is_flat(value: dict[str, Any]) -> bool:
+    """Is this the error object itself, without an envelope?"""
+    if _is_answer(value) or value.get("object"):
+        return False
+    kind = value.get("type")
+    if "detail" in value and (kind is None or not isinstance(kind, str) or "." not in kind):
+        return value["detail"] is not None
+    if not isinstance(value.get("message"), str) or not value["message"]:
+        return False
+    status = next((value[name] for name in _STATUS_MEMBERS if type(value.get(name)) is int), None)
+    if status is not None and 100 <= status < 400:
+        return False
+    return not kind or _names_error(kind) or any(value.get(name) is not None for name in _CODE_MEMBERS)
+
+
+def _names_error(kind: Any) -> bool:
+    return isinstance(kind, str) and any(mark in kind.lower() for mark in _TYPE_MARKS)
+
+
+def _fault_fields(fault: dict[str, Any]) -> dict[str, Any]:
+    """Apigee's `{"faultstring", "detail": {"errorcode"}}` in the usual names."""
+    detail = fault.get("detail")
+    code = detail.get("errorcode") if isinstance(detail, dict) else None
+    message = fault.get("faultstring") or fault.get("message")
+    return {**{key: value for key, value in fault.items() if key != "detail"}, "message": message, "code": code}
+
+
+def _http_status(value: Any) -> int:
+    if isinstance(value, str) and len(value) == 3 and value.isdecimal() and value.isascii():
+        value = int(value)
+    return value if type(value) is int and 400 <= value < 600 else 0
+
+
+# Google's typed details
+
+
+GOOGLE_KINDS: dict[str, ErrorKind] = {
+    "INVALID_ARGUMENT": "bad_request",
+    "FAILED_PRECONDITION": "bad_request",
+    "OUT_OF_RANGE": "bad_request",
+    "UNIMPLEMENTED": "bad_request",
+    "UNAUTHENTICATED": "authentication",
+    "PERMISSION_DENIED": "permission",
+    "NOT_FOUND": "not_found",
+    "ABORTED": "conflict",
+    "ALREADY_EXISTS": "conflict",
+    "RESOURCE_EXHAUSTED": "rate_limit",
+    "INTERNAL": "server",
+    "UNKNOWN": "server",
+    "DATA_LOSS": "server",
+    "CANCELLED": "server",
+    "UNAVAILABLE": "overloaded",
+    "DEADLINE_EXCEEDED": "timeout",
+}
+"""Names of gRPC codes, in the member `status`."""
+
+GOOGLE_KINDS_OF_REASON: dict[str, ErrorKind] = {
+    # A bad key is answered with 400 INVALID_ARGUMENT; only the detail tells.
+    "API_KEY_INVALID": "authentication",
+    "API_KEY_EXPIRED": "authentication",
+    "BILLING_DISABLED": "billing",
+}
+
+
+def google_kind(fields: Mapping[str, Any]) -> ErrorKind | None:
+    """The kind that Google's members name; None for errors of others."""
+    name = fields.get("status")
+    of_reason = GOOGLE_KINDS_OF_REASON.get(google_reason(fields) or "")
+    return of_reason or (GOOGLE_KINDS.get(name) if isinstance(name, str) else None)
+
+
+def google_reason(fields: Mapping[str, Any]) -> str | None:
+    return _text_of_detail(fields, "ErrorInfo", "reason")
+
+
+def google_field(fields: Mapping[str, Any]) -> str | None:
+    """The field of the request that is wrong."""
+    violations = _detail(fields, "BadRequest").get("fieldViolations")
+    first = violations[0] if isinstance(violations, list) and violations else None
+    field = first.get("field") if isinstance(first, dict) else None
+    return field if isinstance(field, str) else None
+
+
+def google_retry_delay(fields: Mapping[str, Any]) -> float | None:
+    return retry_after.seconds_of_duration(_text_of_detail(fields, "RetryInfo", "retryDelay") or "")
+
+
+def _detail(fields: Mapping[str, Any], kind: str) -> dict[str, Any]:
+    details = fields.get("details")
+    for detail in details if isinstance(details, list) else ():
+        if isinstance(detail, dict) and str(detail.get("@type", "")).endswith(f".{kind}"):
+            return detail
+    return {}
+
+
+def _text_of_detail(fields: Mapping[str, Any], kind: str, member: str) -> str | None:
+    value = _detail(fields, kind).get(member)
+    return value if isinstance(value, str) else None
