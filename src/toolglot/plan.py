@@ -24,10 +24,12 @@ request."""
 
 
 class Condition(Struct, frozen=True):
-    """The features that a pass looks for, and those that it may bring; None for any."""
+    """The features that a pass looks for, and those that it may bring; None for any. `in_place`: it changes blocks only
+    where they stand."""
 
     triggers: Triggers
     adds: int | None
+    in_place: bool = False
 
     def bits_after(self, bits: int, request: Request, context: Context) -> int:
         """The features of a request that the pass has changed."""
@@ -42,11 +44,12 @@ _ALWAYS = Condition(lambda context: ANY, None)
 P = TypeVar("P", bound=RequestPass)
 
 
-def runs_on(triggers: Triggers, *, adds: int | None = 0) -> Callable[[P], P]:
-    """Declare when a pass runs, and which features it may bring; None for any."""
+def runs_on(triggers: Triggers, *, adds: int | None = 0, in_place: bool = False) -> Callable[[P], P]:
+    """Declare when a pass runs, which features it may bring (None for any), and whether every block and message stays
+    where it is."""
 
     def declare(request_pass: P) -> P:
-        _conditions[request_pass] = Condition(triggers, adds)
+        _conditions[request_pass] = Condition(triggers, adds, in_place)
         return request_pass
 
     return declare
@@ -70,8 +73,11 @@ def run_passes(request: Request, passes: Iterable[RequestPass], context: Context
         request = rewrite(request, context)
         if request is before:
             continue
-        bits = condition_of(rewrite).bits_after(bits, request, context)
-        if request.messages is not before.messages:
+        condition = condition_of(rewrite)
+        bits = condition.bits_after(bits, request, context)
+        if condition.in_place:
+            origins.replaced(request.messages)
+        elif request.messages is not before.messages:
             origins.moved(request.messages)
     context.census = None  # an answer may be long in coming
     return request, origins

@@ -36,6 +36,7 @@ from toolglot.ir import (
     replace,
 )
 from toolglot.passes import Context
+from toolglot.passes.blocks import Place, blocks
 from toolglot.passes.envelope import Envelope, pack
 from toolglot.passes.pipeline import REQUEST_PASSES
 from toolglot.passes.skeleton import Sealed, seal
@@ -58,11 +59,17 @@ def check(request: Request, client: str, upstream: str, model: str | None) -> No
         if bits & condition.triggers(context):
             request = request_pass(request, context)
             bits = bits if request is before else condition.bits_after(bits, request, context)
+            assert not condition.in_place or _places(request) == _places(before), request_pass
             continue
         apart = _copy(context)
         assert request_pass(request, apart) == request, request_pass
         assert list(apart.receipt) == [], request_pass
         assert _memory(apart) == _memory(context), request_pass
+
+
+def _places(request: Request) -> list[tuple[Place, type[Block]]]:
+    """Every block, those that a note in words may stand for aside."""
+    return [(place, type(block)) for block, place in blocks(request) if not isinstance(block, Opaque | Text)]
 
 
 def _copy(context: Context) -> Context:

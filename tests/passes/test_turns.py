@@ -63,10 +63,12 @@ def test_the_empty_text_at_the_end_of_a_turn_does_not_come_between_calls_and_res
         assert shape(*grouped.messages[1:]) == [["assistant", "call a"], ["tool", "result a"]]
 
 
-def test_empty_text_stays_where_it_carries_state() -> None:
-    signed = Message(role="assistant", content=(Text(text="", native={"gemini": {"thoughtSignature": "c2ln"}}),))
-    grouped = turns.group(asked(user(), calls("a"), signed, answered(result("a"))), to(RESPONSES, source="gemini"))
-    assert signed in grouped.messages
+def test_empty_text_stays_where_it_carries_state_of_the_target() -> None:
+    context = to(RESPONSES, source="gemini")
+    for owner, stays in ((context.target, True), ("gemini", False)):
+        signed = Message(role="assistant", content=(Text(text="", native={owner: {"thoughtSignature": "c2ln"}}),))
+        grouped = turns.group(asked(user(), calls("a"), signed, answered(result("a"))), context)
+        assert (signed in grouped.messages) is stays
 
 
 def test_an_answer_of_nothing_but_empty_text_stays() -> None:

@@ -35,7 +35,7 @@ def _triggers(context: Context) -> int:
     return 0 if is_own else features.CACHE_MARKS | features.PROMPT_CACHE
 
 
-@runs_on(_triggers)
+@runs_on(_triggers, in_place=True)
 def fit(request: Request, context: Context) -> Request:
     """The last breakpoints stay, since they cover the longest prefix."""
     can = context.can

@@ -72,7 +72,7 @@ def plan_marks(
     )
 
 
-@runs_on(lambda context: features.ANY if may_originate(context) else 0)
+@runs_on(lambda context: features.ANY if may_originate(context) else 0, in_place=True)
 def originate(request: Request, context: Context) -> Request:
     """Set the breakpoints of the rule, unless the client has set some itself."""
     if not may_originate(context) or _has_marks(request, context):

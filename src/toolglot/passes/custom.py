@@ -23,7 +23,7 @@ def _triggers(context: Context) -> int:
     return 0 if context.can.custom_tools or is_own else features.CUSTOM
 
 
-@runs_on(_triggers)
+@runs_on(_triggers, in_place=True)
 def wrap(request: Request, context: Context) -> Request:
     """Custom tools become functions `{"input": text}` when the target has no custom tools.
 

@@ -20,7 +20,7 @@ def _triggers(context: Context) -> int:
     return 0 if context.source == context.target and context.can.deferred_tools else features.DEFERRED | features.OPAQUE
 
 
-@runs_on(_triggers, adds=features.BLANK)
+@runs_on(_triggers, adds=features.BLANK, in_place=True)
 def offer(request: Request, context: Context) -> Request:
     """Offers the deferred tools that something refers to and leaves the others out."""
     if context.source == context.target and context.can.deferred_tools:

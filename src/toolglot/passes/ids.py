@@ -23,7 +23,7 @@ from toolglot.passes.digest import digest
 from toolglot.plan import runs_on
 
 
-@runs_on(lambda context: features.CALLS, adds=features.UNPAIRED)
+@runs_on(lambda context: features.CALLS, adds=features.UNPAIRED, in_place=True)
 def derive(request: Request, context: Context) -> Request:
     """Every call gets an id of its own, and every result the id and the name of its call.
 
@@ -175,7 +175,7 @@ class Pairing:
         return queue[0] if queue else None
 
 
-@runs_on(lambda context: features.CALLS)
+@runs_on(lambda context: features.CALLS, in_place=True)
 def shorten(request: Request, context: Context) -> Request:
     """Ids that the target's wire does not allow are replaced, for a call and its result alike."""
     there = census(request, context)

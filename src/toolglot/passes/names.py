@@ -26,7 +26,7 @@ Key: TypeAlias = tuple[str | None, str]
 """A namespace and a name, as the client says them."""
 
 
-@runs_on(lambda context: features.TOOLS | features.CALLS | features.CHOICE)
+@runs_on(lambda context: features.TOOLS | features.CALLS | features.CHOICE, in_place=True)
 def shorten(request: Request, context: Context) -> Request:
     """Every tool name legal for the target and unique, and `context.tools` filled for the way back."""
     naming = _Naming(request, context)

@@ -36,6 +36,10 @@ class Origins:
             self._steps.append(_Step(self._messages, messages))
             self._messages = messages
 
+    def replaced(self, messages: tuple[Message, ...]) -> None:
+        """These are the messages from here on, and everything in them stands where it stood."""
+        self._messages = messages
+
     @property
     def stages(self) -> Iterator[tuple[Message, ...]]:
         """All of them, up to those of now."""
