@@ -46,6 +46,8 @@ cores: that all of them together had with several workers; if not all, somebody 
 spread: the most connections that one worker had"""
 REPLACING = 6.0
 """Seconds in which a stream that had begun ends, and another one on its connection."""
+LEAVING = 60.0
+"""Seconds after which a worker that still runs is a fault."""
 
 
 def cases(count: int) -> dict[str, Case]:
@@ -151,7 +153,7 @@ class Bench:
             before = workers_of(gateway)
             os.kill(gateway.process.session, signal.SIGUSR2)
             figures = load.figures()
-        end = time.monotonic() + REPLACING
+        end = time.monotonic() + LEAVING
         while stayed := before & workers_of(gateway):
             if time.monotonic() > end:
                 raise NotReadyError(f"{len(stayed)} of {len(before)} workers stay: {gateway.process.told()}")

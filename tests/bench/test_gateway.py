@@ -30,7 +30,7 @@ from bench.gateway.standing import Plan
 from tests.docs.markdown import ROOT
 from tests.needs import need
 
-BRIEF = Effort(seconds=0.2, warm_up=0.05, longest=5.0, least_requests=5, least_chunks=100)
+BRIEF = Effort(seconds=0.2, warm_up=0.05, longest=30.0, least_requests=5, least_chunks=100)
 
 
 @pytest.fixture(scope="module")
@@ -83,7 +83,7 @@ def test_many_requests_at_once_are_all_answered_well(
 
 def load(tools: Tools, gateway: Gateway, *more: str, streamed: bool = False) -> tuple[int, int, int]:
     asked = load_options(gateway, CHAT_TO_CHAT, "small", streamed=streamed, pace=0)
-    with tools.load([*asked, "--seconds=0.1", "--longest=5", "--least-requests=1", *more]) as running:
+    with tools.load([*asked, "--seconds=0.1", "--longest=30", "--least-requests=1", *more]) as running:
         running.wait_for_window()
         figures = running.figures()
     return figures.requests, figures.errors, figures.bad
@@ -212,7 +212,7 @@ def test_a_gateway_that_dies_is_told_and_started_again_for_the_next_case(tmp_pat
         name="mortal", install=Program("sh", ("true",)), launch=dies_of_large_requests, routes=(CHAT_TO_CHAT,)
     )
     large, small = Case(CHAT_TO_CHAT, "plain", "large", 1), Case(CHAT_TO_CHAT, "plain", "small", 1)
-    wishes = Wishes([mortal], [large, small], 1, BRIEF._replace(longest=0.3), [], starts=0)
+    wishes = Wishes([mortal], [large, small], 1, BRIEF._replace(longest=2.0), [], starts=0)
     results = Session(wishes, tmp_path, tmp_path / "run", lambda line: None, lambda results: None).run()
     assert results.measured("mortal", large) is None
     found = results.measured("mortal", small)

@@ -25,7 +25,7 @@ from bench.workers import (
 
 from tests.needs import need
 
-BRIEF = Effort(seconds=0.2, warm_up=0.2, longest=5.0, least_requests=5)
+BRIEF = Effort(seconds=0.2, warm_up=0.2, longest=30.0, least_requests=5)
 
 
 def run(rate: float, gateway_ms: float, others_ms: float, spread: list[int], errors: int = 0) -> Run:

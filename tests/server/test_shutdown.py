@@ -16,6 +16,7 @@ from tests.server.gateway import CLIENTS, at, gateway
 from tests.server.process import serving
 from tests.server.told import error_told, fault_told, good_end, mid_call, type_of
 from tests.upstream.bad_server import LAST_CHUNK, BadServer, Gate, chunk, expect, gone, pause, send, stream
+from tests.waiting import FAILSAFE
 from toolglot.streaming import StreamTranslation
 
 EVERY_CLIENT = pytest.mark.parametrize("client", CLIENTS)
@@ -38,7 +39,7 @@ def test_44_streams_that_end_in_time_end_well_and_nobody_new_is_let_in(tmp_path:
     began = mid_call("openai_chat")
     rest = SOUND["openai_chat"].removeprefix(began)
     script = [expect(), stream(began, complete=False), pause(seen), send(chunk(rest), LAST_CHUNK)]
-    with BadServer(script) as server, serving(tmp_path, config(server.url, 15)) as running:
+    with BadServer(script) as server, serving(tmp_path, config(server.url, FAILSAFE)) as running:
         talks = {client: running.begin(client, stream=True) for client in CLIENTS}
         for talk in talks.values():
             talk.until(b"Hel")

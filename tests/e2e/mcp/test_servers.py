@@ -60,7 +60,8 @@ def running(loopback: Loopback, tmp_path_factory: pytest.TempPathFactory) -> Ite
             "everything-http": {"url": everything},
             "files": published_server("server-filesystem", str(files), tools={"write_file": "auto"}),
             "mortal": python_server(EVERYDAY, policy="auto"),
-            "wayward": {**BAD_SERVER, "timeout": 1.0},
+            "wayward": BAD_SERVER,
+            "hasty": {**BAD_SERVER, "timeout": 1.0},
             "flooding": BAD_SERVER,
             "dead": {"command": sys.executable, "args": ["-c", "raise SystemExit(3)"], "policy": "auto"},
         }
@@ -234,16 +235,16 @@ def test_a_client_that_leaves_cancels_the_call_at_its_server(running: Running, t
 
 
 BAD = {
-    "it hangs": ("hang", "did not answer within 1 second"),
-    "it answers with no result": ("not_mcp", "not"),
-    "its error has escapes and its secret": ("error", "no [redacted]"),
-    "it dies": ("die", "ended before it had answered"),
+    "it hangs": ("hasty", "hang", "did not answer within 1 second"),
+    "it answers with no result": ("wayward", "not_mcp", "not"),
+    "its error has escapes and its secret": ("wayward", "error", "no [redacted]"),
+    "it dies": ("wayward", "die", "ended before it had answered"),
 }
 
 
-@pytest.mark.parametrize(("tool", "why"), BAD.values(), ids=BAD)
-def test_what_a_bad_server_does_is_an_error_to_the_model(running: Running, tool: str, why: str) -> None:
-    (result,) = told(running, "wayward", [(f"wayward__{tool}", {})], "anthropic").results
+@pytest.mark.parametrize(("server", "tool", "why"), BAD.values(), ids=BAD)
+def test_what_a_bad_server_does_is_an_error_to_the_model(running: Running, server: str, tool: str, why: str) -> None:
+    (result,) = told(running, server, [(f"{server}__{tool}", {})], "anthropic").results
     assert result.failed
     assert why in result.text
     assert "\x1b" not in result.text
