@@ -7,7 +7,7 @@ import json
 from collections.abc import Iterable
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from time import perf_counter
+from time import process_time
 from typing import Any
 
 import pytest
@@ -212,9 +212,9 @@ def test_an_address_whose_host_was_redacted_is_one(tmp_path: Path) -> None:
 
 def test_many_matches_in_a_body_take_linear_time() -> None:
     body = json.dumps({"many": list(range(100_000)), "in a text": json.dumps(list(range(20_000)))}).encode()
-    began = perf_counter()
+    began = process_time()
     json.loads(json.loads(Redactor(finders=[Pattern(r"\d+").find]).body(body))["in a text"])
-    assert perf_counter() - began < 15
+    assert process_time() - began < 15
 
 
 def test_a_long_number_is_redacted_whatever_its_member_is_called() -> None:

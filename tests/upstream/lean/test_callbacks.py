@@ -145,7 +145,7 @@ def test_a_receiver_that_pauses_is_told_no_more_until_it_resumes(way: Way) -> No
         script = [expect(), send(head(200)), send_for_ever(b"x" * 65536, count)]
         async with BadServer(script) as server, BadServer([never()]) as silent:
             kept = Kept()
-            sending = await connected(opened, server.url, kept, idle=0.2)
+            sending = await connected(opened, server.url, kept, idle=1.0)
             while not kept.body:
                 await asyncio.sleep(0)
             sending.pause()
@@ -154,7 +154,7 @@ def test_a_receiver_that_pauses_is_told_no_more_until_it_resumes(way: Way) -> No
                 before = count[0]
                 for _ in range(50):
                     await asyncio.sleep(0)
-            await pass_time(opened, silent.url, 0.5)  # which is no silence of the upstream's
+            await pass_time(opened, silent.url, 1.5)  # which is no silence of the upstream's
             assert len(kept.body) == read
             sending.resume()
             while len(kept.body) < read + 1024 * 1024:
@@ -190,9 +190,9 @@ def test_each_part_of_a_body_gives_the_next_one_its_time(way: Way) -> None:
         for gate in gates:
             script += [pause(gate), send(chunk(b"."))]
         async with BadServer([*script, send(LAST_CHUNK)]) as server, BadServer([never()]) as silent:
-            await connected(opened, server.url, kept, idle=0.8)
+            await connected(opened, server.url, kept, idle=2.0)
             for gate in gates:
-                await pass_time(opened, silent.url, 0.2)
+                await pass_time(opened, silent.url, 0.4)
                 gate.open()
             await kept.over.wait()
             assert (kept.kinds[-1], kept.body) == ("end", b"......")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from time import perf_counter
+from time import process_time
 from typing import Any
 
 import pytest
@@ -142,10 +142,10 @@ def test_looking_for_times_never_joins_what_stands_around_them(text: str) -> Non
 
 
 def test_many_digits_and_colons_take_no_longer_than_others() -> None:
-    began = perf_counter()
+    began = process_time()
     for text in ("1" * 200_000, "10:" * 70_000, "1 " * 100_000, "1/" * 100_000, "1500000000" * 20_000):
         steady(f'"{text}"'.encode())
-    assert perf_counter() - began < 5
+    assert process_time() - began < 5
 
 
 def test_a_bearer_token_in_a_text_is_compared_as_it_is_recorded() -> None:
