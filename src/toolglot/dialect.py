@@ -191,6 +191,13 @@ class Capabilities(Struct, frozen=True, kw_only=True):
     """Values of native keys that say what every API does without being told: no receipt names them."""
     containers: frozenset[str] = frozenset()
     """Native keys that hold what is left of an object of the wire: receipts name what is in them."""
+    request_paths: Mapping[str, str] = {}
+    """Native keys of requests that are no names of the wire, and the path that receipts name instead; empty if what
+    they hold stands beside the other members."""
+    answer_paths: Mapping[str, str] = {}
+    """The same for answers."""
+    further_answers: str = ""
+    """The native key of the answers beside the first one."""
 
 
 class ModelRule(Struct, frozen=True):

@@ -11,9 +11,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import Literal
 
+import msgspec
 from msgspec import Struct
 
-from toolglot.ir import Block, Media, Opaque, Refusal, Text, Thinking, ToolCall, ToolResult
+from toolglot.ir import Block, Json, Media, Opaque, Refusal, Text, Thinking, ToolCall, ToolResult
 
 Severity = Literal["note", "loss"]
 
@@ -39,6 +40,11 @@ def describe_block(block: Block) -> str:
     if isinstance(kind, str):
         return kind
     return ", ".join(map(str, value)) if isinstance(value, dict) and value else f"content of {block.dialect}"
+
+
+def describe_setting(name: str, value: Json) -> str:
+    """A setting and its value, spelled as in JSON: `store false`, `service_tier flex`."""
+    return f"{name} {value if isinstance(value, str) else msgspec.json.encode(value).decode()}"
 
 
 class Loss(Struct, frozen=True):

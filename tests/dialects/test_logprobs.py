@@ -259,7 +259,7 @@ def test_tokens_that_are_less_than_a_character_wait_for_their_text() -> None:
 def test_log_probabilities_that_cannot_be_read_are_told(broken: Any) -> None:
     answer = chat_answer()
     answer["choices"][0]["logprobs"] = broken
-    assert "choice.logprobs" in [
+    assert "choices[0].logprobs" in [
         line.where for line in translate_response(json.dumps(answer), "openai_chat", "gemini").receipt.losses
     ]
     chunk = {"id": "c", "object": "chat.completion.chunk", "created": 1, "model": "m"}

@@ -17,6 +17,7 @@ from toolglot import ir
 from toolglot.dialects import DIALECTS
 from toolglot.ir import Block, Media, Opaque, Source, Text, Thinking, ToolCall, ToolResult
 from toolglot.receipt import Receipt, describe_block
+from toolglot.translate import Exchange
 
 CLASSES = {name for name, value in vars(ir).items() if inspect.isclass(value) and issubclass(value, Struct)}
 PLAIN_WORDS = {
@@ -97,3 +98,69 @@ def test_an_encoder_names_what_it_leaves_out(dialect: str) -> None:
     messages = (ir.Message(role="user", content=foreign), ir.Message(role="tool", content=(result,)))
     DIALECTS[dialect].encode_request(ir.Request(model="m", messages=messages), receipt)
     assert not [str(line) for line in receipt if INTERNAL.search(str(line))]
+
+
+PYTHON = re.compile(r"\b(True|False|None)\b|[\[{(]'|nan\b")
+"""Values as Python spells them, and JSON does not."""
+SETTINGS: dict[str, object] = {
+    "parallel_tool_calls": False,
+    "store": False,
+    "logprobs": True,
+    "top_logprobs": 3,
+    "seed": 7,
+    "n": 2,
+    "presence_penalty": 0.5,
+    "temperature": 1.9,
+    "top_k": 3,
+    "service_tier": "flex",
+    "reasoning_effort": "high",
+    "metadata": {"a": "b"},
+    "stream_options": {"include_usage": True},
+    "prediction": {"type": "content", "content": None},
+    "modalities": ["text", "audio"],
+    "web_search_options": {},
+    "stop": ["x"],
+}
+
+
+@pytest.mark.parametrize("upstream", list(DIALECTS))
+def test_values_are_spelled_as_in_json(upstream: str) -> None:
+    tool = {"type": "function", "function": {"name": "f", "parameters": {"type": "object", "default": None}}}
+    messages = [{"role": "user", "content": "x"}]
+    exchange = Exchange("openai_chat", upstream)
+    exchange.request({"model": "m", "messages": messages, "tools": [tool], **SETTINGS})
+    assert not [str(line) for line in exchange.receipt if PYTHON.search(str(line))]
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case.dialect}/{case.name}")
+def test_no_receipt_of_a_case_has_a_value_as_python_spells_it(case: object) -> None:
+    folder: Path = case.folder  # type: ignore[attr-defined]
+    found = [line for file in folder.glob("*.receipt.txt") for line in file.read_text().splitlines()]
+    assert not [line for line in found if PYTHON.search(line)]
+
+
+def test_paths_of_answers_are_those_of_the_wire() -> None:
+    parts = {"role": "model", "parts": [{"text": "a"}]}
+    first = {"content": {**parts, "novel": 1}, "finishReason": "STOP", "groundingMetadata": {"x": 1}}
+    exchange = Exchange("openai_chat", "gemini")
+    exchange.response({"candidates": [first, {"content": parts}]})
+    assert {str(line) for line in exchange.receipt} >= {
+        "loss: candidates[0].content.novel: only gemini understands it",
+        "loss: candidates[1]: further answers: the client's API carries one answer, and gets the first",
+    }
+    message = {"role": "assistant", "content": "a", "novel": 1}
+    choice = {"index": 0, "message": message, "finish_reason": "stop"}
+    exchange = Exchange("anthropic", "openai_chat")
+    exchange.response({"id": "x", "model": "m", "choices": [{**choice, "other": 1}, choice]})
+    assert {str(line) for line in exchange.receipt} >= {
+        "loss: choices[0].message.novel: only openai_chat understands it",
+        "loss: choices[0].other: only openai_chat understands it",
+        "loss: choices[1]: further answers: the client's API carries one answer, and gets the first",
+    }
+
+
+def test_the_path_of_a_member_beside_a_function_is_that_of_its_tool() -> None:
+    tool = {"type": "function", "function": {"name": "f"}, "novel": 1}
+    exchange = Exchange("openai_chat", "anthropic")
+    exchange.request({"model": "m", "messages": [{"role": "user", "content": "x"}], "tools": [tool]})
+    assert "loss: tools[0].novel: only openai_chat understands it" in list(map(str, exchange.receipt))

@@ -126,8 +126,8 @@ def test_what_gemini_says_of_a_candidate_is_told(target: str) -> None:
     said = {"finishMessage": "Done.", "avgLogprobs": -0.5, "safetyRatings": [rating]}
     document = {**GEMINI, "candidates": [{**GEMINI["candidates"][0], **said}]}
     _, lines = answered("gemini", target, document)
-    assert "note: candidate.avgLogprobs: only gemini understands it" in lines
-    assert "note: candidate.safetyRatings: only gemini understands it" in lines
+    assert "note: candidates[0].avgLogprobs: only gemini understands it" in lines
+    assert "note: candidates[0].safetyRatings: only gemini understands it" in lines
     assert "note: stop.detail: an explanation: the client's API has no place for it" in lines
 
 

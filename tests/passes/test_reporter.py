@@ -82,4 +82,4 @@ def test_only_messages_tells_which_stop_sequence_was_written() -> None:
 def test_containers_are_told_by_what_is_in_them() -> None:
     native = {"gemini": {"candidate": {"novel": 1, "content": {"deep": 1}, "index": 0}, "content": 5}}
     lines = told(Finish(stop=END, native=native), upstream="gemini")
-    assert lines == ["loss candidate.novel", "loss candidate.content.deep", "loss content"]
+    assert lines == ["loss candidates[0].novel", "loss candidates[0].content.deep", "loss content"]

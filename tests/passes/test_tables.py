@@ -314,7 +314,7 @@ def test_a_broken_call_is_a_fault_unless_the_answer_was_cut(reason: StopReason, 
     if isinstance(last, Fault):
         error = last.error
         assert (error.kind, error.status, error.code) == ("server", 502, "malformed_tool_call")
-        message = "The model tried a tool call that cannot be read (the arguments of f are not whole)"
+        message = "The model tried a tool call that cannot be read (call of f: its arguments are cut off)"
         assert error.message == message
 
 
@@ -419,7 +419,8 @@ def test_all_broken_calls_are_named_in_the_fault() -> None:
             settler.feed(event)
     (last,) = settler.feed(Finish(stop=Stop("end")))
     assert isinstance(last, Fault)
-    assert "(the arguments of f, g are not whole)" in last.error.message
+    why = "its arguments are cut off"
+    assert f"(call of f: {why}; call of g: {why})" in last.error.message
 
 
 def test_nothing_passes_behind_the_end() -> None:

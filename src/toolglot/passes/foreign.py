@@ -81,6 +81,7 @@ def missed(
     as JSON can, so this does not recurse.
     """
     cosmetic: Container[str] = can.cosmetic if asked else _unreported(can)
+    paths = can.request_paths if asked else can.answer_paths
     waiting = [("", iter(fields.items()))]
     while waiting:
         path, items = waiting[-1]
@@ -95,9 +96,10 @@ def missed(
             if (key in can.assumed and value in can.assumed[key]) or (value == {} and not asked):
                 continue
             if key in can.containers and isinstance(value, dict):
-                waiting.append((f"{path}{key.removeprefix('$')}.", iter(value.items())))
+                name = paths.get(key, key.removeprefix("$"))
+                waiting.append((f"{path}{name}." if name else path, iter(value.items())))
                 break
-            yield f"{path}{key}", key
+            yield f"{path}{paths.get(key, key)}", key
         else:
             waiting.pop()
 
@@ -204,6 +206,8 @@ class Reporter:
 
 def describe_lost_member(owner: str, where: str, key: str, can: Capabilities) -> Loss:
     """The line on a member of an answer that only its owner understands."""
+    if key == can.further_answers:
+        return Loss(where, "further answers", "the client's API carries one answer, and gets the first", "loss")
     severity: Severity = "note" if key in can.informational or key in can.noted else "loss"
     return Loss(where, key, can.noted.get(key, f"only {owner} understands it"), severity)
 

@@ -8,6 +8,7 @@ from toolglot import features
 from toolglot.ir import Request, replace
 from toolglot.passes import Context
 from toolglot.plan import runs_on
+from toolglot.receipt import describe_setting
 
 PLAIN = (
     "max_output_tokens",
@@ -83,7 +84,7 @@ def fit(request: Request, context: Context) -> Request:
             context.receipt.note(name, _shown(name, value), "the target has no such parameter; no answer depends on it")
         elif value == DEFAULTS.get(name):
             context.receipt.note(
-                name, f"{name} {value}", "the target has no such parameter; this is what it does anyway"
+                name, describe_setting(name, value), "the target has no such parameter; this is what it does anyway"
             )
         else:
             context.receipt.loss(name, _shown(name, value), "the target has no such parameter")
@@ -103,7 +104,7 @@ def _with_logprobs(request: Request, context: Context) -> Request:
 
 def _shown(name: str, value: Any) -> str:
     """Values of a client's own are not for receipts, which end up in headers and logs."""
-    return name if name in ("user", "metadata", "stop") else f"{name} {value}"
+    return name if name in ("user", "metadata", "stop") else describe_setting(name, value)
 
 
 def _limits(request: Request, context: Context) -> dict[str, Any]:

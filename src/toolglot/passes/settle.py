@@ -25,6 +25,7 @@ from toolglot.events import Close, Delta, Event, Fault, Finish, Open
 from toolglot.ir import Block, Opaque, Refusal, StopReason, Text, ToolCall, replace
 from toolglot.receipt import Receipt
 from toolglot.wire import json
+from toolglot.wire.bad_arguments import describe_bad_arguments
 
 CUTS: frozenset[StopReason] = frozenset({"length", "context_full", "filtered", "refusal"})
 """Ends that may come in the middle of a call."""
@@ -83,7 +84,7 @@ class Settler:
         self._client = client
         self._tells_stops = tells_stops
         self._open: dict[int, _Call] = {}
-        self._broken: dict[int, str] = {}
+        self._broken: dict[int, tuple[str, str]] = {}  # the names of the calls, and what is wrong with each
         # Those of them whose arguments show by themselves that they cannot be run.
         self._as_text: frozenset[int] = frozenset()
         self._held: Close | None = None  # of a call without arguments: only what follows tells whether it was cut
@@ -126,7 +127,7 @@ class Settler:
         if event.complete and is_garbled:
             event = replace(event, complete=False)
         if not event.complete:
-            self._broken[event.index] = call.name
+            self._broken[event.index] = call.name, describe_bad_arguments(arguments)
             if is_garbled and self._client.broken_calls == "as_text":
                 self._as_text |= {event.index}
         elif call.is_function and not arguments.strip():
@@ -137,10 +138,10 @@ class Settler:
     def _finish(self, event: Finish) -> Sequence[Event]:
         stop = event.stop
         if self._broken and stop.reason not in CUTS:
-            for index, name in self._broken.items():
-                self._receipt.loss(f"content[{index}]", f"call of {name}", "its arguments are not a JSON object")
+            for index, (name, why) in self._broken.items():
+                self._receipt.loss(f"content[{index}]", f"call of {name}", why)
             if refused := self._refused():
-                return (Fault(malformed(f"the arguments of {', '.join(refused)} are not whole")),)
+                return (Fault(malformed("; ".join(f"call of {name}: {why}" for name, why in refused))),)
         if stop.reason == "malformed_call" and not self._client.malformed_call_stop:
             return self._explain(event)
         if stop.reason in ("refusal", "filtered") and stop.detail and not self._blocks:
@@ -148,11 +149,11 @@ class Settler:
             return (*_said(Refusal(text=""), stop.detail), event)
         return (self._settled(event),)
 
-    def _refused(self) -> list[str]:
-        """The names of broken calls that a client would run if the stream ended well."""
+    def _refused(self) -> list[tuple[str, str]]:
+        """The broken calls that a client would run if the stream ended well, each with what is wrong with it."""
         if self._whole or self._client.broken_calls == "shown":
             return []
-        return [name for index, name in self._broken.items() if index not in self._as_text]
+        return [each for index, each in self._broken.items() if index not in self._as_text]
 
     def _explain(self, event: Finish) -> Sequence[Event]:
         """The upstream itself says that it could not read a call, and the client's dialect has no word for that."""

@@ -268,7 +268,7 @@ def test_a_member_of_the_candidate_that_is_overwritten_is_a_loss() -> None:
     receipt = Receipt()
     whole = fold(read(sse(parts(novel=1), parts(novel=1), parts(novel=2), END), receipt=receipt))
     assert whole.native["gemini"]["candidate"] == {"novel": 2}
-    assert [loss.where for loss in receipt.losses] == ["candidate.novel"]
+    assert [loss.where for loss in receipt.losses] == ["candidates[0].novel"]
 
 
 def test_metadata_has_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -420,7 +420,10 @@ def test_what_means_nothing_elsewhere_is_no_loss_and_the_rest_is_named() -> None
         exchange = Exchange("openai_chat", "gemini")
         exchange.response(json.dumps({"candidates": [{**candidate, **extra}]}).encode())
         told[tuple(extra)] = sorted(line.where for line in exchange.receipt.losses)
-    assert told == {COSMETIC_OF_CANDIDATE: [], tuple(CONTAINED): ["candidate.groundingMetadata", "candidate.novel"]}
+    assert told == {
+        COSMETIC_OF_CANDIDATE: [],
+        tuple(CONTAINED): ["candidates[0].groundingMetadata", "candidates[0].novel"],
+    }
 
 
 # ── streams ──
@@ -431,7 +434,7 @@ def test_what_means_nothing_elsewhere_is_no_loss_and_the_rest_is_named() -> None
     [
         ([[{"index": 0}, {"index": 1}]], ["candidates"]),
         ([[{}, {}]], ["candidates"]),
-        ([[{"novel": 1}], [{"novel": 2}]], ["candidate.novel"]),
+        ([[{"novel": 1}], [{"novel": 2}]], ["candidates[0].novel"]),
         ([[{"novel": 1}], [{"novel": 1}]], []),
         ([[{"novel": None}], [{"novel": 1}], [{"novel": None}]], []),
         *(

@@ -29,6 +29,7 @@ from toolglot.dialects.anthropic.plain import plain_block
 from toolglot.ir import Block, Media, Opaque, Refusal, Text, Thinking, ToolCall, ToolResult, native_of
 from toolglot.receipt import Receipt, describe_block
 from toolglot.wire import json
+from toolglot.wire.bad_arguments import describe_bad_arguments, show_bad_call
 from toolglot.wire.reader import Reader, expected, keep
 
 _DIRECT = {"type": "direct"}
@@ -254,13 +255,14 @@ def _encode_call(call: ToolCall, where: str, receipt: Receipt, reply: bool) -> d
     if is_missing(call, "input") and not call.arguments:
         arguments = {}
     if arguments is None and reply:
-        receipt.loss(where, f"call of {call.name}", "its arguments are not a JSON object; it is shown as text")
-        return {"type": "text", "text": f"[tool call {call.name} was not valid JSON: {call.arguments}]"}
+        receipt.loss(where, f"call of {call.name}", f"{describe_bad_arguments(call.arguments)}; it is shown as text")
+        return {"type": "text", "text": show_bad_call(call.name, call.arguments)}
     if reply and not call.complete and "$cut" not in notes:
-        receipt.loss(where, f"call of {call.name}", "it was cut and must not be run; it is shown as text")
-        return {"type": "text", "text": f"[tool call {call.name} was cut: {call.arguments}]"}
+        receipt.loss(where, f"call of {call.name}", "it was cut off and must not be run; it is shown as text")
+        return {"type": "text", "text": show_bad_call(call.name, call.arguments)}
     if arguments is None:
-        receipt.loss(f"{where}.arguments", "arguments", "not a JSON object; they are wrapped as they are in `_raw`")
+        why = f"{describe_bad_arguments(call.arguments)}; Messages takes an object, so they stand in `_raw` as text"
+        receipt.loss(f"{where}.arguments", f"arguments of {call.name}", why)
         arguments = {"_raw": call.arguments}
     if call.namespace is not None and not reply:
         receipt.loss(f"{where}.namespace", call.namespace, "Messages has no namespaces")

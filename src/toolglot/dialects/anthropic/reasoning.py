@@ -129,7 +129,7 @@ def _with_budget(request: Request, reasoning: Reasoning, receipt: Receipt) -> di
         receipt.loss("reasoning", "reasoning", f"an output limit of {limit} leaves no room for thinking")
         return None
     if budget != wish:
-        receipt.note("reasoning.budget_tokens", str(wish), f"the nearest allowed budget is {budget}")
+        receipt.note("reasoning.budget_tokens", f"a budget of {wish} tokens", f"the nearest allowed budget is {budget}")
     if reasoning.show is False:
         receipt.note("reasoning.show", "hidden reasoning", "models that think within a budget show it")
     return {"type": "enabled", "budget_tokens": budget}

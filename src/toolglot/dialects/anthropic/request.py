@@ -29,7 +29,7 @@ from toolglot.dialects.anthropic.reasoning import decode_format, decode_reasonin
 from toolglot.dialects.anthropic.tools import decode_choice, decode_tools, encode_choice, encode_tools
 from toolglot.errors import DecodeError
 from toolglot.ir import Message, Request, native_of, with_native
-from toolglot.receipt import Receipt
+from toolglot.receipt import Receipt, describe_setting
 from toolglot.wire import json, large
 from toolglot.wire.reader import Reader, document, expected, keep
 
@@ -181,7 +181,7 @@ def encode_request(request: Request, receipt: Receipt) -> bytes:
     }
     for name in _ELSEWHERE:
         if getattr(request, name) is not None:
-            receipt.loss(name, str(getattr(request, name)), "Messages has no such parameter")
+            receipt.loss(name, describe_setting(name, getattr(request, name)), "Messages has no such parameter")
     wire = write_cache({key: value for key, value in fields.items() if value is not None}, request.cache)
     wire = with_kept(wire, request)
     wire.pop("messages", None)
@@ -271,9 +271,9 @@ def _encode_sampling(request: Request, thinking: dict[str, Any] | None, receipt:
     if not own and thinking is not None and thinking["type"] != "disabled":
         for name in ("temperature", "top_k"):
             if fields[name] not in (None, 1):
-                receipt.loss(name, str(fields[name]), "the API refuses it while the model thinks")
+                receipt.loss(name, describe_setting(name, fields[name]), "the API refuses it while the model thinks")
                 fields[name] = None
         if request.top_p is not None and request.top_p < _LEAST_TOP_P:
-            receipt.loss("top_p", str(request.top_p), "the API refuses it while the model thinks")
+            receipt.loss("top_p", describe_setting("top_p", request.top_p), "the API refuses it while the model thinks")
             fields["top_p"] = None
     return fields

@@ -291,12 +291,6 @@ def encode_call(call: ToolCall, args: Raw | dict[str, Any] | None) -> dict[str, 
     return {"functionCall": {**nested_rest(call, "functionCall"), **fields}, **own(call, "functionCall")}
 
 
-def broken_call(call: ToolCall) -> str:
-    """What a reader sees in place of a call that this wire cannot carry, because its arguments are not an object."""
-    problem = "was not valid JSON" if call.complete else "was cut off"
-    return f"[tool call {call.name} {problem}: {call.arguments}]"
-
-
 def encode_result(result: ToolResult, name: str, where: str, receipt: Receipt) -> dict[str, Any]:
     """A functionResponse part. `name` is the tool's; a result of a Gemini client that had none goes on without."""
     texts: list[str] = []

@@ -68,6 +68,8 @@ CAPABILITIES = Capabilities(
             "toolConfig",
         }
     ),
+    answer_paths={"candidate": "candidates[0]", "otherCandidates": "candidates[1]"},
+    further_answers="otherCandidates",
     answer_tiers=frozenset(TIERS.values()),
     stop_details=frozenset(get_args(StopReason)),
     informational=frozenset({"avgLogprobs", "safetyRatings"}),

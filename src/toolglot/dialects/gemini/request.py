@@ -45,6 +45,7 @@ from toolglot.ir import (
 )
 from toolglot.receipt import Receipt
 from toolglot.wire import json
+from toolglot.wire.bad_arguments import describe_bad_arguments
 from toolglot.wire.reader import Reader, expected, keep
 
 _ROLES = {"model": "assistant", "function": "tool", "": "user"}
@@ -328,7 +329,8 @@ class _Writer:
             self._receipt.loss(where, f"namespace {call.namespace}", "Gemini has no namespaces")
         args = json.object_of(call.arguments)
         if args is None and not came_cut(call):
-            self._receipt.loss(where, "arguments", "Gemini wants an object, and these are not one: kept in _raw")
+            why = f"{describe_bad_arguments(call.arguments)}; Gemini takes an object, so they stand in `_raw` as text"
+            self._receipt.loss(where, f"arguments of {call.name}", why)
             return encode_call(call, {"_raw": call.arguments})
         return encode_call(call, args)
 

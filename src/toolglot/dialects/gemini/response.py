@@ -8,7 +8,6 @@ from typing import Any
 
 from toolglot.dialects.gemini.blocks import (
     Arguments,
-    broken_call,
     came_cut,
     decode_parts,
     encode_call,
@@ -46,6 +45,7 @@ from toolglot.ir import (
 from toolglot.receipt import Receipt, describe_block
 from toolglot.wire import json
 from toolglot.wire.error_documents import find_error
+from toolglot.wire.bad_arguments import describe_bad_arguments, show_bad_call
 from toolglot.wire.gaps import gap_between
 from toolglot.wire.reader import Reader, keep
 
@@ -317,8 +317,9 @@ def encode_part(block: Block, where: str, receipt: Receipt) -> dict[str, Any] | 
         case ToolCall():
             args = json.object_of(block.arguments) if block.complete or came_cut(block) else None
             if args is None and not came_cut(block):
-                receipt.loss(where, f"call of {block.name}", "its arguments are not an object: shown as text instead")
-                return {"text": broken_call(block)}
+                why = f"{describe_bad_arguments(block.arguments)}; it is shown as text"
+                receipt.loss(where, f"call of {block.name}", why)
+                return {"text": show_bad_call(block.name, block.arguments)}
             return encode_call(block, args)
         case ToolResult():
             return encode_result(block, block.name or block.call_id or "unknown", where, receipt)

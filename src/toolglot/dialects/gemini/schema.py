@@ -258,13 +258,14 @@ class _Reduction:
         ):
             value = schema.get(key) if key in _KEYWORDS_OF_TYPE[kind] else None
             if value is True:  # draft 4: the flag makes the other bound exclusive
-                hints.append(f"{words} {schema.get(bound)}")
+                if isinstance(schema.get(bound), int | float):
+                    hints.append(f"{words} {json.encode_text(schema[bound])}")
             elif isinstance(value, int | float) and not isinstance(value, bool):
                 if kind == "INTEGER" and isinstance(value, int):
                     result[bound] = value + step
                 else:
                     result[bound] = value
-                    hints.append(f"{words} {value}")
+                    hints.append(f"{words} {json.encode_text(value)}")
         for key in _KEYWORDS_OF_TYPE[kind]:
             if key in _PLAIN and key in schema:
                 result.setdefault(key, schema[key])

@@ -64,6 +64,9 @@ CAPABILITIES = Capabilities(
             "thinking",
         }
     ),
+    request_paths={"beside": ""},
+    answer_paths={"choice": "choices[0]", "message": "choices[0].message", "choices": "choices[1]"},
+    further_answers="choices",
     assumed={"modalities": (["text"],)},
     cosmetic={
         "include_obfuscation": "toolglot writes the client's stream, and pads nothing",

@@ -212,7 +212,8 @@ def failure(word: str | None) -> ApiError | None:
         return None
     kind: ErrorKind = "overloaded" if word == "insufficient_system_resource" else "server"
     status = 503 if kind == "overloaded" else 502
-    return ApiError(kind=kind, status=status, message=f"The upstream broke off its answer: {word}", code=word)
+    message = f'The upstream failed in the middle of its answer: it ended with the finish_reason "{word}"'
+    return ApiError(kind=kind, status=status, message=message, code=word)
 
 
 def finish_reason(word: str | None) -> StopReason:

@@ -53,6 +53,8 @@ CAPABILITIES = Capabilities(
     answer_tiers=frozenset({"auto", "default", "flex", "scale", "priority", "fast", "ultrafast"}),
     informational=frozenset({"phase"}),
     containers=frozenset({"$item", "stream_options"}),
+    request_paths={"$item": ""},
+    answer_paths={"$item": ""},
     assumed={
         "background": (False,),
         "context": ("auto",),

@@ -140,7 +140,8 @@ def _encode_reasoning(reasoning: Reasoning | None, receipt: Receipt) -> dict[str
     if reasoning is None:
         return None
     if reasoning.budget_tokens is not None:
-        receipt.loss("reasoning.budget_tokens", str(reasoning.budget_tokens), "the Responses API knows efforts only")
+        what = f"a budget of {reasoning.budget_tokens} tokens"
+        receipt.loss("reasoning.budget_tokens", what, "the Responses API knows efforts only")
     if is_bare_switch(reasoning):
         receipt.note("reasoning", "reasoning", "the Responses API has no switch for it: the model decides how much")
     notes = native_of(reasoning, NAME)

@@ -13,6 +13,7 @@ from toolglot.errors import DecodeError
 from toolglot.ir import Block, Opaque, Refusal, Text, Thinking, ToolCall, native_of
 from toolglot.receipt import Receipt, describe_block
 from toolglot.wire import json
+from toolglot.wire.bad_arguments import describe_bad_arguments
 
 TEXT: Taken = {"agent_output": {"text": None}}
 REASONING: Taken = {"agent_reasoning": {"reasoning": None}}
@@ -121,7 +122,7 @@ def encode_call(call: ToolCall, message: Any, where: str, receipt: Receipt) -> N
         return
     value = parsed(call.arguments)
     if value is None:
-        _write_raw(call, mcp.args, "Warp wants an object, and these are not one", where, receipt)
+        _write_raw(call, mcp.args, describe_bad_arguments(call.arguments), where, receipt)
         return
     try:
         if json.repeats_a_key(call.arguments, value):
@@ -134,7 +135,7 @@ def encode_call(call: ToolCall, message: Any, where: str, receipt: Receipt) -> N
 
 def _write_raw(call: ToolCall, struct: Any, why: str, where: str, receipt: Receipt) -> None:
     """Arguments that a Struct cannot hold, as the text that they are."""
-    receipt.loss(where, "arguments", f"{why}: kept in _raw")
+    receipt.loss(where, f"arguments of {call.name}", f"{why}; they stand in `_raw` as text")
     struct.Clear()
     write_struct({"_raw": call.arguments}, struct, where)
 
@@ -144,9 +145,3 @@ def parsed(arguments: str) -> dict[str, Any] | None:
     raw = json.object_of(arguments)
     value: dict[str, Any] | None = None if raw is None else json.decode_frame(bytes(raw))
     return value
-
-
-def broken_call(call: ToolCall) -> str:
-    """What a reader sees in place of a call whose arguments cannot stand on this wire."""
-    problem = "was not valid JSON" if call.complete else "was cut off"
-    return f"[tool call {call.name} {problem}: {call.arguments}]"

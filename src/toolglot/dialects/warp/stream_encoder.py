@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from toolglot.dialects.warp.blocks import MESSAGE, broken_call, encode_block, parsed
+from toolglot.dialects.warp.blocks import MESSAGE, encode_block, parsed
 from toolglot.dialects.warp.descriptors import new, parse
 from toolglot.dialects.warp.fields import bytes_of, restore
 from toolglot.dialects.warp.finish import FINISHED, write_failure, write_stop
@@ -23,6 +23,7 @@ from toolglot.dialects.warp.transcript import identity
 from toolglot.events import Close, Delta, Event, Fault, Finish, Open, Start, closed, merge_native
 from toolglot.ir import Block, Opaque, Refusal, Request, Text, Thinking, ToolCall, native_of, replace
 from toolglot.receipt import Receipt
+from toolglot.wire.bad_arguments import describe_bad_arguments, show_bad_call
 
 _SPOKEN: dict[type, str] = {
     Text: "agent_output.text",
@@ -209,8 +210,9 @@ class WarpStreamEncoder:
         if call.complete and parsed(call.arguments) is not None:
             return self._add(call)
         where = f"content[{self._index}]"
-        self._receipt.loss(where, f"call of {call.name}", "its arguments are not an object: shown as text instead")
-        return self._add(Text(text=broken_call(call)))
+        why = f"{describe_bad_arguments(call.arguments)}; it is shown as text"
+        self._receipt.loss(where, f"call of {call.name}", why)
+        return self._add(Text(text=show_bad_call(call.name, call.arguments)))
 
     def _changes(self, block: Text | Refusal | Thinking, message: Any, own: Mapping[str, Any]) -> bytes:
         """What only the end of a block could tell, as an update."""

@@ -1,0 +1,60 @@
+"""What is wrong with the arguments of a tool call that are not a JSON object, in words for receipts and for readers."""
+
+from __future__ import annotations
+
+import json as stdlib_json
+from typing import Literal, TypeAlias
+
+from toolglot.wire import json
+
+Problem: TypeAlias = Literal["cut", "not_an_object", "not_finite", "not_json"]
+
+_WHY: dict[Problem, str] = {
+    "cut": "its arguments are cut off",
+    "not_an_object": "its arguments are JSON, but not an object",
+    "not_finite": "its arguments hold NaN or Infinity, which JSON does not have",
+    "not_json": "its arguments are not valid JSON",
+}
+_SHOWN: dict[Problem, str] = {
+    "cut": "was cut off",
+    "not_an_object": "has arguments that are not an object",
+    "not_finite": "has NaN or Infinity in its arguments",
+    "not_json": "was not valid JSON",
+}
+_LITERALS = ("true", "false", "null", "NaN", "Infinity", "-Infinity")
+_LONGEST_ESCAPE = len("\\u0000")
+
+
+def describe_bad_arguments(arguments: str) -> str:
+    """Why these arguments cannot be sent as an object, as a clause of a receipt."""
+    return _WHY[_problem_of(arguments)]
+
+
+def show_bad_call(name: str, arguments: str) -> str:
+    """What a reader sees in place of a call that a wire cannot carry."""
+    return f"[tool call {name} {_SHOWN[_problem_of(arguments)]}: {arguments}]"
+
+
+def _problem_of(arguments: str) -> Problem:
+    if json.object_of(arguments) is not None:
+        return "cut"  # so far it reads well, and its end is missing
+    constants: list[str] = []
+    try:
+        value = stdlib_json.loads(arguments, parse_constant=constants.append)
+    except stdlib_json.JSONDecodeError as error:
+        return "cut" if _ends_early(error) else "not_json"
+    except (RecursionError, ValueError):  # nested too deeply, or a number with too many digits
+        return "not_json"
+    if not isinstance(value, dict):
+        return "not_an_object"
+    return "not_finite" if constants else "not_json"
+
+
+def _ends_early(error: stdlib_json.JSONDecodeError) -> bool:
+    """Would the text be JSON if more of it had come?"""
+    rest = error.doc[error.pos :].strip()
+    if not rest or error.msg.startswith("Unterminated string"):
+        return bool(error.doc.strip())
+    if "escape" in error.msg:
+        return len(rest) < _LONGEST_ESCAPE
+    return error.msg == "Expecting value" and (rest == "-" or any(each.startswith(rest) for each in _LITERALS))
