@@ -11,7 +11,7 @@ from toolglot import Exchange
 from toolglot.dialects import DIALECTS
 from toolglot.errors import CONTEXT_OVERFLOW, ContextOverflow
 from toolglot.wire import json
-from toolglot.wire.context_overflow import WORDINGS
+from toolglot.wire.context_overflow import OVERFLOW_PATTERNS
 
 Counts = tuple[int | None, int | None, int | None]
 
@@ -159,8 +159,8 @@ def test_the_words_of_every_vendor_are_a_context_overflow_with_its_counts(
 
 
 def test_every_wording_has_a_message_that_it_is_the_first_to_find() -> None:
-    first = {next(one.pattern for one in WORDINGS if one.pattern.search(message)) for message, _ in MESSAGES}
-    assert [wording.pattern.pattern for wording in WORDINGS if wording.pattern not in first] == []
+    first = {next(one.pattern for one in OVERFLOW_PATTERNS if one.pattern.search(message)) for message, _ in MESSAGES}
+    assert [one.pattern.pattern for one in OVERFLOW_PATTERNS if one.pattern not in first] == []
 
 
 @pytest.mark.parametrize("client", CLIENTS)

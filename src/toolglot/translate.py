@@ -30,6 +30,7 @@ from toolglot.forwarding import renamed
 from toolglot.ir import Block, Message, Request, Response, Text, Tool, ToolCall, replace
 from toolglot.missing_usage import with_usage
 from toolglot.passes import CacheMarks, Context, OriginalTool, RequestPass, textual
+from toolglot.passes.answer_state import issuer_of
 from toolglot.passes.carry import Carrier
 from toolglot.passes.details import DetailsCarrier
 from toolglot.passes.event_passes import EventPass, through
@@ -40,7 +41,6 @@ from toolglot.passes.pipeline import REQUEST_PASSES
 from toolglot.passes.restore import Restorer
 from toolglot.passes.sequence import Sequencer
 from toolglot.passes.settle import Settler
-from toolglot.passes.skeleton import issuer_of
 from toolglot.plan import run_passes
 from toolglot.receipt import Loss, Receipt
 from toolglot.streaming import StreamTranslation

@@ -36,10 +36,10 @@ from toolglot.ir import (
     replace,
 )
 from toolglot.passes import Context
+from toolglot.passes.answer_state import SealedState, seal
 from toolglot.passes.blocks import Place, blocks
 from toolglot.passes.envelope import Envelope, pack
 from toolglot.passes.pipeline import REQUEST_PASSES
-from toolglot.passes.skeleton import Sealed, seal
 from toolglot.plan import condition_of
 from toolglot.receipt import Receipt
 from toolglot.translate import Exchange
@@ -152,7 +152,7 @@ def _carried(client: str) -> st.SearchStrategy[Block]:
     dialect = DIALECTS[client]
     envelope = pack(Envelope(owner="gemini", state={"thoughtSignature": "Z2VtaW5p"}, text="thought"))
     sealed = seal(
-        Sealed("gemini", "", (Thinking(text="thought", native={"gemini": {"thoughtSignature": "Z2VtaW5p"}}),))
+        SealedState("gemini", "", (Thinking(text="thought", native={"gemini": {"thoughtSignature": "Z2VtaW5p"}}),))
     )
     blocks: list[Block] = [Thinking(text="its own")]
     if dialect.state_slot is not None:

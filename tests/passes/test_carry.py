@@ -27,9 +27,9 @@ from toolglot.ir import (
     replace,
 )
 from toolglot.passes import Context
+from toolglot.passes.answer_state import SealedState, unseal
 from toolglot.passes.carry import Carrier, open_envelopes
 from toolglot.passes.envelope import PLACES, STATE, Envelope, pack, unpack
-from toolglot.passes.skeleton import Sealed, unseal
 from toolglot.receipt import Receipt
 
 SLOTS = {name: dialect.state_slot for name, dialect in DIALECTS.items() if dialect.state_slot}
@@ -287,7 +287,7 @@ def test_a_streamed_signature_travels_with_its_text() -> None:
     ]
     on_thought, on_last_part = [part["thoughtSignature"] for part in parts if "thoughtSignature" in part]
     assert unpack(on_thought) == Envelope(owner="anthropic", state={"signature": "S"}, text="one two three")
-    assert unseal(on_last_part) == Sealed("anthropic", "", (thought, Text(text="")))
+    assert unseal(on_last_part) == SealedState("anthropic", "", (thought, Text(text="")))
 
 
 def test_a_call_carries_the_state_of_the_reasoning_before_it() -> None:

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from toolglot import DIALECTS, Exchange
 from toolglot.events import Close, Event, Finish, Open, Start, unfold
 from toolglot.ir import Block, Media, Response, Source, Stop, Text, Thinking, ToolCall, native_of
+from toolglot.passes.answer_state import PHASE, SealedState, issuer_of, seal, unseal
 from toolglot.passes.details import DetailsCarrier
-from toolglot.passes.skeleton import PHASE, Sealed, issuer_of, seal, unseal
 from toolglot.receipt import Receipt
 
 SEAL = "dG9vbGdsb3QA"
@@ -176,7 +176,7 @@ def test_a_signature_that_only_the_end_of_a_call_tells_stands_on_it() -> None:
     *_, close = [out for event in events for out in carrier.feed(event)]
     assert isinstance(close, Close)
     sealed = close.native["openai_chat"]["extra_content"]["google"]["thought_signature"]
-    assert unseal(sealed) == Sealed("gemini", "", (ToolCall(id="c", name="f", native=signed),))
+    assert unseal(sealed) == SealedState("gemini", "", (ToolCall(id="c", name="f", native=signed),))
 
 
 def test_a_phase_is_carried() -> None:
@@ -258,7 +258,7 @@ def test_any_model_of_gemini_takes_its_state_and_one_that_is_not_known_counts_as
 def test_a_client_learns_neither_the_server_nor_the_model() -> None:
     marked = issuer_of("https://secret.test", "anthropic", "claude-opus")
     assert len(marked) == 16
-    assert "opus" not in base64.b64decode(seal(Sealed("anthropic", marked, ()))).decode()
+    assert "opus" not in base64.b64decode(seal(SealedState("anthropic", marked, ()))).decode()
 
 
 def test_googles_own_signatures_go_to_gemini_and_back_to_chat_servers() -> None:
@@ -342,12 +342,12 @@ def test_what_cannot_be_read_is_dropped_and_told(rest: str, target: str) -> None
 def test_a_forged_seal_says_no_more_than_state(owner: str, written: list[Any], kept: dict[str, Any]) -> None:
     opened = unseal(forged([owner, "", [written]]))
     assert opened is not None
-    assert [native_of(bone, owner) for bone in opened.bones] == [kept]
+    assert [native_of(each, owner) for each in opened.states] == [kept]
 
 
 def test_a_forged_seal_adds_no_call_and_no_words() -> None:
-    bones = [["call", {}, "evil", "rm"], ["text", {}], ["call", {}, "c", "other"]]
-    entry = {"type": "reasoning.encrypted", "data": forged(["anthropic", "", bones])}
+    states = [["call", {}, "evil", "rm"], ["text", {}], ["call", {}, "c", "other"]]
+    entry = {"type": "reasoning.encrypted", "data": forged(["anthropic", "", states])}
     call = {"id": "c", "type": "function", "function": {"name": "f", "arguments": "{}"}}
     message = {"role": "assistant", "content": "so", "reasoning_details": [entry], "tool_calls": [call]}
     blocks, _, _ = back("anthropic", message)
@@ -365,7 +365,7 @@ def test_no_forged_seal_crashes_or_is_seen(target: str, value: Any) -> None:
 
 def test_other_details_beside_ours_stay_for_their_owner() -> None:
     own = {"type": "reasoning.encrypted", "data": "gAAA==", "index": 0}
-    ours = {"type": "reasoning.encrypted", "data": seal(Sealed("anthropic", "", (claude("hm", "s"),))), "index": 1}
+    ours = {"type": "reasoning.encrypted", "data": seal(SealedState("anthropic", "", (claude("hm", "s"),))), "index": 1}
     message = {"role": "assistant", "content": "so", "reasoning_details": [own, ours]}
     _, sent, _ = back("openai_chat", message)
     assert json.loads(sent)["messages"][1]["reasoning_details"] == [own]

@@ -8,10 +8,10 @@ import pytest
 
 from toolglot.ir import Block, Media, Message, Source, Text, Thinking, ToolCall, native_of, replace
 from toolglot.passes import Context
+from toolglot.passes.answer_state import PHASE, state_of_answer
 from toolglot.passes.carry import open_envelopes
 from toolglot.passes.kept import put_back, with_states
 from toolglot.passes.pipeline import REQUEST_PASSES
-from toolglot.passes.skeleton import PHASE, skeleton
 from toolglot.passes.state_placement import runs
 
 from .targets import ANTHROPIC, CHAT, GEMINI, RESPONSES, answered, asked, calls, lines, result, said, to, user
@@ -28,44 +28,44 @@ def spoke(*content: Block) -> Message:
     return Message(role="assistant", content=content)
 
 
-def restored(context: Context, bones: tuple[Block, ...], *messages: Message) -> tuple[Message, ...]:
-    return put_back({0: bones})(asked(user(), *messages), context).messages[1:]
+def restored(context: Context, states: tuple[Block, ...], *messages: Message) -> tuple[Message, ...]:
+    return put_back({0: states})(asked(user(), *messages), context).messages[1:]
 
 
-def test_a_skeleton_is_what_the_owner_has_put_on_an_answer() -> None:
+def test_the_state_of_an_answer_is_what_the_owner_has_put_on_an_answer() -> None:
     text = Text(text="So", native={"openai_responses": {"$item": {"phase": "commentary", "id": "msg_1"}}})
     reasoning = Thinking(text="Hm", native={"openai_responses": {"encrypted_content": "x", "status": "completed"}})
-    assert skeleton((reasoning, text, call("a", openai_responses={"id": "fc_1"})), "openai_responses") == (
+    assert state_of_answer((reasoning, text, call("a", openai_responses={"id": "fc_1"})), "openai_responses") == (
         Thinking(text="Hm", native={"openai_responses": {"encrypted_content": "x"}}),
         Text(text="", native={"openai_responses": {PHASE: "commentary"}}),
         call("a"),
     )
     image = Media(kind="image", source=Source("base64", "aGk=", "image/png"))
-    assert skeleton((image, call("a", gemini={"thoughtSignature": "t", "x": 1})), "gemini") == (
+    assert state_of_answer((image, call("a", gemini={"thoughtSignature": "t", "x": 1})), "gemini") == (
         call("a", gemini={"thoughtSignature": "t"}),
     )
 
 
 @pytest.mark.parametrize("owner", ["anthropic", "warp", "nobody"])
-def test_an_answer_without_state_has_no_skeleton(owner: str) -> None:
+def test_an_answer_without_state_has_nothing_to_give_back(owner: str) -> None:
     carried = Thinking(native={"openai_chat": {"slot": "an envelope"}})
-    assert skeleton((Text(text="So"), call("a", anthropic={"cache": 1}), carried), owner) == ()
+    assert state_of_answer((Text(text="So"), call("a", anthropic={"cache": 1}), carried), owner) == ()
 
 
 def test_reasoning_stands_before_the_calls_that_it_led_to() -> None:
     second = Thinking(native={"anthropic": {"data": "d"}})
-    bones = (BARE, Text(text=""), call("a"), second, call("b"))
+    states = (BARE, Text(text=""), call("a"), second, call("b"))
     context = to(ANTHROPIC, source="openai_chat")
-    (message,) = restored(context, bones, spoke(Text(text="So"), call("a"), call("b")))
+    (message,) = restored(context, states, spoke(Text(text="So"), call("a"), call("b")))
     assert message.content == (BARE, Text(text="So"), call("a"), second, call("b"))
     assert lines(context) == ["note messages[1]"]
 
 
 def test_an_answer_in_several_messages_gets_its_state_in_the_right_one() -> None:
-    bones = (BARE, Text(text=""), call("a"))
-    told = restored(to(ANTHROPIC, source="openai_responses"), bones, said("So"), spoke(call("a")))
+    states = (BARE, Text(text=""), call("a"))
+    told = restored(to(ANTHROPIC, source="openai_responses"), states, said("So"), spoke(call("a")))
     assert told == (spoke(BARE, Text(text="So")), spoke(call("a")))
-    assert restored(to(ANTHROPIC, source="openai_responses"), bones, spoke(call("a"))) == (spoke(BARE, call("a")),)
+    assert restored(to(ANTHROPIC, source="openai_responses"), states, spoke(call("a"))) == (spoke(BARE, call("a")),)
 
 
 def test_what_has_lost_its_place_stands_at_the_end() -> None:
@@ -73,8 +73,8 @@ def test_what_has_lost_its_place_stands_at_the_end() -> None:
 
 
 def test_calls_without_ids_are_known_by_their_place() -> None:
-    bones = (call("", gemini={"thoughtSignature": "t"}), call(""))
-    (message,) = restored(to(GEMINI, source="openai_chat"), bones, calls("", ""))
+    states = (call("", gemini={"thoughtSignature": "t"}), call(""))
+    (message,) = restored(to(GEMINI, source="openai_chat"), states, calls("", ""))
     assert [native_of(block, "gemini").get("thoughtSignature") for block in message.content] == ["t", None]
 
 
@@ -89,15 +89,15 @@ def test_calls_without_ids_are_known_by_their_place() -> None:
 )
 def test_ids_that_several_calls_share_tell_nothing(ids: tuple[str, ...], sent: tuple[str, ...]) -> None:
     """The first of them is signed, so the first is that has not been told by its own id."""
-    bones = tuple(call(each, **({} if n else {"gemini": {"thoughtSignature": "s"}})) for n, each in enumerate(ids))
-    (message,) = restored(to(GEMINI, source="openai_chat"), bones, spoke(*map(call, sent)))
+    states = tuple(call(each, **({} if n else {"gemini": {"thoughtSignature": "s"}})) for n, each in enumerate(ids))
+    (message,) = restored(to(GEMINI, source="openai_chat"), states, spoke(*map(call, sent)))
     signed = [bool(native_of(block, "gemini")) for block in message.content]
     assert signed == [n == sent.index(ids[0]) for n in range(len(sent))]
 
 
 def test_the_state_of_a_call_that_is_gone_goes_to_no_other() -> None:
-    bones = (call("a", gemini={"thoughtSignature": "s"}), call("b"))
-    (message,) = restored(to(GEMINI, source="openai_chat"), bones, spoke(call("b")))
+    states = (call("a", gemini={"thoughtSignature": "s"}), call("b"))
+    (message,) = restored(to(GEMINI, source="openai_chat"), states, spoke(call("b")))
     assert message.content == (call("b"),)
 
 
@@ -106,8 +106,8 @@ def test_what_the_client_has_sent_itself_stays() -> None:
     message = spoke(own, call("a"))
     assert restored(to(ANTHROPIC, source="x"), (BARE, call("a")), message) == (message,)
     signed = spoke(call("a", gemini={"thoughtSignature": "mine"}))
-    bones = (call("a", gemini={"thoughtSignature": "t"}),)
-    assert restored(to(GEMINI, source="x"), bones, signed) == (signed,)
+    states = (call("a", gemini={"thoughtSignature": "t"}),)
+    assert restored(to(GEMINI, source="x"), states, signed) == (signed,)
     words = spoke(Thinking(text="mine"), call("a"))
     assert restored(to(CHAT, source="openai_chat"), (Thinking(text="Hm"), call("a")), words) == (words,)
 

@@ -14,9 +14,9 @@ import pytest
 
 from tests.exchanges import folded, read_events, through
 from toolglot.dialects import DIALECTS
+from toolglot.passes.answer_state import state_of_answer
 from toolglot.passes.kept import with_states
 from toolglot.passes.pipeline import REQUEST_PASSES
-from toolglot.passes.skeleton import skeleton
 from toolglot.receipt import Receipt
 from toolglot.translate import Exchange
 
@@ -194,7 +194,7 @@ def test_a_signature_that_the_gateway_kept_comes_back_on_its_part(place: str) ->
     given["choices"][0]["message"] = {key: message.get(key) for key in ("role", "content", "tool_calls")}
     for each in message.get("tool_calls") or ():
         each.pop("extra_content", None)
-    kept = skeleton(DIALECTS["gemini"].decode_response(frame(parts)).content, "gemini")
+    kept = state_of_answer(DIALECTS["gemini"].decode_response(frame(parts)).content, "gemini")
     exchange = Exchange("openai_chat", "gemini", passes=with_states(REQUEST_PASSES, {0: kept}))
     body = json.loads(exchange.request(ask("openai_chat", history("openai_chat", given))))
     sent = [part for each in body["contents"] if each["role"] == "model" for part in each["parts"]]

@@ -20,7 +20,7 @@ from tests.upstream.judges import Claude, DeepSeek, Gemini, Gpt, Vendor, drawn
 from toolglot.config.schema import ModelConfig
 from toolglot.dialects import DIALECTS
 from toolglot.ir import Message, Request, Response, Stop, Text, Thinking, ToolCall
-from toolglot.passes.skeleton import Sealed, seal
+from toolglot.passes.answer_state import SealedState, seal
 from toolglot.routing import Target
 from toolglot.server import lookups
 from toolglot.server.issuers import issuer
@@ -206,8 +206,8 @@ def test_what_a_client_has_sent_itself_counts_more_than_what_is_kept() -> None:
         gateway({"it": at(model.dialect, server.url, models=(model.model,))}, store=store) as running,
     ):
         history = go_on(echoed(running, HI, model.model))
-        bones = (Thinking(text="Other", native={"anthropic": {"signature": "b3RoZXI="}}), Text(text=""))
-        history[1]["reasoning_details"][0]["data"] = seal(Sealed("anthropic", "", bones))
+        states = (Thinking(text="Other", native={"anthropic": {"signature": "b3RoZXI="}}), Text(text=""))
+        history[1]["reasoning_details"][0]["data"] = seal(SealedState("anthropic", "", states))
         echoed(running, history, model.model)
         (thinking, *_) = server.requests[-1].json()["messages"][1]["content"]
         assert thinking == {"type": "thinking", "thinking": "Other", "signature": "b3RoZXI="}

@@ -11,7 +11,7 @@ the end of a call or a text tells, in one behind it. The envelope holds the reas
 bound to it, and clients split it, shorten it or leave it out.
 
 Where the client's dialect has a slot on calls, its clients may drop reasoning and keep that slot: Gemini CLI sends no
-thoughts back. So the first call after reasoning carries a second copy of its state, sealed as a skeleton together with
+thoughts back. So the first call after reasoning carries a second copy of its state, sealed together with
 the state of the call. Of two copies that come back one counts. Some clients move a slot to a neighbouring part (LiteLLM
 puts a thought's on the text): it is opened where it stands.
 """
@@ -25,12 +25,12 @@ from toolglot import features
 from toolglot.events import Close, Delta, Event, Finish, Open, merge_native
 from toolglot.ir import Block, Message, Native, Opaque, Request, Text, Thinking, ToolCall, native_of, replace
 from toolglot.passes import Context
+from toolglot.passes.answer_state import AnswerState, SealedState, holds_state, seal, state_of_block, unseal
 from toolglot.passes.blocks import Place, with_messages
 from toolglot.passes.census import census
 from toolglot.passes.envelope import STATE, Envelope, is_ours, pack, unpack
 from toolglot.passes.envelope import Place as EnvelopePlace
 from toolglot.passes.reasoning import MADE
-from toolglot.passes.skeleton import Sealed, Skeleton, bone, holds_state, seal, unseal
 from toolglot.passes.state_placement import AnswerRun, place_state
 from toolglot.plan import runs_on
 from toolglot.receipt import Receipt
@@ -75,7 +75,7 @@ class _Run:
         self._changed: set[int] = set()
         self._waiting: Native = {}  # for the next call
         self._shown = ""  # what the last envelope's reasoning says, while its neighbours may repeat it
-        self._bones: list[Block] = []  # of the answer, for the target, as calls carried them
+        self._states: list[Block] = []  # of the answer, for the target, as calls carried them
         self._owners: set[str] = set()  # of state that reasoning carried: the copies on calls go without saying
 
     def add(self, message: Message, number: int) -> None:
@@ -126,7 +126,7 @@ class _Run:
         if isinstance(block, ToolCall) or block.text or block.native:
             self._keep(block, home)
 
-    def _unsealed(self, sealed: Sealed, block: Text | ToolCall, where: str) -> Text | ToolCall:
+    def _unsealed(self, sealed: SealedState, block: Text | ToolCall, where: str) -> Text | ToolCall:
         context = self._context
         why = f"the client carried it for {sealed.owner}"
         if sealed.owner != context.target:
@@ -137,7 +137,7 @@ class _Run:
         elif context.can.thinking == "none":
             why += "; this model takes none back"
         else:
-            self._bones += sealed.bones
+            self._states += sealed.states
         if sealed.owner not in self._owners:
             context.receipt.note(where, "reasoning state", why)
         return block
@@ -206,8 +206,8 @@ class _Run:
 
     def messages(self) -> list[Message]:
         """The messages of the run, without those that held nothing but envelopes for others."""
-        if self._bones:
-            self._put_back(tuple(self._bones))
+        if self._states:
+            self._put_back(tuple(self._states))
         contents: list[list[Block]] = [[] for _ in self._messages]
         for home, block in self._content:
             contents[home].append(block)
@@ -219,10 +219,10 @@ class _Run:
                 done.append(replace(message, content=tuple(contents[home])))
         return done
 
-    def _put_back(self, bones: Skeleton) -> None:
+    def _put_back(self, states: AnswerState) -> None:
         run = AnswerRun()
         run.numbers, run.blocks = list(range(len(self._messages))), self._content
-        if (blocks := place_state(run, bones, self._context)) is not None:
+        if (blocks := place_state(run, states, self._context)) is not None:
             self._content = blocks
             self._changed.update(run.numbers)
 
@@ -236,7 +236,6 @@ class Carrier:
 
     __slots__ = (
         "_block",
-        "_bones",
         "_call_slot",
         "_client",
         "_issuer",
@@ -247,6 +246,7 @@ class Carrier:
         "_receipt",
         "_shift",
         "_slot",
+        "_states",
         "_text",
     )
 
@@ -272,7 +272,7 @@ class Carrier:
         self._receipt = receipt
         self._kept = kept
         self._call_slot = call_slot if owner in STATE else None
-        self._bones: list[Block] = []  # of the blocks since the last call, for the next one to carry
+        self._states: list[Block] = []  # of the blocks since the last call, for the next one to carry
         self._shift = self._next = 0
         self._block: Block | None = None  # the open one
         self._text: list[str] | None = None  # of the open reasoning
@@ -315,7 +315,7 @@ class Carrier:
             return close, *self._carried(index + 1, merge_native(block.native, event.native), "last_call")
         if block is not None and not isinstance(block, ToolCall):
             native = merge_native(block.native, event.native)
-            self._keep_bone(replace(block, native=native) if isinstance(block, Text) else block)
+            self._keep_state(replace(block, native=native) if isinstance(block, Text) else block)
             if isinstance(block, Text) and self._call_slot is not None:
                 return (close,)
             if isinstance(block, Text) and self._has_state(native):
@@ -327,7 +327,7 @@ class Carrier:
     def _closed_reasoning(self, block: Thinking, close: Close, index: int) -> Close:
         native = merge_native(block.native, close.native)
         text, self._text = "".join(self._text or ()), None
-        self._keep_bone(replace(block, text=text, native=native))
+        self._keep_state(replace(block, text=text, native=native))
         if self._slot is None:
             if self._has_state(native):
                 self._lost(index)
@@ -336,29 +336,29 @@ class Carrier:
         envelope = self._packed(native, text=text)
         return replace(close, native=merge_native(close.native, {self._client: {self._slot: envelope}}))
 
-    def _keep_bone(self, block: Block) -> None:
-        if self._call_slot is not None and (each := bone(block, self._owner)) is not None:
-            self._bones.append(each)
+    def _keep_state(self, block: Block) -> None:
+        if self._call_slot is not None and (each := state_of_block(block, self._owner)) is not None:
+            self._states.append(each)
 
     def _closed_call(self, call: ToolCall, close: Close, slot: str) -> Close:
         """The end of a call that carries its own state, and that of what stands between it and the call before."""
-        self._keep_bone(replace(call, native=merge_native(call.native, close.native)))
+        self._keep_state(replace(call, native=merge_native(call.native, close.native)))
         # Reasoning without state counts too: some owners want its words back, and the client may have dropped them.
-        if not holds_state(self._bones) and not any(isinstance(each, Thinking) for each in self._bones):
-            self._bones = []
+        if not holds_state(self._states) and not any(isinstance(each, Thinking) for each in self._states):
+            self._states = []
             return close
         return replace(close, native=merge_native(close.native, self._sealed(slot)))
 
     def _sealed(self, slot: str) -> Native:
         """What the blocks since the last call want back, as it stands on one part."""
-        bones, self._bones = tuple(self._bones), []
+        states, self._states = tuple(self._states), []
         also = f"; it is kept here for {self._owner} as well" if self._kept else ""
         self._receipt.note("content", "reasoning state", f"it travels in {slot} of the client's message{also}")
-        return {self._client: {slot: seal(Sealed(self._owner, self._issuer, bones))}}
+        return {self._client: {slot: seal(SealedState(self._owner, self._issuer, states))}}
 
     def _finished(self, event: Finish) -> Sequence[Event]:
         """An answer that ends without another call: a last part carries what is left, as Gemini's own answers end."""
-        if self._call_slot is None or not holds_state(self._bones):
+        if self._call_slot is None or not holds_state(self._states):
             return (event,)
         extra = self._next
         return Open(extra, Text(text="", native=self._sealed(self._call_slot))), Close(index=extra), event

@@ -19,11 +19,19 @@ from toolglot import features
 from toolglot.events import Close, Delta, Event, Finish, Open, closed, merge_native
 from toolglot.ir import Block, Message, Native, Request, Text, Thinking, ToolCall, native_of, replace
 from toolglot.passes import Context
+from toolglot.passes.answer_state import (
+    AnswerState,
+    SealedState,
+    holds_state,
+    seal,
+    state_of_block,
+    unseal,
+    without_needless_lengths,
+)
 from toolglot.passes.blocks import Place, rewrite_messages
 from toolglot.passes.census import census
 from toolglot.passes.envelope import STATE, is_ours
 from toolglot.passes.reasoning import GEMINI, MADE
-from toolglot.passes.skeleton import Sealed, Skeleton, bone, holds_state, seal, unseal, without_needless_lengths
 from toolglot.passes.state_placement import AnswerRun, place_state
 from toolglot.plan import runs_on
 from toolglot.receipt import Receipt
@@ -57,7 +65,7 @@ class _Opening:
         self._message = message
         self._number = number
         self._context = context
-        self._bones: list[Skeleton] = []  # of the whole message
+        self._states: list[AnswerState] = []  # of the whole message
         self._others: set[str] = set()
         """Whose it is that is not for the target."""
 
@@ -65,10 +73,10 @@ class _Opening:
         content = tuple(new for block in self._message.content if (new := self._opened(block)) is not None)
         same = len(content) == len(self._message.content) and all(map(_is, content, self._message.content))
         message = self._message if same else replace(self._message, content=content)
-        for bones in self._bones:
+        for states in self._states:
             run = AnswerRun()
             run.add(message, self._number, 0)
-            if (blocks := place_state(run, bones, self._context)) is not None:
+            if (blocks := place_state(run, states, self._context)) is not None:
                 message = replace(message, content=tuple(block for _, block in blocks))
         return message
 
@@ -86,8 +94,8 @@ class _Opening:
         if len(others) == len(entries):
             return block
         for entry in entries:
-            if is_ours(entry.get("data")) and (bones := self._unsealed(entry["data"])) is not None:
-                self._bones.append(bones)
+            if is_ours(entry.get("data")) and (states := self._unsealed(entry["data"])) is not None:
+                self._states.append(states)
         rest = {key: value for key, value in fields.items() if key != slot}
         if others and slot is not None:
             rest[slot] = others
@@ -106,15 +114,15 @@ class _Opening:
                 return block
             state: Native = {GEMINI: {SIGNATURE: signature}}
         else:
-            bones = self._unsealed(signature) or ()
-            state = bones[0].native if bones else {}
+            states = self._unsealed(signature) or ()
+            state = states[0].native if states else {}
         kept = {owner: fields for owner, fields in block.native.items() if owner != self._context.source}
         own = {key: value for key, value in native_of(block, self._context.source).items() if key != EXTRA}
         if rest := _without_signature(extra):
             own[EXTRA] = rest
         return replace(block, native=merge_native(kept | ({self._context.source: own} if own else {}), state))
 
-    def _unsealed(self, value: str) -> Skeleton | None:
+    def _unsealed(self, value: str) -> AnswerState | None:
         """What is for the target."""
         receipt, where = self._context.receipt, str(Place(self._number))
         sealed = unseal(value)
@@ -131,7 +139,7 @@ class _Opening:
             why += "; this model takes none back"
         else:
             receipt.note(where, WHAT, why)
-            return sealed.bones
+            return sealed.states
         receipt.note(where, WHAT, why)
         return None
 
@@ -156,7 +164,6 @@ class DetailsCarrier:
 
     __slots__ = (
         "_block",
-        "_bones",
         "_client",
         "_issuer",
         "_kept",
@@ -165,6 +172,7 @@ class DetailsCarrier:
         "_owner",
         "_receipt",
         "_slot",
+        "_states",
         "_text",
     )
 
@@ -180,7 +188,7 @@ class DetailsCarrier:
         self._block: Block | None = None  # the open one
         self._text: list[str] | None = None  # of the open reasoning
         self._length = 0  # of the open block
-        self._bones: list[Block] = []
+        self._states: list[Block] = []
 
     def feed(self, event: Event) -> Sequence[Event]:
         if not self._owner:
@@ -215,8 +223,8 @@ class DetailsCarrier:
         if opened is None:
             return event
         block = closed(opened, text, event)
-        if (each := bone(block, self._owner, self._length)) is not None:
-            self._bones.append(each)
+        if (each := state_of_block(block, self._owner, self._length)) is not None:
+            self._states.append(each)
         elif not isinstance(block, Thinking | Text) and not STATE[self._owner].keys().isdisjoint(
             native_of(block, self._owner)
         ):
@@ -229,19 +237,19 @@ class DetailsCarrier:
         if SIGNATURE not in native.get(GEMINI, {}) or self._owner != GEMINI:
             return {}
         own = ToolCall(id=call.id, name=call.name, native={GEMINI: {SIGNATURE: native[GEMINI][SIGNATURE]}})
-        sealed = seal(Sealed(self._owner, self._issuer, (own,)))
+        sealed = seal(SealedState(self._owner, self._issuer, (own,)))
         return {self._client: {EXTRA: {"google": {"thought_signature": sealed}}}}
 
     def _sealed(self) -> Sequence[Event]:
         """A block with the state of all others."""
-        bones = without_needless_lengths(tuple(self._bones))
-        if not holds_state(bones):
+        states = without_needless_lengths(tuple(self._states))
+        if not holds_state(states):
             return ()
         # Some clients keep what has the id of a call, with that call.
-        calls = [each.id for each in bones if isinstance(each, ToolCall) and each.id]
+        calls = [each.id for each in states if isinstance(each, ToolCall) and each.id]
         entry = {
             "type": "reasoning.encrypted",
-            "data": seal(Sealed(self._owner, self._issuer, bones)),
+            "data": seal(SealedState(self._owner, self._issuer, states)),
             **({"id": calls[0]} if calls else {}),
             "format": "unknown",
             "index": 0,

@@ -1,7 +1,7 @@
 """Reasoning state that no client carries: taken out of an answer to be kept elsewhere, and put back into the history.
 
 Some clients have no field for the state of a model and some do not send it back. What its owner wants to see again of
-an answer is then kept by whoever has a place for it, and comes back here as the `Skeleton` of that answer: its
+an answer is then kept by whoever has a place for it, and comes back here as the `AnswerState` of that answer: its
 reasoning whole, and of its calls and texts only what the owner has put on them. Where the history has lost some of it,
 it is put back on the blocks that it belongs to, before the other passes see the history. What the client has sent
 itself, in its own field or in an envelope, stays as it is.
@@ -13,11 +13,11 @@ from collections.abc import Mapping, Sequence
 
 from toolglot.ir import Request, Thinking, native_of, replace
 from toolglot.passes import Context, RequestPass
+from toolglot.passes.answer_state import AnswerState
 from toolglot.passes.blocks import Place, with_messages
 from toolglot.passes.carry import open_envelopes
 from toolglot.passes.envelope import is_ours
 from toolglot.passes.reasoning import UNSIGNED
-from toolglot.passes.skeleton import Skeleton
 from toolglot.passes.state_placement import AnswerRun, place_state, runs
 from toolglot.wire.large import emptied
 
@@ -39,8 +39,8 @@ def _is_vendors(state: object) -> bool:
     return bool(state) and not is_ours(state) and state != UNSIGNED
 
 
-def put_back(kept: Mapping[int, Skeleton]) -> RequestPass:
-    """The pass that puts skeletons back, each on the answer of this number."""
+def put_back(kept: Mapping[int, AnswerState]) -> RequestPass:
+    """The pass that puts state back, each on the answer of this number."""
 
     def restore(request: Request, context: Context) -> Request:
         if context.can.thinking == "none":
@@ -60,7 +60,7 @@ def put_back(kept: Mapping[int, Skeleton]) -> RequestPass:
     return restore
 
 
-def with_states(passes: Sequence[RequestPass], kept: Mapping[int, Skeleton]) -> tuple[RequestPass, ...]:
+def with_states(passes: Sequence[RequestPass], kept: Mapping[int, AnswerState]) -> tuple[RequestPass, ...]:
     """The passes with this one among them: behind the opening of envelopes, which shows what the client has sent."""
     if not kept or open_envelopes not in passes:
         return tuple(passes)

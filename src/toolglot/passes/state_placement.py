@@ -1,8 +1,8 @@
 """Put reasoning state back on the blocks of an answer.
 
 A client sends an answer back in one message or in several, with other ids, and without some of its blocks. What its
-owner wants to see again comes as a `Skeleton`: reasoning whole, and of calls and texts only the owner's state. Each
-bone goes to the block that it belongs to, and reasoning before the block that it led to. Texts that the client has
+owner wants to see again comes as a `AnswerState`: reasoning whole, and of calls and texts only the owner's state. Each
+state goes to the block that it belongs to, and reasoning before the block that it led to. Texts that the client has
 joined are cut where they were joined, and an empty text that it has left out comes back if it had state.
 """
 
@@ -14,8 +14,8 @@ from collections.abc import Iterator, Sequence
 from toolglot.events import merge_native
 from toolglot.ir import Block, Message, Native, Text, Thinking, ToolCall, native_of, replace
 from toolglot.passes import Context
+from toolglot.passes.answer_state import LENGTH, AnswerState, length_of
 from toolglot.passes.blocks import INSTRUCTION_ROLES
-from toolglot.passes.skeleton import LENGTH, Skeleton, length_of
 
 
 class AnswerRun:
@@ -61,28 +61,28 @@ def _runs(messages: Sequence[Message]) -> Iterator[AnswerRun]:
         yield run
 
 
-def place_state(run: AnswerRun, bones: Skeleton, context: Context) -> list[tuple[int, Block]] | None:
+def place_state(run: AnswerRun, states: AnswerState, context: Context) -> list[tuple[int, Block]] | None:
     """The run's blocks with the target's state on them; None if there was nothing to add."""
     owner = context.target
     blocks = list(run.blocks)
-    thinking: Sequence[Thinking] = [bone for bone in bones if isinstance(bone, Thinking)]
+    thinking: Sequence[Thinking] = [saved for saved in states if isinstance(saved, Thinking)]
     sent = [block for _, block in blocks if _is_own(block, context)]
     if len(sent) < len(thinking) and all(block in thinking for block in sent):
         blocks = [each for each in blocks if each[1] not in sent]  # the client has dropped some of it
     elif sent:
         thinking = ()
     if thinking:
-        texts = [bone.text for bone in thinking]
+        texts = [saved.text for saved in thinking]
         told = ("".join(texts), "\n\n".join(texts))  # as a client has it of a stream, and of a whole answer
         blocks = [each for each in blocks if not _repeats(each[1], told)]
-    blocks = _cut_texts(blocks, bones)
+    blocks = _cut_texts(blocks, states)
     before: dict[int, list[Block]] = {}
     pending: list[Block] = []
     changed = bool(thinking)
-    for bone, place in zip(bones, _places(bones, [block for _, block in blocks]), strict=True):
-        state = _state(bone, owner)
-        if isinstance(bone, Thinking):
-            pending += [bone] if thinking else []
+    for saved, place in zip(states, _places(states, [block for _, block in blocks]), strict=True):
+        state = _state(saved, owner)
+        if isinstance(saved, Thinking):
+            pending += [saved] if thinking else []
         elif place is not None:
             before.setdefault(place, []).extend(pending)
             pending = []
@@ -91,7 +91,7 @@ def place_state(run: AnswerRun, bones: Skeleton, context: Context) -> list[tuple
                 assert isinstance(block, ToolCall | Text)
                 blocks[place] = home, replace(block, native=merge_native(state, block.native))
                 changed = True
-        elif isinstance(bone, Text) and state and length_of(bone) is not None:
+        elif isinstance(saved, Text) and state and length_of(saved) is not None:
             pending.append(Text(text="", native=state))
             changed = True
     if not changed:
@@ -100,14 +100,14 @@ def place_state(run: AnswerRun, bones: Skeleton, context: Context) -> list[tuple
     return [*done, *((run.numbers[-1], block) for block in pending)]
 
 
-def _state(bone: Block, owner: str) -> Native:
-    fields = {key: value for key, value in native_of(bone, owner).items() if key != LENGTH}
+def _state(saved: Block, owner: str) -> Native:
+    fields = {key: value for key, value in native_of(saved, owner).items() if key != LENGTH}
     return {owner: fields} if fields else {}
 
 
-def _cut_texts(blocks: list[tuple[int, Block]], bones: Skeleton) -> list[tuple[int, Block]]:
+def _cut_texts(blocks: list[tuple[int, Block]], states: AnswerState) -> list[tuple[int, Block]]:
     """The blocks with their texts as long as those of the answer, where they say as much together."""
-    lengths = [length_of(bone) for bone in bones if isinstance(bone, Text)]
+    lengths = [length_of(saved) for saved in states if isinstance(saved, Text)]
     texts = [block for _, block in blocks if isinstance(block, Text)]
     if None in lengths or sum(len(text.text) for text in texts) != sum(filter(None, lengths)):
         return blocks
@@ -128,22 +128,22 @@ def _cut_texts(blocks: list[tuple[int, Block]], bones: Skeleton) -> list[tuple[i
     return done
 
 
-def _places(bones: Skeleton, blocks: Sequence[Block]) -> Iterator[int | None]:
-    """Which block each bone belongs to: calls by ids that are theirs alone, or else by their order, as texts are, those
-    that say something apart from empty ones."""
+def _places(states: AnswerState, blocks: Sequence[Block]) -> Iterator[int | None]:
+    """Find the block that each state belongs to. A call is known by an id of its own, else by its order; a text by
+    its order, where empty texts are counted apart."""
     texts = {
         empty: iter([n for n, block in enumerate(blocks) if isinstance(block, Text) and empty == (not block.text)])
         for empty in (True, False)
     }
     by_id = _own_ids(blocks)
-    shared = by_id.keys() & _own_ids(bones).keys()
+    shared = by_id.keys() & _own_ids(states).keys()
     matched = {by_id[each] for each in shared}
     others = iter([n for n, block in enumerate(blocks) if isinstance(block, ToolCall) and n not in matched])
-    for bone in bones:
-        if isinstance(bone, ToolCall):
-            yield by_id[bone.id] if bone.id in shared else next(others, None)
+    for saved in states:
+        if isinstance(saved, ToolCall):
+            yield by_id[saved.id] if saved.id in shared else next(others, None)
         else:
-            yield next(texts[length_of(bone) == 0], None) if isinstance(bone, Text) else None
+            yield next(texts[length_of(saved) == 0], None) if isinstance(saved, Text) else None
 
 
 def _own_ids(blocks: Sequence[Block]) -> dict[str, int]:

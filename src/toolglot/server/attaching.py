@@ -23,7 +23,7 @@ from toolglot.tools.served import AskedServer
 HEADER = SERVERS
 
 
-class Wanted(Struct, frozen=True, kw_only=True):
+class RequestedServer(Struct, frozen=True, kw_only=True):
     """A server that a request wants, by the client's name of it and ours."""
 
     label: str
@@ -31,16 +31,16 @@ class Wanted(Struct, frozen=True, kw_only=True):
     asked: AskedServer | None = None
 
 
-class Wishes(Struct, frozen=True, kw_only=True):
+class RequestedServers(Struct, frozen=True, kw_only=True):
     """The servers that a request wants, and the request without naming them. `chosen` is what its choice of tools says
     of them."""
 
     request: Request
-    wanted: tuple[Wanted, ...] = ()
+    wanted: tuple[RequestedServer, ...] = ()
     chosen: tuple[tuple[str, str | None], ...] = ()
 
 
-def wishes_of(gateway: Gateway, asked: Asked, target: Target, key: str | None) -> Wishes:
+def find_requested_servers(gateway: Gateway, asked: Asked, target: Target, key: str | None) -> RequestedServers:
     """What the request wants. Servers are only ever those of the configuration that this key may use: one that the
     request names is known by its address.
 
@@ -50,15 +50,15 @@ def wishes_of(gateway: Gateway, asked: Asked, target: Target, key: str | None) -
     """
     config = filter_servers(gateway.config.mcp, key)
     alias = [name for name in target.mcp if name in config.servers]
-    wanted = [Wanted(label=name, server=name) for name in (*alias, *_by_header(config, asked))]
+    wanted = [RequestedServer(label=name, server=name) for name in (*alias, *_by_header(config, asked))]
     is_its_own = gateway.upstreams[target.upstream].dialect.name == asked.client.name
     named = _named_in(asked, is_its_own=is_its_own and not config.servers)
     found = [(each, _configured(config, each)) for each in named.servers]
     if is_its_own and all(server is None for _, server in found):
         # An upstream of the client's own dialect may know servers that we do not: then they are left to it.
-        return Wishes(request=asked.request, wanted=tuple(_once(wanted)))
+        return RequestedServers(request=asked.request, wanted=tuple(_once(wanted)))
     wanted += [_named(config, each, server) for each, server in found]
-    return Wishes(request=named.request, wanted=tuple(_once(wanted)), chosen=named.chosen)
+    return RequestedServers(request=named.request, wanted=tuple(_once(wanted)), chosen=named.chosen)
 
 
 def filter_servers(config: McpConfig, key: str | None) -> McpConfig:
@@ -105,14 +105,14 @@ def _configured(config: McpConfig, asked: AskedServer) -> str | None:
     )
 
 
-def _named(config: McpConfig, asked: AskedServer, server: str | None) -> Wanted:
+def _named(config: McpConfig, asked: AskedServer, server: str | None) -> RequestedServer:
     if server is None:
         # Not as the client wrote it: there may be a credential in it.
         scheme, host, *_ = _address(asked.url or "")
         address = f"{scheme}://{host}"[:200] if scheme else "without an address"
         named = f"{asked.where} names the MCP server {asked.label[:100]!r} ({address})"
         raise FailedError(_unknown(config, named, asked.where))
-    return Wanted(label=asked.label, server=server, asked=asked)
+    return RequestedServer(label=asked.label, server=server, asked=asked)
 
 
 def _unknown(config: McpConfig, what: str, where: str) -> ApiError:
@@ -132,7 +132,7 @@ def _address(url: str) -> tuple[str, str, int | None, str, str]:
     return parts.scheme.lower(), (parts.hostname or "").lower(), port, parts.path.rstrip("/"), parts.query
 
 
-def _once(wanted: Sequence[Wanted]) -> Iterator[Wanted]:
+def _once(wanted: Sequence[RequestedServer]) -> Iterator[RequestedServer]:
     """Each server once; what a request says of one counts more than an alias that has it anyway.
 
     Raises:
@@ -158,7 +158,7 @@ def missing(host: Host, server: str) -> str | None:
     return None if state.state == "ready" else state.why or state.state
 
 
-async def attach(host: Host, config: McpConfig, wanted: Sequence[Wanted], receipt: Receipt) -> list[Attached]:
+async def attach(host: Host, config: McpConfig, wanted: Sequence[RequestedServer], receipt: Receipt) -> list[Attached]:
     """The servers with their tools of this moment. What is not available is told in the receipt."""
     await host.ready([each.server for each in wanted])
     attached: list[Attached] = []

@@ -21,7 +21,7 @@ from toolglot.receipt import Receipt
 from toolglot.routing import Target
 from toolglot.server import headers
 from toolglot.server.approvals import Approvals, fingerprint
-from toolglot.server.attaching import Wishes, attach, missing, wishes_of
+from toolglot.server.attaching import RequestedServers, attach, find_requested_servers, missing
 from toolglot.server.attempts import Asked
 from toolglot.server.calling import Calling
 from toolglot.server.gateway import Gateway
@@ -55,32 +55,32 @@ async def serve(
     Raises:
         FailedError, DecodeError: it wants a server that is not there, or says so in a way that makes no sense.
     """
-    wishes = wishes_of(gateway, asked, target, record.key)
-    if not wishes.wanted or service.host is None:
+    requested = find_requested_servers(gateway, asked, target, record.key)
+    if not requested.wanted or service.host is None:
         return None
     receipt = Receipt()
-    attached = await attach(service.host, gateway.config.mcp, wishes.wanted, receipt)
-    toolbox = _packed(asked, wishes, attached, receipt)
+    attached = await attach(service.host, gateway.config.mcp, requested.wanted, receipt)
+    toolbox = _packed(asked, requested, attached, receipt)
     model = GatewayModel(gateway, asked.client, record, calling=calling, replays=replays, states=states, asked=asked)
     store = taped(service.store, asked.tape)
     kept, approvals = KeptRounds(store, record.owner), Approvals(service.approvals, store, service.peers, record.owner)
     limits = gateway.config.mcp
-    return Serving(asked, wishes, attached, toolbox, model, service.host, limits, kept, approvals, record, receipt)
+    return Serving(asked, requested, attached, toolbox, model, service.host, limits, kept, approvals, record, receipt)
 
 
 async def with_tools(service: Service, gateway: Gateway, asked: Asked, target: Target, key: str | None) -> Request:
     """The request as a model is asked it first, with the tools that are served for it. Raises as `serve` does."""
-    wishes = wishes_of(gateway, asked, target, key)
-    if not wishes.wanted or service.host is None:
+    requested = find_requested_servers(gateway, asked, target, key)
+    if not requested.wanted or service.host is None:
         return asked.request
     receipt = Receipt()
-    attached = await attach(service.host, gateway.config.mcp, wishes.wanted, receipt)
-    toolbox = _packed(asked, wishes, attached, receipt)
-    return replace(wishes.request, tools=(*wishes.request.tools, *toolbox.tools))
+    attached = await attach(service.host, gateway.config.mcp, requested.wanted, receipt)
+    toolbox = _packed(asked, requested, attached, receipt)
+    return replace(requested.request, tools=(*requested.request.tools, *toolbox.tools))
 
 
-def _packed(asked: Asked, wishes: Wishes, attached: Sequence[Attached], receipt: Receipt) -> Toolbox:
-    taken = {tool.name for tool in wishes.request.tools if isinstance(tool, Tool)}
+def _packed(asked: Asked, requested: RequestedServers, attached: Sequence[Attached], receipt: Receipt) -> Toolbox:
+    taken = {tool.name for tool in requested.request.tools if isinstance(tool, Tool)}
     return pack(attached, taken, receipt, can_ask=lambda each: _can_ask(asked.client.served, each))
 
 
@@ -95,7 +95,7 @@ class Serving:
     def __init__(
         self,
         asked: Asked,
-        wishes: Wishes,
+        requested: RequestedServers,
         attached: Sequence[Attached],
         toolbox: Toolbox,
         model: GatewayModel,
@@ -107,8 +107,8 @@ class Serving:
         receipt: Receipt,
     ) -> None:
         self._asked = asked
-        self._request = wishes.request
-        self._chosen = wishes.chosen
+        self._request = requested.request
+        self._chosen = requested.chosen
         self._attached = attached
         self._toolbox = toolbox
         self._forms = forms = asked.client.served

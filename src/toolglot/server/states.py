@@ -26,9 +26,9 @@ from toolglot.dialects.openai_chat.request import is_legacy
 from toolglot.errors import StreamError, ToolglotError
 from toolglot.events import Close, Delta, Event, Fault, Fold, Open
 from toolglot.ir import Block, Message, Request, Thinking, ToolCall, replace
+from toolglot.passes.answer_state import AnswerState, state_of_answer
 from toolglot.passes.envelope import BOUND_TO_MODEL, STATE
 from toolglot.passes.kept import lacks_state
-from toolglot.passes.skeleton import Skeleton, skeleton
 from toolglot.passes.state_placement import runs
 from toolglot.routing import Target
 from toolglot.server.issuers import issuer
@@ -61,7 +61,7 @@ _LEAST_DIFFERENT = 7
 _SHORTEST_NAME = 4
 """Characters. Shorter names may be a part of anything, and make no id long."""
 
-_skeletons = msgspec.json.Decoder(tuple[Block, ...])
+_answer_states = msgspec.json.Decoder(tuple[Block, ...])
 
 
 class Heard:
@@ -128,7 +128,7 @@ class States:
 
     async def found(
         self, client: Dialect, upstream: Upstream, target: Target, request: Request, size: int
-    ) -> Mapping[int, Skeleton]:
+    ) -> Mapping[int, AnswerState]:
         """What the target wants back of this conversation, of so many bytes, and the client may not have sent: for the
         answers of these numbers."""
         self._asked = self._heard = None
@@ -151,7 +151,7 @@ class States:
             self._asked = request  # else the client has shown that it keeps what it is given
         return await self._find(names) if names else {}
 
-    async def _find(self, names: Mapping[int, _Name]) -> Mapping[int, Skeleton]:
+    async def _find(self, names: Mapping[int, _Name]) -> Mapping[int, AnswerState]:
         assert self._store is not None
         newest_first = [names[number] for number in sorted(names, reverse=True)]  # where all would be too much to read
         calls = [name.calls for name in newest_first if name.calls]
@@ -171,7 +171,7 @@ class States:
             or (by_calls.get(name.calls) if name.calls else by_hash.get(name.hash))
             for number, name in names.items()
         }
-        return {number: bones for number, state in chosen.items() if state is not None and (bones := _read(state))}
+        return {number: states for number, state in chosen.items() if state is not None and (states := _read(state))}
 
     def watch(self, exchange: Exchange, heard: Heard | None = None) -> None:
         """Follow the answer of this exchange; `heard` is what was followed of it already."""
@@ -205,10 +205,10 @@ class States:
             return  # there is nothing that anybody could go on from
 
     def _state(self, asked: Request, content: Sequence[Block], owner: str) -> State | None:
-        bones = skeleton(content, owner)
-        if not bones:
+        states = state_of_answer(content, owner)
+        if not states:
             return None
-        value = msgspec.json.encode(bones)
+        value = msgspec.json.encode(states)
         if len(value) > LARGEST:
             raise _too_large()
         try:
@@ -304,9 +304,9 @@ def _told(messages: Sequence[Message]) -> list[Message]:
     return [message for message in messages if message.role not in _SYSTEM]
 
 
-def _read(state: State) -> Skeleton:
+def _read(state: State) -> AnswerState:
     try:
-        return _skeletons.decode(state.value)
+        return _answer_states.decode(state.value)
     except (msgspec.MsgspecError, TypeError):  # a damaged row may also hold a value of another type
         log.warning("reasoning state that was kept cannot be read any more")
         return ()

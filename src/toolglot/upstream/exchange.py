@@ -13,11 +13,11 @@ from toolglot.dialect import Dialect, capabilities
 from toolglot.dialects.warp.native import NAME as WARP
 from toolglot.ir import Request, replace, with_native
 from toolglot.passes import Context, RequestPass
+from toolglot.passes.answer_state import AnswerState
 from toolglot.passes.digest import digest
 from toolglot.passes.history_policy import HistoryPolicy, Layer, Settled, settle, with_policy
 from toolglot.passes.kept import with_states
 from toolglot.passes.pipeline import REQUEST_PASSES
-from toolglot.passes.skeleton import Skeleton
 from toolglot.routing import Target
 from toolglot.textcalls.settings import TextCalls
 from toolglot.translate import Exchange
@@ -34,7 +34,7 @@ class Told(Struct, frozen=True, kw_only=True):
     unknown: bool = False
     whole: bool = False
     """Leave nothing out, whatever the configuration says."""
-    states: Mapping[int, Skeleton] = {}
+    states: Mapping[int, AnswerState] = {}
     """What the upstream wants back of the answers of these numbers, and the client may not have sent."""
 
 

@@ -39,99 +39,99 @@ _KINDS: frozenset[ErrorKind] = frozenset({"bad_request", "too_large", "server"})
 _INPUT_MEMBER, _LIMIT_MEMBER = "n_prompt_tokens", "n_ctx"
 
 
-class Wording(NamedTuple):
+class OverflowPattern(NamedTuple):
     """One server's words. The groups `input`, `tools`, `output`, `total` and `limit` are token counts."""
 
     vendor: str
     pattern: re.Pattern[str]
 
 
-def _wording(vendor: str, text: str) -> Wording:
+def _pattern(vendor: str, text: str) -> OverflowPattern:
     """`<input>` in the text stands for a token count; the rest is a regular expression."""
     pattern = re.sub(r"<(input|tools|output|total|limit)>", r"(?P<\1>\\d[\\d,]{0,14})", text)
-    return Wording(vendor, re.compile(pattern, re.IGNORECASE))
+    return OverflowPattern(vendor, re.compile(pattern, re.IGNORECASE))
 
 
 _MAXIMUM = r"maximum context length is <limit> tokens"
 
-WORDINGS: tuple[Wording, ...] = (
-    _wording("Anthropic", r"prompt is too long: <input> tokens > <limit>"),
-    _wording("Anthropic", r"input length and `max_tokens` exceed context limit: <input> \+ <output> > <limit>"),
-    _wording("Fireworks", r"prompt is too long: <input>, model maximum context length: <limit>"),
-    _wording(
+OVERFLOW_PATTERNS: tuple[OverflowPattern, ...] = (
+    _pattern("Anthropic", r"prompt is too long: <input> tokens > <limit>"),
+    _pattern("Anthropic", r"input length and `max_tokens` exceed context limit: <input> \+ <output> > <limit>"),
+    _pattern("Fireworks", r"prompt is too long: <input>, model maximum context length: <limit>"),
+    _pattern(
         "OpenAI, DeepSeek, vLLM",
         _MAXIMUM + r"[.,] however,? (?:you requested|your messages resulted in) <total> tokens"
         r" \(<input> in (?:the messages|your prompt)(?:[,;] <tools> in the functions)?"
         r"(?:[,;] <output> (?:in|for) the completion)?\)",
     ),
-    _wording("OpenAI, DeepSeek", _MAXIMUM + r"[.,] however,? your messages resulted in <input> tokens"),
-    _wording(
+    _pattern("OpenAI, DeepSeek", _MAXIMUM + r"[.,] however,? your messages resulted in <input> tokens"),
+    _pattern(
         "OpenRouter",
         _MAXIMUM + r"[.,] however,? you requested about <total> tokens"
         r" \(<input> of (?:text )?input(?:, <tools> of tool input)?(?:, <output> in the output)?",
     ),
-    _wording("OpenAI, DeepSeek, vLLM", _MAXIMUM + r"[.,] however,? you requested (?:about )?<total> tokens"),
-    _wording("vLLM", _MAXIMUM + r" and your request has <input> input tokens(?: \(<output> >)?"),
-    _wording("vLLM", _MAXIMUM + r"[.,] however,? your (?:request has|prompt contains)(?: at least)? <input> input"),
-    _wording(
+    _pattern("OpenAI, DeepSeek, vLLM", _MAXIMUM + r"[.,] however,? you requested (?:about )?<total> tokens"),
+    _pattern("vLLM", _MAXIMUM + r" and your request has <input> input tokens(?: \(<output> >)?"),
+    _pattern("vLLM", _MAXIMUM + r"[.,] however,? your (?:request has|prompt contains)(?: at least)? <input> input"),
+    _pattern(
         "vLLM",
         _MAXIMUM
         + r"[.,] however,? you requested <output> output tokens and your prompt contains(?: at least)? <input>",
     ),
-    _wording("vLLM", r"prompt \((?:total )?length <input>\) is longer than the maximum model length of <limit>"),
-    _wording("vLLM", r"prompt \(<input> tokens\) is too long and exceeds limit of <limit>"),
-    _wording("vLLM", r"longer than the maximum model length"),
-    _wording("SGLang", r"input \(<input> tokens\) is longer than the model'?s context length \(<limit> tokens\)"),
-    _wording(
+    _pattern("vLLM", r"prompt \((?:total )?length <input>\) is longer than the maximum model length of <limit>"),
+    _pattern("vLLM", r"prompt \(<input> tokens\) is too long and exceeds limit of <limit>"),
+    _pattern("vLLM", r"longer than the maximum model length"),
+    _pattern("SGLang", r"input \(<input> tokens\) is longer than the model'?s context length \(<limit> tokens\)"),
+    _pattern(
         "SGLang",
         r"maximum context length of <limit> tokens\. you requested a total of <total> tokens: <input> tokens from the"
         r" input messages and <output> tokens for the completion",
     ),
-    _wording("SGLang", r"input length \(<input> tokens\) exceeds the maximum allowed length \(<limit> tokens\)"),
-    _wording("llama.cpp", r"\(<input> tokens\) exceeds the available context size \(<limit> tokens\)"),
-    _wording("llama.cpp", r"exceeds the available context size|context size has been exceeded"),
-    _wording("llama-cpp-python", r"requested tokens \(<input>\) exceed context window of <limit>"),
-    _wording("LM Studio", r"\(n_keep: <input> ?>=? ?n_ctx: <limit>\)"),
-    _wording("LM Studio", r"keep the first <input> tokens when .{1,30}overflows.{1,80}context length of only <limit>"),
-    _wording("LM Studio", r"initial prompt is greater than the context length"),
-    _wording("Ollama", r"prompt too long; exceeded (?:max )?context length"),
-    _wording("Ollama", r"input length exceeds (?:the |maximum )?context length"),
-    _wording("Google", r"input token count \(<input>\) exceeds the maximum number of tokens allowed \(<limit>\)"),
-    _wording("Google", r"token count.{0,40}exceeds the maximum number of tokens allowed(?: \(?<limit>)?"),
-    _wording(
+    _pattern("SGLang", r"input length \(<input> tokens\) exceeds the maximum allowed length \(<limit> tokens\)"),
+    _pattern("llama.cpp", r"\(<input> tokens\) exceeds the available context size \(<limit> tokens\)"),
+    _pattern("llama.cpp", r"exceeds the available context size|context size has been exceeded"),
+    _pattern("llama-cpp-python", r"requested tokens \(<input>\) exceed context window of <limit>"),
+    _pattern("LM Studio", r"\(n_keep: <input> ?>=? ?n_ctx: <limit>\)"),
+    _pattern("LM Studio", r"keep the first <input> tokens when .{1,30}overflows.{1,80}context length of only <limit>"),
+    _pattern("LM Studio", r"initial prompt is greater than the context length"),
+    _pattern("Ollama", r"prompt too long; exceeded (?:max )?context length"),
+    _pattern("Ollama", r"input length exceeds (?:the |maximum )?context length"),
+    _pattern("Google", r"input token count \(<input>\) exceeds the maximum number of tokens allowed \(<limit>\)"),
+    _pattern("Google", r"token count.{0,40}exceeds the maximum number of tokens allowed(?: \(?<limit>)?"),
+    _pattern(
         "Amazon Bedrock", r"too many input tokens\. max input tokens: <limit>, request input token count: <input>"
     ),
-    _wording("Amazon Bedrock", r"input is too long for requested model|input tokens exceeded: "),
-    _wording("Mistral", r"prompt contains <input> tokens.{0,80}too large for model with <limit> maximum context"),
-    _wording("Mistral", r"too large for model with <limit> maximum context length"),
-    _wording(
+    _pattern("Amazon Bedrock", r"input is too long for requested model|input tokens exceeded: "),
+    _pattern("Mistral", r"prompt contains <input> tokens.{0,80}too large for model with <limit> maximum context"),
+    _pattern("Mistral", r"too large for model with <limit> maximum context length"),
+    _pattern(
         "Cerebras",
         r"reduce the length of the messages or completion\. current length is <input> while limit is <limit>",
     ),
-    _wording("Groq", r"reduce the length of the messages or completion"),
-    _wording("xAI", r"maximum prompt length is <limit> but the request contains <input> tokens"),
-    _wording(
+    _pattern("Groq", r"reduce the length of the messages or completion"),
+    _pattern("xAI", r"maximum prompt length is <limit> but the request contains <input> tokens"),
+    _pattern(
         "Azure", r"input tokens exceed the configured limit of <limit> tokens\. your messages resulted in <input>"
     ),
-    _wording("OpenAI", r"(?:input|prompt|request) exceeds the context window|input tokens exceed the configured limit"),
-    _wording("GitHub Copilot", r"prompt token count of <input> exceeds the limit of <limit>"),
-    _wording("GitHub Models", r"request body too large for .{1,80} model\. max size: <limit> tokens"),
-    _wording("Moonshot", r"exceeded model token limit: <limit> \(requested: <input>\)"),
-    _wording("Moonshot", r"exceeded model token limit|input token length too long"),
-    _wording("MiniMax", r"context window exceeds limit"),
-    _wording("Z.ai", r"prompt exceeds max length|tokens in request more than max tokens allowed"),
-    _wording("Alibaba", r"range of input length should be \[\d+, ?<limit>\]"),
-    _wording(
+    _pattern("OpenAI", r"(?:input|prompt|request) exceeds the context window|input tokens exceed the configured limit"),
+    _pattern("GitHub Copilot", r"prompt token count of <input> exceeds the limit of <limit>"),
+    _pattern("GitHub Models", r"request body too large for .{1,80} model\. max size: <limit> tokens"),
+    _pattern("Moonshot", r"exceeded model token limit: <limit> \(requested: <input>\)"),
+    _pattern("Moonshot", r"exceeded model token limit|input token length too long"),
+    _pattern("MiniMax", r"context window exceeds limit"),
+    _pattern("Z.ai", r"prompt exceeds max length|tokens in request more than max tokens allowed"),
+    _pattern("Alibaba", r"range of input length should be \[\d+, ?<limit>\]"),
+    _pattern(
         "TGI, Together",
         r"`inputs` tokens \+ `max_new_tokens` must be <= <limit>\. given: <input> `inputs` tokens and <output>",
     ),
-    _wording("TGI, Together", r"`inputs` must have less than <limit> tokens\. given: <input>"),
-    _wording("Cohere", r"number of tokens in the prompt cannot exceed <limit> - received <input>"),
-    _wording("Cohere", r"too many tokens: .{0,80}limit exceeded by"),
-    _wording("LiteLLM", r"ContextWindowExceededError"),
+    _pattern("TGI, Together", r"`inputs` must have less than <limit> tokens\. given: <input>"),
+    _pattern("Cohere", r"number of tokens in the prompt cannot exceed <limit> - received <input>"),
+    _pattern("Cohere", r"too many tokens: .{0,80}limit exceeded by"),
+    _pattern("LiteLLM", r"ContextWindowExceededError"),
     # What imitators have in common
-    _wording("others", r"maximum context (?:length|limit|window)|(?:context_length|context length) exceeded"),
-    _wording("others", r"prompt is too long|exceeds? (?:the )?(?:model'?s )?context (?:window|length|size|limit)"),
+    _pattern("others", r"maximum context (?:length|limit|window)|(?:context_length|context length) exceeded"),
+    _pattern("others", r"prompt is too long|exceeds? (?:the )?(?:model'?s )?context (?:window|length|size|limit)"),
 )
 """In order: the first that is found. Those with counts stand before those without."""
 
@@ -162,9 +162,9 @@ def recognize_overflow(error: ApiError, members: Mapping[str, Any] | None = None
 
 
 def _read_counts(text: str) -> ContextOverflow | None:
-    """The counts in a message; None when no wording fits it."""
-    for wording in WORDINGS:
-        if (match := wording.pattern.search(text)) is not None:
+    """The counts in a message; None when no overflow fits it."""
+    for overflow in OVERFLOW_PATTERNS:
+        if (match := overflow.pattern.search(text)) is not None:
             told = {name: int(value.replace(",", "")) for name, value in match.groupdict().items() if value}
             sent = told["input"] + told.get("tools", 0) if "input" in told else None
             if sent is None and "total" in told:

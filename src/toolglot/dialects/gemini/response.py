@@ -44,10 +44,10 @@ from toolglot.ir import (
 )
 from toolglot.receipt import Receipt, describe_block
 from toolglot.wire import json
-from toolglot.wire.error_documents import find_error
 from toolglot.wire.bad_arguments import describe_bad_arguments, show_bad_call
-from toolglot.wire.gaps import gap_between
+from toolglot.wire.error_documents import find_error
 from toolglot.wire.reader import Reader, keep
+from toolglot.wire.text_separator import separator_between
 
 FINISH: dict[str, StopReason] = {
     "STOP": "end",
@@ -273,7 +273,7 @@ def _with_gaps(content: tuple[Block, ...], receipt: Receipt) -> Iterator[Block]:
     said = ""
     for index, block in enumerate(content):
         if isinstance(block, Text):
-            if block.new_message and (gap := gap_between(said, block.text)):
+            if block.new_message and (gap := separator_between(said, block.text)):
                 receipt.note(f"content[{index}]", "text apart from the text before", GAP_WHY)
                 yield replace(block, text=gap + block.text)
                 said = block.text

@@ -14,8 +14,8 @@ from toolglot.events import Close, Delta, Event, Fault, Finish, Open, Start, mer
 from toolglot.ir import Block, Citation, Refusal, Request, Text, Thinking, TokenLogprob, ToolCall, replace
 from toolglot.receipt import Receipt
 from toolglot.wire import json
-from toolglot.wire.gaps import gap_between
 from toolglot.wire.sse import frame
+from toolglot.wire.text_separator import separator_between
 
 _HEAD = b'data: {"candidates":[{"content":{"parts":['
 
@@ -108,7 +108,7 @@ class GeminiStreamEncoder:
     def _with_gap(self, text: str) -> str:
         """The first words of another message."""
         self._apart = False
-        gap = gap_between(self._said, text)
+        gap = separator_between(self._said, text)
         if gap:
             self._receipt.note(f"content[{self._index}]", "text apart from the text before", GAP_WHY)
         return gap + text

@@ -46,9 +46,9 @@ from toolglot.ir import (
 from toolglot.receipt import Receipt, describe_block
 from toolglot.wire import json, openai_error
 from toolglot.wire.error_documents import find_error
-from toolglot.wire.gaps import gap_between
 from toolglot.wire.openai_logprobs import read_logprobs, write_logprobs
 from toolglot.wire.reader import Reader, keep, kept
+from toolglot.wire.text_separator import separator_between
 
 FINISH: dict[str, StopReason] = {
     "stop": "end",
@@ -289,7 +289,7 @@ def _encode_message(response: Response, legacy: bool, receipt: Receipt) -> dict[
             continue
         match block:
             case Text(text=text, citations=citations):
-                if apart and (gap := gap_between(said, text)):
+                if apart and (gap := separator_between(said, text)):
                     receipt.note(where, "text apart from the text before", GAP_WHY)
                     texts.append(gap)
                 apart, said = apart and not text, text or said

@@ -22,7 +22,7 @@ from toolglot.dialects.openai_chat.stream_frames import (
     DeltaFields,
     ErrorFrame,
     Function,
-    Groq,
+    GroqExtension,
     read_chunk,
 )
 from toolglot.dialects.openai_chat.usage import decode_usage
@@ -185,7 +185,7 @@ class ChatStreamDecoder:
             if choice.finish_reason:
                 self._finish = choice.finish_reason
 
-    def _read_groq(self, groq: Groq) -> None:
+    def _read_groq(self, groq: GroqExtension) -> None:
         if groq.error:  # "why a stream was stopped early"
             self._fault(openai_error.read({"error": groq.error}, NAME))
         if groq.usage:

@@ -24,9 +24,9 @@ from toolglot.events import Close, Delta, Event, Fault, Finish, Open, Start
 from toolglot.ir import Block, Media, Refusal, Request, Text, Thinking, TokenLogprob, ToolCall, native_of
 from toolglot.receipt import Receipt, describe_block
 from toolglot.wire import json, openai_error
-from toolglot.wire.gaps import gap_between
 from toolglot.wire.reader import kept
 from toolglot.wire.sse import frame
+from toolglot.wire.text_separator import separator_between
 
 DONE = frame(b"[DONE]")
 
@@ -168,7 +168,7 @@ class ChatStreamEncoder:
 
     def _gap(self, text: str) -> bytes:
         self._apart = False
-        gap = gap_between(self._said, text)
+        gap = separator_between(self._said, text)
         if not gap:
             return b""
         self._receipt.note("content", "text apart from the text before", GAP_WHY)

@@ -54,7 +54,7 @@ class Choice(Struct, forbid_unknown_fields=True):
     error: Any = None  # OpenRouter's place for an error of the provider behind it
 
 
-class Groq(Struct, frozen=True, forbid_unknown_fields=True):
+class GroqExtension(Struct, frozen=True, forbid_unknown_fields=True):
     """Groq's own member. Its last chunk has the usage here, and nowhere else unless it was asked for."""
 
     id: Any = None
@@ -72,7 +72,7 @@ class Chunk(Struct, forbid_unknown_fields=True):
     service_tier: Any = None
     system_fingerprint: Any = None
     obfuscation: Any = None
-    x_groq: Groq | None = None
+    x_groq: GroqExtension | None = None
     error: Any = None
     type: str | None = None
 
@@ -153,14 +153,14 @@ def arguments_of_frame(payload: bytes) -> str | None:
 
 
 _KNOWN: dict[type[Struct], frozenset[str]] = {
-    kind: frozenset(kind.__struct_fields__) for kind in (Chunk, Groq, Choice, DeltaFields, Call, Function)
+    kind: frozenset(kind.__struct_fields__) for kind in (Chunk, GroqExtension, Choice, DeltaFields, Call, Function)
 }
 
 
 def _take_strange(chunk: Any, receipt: Receipt) -> None:
     """Take the fields that nobody knows out of a chunk. Nobody misses nulls, empty things and flags that are off."""
     _take(chunk, Chunk, "", receipt)
-    _take(chunk.get("x_groq") if isinstance(chunk, dict) else None, Groq, "x_groq.", receipt)
+    _take(chunk.get("x_groq") if isinstance(chunk, dict) else None, GroqExtension, "x_groq.", receipt)
     for choice in _objects(chunk, "choices"):
         where = f"choices[{choice.get('index') or 0}]"
         _take(choice, Choice, f"{where}.", receipt)

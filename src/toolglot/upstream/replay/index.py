@@ -14,7 +14,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from toolglot.errors import DecodeError, ToolglotError
-from toolglot.passes.skeleton import issuer_of
+from toolglot.passes.answer_state import issuer_of
 from toolglot.recordings.format import SUFFIX, VERSION, Head, UpstreamRequest, decoder
 from toolglot.recordings.holes import recorded
 from toolglot.recordings.read import Attempt, Recording, read_file

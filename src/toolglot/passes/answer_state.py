@@ -16,7 +16,7 @@ from toolglot.ir import Block, Native, Text, Thinking, ToolCall, native_of
 from toolglot.passes.digest import digest
 from toolglot.passes.envelope import BOUND_TO_MODEL, STATE, Checks, close, known, opened
 
-Skeleton: TypeAlias = tuple[Block, ...]
+AnswerState: TypeAlias = tuple[Block, ...]
 
 PHASE = "$phase"
 """Where a text of the Responses API says in which phase of the turn it stands, outside the item that it came in."""
@@ -44,22 +44,22 @@ _MARKS = frozenset({"thought", LENGTH})
 """What says of reasoning only that it is some, and of a text how long it was."""
 
 
-def skeleton(content: Iterable[Block], owner: str) -> Skeleton:
+def state_of_answer(content: Iterable[Block], owner: str) -> AnswerState:
     """What the owner will want back of an answer; empty if nothing."""
     if owner not in STATE:
         return ()
-    bones = tuple(each for block in content if (each := bone(block, owner)) is not None)
-    if any(isinstance(each, Thinking) for each in bones) or holds_state(bones):
-        return without_needless_lengths(bones)
+    states = tuple(each for block in content if (each := state_of_block(block, owner)) is not None)
+    if any(isinstance(each, Thinking) for each in states) or holds_state(states):
+        return without_needless_lengths(states)
     return ()
 
 
-def without_needless_lengths(bones: Skeleton) -> Skeleton:
+def without_needless_lengths(states: AnswerState) -> AnswerState:
     """The same; lengths are needed only where one of several texts has state, or an empty one."""
-    texts = [each for each in bones if isinstance(each, Text)]
+    texts = [each for each in states if isinstance(each, Text)]
     if holds_state(texts) and (len(texts) > 1 or not all(map(length_of, texts))):
-        return bones
-    return tuple(_without_length(each) if isinstance(each, Text) else each for each in bones)
+        return states
+    return tuple(_without_length(each) if isinstance(each, Text) else each for each in states)
 
 
 def _without_length(text: Text) -> Text:
@@ -74,7 +74,7 @@ def length_of(text: Text) -> int | None:
     return next((fields[LENGTH] for fields in text.native.values() if LENGTH in fields), None)
 
 
-def bone(block: Block, owner: str, length: int | None = None) -> Block | None:
+def state_of_block(block: Block, owner: str, length: int | None = None) -> Block | None:
     """What of one block; `length` is that of a text which is not all in it."""
     fields = native_of(block, owner)
     match block:
@@ -98,9 +98,9 @@ def _own(owner: str, fields: Mapping[str, Any], table: Mapping[str, Checks]) -> 
     return {owner: state} if state else {}
 
 
-def holds_state(bones: Iterable[Block]) -> bool:
+def holds_state(states: Iterable[Block]) -> bool:
     """Is there more than words that a client has anyway?"""
-    return any(fields.keys() - _MARKS for each in bones for fields in each.native.values())
+    return any(fields.keys() - _MARKS for each in states for fields in each.native.values())
 
 
 @lru_cache(maxsize=256)
@@ -109,18 +109,18 @@ def issuer_of(server: str, owner: str, model: str) -> str:
     return digest(server, owner, model if owner in BOUND_TO_MODEL else "")[:16]
 
 
-class Sealed(Struct, frozen=True):
-    """A skeleton with its owner. `issuer` is empty where it was not known."""
+class SealedState(Struct, frozen=True):
+    """The state of an answer with its owner. `issuer` is empty where it was not known."""
 
     owner: str
     issuer: str
-    bones: Skeleton
+    states: AnswerState
 
 
-def seal(sealed: Sealed) -> str:
+def seal(sealed: SealedState) -> str:
     """The text that a client carries."""
     owner = sealed.owner
-    return close([owner, sealed.issuer, [_written(each, native_of(each, owner)) for each in sealed.bones]])
+    return close([owner, sealed.issuer, [_written(each, native_of(each, owner)) for each in sealed.states]])
 
 
 def _written(each: Block, state: Mapping[str, Any]) -> list[Any]:
@@ -133,12 +133,12 @@ def _written(each: Block, state: Mapping[str, Any]) -> list[Any]:
             return ["text", state]
 
 
-def unseal(value: object) -> Sealed | None:
-    """The skeleton; None for anything that is none of ours."""
+def unseal(value: object) -> SealedState | None:
+    """The state; None for anything that is none of ours."""
     match opened(value):
         case [str() as owner, str() as issuer, list() as written] if owner in STATE:
-            bones = tuple(_read(each, owner) for each in written)
-            return None if None in bones else Sealed(owner, issuer, bones)  # type: ignore[arg-type]
+            states = tuple(_read(each, owner) for each in written)
+            return None if None in states else SealedState(owner, issuer, states)  # type: ignore[arg-type]
     return None
 
 
