@@ -299,7 +299,7 @@ def test_a_call_with_broken_arguments_is_shown_and_never_offered() -> None:
     receipt = Receipt()
     call = ToolCall(id="c", name="f", arguments='{"a":', complete=False)
     body = encode(Response(content=(call,), stop=Stop("tool_calls")), receipt)
-    assert body["content"] == [{"type": "text", "text": '[tool call f was not valid JSON: {"a":]', "citations": None}]
+    assert body["content"] == [{"type": "text", "text": '[tool call f was cut off: {"a":]', "citations": None}]
     assert body["stop_reason"] == "end_turn"
     assert [line.where for line in receipt.losses] == ["content[0]"]
     assert encode(Response(content=(call,), stop=Stop("length")), Receipt())["stop_reason"] == "max_tokens"
@@ -310,7 +310,7 @@ def test_a_call_that_was_cut_gets_no_arguments_and_is_never_offered(arguments: s
     receipt = Receipt()
     call = ToolCall(id="c", name="f", arguments=arguments, complete=False)
     body = encode(Response(content=(call,), stop=Stop("length")), receipt)
-    assert body["content"] == [{"type": "text", "text": f"[tool call f was cut: {arguments}]", "citations": None}]
+    assert body["content"] == [{"type": "text", "text": f"[tool call f was cut off: {arguments}]", "citations": None}]
     assert body["stop_reason"] == "max_tokens"
     assert [line.where for line in receipt.losses] == ["content[0]"]
 

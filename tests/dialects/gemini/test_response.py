@@ -321,8 +321,8 @@ def test_an_empty_response_still_has_its_frame() -> None:
 @pytest.mark.parametrize(
     ("call", "shown"),
     [
-        (ToolCall(id="1", name="f", arguments='{"a":'), '[tool call f was not valid JSON: {"a":]'),
-        (ToolCall(id="1", name="f", arguments="[1]"), "[tool call f was not valid JSON: [1]]"),
+        (ToolCall(id="1", name="f", arguments='{"a":'), '[tool call f was cut off: {"a":]'),
+        (ToolCall(id="1", name="f", arguments="[1]"), "[tool call f has arguments that are not an object: [1]]"),
         (ToolCall(id="1", name="f", arguments="{}", complete=False), "[tool call f was cut off: {}]"),
     ],
 )

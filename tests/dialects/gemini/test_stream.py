@@ -681,7 +681,7 @@ def test_line_ends_in_arguments_stay_out_of_the_frame() -> None:
 
 @pytest.mark.parametrize(
     ("text", "complete", "shown"),
-    [('{"a":', True, '[tool call f was not valid JSON: {"a":]'), ('{"a":', False, '[tool call f was cut off: {"a":]')],
+    [('{"a"}', True, '[tool call f was not valid JSON: {"a"}]'), ('{"a":', False, '[tool call f was cut off: {"a":]')],
 )
 def test_a_call_that_must_not_run_is_shown_as_text(text: str, complete: bool, shown: str) -> None:
     receipt = Receipt()

@@ -262,7 +262,7 @@ def _encode_call(call: ToolCall, where: str, receipt: Receipt, reply: bool) -> d
         return {"type": "text", "text": show_bad_call(call.name, call.arguments)}
     if arguments is None:
         why = f"{describe_bad_arguments(call.arguments)}; Messages takes an object, so they stand in `_raw` as text"
-        receipt.loss(f"{where}.arguments", f"arguments of {call.name}", why)
+        receipt.loss(f"{where}.arguments", "arguments", why)
         arguments = {"_raw": call.arguments}
     if call.namespace is not None and not reply:
         receipt.loss(f"{where}.namespace", call.namespace, "Messages has no namespaces")

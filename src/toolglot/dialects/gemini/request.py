@@ -330,7 +330,7 @@ class _Writer:
         args = json.object_of(call.arguments)
         if args is None and not came_cut(call):
             why = f"{describe_bad_arguments(call.arguments)}; Gemini takes an object, so they stand in `_raw` as text"
-            self._receipt.loss(where, f"arguments of {call.name}", why)
+            self._receipt.loss(where, "arguments", why)
             return encode_call(call, {"_raw": call.arguments})
         return encode_call(call, args)
 

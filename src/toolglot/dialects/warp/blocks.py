@@ -135,7 +135,7 @@ def encode_call(call: ToolCall, message: Any, where: str, receipt: Receipt) -> N
 
 def _write_raw(call: ToolCall, struct: Any, why: str, where: str, receipt: Receipt) -> None:
     """Arguments that a Struct cannot hold, as the text that they are."""
-    receipt.loss(where, f"arguments of {call.name}", f"{why}; they stand in `_raw` as text")
+    receipt.loss(where, "arguments", f"{why}; they stand in `_raw` as text")
     struct.Clear()
     write_struct({"_raw": call.arguments}, struct, where)
 
