@@ -140,7 +140,7 @@ def test_the_time_of_a_gemini_answer_goes_over() -> None:
 @pytest.mark.parametrize("target", ["anthropic", "gemini"])
 def test_the_phase_of_a_message_is_told(target: str) -> None:
     _, lines = answered("openai_responses", target, {**RESPONSES, "output": [{**MESSAGE, "phase": "commentary"}]})
-    assert "note: content[0].item.phase: only its own models read this label; the words are carried" in lines
+    assert "note: content[0].phase: only its own models read this label; the words are carried" in lines
 
 
 def test_the_end_of_an_answer_is_the_clocks_time_and_only_where_it_is_completed() -> None:
