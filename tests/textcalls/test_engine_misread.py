@@ -190,3 +190,63 @@ def test_marks_that_look_like_text_are_dropped_only_around_the_answer(name: str,
 def test_a_key_of_any_length_is_read_the_same_however_it_is_cut() -> None:
     call = f'<tool_call>{{"name": "now", "arguments": {{"{"k" * 66_000}": 1}}}}</tool_call>'
     assert [len(arguments) for _, arguments in read_every_way("hermes_json", TOOLS, call).calls] == [1]
+
+
+# ── two calls of which one lost a mark ───────────────────────────────────────────────────────────────────────────────
+
+FILE: dict[str, Any] = {**TOOLS, "write": object_of("path", path=STRING)}
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("kimi_k2", "<|tool_call_begin|>weather<|tool_call_argument_begin|>"
+         '{"city": "Rome}<|tool_call_end|><|tool_call_begin|>write<|tool_call_argument_begin|>{"path": "a"}'
+         "<|tool_call_end|>"),
+        ("mistral", '[TOOL_CALLS][{"name": "weather", "arguments": {"city": "Rome}}, '
+         '{"name": "write", "arguments": {"path": "a"}}]'),
+        ("cohere_command3", '<|START_ACTION|>[{"tool_call_id": "0", "tool_name": "weather", "parameters": '
+         '{"city": "Rome}}, {"tool_call_id": "1", "tool_name": "write", "parameters": {"path": "a"}}]<|END_ACTION|>'),
+        ("apertus", '<|tools_prefix|>[{"weather": {"city": "Rome}}, {"write": {"path": "a"}}]<|tools_suffix|>'),
+        ("react", 'Action: weather\nAction Input: {"city": "Rome}\nAction: write\nAction Input: {"path": "a"}'),
+        ("anthropic_xml", '<function_calls><invoke name="weather"><parameter name="city">Rome</parameter>/invoke>'
+         '<invoke name="write"><parameter name="path">a</parameter></invoke></function_calls>'),
+        ("glm45", "<tool_call>weather\n<arg_key>city</arg_key>\n<arg_value>Rome</arg_value>\n/tool_call>\n"
+         "<tool_call>write\n<arg_key>path</arg_key>\n<arg_value>a</arg_value>\n</tool_call>"),
+    ],
+)  # fmt: skip
+def test_a_value_that_swallowed_the_next_call_is_no_argument(name: str, text: str) -> None:
+    reading = read_every_way(name, FILE, text)
+    assert reading.calls == []
+    assert reading.cut[0] == "weather"
+    assert "a" in "".join(reading.raw)
+
+
+def test_quotes_that_are_not_escaped_are_repaired_where_no_other_call_follows() -> None:
+    text = '<tool_call>{"name": "weather", "arguments": {"city": "the "eternal" city"}}</tool_call>'
+    assert read_every_way("hermes_json", FILE, text).calls == [("weather", {"city": 'the "eternal" city'})]
+
+
+def test_a_message_without_the_end_of_its_header_gives_its_name_to_no_other_arguments() -> None:
+    first = '<|channel|>commentary to=functions.weather <|constrain|>json{"city": "Rome"}<|call|>'
+    second = '<|start|>assistant<|channel|>commentary to=functions.write<|message|>{"path": "a"}<|call|>'
+    reading = read_every_way("harmony", FILE, first + second)
+    assert reading.calls == [("write", {"path": "a"})]
+    assert reading.text == first
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "left"),
+    [
+        ("mistral", '[TOOL_CALLS][{"name": "weather", "arguments": {"city": "Rome"}, "id": "a\\1"}]\nMore.', "More."),
+        ("llama3_json", '{"name": "weather", "parameters": {"city": "Rome"}{"name": "write", "parameters": {}}',
+         '{"name": "write", "parameters": {}}'),
+        ("llama3_json", '{"name": "weather", "parameters": {}}; {"nme": "write", "parameters": {"path": "a"}}',
+         '{"nme": "write", "parameters": {"path": "a"}}'),
+        ("mistral", '[TOOL_CALLS][{"name": "now", "arguments": {}}, {"nme": "write", "arguments": {"path": "a"}}]',
+         '{"nme": "write", "arguments": {"path": "a"}}'),
+    ],
+)  # fmt: skip
+def test_what_follows_a_broken_envelope_is_told(name: str, text: str, left: str) -> None:
+    reading = read_every_way(name, FILE, text)
+    assert left in reading.text + "".join(reading.raw)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Container
 from functools import lru_cache
 from typing import Any, Final
 
+from toolglot.textcalls.body import Opened
 from toolglot.textcalls.continuation import continuation
 from toolglot.textcalls.events import Sink
 from toolglot.textcalls.grammar import Call
@@ -15,6 +17,8 @@ from toolglot.textcalls.repair import RepairError, repair_described
 
 MAX_SIZE: Final = 16 * 1024 * 1024
 """More characters than this are no arguments: the call is cut, so that memory stays bounded."""
+UNESCAPED: Final = "unescaped quotes"
+"""The repair that takes quotes for a part of the string that they may have ended."""
 
 
 class Arguments:
@@ -24,10 +28,11 @@ class Arguments:
     by other means and hand what follows to `repair`.
     """
 
-    __slots__ = ("_closers", "_index", "_raw", "_scan", "_schema", "_sent", "_sink", "_size", "streamed")
+    __slots__ = ("_closers", "_index", "_opened", "_raw", "_scan", "_schema", "_sent", "_sink", "_size", "streamed")
 
-    def __init__(self, sink: Sink, closers: Marks | None = None) -> None:
-        self._sink = sink
+    def __init__(self, opened: Opened, closers: Marks | None = None) -> None:
+        self._opened = opened
+        self._sink: Sink = opened.sink
         self._schema: Any = None
         self._closers = closers
         self._scan = JsonScan(closers)
@@ -114,6 +119,9 @@ class Arguments:
         if at_end and is_cut_off(how):
             self.cut("the text ended inside the arguments", rest)
             return
+        if UNESCAPED in how and holds_another_call(self._opened, raw):
+            self.cut("the arguments are no JSON, and another call stands in a string that may have ended", rest)
+            return
         remainder = continuation("".join(self._sent), value)
         if remainder is None:
             self.cut("the arguments are no JSON, and what was already passed on does not fit their repair", rest)
@@ -135,6 +143,23 @@ def string_enders(call: Call) -> Marks | None:
 def _enders_of(closers: tuple[str, ...]) -> Marks | None:
     enders = tuple(closer for closer in closers if not closer.startswith("`"))
     return marks_of(enders) if enders else None
+
+
+def holds_another_call(opened: Opened, text: str) -> bool:
+    """Whether marks of calls stand in a text, or the head of another envelope. A string of broken JSON that holds them
+    may have lost its end: what follows would be a call of its own."""
+    return _heads_of(opened.call, opened.followers, tuple(opened.tools)).search(text) is not None
+
+
+@lru_cache(maxsize=64)
+def _heads_of(call: Call, followers: tuple[str, ...], tools: tuple[str, ...]) -> re.Pattern[str]:
+    marks = [re.escape(mark) for mark in (*call.closers, *followers) if not mark.startswith("`")]
+    names, keys, openers = ("|".join(map(re.escape, words)) for words in (tools, call.name_keys, call.header.openers))
+    if tools:
+        marks.append(rf'"(?:{keys})"\s*:\s*"(?:{names})"|\{{\s*"(?:{names})"\s*:\s*\{{')
+    if tools and openers:
+        marks.append(rf"(?:{openers})\s*(?:{names})")
+    return re.compile("|".join(marks) or "(?!)")
 
 
 def is_balanced(text: str) -> bool:

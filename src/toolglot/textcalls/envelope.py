@@ -25,7 +25,9 @@ from toolglot.textcalls.mended import mend_into
 
 MAX_CALLS: Final = 1000
 """Of one body. What follows them is no part of it, so that the work for an answer can be bounded."""
-_BETWEEN = re.compile(r"[ \t\r\n;,]*+")
+SEPARATORS: Final = " \t\r\n;,"
+"""What may stand between two envelopes."""
+_BETWEEN = re.compile(f"[{SEPARATORS}]*+")
 
 
 def _nothing(_: str, at: int) -> int:
@@ -198,7 +200,7 @@ class EnvelopeBody:
     def _argument_value(self, first: str) -> Any:
         members = self._members
         if first == "{":
-            members.arguments = Arguments(self._opened.sink, self._enders)
+            members.arguments = Arguments(self._opened, self._enders)
             if members.name and members.index < 0 and self._opened.call.weak and not self._started:
                 return self._first_key
             members.begin()
@@ -335,6 +337,7 @@ class EnvelopeBody:
             return at
         if self._started and self._members.index < 0 and not self._opened.call.closers:
             self.state = "done"
+            self._opened.sink.text(self._members.raw.lstrip(SEPARATORS))
             return at
         self._rest = Until(self._marks)
         return self._read_rest(text, at, self._rest)
@@ -351,8 +354,10 @@ class EnvelopeBody:
         members, sink = self._members, self._opened.sink
         if members.index >= 0 and members.arguments is not None:
             arguments = members.arguments
-            if cut:
-                arguments.cut("the text ended inside the arguments", rest if arguments.broken else "")
+            if cut and arguments.done:
+                arguments.cut("the text ended inside the call", members.after.text + rest)
+            elif cut:
+                arguments.cut("the text ended inside the arguments", rest)
             elif arguments.done and (":" in rest or members.loses_something):
                 sink.cut(members.index, "the JSON around the arguments is broken", f"{members.raw}{rest}".strip())
             else:
@@ -390,7 +395,7 @@ class EnvelopeBody:
         if members.index >= 0 and members.arguments is not None:
             self.state = "done"
             if members.arguments.done:
-                members.arguments.cut("the text ended inside the call")
+                members.arguments.cut("the text ended inside the call", members.after.text + text[at:])
             else:
                 members.arguments.cut("the text ended inside the arguments", text[at:])
             return len(text)

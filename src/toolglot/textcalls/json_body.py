@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from toolglot.textcalls.arguments import Arguments, is_balanced, string_enders, takes_nothing
+from toolglot.textcalls.arguments import Arguments, holds_another_call, is_balanced, string_enders, takes_nothing
 from toolglot.textcalls.body import BodyState, Opened
 from toolglot.textcalls.marks import Until, marks_of
 
@@ -67,7 +67,7 @@ class JsonBody:
         if at == len(text) or self._marks.begins(text, at):
             return at
         if text[at] == "{":
-            self._arguments = Arguments(self._opened.sink, string_enders(self._opened.call))
+            self._arguments = Arguments(self._opened, string_enders(self._opened.call))
             self._arguments.begin(self._start(), self._opened.tools.get(self._opened.name))
         elif self._marks.match(text, at):
             self._empty()
@@ -100,12 +100,12 @@ class JsonBody:
                 self._arguments.repair(rest, at_end=at_end)
             return
         key = only_string_parameter(schema) if self._opened.call.bare_string else None
-        if key is not None and not cut:
+        if key is not None and not cut and not holds_another_call(self._opened, rest):
             sink.arguments(self._index, json.dumps({key: rest.strip()}, ensure_ascii=False))
             sink.repaired(self._index, rest, f"plain text taken as `{key}`, the tool's one string")
             sink.end(self._index)
             return
-        arguments = Arguments(sink)
+        arguments = Arguments(self._opened)
         arguments.begin(self._index, schema)
         if at_end and (cut or not is_balanced(rest)):
             arguments.cut("the text ended inside the arguments", rest)

@@ -122,7 +122,7 @@ class Members:
             beside = Beside(problem="an argument is given twice")
         if beside.problem and self.index < 0 and self._opened.call.weak:
             return False
-        arguments = self.arguments or Arguments(sink)
+        arguments = self.arguments or Arguments(self._opened)
         if self.index < 0:
             arguments.begin(self.start(), schema)
         raw = f"{self.raw}{last}".strip()

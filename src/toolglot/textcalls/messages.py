@@ -43,6 +43,8 @@ def read_message(text_format: Format, tools: Mapping[str, Any], text: str, at: i
     read = read_header(header, text, at)
     if isinstance(read, str):
         return read
+    if _spans_messages(messages, text, at, read.groups["said"]):
+        return "no"
     for route in messages.routes:
         found = re.search(route.shape, read.groups["said"])
         if found is None:
@@ -52,3 +54,12 @@ def read_message(text_format: Format, tools: Mapping[str, Any], text: str, at: i
             continue
         return Routed(route.to, read.end, name)
     return "no"
+
+
+def _spans_messages(messages: Messages, text: str, at: int, said: str) -> bool:
+    """Whether a header lacks its end and goes on into the next message. It holds the end of a message then, or an
+    opener that cannot follow its own: they stand in a header in their order, each once."""
+    first = next((number for number, opener in enumerate(messages.openers, 1) if text.endswith(opener, 0, at)), 0)
+    allowed = messages.openers[first:]
+    marks = (*messages.openers, *messages.closers)
+    return any(mark not in allowed or said.count(mark) > 1 for mark in marks if mark in said)

@@ -14,7 +14,7 @@ from typing import Final
 from toolglot.textcalls.arguments import lacks_required, takes_nothing
 from toolglot.textcalls.body import BodyState, Opened
 from toolglot.textcalls.grammar import Parameter
-from toolglot.textcalls.headers import Read, Verdict, header_at
+from toolglot.textcalls.headers import Read, Verdict, header_at, read_header
 from toolglot.textcalls.marks import Marks, marks_of
 from toolglot.textcalls.raw import Raw
 from toolglot.textcalls.schemas import known_keys, value_schema
@@ -35,6 +35,7 @@ class TaggedBody:
     """Reads the parameters of one call."""
 
     __slots__ = (
+        "_behind_closer",
         "_call_ends",
         "_closers",
         "_ends",
@@ -45,9 +46,9 @@ class TaggedBody:
         "_parameter",
         "_raw",
         "_schema",
-        "_twice",
         "_value",
         "_value_ends",
+        "_wrong",
         "state",
     )
 
@@ -70,7 +71,8 @@ class TaggedBody:
         self._value_ends: tuple[str, ...] = ()
         self._ends: Marks = marks_of(())
         self._raw = Raw()
-        self._twice = ""  # a parameter that was given more than once
+        self._behind_closer: list[str] | None = None  # the value's text behind a closer that did not end it
+        self._wrong = ""  # why the call cannot be run, whatever follows
 
     def read(self, text: str, at: int) -> int:
         start = at
@@ -80,7 +82,7 @@ class TaggedBody:
                 self._raw.add(text, start, ~end)
                 return ~end
             at = end
-            if self._twice:
+            if self._wrong:
                 self._raw.add(text, start, at)
                 start = at
         return at
@@ -186,10 +188,12 @@ class TaggedBody:
         key = header.groups["key"]
         schema = value_schema(self._schema, key)
         first = not self._given
-        self._twice = self._twice or (key if key in self._given else "")
+        if key in self._given:
+            self._wrong = self._wrong or f"{key} is given twice"
         self._given.add(key)
         self._opened.sink.arguments(self._index, f"{'{' if first else ', '}{json.dumps(key, ensure_ascii=False)}: ")
         self._value = Value(self._opened.sink, self._index, self._parameter, key, schema, header.groups.get("type"))
+        self._behind_closer = None
         self._value_ends = tuple(closer.replace("{key}", key) for closer in self._parameter.closers)
         self._ends = marks_of((*self._value_ends, *self._implying(), *self._call_ends))
         return header.end
@@ -200,8 +204,8 @@ class TaggedBody:
 
     def _end(self) -> None:
         self.state = "done"
-        if self._twice:
-            self._cut(f"{self._twice} is given twice")
+        if self._wrong:
+            self._cut(self._wrong)
             return
         self._opened.sink.arguments(self._index, "}" if self._given else "{}")
         self._opened.sink.end(self._index)
@@ -219,13 +223,18 @@ class TaggedBody:
                 self._ends = marks_of(self._value_ends)
         ends = self._ends
         scan = at
+        closed = None if self._behind_closer is None else at
         while True:
             end, mark = ends.next(text, scan)
             verdict = self._ends_here(text, end, mark) if mark else "wait"
             if verdict == "no":
+                closed = end if closed is None and mark in self._value_ends else closed
                 scan = end + 1
                 continue
             value.add(text[at:end])
+            if closed is not None:
+                self._behind_closer = self._behind_closer or []
+                self._behind_closer.append(text[closed:end])
             if verdict == "wait":
                 return ~end
             self._close_value(value)
@@ -280,3 +289,16 @@ class TaggedBody:
     def _close_value(self, value: Value) -> None:
         value.close()
         self._value = None
+        if self._behind_closer is not None and self._holds_another_call("".join(self._behind_closer)):
+            self._wrong = self._wrong or "another call stands in a value that may have ended before it"
+
+    def _holds_another_call(self, text: str) -> bool:
+        """Whether the header of a call of a declared tool stands in a text."""
+        header = self._opened.call.header
+        openers, at = marks_of(header.openers), 0
+        while (found := openers.search(text, at)) is not None:
+            at = found.end()
+            read = read_header(header, text, at)
+            if isinstance(read, Read) and read.groups.get("name", "") in self._opened.tools:
+                return True
+        return False
