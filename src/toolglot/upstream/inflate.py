@@ -9,14 +9,19 @@ ENCODINGS = frozenset({"gzip", "x-gzip", "deflate"})
 PIECE = 64 * 1024
 
 _GZIP_OR_ZLIB = 32 + zlib.MAX_WBITS
+_GZIP_MAGIC = b"\x1f\x8b"
 
 
 class Inflater:
-    """For gzip, and for deflate in either of the two forms that servers send under that name."""
+    """For gzip, and for deflate in either of the two forms that servers send under that name.
+
+    Gzip may consist of several members, one behind another (RFC 1952). Other bytes behind its end are ignored.
+    """
 
     def __init__(self) -> None:
         self._inflate = zlib.decompressobj(_GZIP_OR_ZLIB)
         self._started = False
+        self._behind = b""  # the first byte of what may be another member
 
     @property
     def ended(self) -> bool:
@@ -33,8 +38,19 @@ class Inflater:
     def _feed(self, data: bytes) -> Iterator[bytes]:
         if not self._started:
             self._started = True
-            if not data.startswith(b"\x1f\x8b") and not _is_zlib(data):
+            if not data.startswith(_GZIP_MAGIC) and not _is_zlib(data):
                 self._inflate = zlib.decompressobj(-zlib.MAX_WBITS)
+        data, self._behind = self._behind + data, b""
+        while not self._inflate.eof or data.startswith(_GZIP_MAGIC):
+            if self._inflate.eof:
+                self._inflate = zlib.decompressobj(_GZIP_OR_ZLIB)
+            yield from self._feed_member(data)
+            if not self._inflate.eof:
+                return
+            data = self._inflate.unused_data
+        self._behind = data if data == _GZIP_MAGIC[:1] else b""
+
+    def _feed_member(self, data: bytes) -> Iterator[bytes]:
         more = bool(data)
         while more and not self._inflate.eof:
             if piece := self._inflate.decompress(data, PIECE):
