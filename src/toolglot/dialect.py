@@ -293,6 +293,8 @@ class Dialect(Struct, frozen=True, kw_only=True):
     """How its clients are told that the upstream broke off in the middle of a stream: by an error event, or by a
     connection that is cut where the upstream's was. Whichever makes the real clients ask again (docs/gateway.md has
     what each of them does). An error that the upstream tells itself is always an error event."""
+    answer_id_prefix: str = ""
+    """How the ids of its answers begin."""
     apart: bytes = b""
     """What begins a document of a stream that some of its clients understand in a chunk of its own alone."""
     last_event: bytes = b""

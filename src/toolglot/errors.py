@@ -270,6 +270,16 @@ def truncated(detail: str = "") -> ApiError:
     return ApiError(kind="server", status=502, code=TRUNCATED, message=message)
 
 
+NAMELESS = "a call without a name"
+MALFORMED_CALL = "malformed_tool_call"
+
+
+def malformed_call(problem: str) -> ApiError:
+    """The error for a tool call that cannot be run and that the client must not take for a whole one."""
+    message = f"The model tried a tool call that cannot be read ({problem})"
+    return ApiError(kind="server", status=502, code=MALFORMED_CALL, message=message)
+
+
 def unreadable(error: Exception) -> ApiError:
     """The error for upstream bytes that cannot be read."""
     message = f"The upstream sent something unreadable: {error}"

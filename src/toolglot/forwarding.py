@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from toolglot.errors import CONTEXT_OVERFLOW, ApiError, DecodeError
+from toolglot.errors import CONTEXT_OVERFLOW, MALFORMED_CALL, TRUNCATED, ApiError, DecodeError
 from toolglot.events import Finish
 from toolglot.ir import Stop
 from toolglot.wire import json
@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 
 END_MARK = b"[DONE]"
 """What some servers of every dialect send for the end, though only Chat Completions has it."""
+
+_OWN_CODES = (TRUNCATED, "upstream_unreadable", MALFORMED_CALL)
+"""Codes of errors that this translator has found."""
 
 _END = re.compile(rb"\n(?:\r?\n|\r(?=[^\n]))|\r\r")
 _NUMBER = re.compile(rb'"sequence_number": ?(\d{1,18})')
@@ -94,7 +97,7 @@ class Forwarder:
             return True
         if error.code == CONTEXT_OVERFLOW and not self._exchange.client.overflow_words.search(frame):
             return True
-        return error.code in ("upstream_truncated", "upstream_unreadable") or self._exchange.hide(error) is not error
+        return error.code in _OWN_CODES or self._exchange.hide(error) is not error
 
     def last(self, frame: bytes, finish: Finish, encoder: StreamEncoder, called: bool) -> bytes:
         """The frame with which a stream ends, with what clients need and servers leave out."""

@@ -16,11 +16,13 @@ from typing import TYPE_CHECKING
 
 from toolglot.errors import (
     ENDED_EARLY,
+    NAMELESS,
     TRUNCATED,
     ApiError,
     DecodeError,
     LossError,
     UpstreamError,
+    malformed_call,
     note_early_end,
     unreadable,
 )
@@ -32,6 +34,7 @@ from toolglot.passes.details import DetailsCarrier
 from toolglot.passes.event_passes import goes_unchanged, one_through, through
 from toolglot.passes.foreign import Reporter
 from toolglot.passes.label import Labeller
+from toolglot.passes.settle import is_nameless
 from toolglot.receipt import Receipt
 from toolglot.text_frames import BLANKED, Around, TextFrames, around, is_alike, run_of, text_of
 from toolglot.wire import json
@@ -479,6 +482,8 @@ class StreamTranslation:
     def _hand_on(self, forwarder: Forwarder, frame: bytes, events: Iterable[Event]) -> bytes:
         """A frame as it is, or, where the stream stops too soon or makes no sense, an error of our own."""
         for event in events:
+            if isinstance(event, Open) and is_nameless(event.block):
+                event = Fault(malformed_call(NAMELESS))
             self._notice(event)
             if self._listener is not None:
                 self._listener(event)

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from toolglot.dialect import Capabilities, Dialect, StreamEncoder, capabilities
 from toolglot.dialects import find
 from toolglot.errors import (
+    NAMELESS,
     ApiError,
     DecodeError,
     HttpError,
@@ -24,6 +25,7 @@ from toolglot.errors import (
     UpstreamDecodeError,
     UpstreamError,
     api_error,
+    malformed_call,
 )
 from toolglot.events import Event, Fold, Start, unfold
 from toolglot.forwarding import renamed
@@ -33,6 +35,7 @@ from toolglot.passes import CacheMarks, Context, OriginalTool, RequestPass, text
 from toolglot.passes.answer_state import issuer_of
 from toolglot.passes.carry import Carrier
 from toolglot.passes.details import DetailsCarrier
+from toolglot.passes.digest import digest
 from toolglot.passes.event_passes import EventPass, through
 from toolglot.passes.foreign import Reporter
 from toolglot.passes.label import Labeller
@@ -40,7 +43,7 @@ from toolglot.passes.origins import Origins
 from toolglot.passes.pipeline import REQUEST_PASSES
 from toolglot.passes.restore import Restorer
 from toolglot.passes.sequence import Sequencer
-from toolglot.passes.settle import Settler
+from toolglot.passes.settle import Settler, is_nameless
 from toolglot.plan import run_passes
 from toolglot.receipt import Loss, Receipt
 from toolglot.streaming import StreamTranslation
@@ -66,7 +69,8 @@ class Exchange:
         can: what the upstream can express, when it differs from what is known of the model.
         passes: the request passes, in order, when they are not the usual ones.
         created: the time to put on an answer whose upstream does not tell one (Unix seconds; the core has no clock).
-        answer_id: the id to put on an answer whose upstream does not tell one.
+        answer_id: the id to put on an answer whose upstream does not tell one; without it, one is derived from the
+            exchange.
         clock: tells the time (Unix seconds) at which an answer ends, for clients whose answers have it.
         hide: takes out of an error, inside a stream too, what no client may see; the same error if nothing.
         verbatim: let bytes through as they are where both sides speak one dialect and nothing has to be changed. False
@@ -340,7 +344,13 @@ class Exchange:
     def start_of_failure(self) -> Start:
         """The beginning of an answer that fails before its upstream has begun one."""
         model = self.alias or (self.asked.model if self.asked is not None else "")
-        return Start(id=self._answer_id, model=model, created=self._created)
+        start = Start(id=self._answer_id, model=model or self._model or "", created=self._created)
+        return start if start.id else replace(start, id=self._derive_id(start))
+
+    def _derive_id(self, start: Start, content: tuple[Block, ...] = ()) -> str:
+        """An id in the form of the client's dialect for an answer without one, the same for the same exchange."""
+        made = digest(start.model, start.created, self.asked, content)
+        return f"{self.client.answer_id_prefix}{made[:24]}"
 
     def seal_for(self, server: str, model: str) -> None:
         """What the client is to carry is for this one, who has answered in the place of the one that was asked."""
@@ -386,6 +396,8 @@ class Exchange:
 
     def _response(self, data: bytes) -> bytes:
         response = self.answered = self.upstream.decode_response(data)
+        if any(map(is_nameless, response.content)):
+            raise UpstreamError(malformed_call(NAMELESS))
         if self.verbatim:
             return data if self.alias is None else renamed(data, self.client.model_places, self.alias)
         self.restored = restored = self.restore(response)
@@ -438,7 +450,12 @@ class Exchange:
         tells_stops = self.client.name != self.upstream.name and reader is None
         settler = Settler(self.receipt, whole=whole is not None, client=self.client.can, tells_stops=tells_stops)
         model = self.asked.model if self.asked is not None else ""
-        labeller = Labeller(self._created, self.alias, model, self._answer_id, self._clock)
+        model = model or self._model or ""
+
+        def derive_id(start: Start) -> str:
+            return self._derive_id(start, () if whole is None else whole.content)
+
+        labeller = Labeller(self._created, self.alias, model, self._answer_id, self._clock, derive_id)
         made = self.upstream.answer_pass
         if reader is None and made is None and whole is not None and all(map(_is_bare, whole.content)):
             return labeller, settler, reporter, restorer  # one block comes after the other, and none has state

@@ -128,7 +128,7 @@ def test_what_is_no_stream_is_told_and_gets_no_answer(data: bytes) -> None:
     for target in DIALECTS:
         result = run("translate", "--from", "openai_chat", "--to", target, "--kind", "stream", data=data)
         assert (result.exit_code, result.stdout) == (2, "")
-        told = "no server-sent event in it; is it a whole response? --kind response"
+        told = "no server-sent event in it; is it a whole response? --kind response" if data else "the input is empty"
         assert result.stderr == f"toolglot: <stdin>: {told}\n"
 
 

@@ -15,8 +15,8 @@ from msgspec.structs import replace
 from tests.agent.hosting import everyday_over_http, until, wayward
 from tests.server.gateway import CLIENTS, LIMITS, Answer, Running, at, gateway
 from tests.server.test_text_calls import calls_of, notes_of, read, text_of
-from tests.server.told import break_told, mid_call
-from tests.upstream.bad_server import BadServer, Script, expect, reply, reset, stream
+from tests.server.told import break_told, frames, mid_call
+from tests.upstream.bad_server import BadServer, Gate, Script, expect, pause, reply, reset, stream
 from tests.waiting import until as until_true
 from toolglot.config.schema import McpConfig, McpServerConfig, ModelConfig, Policy, ServerConfig
 from toolglot.dialects import DIALECTS, find
@@ -249,6 +249,30 @@ def test_an_upstream_that_fails_in_a_later_round_is_the_clients_error(client: st
         else:
             assert answer.status >= 500
             assert b"overloaded" in answer.body
+
+
+def test_an_answer_that_fails_before_it_begins_has_an_id_a_time_and_its_model() -> None:
+    seen = Gate()
+    failing = [expect(), pause(seen), reply({"error": {"message": "No.", "type": "invalid_request_error"}}, 400)]
+    with (
+        BadServer(failing) as server,
+        gateway(
+            at("openai_chat", server.url), models=MODELS, mcp=settings(), limits=replace(LIMITS, keepalive=0.05)
+        ) as running,
+    ):
+        talk = running.begin("openai_responses", stream=True)
+        beat = find("openai_responses").stream_encoder(None, Receipt()).keepalive()
+        assert talk.until(beat).startswith(beat)
+        seen.open()
+        events = frames(talk.rest().body)
+    kinds = [event["type"] for event in events]
+    assert kinds[0] == "response.created"
+    assert kinds[-1] == "response.failed"
+    for event in events:
+        if "response" in event:
+            assert event["response"]["id"].startswith("resp_")
+            assert event["response"]["model"] == "m"
+            assert event["response"]["created_at"] > 1_700_000_000
 
 
 @EVERY_CLIENT

@@ -18,6 +18,7 @@ from toolglot.wire.sse import SseReader
 BYTE_ORDER_MARK = codecs.BOM_UTF8
 _UTF_16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE, b"{\0", b"\0{", b"[\0", b"\0[")
 _FIELDS = (b"data:", b"event:", b"id:", b"retry:", b":")
+EMPTY = "the input is empty"
 NO_EVENT = "no server-sent event in it"
 _SHOWN = 20
 """Characters of the beginning that are shown."""
@@ -144,7 +145,7 @@ _SHARED: dict[str, Marks] = {"tools": {"warp": _TOOLS["anthropic"]}, "result": {
 def not_a_document(data: bytes, kind: str) -> str | None:
     """Why these bytes are no JSON document at all, when one need not look at its members to see that."""
     if not data.strip():
-        return "the input is empty"
+        return EMPTY
     if data.startswith(_UTF_16):
         return "this is UTF-16; JSON must be UTF-8"
     if data.lstrip()[:1] in (b"{", b"[") or _is_json(data):
@@ -155,6 +156,8 @@ def not_a_document(data: bytes, kind: str) -> str | None:
 
 def not_a_stream(head: bytes, dialect: str) -> str | None:
     """Why these first bytes of an input are no stream of events."""
+    if not head.strip():
+        return EMPTY
     if head.startswith(_UTF_16[:2]):
         return "this is UTF-16; a stream must be UTF-8"
     array = dialect == "gemini" and head.lstrip().startswith(b"[")  # its other way to stream

@@ -178,9 +178,10 @@ def object_text(raw: Raw | bytes) -> str | None:
 
 
 def is_object(text: str) -> bool:
-    """Is this the JSON text of an object?"""
+    """Is this the JSON text of an object that has no key twice?"""
     try:
-        found = type(_decode(text)) is dict
+        value = _decode(text)
+        found = type(value) is dict and text.count(":") == _encode(value).count(b":")
     except (msgspec.MsgspecError, UnicodeEncodeError, RecursionError):
         return False
     return found and (len(text) < NESTED or _is_flat(text.encode()))

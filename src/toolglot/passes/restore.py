@@ -10,13 +10,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from toolglot.dialect import Capabilities
+from toolglot.errors import malformed_call
 from toolglot.events import Close, Delta, Event, Fault, Finish, Open
 from toolglot.ir import ToolCall, replace
 from toolglot.passes import Context
 from toolglot.passes.custom import MEMBER
 from toolglot.passes.digest import digest
 from toolglot.passes.ids import is_legal_id, replacement_id
-from toolglot.passes.settle import CUTS, malformed
+from toolglot.passes.settle import CUTS
 from toolglot.passes.unwrap import InputUnwrapper
 from toolglot.wire import json
 
@@ -52,7 +53,7 @@ class Restorer:
                 if index in self._wrapped and event.complete:
                     return Delta(index, '"}'), event
             case Finish(stop=stop) if self._broken and not self._whole and stop.reason not in CUTS:
-                return (Fault(malformed(f"the input of {self._broken} is not the text that was asked for")),)
+                return (Fault(malformed_call(f"the input of {self._broken} is not the text that was asked for")),)
             case _:
                 pass
         return (event,)

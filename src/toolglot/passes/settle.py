@@ -10,6 +10,8 @@ that has arguments as text gets them as they are, since the text itself shows th
 call once it is whole gets a text in its place, and the stop reason for it if it has one, on which agents ask again; for
 one that has seen the pieces of an object, the only end that it cannot misread is an error.
 
+A call without a name ends the answer with an error in every dialect.
+
 A call that the model's own server could not read ends the answer with a stop reason, not with an error: text and usage
 stay. Where there is nothing else to see, a text says what happened (litellm #40477: an empty answer made agents retry
 for ever).
@@ -20,21 +22,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from toolglot.dialect import Capabilities
-from toolglot.errors import ApiError
+from toolglot.errors import NAMELESS, malformed_call
 from toolglot.events import Close, Delta, Event, Fault, Finish, Open
 from toolglot.ir import Block, Opaque, Refusal, StopReason, Text, ToolCall, replace
 from toolglot.receipt import Receipt
 from toolglot.wire import json
 from toolglot.wire.bad_arguments import describe_bad_arguments
+from toolglot.wire.repeated_keys import note_repeated_keys
 
 CUTS: frozenset[StopReason] = frozenset({"length", "context_full", "filtered", "refusal"})
 """Ends that may come in the middle of a call."""
-
-
-def malformed(told: str) -> ApiError:
-    """The error that ends a stream in which a client has seen pieces of a call that cannot be run."""
-    message = f"The model tried a tool call that cannot be read ({told})"
-    return ApiError(kind="server", status=502, code="malformed_tool_call", message=message)
 
 
 _UNREADABLE = "The model tried a tool call that its server could not read"
@@ -68,6 +65,7 @@ class Settler:
         "_broken",
         "_calls",
         "_client",
+        "_failed",
         "_held",
         "_opaque",
         "_open",
@@ -91,8 +89,14 @@ class Settler:
         self._blocks = 0
         self._calls = 0
         self._opaque = False
+        self._failed = False
 
     def feed(self, event: Event) -> Sequence[Event]:
+        if self._failed:
+            return ()
+        if type(event) is Open and is_nameless(event.block):
+            self._failed = True
+            return (Fault(malformed_call(NAMELESS)),)
         held, self._held = self._held, None
         if held is None:
             return self._settle(event)
@@ -123,6 +127,8 @@ class Settler:
 
     def _close(self, event: Close, call: _Call) -> Sequence[Event]:
         arguments = "".join(call.pieces)
+        if call.is_function and not self._whole and self._client.broken_calls == "refused":
+            note_repeated_keys(arguments, f"content[{event.index}].arguments", self._receipt)
         is_garbled = call.is_function and json.object_of(arguments) is None
         if event.complete and is_garbled:
             event = replace(event, complete=False)
@@ -141,7 +147,7 @@ class Settler:
             for index, (name, why) in self._broken.items():
                 self._receipt.loss(f"content[{index}]", f"call of {name}", why)
             if refused := self._refused():
-                return (Fault(malformed("; ".join(f"call of {name}: {why}" for name, why in refused))),)
+                return (Fault(malformed_call("; ".join(f"call of {name}: {why}" for name, why in refused))),)
         if stop.reason == "malformed_call" and not self._client.malformed_call_stop:
             return self._explain(event)
         if stop.reason in ("refusal", "filtered") and stop.detail and not self._blocks:
@@ -182,6 +188,11 @@ class Settler:
     def _runnable(self) -> int:
         """How many calls a client can answer: a broken one is nothing to wait for, unless its text shows it."""
         return self._calls - len(self._broken) + len(self._as_text)
+
+
+def is_nameless(block: Block) -> bool:
+    """Is this a call of nothing? No client can run it, and none of the dialects can show it as broken."""
+    return isinstance(block, ToolCall) and not block.name
 
 
 def _said(block: Block, text: str) -> Sequence[Event]:

@@ -16,6 +16,7 @@ from msgspec import Struct
 
 from toolglot.dialect import Dialect, StreamEncoder, capabilities
 from toolglot.errors import ApiError, ToolglotError, UpstreamDecodeError, UpstreamError, unreadable
+from toolglot.events import Start
 from toolglot.ir import Request, Usage, replace
 from toolglot.receipt import Loss, Receipt
 from toolglot.recordings.format import CallSettings
@@ -66,6 +67,17 @@ class Asked(Struct, frozen=True, kw_only=True):
     """What the exchange is recorded on, if it is."""
     lines: tuple[Loss, ...] = ()
     """What is known for the receipt already."""
+
+
+def start_of_failure(asked: Asked, record: Record, exchange: Exchange | None) -> Start:
+    """The beginning of an answer that fails before any upstream has begun one."""
+    if exchange is not None:
+        return exchange.start_of_failure()
+    return Start(id=_answer_id(record), model=asked.request.model, created=int(time()))
+
+
+def _answer_id(record: Record) -> str:
+    return record.id.replace("req_", "resp_")
 
 
 class FailedError(Exception):
@@ -303,7 +315,7 @@ class Attempts:
             told=told,
             forward=self._asked.encoder is None,
         )
-        answer_id = self._record.id.replace("req_", "resp_")
+        answer_id = _answer_id(self._record)
         repeats = self._prefix_repeats(upstream, target)
         kept, can_cut = self._states.kept, self._asked.can_cut
         exchange = made(

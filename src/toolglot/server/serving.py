@@ -14,7 +14,7 @@ from toolglot.agent.telling import Aside
 from toolglot.agent.toolbox import Attached, Toolbox, pack
 from toolglot.config.schema import McpConfig
 from toolglot.errors import ApiError, LossError, UpstreamError
-from toolglot.events import Close, Delta, Event, Fault, Finish, Fold
+from toolglot.events import Close, Delta, Event, Fault, Finish, Fold, Start
 from toolglot.ir import Block, Opaque, Request, Tool, ToolChoice, replace
 from toolglot.missing_usage import finish_with_usage, with_usage
 from toolglot.receipt import Receipt
@@ -22,7 +22,7 @@ from toolglot.routing import Target
 from toolglot.server import headers
 from toolglot.server.approvals import Approvals, fingerprint
 from toolglot.server.attaching import RequestedServers, attach, find_requested_servers, missing
-from toolglot.server.attempts import Asked
+from toolglot.server.attempts import Asked, start_of_failure
 from toolglot.server.calling import Calling
 from toolglot.server.gateway import Gateway
 from toolglot.server.logs import printable
@@ -131,6 +131,7 @@ class Serving:
         self._loop = Loop(model, toolbox, limits, runner, words)
         self.encoder = asked.client.stream_encoder(asked.request, receipt)
         self._characters = 0
+        self._begun = False
         self._cuts = asked.can_cut and asked.client.broken_stream == "cut"
         self.is_cut = False
 
@@ -154,8 +155,12 @@ class Serving:
                 self._characters += len(text)
             case Finish():
                 event = finish_with_usage(event, self._characters, self._asked.client, self._receipt)
+            case Start():
+                self._begun = True
+            case Fault():
+                return self._encode_failure(self._hidden(event))
             case _:
-                event = self._hidden(event)
+                pass
         return self.encoder.feed(event)
 
     @property
@@ -189,7 +194,15 @@ class Serving:
         return headers.of_exchange(answer.exchange, answer.headers, self._record)
 
     def fail(self, error: ApiError) -> bytes:
-        return self.encoder.feed(Fault(error))
+        return self._encode_failure(Fault(error))
+
+    def _encode_failure(self, fault: Event) -> bytes:
+        """The error, behind the beginning of an answer where the client needs one and has none yet."""
+        start = b""
+        if not self._begun and self._asked.client.streams_early_failures:
+            self._begun = True
+            start = self.encoder.feed(start_of_failure(self._asked, self._record, self.exchange))
+        return start + self.encoder.feed(fault)
 
     async def settle(self) -> None:
         """Each round has tidied up behind itself."""

@@ -14,7 +14,7 @@ from toolglot.ir import used_by_both
 from toolglot.receipt import Receipt
 from toolglot.routing import Target
 from toolglot.server import headers
-from toolglot.server.attempts import Asked, Attempts
+from toolglot.server.attempts import Asked, Attempts, start_of_failure
 from toolglot.server.beginning import Answer
 from toolglot.server.pieces import drain, pieces
 from toolglot.server.record import Record
@@ -120,8 +120,8 @@ class Plain:
         if translation is not None:
             return translation.fail(error)
         start = b""
-        if self.exchange is not None and self._asked.client.streams_early_failures:
-            start = self.encoder.feed(self.exchange.start_of_failure())
+        if self._asked.client.streams_early_failures:
+            start = self.encoder.feed(start_of_failure(self._asked, self._record, self.exchange))
         return start + self.encoder.feed(Fault(error))
 
     async def settle(self) -> None:

@@ -27,6 +27,9 @@ _CODE_MEMBERS = ("code", "status_code", "statusCode", "error_code")
 _TYPE_MARKS = ("error", "exception")
 """Parts of a `type` that only errors have: `rate_limit_error`, `BadRequestError`, `ThrottlingException`."""
 
+_PROBLEM_TYPES = ("about:", "http:", "https:")
+"""How the `type` of RFC 9457's problem details begins."""
+
 LONGEST_UNREAD = 1000
 """Characters of a document without a message that become the message."""
 
@@ -115,19 +118,21 @@ def _is_flat(value: dict[str, Any]) -> bool:
     """Is this the error object itself, without an envelope?"""
     if _is_answer(value) or value.get("object"):
         return False
-    kind = value.get("type")
-    if "detail" in value and (kind is None or not isinstance(kind, str) or "." not in kind):
-        return value["detail"] is not None
-    if not isinstance(value.get("message"), str) or not value["message"]:
-        return False
     status = next((value[name] for name in _STATUS_MEMBERS if type(value.get(name)) is int), None)
     if status is not None and 100 <= status < 400:
         return False
-    return not kind or _names_error(kind) or any(value.get(name) is not None for name in _CODE_MEMBERS)
+    says = value.get("detail") is not None or (isinstance(value.get("message"), str) and bool(value["message"]))
+    return says and _may_be_error(value.get("type"), value)
 
 
-def _names_error(kind: Any) -> bool:
-    return isinstance(kind, str) and any(mark in kind.lower() for mark in _TYPE_MARKS)
+def _may_be_error(kind: Any, value: dict[str, Any]) -> bool:
+    """Events of a stream have a `type` too, most with a dot in it, and may have a message that is no error."""
+    if not isinstance(kind, str) or not kind:
+        return True
+    if any(mark in kind.lower() for mark in _TYPE_MARKS):
+        return True
+    is_problem = kind.startswith(_PROBLEM_TYPES)
+    return is_problem or ("." not in kind and any(value.get(name) is not None for name in _CODE_MEMBERS))
 
 
 def _fault_fields(fault: dict[str, Any]) -> dict[str, Any]:

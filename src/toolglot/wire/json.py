@@ -342,6 +342,21 @@ def object_of(text: str) -> msgspec.Raw | None:
     return msgspec.Raw(msgspec.json.format(raw, indent=-1) if b"\n" in raw or b"\r" in raw else raw)
 
 
+def has_repeated_key(text: str) -> bool:
+    """Does a key stand twice in an object of this JSON text? False for what is not JSON."""
+    if text.count(":") < 2:
+        return False
+    raw = text.encode("utf-8", "surrogatepass")
+    try:
+        if large.is_large(raw):
+            reading = large.Reading(raw)
+            reading.document()
+            return reading.repeats
+        return large.colons(raw) != encode(_decode_any(raw)).count(b":")
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, large.Irregular):
+        return False
+
+
 def repeats_a_key(text: str, value: Any) -> bool:
     """Does a key stand twice in an object of this JSON text, which says this value?"""
     return text.count(":") > encode(value).count(b":")

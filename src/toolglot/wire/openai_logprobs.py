@@ -39,6 +39,20 @@ def _read(entry: Any, *, is_top: bool = False) -> TokenLogprob | None:
     )
 
 
+_KNOWN = frozenset({"token", "logprob", "bytes", "top_logprobs"})
+
+
+def unread_members(entries: Any) -> list[dict[str, Any]]:
+    """Members of the entries that `read_logprobs` does not read; empty if there are none."""
+    listed = [entry for entry in entries or () if isinstance(entry, dict)] if isinstance(entries, list) else []
+    tops = [top for entry in listed for top in entry.get("top_logprobs") or () if isinstance(top, dict)]
+    return [
+        {key: value for key, value in entry.items() if key not in _KNOWN}
+        for entry in (*listed, *tops)
+        if not entry.keys() <= _KNOWN
+    ]
+
+
 def write_logprobs(tokens: Iterable[TokenLogprob]) -> list[dict[str, Any]]:
     return [{**_write(token), "top_logprobs": [_write(other) for other in token.top]} for token in tokens]
 

@@ -143,7 +143,8 @@ def _cache_apart(prompt: int, completion: int, cached: int, reasoning: int, tota
 def _with_reasoning(prompt: int, completion: int, reasoning: int, total: int) -> tuple[int, int]:
     """The output with its reasoning, and the reasoning."""
     beyond = total - prompt - completion
-    if reasoning and (beyond == reasoning or (not total and reasoning > completion)):
+    # What is more than the output is no part of it, whatever the total holds (Perplexity's leaves it out).
+    if reasoning and (beyond == reasoning or reasoning > completion):
         return completion + reasoning, reasoning
     if not reasoning and beyond > 0 and prompt:
         return completion + beyond, beyond

@@ -43,6 +43,7 @@ ANTHROPIC = Dialect(
     headers={"anthropic-version": "2023-06-01"},
     request_headers=frozenset({"anthropic-version", "anthropic-beta", "idempotency-key"}),
     response_headers=("anthropic-", "request-id"),
+    answer_id_prefix="msg_",
     can=CAPABILITIES,
     models=MODELS,
     listing=LISTING,

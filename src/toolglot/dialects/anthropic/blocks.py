@@ -31,6 +31,7 @@ from toolglot.receipt import Receipt, describe_block
 from toolglot.wire import json
 from toolglot.wire.bad_arguments import describe_bad_arguments, show_bad_call
 from toolglot.wire.reader import Reader, expected, keep
+from toolglot.wire.repeated_keys import note_repeated_keys
 
 _DIRECT = {"type": "direct"}
 """The caller of a call that the model itself makes, not code that it runs."""
@@ -264,6 +265,8 @@ def _encode_call(call: ToolCall, where: str, receipt: Receipt, reply: bool) -> d
         why = f"{describe_bad_arguments(call.arguments)}; Messages takes an object, so they stand in `_raw` as text"
         receipt.loss(f"{where}.arguments", "arguments", why)
         arguments = {"_raw": call.arguments}
+    else:
+        note_repeated_keys(call.arguments, f"{where}.arguments", receipt)
     if call.namespace is not None and not reply:
         receipt.loss(f"{where}.namespace", call.namespace, "Messages has no namespaces")
     wire: dict[str, Any] = {"type": "tool_use", "id": call.id, "name": call.name, "input": arguments}

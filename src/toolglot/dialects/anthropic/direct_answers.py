@@ -74,7 +74,7 @@ def read_answer(data: bytes) -> PlainAnswer | None:
             text = block.text
         elif kind is _Called:
             arguments = object_text(block.input)
-            if arguments is None:
+            if arguments is None or not block.name:
                 return None
             calls.append(PlainCall(block.id, block.name, arguments))
             if block.caller is not UNSET and bytes(block.caller) != _DIRECT_CALLER:

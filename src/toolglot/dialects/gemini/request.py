@@ -47,6 +47,7 @@ from toolglot.receipt import Receipt
 from toolglot.wire import json
 from toolglot.wire.bad_arguments import describe_bad_arguments
 from toolglot.wire.reader import Reader, expected, keep
+from toolglot.wire.repeated_keys import note_repeated_keys
 
 _ROLES = {"model": "assistant", "function": "tool", "": "user"}
 """Roles that have another name in the IR; no role at all means the user."""
@@ -332,6 +333,7 @@ class _Writer:
             why = f"{describe_bad_arguments(call.arguments)}; Gemini takes an object, so they stand in `_raw` as text"
             self._receipt.loss(where, "arguments", why)
             return encode_call(call, {"_raw": call.arguments})
+        note_repeated_keys(call.arguments, f"{where}.arguments", self._receipt)
         return encode_call(call, args)
 
     def _name_of(self, result: ToolResult, where: str) -> str:

@@ -47,6 +47,7 @@ from toolglot.wire import json
 from toolglot.wire.bad_arguments import describe_bad_arguments, show_bad_call
 from toolglot.wire.error_documents import find_error
 from toolglot.wire.reader import Reader, keep
+from toolglot.wire.repeated_keys import note_repeated_keys
 from toolglot.wire.text_separator import separator_between
 
 FINISH: dict[str, StopReason] = {
@@ -320,6 +321,7 @@ def encode_part(block: Block, where: str, receipt: Receipt) -> dict[str, Any] | 
                 why = f"{describe_bad_arguments(block.arguments)}; it is shown as text"
                 receipt.loss(where, f"call of {block.name}", why)
                 return {"text": show_bad_call(block.name, block.arguments)}
+            note_repeated_keys(block.arguments, f"{where}.arguments", receipt)
             return encode_call(block, args)
         case ToolResult():
             return encode_result(block, block.name or block.call_id or "unknown", where, receipt)

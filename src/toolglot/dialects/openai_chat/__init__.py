@@ -36,6 +36,7 @@ OPENAI_CHAT = Dialect(
     path=path,
     last_event=DONE,
     broken_stream="cut",
+    answer_id_prefix="chatcmpl-",
     can=CAPABILITIES,
     counts=frozenset(COUNTS) - {"cache_write_long_tokens"},
     models=MODELS,

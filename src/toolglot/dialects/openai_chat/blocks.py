@@ -52,7 +52,13 @@ def decode_content(value: Any, where: str) -> tuple[Block, ...]:
     return tuple(decode_part(Reader(part, f"{where}[{index}]")) for index, part in enumerate(value))
 
 
-_TYPED_BY = {"text": "text", "image_url": "image_url", "input_audio": "input_audio", "file": "file"}
+_TYPED_BY = {
+    "text": "text",
+    "image_url": "image_url",
+    "input_audio": "input_audio",
+    "file": "file",
+    "video_url": "video_url",
+}
 """The member of a part that tells its type where `type` is left out."""
 
 
@@ -79,6 +85,8 @@ def _decode_part(part: Reader, kind: Any) -> Block:
             return _decode_file(part)
         case "document_url" if isinstance(part.peek("document_url"), str):
             return _decode_document(part)
+        case "video_url" if isinstance(part.peek("video_url"), dict | str):
+            return _decode_video(part)
         case "thinking" if is_thinking(part.peek("thinking")):
             return _decode_thinking(part)
         case _:
@@ -177,6 +185,17 @@ def _decode_image(part: Reader) -> Media:
     detail, (cache, control) = image.text("detail"), _take_mark(part)
     shape = {"image_url": image.rest() or None, "bare": True if bare is not None else None, "cache_control": control}
     return Media(kind="image", source=source, detail=detail, cache=cache, native=keep(NAME, part, **shape))
+
+
+def _decode_video(part: Reader) -> Block:
+    """A video by its URL, as vLLM, OpenRouter, Z.ai and others take it."""
+    part.take("type")
+    bare = part.text("video_url") if isinstance(part.peek("video_url"), str) else None
+    video = Reader({"url": bare}) if bare is not None else part.object("video_url")
+    assert video is not None
+    source, (cache, control) = parse_data_url(video.need_text("url")), _take_mark(part)
+    shape = {"video_url": video.rest() or None, "bare": _noted(bare is not None), "cache_control": control}
+    return Media(kind="video", source=source, cache=cache, native=keep(NAME, part, **shape))
 
 
 def _decode_audio(part: Reader) -> Block:
@@ -310,6 +329,10 @@ def _encode_media(block: Media, where: str, receipt: Receipt) -> dict[str, Any] 
             return {"type": "image_url", "image_url": url, **extra}
         image = {"url": url, **({"detail": block.detail} if block.detail else {}), **notes.get("$image_url", {})}
         return {"type": "image_url", "image_url": image, **extra}
+    if block.kind == "video" and source.kind in ("base64", "url"):
+        url = write_data_url(source, "video/mp4")
+        video = url if notes.get("$bare") else {"url": url, **notes.get("$video_url", {})}
+        return {"type": "video_url", "video_url": video, **extra}
     if block.kind == "audio" and source.kind == "base64":
         name = _AUDIO_NAMES.get(source.media_type or "", (source.media_type or "audio/wav").partition("/")[2])
         audio = {"data": source.data, **({"format": name} if source.media_type else {})}
@@ -357,7 +380,10 @@ def _decode_call(call: Reader) -> Block:
     loose = inner.take("arguments") if isinstance(inner.peek("arguments"), dict) else None
     arguments = inner.text("input" if kind == "custom" else "arguments")
     text = json.encode_text(loose) if loose is not None else arguments or ""
-    native = keep(NAME, call, typeless=_noted(kind is None), no_id=_noted(no_id), empty=_noted(arguments == ""))
+    # Streams number calls; in a list the number says no more than the place.
+    index = call.take("index") if type(call.peek("index")) is int else None
+    shape = {"typeless": _noted(kind is None), "no_id": _noted(no_id), "empty": _noted(arguments == "")}
+    native = keep(NAME, call, **shape, index=index)
     if rest := inner.rest():
         native.setdefault(NAME, {})[member] = rest
     return ToolCall(
@@ -390,7 +416,8 @@ def encode_call(call: ToolCall | Opaque) -> dict[str, Any]:
     inner = extra.pop(member, {})
     identity = {} if notes.get("$no_id") and not call.id else {"id": call.id}
     typed = {} if notes.get("$typeless") else {"type": member}
-    return {**identity, **typed, member: {"name": call.name, field: arguments_text(call), **inner}, **extra}
+    numbered = {"index": notes["$index"]} if "$index" in notes else {}
+    return {**numbered, **identity, **typed, member: {"name": call.name, field: arguments_text(call), **inner}, **extra}
 
 
 def arguments_text(call: ToolCall) -> str:

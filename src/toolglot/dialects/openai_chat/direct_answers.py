@@ -84,7 +84,7 @@ def read_answer(data: bytes) -> PlainAnswer | None:
         return None
     calls = []
     for call in said.tool_calls or ():
-        if not is_object(call.function.arguments):
+        if not call.function.name or not is_object(call.function.arguments):
             return None
         calls.append(PlainCall(call.id, call.function.name, call.function.arguments))
     stop = FINISH[choice.finish_reason]

@@ -68,8 +68,8 @@ CAPABILITIES = Capabilities(
     answer_paths={"choice": "choices[0]", "message": "choices[0].message", "choices": "choices[1]"},
     further_answers="choices",
     assumed={"modalities": (["text"],)},
+    noted={"include_obfuscation": "toolglot writes the client's stream, and pads nothing"},
     cosmetic={
-        "include_obfuscation": "toolglot writes the client's stream, and pads nothing",
         "include_usage": "toolglot writes the client's stream, with its usage",
         "object": "the type of the document, which each API has its own word for",
         "service_tier": "where an answer was made",

@@ -46,7 +46,7 @@ from toolglot.ir import (
 from toolglot.receipt import Receipt, describe_block
 from toolglot.wire import json, openai_error
 from toolglot.wire.error_documents import find_error
-from toolglot.wire.openai_logprobs import read_logprobs, write_logprobs
+from toolglot.wire.openai_logprobs import read_logprobs, unread_members, write_logprobs
 from toolglot.wire.reader import Reader, keep, kept
 from toolglot.wire.text_separator import separator_between
 
@@ -70,9 +70,16 @@ _OTHER_WORDS: dict[str, StopReason] = {
     "model_length": "context_full",  # Mistral
     "model_context_window_exceeded": "context_full",  # Z.ai
     "sensitive": "filtered",  # Z.ai
-    "safety": "filtered",  # Gemini
+    "content_filtered": "filtered",  # Bedrock, as the next one
+    "guardrail_intervened": "filtered",
+    "safety": "filtered",  # Gemini, as the next ones
+    "recitation": "filtered",
+    "blocklist": "filtered",
+    "prohibited_content": "filtered",
+    "spii": "filtered",
 }
-"""The words of servers that imitate the API, in small letters: some write them in capitals."""
+"""The words of servers that imitate the API, in small letters and with underscores: some write
+them in capitals or with hyphens."""
 GAP_WHY = "Chat has one text; a blank line stands where another block was, or another message began"
 CUT = frozenset({"length", "context_full", "filtered"})
 """The reasons that may leave the last block unfinished."""
@@ -103,6 +110,7 @@ def decode_response(data: bytes) -> Response:
     if message is None:
         raise DecodeError(choice.at("message"), "this object is required")
     finish = choice.text("finish_reason")
+    annotations = message.peek("annotations")
     content = _decode_message(message)
     if choice.peek("error"):
         raise UpstreamError(choice_error(choice.take("error")))
@@ -125,6 +133,8 @@ def decode_response(data: bytes) -> Response:
     for name, rest in (("message", message.rest()), ("choice", choice.rest())):
         # Where nothing is left there is nothing to tell; that nothing was left is a note on the shape.
         native.setdefault(NAME, {})[name if rest else f"${name}"] = rest
+    if message.peek("annotations") != annotations:
+        native[NAME]["$annotations"] = annotations
     if others:
         native[NAME]["choices"] = others
     return Response(content=content, stop=decode_stop(finish, content), native=native, **fields)
@@ -150,7 +160,10 @@ def _take_logprobs(choice: Reader, content: tuple[Block, ...]) -> tuple[tuple[Bl
     at = next((index for index, block in enumerate(content) if isinstance(block, Text)), None)
     if not tokens or at is None:
         return content, None
-    if rest := {key: other for key, other in value.items() if key != "content" and other}:
+    rest = {key: other for key, other in value.items() if key != "content" and other}
+    if unread := unread_members(value.get("content")):
+        rest["content"] = unread
+    if rest:
         choice.rest()["logprobs"] = rest
     else:
         choice.take("logprobs")
@@ -179,10 +192,12 @@ def _decode_message(message: Reader) -> tuple[Block, ...]:
         blocks = decode_content(content, message.at("content"))
     annotations = message.peek("annotations")
     if isinstance(annotations, list) and annotations and len(blocks) == 1 and isinstance(blocks[0], Text):
-        citations, rest = decode_annotations(annotations)
-        if citations and not rest:
+        citations, others = decode_annotations(annotations)
+        if citations:
             message.take("annotations")
             blocks = (replace(blocks[0], citations=citations),)
+            if others:
+                message.rest()["annotations"] = others
     blocks = (*take_details(message, take_reasoning(message)), *blocks)
     blocks = (*blocks, *take_images(message))
     if message.peek("refusal"):
@@ -217,7 +232,7 @@ def failure(word: str | None) -> ApiError | None:
 
 
 def finish_reason(word: str | None) -> StopReason:
-    return FINISH.get(word or "stop") or _OTHER_WORDS.get((word or "").lower(), "other")
+    return FINISH.get(word or "stop") or _OTHER_WORDS.get((word or "").lower().replace("-", "_"), "other")
 
 
 def decode_stop(finish: str | None, content: tuple[Block, ...]) -> Stop:
@@ -254,6 +269,8 @@ def encode_response(response: Response, request: Request | None, receipt: Receip
         **notes.get("choice", notes.get("$choice", {"logprobs": None})),
         **_logprobs(response),
     }
+    if choice["message"].get("annotations") and "$annotations" in notes:
+        choice["message"]["annotations"] = notes["$annotations"]
     rest = {key: value for key, value in kept(notes).items() if key not in ("message", "choice")}
     if response.service_tier is not None:
         rest.setdefault("service_tier", response.service_tier)

@@ -26,7 +26,7 @@ from toolglot.dialects.openai_chat.stream_frames import (
     read_chunk,
 )
 from toolglot.dialects.openai_chat.usage import decode_usage
-from toolglot.errors import ApiError, DecodeError, note_early_end, truncated, unreadable
+from toolglot.errors import NAMELESS, ApiError, DecodeError, malformed_call, note_early_end, truncated, unreadable
 from toolglot.events import Close, Delta, Event, Fault, Finish, Open, Start
 from toolglot.ir import (
     Block,
@@ -44,7 +44,7 @@ from toolglot.ir import (
 from toolglot.receipt import Receipt
 from toolglot.wire import json, openai_error
 from toolglot.wire.budget import Budget
-from toolglot.wire.openai_logprobs import read_logprobs
+from toolglot.wire.openai_logprobs import read_logprobs, unread_members
 from toolglot.wire.sse import SseReader
 from toolglot.wire.surrogates import Halves
 
@@ -52,6 +52,11 @@ _NOTHING: Native = {}
 _PART: Native = {NAME: {"$part": True}}
 _NO_DELTA = DeltaFields()
 _NO_FUNCTION = Function()
+
+
+def _is_preamble(chunk: Chunk) -> bool:
+    """Azure's first chunk has the results of its filters and no id, model or choice: the answer begins behind it."""
+    return not (chunk.id or chunk.model or chunk.choices or chunk.usage)
 
 
 def _says_something(delta: DeltaFields) -> bool:
@@ -160,7 +165,7 @@ class ChatStreamDecoder:
         self._fingerprint = chunk.system_fingerprint or self._fingerprint
         if chunk.service_tier:
             self._tier = decode_tier(chunk.service_tier)
-        if not self._started:
+        if not self._started and not _is_preamble(chunk):
             self._started = True
             created = int(chunk.created) if chunk.created else None
             start = Start(id=chunk.id or "", model=chunk.model or "", created=created, service_tier=self._tier)
@@ -195,8 +200,11 @@ class ChatStreamDecoder:
         """They go with the text of their chunk; some tokens are less than a character, and have none."""
         fields = value if isinstance(value, dict) else {"content": value}
         tokens = read_logprobs(fields.get("content") or [])
-        if tokens is None or any(other for key, other in fields.items() if key != "content"):
+        others = [key for key, other in fields.items() if other and key != "content"]
+        if tokens is None or others:
             self._receipt.loss("choices[0].logprobs", "log probabilities", "they are of no form that is known")
+        elif unread_members(fields.get("content")):
+            self._receipt.loss("choices[0].logprobs.content", "members of log probabilities", "they are not known")
         self._budget.hold(len(tokens or ()))
         self._logprobs += tokens or ()
 
@@ -446,7 +454,7 @@ class ChatStreamDecoder:
         self._close_text()
         for call in self._calls[self._opened :]:
             if not call.name:
-                self._fault(unreadable(DecodeError("$.choices[0].delta.tool_calls", "a call without a name")))
+                self._fault(malformed_call(NAMELESS))
                 return
             self._open_call(call)
         cut = finish_reason(self._finish) in CUT

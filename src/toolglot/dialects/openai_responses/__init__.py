@@ -27,6 +27,7 @@ OPENAI_RESPONSES = Dialect(
     decode_error=decode_error,
     encode_error=encode_error,
     path=path,
+    answer_id_prefix="resp_",
     can=CAPABILITIES,
     models=MODELS,
     request_headers=openai_fields.REQUEST_HEADERS,

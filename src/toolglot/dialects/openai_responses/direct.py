@@ -151,6 +151,8 @@ def _add_item(item: Any, texts: list[str], calls: list[PlainCall]) -> bool:
         found: list[Any] = [item.get("call_id"), item.get("name"), item.get("arguments")]
         if any(type(value) is not str for value in found) or not item.keys() <= _OF_CALL or not is_object(found[2]):
             return False
+        if not found[1]:
+            return False
         calls.append(PlainCall(*found))
         return type(item.get("id")) is str
     content = item.get("content")

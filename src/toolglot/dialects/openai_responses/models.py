@@ -64,6 +64,7 @@ CAPABILITIES = Capabilities(
     },
     noted={
         "client_metadata": "it is for the vendor's own records; no answer depends on it",
+        "include_obfuscation": "toolglot writes the client's stream, and pads nothing",
         "context": "the target decides itself which earlier reasoning it reads",
         "namespace": "the call that it answers names its namespace",
         "phase": "only its own models read this label; the words are carried",
@@ -75,7 +76,6 @@ CAPABILITIES = Capabilities(
         "created_at": "when an answer was made",
         "error": "a failed answer is told as an error",
         "id": "the name of an item or an answer in its own API's store",
-        "include_obfuscation": "toolglot writes the client's stream, and pads nothing",
         "incomplete_details": "the reason for the end tells the same",
         "object": "the type of the document, which each API has its own word for",
         "parsed": "what an SDK has made of the text beside it",

@@ -144,6 +144,8 @@ def _encode_reasoning(reasoning: Reasoning | None, receipt: Receipt) -> dict[str
         receipt.loss("reasoning.budget_tokens", what, "the Responses API knows efforts only")
     if is_bare_switch(reasoning):
         receipt.note("reasoning", "reasoning", "the Responses API has no switch for it: the model decides how much")
+    if reasoning.show is False:
+        receipt.note("reasoning.show", "hidden reasoning", "no summary is asked for, and there is no other to see")
     notes = native_of(reasoning, NAME)
     effort = "none" if reasoning.effort is None and reasoning.mode == "off" else reasoning.effort
     summary = notes.get("$summary", "auto") if reasoning.show else None

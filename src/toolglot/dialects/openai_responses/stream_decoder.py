@@ -153,7 +153,12 @@ class ResponsesStreamDecoder:
         if before is not None:
             self._abandon(before, cut=False)
         item = self._add(fields, frame.output_index)
-        if item.kind in CALL_FIELDS and isinstance(fields.peek("name"), str) and fields.peek("call_id"):
+        if (
+            item.kind in CALL_FIELDS
+            and isinstance(name := fields.peek("name"), str)
+            and name
+            and fields.peek("call_id")
+        ):
             self._blocks.open_call(item, decode_call(Reader(dict(item.fields), "$.item"), item.kind))
 
     def _add(self, fields: Reader, place: int | None) -> Item:

@@ -1,0 +1,233 @@
+"""Answers of servers that imitate Chat Completions, and what other gateways made of them."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from tests.exchanges import NAMES
+from tests.pitfalls.wires import call, calls, chat, data_frame, frames
+from toolglot.api import translate_request, translate_response, translate_stream
+from toolglot.errors import UpstreamError
+from toolglot.translate import Exchange
+
+CLIENTS = [name for name in NAMES if name not in ("warp", "openai_chat")]
+
+
+def whole(message: dict[str, Any], finish: str = "stop", usage: Any = None, **choice: Any) -> str:
+    head = {"id": "chatcmpl-1", "object": "chat.completion", "created": 1, "model": "m"}
+    said = {"index": 0, "message": {"role": "assistant", **message}, "finish_reason": finish, **choice}
+    return json.dumps({**head, "choices": [said], **({} if usage is None else {"usage": usage})})
+
+
+def function(name: str, arguments: str = '{"a":1}', **fields: Any) -> dict[str, Any]:
+    return {"id": "call_1", "type": "function", "function": {"name": name, "arguments": arguments}, **fields}
+
+
+# Ids and models
+
+
+def test_the_answer_begins_behind_azures_first_chunk() -> None:
+    filters = [{"prompt_index": 0, "content_filter_results": {}}]
+    first = {"id": "", "object": "", "created": 0, "model": "", "choices": [], "prompt_filter_results": filters}
+    data = data_frame(first) + chat({"content": "Hi"}, finish="stop")
+    started = frames(b"".join(translate_stream(data, "openai_chat", "anthropic")))[0]["message"]
+    assert (started["id"], started["model"]) == ("chatcmpl-1", "m")
+    started = frames(b"".join(translate_stream(data, "openai_chat", "openai_responses")))[0]["response"]
+    assert (started["id"], started["model"], started["created_at"]) == ("chatcmpl-1", "m", 1)
+
+
+@pytest.mark.parametrize(
+    ("client", "place", "prefix"),
+    [("anthropic", "id", "msg_"), ("openai_responses", "id", "resp_"), ("gemini", "responseId", "")],
+)
+def test_an_answer_without_an_id_gets_one_of_the_clients_form(client: str, place: str, prefix: str) -> None:
+    answer = {"choices": [{"message": {"role": "assistant", "content": "x"}, "finish_reason": "stop"}]}
+    made = translate_response(answer, "openai_chat", client).json()[place]
+    assert made.startswith(prefix)
+    assert len(made) == len(prefix) + 24
+    assert made == translate_response(answer, "openai_chat", client).json()[place]
+    chunk = {"choices": [{"index": 0, "delta": {"content": "x"}, "finish_reason": "stop"}]}
+    first = frames(b"".join(translate_stream(data_frame(chunk), "openai_chat", client)))[0]
+    streamed = first.get("message", first.get("response", first))[place]
+    assert streamed.startswith(prefix)
+    assert len(streamed) == len(prefix) + 24
+
+
+def test_an_answer_for_a_chat_client_gets_an_id_and_the_model_that_was_asked() -> None:
+    exchange = Exchange("openai_chat", "gemini", model="gemini-x")
+    exchange.request({"model": "mine", "messages": [{"role": "user", "content": "Hi"}]})
+    answer = {"candidates": [{"content": {"role": "model", "parts": [{"text": "x"}]}, "finishReason": "STOP"}]}
+    written = json.loads(exchange.response(answer))
+    assert written["id"].startswith("chatcmpl-")
+    assert written["model"] == "mine"
+
+
+# Calls
+
+
+NAMELESS: dict[str, Any] = {
+    "openai_chat": json.loads(whole({"content": None, "tool_calls": [function("")]}, "tool_calls")),
+    "openai_responses": {
+        "id": "resp_1",
+        "object": "response",
+        "created_at": 1,
+        "model": "m",
+        "status": "completed",
+        "output": [{"type": "function_call", "id": "fc_1", "call_id": "c", "name": "", "arguments": "{}"}],
+    },
+    "anthropic": {
+        "id": "msg_1",
+        "type": "message",
+        "role": "assistant",
+        "model": "m",
+        "content": [{"type": "tool_use", "id": "c", "name": "", "input": {}}],
+        "stop_reason": "tool_use",
+        "usage": {"input_tokens": 1, "output_tokens": 1},
+    },
+    "gemini": {"candidates": [{"content": {"parts": [{"functionCall": {"name": "", "args": {}}}]}}]},
+}
+
+
+@pytest.mark.parametrize("client", NAMELESS)
+@pytest.mark.parametrize("upstream", NAMELESS)
+def test_a_call_without_a_name_is_an_error_in_whole_answers_and_in_streams(upstream: str, client: str) -> None:
+    with pytest.raises(UpstreamError) as raised:
+        translate_response(NAMELESS[upstream], upstream, client)
+    assert raised.value.error.code == "malformed_tool_call"
+    stream = b"".join(translate_stream(_streamed(upstream, NAMELESS[upstream]), upstream, client)).decode()
+    assert "a call without a name" in stream
+
+
+def _streamed(dialect: str, answer: dict[str, Any]) -> bytes:
+    """A stream of this dialect with the nameless call of the answer."""
+    if dialect == "openai_chat":
+        return chat(calls(call(0, "{}", id="c", name="")))
+    if dialect == "gemini":
+        return data_frame(answer)
+    if dialect == "openai_responses":
+        item = {"output_index": 0, "item": answer["output"][0]}
+        events = [
+            {"type": "response.created", "response": {**answer, "output": []}},
+            {"type": "response.output_item.added", **item},
+            {"type": "response.output_item.done", **item},
+            {"type": "response.completed", "response": answer},
+        ]
+    else:
+        events = [
+            {"type": "message_start", "message": {**answer, "content": []}},
+            {"type": "content_block_start", "index": 0, "content_block": answer["content"][0]},
+            {"type": "content_block_stop", "index": 0},
+            {"type": "message_delta", "delta": {"stop_reason": "tool_use"}, "usage": {"output_tokens": 1}},
+            {"type": "message_stop"},
+        ]
+    return b"".join(f"event: {event['type']}\n".encode() + data_frame(event) for event in events)
+
+
+TWICE = '{"a":1,"a":2}'
+
+
+@pytest.mark.parametrize("client", ["anthropic", "gemini"])
+def test_a_key_that_stands_twice_in_arguments_is_in_the_receipt(client: str) -> None:
+    note = ("note", "content[0].arguments")
+    answer = whole({"content": None, "tool_calls": [function("f", TWICE)]}, "tool_calls")
+    assert note in [(line.severity, line.where) for line in translate_response(answer, "openai_chat", client).receipt]
+    stream = translate_stream(chat(calls(call(0, TWICE, id="c", name="f"))), "openai_chat", client)
+    assert b"".join(stream)
+    assert note in [(line.severity, line.where) for line in stream.receipt]
+    history = [
+        {"role": "user", "content": "Hi"},
+        {"role": "assistant", "content": None, "tool_calls": [function("f", TWICE)]},
+        {"role": "tool", "tool_call_id": "call_1", "content": "x"},
+    ]
+    request = translate_request({"model": "m", "messages": history}, "openai_chat", client)
+    assert any(line.what == "a repeated key of the arguments" for line in request.receipt)
+    plain = whole({"content": None, "tool_calls": [function("f", '{"a":{"b":1},"c":{"b":2}}')]}, "tool_calls")
+    assert note not in [
+        (line.severity, line.where) for line in translate_response(plain, "openai_chat", client).receipt
+    ]
+
+
+@pytest.mark.parametrize("client", CLIENTS)
+def test_the_number_of_a_call_in_a_whole_answer_is_no_loss(client: str) -> None:
+    answer = whole({"content": None, "tool_calls": [function("f", index=0)]}, "tool_calls")
+    assert not translate_response(answer, "openai_chat", client, strict=True).receipt.losses
+    kept = json.loads(Exchange("openai_chat", "openai_chat", verbatim=False).response(answer))
+    assert kept["choices"][0]["message"]["tool_calls"] == json.loads(answer)["choices"][0]["message"]["tool_calls"]
+
+
+# Members beside the text
+
+
+FILE = {"type": "file", "file": {"hash": "x", "name": "a.pdf", "content": [{"type": "text", "text": "T"}]}}
+CITED = {"type": "url_citation", "url_citation": {"url": "https://x", "title": "t", "start_index": 0, "end_index": 3}}
+
+
+def test_a_file_among_annotations_leaves_the_citations_beside_it() -> None:
+    answer = whole({"content": "hello", "annotations": [FILE, CITED]})
+    carried = translate_response(answer, "openai_chat", "openai_responses")
+    annotation = carried.json()["output"][0]["content"][0]["annotations"][0]
+    assert annotation["url"] == "https://x"
+    assert [(line.severity, line.where) for line in carried.receipt] == [("loss", "message.annotations")]
+    kept = json.loads(Exchange("openai_chat", "openai_chat", verbatim=False).response(answer))
+    assert kept["choices"][0]["message"]["annotations"] == [FILE, CITED]
+
+
+def test_unknown_members_of_log_probabilities_are_in_the_receipt() -> None:
+    entry = {"token": "a", "logprob": -1, "bytes": [97], "top_logprobs": [], "rank": 3}
+    answer = whole({"content": "a"}, logprobs={"content": [entry], "refusal": None})
+    receipt = translate_response(answer, "openai_chat", "openai_responses").receipt
+    assert [line.where for line in receipt.losses] == ["choice.logprobs"]
+    chunk = {"choices": [{"index": 0, "delta": {"content": "a"}, "logprobs": {"content": [entry]}}]}
+    stream = translate_stream(data_frame(chunk) + chat(finish="stop"), "openai_chat", "openai_responses")
+    assert b'"logprob":-1' in b"".join(stream)
+    assert [line.where for line in stream.receipt.losses] == ["choices[0].logprobs.content"]
+
+
+def test_more_reasoning_than_output_is_counted_beside_the_output() -> None:
+    counts = {"prompt_tokens": 5, "completion_tokens": 10, "total_tokens": 15}
+    usage = {**counts, "completion_tokens_details": {"reasoning_tokens": 50}}
+    gemini = translate_response(whole({"content": "a"}, usage=usage), "openai_chat", "gemini").json()["usageMetadata"]
+    assert (gemini["candidatesTokenCount"], gemini["thoughtsTokenCount"], gemini["totalTokenCount"]) == (10, 50, 65)
+
+
+@pytest.mark.parametrize("word", ["content-filter", "guardrail_intervened", "GUARDRAIL_INTERVENED", "RECITATION"])
+def test_the_words_of_filters_are_filters(word: str) -> None:
+    gemini = translate_response(whole({"content": "a"}, word), "openai_chat", "gemini").json()
+    assert gemini["candidates"][0]["finishReason"] in ("SAFETY", word)
+    written = b"".join(translate_stream(chat({"content": "a"}, finish=word), "openai_chat", "anthropic"))
+    assert b'"stop_reason":"refusal"' in written
+
+
+# Requests
+
+
+def test_padding_that_a_client_asks_for_and_hidden_reasoning_are_in_the_receipt() -> None:
+    asked = {"model": "m", "messages": [{"role": "user", "content": "Hi"}], "stream": True}
+    padded = translate_request({**asked, "stream_options": {"include_obfuscation": True}}, "openai_chat", "gemini")
+    assert [(line.severity, line.where) for line in padded.receipt] == [("note", "stream_options.include_obfuscation")]
+    hidden = translate_request({**asked, "reasoning": {"exclude": True}}, "openai_chat", "openai_responses")
+    assert [(line.severity, line.where) for line in hidden.receipt] == [("note", "reasoning.show")]
+
+
+def test_a_video_of_a_chat_request_reaches_gemini() -> None:
+    parts = [
+        {"type": "video_url", "video_url": {"url": "https://x/a.mp4"}},
+        {"type": "video_url", "video_url": {"url": "data:video/mp4;base64,AAAA"}},
+        {"type": "video_url", "video_url": "https://x/b.mp4"},
+    ]
+    body = {"model": "m", "messages": [{"role": "user", "content": parts}]}
+    gemini = translate_request(body, "openai_chat", "gemini")
+    written = gemini.json()["contents"][0]["parts"]
+    assert [part.get("fileData", part.get("inlineData")) for part in written] == [
+        {"fileUri": "https://x/a.mp4"},
+        {"mimeType": "video/mp4", "data": "AAAA"},
+        {"fileUri": "https://x/b.mp4"},
+    ]
+    assert not gemini.receipt.losses
+    again = Exchange("openai_chat", "openai_chat", verbatim=False).request(body)
+    assert json.loads(again) == body
+    left_out = translate_request(body, "openai_chat", "anthropic")
+    assert [line.where for line in left_out.receipt.losses] == [f"messages[0].content[{index}]" for index in range(3)]
