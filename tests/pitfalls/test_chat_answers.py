@@ -170,7 +170,7 @@ def test_a_file_among_annotations_leaves_the_citations_beside_it() -> None:
     carried = translate_response(answer, "openai_chat", "openai_responses")
     annotation = carried.json()["output"][0]["content"][0]["annotations"][0]
     assert annotation["url"] == "https://x"
-    assert [(line.severity, line.where) for line in carried.receipt] == [("loss", "message.annotations")]
+    assert [(line.severity, line.where) for line in carried.receipt] == [("loss", "choices[0].message.annotations")]
     kept = json.loads(Exchange("openai_chat", "openai_chat", verbatim=False).response(answer))
     assert kept["choices"][0]["message"]["annotations"] == [FILE, CITED]
 
@@ -179,7 +179,7 @@ def test_unknown_members_of_log_probabilities_are_in_the_receipt() -> None:
     entry = {"token": "a", "logprob": -1, "bytes": [97], "top_logprobs": [], "rank": 3}
     answer = whole({"content": "a"}, logprobs={"content": [entry], "refusal": None})
     receipt = translate_response(answer, "openai_chat", "openai_responses").receipt
-    assert [line.where for line in receipt.losses] == ["choice.logprobs"]
+    assert [line.where for line in receipt.losses] == ["choices[0].logprobs"]
     chunk = {"choices": [{"index": 0, "delta": {"content": "a"}, "logprobs": {"content": [entry]}}]}
     stream = translate_stream(data_frame(chunk) + chat(finish="stop"), "openai_chat", "openai_responses")
     assert b'"logprob":-1' in b"".join(stream)
