@@ -159,6 +159,8 @@ def _of_block(block: Block, source: str, can: Capabilities) -> int:
             bits |= BLANK
         if block.citations:
             bits |= CITATIONS
+            for citation in block.citations:
+                bits |= _of_native(citation.native, source, can)
     elif type(block) is ToolCall:
         bits |= CALLS | CUSTOM if block.kind == "custom" else CALLS
     elif type(block) is ToolResult:

@@ -137,6 +137,12 @@ def test_a_pattern_may_fall_back_on_what_it_matches_itself(tmp_path: Path) -> No
     assert load(written(tmp_path, "a.toml", text), {}).notes == ()
 
 
+def test_a_setting_without_effect_is_told(tmp_path: Path) -> None:
+    path = written(tmp_path, "a.toml", 'discover = false\ntransport = "aiohttp"\n')
+    told = f"{path}:2:1: transport: there is one HTTP client now; this setting has no effect"
+    assert load(path, {}).notes == (told,)
+
+
 def test_a_watch_tells_each_change_of_content_once(tmp_path: Path) -> None:
     path = written(tmp_path, "a.toml", "strict = true")
     watch = Watch(path)

@@ -91,6 +91,7 @@ ODD_BLOCKS: tuple[Block, ...] = (
     ToolCall(id="call_8", name="c", kind="custom", arguments="x"),
     ToolCall(id="x" * 70, name="a" * 70, namespace="files"),
     Text(text="cited", citations=(Citation(url="https://example.com"),), cache=Cache(300)),
+    Text(text="cited", citations=(Citation(native={"anthropic": {"novel": 1}}), Citation(native={"gemini": {"x": 1}}))),
 )
 ODD_NATIVE: tuple[Mapping[str, Any], ...] = ({"$piece": True}, {"novel": 1}, {"signature": "c2ln"}, {"id": "msg_1_0"})
 

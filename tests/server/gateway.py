@@ -54,7 +54,7 @@ from toolglot.server.starting import build
 from toolglot.server.taping import recording
 from toolglot.store import Store
 from toolglot.upstream.calling import text_calls
-from toolglot.upstream.opening import open_transport
+from toolglot.upstream.http_client import HttpTransport
 
 ONCE = Retries(attempts=1)
 LIMITS = Limits(drain=10)  # at the end of a test: less than its failsafe
@@ -399,7 +399,7 @@ class _Thread(threading.Thread):
             self._ready.put(error)
 
     async def _serve(self) -> None:
-        transport = open_transport(self._config.transport, self._config.limits.upstream_connections, {})
+        transport = HttpTransport(self._config.limits.upstream_connections, {})
         metrics = Metrics()
         host = Host(self._config.mcp.servers)
         service = Service(

@@ -20,8 +20,8 @@ from toolglot.server.heads import Gates
 from toolglot.server.metrics import Metrics
 from toolglot.server.service import Receipts, Service
 from toolglot.server.starting import build
-from toolglot.upstream.lean import LeanTransport
-from toolglot.upstream.lean.connection import Connection
+from toolglot.upstream.http_client import HttpTransport
+from toolglot.upstream.http_client.connection import Connection
 
 T = TypeVar("T")
 
@@ -127,7 +127,7 @@ class Lane:
 
     def __init__(self) -> None:
         config = Config(upstreams={"up": UpstreamConfig(dialect="openai_chat", base_url="http://up.test/v1")})
-        self._transport = LeanTransport(1000, {})
+        self._transport = HttpTransport(1000, {})
         gateway = build(assemble(config, {}).config, self._transport)
         target, upstream = gateway.router.resolve("m")[0], gateway.upstreams["up"]
         now = asyncio.get_running_loop().time()

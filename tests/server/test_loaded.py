@@ -28,9 +28,6 @@ UNLOADED = {
     "toolglot.textcalls.prompts": "tools are native",
     "toolglot.upstream.demo.agent": "nobody has asked for the demo",
     "toolglot.upstream.demo.text": "nobody has asked for the demo",
-    "toolglot.upstream.http": "the lean transport is the usual one",
-    "aiohttp": "the lean transport is the usual one",
-    "yarl": "addresses are taken apart without it",
     "google.protobuf": "Warp alone needs it",
     "opentelemetry": "nobody wants traces",
     "mcp": "there are no MCP servers",
@@ -53,7 +50,7 @@ def loaded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[frozenset[str]]
 
 
 def test_modules_are_told_as_they_are_loaded(loaded: frozenset[str]) -> None:
-    assert loaded >= {"toolglot", "toolglot.server.run", "toolglot.upstream.lean.transport", "uvicorn"}
+    assert loaded >= {"toolglot", "toolglot.server.run", "toolglot.upstream.http_client.transport", "uvicorn"}
 
 
 @pytest.mark.parametrize("name", UNLOADED)

@@ -27,7 +27,7 @@ from toolglot.server.starting import Start, Wishes, configured, start
 from toolglot.server.workers.child import Child
 from toolglot.server.workers.hub import PATIENCE, Hub
 from toolglot.server.workers.line import Answer, Answers, Ask, Go, Leave, Message, Question, framed, taken
-from toolglot.upstream.opening import open_transport
+from toolglot.upstream.http_client import HttpTransport
 
 MESSAGES: list[Message] = [Go(), Leave(True), Ask(7, "receipt", b"x" * 300), Answers(7, [b"", b"y"])]
 
@@ -155,7 +155,7 @@ def test_it_is_told_that_each_worker_starts_its_own_mcp_servers(tmp_path: Path, 
     file.write_text("[mcp.servers.files]\ncommand = 'files'\n")
 
     async def begin() -> Start:
-        transport = open_transport("lean", 1, {})
+        transport = HttpTransport(1, {})
         try:
             return await start(Wishes(file=file, workers=workers, discover=False), {}, transport)
         finally:

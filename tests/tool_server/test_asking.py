@@ -21,7 +21,7 @@ from toolglot.tool_server import asking
 from toolglot.tool_server.arguments import CallError
 from toolglot.tool_server.asking import Asking
 from toolglot.tool_server.tools import Told
-from toolglot.upstream.http import HttpTransport
+from toolglot.upstream.http_client import HttpTransport
 
 T = TypeVar("T")
 

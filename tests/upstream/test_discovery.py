@@ -353,5 +353,5 @@ def test_a_proxy_is_not_asked_for_what_is_near(monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_reading_a_configuration_loads_no_http_client() -> None:
-    code = "import sys, toolglot.config.load, toolglot.config.assemble; print('aiohttp' in sys.modules)"
+    code = "import sys, toolglot.config.load, toolglot.config.assemble; print('httptools' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, check=True).stdout.strip() == b"False"

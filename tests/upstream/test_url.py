@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from yarl import URL
 
-from toolglot.upstream.http_rules import NO_ADDRESS, url_of
+from toolglot.upstream.http_client.rules import NO_ADDRESS, url_of
 from toolglot.upstream.transport import TransportError
 from toolglot.upstream.url import parse
 

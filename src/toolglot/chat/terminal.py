@@ -26,7 +26,7 @@ from toolglot.chat.telling import Line
 from toolglot.server.starting import configured
 from toolglot.store.sqlite import default_path
 from toolglot.tools.served import ServedCall
-from toolglot.upstream.opening import open_transport
+from toolglot.upstream.http_client import HttpTransport
 
 FAILED = 1
 INTERRUPTED = 130
@@ -63,7 +63,7 @@ class Chat:
     async def open(self) -> tuple[Session, Begun]:
         """Raises `ConfigError`."""
         config, _, _ = configured(self._wanted.options.wishes, self._environ)
-        transport = open_transport(config.transport, config.limits.upstream_connections, self._environ)
+        transport = HttpTransport(config.limits.upstream_connections, self._environ)
         self._open.push_async_callback(transport.close)
         begun = await begin(self._wanted.options, self._environ, transport)
         host = Host(begun.servers)

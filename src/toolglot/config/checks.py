@@ -58,7 +58,14 @@ def check(config: Config, builder: Builder) -> list[str]:
         _pattern(pattern, ("record", "models", number), builder)
     check_recording(config.record, builder)
     _circles(config, builder)
-    return [*_only_warps(config, builder), *_fallbacks(config, known, builder)]
+    return [*_no_effect(config, builder), *_only_warps(config, builder), *_fallbacks(config, known, builder)]
+
+
+def _no_effect(config: Config, builder: Builder) -> list[str]:
+    """Settings of earlier versions that change nothing any more."""
+    if config.transport != "aiohttp":
+        return []
+    return [str(builder.document.problem(("transport",), "there is one HTTP client now; this setting has no effect"))]
 
 
 def check_serving(config: Config, builder: Builder) -> list[Problem]:

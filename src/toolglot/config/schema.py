@@ -13,7 +13,7 @@ from msgspec.structs import asdict
 from toolglot.passes import CacheMarks
 from toolglot.passes.history_policy import HistoryPolicy
 from toolglot.textcalls.settings import BadCalls
-from toolglot.upstream.transport import Timeouts, TransportKind
+from toolglot.upstream.transport import Timeouts
 from toolglot.wire.json import MAX_DOCUMENT_BYTES
 
 YEAR = 366 * 24 * 3600.0
@@ -359,9 +359,8 @@ class Config(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Where exchanges are recorded, if they are."""
     log: LogConfig = LogConfig()
     """What is told on standard error."""
-    transport: TransportKind = "lean"
-    """The HTTP client that calls upstreams, read when the gateway starts: `lean` is the fast one; `aiohttp` also reads
-    answers that are not quite HTTP, such as those with bare line feeds."""
+    transport: Literal["lean", "aiohttp"] = "lean"
+    """Has no effect: there is one HTTP client. Kept so that older files are read."""
     discover: bool = True
     """Also use the keys in the environment and the local servers that answer."""
     strict: bool = False

@@ -19,7 +19,7 @@ from toolglot.routing import DEMO, Target, UnknownModelError
 from toolglot.server.gateway import Gateway
 from toolglot.server.security import UnsafeServerError, check_bind
 from toolglot.server.starting import Wishes, configured, start
-from toolglot.upstream.opening import open_transport
+from toolglot.upstream.http_client import HttpTransport
 from toolglot.upstream.vendors import VENDORS
 
 MAX_PROBED = 3
@@ -69,7 +69,7 @@ async def _upstreams(plan: Plan, environ: Mapping[str, str]) -> AsyncGenerator[F
         if config.mcp.servers:
             yield warn("mcp", "no MCP server was started or asked: --offline")
         return
-    transport = open_transport(config.transport, config.limits.upstream_connections, environ)
+    transport = HttpTransport(config.limits.upstream_connections, environ)
     try:
         begun = await start(plan.wishes, environ, transport)
         for finding in _assembled(Assembled(begun.gateway.config, begun.told)):

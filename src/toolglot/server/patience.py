@@ -13,7 +13,7 @@ from typing import Any
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from toolglot.server.heads import Gates
-from toolglot.upstream.lean import outbox_of
+from toolglot.upstream.http_client import outbox_of
 
 
 class PatientProtocol(HttpToolsProtocol):

@@ -38,7 +38,7 @@ from toolglot.server.starting import Start, Wishes, configured, start
 from toolglot.server.taping import recording
 from toolglot.store import Store, StoreError
 from toolglot.store.sqlite import NONE, SqliteStore, default_path
-from toolglot.upstream.opening import open_transport
+from toolglot.upstream.http_client import HttpTransport
 
 if TYPE_CHECKING:
     from toolglot.server.workers.seat import Seat
@@ -185,7 +185,7 @@ async def _run(
         listener = listen(config) if seat is None else seat.listener
         open_things.callback(listener.close)
         _allow_files(config.limits)
-        transport = open_transport(config.transport, config.limits.upstream_connections, environ)
+        transport = HttpTransport(config.limits.upstream_connections, environ)
         open_things.push_async_callback(transport.close)
         local = None if seat is None else seat.local
         begun = await start(wishes, environ, transport, own_port=listener.getsockname()[1], local=local)

@@ -19,7 +19,7 @@ from toolglot.tool_server.asking import Asking
 from toolglot.tool_server.http import listen, serve_http
 from toolglot.tool_server.server import make_server
 from toolglot.tool_server.stdio import serve_stdio
-from toolglot.upstream.opening import open_transport
+from toolglot.upstream.http_client import HttpTransport
 
 
 class Options(Struct, frozen=True, kw_only=True):
@@ -67,7 +67,7 @@ async def _run(options: Options, environ: Mapping[str, str], on_ready: Callable[
 async def _gateway(wishes: Wishes, environ: Mapping[str, str], open_things: AsyncExitStack) -> Gateway:
     """The gateway that `toolglot serve` would run here, without its doors."""
     config, _, _ = configured(wishes, environ)
-    transport = open_transport(config.transport, config.limits.upstream_connections, environ)
+    transport = HttpTransport(config.limits.upstream_connections, environ)
     open_things.push_async_callback(transport.close)
     return (await start(wishes, environ, transport)).gateway
 

@@ -220,9 +220,9 @@ async def _answers(urls: Sequence[str], transport: Transport | None, timeout: fl
     if transport is not None:
         return list(await asyncio.gather(*(_answer(url, transport, timeout) for url in urls)))
     # Imported here because the configuration needs none of it.
-    from toolglot.upstream.opening import open_transport
+    from toolglot.upstream.http_client import HttpTransport
 
-    transport = open_transport("lean", len(urls), {})
+    transport = HttpTransport(len(urls), {})
     try:
         return await _answers(urls, transport, timeout)
     finally:

@@ -1,7 +1,7 @@
 """The way to an upstream, as the gateway sees it: one call, one reply.
 
-`upstream/lean` and `upstream/http.py` are ways over the network, and `upstream/demo` is the one that never leaves the
-process. The gateway knows none of them: whatever has these methods can be an upstream.
+`upstream/http_client` goes over the network, and `upstream/demo` never leaves the process. The gateway knows neither:
+whatever has these methods can be an upstream.
 """
 
 from __future__ import annotations
@@ -10,9 +10,6 @@ from collections.abc import AsyncIterator, Mapping
 from typing import Literal, Protocol
 
 from msgspec import Struct
-
-TransportKind = Literal["lean", "aiohttp"]
-"""The ways over the network: `upstream/lean` and `upstream/http.py`."""
 
 
 class Timeouts(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -2,9 +2,9 @@ from __future__ import annotations
 
 import pytest
 
-from tests.upstream.conformance.ways import chosen
+from tests.upstream.conformance.clients import CLIENTS
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    if "way" in metafunc.fixturenames:
-        metafunc.parametrize("way", chosen(), ids=lambda way: way.name)
+    if "client" in metafunc.fixturenames:
+        metafunc.parametrize("client", CLIENTS, ids=lambda client: client.name)

@@ -18,24 +18,24 @@ from tests.upstream.bad_server import (
     send_each,
 )
 from tests.upstream.calls import SECRET, call
-from tests.upstream.conformance.ways import Way
+from tests.upstream.conformance.clients import Client
 from toolglot.upstream.transport import Call, Reply, Transport
 
 
-def test_the_transport_and_its_reply_keep_the_contract(way: Way) -> None:
+def test_the_transport_and_its_reply_keep_the_contract(client: Client) -> None:
     async def test() -> None:
-        async with BadServer([expect(), reply({"ok": True})]) as server, way.transport() as opened:
+        async with BadServer([expect(), reply({"ok": True})]) as server, client.transport() as opened:
             contract: Transport = opened
             answer: Reply = await contract.send(call(server.url))
             assert await answer.read(100) == b'{"ok":true}'
             answer.close()
 
-    way.run(test)
+    client.run(test)
 
 
-def test_a_call_is_sent_as_it_is_and_asks_for_nothing_compressed(way: Way) -> None:
+def test_a_call_is_sent_as_it_is_and_asks_for_nothing_compressed(client: Client) -> None:
     async def test() -> None:
-        async with BadServer([expect(), reply(b"fine", status=418)]) as server, way.transport() as opened:
+        async with BadServer([expect(), reply(b"fine", status=418)]) as server, client.transport() as opened:
             wanted = Call(
                 url=f"{server.url}/v1beta/models/a%2Fb:go?alt=sse",
                 headers={"x-api-key": SECRET, "accept-encoding": "gzip, br"},
@@ -52,62 +52,62 @@ def test_a_call_is_sent_as_it_is_and_asks_for_nothing_compressed(way: Way) -> No
             assert request.headers["content-length"] == "13"
             assert "cookie" not in request.headers
 
-    way.run(test)
+    client.run(test)
 
 
-def test_a_get_has_no_body(way: Way) -> None:
+def test_a_get_has_no_body(client: Client) -> None:
     async def test() -> None:
-        async with BadServer([expect(), reply([])]) as server, way.transport() as opened:
+        async with BadServer([expect(), reply([])]) as server, client.transport() as opened:
             answer = await opened.send(Call(method="GET", url=f"{server.url}/v1/models", headers={}))
             assert await answer.read(10) == b"[]"
             assert server.requests[0].method == "GET"
             assert server.requests[0].body == b""
 
-    way.run(test)
+    client.run(test)
 
 
-def test_a_body_of_many_megabytes_goes_out_whole(way: Way) -> None:
+def test_a_body_of_many_megabytes_goes_out_whole(client: Client) -> None:
     body = b"x" * (3 * 1024 * 1024)
 
     async def test() -> None:
-        async with BadServer([expect(), reply(b"{}")]) as server, way.transport() as opened:
+        async with BadServer([expect(), reply(b"{}")]) as server, client.transport() as opened:
             answer = await opened.send(call(server.url, body))
             await answer.read(10)
             assert server.requests[0].body == body
             assert server.requests[0].headers["content-length"] == str(len(body))
 
-    way.run(test)
+    client.run(test)
 
 
-def test_names_of_headers_come_in_lower_case_and_repeated_ones_joined(way: Way) -> None:
+def test_names_of_headers_come_in_lower_case_and_repeated_ones_joined(client: Client) -> None:
     fields = [("X-Request-ID", "r1"), ("X-Limit", "a"), ("x-limit", "b"), ("Content-Length", "0")]
 
     async def test() -> None:
-        async with BadServer([expect(), send(head(200, fields))]) as server, way.transport() as opened:
+        async with BadServer([expect(), send(head(200, fields))]) as server, client.transport() as opened:
             answer = await opened.send(call(server.url))
             assert answer.headers["x-request-id"] == "r1"
             assert answer.headers["x-limit"] == "a, b"
             assert await answer.read(0) == b""
 
-    way.run(test)
+    client.run(test)
 
 
-def test_cookies_are_forgotten(way: Way) -> None:
+def test_cookies_are_forgotten(client: Client) -> None:
     async def test() -> None:
         script = [expect(), reply(b"", headers={"set-cookie": "session=1"})]
-        async with BadServer(script) as server, way.transport() as opened:
+        async with BadServer(script) as server, client.transport() as opened:
             url = server.url.replace("127.0.0.1", "localhost")  # addresses have no cookies anyway
             for _ in range(2):
                 answer = await opened.send(call(url))
                 await answer.read(0)
             assert "cookie" not in server.requests[1].headers
 
-    way.run(test)
+    client.run(test)
 
 
-def test_a_redirect_is_a_reply_and_is_not_followed(way: Way) -> None:
+def test_a_redirect_is_a_reply_and_is_not_followed(client: Client) -> None:
     async def test() -> None:
-        async with BadServer([expect(), reply(b"")]) as other, way.transport() as opened:
+        async with BadServer([expect(), reply(b"")]) as other, client.transport() as opened:
             script = [expect(), reply(b"", status=307, headers={"location": f"{other.url}/stolen"})]
             async with BadServer(script) as server:
                 answer = await opened.send(call(server.url))
@@ -115,17 +115,17 @@ def test_a_redirect_is_a_reply_and_is_not_followed(way: Way) -> None:
                 assert await answer.read(10) == b""
             assert other.connections == 0
 
-    way.run(test)
+    client.run(test)
 
 
-def test_chunks_come_as_they_are_written_and_never_empty(way: Way) -> None:
+def test_chunks_come_as_they_are_written_and_never_empty(client: Client) -> None:
     async def test() -> None:
         gates = [Gate(), Gate(), Gate()]
         events = [b"data: 1\n\n", b"data: 2\n\n", b"data: 3\n\n"]
         script: list[Any] = [expect(), send(head(200, {"transfer-encoding": "chunked"}))]
         for gate, event in zip(gates, events, strict=True):
             script += [pause(gate), send(chunk(event))]
-        async with BadServer([*script, send(LAST_CHUNK)]) as server, way.transport() as opened:
+        async with BadServer([*script, send(LAST_CHUNK)]) as server, client.transport() as opened:
             answer = await opened.send(call(server.url))
             chunks = answer.chunks()
             for gate, event in zip(gates, events, strict=True):
@@ -134,42 +134,42 @@ def test_chunks_come_as_they_are_written_and_never_empty(way: Way) -> None:
             assert [piece async for piece in chunks] == []
             answer.close()
 
-    way.run(test)
+    client.run(test)
 
 
-def test_bytes_one_at_a_time_are_the_same_bytes(way: Way) -> None:
+def test_bytes_one_at_a_time_are_the_same_bytes(client: Client) -> None:
     body = 'data: {"text": "žluťoučký 🐎"}\n\n'.encode() * 5
 
     async def test() -> None:
         raw = head(200, {"transfer-encoding": "chunked"}) + chunk(body) + LAST_CHUNK
-        async with BadServer([expect(), send_each(raw)]) as server, way.transport() as opened:
+        async with BadServer([expect(), send_each(raw)]) as server, client.transport() as opened:
             answer = await opened.send(call(server.url))
             pieces = [piece async for piece in answer.chunks()]
             assert b"".join(pieces) == body
             assert all(pieces)
 
-    way.run(test)
+    client.run(test)
 
 
-def test_a_body_without_a_length_ends_with_the_connection(way: Way) -> None:
+def test_a_body_without_a_length_ends_with_the_connection(client: Client) -> None:
     async def test() -> None:
-        async with BadServer([expect(), send(head(200) + b"all of it")]) as server, way.transport() as opened:
+        async with BadServer([expect(), send(head(200) + b"all of it")]) as server, client.transport() as opened:
             answer = await opened.send(call(server.url))
             assert await answer.read(100) == b"all of it"
 
-    way.run(test)
+    client.run(test)
 
 
-def test_a_server_in_a_thread_plays_the_same_scripts(way: Way) -> None:
+def test_a_server_in_a_thread_plays_the_same_scripts(client: Client) -> None:
     seen, on = Gate(), Gate()
     with BadServer([expect(seen=seen), pause(on), reply(b"{}")]) as server:
 
         async def test() -> None:
-            async with way.transport() as opened:
+            async with client.transport() as opened:
                 task = asyncio.create_task(opened.send(call(server.url)))
                 await seen.wait()
                 on.open()
                 assert await (await task).read(10) == b"{}"
 
-        way.run(test)
+        client.run(test)
     assert server.requests[0].json() == {}

@@ -16,7 +16,7 @@ from tests.upstream.bad_server import (
     reply,
 )
 from tests.upstream.calls import call
-from tests.upstream.conformance.ways import Way
+from tests.upstream.conformance.clients import Client
 from toolglot.upstream.inflate import PIECE
 
 
@@ -28,19 +28,19 @@ def squeezed(data: bytes, form: str) -> bytes:
 
 
 @pytest.mark.parametrize(("encoding", "form"), [("gzip", "gzip"), ("deflate", "zlib"), ("deflate", "bare")])
-def test_a_compressed_answer_is_inflated(way: Way, encoding: str, form: str) -> None:
+def test_a_compressed_answer_is_inflated(client: Client, encoding: str, form: str) -> None:
     async def test() -> None:
         script = [expect(), reply(squeezed(b'{"ok": true}', form), headers={"content-encoding": encoding})]
-        async with BadServer(script) as server, way.transport() as opened:
+        async with BadServer(script) as server, client.transport() as opened:
             answer = await opened.send(call(server.url))
             assert await answer.read(100) == b'{"ok": true}'
 
-    way.run(test)
+    client.run(test)
 
 
-def test_a_compression_bomb_is_cut_at_the_limit(way: Way) -> None:
+def test_a_compression_bomb_is_cut_at_the_limit(client: Client) -> None:
     bomb = gzip.compress(bytes(50 * 1024 * 1024))
-    assert way.fails(expect(), reply(bomb, headers={"content-encoding": "gzip"}), limit=1024 * 1024) == "too_large"
+    assert client.fails(expect(), reply(bomb, headers={"content-encoding": "gzip"}), limit=1024 * 1024) == "too_large"
 
 
 @pytest.mark.parametrize(
@@ -48,30 +48,30 @@ def test_a_compression_bomb_is_cut_at_the_limit(way: Way) -> None:
     [("br", b"\x0b\x02\x80{}\x03"), ("gzip", b"not compressed"), ("gzip", gzip.compress(b"x" * 1000)[:20])],
     ids=["unknown", "wrong", "cut"],
 )
-def test_an_answer_that_cannot_be_inflated_is_refused(way: Way, encoding: str, body: bytes) -> None:
-    assert way.fails(expect(), reply(body, headers={"content-encoding": encoding})) == "reset"
+def test_an_answer_that_cannot_be_inflated_is_refused(client: Client, encoding: str, body: bytes) -> None:
+    assert client.fails(expect(), reply(body, headers={"content-encoding": encoding})) == "reset"
 
 
-def test_other_work_goes_on_while_a_small_answer_inflates_to_a_large_one(way: Way) -> None:
+def test_other_work_goes_on_while_a_small_answer_inflates_to_a_large_one(client: Client) -> None:
     size = 20 * 1024 * 1024
 
     async def test() -> None:
         script = [expect(), reply(gzip.compress(bytes(size)), headers={"content-encoding": "gzip"})]
-        async with BadServer(script) as server, way.transport() as opened:
+        async with BadServer(script) as server, client.transport() as opened:
             answer = await opened.send(call(server.url))
             assert await turns_during(answer.read(size)) >= size // PIECE - 10
 
-    way.run(test)
+    client.run(test)
 
 
-def test_other_work_goes_on_while_a_large_piece_is_read(way: Way) -> None:
+def test_other_work_goes_on_while_a_large_piece_is_read(client: Client) -> None:
     async def test() -> None:
-        async with BadServer([expect(), reply(bytes(2 * 1024 * 1024))]) as server, way.transport() as opened:
+        async with BadServer([expect(), reply(bytes(2 * 1024 * 1024))]) as server, client.transport() as opened:
             answer = await opened.send(call(server.url))
             largest = max([len(piece) async for piece in answer.chunks()])
             assert largest <= PIECE
 
-    way.run(test)
+    client.run(test)
 
 
 async def turns_during(work: Coroutine[Any, Any, object]) -> int:

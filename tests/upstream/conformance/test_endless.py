@@ -8,7 +8,7 @@ import pytest
 
 from tests.upstream.bad_server import BadServer, expect, head, send, send_for_ever
 from tests.upstream.calls import call, failure
-from tests.upstream.conformance.ways import Way
+from tests.upstream.conformance.clients import Client, count_idle
 from tests.waiting import FAILSAFE
 
 OK = b"HTTP/1.1 200 OK\r\n"
@@ -31,22 +31,20 @@ ENDLESS = {
 
 
 @pytest.mark.parametrize("part", ENDLESS)
-def test_what_never_ends_is_given_up(way: Way, part: str) -> None:
+def test_what_never_ends_is_given_up(client: Client, part: str) -> None:
     first, again = ENDLESS[part]
 
     async def test() -> None:
         script = [expect(), send(first), send_for_ever(again)]
-        async with BadServer(script) as server, way.transport() as opened:
+        async with BadServer(script) as server, client.transport() as opened:
             tracemalloc.start()
             try:
-                # Where aiohttp sets no limit to what it does not keep, the clock does.
-                longest = FAILSAFE if way.is_exact else 0.3
-                error = await failure(opened, call(server.url, first_byte=longest, idle=longest), limit=64 * 1024)
+                error = await failure(opened, call(server.url, first_byte=FAILSAFE, idle=FAILSAFE), limit=64 * 1024)
                 _, most = tracemalloc.get_traced_memory()
             finally:
                 tracemalloc.stop()
-            assert error.failure in (("too_large", "reset") if way.is_exact else ("too_large", "reset", "timeout"))
+            assert error.failure in ("too_large", "reset")
             assert most < 8 * 1024 * 1024
-            assert way.idle(opened) == 0
+            assert count_idle(opened) == 0
 
-    way.run(test)
+    client.run(test)

@@ -22,55 +22,56 @@ from tests.upstream.bad_server import (
     stream,
 )
 from tests.upstream.calls import SECRET, call, failure
-from tests.upstream.conformance.ways import Way
+from tests.upstream.conformance.clients import Client, is_broken
+from toolglot.upstream.http_client import HttpTransport
 from toolglot.upstream.transport import Call, TransportError
 
 BEGUN = [expect(), stream("data: 1\n\n", complete=False)]
 
 
-def test_nobody_listening_is_no_connection(way: Way) -> None:
+def test_nobody_listening_is_no_connection(client: Client) -> None:
     async def test() -> None:
         async with BadServer([never()]) as server:
             url = server.url
-        async with way.transport() as opened:
+        async with client.transport() as opened:
             error = await failure(opened, call(url))
             assert error.failure == "connect"
             assert "refused" in str(error).lower()
 
-    way.run(test)
+    client.run(test)
 
 
-def test_an_unknown_name_is_no_connection(way: Way) -> None:
+def test_an_unknown_name_is_no_connection(client: Client) -> None:
     async def test() -> None:
-        async with way.transport() as opened:
+        async with client.transport() as opened:
             assert (await failure(opened, call("http://nowhere.invalid"))).failure == "connect"
 
-    way.run(test)
+    client.run(test)
 
 
 @pytest.mark.parametrize(
     "url", ["", "ftp://host", "http://", "http://ho st/", "http://host/\r\nx: y", "http://host:x/"]
 )
-def test_an_address_that_is_none_is_refused(way: Way, url: str) -> None:
+def test_an_address_that_is_none_is_refused(client: Client, url: str) -> None:
     async def test() -> None:
-        async with way.transport() as opened:
+        async with client.transport() as opened:
             with pytest.raises(TransportError) as caught:
                 await opened.send(Call(url=url, headers={}))
             assert caught.value.failure == "connect"
 
-    way.run(test)
+    client.run(test)
 
 
-def test_a_header_that_would_break_out_is_not_sent(way: Way) -> None:
+def test_a_header_that_would_break_out_is_not_sent(client: Client) -> None:
     async def test() -> None:
-        async with BadServer([expect(), reply()]) as server, way.transport() as opened:
+        async with BadServer([expect(), reply()]) as server, client.transport() as opened:
             with pytest.raises(TransportError) as caught:
                 await opened.send(Call(url=server.url, headers={"x-evil": f"{SECRET}\r\nx-more: 1"}))
             assert caught.value.failure == "connect"
             assert SECRET not in str(caught.value)
             assert server.requests == []
 
-    way.run(test)
+    client.run(test)
 
 
 @pytest.mark.parametrize(
@@ -101,49 +102,49 @@ def test_a_header_that_would_break_out_is_not_sent(way: Way) -> None:
     ],
     ids=lambda value: value if isinstance(value, str) and " " in value else "",
 )
-def test_what_breaks_is_told(way: Way, name: str, script: Script, expected: str) -> None:
-    assert way.fails(*script) == expected
+def test_what_breaks_is_told(client: Client, name: str, script: Script, expected: str) -> None:
+    assert client.fails(*script) == expected
 
 
-def test_what_came_before_a_break_is_read_before_it_is_told(way: Way) -> None:
+def test_what_came_before_a_break_is_read_before_it_is_told(client: Client) -> None:
     async def test() -> None:
-        async with BadServer([*BEGUN, close()]) as server, way.transport() as opened:
+        async with BadServer([*BEGUN, close()]) as server, client.transport() as opened:
             answer = await opened.send(call(server.url))
-            while not way.broken(answer):  # a reader that is busy elsewhere
+            while not is_broken(answer):  # a reader that is busy elsewhere
                 await asyncio.sleep(0)
             chunks = answer.chunks()
             assert await anext(chunks) == b"data: 1\n\n"
             with pytest.raises(TransportError):
                 await anext(chunks)
 
-    way.run(test)
+    client.run(test)
 
 
-def test_a_body_of_exactly_the_limit_is_read(way: Way) -> None:
+def test_a_body_of_exactly_the_limit_is_read(client: Client) -> None:
     async def test() -> None:
-        async with BadServer([expect(), reply(b"x" * 1000)]) as server, way.transport() as opened:
+        async with BadServer([expect(), reply(b"x" * 1000)]) as server, client.transport() as opened:
             answer = await opened.send(call(server.url))
             assert len(await answer.read(1000)) == 1000
 
-    way.run(test)
+    client.run(test)
 
 
-def test_an_early_answer_to_a_large_request_is_read(way: Way) -> None:
+def test_an_early_answer_to_a_large_request_is_read(client: Client) -> None:
     async def test() -> None:
         script = [expect(body=False), reply({"error": "too large"}, status=413), gone(Gate())]
-        async with BadServer(script) as server, way.transport() as opened:
+        async with BadServer(script) as server, client.transport() as opened:
             answer = await opened.send(call(server.url, b"x" * (16 * 1024 * 1024)))
             assert (answer.status, await answer.read(100)) == (413, b'{"error":"too large"}')
             answer.close()
 
-    way.run(test)
+    client.run(test)
 
 
-def test_a_transport_that_was_closed_says_so(way: Way) -> None:
+def test_a_transport_that_was_closed_says_so(client: Client) -> None:
     async def test() -> None:
-        opened = way.make(10, {})
+        opened = HttpTransport(10, {})
         await opened.close()
         with pytest.raises(TransportError, match="shutting down"):
             await opened.send(call("http://127.0.0.1:1"))
 
-    way.run(test)
+    client.run(test)

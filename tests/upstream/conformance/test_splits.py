@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from tests.upstream.bad_server import LAST_CHUNK, BadServer, Peer, Script, Step, chunk, close, expect, head, reset, send
 from tests.upstream.calls import call
-from tests.upstream.conformance.ways import Way
+from tests.upstream.conformance.clients import Client, is_broken
 from toolglot.upstream.transport import Transport, TransportError
 
 INTERIM = head(103, {"link": "</style.css>"})
@@ -54,17 +54,17 @@ async def whole(opened: Transport, url: str) -> bytes:
 
 
 @pytest.mark.parametrize("name", ANSWERS)
-def test_an_answer_may_be_cut_at_any_byte(way: Way, name: str) -> None:
+def test_an_answer_may_be_cut_at_any_byte(client: Client, name: str) -> None:
     raw, body = ANSWERS[name]
 
     async def test() -> None:
         script = [step for place in range(len(raw)) for step in (expect(), send_apart(cut(raw, [place])))]
-        async with BadServer(script) as server, way.transport() as opened:
+        async with BadServer(script) as server, client.transport() as opened:
             for _ in range(len(raw)):
                 assert await whole(opened, server.url) == body
             assert server.connections == 1
 
-    way.run(test)
+    client.run(test)
 
 
 bodies = st.lists(st.binary(min_size=1, max_size=40), max_size=6)
@@ -73,7 +73,7 @@ places = st.lists(st.integers(0, 500), max_size=12)
 
 @given(pieces=bodies, chunked=st.booleans(), interim=st.integers(0, 3), trailers=st.integers(0, 2), places=places)
 def test_any_answer_may_be_cut_anywhere(
-    way: Way, pieces: list[bytes], chunked: bool, interim: int, trailers: int, places: list[int]
+    client: Client, pieces: list[bytes], chunked: bool, interim: int, trailers: int, places: list[int]
 ) -> None:
     body = b"".join(pieces)
     raw = INTERIM * interim
@@ -85,24 +85,26 @@ def test_any_answer_may_be_cut_anywhere(
 
     async def test() -> None:
         again: Script = [expect(), send_apart(cut(raw, places))] * 2
-        async with BadServer(again) as server, way.transport() as opened:
+        async with BadServer(again) as server, client.transport() as opened:
             assert await whole(opened, server.url) == body
             assert await whole(opened, server.url) == body
             assert server.connections == 1
 
-    way.run(test)
+    client.run(test)
 
 
 @pytest.mark.parametrize("name", ANSWERS)
 @pytest.mark.parametrize("ending", [close, reset])
-def test_an_answer_that_breaks_off_at_any_byte_is_a_reset(way: Way, name: str, ending: Callable[[], Step]) -> None:
+def test_an_answer_that_breaks_off_at_any_byte_is_a_reset(
+    client: Client, name: str, ending: Callable[[], Step]
+) -> None:
     raw, body = ANSWERS[name]
 
     async def test() -> None:
         scripts = [
             [expect(), send_apart(cut(raw, [place])[:1] if place else []), ending()] for place in range(len(raw))
         ]
-        async with BadServer(*scripts) as server, way.transport() as opened:
+        async with BadServer(*scripts) as server, client.transport() as opened:
             for _ in range(len(raw)):
                 came = b""
                 with pytest.raises(TransportError) as caught:
@@ -112,14 +114,14 @@ def test_an_answer_that_breaks_off_at_any_byte_is_a_reset(way: Way, name: str, e
                 assert body.startswith(came)
             assert server.connections == len(raw)
 
-    way.run(test)
+    client.run(test)
 
 
-def test_what_came_before_a_break_is_told_also_when_it_came_with_the_head(way: Way) -> None:
+def test_what_came_before_a_break_is_told_also_when_it_came_with_the_head(client: Client) -> None:
     async def test() -> None:
-        async with BadServer([expect(), send(IN_CHUNKS), close()]) as server, way.transport() as opened:
+        async with BadServer([expect(), send(IN_CHUNKS), close()]) as server, client.transport() as opened:
             answer = await opened.send(call(server.url))
-            while not way.broken(answer):
+            while not is_broken(answer):
                 await asyncio.sleep(0)
             came = []
             with pytest.raises(TransportError):
@@ -127,4 +129,4 @@ def test_what_came_before_a_break_is_told_also_when_it_came_with_the_head(way: W
                     came.append(piece)  # noqa: PERF401 - what came before the break counts
             assert b"".join(came) == b"first2nd"
 
-    way.run(test)
+    client.run(test)

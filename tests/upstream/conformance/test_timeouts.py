@@ -22,63 +22,63 @@ from tests.upstream.bad_server import (
     tell,
 )
 from tests.upstream.calls import call, failure, pass_time
+from tests.upstream.conformance.clients import Client, chunks_of
 from tests.upstream.conformance.sockets import no_socket_to
-from tests.upstream.conformance.ways import Way, chunks_of
 from tests.waiting import FAILSAFE
 
 
-def test_no_answer_in_time_is_a_timeout(way: Way) -> None:
-    assert way.fails(expect(), never(), first_byte=0.05) == "timeout"
+def test_no_answer_in_time_is_a_timeout(client: Client) -> None:
+    assert client.fails(expect(), never(), first_byte=0.05) == "timeout"
 
 
-def test_a_head_that_does_not_end_is_a_timeout(way: Way) -> None:
-    assert way.fails(expect(), send(b"HTTP/1.1 200 OK\r\n"), never(), first_byte=0.05) == "timeout"
+def test_a_head_that_does_not_end_is_a_timeout(client: Client) -> None:
+    assert client.fails(expect(), send(b"HTTP/1.1 200 OK\r\n"), never(), first_byte=0.05) == "timeout"
 
 
-def test_silence_inside_an_answer_is_a_timeout(way: Way) -> None:
-    assert way.fails(expect(), stream("data: 1\n\n", complete=False), never(), idle=0.05) == "timeout"
+def test_silence_inside_an_answer_is_a_timeout(client: Client) -> None:
+    assert client.fails(expect(), stream("data: 1\n\n", complete=False), never(), idle=0.05) == "timeout"
 
 
-def test_an_upstream_that_does_not_read_a_large_request_is_a_timeout_and_its_socket_is_cut(way: Way) -> None:
+def test_an_upstream_that_does_not_read_a_large_request_is_a_timeout_and_its_socket_is_cut(client: Client) -> None:
     async def test() -> None:
-        async with BadServer([expect(body=False), never()]) as server, way.transport() as opened:
+        async with BadServer([expect(body=False), never()]) as server, client.transport() as opened:
             wanted = call(server.url, b"x" * (16 * 1024 * 1024), first_byte=0.1)
             assert (await failure(opened, wanted)).failure == "timeout"
             await no_socket_to(server.port)
 
-    way.run(test)
+    client.run(test)
 
 
-def test_interim_heads_do_not_make_the_wait_longer(way: Way) -> None:
-    assert way.fails(expect(), send(head(100)), send(head(100)), never(), first_byte=0.05) == "timeout"
+def test_interim_heads_do_not_make_the_wait_longer(client: Client) -> None:
+    assert client.fails(expect(), send(head(100)), send(head(100)), never(), first_byte=0.05) == "timeout"
 
 
-def test_parts_of_an_answer_that_bring_nothing_of_its_body_are_silence(way: Way) -> None:
+def test_parts_of_an_answer_that_bring_nothing_of_its_body_are_silence(client: Client) -> None:
     begun = head(200, {"transfer-encoding": "chunked"}) + b"1\r\na\r\n1;"
-    assert way.fails(expect(), send(begun), send(b"extension"), never(), idle=0.05) == "timeout"
+    assert client.fails(expect(), send(begun), send(b"extension"), never(), idle=0.05) == "timeout"
 
 
 @pytest.mark.parametrize("tunnel", [False, True])
-def test_a_handshake_that_does_not_go_on_is_no_connection(way: Way, tunnel: bool) -> None:
+def test_a_handshake_that_does_not_go_on_is_no_connection(client: Client, tunnel: bool) -> None:
     """In TLS, and with a proxy."""
 
     async def test() -> None:
         async with BadServer([never()]) as server:
             url = "https://upstream.test" if tunnel else server.url.replace("http", "https")
-            async with way.transport(**{"https_proxy": server.url} if tunnel else {}) as opened:
+            async with client.transport(**{"https_proxy": server.url} if tunnel else {}) as opened:
                 error = await failure(opened, call(url, connect=0.05))
                 assert error.failure == "connect"
                 assert "did not take a connection within 0.05 seconds" in str(error)
 
-    way.run(test)
+    client.run(test)
 
 
-def test_the_time_in_which_nobody_reads_is_no_silence(way: Way) -> None:
+def test_the_time_in_which_nobody_reads_is_no_silence(client: Client) -> None:
     async def test() -> None:
         first, on, off = Gate(), Gate(), Gate()
         begun = [expect(), send(head(200, {"transfer-encoding": "chunked"})), pause(first), send(chunk(b"1"))]
         script = [*begun, pause(on), send(LAST_CHUNK), tell(off)]
-        async with BadServer(script) as server, BadServer([never()]) as silent, way.transport() as opened:
+        async with BadServer(script) as server, BadServer([never()]) as silent, client.transport() as opened:
             chunks = chunks_of(await opened.send(call(server.url, idle=2.0)))
             waiting = asyncio.create_task(anext(chunks))  # the silence that counts is over with what it waits for
             await asyncio.sleep(0)
@@ -89,10 +89,10 @@ def test_the_time_in_which_nobody_reads_is_no_silence(way: Way) -> None:
             await off.wait()
             assert [piece async for piece in chunks] == []
 
-    way.run(test)
+    client.run(test)
 
 
-def test_each_part_of_a_body_gives_the_next_one_its_time(way: Way) -> None:
+def test_each_part_of_a_body_gives_the_next_one_its_time(client: Client) -> None:
     """Together they take longer than one silence may."""
 
     async def test() -> None:
@@ -101,20 +101,20 @@ def test_each_part_of_a_body_gives_the_next_one_its_time(way: Way) -> None:
         for gate in gates:
             script += [pause(gate), send(chunk(b"."))]
         server, silent = BadServer([*script, send(LAST_CHUNK)]), BadServer([never()])
-        async with server, silent, way.transport() as opened:
+        async with server, silent, client.transport() as opened:
             reading = asyncio.create_task((await opened.send(call(server.url, idle=2.0))).read(10))
             for gate in gates:
                 await pass_time(opened, silent.url, 0.4)
                 gate.open()
             assert await reading == b"......"
 
-    way.run(test)
+    client.run(test)
 
 
-def test_a_reader_that_holds_the_upstream_up_does_not_blame_it(way: Way) -> None:
+def test_a_reader_that_holds_the_upstream_up_does_not_blame_it(client: Client) -> None:
     async def test() -> None:
         server = BadServer([expect(), send(head(200)), send_for_ever(b"x" * 65536)])
-        async with server, BadServer([never()]) as silent, way.transport() as opened:
+        async with server, BadServer([never()]) as silent, client.transport() as opened:
             chunks = chunks_of(await opened.send(call(server.url, idle=1.0)))
             await anext(chunks)
             await pass_time(opened, silent.url, 1.5)
@@ -122,7 +122,7 @@ def test_a_reader_that_holds_the_upstream_up_does_not_blame_it(way: Way) -> None
                 assert await anext(chunks)
             await chunks.aclose()
 
-    way.run(test)
+    client.run(test)
 
 
 PING = b'event: ping\ndata: {"type": "ping"}\n\n'
@@ -140,15 +140,15 @@ KEEP_ALIVES: dict[str, list[bytes]] = {
 
 
 @pytest.mark.parametrize("case", KEEP_ALIVES)
-def test_an_answer_of_keep_alives_alone_is_given_up(way: Way, case: str) -> None:
+def test_an_answer_of_keep_alives_alone_is_given_up(client: Client, case: str) -> None:
     async def test() -> None:
         script = [expect(), stream(b'data: {"a":1}\n\n', complete=False), drip(*KEEP_ALIVES[case], interval=0.005)]
-        async with BadServer(script) as server, way.transport() as opened:
+        async with BadServer(script) as server, client.transport() as opened:
             error = await failure(opened, call(server.url, idle=FAILSAFE, progress=0.4))
         assert error.failure == "timeout"
         assert "has sent nothing but keep-alives for 0.4 seconds" in str(error)
 
-    way.run(test)
+    client.run(test)
 
 
 EVENTS: dict[str, list[bytes]] = {
@@ -160,26 +160,26 @@ EVENTS: dict[str, list[bytes]] = {
 
 
 @pytest.mark.parametrize("case", EVENTS)
-def test_an_answer_that_makes_progress_may_take_as_long_as_it_likes(way: Way, case: str) -> None:
+def test_an_answer_that_makes_progress_may_take_as_long_as_it_likes(client: Client, case: str) -> None:
     async def test() -> None:
         pieces = EVENTS[case]
         script = [expect(), stream(complete=False), drip(*pieces, times=60 // len(pieces)), send(LAST_CHUNK)]
-        async with BadServer(script) as server, way.transport() as opened:
+        async with BadServer(script) as server, client.transport() as opened:
             reply = await opened.send(call(server.url, idle=FAILSAFE, progress=1.0))
             assert await reply.read(10_000_000) == b"".join(pieces) * (60 // len(pieces))
 
-    way.run(test)
+    client.run(test)
 
 
-def test_the_time_in_which_nobody_reads_is_no_lack_of_progress(way: Way) -> None:
+def test_the_time_in_which_nobody_reads_is_no_lack_of_progress(client: Client) -> None:
     async def test() -> None:
         on = Gate()
         script = [expect(), stream(b": wait\n\n", complete=False), pause(on), send(chunk(b": on\n\n"), LAST_CHUNK)]
-        async with BadServer(script) as server, BadServer([never()]) as silent, way.transport() as opened:
+        async with BadServer(script) as server, BadServer([never()]) as silent, client.transport() as opened:
             chunks = chunks_of(await opened.send(call(server.url, idle=FAILSAFE, progress=1.0)))
             assert await anext(chunks) == b": wait\n\n"
             await pass_time(opened, silent.url, 1.5)
             on.open()
             assert [piece async for piece in chunks] == [b": on\n\n"]
 
-    way.run(test)
+    client.run(test)

@@ -23,7 +23,7 @@ from tests.upstream.bad_server import (
     send_for_ever,
 )
 from tests.upstream.calls import SECRET, call, failure
-from tests.upstream.conformance.ways import Way
+from tests.upstream.conformance.clients import Client
 
 HOST = "upstream.test"
 
@@ -50,7 +50,7 @@ async def _pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> N
     writer.close()
 
 
-def test_a_tunnel_carries_calls_that_the_proxy_cannot_read(way: Way, tmp_path: Path) -> None:
+def test_a_tunnel_carries_calls_that_the_proxy_cannot_read(client: Client, tmp_path: Path) -> None:
     certificate, context = make_certificate(tmp_path, HOST)
 
     async def test() -> None:
@@ -59,7 +59,7 @@ def test_a_tunnel_carries_calls_that_the_proxy_cannot_read(way: Way, tmp_path: P
             through: Script = [expect(), send(head(200)), carry(server.port)]
             async with BadServer(through) as proxy:
                 names = {"https_proxy": f"http://me:word@127.0.0.1:{proxy.port}", "SSL_CERT_FILE": str(certificate)}
-                async with way.transport(**names) as opened:
+                async with client.transport(**names) as opened:
                     for _ in range(2):
                         answer = await opened.send(call(f"https://{HOST}"))
                         assert await answer.read(10) == b"{}"
@@ -74,10 +74,10 @@ def test_a_tunnel_carries_calls_that_the_proxy_cannot_read(way: Way, tmp_path: P
             assert "proxy-authorization" not in server.requests[0].headers
             assert server.requests[0].headers["host"] == HOST
 
-    way.run(test)
+    client.run(test)
 
 
-def test_a_proxy_may_be_spoken_to_in_tls_itself(way: Way, tmp_path: Path) -> None:
+def test_a_proxy_may_be_spoken_to_in_tls_itself(client: Client, tmp_path: Path) -> None:
     (tmp_path / "proxy").mkdir()
     proxys, own = make_certificate(tmp_path / "proxy")
     certificate, context = make_certificate(tmp_path, HOST)
@@ -87,25 +87,25 @@ def test_a_proxy_may_be_spoken_to_in_tls_itself(way: Way, tmp_path: Path) -> Non
     async def test() -> None:
         async with BadServer([expect(), reply(b"{}")], tls=context) as server:
             proxy = BadServer([expect(), send(head(200)), carry(server.port)], tls=own)
-            async with proxy, way.transport(https_proxy=proxy.url, SSL_CERT_FILE=str(both)) as opened:
+            async with proxy, client.transport(https_proxy=proxy.url, SSL_CERT_FILE=str(both)) as opened:
                 answer = await opened.send(call(f"https://{HOST}"))
                 assert await answer.read(10) == b"{}"
                 answer.close()
 
-    way.run(test)
+    client.run(test)
 
 
-def test_a_tunnel_to_the_wrong_server_is_refused(way: Way, tmp_path: Path) -> None:
+def test_a_tunnel_to_the_wrong_server_is_refused(client: Client, tmp_path: Path) -> None:
     certificate, context = make_certificate(tmp_path, "elsewhere.test")
 
     async def test() -> None:
         async with BadServer([expect(), reply(b"{}")], tls=context) as server:
             proxy = BadServer([expect(), send(head(200)), carry(server.port)])
-            async with proxy, way.transport(https_proxy=proxy.url, SSL_CERT_FILE=str(certificate)) as opened:
+            async with proxy, client.transport(https_proxy=proxy.url, SSL_CERT_FILE=str(certificate)) as opened:
                 assert (await failure(opened, call(f"https://{HOST}"))).failure == "tls"
             assert server.requests == []
 
-    way.run(test)
+    client.run(test)
 
 
 @pytest.mark.parametrize(
@@ -120,25 +120,24 @@ def test_a_tunnel_to_the_wrong_server_is_refused(way: Way, tmp_path: Path) -> No
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
-def test_a_proxy_that_does_not_let_through(way: Way, name: str, script: Script) -> None:
+def test_a_proxy_that_does_not_let_through(client: Client, name: str, script: Script) -> None:
     async def test() -> None:
         proxy = BadServer(script)
-        async with proxy, way.transport(https_proxy=proxy.url.replace("//", f"//me:{SECRET}@")) as opened:
+        async with proxy, client.transport(https_proxy=proxy.url.replace("//", f"//me:{SECRET}@")) as opened:
             error = await failure(opened, call(f"https://{HOST}", connect=5.0))
-            # aiohttp tells a proxy that breaks off from one that refuses.
-            assert error.failure in (("connect",) if way.is_exact else ("connect", "reset", "too_large"))
-            assert "let through" in str(error) or not way.is_exact
+            assert error.failure == "connect"
+            assert "let through" in str(error)
 
-    way.run(test)
+    client.run(test)
 
 
-def test_words_of_the_proxy_after_its_head_are_not_those_of_the_upstream(way: Way) -> None:
+def test_words_of_the_proxy_after_its_head_are_not_those_of_the_upstream(client: Client) -> None:
     async def test() -> None:
         proxy = BadServer([expect(), send(head(200) + b"\x15\x03\x01\x00\x02\x02\x28"), never()])
-        async with proxy, way.transport(https_proxy=proxy.url) as opened:
+        async with proxy, client.transport(https_proxy=proxy.url) as opened:
             error = await failure(opened, call(f"https://{HOST}", connect=0.5))
-            assert error.failure in (("connect",) if way.is_exact else ("connect", "tls", "reset"))
-            assert "let through" in str(error) or not way.is_exact
+            assert error.failure == "connect"
+            assert "let through" in str(error)
             assert len(proxy.requests) == 1
 
-    way.run(test)
+    client.run(test)

@@ -13,7 +13,7 @@ from toolglot.config.problems import ConfigError
 from toolglot.config.schema import Config, RecordConfig, UpstreamConfig
 from toolglot.server.gateway import Gateway
 from toolglot.server.starting import Start, Wishes, build, configured, start
-from toolglot.upstream.http import HttpTransport
+from toolglot.upstream.http_client import HttpTransport
 from toolglot.upstream.replay.transport import ReplayTransport
 
 

@@ -6,7 +6,7 @@ Whatever is not so goes the general way through `server/app.py`, and so does a r
 plain: with the upstream's reply in hand (`handing.py`), so that nobody is ever asked twice. A client cannot tell the
 two ways apart.
 
-    guarded.py ─ a whole request ─▶ entry.py ─▶ crossing.py ◀─▶ upstream/lean
+    guarded.py ─ a whole request ─▶ entry.py ─▶ crossing.py ◀─▶ upstream/http_client
                                        │            │
                                        └── or ──────┴─▶ the general way
 """

@@ -34,7 +34,7 @@ from toolglot.server.prefixes import Found
 from toolglot.server.record import Record
 from toolglot.server.states import Heard
 from toolglot.textcalls.settings import BAD_TOOL_CALL
-from toolglot.upstream.lean import Sending
+from toolglot.upstream.http_client import Sending
 from toolglot.upstream.transport import TransportError, too_large
 
 if TYPE_CHECKING:

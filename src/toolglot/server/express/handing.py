@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from toolglot.server.record import Record
-from toolglot.upstream.lean import LeanReply, Sending, take_over
+from toolglot.upstream.http_client import HttpReply, Sending, take_over
 from toolglot.upstream.transport import TransportError
 from toolglot.upstream.upstream import Upstream
 
@@ -47,7 +47,7 @@ class Handed:
         self._ticket = ticket
         self._upstream = upstream
         self._model = model
-        self._reply: LeanReply | None = None
+        self._reply: HttpReply | None = None
         self._sending: Sending | None = None
         self._error = error
 
@@ -57,11 +57,11 @@ class Handed:
         if status:
             self._reply = take_over(sending, status, headers, body)
         else:
-            self._reply = sending.receiver = LeanReply(sending.connection.destination.name)
+            self._reply = sending.receiver = HttpReply(sending.connection.destination.name)
 
     def is_whole(self, status: int, headers: dict[str, str], body: bytes) -> None:
         """All of the answer is there."""
-        self._reply = reply = LeanReply(self._upstream.name)
+        self._reply = reply = HttpReply(self._upstream.name)
         reply.on_head(status, headers)
         if body:
             reply.on_body(body)
@@ -79,7 +79,7 @@ class Handed:
         ticket, self._ticket = self._ticket, None
         return ticket
 
-    async def reply(self, upstream: Upstream, model: str) -> LeanReply | None:
+    async def reply(self, upstream: Upstream, model: str) -> HttpReply | None:
         """The reply to this call as soon as its head is there; None if it was not made. Raises `TransportError`."""
         if self._upstream is not upstream or self._model != model:
             return None

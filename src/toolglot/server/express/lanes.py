@@ -27,7 +27,7 @@ from toolglot.server.issuers import issuer
 from toolglot.server.record import Record
 from toolglot.server.verdicts import FRESH
 from toolglot.upstream.exchange import exchanges_for, policy_of
-from toolglot.upstream.lean import LeanTransport, request_head
+from toolglot.upstream.http_client import HttpTransport, request_head
 from toolglot.upstream.upstream import Upstream
 
 if TYPE_CHECKING:
@@ -79,7 +79,7 @@ class Lane:
     def __init__(
         self, client: Dialect, upstream: Upstream, target: Target, breaker: Breaker, *, strict: bool, now: float
     ) -> None:
-        assert isinstance(upstream.transport, LeanTransport)
+        assert isinstance(upstream.transport, HttpTransport)
         self.client = client
         self.upstream = upstream
         self.target = target
@@ -222,7 +222,7 @@ def is_plain(client: Dialect, upstream: Upstream, target: Target) -> bool:
         client.direct is not None
         and client.direct.read_request is not None
         and upstream.dialect.direct is not None
-        and isinstance(upstream.transport, LeanTransport)
+        and isinstance(upstream.transport, HttpTransport)
         and upstream.tokens is None
         and not target.mcp
         and policy_of(upstream, target) == _NO_POLICY

@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from toolglot.dialect import Dialect
 from toolglot.server.security import Caller, Guard
-from toolglot.upstream.lean.known import KnownHead
+from toolglot.upstream.http_client.known import KnownHead
 
 _LENGTH = re.compile(rb"\r\ncontent-length: *([0-9]{1,8})(?=\r\n)", re.IGNORECASE)
 _LARGEST = 4096

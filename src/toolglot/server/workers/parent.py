@@ -22,7 +22,7 @@ from toolglot.server.starting import Start, Wishes, configured, start
 from toolglot.server.workers.seat import Seat
 from toolglot.server.workers.supervisor import WRONG, Supervisor
 from toolglot.upstream.discovery import Discovery, probe_local
-from toolglot.upstream.opening import open_transport
+from toolglot.upstream.http_client import HttpTransport
 
 log = logging.getLogger("toolglot.server")
 
@@ -79,7 +79,7 @@ class Parent:
         of them find the same servers on this machine."""
         config, _, _ = configured(self._wishes, self._environ)
         local = await probe_local(self._environ, own_port=self._port) if config.discover else None
-        transport = open_transport(config.transport, config.limits.upstream_connections, self._environ)
+        transport = HttpTransport(config.limits.upstream_connections, self._environ)
         try:
             begun = await start(self._wishes, self._environ, transport, own_port=self._port, local=local)
         finally:

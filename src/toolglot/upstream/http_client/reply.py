@@ -6,12 +6,12 @@ import asyncio
 from collections.abc import AsyncGenerator, Mapping
 
 from toolglot.upstream import body
-from toolglot.upstream.http_rules import READ_BUFFER
-from toolglot.upstream.lean.sending import Sending
+from toolglot.upstream.http_client.rules import READ_BUFFER
+from toolglot.upstream.http_client.sending import Sending
 from toolglot.upstream.transport import TransportError
 
 
-class LeanReply:
+class HttpReply:
     """Receives an answer and keeps what came of it until it is read.
 
     What nobody reads stays with the upstream: beyond `READ_BUFFER` the socket is left alone, so that there is at most
@@ -110,12 +110,12 @@ class LeanReply:
             self._waiting = None
 
 
-def take_over(sending: Sending, status: int, headers: dict[str, str], heard: bytes = b"") -> LeanReply:
+def take_over(sending: Sending, status: int, headers: dict[str, str], heard: bytes = b"") -> HttpReply:
     """The rest of an answer that another receiver has begun, as a reply; `heard` is what that one was told of it.
 
     To be called while the answer goes on, also from inside a callback of it.
     """
-    reply = LeanReply(sending.connection.destination.name)
+    reply = HttpReply(sending.connection.destination.name)
     reply.sending = sending
     sending.receiver = reply
     reply.on_head(status, headers)

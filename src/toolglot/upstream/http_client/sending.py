@@ -10,7 +10,7 @@ from msgspec import Struct
 from toolglot.upstream.transport import Timeouts, TransportError
 
 if TYPE_CHECKING:
-    from toolglot.upstream.lean.connection import Connection
+    from toolglot.upstream.http_client.connection import Connection
 
 
 class Receiver(Protocol):

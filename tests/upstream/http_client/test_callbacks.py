@@ -24,9 +24,9 @@ from tests.upstream.bad_server import (
     send_for_ever,
 )
 from tests.upstream.calls import pass_time
-from tests.upstream.conformance.ways import Way
-from tests.upstream.lean.receivers import Kept, Told, begun, connected, on_both_loops, plain
-from toolglot.upstream.lean import LeanTransport, Sending, take_over
+from tests.upstream.conformance.clients import Client
+from tests.upstream.http_client.receivers import Kept, Told, begun, connected, on_both_loops, plain
+from toolglot.upstream.http_client import HttpTransport, Sending, take_over
 from toolglot.upstream.transport import Timeouts, TransportError
 
 CHUNKED = head(200, {"transfer-encoding": "chunked"})
@@ -34,10 +34,10 @@ AGAIN = [expect(), reply(b"{}", keep_alive=True)]
 
 
 @on_both_loops
-def test_an_answer_in_one_read_is_told_in_one_read(way: Way) -> None:
+def test_an_answer_in_one_read_is_told_in_one_read(client: Client) -> None:
     async def test() -> None:
         raw = CHUNKED + chunk(b"a") + chunk(b"b") + chunk(b"c") + LAST_CHUNK
-        opened = LeanTransport(10, {})
+        opened = HttpTransport(10, {})
         turns: list[int] = []
         async with BadServer([expect(), send(raw)]) as server:
             turn = [0]
@@ -50,13 +50,13 @@ def test_an_answer_in_one_read_is_told_in_one_read(way: Way) -> None:
             assert len(set(turns)) == 1
         await opened.close()
 
-    way.run(test)
+    client.run(test)
 
 
 @on_both_loops
-def test_a_request_goes_out_at_once_where_there_is_an_idle_connection(way: Way) -> None:
+def test_a_request_goes_out_at_once_where_there_is_an_idle_connection(client: Client) -> None:
     async def test() -> None:
-        opened = LeanTransport(10, {})
+        opened = HttpTransport(10, {})
         async with BadServer(AGAIN * 3) as server:
             assert begun(opened, server.url, Kept()) is None
             first, second, third = Kept(), Kept(), Kept()
@@ -71,13 +71,13 @@ def test_a_request_goes_out_at_once_where_there_is_an_idle_connection(way: Way) 
             assert [kept.body for kept in (first, second, third)] == [b"{}"] * 3
         await opened.close()
 
-    way.run(test)
+    client.run(test)
 
 
 @on_both_loops
-def test_at_its_end_the_connection_can_be_used_at_once(way: Way) -> None:
+def test_at_its_end_the_connection_can_be_used_at_once(client: Client) -> None:
     async def test() -> None:
-        opened, last = LeanTransport(1, {}), Kept()
+        opened, last = HttpTransport(1, {}), Kept()
 
         def go_on(told: Told) -> None:
             if told[0] == "end":
@@ -89,13 +89,13 @@ def test_at_its_end_the_connection_can_be_used_at_once(way: Way) -> None:
             assert server.connections == 1
         await opened.close()
 
-    way.run(test)
+    client.run(test)
 
 
 @on_both_loops
-def test_no_more_begin_than_may_be_in_use(way: Way) -> None:
+def test_no_more_begin_than_may_be_in_use(client: Client) -> None:
     async def test() -> None:
-        opened, on = LeanTransport(2, {}), Gate()
+        opened, on = HttpTransport(2, {}), Gate()
         slow = [expect(), pause(on), reply(b"{}", keep_alive=True)]
         async with BadServer(slow * 2) as server:
             kept = [Kept() for _ in range(2)]
@@ -112,14 +112,14 @@ def test_no_more_begin_than_may_be_in_use(way: Way) -> None:
             assert begun(opened, server.url, Kept()) is None
         await opened.close()
 
-    way.run(test)
+    client.run(test)
 
 
 @on_both_loops
 @pytest.mark.parametrize("when", ["head", "body"])
-def test_who_gives_up_is_told_nothing_more(way: Way, when: str) -> None:
+def test_who_gives_up_is_told_nothing_more(client: Client, when: str) -> None:
     async def test() -> None:
-        opened, left = LeanTransport(1, {}), Gate()
+        opened, left = HttpTransport(1, {}), Gate()
         sendings: list[Any] = []
         script = [expect(), send(CHUNKED + chunk(b"1") + LAST_CHUNK), gone(left)]
         async with BadServer(script, [expect(), reply(b"{}")]) as server:
@@ -135,13 +135,13 @@ def test_who_gives_up_is_told_nothing_more(way: Way, when: str) -> None:
             assert other.kinds == ["head", "body", "end"]
         await opened.close()
 
-    way.run(test)
+    client.run(test)
 
 
 @on_both_loops
-def test_a_receiver_that_pauses_is_told_no_more_until_it_resumes(way: Way) -> None:
+def test_a_receiver_that_pauses_is_told_no_more_until_it_resumes(client: Client) -> None:
     async def test() -> None:
-        opened, count = LeanTransport(2, {}), [0]
+        opened, count = HttpTransport(2, {}), [0]
         script = [expect(), send(head(200)), send_for_ever(b"x" * 65536, count)]
         async with BadServer(script) as server, BadServer([never()]) as silent:
             kept = Kept()
@@ -162,13 +162,13 @@ def test_a_receiver_that_pauses_is_told_no_more_until_it_resumes(way: Way) -> No
             sending.abort()
         await opened.close()
 
-    way.run(test)
+    client.run(test)
 
 
 @on_both_loops
-def test_a_pause_ends_with_the_answer(way: Way) -> None:
+def test_a_pause_ends_with_the_answer(client: Client) -> None:
     async def test() -> None:
-        opened, last, sendings = LeanTransport(1, {}), Kept(), list[Sending]()
+        opened, last, sendings = HttpTransport(1, {}), Kept(), list[Sending]()
         async with BadServer(AGAIN * 2) as server:
             first = Kept(lambda told: sendings[0].pause())
             sendings.append(await connected(opened, server.url, first))
@@ -179,13 +179,13 @@ def test_a_pause_ends_with_the_answer(way: Way) -> None:
             assert last.kinds == ["head", "body", "end"]
         await opened.close()
 
-    way.run(test)
+    client.run(test)
 
 
 @on_both_loops
-def test_each_part_of_a_body_gives_the_next_one_its_time(way: Way) -> None:
+def test_each_part_of_a_body_gives_the_next_one_its_time(client: Client) -> None:
     async def test() -> None:
-        opened, kept, gates = LeanTransport(2, {}), Kept(), [Gate() for _ in range(6)]
+        opened, kept, gates = HttpTransport(2, {}), Kept(), [Gate() for _ in range(6)]
         script = [expect(), send(CHUNKED)]
         for gate in gates:
             script += [pause(gate), send(chunk(b"."))]
@@ -198,7 +198,7 @@ def test_each_part_of_a_body_gives_the_next_one_its_time(way: Way) -> None:
             assert (kept.kinds[-1], kept.body) == ("end", b"......")
         await opened.close()
 
-    way.run(test)
+    client.run(test)
 
 
 @on_both_loops
@@ -214,10 +214,10 @@ def test_each_part_of_a_body_gives_the_next_one_its_time(way: Way) -> None:
     ],
 )
 def test_a_break_is_told_last(
-    way: Way, script: list[Any], timeouts: dict[str, float], kinds: list[str], failure: str
+    client: Client, script: list[Any], timeouts: dict[str, float], kinds: list[str], failure: str
 ) -> None:
     async def test() -> None:
-        opened = LeanTransport(1, {})
+        opened = HttpTransport(1, {})
         async with BadServer(script, [expect(), reply(b"{}")]) as server:
             kept = Kept()
             await connected(opened, server.url, kept, b"{}", **timeouts)
@@ -229,14 +229,14 @@ def test_a_break_is_told_last(
             assert server.connections == 2
         await opened.close()
 
-    way.run(test)
+    client.run(test)
 
 
 @on_both_loops
 @pytest.mark.parametrize("when", ["head", "body", "end"])
-def test_a_receiver_that_fails_takes_its_connection_with_it_and_no_more(way: Way, when: str) -> None:
+def test_a_receiver_that_fails_takes_its_connection_with_it_and_no_more(client: Client, when: str) -> None:
     async def test() -> None:
-        opened, seen = LeanTransport(1, {}), []
+        opened, seen = HttpTransport(1, {}), []
         asyncio.get_running_loop().set_exception_handler(lambda loop, context: seen.append(context["exception"]))
 
         def fail(told: Told) -> None:
@@ -254,7 +254,7 @@ def test_a_receiver_that_fails_takes_its_connection_with_it_and_no_more(way: Way
             assert other.kinds == ["head", "body", "end"]
         await opened.close()
 
-    way.run(test)
+    client.run(test)
 
 
 # Taking over
@@ -263,9 +263,9 @@ def test_a_receiver_that_fails_takes_its_connection_with_it_and_no_more(way: Way
 @on_both_loops
 @pytest.mark.parametrize("apart", [False, True])
 @pytest.mark.parametrize("when", ["head", "body"])
-def test_another_may_read_the_rest(way: Way, when: str, apart: bool) -> None:
+def test_another_may_read_the_rest(client: Client, when: str, apart: bool) -> None:
     async def test() -> None:
-        opened, on = LeanTransport(1, {}), Gate()
+        opened, on = HttpTransport(1, {}), Gate()
         first, second = CHUNKED + chunk(b"1"), chunk(b"2") + LAST_CHUNK
         script = [expect(), send(first), pause(on), send(second)] if apart else [expect(), send(first + second)]
         replies: list[Any] = []
@@ -287,13 +287,13 @@ def test_another_may_read_the_rest(way: Way, when: str, apart: bool) -> None:
             assert kept.kinds == ["head", "body"][: ["head", "body"].index(when) + 1]
         await opened.close()
 
-    way.run(test)
+    client.run(test)
 
 
 @on_both_loops
-def test_a_connection_that_is_lost_before_anything_was_sent_is_told_all_the_same(way: Way) -> None:
+def test_a_connection_that_is_lost_before_anything_was_sent_is_told_all_the_same(client: Client) -> None:
     async def test() -> None:
-        opened, kept = LeanTransport(1, {}), Kept()
+        opened, kept = HttpTransport(1, {}), Kept()
         async with BadServer([close()], [expect(), reply(b"{}")]) as server:
             destination, head = plain(opened, server.url)
             connection = await opened._connection(destination, Timeouts(), fresh=False)
@@ -309,15 +309,15 @@ def test_a_connection_that_is_lost_before_anything_was_sent_is_told_all_the_same
             assert other.kinds == ["head", "body", "end"]
         await opened.close()
 
-    way.run(test)
+    client.run(test)
 
 
 @on_both_loops
-def test_where_an_idle_connection_was_dead_no_other_idle_one_is_trusted(way: Way) -> None:
+def test_where_an_idle_connection_was_dead_no_other_idle_one_is_trusted(client: Client) -> None:
     """A server that has closed one may have closed them all: who tries again would run into each of them."""
 
     async def test() -> None:
-        opened = LeanTransport(10, {})
+        opened = HttpTransport(10, {})
         held = Gate()
         scripts = [[expect(), pause(held), reply(b"{}", keep_alive=True), expect(), reset()], [*AGAIN, never()], AGAIN]
         async with BadServer(*scripts) as server:
@@ -336,4 +336,4 @@ def test_where_an_idle_connection_was_dead_no_other_idle_one_is_trusted(way: Way
             assert (fourth.body, server.connections) == (b"{}", 3)
         await opened.close()
 
-    way.run(test)
+    client.run(test)

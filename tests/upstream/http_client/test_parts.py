@@ -1,4 +1,4 @@
-"""The parts of the lean transport: heads, destinations, names, and the sweep of the pool."""
+"""The parts of the HTTP client: heads, destinations, names, and the sweep of the pool."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ import pytest
 
 from tests.upstream.bad_server import BadServer, Gate, expect, gone, never, pause, reply
 from tests.upstream.calls import SECRET
-from tests.upstream.conformance.ways import Way
-from tests.upstream.lean.receivers import Kept, begun, connected, on_both_loops
-from toolglot.upstream.lean import LeanTransport, names, pool, request_head
+from tests.upstream.conformance.clients import Client, count_idle
+from tests.upstream.http_client.receivers import Kept, begun, connected, on_both_loops
+from toolglot.upstream.http_client import HttpTransport, names, pool, request_head
 from toolglot.upstream.transport import Call, TransportError
 
 
 def head_of(call: Call, **environment: str) -> list[str]:
-    transport = LeanTransport(1, environment)
+    transport = HttpTransport(1, environment)
     text = request_head(call, transport.destination(call.url)).decode()
     assert text.endswith("\r\n")
     return text.split("\r\n")[:-1]
@@ -79,7 +79,7 @@ def test_a_tunnel_is_not() -> None:
 
 
 def test_the_same_end_is_the_same_destination() -> None:
-    transport = LeanTransport(1, {})
+    transport = HttpTransport(1, {})
     one = transport.destination("http://host/a")
     assert transport.destination("http://HOST:80/b?c") is one
     assert transport.destination("http://host:81/a") is not one
@@ -90,7 +90,7 @@ def test_the_same_end_is_the_same_destination() -> None:
 
 
 @on_both_loops
-def test_an_address_that_takes_no_connection_does_not_keep_the_others_waiting(way: Way) -> None:
+def test_an_address_that_takes_no_connection_does_not_keep_the_others_waiting(client: Client) -> None:
     async def test() -> None:
         # Nobody accepts: the first connections fill the queue of the kernel, the next is not answered.
         silent = socket.create_server(("127.0.0.1", 0), backlog=0)
@@ -110,7 +110,7 @@ def test_an_address_that_takes_no_connection_does_not_keep_the_others_waiting(wa
         for each in (silent, *fillers):
             each.close()
 
-    way.run(test)
+    client.run(test)
 
 
 def test_the_families_of_a_name_take_turns() -> None:
@@ -120,7 +120,7 @@ def test_the_families_of_a_name_take_turns() -> None:
 
 
 @on_both_loops
-def test_a_name_is_looked_up_once_for_a_while(way: Way, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_name_is_looked_up_once_for_a_while(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     async def test() -> None:
         known, loop = names.Names(), asyncio.get_running_loop()
         first = await known._look_up("localhost", 80)
@@ -132,36 +132,36 @@ def test_a_name_is_looked_up_once_for_a_while(way: Way, monkeypatch: pytest.Monk
         assert await known._look_up("localhost", 80) is not first
         assert loop.time() > 0
 
-    way.run(test)
+    client.run(test)
 
 
 # The sweep
 
 
 @on_both_loops
-def test_connections_that_nobody_uses_are_closed_after_a_while(way: Way, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_connections_that_nobody_uses_are_closed_after_a_while(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pool, "KEEP_ALIVE", 0.05)
     monkeypatch.setattr(pool, "SHORT", 0.05)
 
     async def test() -> None:
-        opened, left = LeanTransport(1, {}), Gate()
+        opened, left = HttpTransport(1, {}), Gate()
         async with BadServer([expect(), reply(b"{}", keep_alive=True), gone(left)]) as server:
             kept = Kept()
             await connected(opened, server.url, kept)
             await kept.over.wait()
-            assert way.idle(opened) == 1
+            assert count_idle(opened) == 1
             await left.wait()
-            assert way.idle(opened) == 0
+            assert count_idle(opened) == 0
             assert begun(opened, server.url, Kept()) is None
         await opened.close()
 
-    way.run(test)
+    client.run(test)
 
 
 @on_both_loops
-def test_the_connection_that_was_used_last_is_used_first(way: Way) -> None:
+def test_the_connection_that_was_used_last_is_used_first(client: Client) -> None:
     async def test() -> None:
-        opened, first, second = LeanTransport(2, {}), Kept(), Kept()
+        opened, first, second = HttpTransport(2, {}), Kept(), Kept()
         on = Gate()
         answer = reply(b"{}", keep_alive=True)
         async with BadServer([expect(), pause(on), answer, never()], [expect(), answer, never()]) as server:
@@ -170,21 +170,21 @@ def test_the_connection_that_was_used_last_is_used_first(way: Way) -> None:
             await second.over.wait()
             on.open()
             await first.over.wait()
-            assert way.idle(opened) == 2
+            assert count_idle(opened) == 2
             sending = begun(opened, server.url, Kept())
             assert sending is not None
             assert sending.connection is slow.connection
         await opened.close()
 
-    way.run(test)
+    client.run(test)
 
 
 @on_both_loops
 def test_an_idle_connection_that_is_too_old_is_not_used_though_nobody_swept(
-    way: Way, monkeypatch: pytest.MonkeyPatch
+    client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def test() -> None:
-        opened, kept = LeanTransport(1, {}), Kept()
+        opened, kept = HttpTransport(1, {}), Kept()
         async with BadServer([expect(), reply(b"{}", keep_alive=True), never()]) as server:
             await connected(opened, server.url, kept)
             await kept.over.wait()
@@ -192,13 +192,13 @@ def test_an_idle_connection_that_is_too_old_is_not_used_though_nobody_swept(
             assert begun(opened, server.url, Kept()) is None
         await opened.close()
 
-    way.run(test)
+    client.run(test)
 
 
 @on_both_loops
-def test_an_idle_connection_needs_a_place_like_any_other(way: Way) -> None:
+def test_an_idle_connection_needs_a_place_like_any_other(client: Client) -> None:
     async def test() -> None:
-        opened, kept = LeanTransport(1, {}), Kept()
+        opened, kept = HttpTransport(1, {}), Kept()
         kept_alive = BadServer([expect(), reply(b"{}", keep_alive=True), never()])
         async with kept_alive, BadServer([never()]) as other:
             await connected(opened, kept_alive.url, kept)
@@ -209,4 +209,4 @@ def test_an_idle_connection_needs_a_place_like_any_other(way: Way) -> None:
             assert begun(opened, kept_alive.url, Kept()) is not None
         await opened.close()
 
-    way.run(test)
+    client.run(test)

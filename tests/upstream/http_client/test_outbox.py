@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 
 from tests.server.lane import Remembering
-from toolglot.upstream.lean.outbox import AT_ONCE, FEW, MOST, outbox_of
+from toolglot.upstream.http_client.outbox import AT_ONCE, FEW, MOST, outbox_of
 
 
 class Written(Remembering):

@@ -10,11 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.server.lane import Remembering
-from tests.upstream.lean.receivers import Kept
-from toolglot.upstream.lean.answers import LARGEST, PATIENCE, Answers
-from toolglot.upstream.lean.connection import Connection
-from toolglot.upstream.lean.destination import Destination
-from toolglot.upstream.lean.pool import Pool
+from tests.upstream.http_client.receivers import Kept
+from toolglot.upstream.http_client.answers import LARGEST, PATIENCE, Answers
+from toolglot.upstream.http_client.connection import Connection
+from toolglot.upstream.http_client.destination import Destination
+from toolglot.upstream.http_client.pool import Pool
 from toolglot.upstream.transport import Timeouts
 
 OK = "HTTP/1.1 200 OK"

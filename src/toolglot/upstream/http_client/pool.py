@@ -11,12 +11,12 @@ from collections import deque
 from math import inf
 from typing import TYPE_CHECKING
 
-from toolglot.upstream.http_rules import KEEP_ALIVE
-from toolglot.upstream.lean.connection import SHORT, Connection
-from toolglot.upstream.lean.outbox import outbox_of
+from toolglot.upstream.http_client.connection import SHORT, Connection
+from toolglot.upstream.http_client.outbox import outbox_of
+from toolglot.upstream.http_client.rules import KEEP_ALIVE
 
 if TYPE_CHECKING:
-    from toolglot.upstream.lean.destination import Destination
+    from toolglot.upstream.http_client.destination import Destination
 
 
 class Pool:

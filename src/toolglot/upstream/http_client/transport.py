@@ -1,9 +1,18 @@
-"""The way to an upstream over the network: HTTP/1.1 on httptools, with callbacks or with coroutines.
+"""The HTTP client for upstreams: HTTP/1.1 on httptools, with callbacks or with coroutines.
 
-`begin` is the short way: an idle connection, one write, and the answer told from inside the event loop's own reading,
-without a task, a timer or a future. `connect` is the same when a connection has to be opened first, and `send` is both
-for who would rather await. What `upstream/http.py` keeps to holds here as well: nothing is sent twice, no cookies, no
-netrc, no redirects, nothing asked for in compressed form, and errors that name the host and quote nobody.
+`begin` writes a request on an idle connection and tells the answer from inside the event loop's own reading, without a
+task, a timer or a future. `connect` opens a connection first, and `send` does either for a caller that awaits.
+
+- One `Call` is one request. Nothing is sent twice: a connection that breaks is reported to the caller, who knows the
+  retry policy. An upstream may close an idle connection of the pool while a request is on its way; nobody can tell
+  whether the request was read (RFC 9112, 9.3.1), so that is a `reset` like any other.
+- No cookies, no netrc and no redirects: a 3xx is a reply, so that a credential never goes where it was not sent.
+- Nothing is asked for in compressed form. An upstream that compresses all the same is inflated in small pieces
+  (gzip, deflate) or refused (anything else), so that no reply grows in memory.
+- Bytes are handed on as they come. What nobody reads stays with the upstream.
+- A reply that is given up, a cancelled `send` and a cancelled iteration cut the socket at once, also when the request
+  is not wholly written yet.
+- Errors name the host, never the rest of the address, and quote nothing that a peer or the configuration said.
 """
 
 from __future__ import annotations
@@ -13,14 +22,14 @@ import os
 import ssl
 from collections.abc import Mapping
 
-from toolglot.upstream.lean.connection import Connection
-from toolglot.upstream.lean.destination import Destination, parsed, request_head
-from toolglot.upstream.lean.dial import dial
-from toolglot.upstream.lean.names import Names
-from toolglot.upstream.lean.pool import Pool
-from toolglot.upstream.lean.reply import LeanReply
-from toolglot.upstream.lean.sending import Receiver, Sending
-from toolglot.upstream.lean.sessions import resuming
+from toolglot.upstream.http_client.connection import Connection
+from toolglot.upstream.http_client.destination import Destination, parsed, request_head
+from toolglot.upstream.http_client.dial import dial
+from toolglot.upstream.http_client.names import Names
+from toolglot.upstream.http_client.pool import Pool
+from toolglot.upstream.http_client.reply import HttpReply
+from toolglot.upstream.http_client.sending import Receiver, Sending
+from toolglot.upstream.http_client.sessions import resuming
 from toolglot.upstream.surroundings import Proxies
 from toolglot.upstream.transport import Call, Timeouts, TransportError
 from toolglot.upstream.url import Url
@@ -31,7 +40,7 @@ _SAFE_TWICE = frozenset({"GET", "HEAD", "OPTIONS", "TRACE", "PUT", "DELETE"})
 _NO_BODY = frozenset({"GET", "HEAD", "OPTIONS", "TRACE"})
 
 
-class LeanTransport:
+class HttpTransport:
     """Calls over one pool of connections, which is opened with the first call and belongs to that call's event loop.
 
     Args:
@@ -87,8 +96,8 @@ class LeanTransport:
     ) -> Sending | None:
         """Write a request on an idle connection at once; None when there is none that may be used.
 
-        `request_head` ends before the length of the body, which is written here (`lean.request_head` makes one). The
-        receiver is told nothing before this has returned.
+        `request_head` ends before the length of the body, which is written here (`destination.request_head` makes
+        one). The receiver is told nothing before this has returned.
         """
         pool = self._pool
         if pool is None:
@@ -131,7 +140,7 @@ class LeanTransport:
 
     # With coroutines
 
-    async def send(self, call: Call) -> LeanReply:
+    async def send(self, call: Call) -> HttpReply:
         self._open()
         destination = self.destination(call.url)
         head = request_head(call, destination)
@@ -143,8 +152,8 @@ class LeanTransport:
                 raise
         return await _answered(*await self._sent(call, destination, head, fresh=True))
 
-    async def _sent(self, call: Call, destination: Destination, head: bytes, fresh: bool) -> tuple[LeanReply, Sending]:
-        reply, pool = LeanReply(destination.name), self._open()
+    async def _sent(self, call: Call, destination: Destination, head: bytes, fresh: bool) -> tuple[HttpReply, Sending]:
+        reply, pool = HttpReply(destination.name), self._open()
         connection = None if fresh else pool.idle(destination, pool.loop.time())
         if connection is None:
             connection = await self._connection(destination, call.timeouts, fresh)
@@ -174,7 +183,7 @@ class LeanTransport:
             await asyncio.sleep(0)  # the loop closes sockets in its next turn
 
 
-async def _answered(reply: LeanReply, sending: Sending) -> LeanReply:
+async def _answered(reply: HttpReply, sending: Sending) -> HttpReply:
     try:
         await reply.head(sending)
     except BaseException:

@@ -9,9 +9,9 @@ import pytest
 
 from tests.upstream.bad_server import BadServer, Peer, Step, expect, make_certificate, reply
 from tests.upstream.calls import call, failure
-from tests.upstream.conformance.ways import Way
-from tests.upstream.lean.receivers import on_both_loops
-from toolglot.upstream.lean import LeanTransport
+from tests.upstream.conformance.clients import Client
+from tests.upstream.http_client.receivers import on_both_loops
+from toolglot.upstream.http_client import HttpTransport
 
 
 def look(seen: list[bool]) -> Step:
@@ -23,13 +23,15 @@ def look(seen: list[bool]) -> Step:
 
 @on_both_loops
 @pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
-def test_a_new_connection_takes_up_the_session_of_the_last(way: Way, tmp_path: Path, version: ssl.TLSVersion) -> None:
+def test_a_new_connection_takes_up_the_session_of_the_last(
+    client: Client, tmp_path: Path, version: ssl.TLSVersion
+) -> None:
     certificate, context = make_certificate(tmp_path)
     context.maximum_version = version
 
     async def test() -> None:
         seen: list[bool] = []
-        opened = LeanTransport(10, {"SSL_CERT_FILE": str(certificate)})
+        opened = HttpTransport(10, {"SSL_CERT_FILE": str(certificate)})
         async with BadServer([expect(), look(seen), reply(b"{}")], tls=context) as server:
             for _ in range(3):
                 answer = await opened.send(call(server.url))
@@ -38,15 +40,15 @@ def test_a_new_connection_takes_up_the_session_of_the_last(way: Way, tmp_path: P
         await opened.close()
         assert seen == [False, True, True]
 
-    way.run(test)
+    client.run(test)
 
 
 @on_both_loops
-def test_a_session_vouches_for_its_own_host_alone(way: Way, tmp_path: Path) -> None:
+def test_a_session_vouches_for_its_own_host_alone(client: Client, tmp_path: Path) -> None:
     certificate, context = make_certificate(tmp_path)
 
     async def test() -> None:
-        opened = LeanTransport(10, {"SSL_CERT_FILE": str(certificate)})
+        opened = HttpTransport(10, {"SSL_CERT_FILE": str(certificate)})
         async with BadServer([expect(), reply(b"{}")], tls=context) as server:
             answer = await opened.send(call(server.url))
             assert await answer.read(10) == b"{}"
@@ -56,18 +58,18 @@ def test_a_session_vouches_for_its_own_host_alone(way: Way, tmp_path: Path) -> N
             assert error.failure == "tls"
         await opened.close()
 
-    way.run(test)
+    client.run(test)
 
 
 @on_both_loops
-def test_a_server_that_knows_no_sessions_any_more_is_spoken_to_as_if_new(way: Way, tmp_path: Path) -> None:
+def test_a_server_that_knows_no_sessions_any_more_is_spoken_to_as_if_new(client: Client, tmp_path: Path) -> None:
     certificate, first = make_certificate(tmp_path)
     second = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     second.load_cert_chain(certificate, tmp_path / "key.pem")
 
     async def test() -> None:
         seen: list[bool] = []
-        opened = LeanTransport(10, {"SSL_CERT_FILE": str(certificate)})
+        opened = HttpTransport(10, {"SSL_CERT_FILE": str(certificate)})
         for context in (first, second):
             async with BadServer([expect(), look(seen), reply(b"{}")], tls=context) as server:
                 answer = await opened.send(call(server.url))
@@ -76,4 +78,4 @@ def test_a_server_that_knows_no_sessions_any_more_is_spoken_to_as_if_new(way: Wa
         await opened.close()
         assert seen == [False, False]
 
-    way.run(test)
+    client.run(test)

@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 
 from tests.server.lane import Remembering
-from tests.upstream.lean.receivers import Kept
-from toolglot.upstream.lean import LeanTransport
-from toolglot.upstream.lean.connection import PIECE, PIECES, Connection
-from toolglot.upstream.lean.pool import Pool
+from tests.upstream.http_client.receivers import Kept
+from toolglot.upstream.http_client import HttpTransport
+from toolglot.upstream.http_client.connection import PIECE, PIECES, Connection
+from toolglot.upstream.http_client.pool import Pool
 from toolglot.upstream.transport import Timeouts
 
 TURNS = 5
@@ -18,7 +18,7 @@ BODY = bytes(range(256)) * (TURNS * PIECES * PIECE // 256) + b"end"
 def test_a_large_body_is_written_in_turns_and_a_pause_changes_nothing() -> None:
     async def test() -> None:
         loop = asyncio.get_running_loop()
-        connection = Connection(Pool(1, loop), LeanTransport(1, {}).destination("http://up.test/v1"), loop)
+        connection = Connection(Pool(1, loop), HttpTransport(1, {}).destination("http://up.test/v1"), loop)
         connection.transport = transport = Remembering()
         connection.send(b"POST / HTTP/1.1\r\n", BODY, Timeouts(), Kept(), loop.time())
         head, *first = transport.written

@@ -9,8 +9,8 @@ from functools import lru_cache
 
 from msgspec import Struct, field
 
-from toolglot.upstream.http_rules import BAD_HEADER, USER_AGENT, url_of
-from toolglot.upstream.lean.answers import Answers
+from toolglot.upstream.http_client.answers import Answers
+from toolglot.upstream.http_client.rules import BAD_HEADER, USER_AGENT, url_of
 from toolglot.upstream.surroundings import Proxy, basic
 from toolglot.upstream.transport import Call, TransportError
 from toolglot.upstream.url import Url

@@ -9,10 +9,10 @@ import ssl
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from toolglot.upstream.http_rules import USER_AGENT, reason
-from toolglot.upstream.lean.connection import Connection
-from toolglot.upstream.lean.destination import Destination
-from toolglot.upstream.lean.names import Names
+from toolglot.upstream.http_client.connection import Connection
+from toolglot.upstream.http_client.destination import Destination
+from toolglot.upstream.http_client.names import Names
+from toolglot.upstream.http_client.rules import USER_AGENT, reason
 from toolglot.upstream.surroundings import Proxy
 from toolglot.upstream.transport import TransportError
 

@@ -1,10 +1,10 @@
 """One connection to an upstream: a request is written, and its answer is told to a receiver as the socket is read.
 
 Nothing here is a task or a timer. What one read of the socket brought is told in that read: the head, then all bytes of
-the body joined, then the end. Who waits too long is found by the sweep of the pool (`lean/pool.py`), which compares
+the body joined, then the end. Who waits too long is found by the sweep of the pool (`pool.py`), which compares
 `heard` and `limit` now and then.
 
-An answer is framed by httptools in its strict mode, unless it is known how it would be (`lean/answers.py`). What that
+An answer is framed by httptools in its strict mode, unless it is known how it would be (`answers.py`). What that
 refuses is refused here: a length beside chunks, two lengths, bare line feeds, folded headers. A transfer encoding other
 than chunks, a 101 that nobody asked for, and too many or too large headers are refused as well. A connection is used
 again only if its answer ended where its framing says, nothing came after it, and the request was wholly written.
@@ -18,16 +18,16 @@ from typing import TYPE_CHECKING
 
 from httptools import HttpParserError, HttpParserUpgrade, HttpResponseParser
 
-from toolglot.upstream.http_rules import MAX_FIELD, MAX_FIELDS, MAX_HEADS, WHOLE_BODY, reason
-from toolglot.upstream.lean.header_names import NAMES
-from toolglot.upstream.lean.sending import Receiver, Sending
-from toolglot.upstream.lean.sessions import ResumingContext
+from toolglot.upstream.http_client.header_names import NAMES
+from toolglot.upstream.http_client.rules import MAX_FIELD, MAX_FIELDS, MAX_HEADS, WHOLE_BODY, reason
+from toolglot.upstream.http_client.sending import Receiver, Sending
+from toolglot.upstream.http_client.sessions import ResumingContext
 from toolglot.upstream.progress import AnswerProgress, no_progress
 from toolglot.upstream.transport import Timeouts, TransportError
 
 if TYPE_CHECKING:
-    from toolglot.upstream.lean.destination import Destination
-    from toolglot.upstream.lean.pool import Pool
+    from toolglot.upstream.http_client.destination import Destination
+    from toolglot.upstream.http_client.pool import Pool
 
 MAX_QUIET = 128 * 1024
 """Bytes of one head, or of what stands between two parts of a body, that are read before they are refused."""

@@ -7,10 +7,10 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from tests.upstream.bad_server import LAST_CHUNK, BadServer, chunk, expect, head, never
-from tests.upstream.conformance.ways import Way
-from tests.upstream.lean.receivers import Kept, connected, on_both_loops
-from toolglot.upstream.lean import LeanTransport, Sending
-from toolglot.upstream.lean.connection import BURST
+from tests.upstream.conformance.clients import Client
+from tests.upstream.http_client.receivers import Kept, connected, on_both_loops
+from toolglot.upstream.http_client import HttpTransport, Sending
+from toolglot.upstream.http_client.connection import BURST
 
 CHUNKED = head(200, {"transfer-encoding": "chunked"})
 MUCH, LITTLE = chunk(b"x" * BURST), chunk(b"x" * (BURST - 100))
@@ -38,12 +38,12 @@ class Noted:
 Play = Callable[[Sending, list[str]], Awaitable[None]]
 
 
-def played(way: Way, play: Play) -> Kept:
+def played(client: Client, play: Play) -> Kept:
     """What is told of an answer whose reads are played."""
     found: list[Kept] = []
 
     async def test() -> None:
-        opened, kept, notes = LeanTransport(10, {}), Kept(), list[str]()
+        opened, kept, notes = HttpTransport(10, {}), Kept(), list[str]()
         found.append(kept)
         async with BadServer([expect(), never()]) as server:
             sending = await connected(opened, server.url, kept)
@@ -52,7 +52,7 @@ def played(way: Way, play: Play) -> Kept:
             await play(sending, notes)
             await opened.close()
 
-    way.run(test)
+    client.run(test)
     return found[0]
 
 
@@ -62,7 +62,7 @@ async def turn_of_the_loop() -> None:
 
 
 @on_both_loops
-def test_after_a_large_read_the_loop_looks_at_others_first(way: Way) -> None:
+def test_after_a_large_read_the_loop_looks_at_others_first(client: Client) -> None:
     async def play(sending: Sending, notes: list[str]) -> None:
         sending.connection.data_received(LITTLE)
         assert notes == []
@@ -75,11 +75,11 @@ def test_after_a_large_read_the_loop_looks_at_others_first(way: Way) -> None:
         sending.connection.data_received(MUCH + LAST_CHUNK)
         assert notes == []
 
-    assert played(way, play).kinds == ["head", *["body"] * 5, "end"]
+    assert played(client, play).kinds == ["head", *["body"] * 5, "end"]
 
 
 @on_both_loops
-def test_who_wants_no_more_meanwhile_gets_no_more(way: Way) -> None:
+def test_who_wants_no_more_meanwhile_gets_no_more(client: Client) -> None:
     async def play(sending: Sending, notes: list[str]) -> None:
         sending.connection.data_received(MUCH)
         sending.pause()
@@ -97,4 +97,4 @@ def test_who_wants_no_more_meanwhile_gets_no_more(way: Way) -> None:
         await turn_of_the_loop()
         assert notes == [*["pause", "resume"] * 2, "pause"]
 
-    assert played(way, play).kinds == ["head", *["body"] * 3]
+    assert played(client, play).kinds == ["head", *["body"] * 3]

@@ -14,7 +14,7 @@ from typing import TypeAlias
 
 from msgspec import Struct
 
-from toolglot.upstream.lean.known import KnownHead
+from toolglot.upstream.http_client.known import KnownHead
 
 LARGEST = 4096
 """Bytes of a head that is known: less than any field may have."""

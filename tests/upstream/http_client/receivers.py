@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from tests.upstream.conformance.ways import LEAN, Way
-from toolglot.upstream.lean import Destination, LeanTransport, Sending, request_head
+from tests.upstream.conformance.clients import CLIENTS
+from toolglot.upstream.http_client import Destination, HttpTransport, Sending, request_head
 from toolglot.upstream.transport import Call, Timeouts, TransportError
 
-on_both_loops = pytest.mark.parametrize("way", LEAN, ids=lambda way: way.name)
+on_both_loops = pytest.mark.parametrize("client", CLIENTS, ids=lambda client: client.name)
 
 Told = tuple[str, Any]
 
@@ -63,20 +63,20 @@ class Kept:
         return error.failure if kind == "broken" else ""
 
 
-def plain(transport: LeanTransport, url: str) -> tuple[Destination, bytes]:
+def plain(transport: HttpTransport, url: str) -> tuple[Destination, bytes]:
     """Where a call to this address goes, and its head."""
     destination = transport.destination(url)
     return destination, request_head(Call(url=f"{url}/v1", headers={"content-type": "text/plain"}), destination)
 
 
 async def connected(
-    transport: LeanTransport, url: str, receiver: Kept, body: bytes = b"{}", **timeouts: float
+    transport: HttpTransport, url: str, receiver: Kept, body: bytes = b"{}", **timeouts: float
 ) -> Sending:
     return await transport.connect(*plain(transport, url), body, Timeouts(**timeouts), receiver)
 
 
-def begun(transport: LeanTransport, url: str, receiver: Kept, body: bytes = b"{}", **timeouts: float) -> Sending | None:
+def begun(transport: HttpTransport, url: str, receiver: Kept, body: bytes = b"{}", **timeouts: float) -> Sending | None:
     return transport.begin(*plain(transport, url), body, Timeouts(**timeouts), receiver)
 
 
-__all__ = ["Kept", "Way", "begun", "connected", "on_both_loops", "plain"]
+__all__ = ["Kept", "begun", "connected", "on_both_loops", "plain"]

@@ -1,4 +1,4 @@
-"""What both ways over the network keep to: limits, addresses, and the words for what goes wrong."""
+"""What the HTTP client keeps to: limits, addresses, and the words for what goes wrong."""
 
 from __future__ import annotations
 
