@@ -61,10 +61,14 @@ def in_terminal(folder: Path, workers: str, *launcher: str) -> Iterator[Process]
     ours, theirs = os.openpty()
     # The leader of a session that has no terminal gets the one that it opens first.
     launcher = ("sh", "-c", 'exec "$@" <"$0"', os.ttyname(theirs), *launcher)
-    with serving(folder, config("first"), arguments=("--workers", workers), launcher=launcher) as running:
-        os.close(theirs)
-        os.close(ours)
-        yield running
+    before = signal.signal(signal.SIGHUP, signal.SIG_DFL)  # a process inherits what the tests were started with
+    try:
+        with serving(folder, config("first"), arguments=("--workers", workers), launcher=launcher) as running:
+            os.close(theirs)
+            os.close(ours)
+            yield running
+    finally:
+        signal.signal(signal.SIGHUP, before)
 
 
 @pytest.mark.parametrize("workers", ["1", "2"])
