@@ -13,7 +13,7 @@ import socket
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, closing
 from pathlib import Path
 from statistics import median
@@ -23,7 +23,7 @@ from bench.gateway.answers import CHUNK_END, write_answers
 from bench.gateway.native import Tools
 from bench.gateway.processes import Process, cores, free_port, wait_until_ready
 from bench.gateway.usage import seconds_between, snapshot
-from bench.growth.bodies import CASES, MEGABYTE, STREAMS, Case, long_answer
+from bench.growth.bodies import CASES, EVENTS, MEGABYTE, STREAMS, Case, large_call, long_answer
 from bench.growth.others import END, Others, others, post
 from bench.growth.serve import HELD_UP, HeldUp
 
@@ -74,7 +74,9 @@ class Bench:
         self._program = Tools(CACHE.absolute() / "native", self.cores).folder / "upstream"
         places = {"paced": ("paced-*", self._upstream("paced")), "large": ("large", self._upstream("large"))}
         for chunks in STREAMS:
-            places[f"chunks_{chunks}"] = (f"chunks-{chunks}", self._upstream(f"chunks_{chunks}", chunks))
+            places[f"chunks_{chunks}"] = (f"chunks-{chunks}", self._upstream(f"chunks_{chunks}", long_answer(chunks)))
+        for size in EVENTS:
+            places[f"event_{size}"] = (f"event-{size}", self._upstream(f"event_{size}", large_call(size)))
         self.port = free_port()
         sections = [_UPSTREAM.format(name=name, models=models, port=port) for name, (models, port) in places.items()]
         (folder / "toolglot.toml").write_text(_CONFIG.format(port=self.port) + "".join(sections))
@@ -87,12 +89,12 @@ class Bench:
         wait_until_ready(self.gateway, self.port, "/ready", 200, 20.0)
         self.idle = 0.0
 
-    def _upstream(self, name: str, chunks: int = 0) -> int:
-        """Runs one, with a stream of so many chunks, and gives its port. Large bodies must not hold up its others."""
+    def _upstream(self, name: str, stream: Iterable[str] = ()) -> int:
+        """Runs one, with a stream of its own, and gives its port. Large bodies must not hold up its others."""
         answers, log = self._folder / name, self._folder / f"{name}.log"
         write_answers(answers)
-        if chunks:
-            pieces = [chunk.encode() + CHUNK_END for chunk in long_answer(chunks)]
+        pieces = [chunk.encode() + CHUNK_END for chunk in stream]
+        if pieces:
             (answers / "openai_chat.stream").write_bytes(b"".join(pieces))
         process = Process([str(self._program), "0", str(answers)], self.cores.upstream, log)
         self._stack.callback(process.stop)

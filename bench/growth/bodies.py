@@ -95,14 +95,29 @@ def stream(chunks: int) -> bytes:
     return asked(said("Go on."), model=f"chunks-{chunks}", stream=True)
 
 
+def large_event(megabytes: int) -> bytes:
+    """Asks for a stream with one event of so many megabytes."""
+    return asked(said("Go on."), model=f"event-{megabytes}", stream=True, tools=[tool(0)])
+
+
+def chunk(delta: dict[str, Any], finish: str | None = None) -> str:
+    """An event of a Chat upstream's stream."""
+    head = {"id": "chatcmpl-1", "object": "chat.completion.chunk", "created": 1763164800, "model": "model"}
+    choices = [{"index": 0, "delta": delta, "finish_reason": finish}]
+    return f"data: {json.dumps({**head, 'choices': choices}, separators=(',', ':'))}\n\n"
+
+
+def large_call(megabytes: int) -> Iterator[str]:
+    """A stream with a call whose arguments come in one event."""
+    function = {"name": "read", "arguments": json.dumps({"field_0": WORDS * (megabytes * MEGABYTE // len(WORDS))})}
+    yield chunk({"role": "assistant", "content": "I will."})
+    yield chunk({"tool_calls": [{"index": 0, "id": "call_1", "type": "function", "function": function}]})
+    yield chunk({}, "tool_calls")
+    yield "data: [DONE]\n\n"
+
+
 def long_answer(chunks: int) -> Iterator[str]:
     """The chunks of a Chat upstream's stream."""
-    head = {"id": "chatcmpl-1", "object": "chat.completion.chunk", "created": 1763164800, "model": "model"}
-
-    def chunk(delta: dict[str, Any], finish: str | None = None) -> str:
-        choices = [{"index": 0, "delta": delta, "finish_reason": finish}]
-        return f"data: {json.dumps({**head, 'choices': choices}, separators=(',', ':'))}\n\n"
-
     yield chunk({"role": "assistant", "content": ""})
     piece = chunk({"content": WORDS[:16]})
     for _ in range(chunks):
@@ -140,12 +155,14 @@ class Case(NamedTuple):
 
 
 STREAMS = (50_000, 100_000)
+EVENTS = (10, 20)
 _CLIENTS = {"openai_responses": "Responses", "gemini": "Gemini"}
 CASES = (
     Case("history of 200 turns, 2 MB", history, 100, 200, repeat=5),
     Case("500 tools, 0.7 MB", tools, 250, 500, repeat=5),
     Case("a call with 1 MB of arguments", arguments, 512, 1024, repeat=5),
     Case("stream of 100,000 chunks", stream, *STREAMS, repeat=5),
+    Case("a call of 20 MB in one event", large_event, *EVENTS, repeat=3),
     Case("pictures, 28 MB", images, 12, 28),
     Case("one file, 30 MB", document, 15, 30),
     Case("80,000 short messages, 8 MB", objects, 40_000, 80_000),
@@ -161,6 +178,7 @@ CASES = (
             ("500 tools", tools, 250, 500),
             ("1 MB of arguments", arguments, 512, 1024),
             ("100,000 chunks", stream, *STREAMS),
+            ("a call of 20 MB in one event", large_event, *EVENTS),
         )
     ),
 )

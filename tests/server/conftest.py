@@ -20,6 +20,7 @@ BOTH_WAYS = frozenset(
         "test_gotchas_of_answers",
         "test_half_close",
         "test_keepalive",
+        "test_large_events",
         "test_limits",
         "test_metrics",
         "test_owners",

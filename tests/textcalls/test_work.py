@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from toolglot.textcalls import AUTO, Engine, find_format
 from toolglot.textcalls.events import CallEvent
-from toolglot.textcalls.json_scan import MIN_BULK, JsonScan
+from toolglot.textcalls.json_scan import MAX_PARTS, MIN_BULK, JsonScan
 from toolglot.textcalls.marks import Marks, marks_of
 from toolglot.textcalls.work_budget import CHARACTERS_PER_STEP, FREE_STEPS, MAX_VALUES, PAUSE
 
@@ -24,10 +24,11 @@ FLOOD = "<tool_call>{\n"
 """A mark that opens no call."""
 FLOODS = FREE_STEPS
 
-SIZE = 120_000
-MOST_CALLS = 0.5
-"""Python functions entered for a character, where the free steps are used up."""
-FREE_CALLS = 60 * FREE_STEPS
+SIZE = 60_000
+"""Characters: the free steps and values are used up within them."""
+MOST_LINES = 16
+"""Lines of Python that are run for one character more; 0.3 microseconds are about 20 of them."""
+MOST_AT_ONCE = 20 * 2 * SIZE
 
 
 def read(name: str, text: str, size: int = sys.maxsize) -> list[CallEvent]:
@@ -37,33 +38,74 @@ def read(name: str, text: str, size: int = sys.maxsize) -> list[CallEvent]:
     return [*events, *engine.finish()]
 
 
-def functions_entered(case: Case) -> int:
+def lines_run(case: Case, size: int) -> int:
+    """The lines of Python that reading a text of this size takes: the same on each machine, however busy it is."""
     count = 0
 
-    def note(frame: FrameType, event: str, argument: object) -> None:
+    def note(frame: FrameType, event: str, argument: object) -> Any:
         nonlocal count
-        count += event == "call"
+        count += event == "line"
+        return note
 
-    text = case.text(SIZE)
-    sys.setprofile(note)
+    text, before = case.text(size), sys.gettrace()
+    sys.settrace(note)
     try:
         read(case.format, text)
     finally:
-        sys.setprofile(None)
+        sys.settrace(before)
     return count
 
 
+COSTLY = frozenset(
+    (
+        *("{", "[\n", "\n[", "`", "```{", "<tool_call>{", "\n<tool_use>", "\n</s>", "</response>", "\n<invoke", "<"),
+        *(
+            "1,",
+            '"x\n",',
+            "[[]],",
+            "(1),",
+            '"a"b",',
+            "\n",
+            '""',
+            '\\"',
+            '"",',
+            "[[[[[[1]]]]]],",
+            '{"a":{"b":{"c":{"d":1}}}},',
+        ),
+        *("\\0", "\\N{LF}", "\\x41"),
+    )
+)
+"""What took the most time before there was a bound, of each kind."""
+
+
 def costly() -> Iterator[Case]:
-    """What took the most time before there was a bound, of each kind."""
-    wanted = ("{", "[\n", "\n[", "`", "<tool_call>{", "1,", '"x\n",', "[[]],", "(1),", '"a"b",', "\n")
-    for name in (AUTO, "generic_json", "hermes_json", "pythonic", "glm45", "gemma4"):
-        chosen = [case for case in cases(name) if case.unit in wanted]
+    for name in (AUTO, "generic_json", "hermes_json", "pythonic", "glm45", "gemma4", "mistral"):
+        chosen = [case for case in cases(name) if case.unit in COSTLY]
         yield from {(case.unit, case.head): case for case in chosen}.values()
 
 
 @pytest.mark.parametrize("case", [*costly()], ids=lambda case: f"{case.format} {case.head!r} {case.unit!r}")
 def test_reading_a_character_costs_little_whatever_the_text(case: Case) -> None:
-    assert functions_entered(case) < FREE_CALLS + MOST_CALLS * SIZE
+    half, whole = lines_run(case, SIZE), lines_run(case, 2 * SIZE)
+    assert whole - half < MOST_LINES * SIZE
+    assert whole < MOST_AT_ONCE
+
+
+@pytest.mark.parametrize("unit", ["1,", "[],", '"",', '{"a":1},', "12 , "])
+def test_values_that_come_in_small_pieces_are_kept_in_few_parts(unit: str) -> None:
+    """What is kept back until more is known grows with the text: it is not copied for each piece of it."""
+
+    def kept(size: int) -> int:
+        scan, rest = JsonScan(), ""
+        text = ("[" + unit * size)[:size]
+        for start in range(0, size, 16):
+            rest += text[start : start + 16]
+            rest = rest[scan.read(rest, 0) :]
+            scan.take()
+        assert not scan.bad
+        return len(scan._kept)
+
+    assert kept(200_000) <= MAX_PARTS + 200_000 // MAX_PARTS + 1
 
 
 def text_of(events: Sequence[CallEvent]) -> str:

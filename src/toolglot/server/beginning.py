@@ -16,9 +16,15 @@ from toolglot.upstream.aside import LARGE, aside
 from toolglot.upstream.transport import Reply, too_large
 
 
+def may_end_large_event(held: int, chunk: bytes) -> bool:
+    """Whether this piece of a stream may end an event of so many bytes that it is translated in a thread. Up to its
+    end an event is only collected, which is no work."""
+    return held > LARGE and (b"\n" in chunk or b"\r" in chunk)
+
+
 class StreamFeeder:
-    """Feeds the pieces of a stream to its translation. A frame of megabytes is one piece of work, whose last bytes may
-    be few: it is done beside the loop."""
+    """Feeds the pieces of a stream to its translation. An event of megabytes is one piece of work, whose last bytes may
+    be few: it is translated in a thread."""
 
     __slots__ = ("_held",)
 
@@ -27,10 +33,10 @@ class StreamFeeder:
 
     async def __call__(self, translation: StreamTranslation, chunk: bytes) -> bytes:
         self._held += len(chunk)
-        if self._held <= LARGE:
-            out = translation.feed(chunk)
-        else:
+        if may_end_large_event(self._held, chunk):
             out = await aside(self._held, translation.feed, chunk)
+        else:
+            out = translation.feed(chunk)
         if out:
             self._held = 0
         return out

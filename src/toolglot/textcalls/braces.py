@@ -16,6 +16,7 @@ from toolglot.textcalls.broken import closing_marks, skip_to
 from toolglot.textcalls.marks import Marks, marks_of
 from toolglot.textcalls.python_values import CONSTANTS, json_number, shown
 from toolglot.textcalls.quoted import (
+    JSON_ESCAPES,
     MAX_DEPTH,
     MAX_WORD,
     LiteralError,
@@ -23,7 +24,6 @@ from toolglot.textcalls.quoted import (
     Quoted,
     StringReader,
     escaped,
-    json_escape,
 )
 from toolglot.textcalls.raw import Raw
 
@@ -245,7 +245,7 @@ class BracesBody:
         raise LiteralError(f"{shown(word)} is no value", at)
 
     def _open_string(self, mark: str, at: int) -> int:
-        self._string = Quoted(mark, json_escape) if mark == '"' else Marked(mark)
+        self._string = Quoted(mark, JSON_ESCAPES) if mark == '"' else Marked(mark)
         return at + len(mark)
 
     def _end_string(self, at: int) -> None:

@@ -7,7 +7,6 @@ from typing import Final
 
 from toolglot.textcalls.grammar import Format
 from toolglot.textcalls.marks import marks_of
-from toolglot.textcalls.trying import behind_space
 
 MAX_SPACE: Final = 1000
 """So far behind an end tag the end of the answer is waited for."""
@@ -28,9 +27,7 @@ def is_dropped(text_format: Format, mark: str, text: str, at: int, *, said: bool
         return False
     others = marks_of(text_format.dropped)
     end = at + len(mark)
-    after = behind_space(text, end)
-    while after - end <= MAX_SPACE and (other := others.match(text, after)):
-        after = behind_space(text, after + len(other))
+    after = others.match_run(text, end, end + MAX_SPACE + others.longest)
     if after - end > MAX_SPACE or not (after == len(text) or others.begins(text, after)):
         return False
     return after == len(text) if last else None

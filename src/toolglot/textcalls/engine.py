@@ -34,7 +34,7 @@ from toolglot.textcalls.line import Line
 from toolglot.textcalls.marks import marks_of
 from toolglot.textcalls.messages import begins_with_message, read_message
 from toolglot.textcalls.trying import Found, Outcome, Trial, behind_space
-from toolglot.textcalls.vocabulary import is_sure, is_word, vocabulary_of
+from toolglot.textcalls.vocabulary import is_word, vocabulary_of
 from toolglot.textcalls.work_budget import STEPS_PER_CALL, WorkBudget
 
 
@@ -167,10 +167,9 @@ class Engine:
 
     def _meet(self, mark: str) -> bool:
         """Go on at a mark."""
-        meanings = self._vocabulary.meanings[mark]
-        kinds = {meaning.kind for meaning in meanings}
+        kinds = self._vocabulary.kinds[mark]
         if mark not in FENCES and self._line.in_code:
-            if any(is_sure(meaning, line_start=True) for meaning in meanings):
+            if mark in self._vocabulary.sure[True]:
                 self._line.met_mark()
             return self._as_text(mark)
         if "call" in kinds or "section" in kinds:
@@ -189,7 +188,7 @@ class Engine:
             return self._drop(mark)
         if "think" in kinds or "unthink" in kinds:
             return self._meet_thinking(mark, opens="think" in kinds)
-        if any(is_sure(meaning, line_start=self._line.blank) for meaning in meanings):
+        if mark in self._vocabulary.sure[self._line.blank]:
             self._sink.refused(mark)
         return self._as_text(mark)
 

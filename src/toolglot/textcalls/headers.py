@@ -9,7 +9,7 @@ from typing import Literal, TypeAlias
 from msgspec import Struct
 
 from toolglot.textcalls.grammar import Header
-from toolglot.textcalls.marks import marks_of
+from toolglot.textcalls.marks import Marks, marks_of
 
 
 class Read(Struct, frozen=True):
@@ -24,29 +24,29 @@ Verdict: TypeAlias = Read | Literal["no", "wait"]
 
 
 @lru_cache(maxsize=1024)
-def _compiled(pattern: str) -> re.Pattern[str]:
-    return re.compile(pattern, re.DOTALL)
+def _compiled(ends: tuple[str, ...], allowed: str, shape: str) -> tuple[Marks, re.Pattern[str], re.Pattern[str]]:
+    return marks_of(ends), re.compile(f"(?:{allowed})*+", re.DOTALL), re.compile(shape, re.DOTALL)
 
 
 def read_header(header: Header, text: str, at: int) -> Verdict:
     """The header that goes on at `at`, behind its opener."""
     if not header.ends:
         return Read({}, at)
-    ends = marks_of(header.ends)
+    ends, allowed, shape = _compiled(header.ends, header.allowed, header.shape)
     # Only as far as a header may go: a text full of openers would take quadratic time otherwise.
     window = at + header.limit + ends.longest + 1
     found = ends.search(text, at, window)
     end = found.start() if found else ends.hold(text, at) if len(text) <= window else window
     said = text[at:end]
-    if len(said) > header.limit or not _compiled(f"(?:{header.allowed})*+").fullmatch(said):
+    if len(said) > header.limit or not allowed.fullmatch(said):
         return "no"
     if found is None or ends.begins(text, end):
         return "wait"
-    shape = _compiled(header.shape).fullmatch(said)
-    if shape is None:
+    shaped = shape.fullmatch(said)
+    if shaped is None:
         return "no"
     # One meaning may have several groups, for several ways to quote it: `name`, `name_single`, `name_bare`.
-    groups = {name.partition("_")[0]: group for name, group in shape.groupdict().items() if group is not None}
+    groups = {name.partition("_")[0]: group for name, group in shaped.groupdict().items() if group is not None}
     return Read(groups, end if header.keeps_end else found.end())
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 from functools import lru_cache
+from itertools import islice
 from typing import Final
 
 from toolglot.textcalls.marks import Marks
@@ -22,6 +23,8 @@ MAX_SPACE: Final = 64
 MIN_BULK: Final = 64
 MAX_BULK: Final = 16384
 """Characters that are split into tokens at once."""
+MAX_PARTS: Final = 1024
+"""Small pieces that are kept one by one: each of them takes more room than its text."""
 GLIMPSE: Final = 4
 MAX_BREAK: Final = 1000
 """White space in a string, from a line break on, behind which a closing mark may stand."""
@@ -29,30 +32,16 @@ MAX_BREAK: Final = 1000
 _SPACE = re.compile(r"[ \t\n\r]*+")
 _STRING = r'"(?:[^"\\%s]++|\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4}))*+"'
 _NUMBER = r"-?(?:0|[1-9][0-9]{0,99}+)(?:\.[0-9]{1,99}+)?(?:[eE][-+]?[0-9]{1,9}+)?"
-_TOKENS = rf"[ \t\n\r]{{0,64}}+(?:[\[\]{{}},:]|{_STRING}|(?:true|false|null|{_NUMBER})(?![-+.\w]))|[\s\S]"
-_TOKEN = re.compile(_TOKENS % r"\x00-\x1f")
-_RAW_TOKEN = re.compile(_TOKENS % "")
-"""One token with the white space before it; a character that is no part of one stands alone."""
 _GAP = r"[ \t\n\r]{0,64}+"
-_PLAIN_STRING = _STRING % r"\x00-\x1f"
-_PLAIN_SCALAR = rf"(?:true|false|null|{_NUMBER})(?![-+.\w])"
-
-
-def _value_pattern(depth: int) -> str:
-    """A value that nests containers no deeper than this."""
-    plain = f"{_PLAIN_STRING}|{_PLAIN_SCALAR}"
-    if not depth:
-        return f"(?:{plain})"
-    item = f"{_GAP}{_value_pattern(depth - 1)}{_GAP}"
-    member = f"{_GAP}{_PLAIN_STRING}{_GAP}:{item}"
-    empty = rf"\[{_GAP}\]|\{{{_GAP}\}}"
-    return rf"(?:{empty}|{plain}|\[{item}(?:,{item})*+\]|\{{{member}(?:,{member})*+\}})"
-
-
-DEEPEST_RUN: Final = 3
-_ITEMS = re.compile(rf"(?:{_GAP}{_value_pattern(DEEPEST_RUN)}{_GAP},)++")
-_MEMBERS = re.compile(rf"(?:{_GAP}{_PLAIN_STRING}{_GAP}:{_GAP}{_value_pattern(DEEPEST_RUN)}{_GAP},)++")
-"""Runs of whole items and members, each with the comma behind it."""
+_SCALAR_TOKEN = rf"(?:{_NUMBER}|true|false|null)"
+_TOKENS = rf"{_GAP}(?:[\[\]{{}},]|{_STRING}(?:{_GAP}:|(?={_GAP}[,\]}}]))|{_SCALAR_TOKEN}(?={_GAP}[,\]}}]))"
+"""One token with the white space before it, and a key with its colon. A string or a scalar counts only where what
+follows it is there: it may be a key, or go on."""
+_TOKEN = {raw: re.compile(_TOKENS % ("" if raw else r"\x00-\x1f")) for raw in (False, True)}
+_RUN_OF_TOKENS = {raw: re.compile(f"(?:{token.pattern})*+") for raw, token in _TOKEN.items()}
+_ANY_STRING = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+"')
+_SAME_SCALAR = re.compile(r'""++')
+_KINDS = {**dict.fromkeys(map(ord, " \t\n\r")), **dict.fromkeys(map(ord, "0123456789+-.Etruefalsn"), '"')}
 _RAW_RUN = re.compile(r'(?:[^"\\]++|\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4}))*+')
 _RUN = re.compile(r'(?:[^"\\\x00-\x1f]++|\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4}))*+')
 _PART_OF_ESCAPE = re.compile(r"\\(?:u[0-9a-fA-F]{0,3})?")
@@ -60,9 +49,6 @@ _SCALAR = re.compile(r"[-+.\w]*+")
 _WHOLE_SCALAR = re.compile(r"true|false|null|-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][-+]?\d+)?", re.ASCII)
 _CONTROLS = re.compile(r"[\x00-\x1f]")
 _SPACES = " \t\n\r"
-_SHORT = {**{mark: mark for mark in "[]{},:"}, **dict.fromkeys("0123456789", "0")}
-_LONG = {**_SHORT, '"': '"', "e": "0", "l": "0"}
-"""The kind of a token of one character, and of a longer one by its last character."""
 _ESCAPED = {"\n": "\\n", "\r": "\\r", "\t": "\\t", "\b": "\\b", "\f": "\\f"}
 _ESCAPES = {code: _ESCAPED.get(chr(code), f"\\u{code:04x}") for code in range(32)}
 
@@ -80,9 +66,14 @@ def _glimpse_of(closers: Marks) -> re.Pattern[str]:
     return re.compile("|".join(dict.fromkeys(patterns)))
 
 
-def _escaped_string(token: str) -> str:
-    start = token.index('"')
-    return token[:start] + token[start:].translate(_ESCAPES)
+def _escaped_string(found: re.Match[str]) -> str:
+    return found.group().translate(_ESCAPES)
+
+
+def _kinds_of(tokens: str) -> str:
+    """A character for each of these tokens: a bracket, a comma, a quote for a string or a scalar, `k` for a key."""
+    kinds = _ANY_STRING.sub('"', tokens).translate(_KINDS)
+    return _SAME_SCALAR.sub('"', kinds).replace('":', "k")
 
 
 class JsonScan:
@@ -91,7 +82,20 @@ class JsonScan:
     `closers`: one of these beside a raw line break in a string shows that the string was not closed.
     """
 
-    __slots__ = ("_closers", "_expected", "_gap", "_glimpse", "_kept", "_stack", "bad", "done", "escaped", "out")
+    __slots__ = (
+        "_closers",
+        "_expected",
+        "_gap",
+        "_glimpse",
+        "_joined",
+        "_kept",
+        "_key_size",
+        "_stack",
+        "bad",
+        "done",
+        "escaped",
+        "out",
+    )
 
     def __init__(self, closers: Marks | None = None) -> None:
         self._closers = closers
@@ -100,7 +104,9 @@ class JsonScan:
         self.done = False
         self.bad = False
         self.escaped = False  # a raw control character was escaped
-        self._kept = ""
+        self._kept: list[str] = []
+        self._joined = 0  # of these, so many at the beginning were joined
+        self._key_size = 0
         self._gap = 0  # characters of white space since the last token
         self._stack: list[str] = []
         self._expected = VALUE
@@ -139,7 +145,7 @@ class JsonScan:
             space = _SPACE.match(text, at)
             end = space.end() if space else at
             if end > at:
-                self._kept += text[at : min(end, at + max(MAX_SPACE - self._gap, 0))]
+                self._keep(text[at : min(end, at + max(MAX_SPACE - self._gap, 0))])
                 self._gap += end - at
                 at = end
                 continue
@@ -153,93 +159,71 @@ class JsonScan:
 
     def finish(self) -> None:
         """Nothing follows: a number at the top is whole."""
-        if self._expected == VALUE and not self._stack and _WHOLE_SCALAR.fullmatch(self._kept.strip()):
+        if self._expected == VALUE and not self._stack and _WHOLE_SCALAR.fullmatch("".join(self._kept).strip()):
             self._let_go("")
             self.done = True
 
     def _read_tokens(self, text: str, at: int, end: int) -> int:
-        """Read whole tokens as far as each is allowed where it stands; where reading stopped. The last one before `end`
-        and whatever ends the value are left to `_token`."""
-        at = self._read_run(text, at, end)
+        """Read whole tokens as far as each is allowed where it stands; where reading stopped. What may go on behind
+        `end`, and what ends the value, are left to `_token`."""
         raw = self.escaped and self._closer_at(text, at, end) < 0
-        tokens = (_RAW_TOKEN if raw else _TOKEN).findall(text, at, end)
-        del tokens[-1:]
-        count = self._follow(tokens)
-        if not count:
-            return at
-        del tokens[count:]
-        stop = at + sum(map(len, tokens))
+        found = _RUN_OF_TOKENS[raw].match(text, at, end)
+        tokens = found.group() if found else ""
+        kinds = _kinds_of(tokens)
+        count = self._follow(kinds)
+        if count < len(kinds):
+            wrong = next(islice(_TOKEN[raw].finditer(text, at), count, None))
+            tokens = text[at : wrong.start()]
+        stop = at + len(tokens)
         if raw:
-            tokens = [_escaped_string(token) if token[-1] == '"' else token for token in tokens]
-        read, kept = "".join(tokens), self._kept_back(tokens)
-        if kept < len(read):
-            self._let_go(read[: len(read) - kept])
-        self._kept += read[len(read) - kept :]
+            tokens = _ANY_STRING.sub(_escaped_string, tokens)
+        # The last of these is never inside of a string, whose end would be behind it.
+        last = max(map(tokens.rfind, '"[]{}:'))
+        certain = last if last >= 0 and tokens[last] == '"' else last + 1
+        if certain:
+            self._let_go(tokens[:certain])
+        self._keep(tokens[certain:])
         return stop
 
-    def _read_run(self, text: str, at: int, end: int) -> int:
-        """Read whole items or members; where reading stopped."""
-        in_list = self._stack[-1] == "["
-        fits = self._expected <= FIRST_ITEM if in_list else self._expected in (FIRST_KEY, KEY)
-        if not fits or len(self._stack) + DEEPEST_RUN >= MAX_DEPTH:
-            return at
-        found = (_ITEMS if in_list else _MEMBERS).match(text, at, end)
-        if found is None:
-            return at
-        read = found.group()
-        # The last of these is never inside of a string, whose end would be behind it.
-        last = max(read.rfind(mark) for mark in '"]}:')
-        certain = last if last >= 0 and read[last] == '"' else last + 1
-        if certain:
-            self._let_go(read[:certain])
-        self._kept += read[certain:]
-        self._expected = VALUE if in_list else KEY
-        return found.end()
-
-    def _follow(self, tokens: list[str]) -> int:
-        """How many of these tokens are allowed, one behind the other; moves on to where the last of them leads."""
-        expected, stack = self._expected, self._stack
-        before, count = expected, 0
-        for token in tokens:
-            kind = _SHORT.get(token) if len(token) == 1 else _LONG.get(token[-1])
-            if kind == "," and expected == NEXT:
-                expected = KEY if stack[-1] == "{" else VALUE
-            elif kind == "0" and expected <= FIRST_ITEM:
-                before, expected = expected, NEXT
-            elif kind == '"' and expected < COLON:
-                expected = COLON if expected >= FIRST_KEY else NEXT
-            elif kind == ":" and expected == COLON:
-                expected = VALUE
-            elif (kind == "{" or kind == "[") and expected <= FIRST_ITEM:
-                if len(stack) >= MAX_DEPTH:
+    def _follow(self, kinds: str) -> int:
+        """How many tokens of these kinds are allowed, one behind the other; moves on to where the last one leads."""
+        expected, stack, count = self._expected, self._stack, 0
+        top, push, pop = stack.pop(), stack.append, stack.pop
+        for kind in kinds:
+            if kind == "[":
+                if expected > FIRST_ITEM or len(stack) >= MAX_DEPTH - 1:
                     break
-                stack.append(kind)
-                expected = FIRST_KEY if kind == "{" else FIRST_ITEM
-            elif (kind == "}" or kind == "]") and len(stack) > 1:
-                opened, empty = ("{", FIRST_KEY) if kind == "}" else ("[", FIRST_ITEM)
-                if stack[-1] != opened or (expected != NEXT and expected != empty):
+                push(top)
+                top, expected = kind, FIRST_ITEM
+            elif kind == "]":
+                if (expected != NEXT and expected != FIRST_ITEM) or top != "[" or not stack:
                     break
-                stack.pop()
+                top, expected = pop(), NEXT
+            elif kind == ",":
+                if expected != NEXT:
+                    break
+                expected = KEY if top == "{" else VALUE
+            elif kind == '"':
+                if expected > FIRST_ITEM:
+                    break
                 expected = NEXT
+            elif kind == "k":
+                if expected != KEY and expected != FIRST_KEY:
+                    break
+                expected = VALUE
+            elif kind == "{":
+                if expected > FIRST_ITEM or len(stack) >= MAX_DEPTH - 1:
+                    break
+                push(top)
+                top, expected = kind, FIRST_KEY
             else:
-                break
+                if (expected != NEXT and expected != FIRST_KEY) or top != "{" or not stack:
+                    break
+                top, expected = pop(), NEXT
             count += 1
-        # Behind the last one may stand more of a number.
-        if count and tokens[count - 1][-1].isdigit():
-            expected, count = before, count - 1
+        push(top)
         self._expected = expected
         return count
-
-    def _kept_back(self, tokens: list[str]) -> int:
-        """How many characters at the end of these tokens are not certain yet."""
-        kept = 0
-        for token in reversed(tokens):
-            if token[-1] in "[]{}:":
-                return kept
-            if token[-1] == '"' and not (self._expected == COLON and not kept):
-                return kept + 1
-            kept += len(token)
-        return kept
 
     def _token(self, text: str, at: int) -> int:
         """Read one token; its length, 0 when more text is needed, -1 when it is not allowed here."""
@@ -256,7 +240,7 @@ class JsonScan:
         if character in "}]":
             return self._close(character, expected)
         if character == "," and expected == NEXT:
-            self._kept += ","
+            self._keep(",")
             self._expected = KEY if self._stack[-1] == "{" else VALUE
             return 1
         if character == ":" and expected == COLON:
@@ -271,7 +255,8 @@ class JsonScan:
             self._expected = STRING
             return 1
         if expected in (KEY, FIRST_KEY):
-            self._kept += '"'
+            self._keep('"')
+            self._key_size = 0
             self._expected = KEY_STRING
             return 1
         return -1
@@ -297,7 +282,7 @@ class JsonScan:
             return 0
         if not _WHOLE_SCALAR.fullmatch(text, at, end):
             return -1
-        self._kept += text[at:end]
+        self._keep(text[at:end])
         self._ended()
         return end - at
 
@@ -310,7 +295,9 @@ class JsonScan:
 
     def _string(self, text: str, at: int) -> tuple[int, bool]:
         """Read on inside a string: where reading stopped, and whether there is more to read now."""
-        if self.escaped and len(text) - at > MIN_BULK:
+        # Space behind a line break is read by `_behind_break`, where closers count.
+        spaced = self._closers is not None and text[at] in _SPACES
+        if self.escaped and len(text) - at > MIN_BULK and not spaced:
             lines = self._lines(text, at)
             if lines > at:
                 self._said(text[at:lines].translate(_ESCAPES))
@@ -326,7 +313,7 @@ class JsonScan:
             return stop, False
         character = text[end]
         if character == '"':
-            self._kept += '"'
+            self._keep('"')
             if self._expected == KEY_STRING:
                 self._expected = COLON
             else:
@@ -386,11 +373,22 @@ class JsonScan:
     def _said(self, text: str) -> None:
         if self._expected == STRING:
             self.out.append(text)
-        elif len(self._kept) + len(text) > MAX_KEY:
+            return
+        self._key_size += len(text)
+        if self._key_size > MAX_KEY:
             self.bad = True
         else:
-            self._kept += text
+            self._keep(text)
+
+    def _keep(self, text: str) -> None:
+        kept = self._kept
+        kept.append(text)
+        if len(kept) - self._joined > MAX_PARTS:
+            kept[self._joined :] = ["".join(kept[self._joined :])]
+            self._joined += 1
 
     def _let_go(self, text: str) -> None:
-        self.out.append(self._kept + text)
-        self._kept = ""
+        self.out += self._kept
+        self.out.append(text)
+        self._kept.clear()
+        self._joined = 0

@@ -6,7 +6,7 @@ import re
 
 PREFIXES = " \t\r>-*+0123456789.)"
 """What may stand before a code block on its line: white space, and the marks of quotations and lists."""
-_RUNS = re.compile(r"`+|[^`]+")
+_TICKS = re.compile(r"`++")
 
 
 class Line:
@@ -58,23 +58,32 @@ class Line:
         self.blank = self.bare = True
 
     def _more(self, text: str) -> None:
-        if text:
-            self._ticked = text[-1] == "`"
-        if self.bare and text:
+        if not text:
+            return
+        self._ticked = text[-1] == "`"
+        if self.bare:
             self.blank = self.blank and text.isspace()
             self.bare = not text.strip(PREFIXES)
-        if self._run or "`" in text:
-            for run in _RUNS.findall(text):
-                if run[0] == "`":
-                    self._run += len(run)
-                else:
-                    self._end_run()
+        if self._run and text[0] != "`":
+            self._end_run()
+        if "`" in text:
+            runs = [len(run) for run in _TICKS.findall(text)]
+            runs[0] += self._run
+            self._run = runs.pop() if self._ticked else 0
+            self._toggle_code(runs)
 
     def _end_run(self) -> None:
         if self._run:
-            if not self._opened:
-                self._opened = self._run
-            elif self._opened == self._run:
-                self._opened = 0
-                self._in_mark = False
+            self._toggle_code([self._run])
             self._run = 0
+
+    def _toggle_code(self, runs: list[int]) -> None:
+        """Runs of so many backticks have ended: the first opens code, and the next one of the same length closes it."""
+        opened = self._opened
+        for run in runs:
+            if not opened:
+                opened = run
+            elif opened == run:
+                opened = 0
+                self._in_mark = False
+        self._opened = opened

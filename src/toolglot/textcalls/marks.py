@@ -42,12 +42,13 @@ def _pattern_of(literals: Sequence[str], depth: int = 0) -> str:
 class Marks:
     """A set of literals. The longest one that stands at a place is the one that is found there."""
 
-    __slots__ = ("_firsts", "_longest", "_pattern", "_prefixes", "literals")
+    __slots__ = ("_firsts", "_longest", "_pattern", "_prefixes", "_run", "literals")
 
     def __init__(self, literals: Iterable[str]) -> None:
         self.literals = tuple(sorted({literal for literal in literals if literal}, key=lambda mark: (-len(mark), mark)))
         # Without literals the pattern is one that never matches.
         self._pattern = re.compile(_pattern_of(self.literals) or r"(?!)")
+        self._run: re.Pattern[str] | None = None  # compiled where it is needed
         self._prefixes = frozenset(mark[:end] for mark in self.literals for end in range(1, len(mark)))
         self._longest = max((len(mark) - 1 for mark in self.literals), default=0)
         firsts = "".join(sorted({mark[0] for mark in self.literals}))
@@ -65,6 +66,8 @@ class Marks:
         """Where the next mark stands, and the mark. Where more text may make a mark of what stands there, or a longer
         one, the mark is empty: so is it at the end of a text without any. `last`: nothing follows."""
         found = self._pattern.search(text, at)
+        if found is not None and (last or found.start() < len(text) - self._longest):
+            return found.start(), found.group()
         hold = len(text) if last else self.hold(text, at)
         if found is None or hold <= found.start():
             return hold, ""
@@ -74,6 +77,13 @@ class Marks:
         """The mark that stands at `at`; empty if none does."""
         found = self._pattern.match(text, at)
         return found.group() if found else ""
+
+    def match_run(self, text: str, at: int, end: int = sys.maxsize) -> int:
+        """Where a run of marks with white space around them ends that begins at `at`."""
+        if self._run is None:
+            self._run = re.compile(rf"[ \t\r\n]*+(?:{self._pattern.pattern}[ \t\r\n]*+)*+")
+        found = self._run.match(text, at, end)
+        return found.end() if found else at
 
     def begins(self, text: str, at: int) -> bool:
         """All that there is from `at` on is the beginning of a mark, so that more text may complete it."""

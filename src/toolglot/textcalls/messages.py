@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Any, Literal, TypeAlias
 
 from msgspec import Struct
@@ -34,13 +35,17 @@ def begins_with_message(messages: Messages | None, text: str, at: int, *, last: 
     return bool(starts.match(text, at)) or "" in messages.at_start
 
 
+@lru_cache(maxsize=64)
+def _header(ends: tuple[str, ...]) -> Header:
+    return Header((), ends, r"(?P<said>.*)", allowed=r"[^\n]", limit=500)
+
+
 def read_message(text_format: Format, tools: Mapping[str, Any], text: str, at: int) -> Routing:
     """The header of a message that goes on at `at`, behind its opener."""
     messages = text_format.messages
     if messages is None:
         return "no"
-    header = Header((), messages.ends, r"(?P<said>.*)", allowed=r"[^\n]", limit=500)
-    read = read_header(header, text, at)
+    read = read_header(_header(messages.ends), text, at)
     if isinstance(read, str):
         return read
     if _spans_messages(messages, text, at, read.groups["said"]):

@@ -14,12 +14,12 @@ from typing import Literal, TypeAlias
 from toolglot.textcalls.quoted import (
     MAX_DEPTH,
     MAX_WORD,
+    PYTHON_ESCAPES,
+    RAW_ESCAPES,
     LiteralError,
     Quoted,
     StringReader,
     escaped,
-    python_escape,
-    raw_escape,
 )
 from toolglot.textcalls.work_budget import WorkBudget
 
@@ -35,7 +35,7 @@ _SPACE = re.compile(r"\s*")
 _SIMPLE = re.compile(r"""(?:'[^'\\]*'|"[^"\\]*")(?=[,)\]}])""")
 """A string that is there as a whole, has no escapes, and has no other string beside it."""
 
-_RAW = {"r": raw_escape, "u": python_escape}
+_ESCAPES = {"r": RAW_ESCAPES, "u": PYTHON_ESCAPES}
 _PREFIX = re.compile(r"[A-Za-z]{0,2}")
 
 Kind: TypeAlias = Literal["list", "dict", "paren", "splat"]
@@ -197,8 +197,8 @@ class ValueReader:
         return at + 1
 
     def _quote(self, text: str, at: int, prefix: str) -> int:
-        escape = _RAW.get(prefix)
-        if escape is None:
+        escapes = _ESCAPES.get(prefix)
+        if escapes is None:
             raise LiteralError(f"a string with the prefix {prefix} is no literal", at)
         quote = text[at]
         mark = quote * 3
@@ -209,7 +209,7 @@ class ValueReader:
         if self._mode == self._value:
             self._put('"')
         self._mode = self._after_string
-        self._string = Quoted(mark, escape)
+        self._string = Quoted(mark, escapes)
         return at + len(mark)
 
     def _after_string(self, text: str, at: int) -> int:

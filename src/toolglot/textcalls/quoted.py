@@ -1,6 +1,7 @@
 r"""Strings of literals, read as their text arrives and handed on decoded, in pieces.
 
-A reader leaves unread only what it cannot judge yet: an escape or an end mark of which the rest is missing.
+A reader leaves unread only what it cannot judge yet: an escape or an end mark of which the rest is missing. Runs of
+characters and whole escapes are read and decoded at once; what is left is looked at alone.
 """
 
 from __future__ import annotations
@@ -9,13 +10,19 @@ import json
 import re
 import unicodedata
 from collections.abc import Callable
-from typing import Protocol, TypeAlias
+from functools import lru_cache
+from typing import Final, Protocol, TypeAlias
+
+from msgspec import Struct
 
 MAX_DEPTH = 200
 """Containers within containers; nothing that a tool declares is nested so deeply."""
 
 MAX_WORD = 1000
 """Characters of a number, a name or a key."""
+
+MAX_RUN: Final = 16384
+"""Characters that are decoded at once."""
 
 Take: TypeAlias = Callable[[str], None]
 Escape: TypeAlias = Callable[[str, int], tuple[str, int] | None]
@@ -42,46 +49,65 @@ class StringReader(Protocol):
         ...
 
 
-_STOPS = {quote: re.compile(rf"[{quote}\\]") for quote in "\"'"}
+class Escapes(Struct, frozen=True):
+    """How a kind of string escapes characters. `whole` is a regular expression for what may follow a backslash, if
+    that is all there; `read` reads any escape, or tells what is wrong with it; `decode` is for what `whole` found."""
+
+    whole: str
+    read: Escape
+    decode: Callable[[str], str] | None = None
+    """None: escapes stand for themselves."""
+
+
+@lru_cache(maxsize=64)
+def _run_pattern(mark: str, whole: str) -> re.Pattern[str]:
+    """Characters and whole escapes up to the end mark, or up to what may be its beginning."""
+    quote = mark[0]
+    inner = "" if mark == quote else f"|{quote}(?!{quote}{quote}|{quote}?\\Z)"
+    return re.compile(rf"(?:[^{quote}\\]++{inner}|\\(?:{whole}))*+")
+
+
+_ESCAPE = re.compile(r"\\(u[dD][89abAB]..\\u....|u....|U.{8}|x..|[0-7]{1,3}|\r\n?|[\s\S])")
+"""An escape in a run, where each is whole."""
 
 
 class Quoted:
     """A string between quotes, of which the opening one has been read."""
 
-    __slots__ = ("_escape", "_mark", "_quote", "_stops", "closed")
+    __slots__ = ("_escapes", "_mark", "_run", "closed")
 
-    def __init__(self, mark: str, escape: Escape) -> None:
+    def __init__(self, mark: str, escapes: Escapes) -> None:
         self.closed = False
         self._mark = mark
-        self._quote = mark[0]
-        self._stops = _STOPS[mark[0]]
-        self._escape = escape
+        self._escapes = escapes
+        self._run = _run_pattern(mark, escapes.whole)
 
     def read(self, text: str, at: int, take: Take) -> int:
         while at < len(text):
-            stop = self._stops.search(text, at)
-            end = len(text) if stop is None else stop.start()
-            if end > at:
-                take(text[at:end])
-                at = end
-            if stop is None:
-                break
-            if text[at] == "\\":
-                escape = self._escape(text, at)
+            run = self._run.match(text, at, at + MAX_RUN)
+            if run and run.end() > at:
+                piece, at = self._decoded(run.group()), run.end()
+            elif text[at] == "\\":
+                escape = self._escapes.read(text, at)
                 if escape is None:
                     break
                 piece, at = escape
-                if piece:
-                    take(piece)
             elif text.startswith(self._mark, at):
                 self.closed = True
                 return at + len(self._mark)
-            elif len(text) - at < len(self._mark) and self._mark.startswith(text[at:]):
-                break
             else:
-                take(self._quote)
-                at += 1
+                break
+            if piece:
+                take(piece)
         return at
+
+    def _decoded(self, run: str) -> str:
+        decode = self._escapes.decode
+        if decode is None or "\\" not in run:
+            return run
+        parts = _ESCAPE.split(run)
+        parts[1::2] = map(decode, parts[1::2])
+        return "".join(parts)
 
 
 class Marked:
@@ -109,7 +135,7 @@ class Marked:
         return end + len(mark) if self.closed else end
 
 
-_PYTHON_ESCAPES = {
+_PYTHON_SHORT = {
     "n": "\n",
     "t": "\t",
     "r": "\r",
@@ -122,7 +148,7 @@ _PYTHON_ESCAPES = {
     "v": "\v",
     "\n": "",
 }
-_JSON_ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "\\": "\\", '"': '"', "/": "/", "b": "\b", "f": "\f"}
+_JSON_SHORT = {"n": "\n", "t": "\t", "r": "\r", "\\": "\\", '"': '"', "/": "/", "b": "\b", "f": "\f"}
 _DIGITS = {"x": 2, "u": 4, "U": 8}
 _HEX = {letter: re.compile(rf"[0-9a-fA-F]{{0,{count}}}") for letter, count in _DIGITS.items()}
 _LOW = re.compile(r"\\u(d[c-f][0-9a-f]{2})", re.IGNORECASE)
@@ -189,30 +215,51 @@ _LONG_ESCAPES: dict[str, Escape] = {
 }
 
 
-def python_escape(text: str, at: int) -> tuple[str, int] | None:
+def _python_escape(text: str, at: int) -> tuple[str, int] | None:
     """An escape of a Python string. One that Python does not know stands for itself."""
     letter = text[at + 1 : at + 2]
     if not letter:
         return None
-    short = _PYTHON_ESCAPES.get(letter)
+    short = _PYTHON_SHORT.get(letter)
     if short is not None:
         return short, at + 2
     long = _LONG_ESCAPES.get(letter)
     return ("\\" + letter, at + 2) if long is None else long(text, at)
 
 
-def raw_escape(text: str, at: int) -> tuple[str, int] | None:
+def _raw_escape(text: str, at: int) -> tuple[str, int] | None:
     """In a raw string a backslash stands for itself, and so does the quote behind it."""
     return (text[at : at + 2], at + 2) if len(text) > at + 1 else None
 
 
-def json_escape(text: str, at: int) -> tuple[str, int] | None:
+def _json_escape(text: str, at: int) -> tuple[str, int] | None:
     letter = text[at + 1 : at + 2]
     if not letter:
         return None
     if letter == "u":
         return _coded(text, at)
-    short = _JSON_ESCAPES.get(letter)
+    short = _JSON_SHORT.get(letter)
     if short is None:
         raise LiteralError(f"\\{letter} is no escape of JSON", at)
     return short, at + 2
+
+
+def _decoder(read: Escape) -> Callable[[str], str]:
+    @lru_cache(maxsize=4096)
+    def decode(written: str) -> str:
+        # Behind an escape that is whole, one more character changes nothing.
+        found = read(f"\\{written} ", 0)
+        assert found is not None
+        return found[0]
+
+    return decode
+
+
+_UNICODE = r"u(?:(?![dD][89a-fA-F])[0-9a-fA-F]{4}|[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2})"
+_LONG_UNICODE = r"U(?!0000[dD][89a-fA-F])(?:000[0-9a-fA-F]|0010)[0-9a-fA-F]{4}"
+_PYTHON_WHOLE = (
+    rf"[^xuUN0-7\r]|x[0-9a-fA-F]{{2}}|{_UNICODE}|{_LONG_UNICODE}|[0-7]{{3}}|[0-7]{{1,2}}+(?!\Z)|\r\n|\r(?!\n|\Z)"
+)
+PYTHON_ESCAPES: Final = Escapes(_PYTHON_WHOLE, _python_escape, _decoder(_python_escape))
+RAW_ESCAPES: Final = Escapes(r"[\s\S]", _raw_escape)
+JSON_ESCAPES: Final = Escapes(rf'["\\/bfnrt]|{_UNICODE}', _json_escape, _decoder(_json_escape))

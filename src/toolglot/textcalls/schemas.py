@@ -103,6 +103,8 @@ def alternatives(schema: Any) -> list[Located]:
     """The nodes of which the value fits one: the branches of anyOf and oneOf, flattened; else the node alone."""
     found: list[Located] = []
     waiting = [resolved(schema)]
+    if not _choices(waiting[0].node):
+        return waiting
     for _ in range(_BRANCHES):
         if not waiting:
             return found

@@ -30,9 +30,11 @@ class Vocabulary:
         "format",
         "in_message",
         "in_reasoning",
+        "kinds",
         "marks",
         "meanings",
         "section_closers",
+        "sure",
         "thinking_ends",
     )
 
@@ -63,6 +65,8 @@ class Vocabulary:
             self._add(closer, Meaning("closer"))
         for mark in ends_at:
             self._add(mark, Meaning("over"))
+        self.kinds = {mark: frozenset(meaning.kind for meaning in means) for mark, means in self.meanings.items()}
+        self.sure = {line_start: self._sure_marks(line_start) for line_start in (False, True)}
         self.marks = Marks(self.meanings)
         openers = [opener for _, call in calls if not call.weak for opener in call.header.openers]
         sections = [mark for pair in text_format.sections for mark in pair]
@@ -77,6 +81,14 @@ class Vocabulary:
         self.in_message = Marks(messages)
         self.thinking_ends = tuple(closer for _, closer in text_format.thinking)
         self.in_reasoning = Marks((*self.thinking_ends, *openers, *(opener for opener, _ in text_format.sections)))
+
+    def _sure_marks(self, line_start: bool) -> frozenset[str]:
+        """The marks that open calls and nothing else, at the beginning of a line or within one."""
+        return frozenset(
+            mark
+            for mark, means in self.meanings.items()
+            if any(_is_sure(meaning, line_start=line_start) for meaning in means)
+        )
 
     def _add(self, mark: str, meaning: Meaning) -> None:
         if mark:
@@ -117,7 +129,7 @@ def is_word(mark: str) -> bool:
     return mark[:1].isalnum()
 
 
-def is_sure(meaning: Meaning, *, line_start: bool) -> bool:
+def _is_sure(meaning: Meaning, *, line_start: bool) -> bool:
     """It would have opened a call here, or a section of them, and nothing else."""
     call = meaning.call
     if call is None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Final
 
 FREE_STEPS: Final = 8192
-CHARACTERS_PER_STEP: Final = 64
+CHARACTERS_PER_STEP: Final = 128
 STEPS_PER_CALL: Final = 8
 """What a call counts for beside its marks."""
 PAUSE: Final = 4096

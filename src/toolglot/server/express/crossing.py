@@ -10,6 +10,8 @@ Once something has been written there is one way on, as on the general way: to t
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
+from functools import partial
 from time import time
 from typing import TYPE_CHECKING
 
@@ -20,6 +22,7 @@ from toolglot.direct.plain import PlainRequest
 from toolglot.direct.request import Translated
 from toolglot.errors import ApiError
 from toolglot.ir import replace
+from toolglot.server.beginning import may_end_large_event
 from toolglot.server.credentials import also_hiding
 from toolglot.server.express.account import Account
 from toolglot.server.express.client import Client
@@ -34,6 +37,7 @@ from toolglot.server.prefixes import Found
 from toolglot.server.record import Record
 from toolglot.server.states import Heard
 from toolglot.textcalls.settings import BAD_TOOL_CALL
+from toolglot.upstream.aside import LARGE, aside
 from toolglot.upstream.http_client import Sending
 from toolglot.upstream.transport import TransportError, too_large
 
@@ -70,6 +74,10 @@ class Crossing(Struct, eq=False):
     _translation: StreamTranslation | None = None
     _flowing: StreamTranslation | None = None
     """The same while the client gets what it makes of whatever comes."""
+    _held: int = 0
+    """Bytes of the stream that nothing has come of yet."""
+    _deferred: list[Callable[[], None]] | None = None
+    """What else has happened while a thread translates a large event."""
     _seen: int = 0
     """Bytes that had been written when somebody looked."""
     _heard: Heard | None = None
@@ -77,7 +85,7 @@ class Crossing(Struct, eq=False):
     _prefix: Found | None = None
     """The hashes of the request, written once it is answered here."""
     _task: asyncio.Task[None] | None = None
-    """What cannot be done in a callback: connecting, and keeping state."""
+    """What cannot be done in a callback: connecting, keeping state, and translating a large event."""
     response_started: bool = False
     response_complete: bool = False
     keep_alive: bool = True
@@ -116,16 +124,21 @@ class Crossing(Struct, eq=False):
             self._translation = self._translate()
 
     def on_body(self, data: bytes) -> None:
-        self._received += len(data)
+        size = len(data)
+        self._received += size
         flowing = self._flowing
         if flowing is None or self._received > self._limit:
             self._hold(data)
+            return
+        self._held += size
+        if self._held > LARGE and may_end_large_event(self._held, data):
+            self._offload(flowing, data)
             return
         written = flowing.feed(data)
         if flowing.ended:
             self._say(flowing, written)
         elif written:
-            size = len(written)
+            self._held, size = 0, len(written)
             self.record.bytes_out += size
             self._client.put(b"%x\r\n%b\r\n" % (size, written))
 
@@ -133,15 +146,42 @@ class Crossing(Struct, eq=False):
         """What comes before the answer has begun, or after it, or is too much."""
         if self.disconnected:
             return
-        if self._received > self._limit:
+        if self._deferred is not None:
+            self._received -= len(data)
+            self._deferred.append(partial(self.on_body, data))
+        elif self._received > self._limit:
             self._too_large()
         elif not self.response_started:
             self._pieces.append(data)
-            if self._translation is not None:
+            if self._translation is not None and self._received > LARGE:
+                self._hand_over()
+            elif self._translation is not None:
                 self._say(self._translation, self._translation.feed(data))
+
+    def _offload(self, translation: StreamTranslation, data: bytes) -> None:
+        """Translate the end of a large event in a thread. Nothing else is done about this answer meanwhile."""
+        self._flowing, self._deferred = None, []
+        self.pause()
+        self._task = asyncio.create_task(self._translate_aside(translation, data))
+
+    async def _translate_aside(self, translation: StreamTranslation, data: bytes) -> None:
+        written = await aside(self._held, translation.feed, data)
+        if self.disconnected:
+            return
+        deferred, self._deferred, self._task, self._flowing = self._deferred or [], None, None, translation
+        if written or translation.ended:
+            self._held = 0
+            self._say(translation, written)
+        if not self._client.full:
+            self.resume()
+        for happened in deferred:
+            happened()
 
     def on_end(self) -> None:
         self._sending = None
+        if self._deferred is not None:
+            self._deferred.append(self.on_end)
+            return
         translation = self._translation
         if self.response_complete or self.disconnected:
             self._service.crossings.discard(self)
@@ -170,6 +210,9 @@ class Crossing(Struct, eq=False):
 
     def on_broken(self, error: TransportError) -> None:
         self._sending = None
+        if self._deferred is not None:
+            self._deferred.append(partial(self.on_broken, error))
+            return
         translation = self._translation
         if self.response_complete or self.disconnected:
             self._service.crossings.discard(self)
@@ -186,7 +229,7 @@ class Crossing(Struct, eq=False):
             self._sending.pause()
 
     def resume(self) -> None:
-        if self._sending is not None:
+        if self._sending is not None and self._deferred is None:
             self._sending.resume()
 
     def left(self) -> None:
@@ -208,6 +251,9 @@ class Crossing(Struct, eq=False):
     # Whole answers
 
     def _whole(self) -> None:
+        if self._received > LARGE:
+            self._hand_over()
+            return
         body = self._pieces[0] if len(self._pieces) == 1 else b"".join(self._pieces)
         lane, record = self._lane, self.record
         done = answered(self._asked, lane.client, lane.upstream.dialect, body, self._label)
@@ -324,6 +370,9 @@ class Crossing(Struct, eq=False):
     def fail(self, error: ApiError) -> None:
         """End the answer with an error."""
         if self.response_complete or self.disconnected:
+            return
+        if self._deferred is not None:
+            self._deferred.append(partial(self.fail, error))
             return
         self._give_up()
         if self._task is not None:
