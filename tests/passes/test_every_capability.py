@@ -101,6 +101,7 @@ TOGETHER: dict[str, dict[str, Any]] = {
 }
 VARIANTS = {**{name: {name: value} for name, value in CHANGES.items()}, **TOGETHER}
 SKIPPED = (
+    "answer_paths",
     "answer_tiers",
     "broken_calls",
     "cache_by_marks",
@@ -109,9 +110,11 @@ SKIPPED = (
     "assumed",
     "containers",
     "cosmetic",
+    "further_answers",
     "informational",
     "malformed_call_stop",
     "noted",
+    "request_paths",
     "stop_details",
 )
 """What only says how things are told, and what is about answers. Those of prompt caches: `tests/caches`."""

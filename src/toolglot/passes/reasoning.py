@@ -212,7 +212,7 @@ def _free_items(request: Request, context: Context, before: Sequence[Message]) -
     takes items without ids: its own agents send none.
     """
     if context.source != context.target:
-        _note_unreasoned_calls(before, context)
+        _note_unreasoned_calls(request.messages, context)
         return request  # no ids but those of its own reasoning
     if not any("id" in native_of(node, RESPONSES) for node in (*request.messages, *census(request, context).calls)):
         return request
@@ -243,7 +243,7 @@ def _free_items(request: Request, context: Context, before: Sequence[Message]) -
 
 
 def _note_unreasoned_calls(messages: Sequence[Message], context: Context) -> None:
-    """The API takes calls without the reasoning that led to them, so nothing else would tell that it was lost."""
+    """The API takes calls without the reasoning that led to them, and nothing in its answers shows that it is missing."""
     if "reasoning" not in context.can.fields:
         return
     called = thought = False
