@@ -243,7 +243,7 @@ def _free_items(request: Request, context: Context, before: Sequence[Message]) -
 
 
 def _note_unreasoned_calls(messages: Sequence[Message], context: Context) -> None:
-    """The API takes calls without the reasoning that led to them, and nothing in its answers shows that it is missing."""
+    """The API takes calls without the reasoning that led to them, and its answers do not show that it is missing."""
     if "reasoning" not in context.can.fields:
         return
     called = thought = False
