@@ -136,7 +136,7 @@ FOLDERS = sorted(path.parent.name for path in (ROOT / "dialects").glob("*/__init
 @pytest.mark.parametrize("dialect", FOLDERS)
 def test_a_dialect_imports_no_other_dialect_and_nothing_above_it(dialect: str) -> None:
     own = f"toolglot.dialects.{dialect}"
-    below = ("dialect", "errors", "events", "ir", "models", "receipt", "tokens", "tools", "wire", "schema")
+    below = ("dialect", "errors", "events", "ir", "models", "readable", "receipt", "tokens", "tools", "wire", "schema")
     for path in sorted((ROOT / "dialects" / dialect).rglob("*.py")):
         for name in imports_of(path):
             if name.startswith("toolglot") and not f"{name}.".startswith(f"{own}."):

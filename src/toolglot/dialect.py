@@ -18,6 +18,7 @@ from toolglot.errors import CONTEXT_OVERFLOW, ApiError, HttpError
 from toolglot.events import Event
 from toolglot.ir import COUNTS, Json, Request, Response, StopReason, replace
 from toolglot.models import ModelInfo
+from toolglot.readable import ReadableTypes
 from toolglot.receipt import Receipt
 from toolglot.tokens.media import ImageTokens, by_area
 from toolglot.tools.served import ServedForms
@@ -106,6 +107,8 @@ class Capabilities(Struct, frozen=True, kw_only=True):
     """What a client gets of a streamed call whose arguments turn out to be no JSON object. `as_text`: the arguments as
     they are, since the wire has them as text. `shown`: a text in its place, since a call is written once it is whole.
     `refused`: an error, since its pieces were sent and add up to no object."""
+    incomplete_calls: bool = False
+    """A call can be marked as cut off, whatever its arguments look like."""
     malformed_call_stop: bool = False
     """An answer can end with a word for a call that the model's server could not read."""
 
@@ -133,6 +136,8 @@ class Capabilities(Struct, frozen=True, kw_only=True):
     """Media types of images; None when the wire does not say."""
     document_types: frozenset[str] | None = None
     """Media types of documents, `text/*` for all text; None when the wire does not say."""
+    media_context: bool = False
+    """A document can be accompanied by text about it."""
     media_sources: Mapping[str, frozenset[str]] = {}
     """Source kinds of one kind of media, where they are not `source_kinds`."""
     result_errors: bool = False
@@ -177,6 +182,8 @@ class Capabilities(Struct, frozen=True, kw_only=True):
     answer_tiers: frozenset[str] = frozenset()
     """The service tiers that its answers can tell."""
 
+    rough_stops: Mapping[StopReason, str] = {}
+    """Reasons to stop that its answers have no word for, and the word that comes nearest."""
     stop_details: frozenset[StopReason] = frozenset()
     """The reasons to stop that its answers can explain."""
     informational: frozenset[str] = frozenset()
@@ -189,6 +196,8 @@ class Capabilities(Struct, frozen=True, kw_only=True):
     """Native keys that no answer depends on, each with the reason: leaving them behind is a note and no loss."""
     assumed: Mapping[str, tuple[Json, ...]] = {}
     """Values of native keys that say what every API does without being told: no receipt names them."""
+    reasoning_members: frozenset[str] = frozenset()
+    """Native keys of reasoning that hold its text or its state: the passes that carry reasoning report them."""
     containers: frozenset[str] = frozenset()
     """Native keys that hold what is left of an object of the wire: receipts name what is in them."""
     request_paths: Mapping[str, str] = {}
@@ -259,6 +268,8 @@ class Dialect(Struct, frozen=True, kw_only=True):
     path: Callable[[Request], str]
     """Where the request is posted, below the base URL."""
     can: Capabilities
+    readable: ReadableTypes = {}
+    """Types of blocks that ride along as `Opaque` and hold something that other dialects can be told."""
     counts: frozenset[str] = frozenset(COUNTS)
     """The counts of `Usage` that its clients are told."""
     models: tuple[ModelRule, ...] = ()

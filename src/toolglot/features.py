@@ -45,6 +45,8 @@ OPAQUE = next(_bit)
 CITATIONS = next(_bit)
 RESULT_ERRORS = next(_bit)
 """A result says whether it is an error."""
+CUT_CALLS = next(_bit)
+"""A call that is not complete."""
 CUSTOM = next(_bit)
 """A custom tool, or a call or a result of one."""
 BLANK = next(_bit)
@@ -163,6 +165,8 @@ def _of_block(block: Block, source: str, can: Capabilities) -> int:
                 bits |= _of_native(citation.native, source, can)
     elif type(block) is ToolCall:
         bits |= CALLS | CUSTOM if block.kind == "custom" else CALLS
+        if not block.complete:
+            bits |= CUT_CALLS
     elif type(block) is ToolResult:
         bits |= CALLS | CUSTOM if block.kind == "custom" else CALLS
         if block.is_error is not None:

@@ -204,6 +204,7 @@ def _context(source: Dialect | str, target: Dialect | str, model: str, receipt: 
         can=can,
         receipt=receipt,
         source_can=source_can,
+        readable={} if source_name == mcp.NAME else find(source).readable,
     )
 
 

@@ -147,9 +147,12 @@ class Text(Node, frozen=True, tag="text", kw_only=True):
 
 
 class Media(Node, frozen=True, tag="media", kw_only=True):
+    """`context` is what the model is told about a document beside its content."""
+
     kind: MediaKind
     source: Source
     name: str | None = None
+    context: str | None = None
     detail: str | None = None
     cache: Cache | None = None
 

@@ -197,6 +197,7 @@ class Exchange:
             can=textual.capabilities_of(self._can or capabilities(self.upstream, model), self._text_calls),
             receipt=self.receipt,
             source_can=self.client.can,
+            readable=self.client.readable,
             slot=self.client.state_slot,
             call_slot=self.client.call_state_slot,
             details=self.client.details_slot,
@@ -448,7 +449,13 @@ class Exchange:
         restorer = Restorer(self._context, self.client.can, whole=whole is not None)
         # A model that writes its calls as text knows no other stop than the end of the text.
         tells_stops = self.client.name != self.upstream.name and reader is None
-        settler = Settler(self.receipt, whole=whole is not None, client=self.client.can, tells_stops=tells_stops)
+        settler = Settler(
+            self.receipt,
+            whole=whole is not None,
+            client=self.client.can,
+            tells_stops=tells_stops,
+            marks_cuts=self.upstream.can.incomplete_calls and self.client.name != self.upstream.name,
+        )
         model = self.asked.model if self.asked is not None else ""
         model = model or self._model or ""
 

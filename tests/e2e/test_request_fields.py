@@ -13,7 +13,7 @@ from toolglot.dialect import Dialect
 from toolglot.errors import DecodeError, RefusedError
 from toolglot.ir import replace
 
-from .request_fields import Body, Probe, names_of, requests
+from .request_fields import CONVERSATIONS, Body, Probe, names_of, requests
 
 NAMES = ("openai_chat", "openai_responses", "anthropic", "gemini")
 
@@ -119,6 +119,37 @@ def test_every_field_of_a_request_is_carried_or_told(source: str) -> None:
         if target != source and vanishes(source, target, probe)
     ]
     assert not silent, "\n".join(silent)
+
+
+TEXT = re.compile(
+    r"\.(text|content|data|stdout|stderr|output|code|logs|diff|result|context|title|(queri|command)\w*\[\])$"
+)
+"""The members of a conversation that hold text for the model, by the end of their path."""
+
+NOT_TOLD: tuple[tuple[str, str], ...] = (
+    (r"(citations|annotations|logprobs)\[\]", "it is about a text, and the text is there"),
+    (r"Thinking|Reasoning", "only its own vendor's model takes reasoning back"),
+    (r"safety_checks\[\]", "the client answers it, not the model"),
+    (r"ResponseFunctionWebSearch", "an item without what was found"),
+    (r"ImageGenerationCall\)\.error", "an item with an image has no error"),
+    (r"tools?(_changes)?(\[\])?\(", "tools are declared among the tools"),
+)
+"""Texts that the other side does not get, each with the reason. The receipt names them."""
+
+
+@pytest.mark.parametrize("source", NAMES)
+def test_text_for_the_model_reaches_every_other_dialect(source: str) -> None:
+    lost = [
+        f"{source} to {target}: {probe.path}"
+        for probe in requests(source)
+        if probe.path.startswith(CONVERSATIONS[source]) and probe.needle is not None and TEXT.search(probe.path)
+        if not any(re.search(pattern, probe.path) for pattern, _ in NOT_TOLD)
+        for target in NAMES
+        if target != source
+        for encoded in (of(source, target, probe.pairs[0].value)[0],)
+        if encoded is not None and not any(form.encode() in encoded for form in probe.forms)
+    ]
+    assert not lost, "\n".join(lost)
 
 
 UNTYPED = {

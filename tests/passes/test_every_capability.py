@@ -44,6 +44,7 @@ CHANGES: dict[str, Any] = {
     "parameters_optional": True,
     "max_tools": 2,
     "arguments": "object",
+    "incomplete_calls": True,
     "system": "leading",
     "developer_role": False,
     "roles_alternate": True,
@@ -59,6 +60,7 @@ CHANGES: dict[str, Any] = {
     "source_kinds": frozenset({"url"}),
     "image_types": frozenset({"image/webp"}),
     "document_types": frozenset({"text/*"}),
+    "media_context": True,
     "media_sources": {"image": frozenset({"text"})},
     "result_errors": True,
     "citations": False,
@@ -114,7 +116,9 @@ SKIPPED = (
     "informational",
     "malformed_call_stop",
     "noted",
+    "reasoning_members",
     "request_paths",
+    "rough_stops",
     "stop_details",
 )
 """What only says how things are told, and what is about answers. Those of prompt caches: `tests/caches`."""

@@ -62,7 +62,7 @@ def test_every_field_that_stays_behind_is_told_with_its_path() -> None:
 def test_the_targets_own_fields_and_reasoning_state_are_not_told_here() -> None:
     call = ToolCall(id="c", name="look", native={"gemini": {"thoughtSignature": "x"}, "anthropic": {"caller": 1}})
     thought = Thinking(text="Hm", native={"gemini": {"thought": True}})
-    context = to(ANTHROPIC, source="gemini")
+    context = to(ANTHROPIC, source="gemini", source_can=DIALECTS["gemini"].can)
     foreign.report(asked(user(), Message(role="assistant", content=(thought, call))), context)
     assert not context.receipt
 

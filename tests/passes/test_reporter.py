@@ -31,7 +31,7 @@ CASES: list[tuple[list[Event], list[str]]] = [
     ([Finish(stop=END, native=own(novel=1))], ["loss novel"]),
     ([Open(2, Text(text="", native=own(novel=1)))], ["loss content[2].novel"]),
     ([Open(2, ToolCall(id="", name="f", native=own(novel=1)))], ["loss content[2].novel"]),
-    ([Open(2, Thinking(native=own(novel=1))), Close(index=2, native=own(novel=1))], []),
+    ([Open(2, Thinking(native=own(novel=1))), Close(index=2, native=own(novel=1))], ["loss content[2].novel"]),
     ([Open(2, Text(text="")), Close(index=2, native=own(novel=1))], ["loss content[2].novel"]),
     (
         [Open(2, Text(text="")), Close(index=2, citations=(Citation(), Citation(native=own(novel=1))))],

@@ -32,6 +32,7 @@ from toolglot.passes import (
     ids,
     media,
     names,
+    opaque,
     reasoning,
     refused,
     system,
@@ -42,7 +43,7 @@ from toolglot.plan import run_passes
 from toolglot.receipt import Loss, Receipt
 from toolglot.wire import json
 
-BEFORE_NAMES: tuple[RequestPass, ...] = (carry.open_envelopes, foreign.report)
+BEFORE_NAMES: tuple[RequestPass, ...] = (carry.open_envelopes, opaque.translate, foreign.report)
 AFTER_NAMES: tuple[RequestPass, ...] = (
     custom.wrap,
     ids.shorten,
@@ -118,6 +119,7 @@ class _Writer:
             can=self._later if before else self._first,
             receipt=receipt,
             source_can=self._source.can,
+            readable=self._source.readable,
         )
         sent = Request(model=self._model, messages=piece, native=self._native)
         # A conversation that stays in its dialect stays as it is.

@@ -14,6 +14,7 @@ from msgspec import Struct
 
 from toolglot.dialect import Capabilities
 from toolglot.ir import Json, Message, Request, Text, ToolKind
+from toolglot.readable import ReadableTypes
 from toolglot.receipt import Receipt
 
 if TYPE_CHECKING:
@@ -63,6 +64,8 @@ class Context(Struct, kw_only=True):
     tools: dict[str, OriginalTool] = {}
     call_ids: set[str] = set()
     source_can: Capabilities = _UNKNOWN
+    readable: ReadableTypes = {}
+    """The source's opaque blocks that other dialects can be told: `passes/opaque.py`."""
     slot: str | None = None
     call_slot: str | None = None
     details: str | None = None

@@ -72,6 +72,10 @@ class Census:
         return of_calls or any(result.kind == "custom" for result in self.results)
 
     @_Once
+    def has_cut_calls(self) -> bool:
+        return not all(call.complete for call in self.calls)
+
+    @_Once
     def has_citations(self) -> bool:
         return any(block.citations for block in self.blocks if type(block) is Text)
 

@@ -1,9 +1,9 @@
-"""Blocks in the forms that the target has: refusals, citations, and results that are errors."""
+"""Blocks in the forms that the target has: refusals, citations, calls that were cut, and results that are errors."""
 
 from __future__ import annotations
 
 from toolglot import features
-from toolglot.ir import Block, Refusal, Request, Text, ToolResult, replace
+from toolglot.ir import Block, Refusal, Request, Text, ToolCall, ToolResult, replace
 from toolglot.passes import Context
 from toolglot.passes.blocks import Place, rewrite_blocks
 from toolglot.passes.census import census
@@ -16,6 +16,7 @@ def _triggers(context: Context) -> int:
     can = context.can
     bits = 0 if can.refusals else features.REFUSAL
     bits |= 0 if can.citations else features.CITATIONS
+    bits |= 0 if can.incomplete_calls or context.source == context.target else features.CUT_CALLS
     return bits if can.result_errors else bits | features.RESULT_ERRORS
 
 
@@ -23,9 +24,11 @@ def _triggers(context: Context) -> int:
 def fit(request: Request, context: Context) -> Request:
     can = context.can
     there = census(request, context)
+    hides_cuts = there.has_cut_calls and not can.incomplete_calls and context.source != context.target
     if (
         (can.refusals or Refusal not in there.kinds)
         and (can.citations or not there.has_citations)
+        and not hides_cuts
         and (can.result_errors or (there.is_flat and all(result.is_error is None for result in there.results)))
     ):
         return request
@@ -38,6 +41,10 @@ def fit(request: Request, context: Context) -> Request:
             case Text() if block.citations and not can.citations:
                 context.receipt.loss(str(place), f"{len(block.citations)} citations", "the target takes none back")
                 return (replace(block, citations=()),)
+            case ToolCall(complete=False) if hides_cuts:
+                context.receipt.loss(
+                    str(place), f"call of {block.name} that was cut off", "it looks whole to the target"
+                )
             case ToolResult(is_error=True) if not can.result_errors:
                 context.receipt.note(str(place), "a result that is an error", f"its text begins with {ERROR!r}")
                 return (replace(block, is_error=None, content=_marked(block.content)),)
@@ -45,7 +52,7 @@ def fit(request: Request, context: Context) -> Request:
                 return (replace(block, is_error=None),)
         return (block,)
 
-    return rewrite_blocks(request, fit_block, Refusal, Text, ToolResult)
+    return rewrite_blocks(request, fit_block, Refusal, Text, ToolCall, ToolResult)
 
 
 def _marked(content: tuple[Block, ...]) -> tuple[Block, ...]:

@@ -43,6 +43,8 @@ def _offered(request: Request, context: Context) -> tuple[Tool | Opaque, ...]:
         if not isinstance(tool, Tool) or not tool.deferred:
             tools.append(tool)
         elif searched or tool.name in met:
+            if tool.name not in met:
+                context.receipt.note(f"tools[{index}]", f"deferred tool {tool.name}", "it is offered from the start")
             tools.append(replace(tool, deferred=False))
         else:
             context.receipt.note(f"tools[{index}]", f"deferred tool {tool.name}", "nothing has referred to it yet")

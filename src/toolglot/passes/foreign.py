@@ -2,7 +2,8 @@
 
 Encoders read their own `native` and no other, so foreign fields need no removing, only telling. That pass runs first,
 while the paths are still those of the client's request. Keys that start with `$` are notes on shape and mean nothing;
-the source's `cosmetic` keys mean nothing to anybody else; reasoning state is told by `reasoning.settle`.
+the source's `cosmetic` keys mean nothing to anybody else; the text and the state of reasoning are told by
+`reasoning.settle`.
 """
 
 from __future__ import annotations
@@ -46,13 +47,21 @@ def report(request: Request, context: Context) -> Request:
         for owner, fields in native.items():
             if owner == context.target:
                 continue
-            for path, key in missed(fields, can, state, asked=True):
+            for path, key in missed(fields, can, _state_of(owner, state, context), asked=True):
                 _tell(receipt, f"{where}.{path}" if where else path, key, owner, can.noted)
     for owner, fields in request.native.items():
         if owner != context.target:
             for key in _switched_off(fields, can):
                 receipt.note(key, f"{key} false", f"only {owner} understands it")
     return request
+
+
+def _state_of(owner: str, state: frozenset[str] | None, context: Context) -> frozenset[str]:
+    """The keys that are told elsewhere. What others have put on reasoning is state that the client carried for them."""
+    if state is not None:
+        return state
+    own = context.source_can.reasoning_members
+    return own if owner == context.source else own | STATE
 
 
 def _switched_off(fields: Mapping[str, Json], can: Capabilities) -> Iterator[str]:
@@ -136,17 +145,14 @@ class Reporter:
         self._upstream = upstream
         self._receipt = receipt
         self._usage: Usage | None = None  # as the start told it
-        self._kinds: dict[int, type[Block]] = {}  # of reasoning and calls, which have their own state
+        self._kinds: dict[int, type[Block]] = {}  # some of which have state of their own
 
     def feed(self, event: Event) -> Sequence[Event]:
         match event:
             case Delta():
                 pass
-            case Open(index=index, block=Thinking()):
-                self._kinds[index] = Thinking
             case Open(index=index, block=block):
-                if isinstance(block, ToolCall):
-                    self._kinds[index] = ToolCall
+                self._kinds[index] = type(block)
                 self._refused = self._refused or isinstance(block, Refusal)
                 self._report_block(index, block.native)
             case Close(index=index, native=native):
@@ -177,9 +183,8 @@ class Reporter:
     def _report_block(self, index: int, native: NativeFields) -> None:
         if not native:
             return
-        kind = self._kinds.get(index)
-        if kind is not Thinking:
-            self._report(f"content[{index}].", native, ON_CALLS if kind is ToolCall else STATE)
+        state = _STATE_ON.get(self._kinds.get(index, Text), STATE)
+        self._report(f"content[{index}].", native, self._upstream.can.reasoning_members if state is None else state)
 
     def _report(self, where: str, native: NativeFields, state: frozenset[str] = STATE) -> None:
         can = self._upstream.can
@@ -197,6 +202,8 @@ class Reporter:
             return
         if stop.reason == "other" and stop.raw:
             self._receipt.loss("stop", stop.raw, "the client's API has no such reason to stop")
+        if (nearest := self._client.can.rough_stops.get(stop.reason)) is not None and stop.raw != nearest:
+            self._receipt.note("stop", stop.raw or stop.reason, f"the client is told {nearest}, which comes nearest")
         if stop.detail is not None and stop.reason not in self._client.can.stop_details and not self._refused:
             self._receipt.note("stop.detail", "an explanation", "the client's API has no place for it")
         is_sequence = stop.sequence is not None or stop.reason == "stop_sequence"
@@ -244,7 +251,11 @@ TELLS_SEQUENCE = frozenset({"anthropic"})
 """The dialects whose responses tell which stop sequence was written."""
 
 
-def _natives(request: Request, context: Context) -> Iterator[tuple[str | Place, NativeFields, frozenset[str]]]:
+_STATE_ON: dict[type[Block], frozenset[str] | None] = {ToolCall: ON_CALLS, Thinking: None}
+"""Native keys that are state, where they are not `STATE`; None for those that the dialect itself names."""
+
+
+def _natives(request: Request, context: Context) -> Iterator[tuple[str | Place, NativeFields, frozenset[str] | None]]:
     """Every path with what is native there, and which of its keys are state."""
     if request.native:
         yield "", request.native, STATE
@@ -262,8 +273,8 @@ def _natives(request: Request, context: Context) -> Iterator[tuple[str | Place, 
             yield Place(number), message.native, STATE
     says_more = there.has_citations or any(_says_more(block.native, context.target) for block in there.owned)
     for block, place in blocks(request) if says_more else ():
-        if block.native and not isinstance(block, Thinking):
-            yield place, block.native, ON_CALLS if isinstance(block, ToolCall) else STATE
+        if block.native:
+            yield place, block.native, _STATE_ON.get(type(block), STATE)
         if isinstance(block, Text):
             for index, citation in enumerate(block.citations):
                 if citation.native:

@@ -65,6 +65,10 @@ def _fit_message(message: Message, number: int, context: Context, moved: list[Bl
     def fit_block(block: Block, place: Place) -> tuple[Block, ...]:
         if not isinstance(block, Media):
             return (block,)
+        if block.context and not can.media_context:
+            context.receipt.note(f"{place}.context", "text about it", "it stands before it as text")
+            about = Text(text=f"[context of the {block.kind}: {block.context}]")
+            return (about, *fit_block(replace(block, context=None), place))
         here = can.media_in_result if place.inner >= 0 else allowed
         if block.source.kind == "text" and not ("text" in _sources(block, context) and block.kind in here):
             context.receipt.note(str(place), f"{block.kind} of plain text", "it is a text block")

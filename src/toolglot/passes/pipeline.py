@@ -4,7 +4,8 @@ Each one may rely on those before it:
 
 - Envelopes are opened before everything else: nobody but us may see them. Calls that stand as text in the history are
   read next, so that everything behind sees them as calls.
-- Foreign fields are told next, while paths are still those of the client's request.
+- Opaque blocks that can be read become what they say; some are calls and results. Foreign fields are told next, while
+  paths are still those of the client's request.
 - Ids come before repair, which pairs calls and results by them; deferred tools and references before names change;
   names before custom tools are wrapped, because the names pass writes down what kind a tool was; ids are shortened
   after repair, which may bring new results.
@@ -43,6 +44,7 @@ from toolglot.passes import (
     ids,
     media,
     names,
+    opaque,
     parameters,
     reasoning,
     refused,
@@ -57,6 +59,7 @@ REQUEST_PASSES: tuple[RequestPass, ...] = (
     details.open_details,
     carry.open_envelopes,
     textual.read_history,
+    opaque.translate,
     foreign.report,
     ids.derive,
     history.repair,

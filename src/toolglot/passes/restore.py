@@ -72,7 +72,11 @@ class Restorer:
             self._used = set(self._context.call_ids)
         identity = self._new_id(call, self._used)
         self._used.add(identity)
-        call = call if identity == call.id else replace(call, id=identity)
+        if identity != call.id:
+            if call.id:
+                why = f"the client gets {identity}: ids must be new to the conversation, and in the form of its API"
+                self._context.receipt.note(f"content[{index}].id", f"call id {call.id}", why)
+            call = replace(call, id=identity)
         if call.kind == "custom" and self._client.arguments == "object":
             # The client has no custom tools: it gets the function that stands for one in its own histories.
             self._wrapped[index] = None

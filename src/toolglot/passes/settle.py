@@ -12,6 +12,10 @@ one that has seen the pieces of an object, the only end that it cannot misread i
 
 A call without a name ends the answer with an error in every dialect.
 
+A call that its server calls cut off may have arguments that are sound JSON. To a client whose wire cannot mark such a
+call it would look like one to run, so the last brace of its arguments is not sent: the last piece of an object waits
+until the call is over.
+
 A call that the model's own server could not read ends the answer with a stop reason, not with an error: text and usage
 stay. Where there is nothing else to see, a text says what happened (litellm #40477: an empty answer made agents retry
 for ever).
@@ -34,6 +38,7 @@ CUTS: frozenset[StopReason] = frozenset({"length", "context_full", "filtered", "
 """Ends that may come in the middle of a call."""
 
 
+_CUT = "the call was cut off and must not be run"
 _UNREADABLE = "The model tried a tool call that its server could not read"
 _CORRECTED: dict[StopReason, str] = {
     "tool_calls": "there are calls: the client is told to answer them",
@@ -47,9 +52,10 @@ _ANY = Capabilities(fields=frozenset())
 class _Call:
     """A call that is open: its name and the pieces of its arguments."""
 
-    __slots__ = ("is_function", "name", "pieces")
+    __slots__ = ("held", "is_function", "name", "pieces")
 
     def __init__(self, call: ToolCall) -> None:
+        self.held: Delta | None = None  # a piece that may end the object
         self.name = call.name
         self.is_function = call.kind == "function"
         self.pieces = [call.arguments]
@@ -57,7 +63,8 @@ class _Call:
 
 class Settler:
     """`whole`: the response is there as a whole, and its encoder can still show a broken call as text. `client` is what
-    the client's dialect can express; `tells_stops`: a stop reason that does not fit the calls is noted."""
+    the client's dialect can express; `tells_stops`: a stop reason that does not fit the calls is noted. `marks_cuts`:
+    the upstream can call a call cut off."""
 
     __slots__ = (
         "_as_text",
@@ -65,6 +72,7 @@ class Settler:
         "_broken",
         "_calls",
         "_client",
+        "_cut_visibly",
         "_failed",
         "_held",
         "_opaque",
@@ -75,12 +83,23 @@ class Settler:
     )
 
     def __init__(
-        self, receipt: Receipt, *, whole: bool = False, client: Capabilities = _ANY, tells_stops: bool = True
+        self,
+        receipt: Receipt,
+        *,
+        whole: bool = False,
+        client: Capabilities = _ANY,
+        tells_stops: bool = True,
+        marks_cuts: bool = False,
     ) -> None:
         self._receipt = receipt
         self._whole = whole
         self._client = client
         self._tells_stops = tells_stops
+        # Its arguments are all that can show a client that a call was cut: no mark, and no text in its place.
+        shown = (
+            client.incomplete_calls or client.broken_calls == "shown" or (whole and client.broken_calls != "as_text")
+        )
+        self._cut_visibly = marks_cuts and not shown
         self._open: dict[int, _Call] = {}
         self._broken: dict[int, tuple[str, str]] = {}  # the names of the calls, and what is wrong with each
         # Those of them whose arguments show by themselves that they cannot be run.
@@ -106,8 +125,10 @@ class Settler:
     def _settle(self, event: Event) -> Sequence[Event]:
         match event:
             case Delta(index=index):
-                if self._open and index in self._open:
-                    self._open[index].pieces.append(event.text)
+                if self._open and (call := self._open.get(index)) is not None:
+                    call.pieces.append(event.text)
+                    if self._cut_visibly and call.is_function:
+                        return self._hold_end(event, call)
             case Open(index=index, block=block):
                 self._blocks += 1
                 if isinstance(block, ToolCall):
@@ -125,6 +146,21 @@ class Settler:
                 pass
         return (event,)
 
+    def _hold_end(self, event: Delta, call: _Call) -> Sequence[Event]:
+        """Keep the piece back if it may be the last one of an object."""
+        before, call.held = call.held, event if event.text.rstrip().endswith("}") else None
+        return tuple(each for each in (before, None if call.held else event) if each is not None)
+
+    def _cut(self, index: int, call: _Call, arguments: str, *, is_garbled: bool) -> Delta | None:
+        """The last piece of a call that was cut off, such that its arguments are no JSON object."""
+        if not is_garbled and arguments.strip() and call.held is not None:
+            self._receipt.loss(f"content[{index}].arguments", "the last brace", _CUT)
+            rest = call.held.text.rstrip()[:-1]
+            return replace(call.held, text=rest) if rest else None
+        self._receipt.note(f"content[{index}]", f"call of {call.name}", _CUT)
+        # Clients take arguments that are not there for an empty object.
+        return call.held if arguments.strip() else Delta(index, "{")
+
     def _close(self, event: Close, call: _Call) -> Sequence[Event]:
         arguments = "".join(call.pieces)
         if call.is_function and not self._whole and self._client.broken_calls == "refused":
@@ -132,11 +168,16 @@ class Settler:
         is_garbled = call.is_function and json.object_of(arguments) is None
         if event.complete and is_garbled:
             event = replace(event, complete=False)
+        last = call.held
         if not event.complete:
-            self._broken[event.index] = call.name, describe_bad_arguments(arguments)
+            self._broken[event.index] = call.name, describe_bad_arguments(arguments) if is_garbled else _CUT
+            if self._cut_visibly and call.is_function:
+                last, is_garbled = self._cut(event.index, call, arguments, is_garbled=is_garbled), True
             if is_garbled and self._client.broken_calls == "as_text":
                 self._as_text |= {event.index}
-        elif call.is_function and not arguments.strip():
+        if last is not None:
+            return (last, event)
+        if event.complete and call.is_function and not arguments.strip():
             self._held = event
             return ()
         return (event,)

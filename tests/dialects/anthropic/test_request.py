@@ -110,7 +110,7 @@ BLOCKS: list[tuple[str, dict[str, Any], Any]] = [
     (
         "a document by file id",
         {"type": "document", "source": {"type": "file", "file_id": "file_1"}, "title": "T", "context": "c"},
-        Media(kind="document", source=Source("file", "file_1"), name="T"),
+        Media(kind="document", source=Source("file", "file_1"), name="T", context="c"),
     ),
     (
         "a document of plain text",

@@ -9,6 +9,7 @@ from toolglot.dialects.anthropic.errors import OVERFLOW_WORDS, decode_error, enc
 from toolglot.dialects.anthropic.listing import LISTING
 from toolglot.dialects.anthropic.models import CAPABILITIES, MODELS, VERSIONS, version_of
 from toolglot.dialects.anthropic.native import NAME
+from toolglot.dialects.anthropic.readable import READABLE
 from toolglot.dialects.anthropic.request import decode_request, encode_request, path
 from toolglot.dialects.anthropic.response import decode_response, encode_response
 from toolglot.dialects.anthropic.served import SERVED
@@ -45,6 +46,7 @@ ANTHROPIC = Dialect(
     response_headers=("anthropic-", "request-id"),
     answer_id_prefix="msg_",
     can=CAPABILITIES,
+    readable=READABLE,
     models=MODELS,
     listing=LISTING,
     counting=COUNTING,

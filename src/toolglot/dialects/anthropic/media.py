@@ -38,6 +38,7 @@ def decode_media(block: Reader) -> Block:
         kind=kind,
         source=given,
         name=block.text("title") if kind == "document" else None,
+        context=block.text("context") if kind == "document" else None,
         cache=take_cache(block),
         native=keep(NAME, block, source=source.rest() or None, untyped=untyped, encoded=encoded),
     )
@@ -45,7 +46,7 @@ def decode_media(block: Reader) -> Block:
 
 def _decode_written_document(block: Reader, source: dict[str, Any]) -> Block:
     """A document given as text blocks is its text; with other blocks in it only this dialect understands it."""
-    text = _text_of(source.get("content"))
+    text = text_of(source.get("content"))
     if text is None:
         return Opaque(NAME, block.rest())
     block.take("type")
@@ -57,12 +58,13 @@ def _decode_written_document(block: Reader, source: dict[str, Any]) -> Block:
         kind="document",
         source=Source("text", text, "text/plain"),
         name=block.text("title"),
+        context=block.text("context"),
         cache=take_cache(block),
         native=keep(NAME, block, written=source),
     )
 
 
-def _text_of(content: Any) -> str | None:
+def text_of(content: Any) -> str | None:
     if isinstance(content, str):
         return content
     texts: list[str] = []
@@ -89,14 +91,16 @@ def encode_media(media: Media, where: str, receipt: Receipt) -> dict[str, Any] |
     wire: dict[str, Any] = {"type": media.kind, "source": _encode_source(media, where, receipt)}
     if media.name is not None and media.kind == "document":
         wire["title"] = media.name
-    elif media.name is not None:
+    if media.context is not None:
+        wire["context"] = media.context
+    if media.name is not None and media.kind != "document":
         receipt.loss(f"{where}.name", media.name, "an image has no name in Messages")
     return with_kept(write_cache(wire, media.cache), media)
 
 
 def _encode_source(media: Media, where: str, receipt: Receipt) -> dict[str, Any]:
     notes, source = native_of(media, NAME), media.source
-    if (written := note(notes, "$written", dict)) is not None and _text_of(written.get("content")) == source.data:
+    if (written := note(notes, "$written", dict)) is not None and text_of(written.get("content")) == source.data:
         return dict(written)
     wire = {"type": source.kind, _SOURCE_FIELDS[source.kind]: source.data}
     if source.media_type is not None and notes:

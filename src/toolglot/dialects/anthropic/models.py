@@ -52,6 +52,7 @@ CAPABILITIES = Capabilities(
     document_types=frozenset({"application/pdf", "text/*"}),
     result_errors=True,
     citations=True,
+    media_context=True,
     thinking="owned",
     cache_lifetimes=(300, 3600),
     cache_breakpoints=4,
@@ -64,7 +65,8 @@ CAPABILITIES = Capabilities(
     default_output_tokens=DEFAULT_MAX_TOKENS,
     answer_tiers=frozenset(TIERS.values()),
     stop_details=frozenset({"refusal", "filtered"}),
-    informational=frozenset({"context_management", "diagnostics"}),
+    informational=frozenset({"amazon-bedrock-invocationMetrics", "context_management", "diagnostics"}),
+    containers=frozenset({"$message_stop"}),
     assumed={
         "caller": ({"type": "direct"},),
         # Nothing is cleared away. Claude Code sends this with every request.
@@ -75,6 +77,7 @@ CAPABILITIES = Capabilities(
         "source": "what stands beside the texts of this document is left behind; the texts are carried",
         "diagnostics": "it is for the vendor's own records; no answer depends on it",
     },
+    reasoning_members=frozenset({"signature", "data"}),
     cosmetic={
         "anthropic_beta": "it belongs to the transport: which API the upstream is asked by",
         "anthropic_version": "it belongs to the transport: which API the upstream is asked by",

@@ -48,6 +48,9 @@ class _Frame(Struct):
     delta: _Delta | None = None
 
 
+_BARE_STOP = len(b'{"type": "message_stop"}')
+
+
 class _Input(Struct):
     input: Raw = NO_INPUT
 
@@ -104,6 +107,7 @@ class AnthropicStreamDecoder:
         self._held: Close | None = None
         self._final: dict[str, Any] = {}
         self._stop_in_start: dict[str, Any] = {}  # stop members of message_start; they count until a block follows
+        self._beside_stop: dict[str, Any] = {}  # what the last event says besides: Bedrock measures there
         self._usage: dict[str, Any] = {}
 
     def feed(self, data: bytes) -> list[Event]:
@@ -383,6 +387,8 @@ class AnthropicStreamDecoder:
 
     def _message_stop(self, wire: _Frame, payload: bytes) -> None:
         self._start_anyway()
+        fields = json.decode_frame(payload) if len(payload) > _BARE_STOP else None
+        self._beside_stop = {key: value for key, value in (fields or {}).items() if key != "type"}
         self._end()
 
     def _end_early(self) -> None:
@@ -403,7 +409,7 @@ class AnthropicStreamDecoder:
         if self._held is not None:
             self._release(complete=not (cut and self._held.index == self._next - 1))
         usage = decode_usage(self._usage) if self._usage else None
-        native = keep(NAME, final, stop_reason=unknown_stop(stop))
+        native = keep(NAME, final, stop_reason=unknown_stop(stop), message_stop=self._beside_stop or None)
         self._ended = True
         self._events.append(Finish(stop=stop, usage=usage, service_tier=tier_of(usage), native=native))
 

@@ -12,7 +12,7 @@ from typing import Any
 from toolglot.dialects.anthropic.blocks import NO_LOGPROBS, is_redacted, with_required
 from toolglot.dialects.anthropic.citations import encode_citations
 from toolglot.dialects.anthropic.errors import write_error
-from toolglot.dialects.anthropic.native import NAME, kept_fields, with_kept
+from toolglot.dialects.anthropic.native import NAME, kept_fields, note, with_kept
 from toolglot.dialects.anthropic.response import encode_stop
 from toolglot.dialects.anthropic.usage import encode_last_usage, encode_usage
 from toolglot.events import Close, Delta, Event, Fault, Finish, Open, Start
@@ -219,4 +219,7 @@ class AnthropicStreamEncoder:
         tier = event.service_tier if event.service_tier != self._tier else None
         usage = encode_last_usage(event.usage, self._output_tokens, tier)
         wire = {"type": "message_delta", "delta": delta, "usage": usage, **beside}
-        return frame(json.encode(wire), b"message_delta") + MESSAGE_STOP
+        last = MESSAGE_STOP
+        if measured := note(own, "$message_stop", dict):
+            last = frame(json.encode({"type": "message_stop", **measured}), b"message_stop")
+        return frame(json.encode(wire), b"message_delta") + last

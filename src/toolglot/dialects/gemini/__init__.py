@@ -8,6 +8,7 @@ from toolglot.dialects.gemini.errors import OVERFLOW_WORDS, decode_error, encode
 from toolglot.dialects.gemini.listing import LISTING
 from toolglot.dialects.gemini.models import CAPABILITIES, MODELS
 from toolglot.dialects.gemini.native import NAME
+from toolglot.dialects.gemini.readable import READABLE
 from toolglot.dialects.gemini.request import decode_request, encode_request, path
 from toolglot.dialects.gemini.response import decode_response, encode_response
 from toolglot.dialects.gemini.stream import GeminiStreamDecoder, GeminiStreamEncoder
@@ -34,6 +35,7 @@ GEMINI = Dialect(
     model_places=(("modelVersion",),),
     apart=b'{"error":',
     can=CAPABILITIES,
+    readable=READABLE,
     counts=frozenset(COUNTS) - {"cache_write_tokens", "cache_write_long_tokens"},
     models=MODELS,
     listing=LISTING,

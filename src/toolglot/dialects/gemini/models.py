@@ -39,6 +39,7 @@ CAPABILITIES = Capabilities(
     schema="any",
     arguments="object",
     broken_calls="shown",
+    incomplete_calls=True,
     malformed_call_stop=True,
     system="leading",
     roles_alternate=True,
@@ -74,6 +75,8 @@ CAPABILITIES = Capabilities(
     stop_details=frozenset(get_args(StopReason)),
     informational=frozenset({"avgLogprobs", "safetyRatings"}),
     assumed={"responseModalities": (["TEXT"], ["Text"], ["text"])},
+    rough_stops={"context_full": "MAX_TOKENS", "pause": "TOO_MANY_TOOL_CALLS"},
+    reasoning_members=frozenset({"thought", "thoughtSignature"}),
     cosmetic={
         "model": "the URL names the model",
         "role": "the message tells who speaks",

@@ -39,6 +39,8 @@ def decode_usage(value: Any, where: str = "$.usageMetadata") -> Usage:
     if isinstance(value.get("trafficType"), str):
         reader.skip(("trafficType",))  # the answer has it
     rest = reader.rest()
+    if tools:  # part of the input, which others do not tell apart
+        rest["toolUsePromptTokenCount"] = tools
     if total and total != prompt + tools + answer + thoughts:
         rest["totalTokenCount"] = total
     return Usage(

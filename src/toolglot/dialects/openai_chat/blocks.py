@@ -110,7 +110,9 @@ def _decode_thinking(part: Reader) -> Block:
     items = part.array("thinking") or []
     text = thinking_of(items)
     usual = items == _thinking_items(text)
-    return Thinking(text=text, native=keep(NAME, part, part=True if usual else items))
+    beside = {str(item.get("type")): item for item in items if isinstance(item, dict) and item.get("type") != "text"}
+    native = keep(NAME, part, part=True if usual else items, thinking=beside or None)
+    return Thinking(text=text, native=native)
 
 
 def _thinking_items(text: str) -> list[dict[str, Any]]:

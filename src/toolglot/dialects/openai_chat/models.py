@@ -50,9 +50,11 @@ CAPABILITIES = Capabilities(
     reasoning_shown=False,
     max_stop_sequences=4,
     answer_tiers=frozenset({"auto", "default", "flex", "scale", "priority", "fast"}),
+    rough_stops={"context_full": "length"},
     informational=frozenset({"system_fingerprint"}),
     containers=frozenset(
         {
+            "$thinking",
             "beside",
             "chat_template_kwargs",
             "choice",
@@ -67,8 +69,9 @@ CAPABILITIES = Capabilities(
     request_paths={"beside": ""},
     answer_paths={"choice": "choices[0]", "message": "choices[0].message", "choices": "choices[1]"},
     further_answers="choices",
-    assumed={"modalities": (["text"],)},
+    assumed={"modalities": (["text"],), "closed": (True,)},
     noted={"include_obfuscation": "toolglot writes the client's stream, and pads nothing"},
+    reasoning_members=frozenset({"reasoning_details", "thinking_blocks"}),
     cosmetic={
         "include_usage": "toolglot writes the client's stream, with its usage",
         "object": "the type of the document, which each API has its own word for",

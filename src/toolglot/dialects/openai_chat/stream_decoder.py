@@ -276,8 +276,16 @@ class ChatStreamDecoder:
                 self._text(Text, fields["text"])
             elif is_thinking(fields.get("thinking")):
                 self._text(Thinking, thinking_of(fields["thinking"]), _PART)
+                self._report_thinking(fields)
             else:
                 self._receipt.loss("choices[0].delta.content", "content part", "it is of an unknown type")
+
+    def _report_thinking(self, part: dict[str, Any]) -> None:
+        """Report what stands beside the texts of a part of thinking, which has no place in a stream of text."""
+        beside = [key for key in part if key not in ("type", "thinking", "closed") and part[key]]
+        beside += [str(item.get("type")) for item in part["thinking"] if isinstance(item, dict) and "text" not in item]
+        for what in beside:
+            self._receipt.loss("choices[0].delta.content.thinking", what, "only the text of thinking is carried")
 
     def _text(self, kind: type[Text] | type[Thinking] | type[Refusal], text: str, native: Native = _NOTHING) -> None:
         if not text:

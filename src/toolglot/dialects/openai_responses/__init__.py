@@ -9,6 +9,7 @@ from toolglot.dialects.openai_responses.errors import STREAMED_ERRORS, decode_er
 from toolglot.dialects.openai_responses.listing import LISTING
 from toolglot.dialects.openai_responses.models import CAPABILITIES, MODELS
 from toolglot.dialects.openai_responses.native import NAME
+from toolglot.dialects.openai_responses.readable import READABLE
 from toolglot.dialects.openai_responses.request import decode_request, encode_request, path
 from toolglot.dialects.openai_responses.response import decode_response, encode_response
 from toolglot.dialects.openai_responses.served import SERVED
@@ -29,6 +30,7 @@ OPENAI_RESPONSES = Dialect(
     path=path,
     answer_id_prefix="resp_",
     can=CAPABILITIES,
+    readable=READABLE,
     models=MODELS,
     request_headers=openai_fields.REQUEST_HEADERS,
     response_headers=openai_fields.RESPONSE_HEADERS,

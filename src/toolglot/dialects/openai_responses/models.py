@@ -35,6 +35,7 @@ CAPABILITIES = Capabilities(
     parameters_optional=True,
     arguments="text",
     broken_calls="as_text",
+    incomplete_calls=True,
     system="anywhere",
     developer_role=True,
     calls_in_one_message=False,
@@ -69,6 +70,8 @@ CAPABILITIES = Capabilities(
         "namespace": "the call that it answers names its namespace",
         "phase": "only its own models read this label; the words are carried",
     },
+    rough_stops={"context_full": "max_output_tokens"},
+    reasoning_members=frozenset({"summary", "content", "encrypted_content"}),
     cosmetic={
         "additional_tools": "the tools that the item brings stand among the tools",
         "billing": "who paid for an answer",
