@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import threading
 from collections import Counter
@@ -132,6 +133,28 @@ def test_a_stream_that_breaks_while_its_large_event_is_translated_has_the_event_
     assert answer.body.count(b"A word") == TEXT.count("A word")
     assert not answer.complete or b"error" in answer.body
     assert b"[DONE]" not in answer.body
+
+
+def test_a_fault_in_the_thread_ends_the_answer(lane: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    feed = StreamTranslation.feed
+
+    def fail(translation: StreamTranslation, data: bytes) -> bytes:
+        try:
+            asyncio.get_running_loop()
+        except RuntimeError:  # in a thread beside the loop
+            raise ValueError("a fault") from None
+        return feed(translation, data)
+
+    begun = Gate()
+    script = [expect(), stream(FIRST, complete=False), pause(begun), framed(EVENTS["text"][0]), send(LAST_CHUNK)]
+    with BadServer(script) as server, gateway(at("openai_chat", server.url)) as running:
+        asked = running.begin("anthropic", stream=True)
+        asked.until(b"Well: ")
+        monkeypatch.setattr(StreamTranslation, "feed", fail)
+        begun.open()
+        answer = asked.rest()
+    assert b'"type":"error"' in answer.body
+    assert b"message_stop" not in answer.body
 
 
 def test_a_client_that_leaves_while_its_large_event_is_translated_leaves_nothing_behind(

@@ -22,6 +22,7 @@ from toolglot.direct.plain import PlainRequest
 from toolglot.direct.request import Translated
 from toolglot.errors import ApiError
 from toolglot.ir import replace
+from toolglot.server import failures
 from toolglot.server.beginning import may_end_large_event
 from toolglot.server.credentials import also_hiding
 from toolglot.server.express.account import Account
@@ -165,7 +166,13 @@ class Crossing(Struct, eq=False):
         self._task = asyncio.create_task(self._translate_aside(translation, data))
 
     async def _translate_aside(self, translation: StreamTranslation, data: bytes) -> None:
-        written = await aside(self._held, translation.feed, data)
+        try:
+            written = await aside(self._held, translation.feed, data)
+        except Exception as fault:  # a fault of ours: the client waits for what will not come
+            self._deferred = self._task = None
+            if (error := failures.told(fault, self.record)) is not None:
+                self.fail(error)
+            return
         if self.disconnected:
             return
         deferred, self._deferred, self._task, self._flowing = self._deferred or [], None, None, translation
