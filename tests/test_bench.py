@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from bench.core import main
+from pathlib import Path
+
+from bench.agents import main as agents
+from bench.core import IN_JSON, main
 from bench.hostile_text import main as hostile_text
 from bench.prefixes import main as prefixes
 from bench.textcalls import main as textcalls
@@ -18,6 +21,18 @@ def test_the_benchmark_runs_in_quick_mode() -> None:
     text = "".join(written)
     for first, second in PAIRS:
         assert text.count(f"{first:18}{second:18}") == (3 if is_json(first) else 1)  # two compare with JSON
+
+
+def test_the_benchmark_of_agents_measures_each_captured_request_for_every_upstream(tmp_path: Path) -> None:
+    body = '{"model":"m","max_tokens":9,"messages":[{"role":"user","content":"Hello"}]}'
+    (tmp_path / "asked-1.json").write_text(f'{{"path":"/v1/messages?beta=true","body":{body}}}')
+    (tmp_path / "counted-1.json").write_text(f'{{"path":"/v1/messages/count_tokens","body":{body}}}')
+    (tmp_path / "notes.json").write_text("[]")
+    written: list[str] = []
+    agents([str(tmp_path), "asked", "--runs", "1"], written.append)
+    measured = [line.split() for line in written[1:]]
+    assert [(line[0], line[1]) for line in measured] == [("asked-1", name) for name in IN_JSON]
+    assert all(float(cell) > 0 for line in measured for cell in line[2:])
 
 
 def test_the_benchmark_of_text_calls_runs_in_quick_mode() -> None:
