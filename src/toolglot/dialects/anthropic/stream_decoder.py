@@ -83,13 +83,14 @@ _Kind = Literal["text", "thinking", "call", "whole"]
 class _Received:
     """A block that is being received. `whole` blocks open only at their end."""
 
-    __slots__ = ("arguments", "block", "citations", "index", "kind", "parts", "signature")
+    __slots__ = ("arguments", "block", "citations", "has_deltas", "index", "kind", "parts", "signature")
 
     def __init__(self, kind: _Kind, index: int, block: Block) -> None:
         self.kind = kind
         self.index = index
         self.block = block
         self.arguments = ""  # given in the start; they count if no deltas come
+        self.has_deltas = False  # of a call: arguments have come in deltas
         self.citations: list[Citation] = []
         self.signature: str | None = None
         self.parts: dict[str, list[str]] = {}  # of a whole block: field -> its pieces
@@ -221,8 +222,12 @@ class AnthropicStreamDecoder:
         self._release()
         value = json.decode_frame(payload).get("content_block")
         index = self._latest + 1 if wire.index is None else wire.index
-        if index in self._open:  # the one before was never ended
-            self._close(index)
+        before = self._open.get(index)
+        if before is not None:
+            if _is_same_call(before, value):
+                self._receipt.note("stream", f"a second start of block {index}", "it is of the same call")
+                return
+            self._close(index, is_stopped=False)
         self._latest = index
         if isinstance(value, dict) and value.get("type") in ("text", "thinking"):
             value[value["type"]] = value.get(value["type"]) or ""
@@ -279,6 +284,7 @@ class AnthropicStreamDecoder:
             text = delta.partial_json
             if text:
                 received.arguments = ""
+                received.has_deltas = True
         else:
             text = delta.thinking if kind == "thinking" else None
         if text:
@@ -290,8 +296,7 @@ class AnthropicStreamDecoder:
         """A delta of a block that never started: its kind tells what the start would have been."""
         block = Text(text="") if delta.text else Thinking() if delta.thinking else None
         if delta.partial_json:
-            # Which call they belong to nobody can tell; without them one would be run that the model did not make.
-            self._fault(unreadable(DecodeError("$.index", "arguments of a call that never started")))
+            self._fault_on_stray_arguments()
             return None
         if block is None:
             self._receipt.loss("stream", f"{delta.type} of no block", "the block it belongs to never started")
@@ -300,6 +305,10 @@ class AnthropicStreamDecoder:
         self._release()
         self._latest = self._latest + 1 if wire.index is None else wire.index
         return self._receive(self._latest, block)
+
+    def _fault_on_stray_arguments(self) -> None:
+        """No one can tell which call they belong to; without them, a call would run that the model did not make."""
+        self._fault(unreadable(DecodeError("$.index", "arguments of a call that never started")))
 
     def _rare_delta(self, received: _Received, delta: _Delta, payload: bytes, empty: bool) -> None:
         """A delta that is no text: it ends thinking, cites, belongs to a whole block, or says nothing or new things."""
@@ -311,6 +320,8 @@ class AnthropicStreamDecoder:
             received.signature = delta.signature
         elif empty:
             return
+        elif delta.partial_json and received.kind in ("text", "thinking"):
+            self._fault_on_stray_arguments()
         elif received.kind == "text" and citation is not None:
             received.citations.append(decode_citation(Reader(citation, "$.delta.citation")))
         elif isinstance(received.block, Opaque):
@@ -337,10 +348,13 @@ class AnthropicStreamDecoder:
     def _block_stop(self, wire: _Frame, payload: bytes) -> None:
         self._close(self._latest if wire.index is None else wire.index)
 
-    def _close(self, wire_index: int, complete: bool = True) -> None:
+    def _close(self, wire_index: int, *, is_cut: bool = False, is_stopped: bool = True) -> None:
+        """Close a block. A call that the wire has not stopped is whole only if its arguments show that it is: one
+        without any was cut before they came, and must not be run without them."""
         received = self._open.pop(wire_index, None)
         if received is None:
             return
+        complete = not is_cut and (is_stopped or received.has_deltas or bool(received.arguments))
         if received.kind == "whole":
             self._complete(received)
         elif received.kind == "call":
@@ -405,7 +419,7 @@ class AnthropicStreamDecoder:
         _drop_nulls(final)
         cut = stop.reason in CUTS
         for wire_index in list(self._open):
-            self._close(wire_index, complete=not cut)
+            self._close(wire_index, is_cut=cut, is_stopped=False)
         if self._held is not None:
             self._release(complete=not (cut and self._held.index == self._next - 1))
         usage = decode_usage(self._usage) if self._usage else None
@@ -417,6 +431,14 @@ class AnthropicStreamDecoder:
         self._release()
         self._ended = True
         self._events.append(Fault(error))
+
+
+def _is_same_call(received: _Received, value: Any) -> bool:
+    """Is this the start of a call that has started already, and of which nothing else has come?"""
+    call = received.block
+    if not isinstance(call, ToolCall) or received.has_deltas or not isinstance(value, dict):
+        return False
+    return bool(call.id) and (call.id, call.name) == (value.get("id"), value.get("name"))
 
 
 def _drop_nulls(message: Reader) -> None:

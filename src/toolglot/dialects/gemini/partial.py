@@ -189,12 +189,18 @@ class OpenCalls:
 
     def continued(self, call_id: str, name: str, *, whole: bool) -> OpenCall | None:
         """The open call that a piece belongs to: by its id, else the latest. None when the piece begins a new call."""
-        if call_id in self._by_id:
-            return self._by_id[call_id]
+        if (known := self._by_id.get(call_id)) is not None:
+            return known if name in ("", known.name) else None
         last = self.last()
         if last is None or (call_id and (name or last.id)):
             return None
         return last if not name or (name == last.name and not whole) else None
+
+    def displaced_by(self, call_id: str) -> OpenCall | None:
+        """The open call that no piece can continue once a new call with this id begins: the one with the same id, else
+        the latest if it has no id."""
+        last = self.last()
+        return self._by_id.get(call_id) or (last if last is not None and not last.id else None)
 
     def write(self, call: OpenCall, pieces: list[Reader]) -> str:
         """The text that these pieces add to a call."""

@@ -251,6 +251,10 @@ class GeminiStreamDecoder:
             return  # the end of a call that is over already
         else:
             raise DecodeError(call.at("name"), "a call without a name")
+        if args and opened.writer.text_began:
+            self._receipt.loss(call.at("args"), f"arguments of {opened.name}", "pieces of others came before them")
+            self._close_call(opened, complete=False)
+            return
         text = self._calls.write(opened, pieces)
         if args is not None and not opened.writer.text_began and (args or not goes_on):
             text = arguments or json.encode_text(args)
@@ -261,9 +265,8 @@ class GeminiStreamDecoder:
 
     def _open_call(self, call_id: str, name: str, part: Reader, call: Reader) -> OpenCall:
         self._called = True
-        last = self._calls.last()
-        if last is not None and not last.id:  # without an id nothing can go on with it any more
-            self._close_call(last, complete=False)
+        if (displaced := self._calls.displaced_by(call_id)) is not None:
+            self._close_call(displaced, complete=False)
         native = keep(NAME, part)
         if call.rest():
             native.setdefault(NAME, {})["functionCall"] = call.rest()

@@ -370,7 +370,10 @@ class ChatStreamDecoder:
         if call_id and not call.id:
             call.id = call_id
             self._named[call_id] = call
-        if inner.name and call.index < 0 and inner.name != call.name:
+        if inner.name and inner.name != call.name:
+            if call.index >= 0:  # its arguments have begun: they are not those of a tool with another name
+                self._fault(unreadable(DecodeError("$.choices[0].delta.tool_calls", "another name in one call")))
+                return
             call.name += inner.name
         arguments = inner.arguments if inner.input is None else inner.input
         if isinstance(arguments, dict):

@@ -148,9 +148,10 @@ class ResponsesStreamDecoder:
         fields = read_object(frame.item, "$.item")
         key = frame.output_index if frame.output_index is not None else fields.peek("id")
         before = self._items.get(key) if isinstance(key, int | str) else None
-        if before is not None and not before.done and before.fields.get("id") == fields.peek("id"):
-            return  # told twice
         if before is not None:
+            same = not before.done and before.fields.get("id") == fields.peek("id")
+            if same and not _is_another_call(before, fields):
+                return  # told twice
             self._abandon(before, cut=False)
         item = self._add(fields, frame.output_index)
         if (
@@ -177,18 +178,20 @@ class ResponsesStreamDecoder:
     def _match(self, fields: Reader, place: int) -> Item:
         """The item that an entry of the final output is: by its ids, which some servers change, or else by place."""
         for key in (("call", fields.peek("call_id")), ("id", fields.peek("id"))):
-            if isinstance(key[1], str) and key in self._known:
-                return self._known[key]
+            known = self._known.get(key) if isinstance(key[1], str) else None
+            if known is not None and not _is_another_call(known, fields):
+                return known
         item = self._items.get(place)
-        if item is not None and item.kind == item_type(fields):
+        if item is not None and item.kind == item_type(fields) and not _is_another_call(item, fields):
             return item
         return self._add(fields, place if item is None else None)
 
     def _item_of(self, frame: Frame, kind: str) -> Item | None:
         """The item that a delta belongs to. One that was never announced begins with its first delta."""
         item = self._items.get(frame.output_index if frame.output_index is not None else frame.item_id)
-        if item is not None and item.kind != kind and frame.item_id:
-            item = self._known.get(("id", frame.item_id), item)
+        if item is not None and frame.item_id and (item.kind != kind or item.fields.get("id") != frame.item_id):
+            named = self._known.get(("id", frame.item_id))
+            item = named if named is not None and named.kind == kind else item
         if item is not None:
             if item.kind == kind:
                 return item
@@ -203,6 +206,9 @@ class ResponsesStreamDecoder:
         named = item_id if isinstance(item_id, str) else None
         item = self._items.get(frame.output_index if frame.output_index is not None else named)
         if item is None or (item.done and item.fields.get("id") != item_id):
+            item = self._add(fields, frame.output_index)
+        elif not item.done and _is_another_call(item, fields):
+            self._abandon(item, cut=False)
             item = self._add(fields, frame.output_index)
         self._finish_item(item, fields)
 
@@ -228,8 +234,8 @@ class ResponsesStreamDecoder:
         item.done = True
         for piece in item.pieces.values():
             if piece.open:
-                whole = not cut and (item.kind != "function_call" or json.object_of(piece.said.text()) is not None)
-                self._blocks.abandon(piece, complete=whole or item.kind not in CALL_FIELDS)
+                whole = item.kind not in CALL_FIELDS or (not cut and _is_whole_call(item, piece))
+                self._blocks.abandon(piece, complete=whole)
 
     def _emerge(self, item: Item) -> None:
         """Write an item of which nothing could be written before, as far as it is known."""
@@ -364,6 +370,23 @@ class ResponsesStreamDecoder:
             self._blocks.settle(piece, text)
         elif piece.open and piece.whole is None:
             self._blocks.say(piece, text)
+
+
+def _is_another_call(item: Item, fields: Reader) -> bool:
+    """Do these fields, which have the place or the id of an item, belong to another call? Some servers change ids; the
+    name stays."""
+    if item.kind not in CALL_FIELDS:
+        return False
+    known, name = item.fields.get("name"), fields.peek("name")
+    return bool(known and name) and known != name
+
+
+def _is_whole_call(item: Item, piece: Piece) -> bool:
+    """Is a call whole whose item was never done? Without arguments it was cut before they came."""
+    if piece.whole is not None:
+        return True
+    said = piece.said.text()
+    return item.kind == "function_call" and bool(said.strip()) and json.object_of(said) is not None
 
 
 _D = ResponsesStreamDecoder

@@ -1,0 +1,242 @@
+"""Streams whose calls are started twice, never ended, or share an index or an id: none of them becomes a whole call."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from tests.exchanges import NAMES, calls_of, folded, read_events, through
+from tests.lint.streams import ANTHROPIC, block, chat, chunk, sse
+from toolglot.dialect import Capabilities
+from toolglot.events import Fault
+from toolglot.passes.settle import Settler
+from toolglot.receipt import Receipt
+from toolglot.translate import Exchange
+
+Fields = dict[str, Any]
+Call = tuple[str, str, bool]
+"""Name, arguments, and whether it is complete."""
+
+
+def use(name: str, call_id: str = "") -> Fields:
+    return {"type": "tool_use", "id": call_id or f"toolu_{name}", "name": name, "input": {}}
+
+
+def json_delta(text: str) -> Fields:
+    return {"type": "input_json_delta", "partial_json": text}
+
+
+def anthropic(*events: Fields) -> bytes:
+    end = {"type": "message_delta", "delta": {"stop_reason": "tool_use"}, "usage": {"output_tokens": 1}}
+    return sse([ANTHROPIC[0], *events, end, {"type": "message_stop"}], named=True)
+
+
+F, G = block(0, use("f"), json_delta('{"a":1}')), block(0, use("g"), json_delta('{"b":2}'))
+
+
+def item(name: str, arguments: str = "", number: int = 1, **fields: Any) -> Fields:
+    call = {"type": "function_call", "id": f"fc_{number}", "call_id": f"call_{number}", "name": name}
+    return {**call, "arguments": arguments, "status": "completed" if arguments else "in_progress", **fields}
+
+
+def added(place: int, fields: Fields) -> Fields:
+    return {"type": "response.output_item.added", "output_index": place, "item": fields}
+
+
+def done(place: int, fields: Fields) -> Fields:
+    return {"type": "response.output_item.done", "output_index": place, "item": fields}
+
+
+def arguments(place: int, item_id: str, text: str) -> Fields:
+    kind = "response.function_call_arguments.delta"
+    return {"type": kind, "output_index": place, "item_id": item_id, "delta": text}
+
+
+def responses(*events: Fields, output: tuple[Fields, ...] = ()) -> bytes:
+    response = {"id": "resp_1", "object": "response", "created_at": 1, "model": "m", "output": list(output)}
+    end = {"type": "response.completed", "response": {**response, "status": "completed"}}
+    return sse([{"type": "response.created", "response": {**response, "output": []}}, *events, end], named=True)
+
+
+def custom(text: str = "", number: int = 1) -> Fields:
+    return {"type": "custom_tool_call", "id": f"ct_{number}", "call_id": f"call_{number}", "name": "c", "input": text}
+
+
+def input_delta(text: str) -> Fields:
+    return {"type": "response.custom_tool_call_input.delta", "output_index": 0, "item_id": "ct_1", "delta": text}
+
+
+def gemini(*calls: Fields) -> bytes:
+    frames = [{"candidates": [{"content": {"role": "model", "parts": [{"functionCall": each}]}}]} for each in calls]
+    end = {"candidates": [{"content": {"role": "model", "parts": []}, "finishReason": "STOP"}]}
+    return b"".join(b"data: " + json.dumps(frame).encode() + b"\n\n" for frame in [*frames, end])
+
+
+def piece(name: str, path: str, value: str, **fields: Any) -> Fields:
+    call = {"name": name, "partialArgs": [{"jsonPath": path, "stringValue": value}], "willContinue": True}
+    return {**call, **fields}
+
+
+WHOLE_F: Call = ("f", '{"a":1}', True)
+WHOLE_G: Call = ("g", '{"b":2}', True)
+CUT_F: Call = ("f", "", False)
+
+BROKEN: dict[str, tuple[str, bytes, list[Call]]] = {
+    "Anthropic: another start of an index whose call was never stopped": (
+        "anthropic",
+        anthropic(F[0], *G),
+        [CUT_F, WHOLE_G],
+    ),
+    "Anthropic: a call that was never stopped, without arguments": ("anthropic", anthropic(F[0]), [CUT_F]),
+    "Anthropic: the same, and another block follows": (
+        "anthropic",
+        anthropic(F[0], *block(1, use("g"), json_delta('{"b":2}'))),
+        [CUT_F, WHOLE_G],
+    ),
+    "Anthropic: half of a call that was never stopped": (
+        "anthropic",
+        anthropic(F[0], {**F[1], "delta": json_delta('{"a":')}, *G),
+        [("f", '{"a":', False), WHOLE_G],
+    ),
+    "Anthropic: a start that comes again after arguments": (
+        "anthropic",
+        anthropic(F[0], {**F[1], "delta": json_delta('{"a":')}, *F),
+        [("f", '{"a":', False), WHOLE_F],
+    ),
+    "Responses: another item takes the place of a call that was never done": (
+        "openai_responses",
+        responses(added(0, item("f")), added(0, item("g", number=2)), done(0, item("g", '{"b":2}', 2))),
+        [CUT_F, WHOLE_G],
+    ),
+    "Responses: a call that was never done, without arguments": (
+        "openai_responses",
+        responses(added(0, item("f"))),
+        [CUT_F],
+    ),
+    "Responses: a custom call that was never done": (
+        "openai_responses",
+        responses(added(0, custom()), input_delta("rm -rf /tmp")),
+        [("c", "rm -rf /tmp", False)],
+    ),
+    "Responses: the end of another call at the place of one": (
+        "openai_responses",
+        responses(added(0, item("f")), done(0, item("g", '{"b":2}', 2))),
+        [CUT_F, WHOLE_G],
+    ),
+    "Responses: an item id that comes again with another name": (
+        "openai_responses",
+        responses(added(0, item("f")), added(0, item("g", call_id="call_2")), done(0, item("g", '{"b":2}'))),
+        [CUT_F, WHOLE_G],
+    ),
+    "Responses: the final output has another call at the place of one": (
+        "openai_responses",
+        responses(added(0, item("f")), output=(item("g", '{"b":2}', 2),)),
+        [CUT_F, WHOLE_G],
+    ),
+    "Gemini: an id that comes again with another name": (
+        "gemini",
+        gemini(piece("f", "$.a", "1", id="x"), {"id": "x", "name": "g", "args": {"b": 2}}),
+        [("f", '{"a":"1"', False), ("g", '{"b": 2}', True)],
+    ),
+    "Gemini: whole arguments after pieces": (
+        "gemini",
+        gemini(piece("f", "$.a", "1", id="x"), {"id": "x", "name": "f", "args": {"b": 2}}),
+        [("f", '{"a":"1"', False)],
+    ),
+}
+
+
+@pytest.mark.parametrize("case", BROKEN)
+def test_a_call_that_was_never_ended_is_not_complete(case: str) -> None:
+    dialect, data, expected = BROKEN[case]
+    settler = Settler(Receipt(), client=Capabilities(fields=frozenset(), broken_calls="shown"))
+    events = [out for event in read_events(dialect, [data]) for out in settler.feed(event)]
+    assert [(call.name, call.arguments, call.complete) for call in calls_of(folded(events).content)] == expected
+
+
+@pytest.mark.parametrize("client", NAMES)
+@pytest.mark.parametrize("case", BROKEN)
+def test_no_client_gets_a_broken_call_as_a_whole_one(client: str, case: str) -> None:
+    dialect, data, expected = BROKEN[case]
+    exchange = Exchange(client, dialect, verbatim=False)
+    events = read_events(client, [through(exchange, [data])])
+    broken = {name for name, _, complete in expected if not complete}
+    assert exchange.receipt.losses or isinstance(events[-1], Fault)
+    if not isinstance(events[-1], Fault):
+        assert not any(
+            call.complete and call.name in broken and call.arguments in ("", "{}")
+            for call in calls_of(folded(events).content)
+        )
+
+
+WHOLE: dict[str, tuple[str, bytes, list[Call]]] = {
+    "Anthropic: a start that comes twice": ("anthropic", anthropic(F[0], *F), [WHOLE_F]),
+    "Anthropic: whole arguments that were never stopped": ("anthropic", anthropic(*F[:2]), [WHOLE_F]),
+    "Anthropic: one index for all calls": ("anthropic", anthropic(*F, *G), [WHOLE_F, WHOLE_G]),
+    "Responses: whole arguments of an item that was never done": (
+        "openai_responses",
+        responses(added(0, item("f")), arguments(0, "fc_1", '{"a":1}')),
+        [WHOLE_F],
+    ),
+    "Responses: one index for all deltas": (
+        "openai_responses",
+        responses(
+            added(0, item("f")),
+            added(1, item("g", number=2)),
+            arguments(0, "fc_2", '{"b":2}'),
+            arguments(0, "fc_1", '{"a":1}'),
+        ),
+        [WHOLE_F, WHOLE_G],
+    ),
+    "Responses: one id for all items": (
+        "openai_responses",
+        responses(
+            added(0, item("f", id="fc")),
+            added(1, item("g", number=2, id="fc")),
+            arguments(0, "fc", '{"a":1}'),
+            arguments(1, "fc", '{"b":2}'),
+        ),
+        [WHOLE_F, WHOLE_G],
+    ),
+}
+
+
+@pytest.mark.parametrize("case", WHOLE)
+def test_a_call_that_shows_that_it_is_whole_is_complete(case: str) -> None:
+    dialect, data, expected = WHOLE[case]
+    content = folded(read_events(dialect, [data])).content
+    assert [(call.name, call.arguments, call.complete) for call in calls_of(content)] == expected
+
+
+def test_a_start_that_comes_twice_is_noted() -> None:
+    receipt = Receipt()
+    read_events("anthropic", [anthropic(F[0], *F)], receipt)
+    assert [(line.severity, line.what) for line in receipt] == [("note", "a second start of block 0")]
+
+
+STRAY: dict[str, tuple[str, bytes]] = {
+    "Anthropic: arguments in a text": (
+        "anthropic",
+        anthropic(*block(0, {"type": "text", "text": ""}, json_delta('{"a":1}'))),
+    ),
+    "Chat: another name after the arguments have begun": (
+        "openai_chat",
+        chat(
+            [
+                chunk({"tool_calls": [{"index": 0, "id": "a", "function": {"name": "f", "arguments": '{"a":'}}]}),
+                chunk({"tool_calls": [{"index": 0, "id": "a", "function": {"name": "g", "arguments": "1}"}}]}),
+                chunk({}, "tool_calls"),
+            ]
+        ),
+    ),
+}
+
+
+@pytest.mark.parametrize("case", STRAY)
+def test_arguments_that_may_belong_to_another_call_end_the_stream_with_an_error(case: str) -> None:
+    dialect, data = STRAY[case]
+    last = read_events(dialect, [data])[-1]
+    assert isinstance(last, Fault)
+    assert last.error.code == "upstream_unreadable"
