@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import TypeAlias
+
 from toolglot import features
 from toolglot.ir import (
     Block,
@@ -13,21 +16,15 @@ from toolglot.ir import (
     Refusal,
     Request,
     Text,
-    Thinking,
     Tool,
-    ToolCall,
     ToolResult,
     replace,
 )
 from toolglot.passes import Context
-from toolglot.passes.blocks import Place, rewrite_blocks
-from toolglot.passes.census import census
+from toolglot.passes.blocks import Place
 from toolglot.passes.digest import digest
 from toolglot.plan import runs_on
 from toolglot.wire.openai_fields import PROMPT_CACHE
-
-CACHED = (Text, Media, Thinking, ToolCall, ToolResult)
-"""Blocks that may have a breakpoint."""
 
 
 def _triggers(context: Context) -> int:
@@ -38,31 +35,85 @@ def _triggers(context: Context) -> int:
 @runs_on(_triggers, in_place=True)
 def fit(request: Request, context: Context) -> Request:
     """The last breakpoints stay, since they cover the longest prefix."""
-    can = context.can
+    can, receipt = context.can, context.receipt
     if context.source == context.target and not _is_older(context):
         return request
     request = _fit_settings(request, context)
-    count = _count(request, context)
-    if not count and request.cache is None:
+    before = _marks(request)
+    if not before and request.cache is None:
         return request
     if not can.cache_lifetimes or not can.cache_breakpoints:
-        wanted = count + (request.cache is not None)
+        wanted = len(before) + (request.cache is not None)
         what = f"{wanted} cache breakpoint{'s' if wanted > 1 else ''}"
         why = "the target caches by itself" if can.cache_settings else "the target has none"
-        context.receipt.note("cache", what, f"{why}; answers do not depend on them")
-        return replace(_drop(_with_key(request, context), count), cache=None)
+        receipt.note("cache", what, f"{why}; answers do not depend on them")
+        return _with_marks(replace(_with_key(request, before, context), cache=None), before, {})
+    marks = dict(before)
     if request.cache is not None and "cache" not in can.fields:
-        request = _on_last_block(request, request.cache, context)
-        count = _count(request, context)
+        marks = _with_mark_on_last_block(request, request.cache, marks, context)
+        request = replace(request, cache=None)
     if can.cache_on_parts_only:
-        request = _on_parts_only(request, context)
-        count = _count(request, context)
+        marks = _on_parts_only(request, marks, context)
     whole = request.cache is not None  # the request's own is one of them, and the last
-    if count + whole > can.cache_breakpoints:
+    surplus = len(marks) + whole - can.cache_breakpoints
+    if surplus > 0:
         why = f"the target takes {can.cache_breakpoints}; the last ones stay"
-        context.receipt.note("cache", f"{count + whole} cache breakpoints", why)
-        request = _drop(request, count + whole - can.cache_breakpoints)
-    return _with_lifetimes(request, context)
+        receipt.note("cache", f"{len(marks) + whole} cache breakpoints", why)
+        marks = dict(list(marks.items())[surplus:])
+    if request.cache is not None:
+        request = replace(request, cache=_with_lifetime(request.cache, context))
+    return _with_marks(request, before, {place: _with_lifetime(mark, context) for place, mark in marks.items()})
+
+
+Marks: TypeAlias = Mapping[Place, Cache]
+"""Breakpoints by their places, in the order of the prompt: tools (as places in message -1), then the messages, a
+result's parts before the result."""
+_TOOLS = -1
+
+
+def _marks(request: Request) -> Marks:
+    marks: dict[Place, Cache] = {}
+    for index, tool in enumerate(request.tools):
+        if type(tool) is Tool and tool.cache is not None:
+            marks[Place(_TOOLS, index)] = tool.cache
+    for number, message in enumerate(request.messages):
+        for index, block in enumerate(message.content):
+            if type(block) is ToolResult:
+                for inner, part in enumerate(block.content):
+                    if (mark := _cache(part)) is not None:
+                        marks[Place(number, index, inner)] = mark
+            if (mark := _cache(block)) is not None:
+                marks[Place(number, index)] = mark
+    return marks
+
+
+def _with_marks(request: Request, before: Marks, after: Marks) -> Request:
+    """The request with other breakpoints."""
+    tools, messages = list(request.tools), list(request.messages)
+    for place in dict.fromkeys((*before, *after)):
+        mark = after.get(place)
+        if mark is before.get(place):
+            continue
+        if place.message == _TOOLS:
+            tool = tools[place.block]
+            assert isinstance(tool, Tool)
+            tools[place.block] = replace(tool, cache=mark)
+        else:
+            messages[place.message] = _recached(messages[place.message], place, mark)
+    return replace(request, tools=tuple(tools), messages=tuple(messages))
+
+
+def _recached(message: Message, place: Place, mark: Cache | None) -> Message:
+    content = list(message.content)
+    block = content[place.block]
+    if place.inner >= 0:
+        assert isinstance(block, ToolResult)
+        parts = list(block.content)
+        parts[place.inner] = _recache(parts[place.inner], mark)
+        content[place.block] = replace(block, content=tuple(parts))
+    else:
+        content[place.block] = _recache(block, mark)
+    return replace(message, content=tuple(content))
 
 
 def _is_older(context: Context) -> bool:
@@ -87,7 +138,7 @@ def _fit_settings(request: Request, context: Context) -> Request:
     return replace(request, prompt_cache=left if left != PromptCache() else None)
 
 
-def _with_key(request: Request, context: Context) -> Request:
+def _with_key(request: Request, marks: Marks, context: Context) -> Request:
     """Breakpoints say that a prompt will come again: a key sends it to the machine that has it in its cache."""
     takes, wanted = context.can.cache_settings, request.prompt_cache or PromptCache()
     if "key" not in takes or wanted.key is not None:
@@ -95,26 +146,28 @@ def _with_key(request: Request, context: Context) -> Request:
     names = [tool.name for tool in request.tools if isinstance(tool, Tool)]
     key = digest(request.model, request.user or "", *names)[:_KEY_LENGTH]
     context.receipt.note("prompt_cache_key", "a key", "it stands for the breakpoints; made of model, user and tools")
-    long = "retention" in takes and wanted.retention is None and _longest(request, context) >= _LONG
+    long = "retention" in takes and wanted.retention is None and _longest(request, marks) >= _LONG
     return replace(request, prompt_cache=replace(wanted, key=key, retention="24h" if long else wanted.retention))
 
 
-def _longest(request: Request, context: Context) -> int:
+def _longest(request: Request, marks: Marks) -> int:
     """The longest lifetime of a breakpoint on tools and texts, in seconds: those on results come and go."""
-    tools = [tool.cache for tool in request.tools if isinstance(tool, Tool)]
-    texts = [block.cache for block in census(request, context).blocks if isinstance(block, Text)]
-    marks = [*tools, *texts, request.cache]
-    return max((mark.seconds or 0 for mark in marks if mark is not None), default=0)
+    lasting = [mark for place, mark in marks.items() if place.message == _TOOLS or _is_on(request, place, Text)]
+    return max((mark.seconds or 0 for mark in (*lasting, request.cache) if mark is not None), default=0)
+
+
+def _is_on(request: Request, place: Place, *kinds: type[Block]) -> bool:
+    """Is it one of these kinds that stands there?"""
+    block = request.messages[place.message].content[place.block]
+    if place.inner >= 0:
+        assert isinstance(block, ToolResult)
+        block = block.content[place.inner]
+    return isinstance(block, kinds)
 
 
 _KEY_LENGTH = 32
 _LONG = 3600
 """Seconds, from which on a cache is to outlive a pause of its user."""
-
-
-def _count(request: Request, context: Context) -> int:
-    tools = sum(isinstance(tool, Tool) and tool.cache is not None for tool in request.tools)
-    return tools + census(request, context).cached
 
 
 def _cache(block: Block) -> Cache | None:
@@ -125,40 +178,19 @@ def _recache(block: Block, cache: Cache | None) -> Block:
     return block if isinstance(block, Opaque | Refusal) else replace(block, cache=cache)
 
 
-def _drop(request: Request, count: int) -> Request:
-    """Without the first `count` breakpoints; tools stand before messages."""
-
-    def drop(tool: Tool | Opaque) -> Tool | Opaque:
-        nonlocal count
-        if isinstance(tool, Opaque) or tool.cache is None or not count:
-            return tool
-        count -= 1
-        return replace(tool, cache=None)
-
-    def drop_block(block: Block, place: Place) -> tuple[Block, ...]:
-        nonlocal count
-        if _cache(block) is None or not count:
-            return (block,)
-        count -= 1
-        return (_recache(block, None),)
-
-    return rewrite_blocks(replace(request, tools=tuple(map(drop, request.tools))), drop_block, *CACHED)
-
-
-def _on_last_block(request: Request, cache: Cache, context: Context) -> Request:
+def _with_mark_on_last_block(request: Request, cache: Cache, marks: Marks, context: Context) -> dict[Place, Cache]:
     """A breakpoint for the whole request stands for one on the last block."""
-    request = replace(request, cache=None)
     for number in range(len(request.messages) - 1, -1, -1):
-        message = request.messages[number]
-        for index in range(len(message.content) - 1, -1, -1):
-            block = message.content[index]
+        content = request.messages[number].content
+        for index in range(len(content) - 1, -1, -1):
+            block = content[index]
             if isinstance(block, Text) or (isinstance(block, ToolResult) and not context.can.cache_on_parts_only):
                 context.receipt.note("cache", "a breakpoint for the whole request", "it stands on the last block")
-                return _with_block(
-                    request, number, message, index, _recache(block, _longer(block.cache, cache, context))
-                )
+                place = Place(number, index)
+                others = {other: mark for other, mark in marks.items() if other != place}
+                return {**others, place: _longer(marks.get(place), cache, context)}
     context.receipt.note("cache", "a breakpoint for the whole request", "no block can carry it")
-    return request
+    return dict(marks)
 
 
 def _longer(first: Cache | None, second: Cache, context: Context) -> Cache:
@@ -169,56 +201,24 @@ def _longer(first: Cache | None, second: Cache, context: Context) -> Cache:
     return first
 
 
-def _on_parts_only(request: Request, context: Context) -> Request:
+def _on_parts_only(request: Request, marks: Marks, context: Context) -> dict[Place, Cache]:
     """Without the breakpoints on tools, calls and results; the next one on a text covers them too."""
-
-    def misplaced(where: str) -> None:
-        context.receipt.note(f"{where}.cache", "cache breakpoint", "the target has them on text and media only")
-
-    def bare(block: Block, place: Place) -> tuple[Block, ...]:
-        if _cache(block) is None or isinstance(block, Text | Media):
-            return (block,)
-        misplaced(str(place))
-        return (_recache(block, None),)
-
-    tools: list[Tool | Opaque] = []
-    for index, tool in enumerate(request.tools):
-        if isinstance(tool, Tool) and tool.cache is not None:
-            misplaced(f"tools[{index}]")
-            tool = replace(tool, cache=None)
-        tools.append(tool)
-    return rewrite_blocks(replace(request, tools=tuple(tools)), bare, *CACHED)
+    kept: dict[Place, Cache] = {}
+    for place, mark in marks.items():
+        if place.message != _TOOLS and _is_on(request, place, Text, Media):
+            kept[place] = mark
+        else:
+            where = f"tools[{place.block}]" if place.message == _TOOLS else str(place)
+            context.receipt.note(f"{where}.cache", "cache breakpoint", "the target has them on text and media only")
+    return kept
 
 
-def _with_block(request: Request, number: int, message: Message, index: int, block: Block) -> Request:
-    content = (*message.content[:index], block, *message.content[index + 1 :])
-    messages = (*request.messages[:number], replace(message, content=content), *request.messages[number + 1 :])
-    return replace(request, messages=messages)
-
-
-def _with_lifetimes(request: Request, context: Context) -> Request:
-    def fitted(cache: Cache | None) -> Cache | None:
-        if cache is None or cache.seconds is None or cache.seconds in context.can.cache_lifetimes:
-            return cache
-        seconds = lifetime(cache.seconds, context.can.cache_lifetimes)
-        context.receipt.note("cache", f"a lifetime of {cache.seconds} seconds", f"the target's nearest is {seconds}")
-        return Cache(seconds)
-
-    def fit_block(block: Block, place: Place) -> tuple[Block, ...]:
-        cache = fitted(_cache(block))
-        return (block,) if cache is _cache(block) else (_recache(block, cache),)
-
-    tools = tuple(
-        tool
-        if isinstance(tool, Opaque) or fitted(tool.cache) is tool.cache
-        else replace(tool, cache=fitted(tool.cache))
-        for tool in request.tools
-    )
-    if any(new is not old for new, old in zip(tools, request.tools, strict=True)):
-        request = replace(request, tools=tools)
-    if fitted(request.cache) is not request.cache:
-        request = replace(request, cache=fitted(request.cache))
-    return rewrite_blocks(request, fit_block, *CACHED)
+def _with_lifetime(cache: Cache, context: Context) -> Cache:
+    if cache.seconds is None or cache.seconds in context.can.cache_lifetimes:
+        return cache
+    seconds = lifetime(cache.seconds, context.can.cache_lifetimes)
+    context.receipt.note("cache", f"a lifetime of {cache.seconds} seconds", f"the target's nearest is {seconds}")
+    return Cache(seconds)
 
 
 def lifetime(seconds: int, lifetimes: tuple[int, ...]) -> int:

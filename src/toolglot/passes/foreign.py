@@ -45,23 +45,17 @@ def report(request: Request, context: Context) -> Request:
     can, receipt = context.source_can, context.receipt
     for where, native, state in _natives(request, context):
         for owner, fields in native.items():
-            if owner == context.target:
+            # What others have put on reasoning is state that the client carried for them, which `carry` reports.
+            if owner == context.target or (state is None and owner != context.source):
                 continue
-            for path, key in missed(fields, can, _state_of(owner, state, context), asked=True):
+            told_elsewhere = can.reasoning_members if state is None else state
+            for path, key in missed(fields, can, told_elsewhere, asked=True):
                 _tell(receipt, f"{where}.{path}" if where else path, key, owner, can.noted)
     for owner, fields in request.native.items():
         if owner != context.target:
             for key in _switched_off(fields, can):
                 receipt.note(key, f"{key} false", f"only {owner} understands it")
     return request
-
-
-def _state_of(owner: str, state: frozenset[str] | None, context: Context) -> frozenset[str]:
-    """The keys that are told elsewhere. What others have put on reasoning is state that the client carried for them."""
-    if state is not None:
-        return state
-    own = context.source_can.reasoning_members
-    return own if owner == context.source else own | STATE
 
 
 def _switched_off(fields: Mapping[str, Json], can: Capabilities) -> Iterator[str]:
