@@ -20,8 +20,9 @@ NAMES = ("openai_chat", "openai_responses", "anthropic", "gemini")
 ELSEWHERE = re.compile(r"prompt_cache|cache_control|logprobs")
 """Prompt caches and probabilities have laws of their own."""
 
-ON_BY_DEFAULT = ("parallel_tool_calls", "include_obfuscation")
-"""Flags that are on unless they are set; all others are off."""
+ON_BY_DEFAULT = ("parallel_tool_calls",)
+"""Flags that are on unless they are set; all others are off. OpenAI pads streams unless `include_obfuscation` is false;
+toolglot pads none, so that false is what a client gets."""
 
 DEFAULTS: tuple[tuple[str, str], ...] = (
     (r"(service_tier|detail|context)=auto$", "the API decides, as it does unasked"),
