@@ -755,6 +755,32 @@ def test_an_error_that_goes_through_is_told_in_both_ways(is_event: bool) -> None
     assert written.endswith(b"data: %b\n\n%b\n\n" % (document, document))
 
 
+CALLED: tuple[Event, ...] = (
+    Start(),
+    Open(index=0, block=Text(text="")),
+    Delta(index=0, text="I look."),
+    Close(index=0),
+    Open(index=1, block=ToolCall(id="a", name="f", arguments="{}")),
+    Close(index=1),
+    Open(index=2, block=ToolCall(id="b", name="g", arguments="{}")),
+)
+
+
+def test_calls_wait_for_the_end_of_the_answer() -> None:
+    encoder = GEMINI.stream_encoder(None, Receipt())
+    assert b"functionCall" not in b"".join(map(encoder.feed, CALLED))
+    assert encoder.feed(Close(index=2)) == b""
+    assert encoder.feed(DONE).count(b"functionCall") == 2
+
+
+def test_a_stream_that_fails_brings_no_call_that_would_be_run_beside_its_repetition() -> None:
+    failure = Fault(error=ApiError(kind="server", message="cut"))
+    written = write(*CALLED, failure)
+    assert b"I look." in written
+    assert b"functionCall" not in written
+    assert written.endswith(write(failure))
+
+
 def test_a_keepalive_is_nothing_but_empty_lines() -> None:
     assert GEMINI.stream_encoder(None, Receipt()).keepalive() == b"\n\n"
 

@@ -25,6 +25,9 @@ class GeminiStreamEncoder:
 
     The official readers are not SSE parsers: a comment or an `event:` line makes the Python SDK raise and the
     JavaScript SDK lose everything.
+
+    From the first call on, frames wait for the end of the answer. Gemini CLI runs calls only then, but it remembers
+    those of a stream that failed, and would run them beside the same calls of the answer that it asks for next.
     """
 
     text_around: tuple[bytes, bytes] | None = None
@@ -46,11 +49,27 @@ class GeminiStreamEncoder:
         self._citations: list[Citation] = []
         self._tokens: list[TokenLogprob] = []
         self._untold: list[TokenLogprob] = []  # those of them that no frame has brought
+        self._held: list[bytes] = []  # the first call, and what came behind it
 
     def keepalive(self) -> bytes:
         return b"\n\n"
 
     def feed(self, event: Event) -> bytes:
+        called = type(event) is Close and isinstance(self._block, ToolCall)
+        written = self._written(event)
+        if not self._held and not called:
+            return written
+        if type(event) is Fault:
+            self._held.clear()
+            return written
+        self._held.append(written)
+        if type(event) is not Finish:
+            return b""
+        whole = b"".join(self._held)
+        self._held.clear()
+        return whole
+
+    def _written(self, event: Event) -> bytes:
         match event:
             case Delta(text=text, logprobs=logprobs):
                 return self._delta(text) if not logprobs else self._with_logprobs(text, logprobs)
