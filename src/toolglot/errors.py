@@ -77,6 +77,18 @@ def kind_of_status(status: int) -> ErrorKind:
     return "server" if status >= 500 or status < 400 else "bad_request"
 
 
+_GENERIC: frozenset[ErrorKind] = frozenset({"bad_request", "server"})
+"""Kinds that say no more than whose fault it is."""
+
+
+def kind_of_error(named: ErrorKind | None, status: int) -> ErrorKind:
+    """The kind of an error whose body names `named`, if any, and whose reply has this status (0: none). Servers use one
+    generic word for everything: a status that disagrees with it says more."""
+    if named is None or (named in _GENERIC and status >= 400):
+        return kind_of_status(status or 500)
+    return named
+
+
 class RateLimit(Struct, frozen=True):
     """One budget of an API: `scope` is requests, tokens, input-tokens or output-tokens.
 
@@ -260,6 +272,11 @@ ENDED_EARLY = "the upstream's stream broke off after its stop reason: what follo
 def note_early_end(receipt: Receipt, mark: str) -> None:
     """A stream is whole but for the event that ends streams of its dialect."""
     receipt.note("stream", f"no {mark}", ENDED_EARLY)
+
+
+def note_missing_stop(receipt: Receipt, member: str) -> None:
+    """A stream has ended in due form, but never said why."""
+    receipt.note("stream", f"no {member}", "the upstream ended its stream without a reason: it counts as a plain end")
 
 
 def truncated(detail: str = "") -> ApiError:

@@ -102,6 +102,7 @@ class Exchange:
         "_origins",
         "_passes",
         "_renamed",
+        "_serves",
         "_takes_back",
         "_text_calls",
         "answered",
@@ -146,6 +147,7 @@ class Exchange:
         can_cut: bool = False,
         cache_marks: CacheMarks = "auto",
         prefix_repeats: bool = False,
+        serves: Callable[[str], bool] | None = None,
     ) -> None:
         client, upstream = find(client), find(upstream)
         self.client = client
@@ -173,6 +175,7 @@ class Exchange:
         self._takes_back = takes_back
         self.cache_marks = cache_marks
         self.prefix_repeats = prefix_repeats
+        self._serves = serves
         self.marks_tools_only = False
         """Of the breakpoints that are set for clients without any, set the one of the tools alone."""
         self._asked_again: Again | None = None
@@ -378,8 +381,9 @@ class Exchange:
             return data
         return json.replace_member(data, "model", sent.model)
 
-    def response(self, data: Document) -> bytes:
-        """The client's response; empty when the model has to be asked `again`, as `wants_again` tells.
+    def response(self, data: Document, *, encode: bool = True) -> bytes:
+        """The client's response; empty when the model has to be asked `again`, as `wants_again` tells, and without
+        `encode`, for callers that only want `restored`.
 
         Raises:
             UpstreamDecodeError: the data is not a response of the upstream's dialect.
@@ -387,7 +391,7 @@ class Exchange:
             LossError: strict, and something would be lost.
         """
         try:
-            encoded = self._response(json.to_bytes(data))
+            encoded = self._response(json.to_bytes(data), encode=encode)
         except DecodeError as error:
             raise UpstreamDecodeError(error.where, error.what) from None
         except RecursionError:
@@ -395,7 +399,7 @@ class Exchange:
         self._refuse_losses()
         return encoded
 
-    def _response(self, data: bytes) -> bytes:
+    def _response(self, data: bytes, *, encode: bool) -> bytes:
         response = self.answered = self.upstream.decode_response(data)
         if any(map(is_nameless, response.content)):
             raise UpstreamError(malformed_call(NAMELESS))
@@ -404,7 +408,7 @@ class Exchange:
         self.restored = restored = self.restore(response)
         # Why it stopped is known only now, where calls stand in its text.
         self.answered = replace(response, stop=restored.stop)
-        if self.wants_again:
+        if self.wants_again or not encode:
             return b""
         restored = with_usage(restored, self.asked, self.client, self.receipt)
         return self.client.encode_response(restored, self.asked, self.receipt)
@@ -455,6 +459,7 @@ class Exchange:
             client=self.client.can,
             tells_stops=tells_stops,
             marks_cuts=self.upstream.can.incomplete_calls and self.client.name != self.upstream.name,
+            serves=None if self._serves is None else self._is_served,
         )
         model = self.asked.model if self.asked is not None else ""
         model = model or self._model or ""
@@ -469,6 +474,14 @@ class Exchange:
         asked = () if made is None else (made(self.sent, self.client.name, self.receipt),)
         first = (*asked, settler, Sequencer()) if reader is None else (reader, *asked, settler)
         return labeller, *first, reporter, restorer, self._carrier()
+
+    def _is_served(self, name: str) -> bool:
+        """Does the caller run this tool itself? `name` is the upstream's."""
+        assert self._serves is not None
+        original = self._context.tools.get(name)
+        if original is None:
+            return self._serves(name)
+        return original.namespace is None and self._serves(original.name)
 
     def _carrier(self) -> EventPass:
         client, owner, kept = self.client, self.upstream, self.keeps_state

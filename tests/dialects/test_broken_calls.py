@@ -10,7 +10,7 @@ import pytest
 from tests.exchanges import NAMES, calls_of, folded, read_events, through
 from tests.lint.streams import ANTHROPIC, block, chat, chunk, sse
 from toolglot.dialect import Capabilities
-from toolglot.events import Fault
+from toolglot.events import Fault, Finish
 from toolglot.passes.settle import Settler
 from toolglot.receipt import Receipt
 from toolglot.translate import Exchange
@@ -214,6 +214,47 @@ def test_a_start_that_comes_twice_is_noted() -> None:
     receipt = Receipt()
     read_events("anthropic", [anthropic(F[0], *F)], receipt)
     assert [(line.severity, line.what) for line in receipt] == [("note", "a second start of block 0")]
+
+
+UNREASONED: dict[str, tuple[str, bytes, str]] = {
+    "Chat": ("openai_chat", chat([chunk({"content": "Hi"})]), "no finish_reason"),
+    "Anthropic": ("anthropic", sse([*ANTHROPIC[:-2], ANTHROPIC[-1]], named=True), "no stop_reason"),
+}
+
+
+@pytest.mark.parametrize("case", UNREASONED)
+def test_a_stream_that_ends_in_due_form_without_a_reason_is_noted(case: str) -> None:
+    dialect, data, what = UNREASONED[case]
+    receipt = Receipt()
+    assert isinstance(read_events(dialect, [data], receipt)[-1], Finish)
+    assert [(line.severity, line.where, line.what) for line in receipt] == [("note", "stream", what)]
+
+
+def test_a_call_without_arguments_is_not_complete_in_a_chat_stream_that_does_not_say_why_it_ends() -> None:
+    call = {"index": 0, "id": "a", "function": {"name": "f", "arguments": ""}}
+    content = folded(read_events("openai_chat", [chat([chunk({"tool_calls": [call]})])])).content
+    assert [(call.name, call.complete) for call in calls_of(content)] == [("f", False)]
+    whole = {**call, "function": {"name": "f", "arguments": '{"a":1}'}}
+    content = folded(read_events("openai_chat", [chat([chunk({"tool_calls": [whole]})])])).content
+    assert [(call.name, call.complete) for call in calls_of(content)] == [("f", True)]
+
+
+STOPPED_SHORT: dict[str, tuple[str, bytes]] = {
+    "Responses: [DONE] without response.completed": ("openai_responses", responses(added(0, item("f")))),
+    "Anthropic: [DONE] without message_delta": ("anthropic", sse(ANTHROPIC[:-2], named=True)),
+    "Gemini: no finishReason": ("gemini", gemini({"name": "f", "args": {}})),
+}
+
+
+@pytest.mark.parametrize("mark", [b"", b"data: [DONE]\n\n"], ids=["closed", "DONE"])
+@pytest.mark.parametrize("case", STOPPED_SHORT)
+def test_a_stream_without_the_end_of_its_own_dialect_is_truncated(case: str, mark: bytes) -> None:
+    dialect, data = STOPPED_SHORT[case]
+    if dialect != "anthropic":
+        data = b"".join(frame + b"\n\n" for frame in data.split(b"\n\n")[:-2])
+    last = read_events(dialect, [data + mark])[-1]
+    assert isinstance(last, Fault)
+    assert last.error.code == "upstream_truncated"
 
 
 STRAY: dict[str, tuple[str, bytes]] = {

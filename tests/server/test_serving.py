@@ -203,6 +203,31 @@ def test_the_receipt_has_what_each_round_has_lost(streams: bool) -> None:
 
 @EVERY_CLIENT
 @BOTH
+@pytest.mark.parametrize("arguments", ['{"text": "pi', "[1]", "ping"], ids=["cut", "no object", "no JSON"])
+def test_the_model_reads_an_error_for_a_call_with_bad_arguments_whatever_the_client(
+    client: str, streams: bool, arguments: str
+) -> None:
+    bad = ToolCall(id="call_1", name="day__echo", arguments=arguments)
+    answers = [says("openai_chat", "Look. ", bad, streams=streams), says("openai_chat", "Done.", streams=streams)]
+    with (
+        BadServer(*answers) as server,
+        gateway(at("openai_chat", server.url), models=MODELS, mcp=settings()) as running,
+    ):
+        answer = running.ask(client, stream=streams)
+        response = read(client, answer, streams=streams)
+        assert text_of(response).split() == ["Look.", "Done."]
+        assert (calls_of(response), response.stop.reason) == ([], "end")
+        result = sent(server, 1)["messages"][-1]
+        assert result["role"] == "tool"
+        assert "it was not run" in result["content"]
+        notes = notes_of(running, answer)
+        assert "call of day__echo: its arguments are" in notes
+        assert "it is not run, and the model reads that as an error" in notes
+        assert "shown as text" not in notes
+
+
+@EVERY_CLIENT
+@BOTH
 def test_a_client_may_be_told_the_answer_alone(client: str, streams: bool) -> None:
     answers = [says("openai_chat", echo("x"), streams=streams), says("openai_chat", "Done.", streams=streams)]
     with (

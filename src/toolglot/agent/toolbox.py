@@ -63,6 +63,10 @@ class Toolbox:
         known = ServerTool(server=self._servers[label], name=tool, tool=Tool(name=tool))
         return Offered(name=name, label=label, tool=known, policy="missing")
 
+    def has(self, name: str) -> bool:
+        """Do calls of this name belong to the servers, even where they have no such tool?"""
+        return self.find(name) is not None
+
     def name_of(self, label: str, tool: str) -> str:
         """The model's name of a server's tool, also of one that is not offered any more."""
         known = self._names.get((label, tool))

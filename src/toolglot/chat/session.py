@@ -153,12 +153,14 @@ class Session:
         self._receipt, self._exchanges = Receipt(), 0
         began = asyncio.get_running_loop().time()
         view = View(self._screen)
+        toolbox = self._toolbox()
+        client, record = find(CLIENT), self._record(began)
         model = Noting(
-            GatewayModel(self.gateway, find(CLIENT), self._record(began), calling=self._calling), self._receipt
+            GatewayModel(self.gateway, client, record, calling=self._calling, serves=toolbox.has), self._receipt
         )
         limits = self.gateway.config.mcp
         runner = Runner(self._host, limits, None if self._ask is None else self._consents)
-        loop = Loop(model, self._toolbox(), limits, runner, Words(teller=lambda: ScreenTeller(view)))
+        loop = Loop(model, toolbox, limits, runner, Words(teller=lambda: ScreenTeller(view)))
         try:
             error = await self._run(loop, view)
         except asyncio.CancelledError:

@@ -10,6 +10,9 @@ that has arguments as text gets them as they are, since the text itself shows th
 call once it is whole gets a text in its place, and the stop reason for it if it has one, on which agents ask again; for
 one that has seen the pieces of an object, the only end that it cannot misread is an error.
 
+A broken call to a tool that the caller runs itself never reaches the client: the caller gets it marked, and gives the
+model an error to read.
+
 A call without a name ends the answer with an error in every dialect.
 
 A call that its server calls cut off may have arguments that are sound JSON. To a client whose wire cannot mark such a
@@ -23,7 +26,7 @@ for ever).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from toolglot.dialect import Capabilities
 from toolglot.errors import NAMELESS, malformed_call
@@ -45,6 +48,7 @@ _CORRECTED: dict[StopReason, str] = {
     "end": "there is no call to answer: the turn is over",
     "malformed_call": "no call can be read: the client is told so",
 }
+_NOT_SERVED = "it is not run, and the model reads that as an error"
 _ANY = Capabilities(fields=frozenset())
 """A client of which nothing is known."""
 
@@ -52,9 +56,10 @@ _ANY = Capabilities(fields=frozenset())
 class _Call:
     """A call that is open: its name and the pieces of its arguments."""
 
-    __slots__ = ("held", "is_function", "name", "pieces")
+    __slots__ = ("held", "is_function", "is_served", "name", "pieces")
 
-    def __init__(self, call: ToolCall) -> None:
+    def __init__(self, call: ToolCall, is_served: bool) -> None:
+        self.is_served = is_served
         self.held: Delta | None = None  # a piece that may end the object
         self.name = call.name
         self.is_function = call.kind == "function"
@@ -64,10 +69,10 @@ class _Call:
 class Settler:
     """`whole`: the response is there as a whole, and its encoder can still show a broken call as text. `client` is what
     the client's dialect can express; `tells_stops`: a stop reason that does not fit the calls is noted. `marks_cuts`:
-    the upstream can call a call cut off."""
+    the upstream can call a call cut off. `serves` knows, by the upstream's name, the tools that the caller runs."""
 
     __slots__ = (
-        "_as_text",
+        "_answerable",
         "_blocks",
         "_broken",
         "_calls",
@@ -78,6 +83,8 @@ class Settler:
         "_opaque",
         "_open",
         "_receipt",
+        "_served",
+        "_serves",
         "_tells_stops",
         "_whole",
     )
@@ -90,11 +97,13 @@ class Settler:
         client: Capabilities = _ANY,
         tells_stops: bool = True,
         marks_cuts: bool = False,
+        serves: Callable[[str], bool] | None = None,
     ) -> None:
         self._receipt = receipt
         self._whole = whole
         self._client = client
         self._tells_stops = tells_stops
+        self._serves = serves
         # Its arguments are all that can show a client that a call was cut: no mark, and no text in its place.
         shown = (
             client.incomplete_calls or client.broken_calls == "shown" or (whole and client.broken_calls != "as_text")
@@ -102,8 +111,9 @@ class Settler:
         self._cut_visibly = marks_cuts and not shown
         self._open: dict[int, _Call] = {}
         self._broken: dict[int, tuple[str, str]] = {}  # the names of the calls, and what is wrong with each
-        # Those of them whose arguments show by themselves that they cannot be run.
-        self._as_text: frozenset[int] = frozenset()
+        # Those of them that get an answer: their arguments show that they cannot be run, or the caller serves them.
+        self._answerable: frozenset[int] = frozenset()
+        self._served: frozenset[int] = frozenset()
         self._held: Close | None = None  # of a call without arguments: only what follows tells whether it was cut
         self._blocks = 0
         self._calls = 0
@@ -127,13 +137,13 @@ class Settler:
             case Delta(index=index):
                 if self._open and (call := self._open.get(index)) is not None:
                     call.pieces.append(event.text)
-                    if self._cut_visibly and call.is_function:
+                    if self._cut_visibly and call.is_function and not call.is_served:
                         return self._hold_end(event, call)
             case Open(index=index, block=block):
                 self._blocks += 1
                 if isinstance(block, ToolCall):
                     self._calls += 1
-                    self._open[index] = _Call(block)
+                    self._open[index] = _Call(block, self._serves is not None and self._serves(block.name))
                 elif isinstance(block, Opaque):
                     self._opaque = True
             case Close(index=index):
@@ -171,10 +181,12 @@ class Settler:
         last = call.held
         if not event.complete:
             self._broken[event.index] = call.name, describe_bad_arguments(arguments) if is_garbled else _CUT
-            if self._cut_visibly and call.is_function:
+            if call.is_served:
+                self._served |= {event.index}
+            elif self._cut_visibly and call.is_function:
                 last, is_garbled = self._cut(event.index, call, arguments, is_garbled=is_garbled), True
-            if is_garbled and self._client.broken_calls == "as_text":
-                self._as_text |= {event.index}
+            if call.is_served or (is_garbled and self._client.broken_calls == "as_text"):
+                self._answerable |= {event.index}
         if last is not None:
             return (last, event)
         if event.complete and call.is_function and not arguments.strip():
@@ -186,7 +198,10 @@ class Settler:
         stop = event.stop
         if self._broken and stop.reason not in CUTS:
             for index, (name, why) in self._broken.items():
-                self._receipt.loss(f"content[{index}]", f"call of {name}", why)
+                if index in self._served:
+                    self._receipt.note(f"content[{index}]", f"call of {name}", f"{why}: {_NOT_SERVED}")
+                else:
+                    self._receipt.loss(f"content[{index}]", f"call of {name}", why)
             if refused := self._refused():
                 return (Fault(malformed_call("; ".join(f"call of {name}: {why}" for name, why in refused))),)
         if stop.reason == "malformed_call" and not self._client.malformed_call_stop:
@@ -200,7 +215,7 @@ class Settler:
         """The broken calls that a client would run if the stream ended well, each with what is wrong with it."""
         if self._whole or self._client.broken_calls == "shown":
             return []
-        return [each for index, each in self._broken.items() if index not in self._as_text]
+        return [each for index, each in self._broken.items() if index not in self._answerable]
 
     def _explain(self, event: Finish) -> Sequence[Event]:
         """The upstream itself says that it could not read a call, and the client's dialect has no word for that."""
@@ -228,7 +243,7 @@ class Settler:
     @property
     def _runnable(self) -> int:
         """How many calls a client can answer: a broken one is nothing to wait for, unless its text shows it."""
-        return self._calls - len(self._broken) + len(self._as_text)
+        return self._calls - len(self._broken) + len(self._answerable)
 
 
 def is_nameless(block: Block) -> bool:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Mapping
+from functools import partial
 from random import random
 from time import time
 
@@ -63,6 +64,8 @@ class Asked(Struct, frozen=True, kw_only=True):
     """The client can tell a connection that is cut from an answer that has ended."""
     encoder: Callable[[], StreamEncoder] | None = None
     """Takes the place of the client's encoder where the events of an answer are wanted; no bytes are forwarded then."""
+    serves: Callable[[str], bool] | None = None
+    """Knows the tools that are run here, by the client's name of them."""
     tape: Tape | None = None
     """What the exchange is recorded on, if it is."""
     lines: tuple[Loss, ...] = ()
@@ -319,7 +322,12 @@ class Attempts:
         repeats = self._prefix_repeats(upstream, target)
         kept, can_cut = self._states.kept, self._asked.can_cut
         exchange = made(
-            created=int(time()), answer_id=answer_id, keeps_state=kept, can_cut=can_cut, prefix_repeats=repeats
+            created=int(time()),
+            answer_id=answer_id,
+            keeps_state=kept,
+            can_cut=can_cut,
+            prefix_repeats=repeats,
+            serves=self._asked.serves,
         )
         if shown := tuple(shown_credentials(self._asked.headers, self._asked.query)):
             exchange.hide = also_hiding(exchange.hide, shown)
@@ -412,7 +420,7 @@ class Attempts:
             return await begin_stream(exchange, reply, self._gateway.config.limits.response, encoder)
         try:
             body = await reply.read(self._gateway.config.limits.response)
-            whole = await aside(len(body), exchange.response, body)
+            whole = await aside(len(body), partial(exchange.response, encode=self._asked.encoder is None), body)
         except UpstreamError as error:
             return error.error
         except UpstreamDecodeError as error:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import aclosing
 
 from toolglot.dialect import Dialect
@@ -45,6 +45,8 @@ class Heard:
 class GatewayModel:
     """Answers requests one after the other, with the retries, the mending and the fallbacks that every client gets.
 
+    `serves` knows the tools that are run here: a broken call to one of them is marked, and does not end the answer.
+
     A conversation stays with the upstream that has answered before, and falls back only if that fails.
     """
 
@@ -58,13 +60,14 @@ class GatewayModel:
         replays: Replays | None = None,
         states: States | None = None,
         asked: Asked | None = None,
+        serves: Callable[[str], bool] | None = None,
     ) -> None:
         self._gateway = gateway
         self._record = record
         self._calling = calling
         self._replays = replays
         self._states = states
-        self._asked = asked or Asked(client=client, request=Request(model=""), body=b"")
+        self._asked = replace(asked or Asked(client=client, request=Request(model=""), body=b""), serves=serves)
         self._targets: tuple[Target, ...] = ()
         self._attempts: Attempts | None = None
         self.answer: Answer | None = None

@@ -61,7 +61,16 @@ async def serve(
     receipt = Receipt()
     attached = await attach(service.host, gateway.config.mcp, requested.wanted, receipt)
     toolbox = _packed(asked, requested, attached, receipt)
-    model = GatewayModel(gateway, asked.client, record, calling=calling, replays=replays, states=states, asked=asked)
+    model = GatewayModel(
+        gateway,
+        asked.client,
+        record,
+        calling=calling,
+        replays=replays,
+        states=states,
+        asked=asked,
+        serves=toolbox.has,
+    )
     store = taped(service.store, asked.tape)
     kept, approvals = KeptRounds(store, record.owner), Approvals(service.approvals, store, service.peers, record.owner)
     limits = gateway.config.mcp

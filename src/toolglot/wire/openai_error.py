@@ -22,6 +22,7 @@ from toolglot.errors import (
     RateLimit,
     error_status,
     header_value,
+    kind_of_error,
     kind_of_status,
 )
 from toolglot.wire import json, retry_after
@@ -135,8 +136,7 @@ def read(value: Any, owner: str, status: int = 0, headers: Mapping[str, str] = _
     word, code, param = fields.get("type"), fields.get("code"), fields.get("param")
     status = status or document.status
     kind = _KIND_OF_WORD.get(str(code)) or _KIND_OF_WORD.get(str(word)) or google_kind(fields)
-    if kind is None or (kind in ("bad_request", "server") and status and kind_of_status(status) != kind):
-        kind = kind_of_status(status or 500)
+    kind = kind_of_error(kind, status)
     error = ApiError(
         kind=kind,
         message=document.message + _provider_words(fields),

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from toolglot.dialects.anthropic import ANTHROPIC
 from toolglot.dialects.anthropic.errors import read_error, write_error
+from toolglot.dialects.openai_chat import OPENAI_CHAT
 from toolglot.errors import ApiError, ErrorKind, RateLimit, truncated
 
 OWN: list[tuple[int, str, ErrorKind]] = [
@@ -43,6 +44,28 @@ def test_each_type_comes_back_as_it_was(status: int, word: str, kind: ErrorKind)
     assert json.loads(reply.body) == body
     assert reply.headers["request-id"] == "req_1"
     assert ANTHROPIC.encode_error(ApiError(kind=kind, message="m")).status == status
+
+
+GENERIC: list[tuple[int, str, ErrorKind]] = [
+    (400, "api_error", "bad_request"),
+    (401, "api_error", "authentication"),
+    (429, "api_error", "rate_limit"),
+    (529, "api_error", "overloaded"),
+    (413, "invalid_request_error", "too_large"),
+    (429, "invalid_request_error", "rate_limit"),
+    (500, "rate_limit_error", "rate_limit"),
+]
+
+
+@pytest.mark.parametrize(("status", "word", "kind"), GENERIC)
+def test_the_status_decides_where_the_type_is_generic(status: int, word: str, kind: ErrorKind) -> None:
+    body = {"type": "error", "error": {"type": word, "message": "m"}}
+    error = decode(status, body)
+    assert (error.kind, error.status) == (kind, status)
+    reply = ANTHROPIC.encode_error(error)
+    assert reply.status == status
+    assert json.loads(reply.body) == body
+    assert OPENAI_CHAT.encode_error(error).status == (503 if kind == "overloaded" else status)
 
 
 def test_details_come_back_and_their_code_is_read() -> None:

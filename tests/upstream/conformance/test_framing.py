@@ -138,8 +138,8 @@ ROWS = (
     Row("an answer after chunks", CHUNKED + b"2\r\n{}\r\n0\r\n\r\n" + OK + TWO + b"\r\n[]", CLOSED),
     # Limits
     Row("as many headers as may be", OK + _fields(127) + TWO + b"\r\n{}", KEPT),
-    Row("one more header", OK + _fields(128) + TWO + b"\r\n{}", RESET),
-    Row("the same header too often", OK + b"X: 1\r\n" * 128 + TWO + b"\r\n{}", RESET),
+    Row("one more header", OK + _fields(128) + TWO + b"\r\n{}", TOO_LARGE),
+    Row("the same header too often", OK + b"X: 1\r\n" * 128 + TWO + b"\r\n{}", TOO_LARGE),
     Row("a large header", OK + b"X: " + b"a" * 32_000 + b"\r\n" + TWO + b"\r\n{}", KEPT),
     Row("a header over the limit", OK + b"X: " + b"a" * 33_000 + b"\r\n" + TWO + b"\r\n{}", TOO_LARGE),
     Row(
@@ -174,6 +174,26 @@ def test_an_answer_ends_where_it_says(client: Client, row: Row) -> None:
     async def test() -> None:
         idle = 0.05 if row.outcome is NO_END else 300.0
         assert await outcome(client, [expect(), send(row.raw), gone(Gate())], idle=idle) == row.outcome
+
+    client.run(test)
+
+
+@pytest.mark.parametrize(
+    ("raw", "told"),
+    [
+        (OK + _fields(500) + TWO + b"\r\n{}", "sent more than 128 headers"),
+        (OK + b"X: " + b"a" * 33_000 + b"\r\n" + TWO + b"\r\n{}", "answered with a header over the limit"),
+        (b"HTTP/1.1 101 Go\r\n\r\n", "switched protocols, which was not asked for"),
+        (OK + b"Transfer-Encoding: gzip\r\n\r\n{}", "answered with a transfer-encoding other than chunked"),
+        (b"SSH-2.0-OpenSSH_9.2\r\n", "answered with what is not HTTP"),
+    ],
+    ids=["headers", "a header", "101", "transfer-encoding", "SSH"],
+)
+def test_an_answer_that_is_refused_is_named(client: Client, raw: bytes, told: str) -> None:
+    async def test() -> None:
+        async with BadServer([expect(), send(raw), gone(Gate())]) as server, client.transport() as opened:
+            with pytest.raises(TransportError, match=told):
+                await opened.send(call(server.url))
 
     client.run(test)
 

@@ -22,6 +22,7 @@ from toolglot.errors import (
     RateLimit,
     error_status,
     header_value,
+    kind_of_error,
     kind_of_status,
 )
 from toolglot.ir import Request, native_of, replace
@@ -105,7 +106,7 @@ def read_error(value: Any, status: int = 0, headers: Mapping[str, str] = _NO_HEA
     word, details, code = fields.get("type"), fields.get("details"), fields.get("code")
     known: dict[str, Any] = details if isinstance(details, dict) else {}
     status = status or document.status
-    kind = _KINDS.get(str(word)) or _KINDS.get(str(code)) or google_kind(fields) or kind_of_status(status or 500)
+    kind = kind_of_error(_KINDS.get(str(word)) or _KINDS.get(str(code)) or google_kind(fields), status)
     name = known.get("error_code", code)
     param = known.get("param", fields.get("param"))
     request_id = outer.get("request_id")

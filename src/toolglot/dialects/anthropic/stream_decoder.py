@@ -24,7 +24,7 @@ from toolglot.dialects.anthropic.errors import read_error
 from toolglot.dialects.anthropic.native import NAME, NO_INPUT
 from toolglot.dialects.anthropic.response import CUT, CUTS, message_fields, take_stop, unknown_stop
 from toolglot.dialects.anthropic.usage import decode_usage, merge_usage, tier_of
-from toolglot.errors import ApiError, DecodeError, note_early_end, truncated, unreadable
+from toolglot.errors import ApiError, DecodeError, note_early_end, note_missing_stop, truncated, unreadable
 from toolglot.events import Close, Delta, Event, Fault, Finish, Open, Start
 from toolglot.ir import Block, Citation, Native, Opaque, Text, Thinking, ToolCall, native_of, replace
 from toolglot.receipt import Receipt
@@ -415,6 +415,8 @@ class AnthropicStreamDecoder:
         told = {key: value for key, value in self._final.items() if value is not None or key not in self._stop_in_start}
         final = Reader({**self._stop_in_start, **told}, "$.delta")
         stop = take_stop(final)
+        if stop.raw is None:
+            note_missing_stop(self._receipt, "stop_reason")
         final.rest().pop("stop_reason", None)
         _drop_nulls(final)
         cut = stop.reason in CUTS

@@ -19,6 +19,7 @@ from toolglot.errors import (
     ErrorKind,
     HttpError,
     error_status,
+    kind_of_error,
     kind_of_status,
 )
 from toolglot.ir import Native
@@ -95,7 +96,7 @@ def _native(error: dict[str, Any]) -> Native:
 def _kind(status: int, fields: Mapping[str, Any]) -> ErrorKind:
     if status == STATUS["too_large"] and google_reason(fields) not in GOOGLE_KINDS_OF_REASON:
         return "too_large"
-    return google_kind(fields) or kind_of_status(status)
+    return kind_of_error(google_kind(fields), status)
 
 
 # Writing

@@ -26,7 +26,16 @@ from toolglot.dialects.openai_chat.stream_frames import (
     read_chunk,
 )
 from toolglot.dialects.openai_chat.usage import decode_usage
-from toolglot.errors import NAMELESS, ApiError, DecodeError, malformed_call, note_early_end, truncated, unreadable
+from toolglot.errors import (
+    NAMELESS,
+    ApiError,
+    DecodeError,
+    malformed_call,
+    note_early_end,
+    note_missing_stop,
+    truncated,
+    unreadable,
+)
 from toolglot.events import Close, Delta, Event, Fault, Finish, Open, Start
 from toolglot.ir import (
     Block,
@@ -468,7 +477,10 @@ class ChatStreamDecoder:
                 self._fault(malformed_call(NAMELESS))
                 return
             self._open_call(call)
-        cut = finish_reason(self._finish) in CUT
+        if self._finish is None:
+            note_missing_stop(self._receipt, "finish_reason")
+        # Without a reason nothing tells that the last call is whole but its arguments.
+        cut = self._finish is None or finish_reason(self._finish) in CUT
         for call in self._unclosed:
             # Only the last block can have been cut; whether the others are sound, a pass tells.
             last = call.index == self._next - 1

@@ -23,7 +23,7 @@ from toolglot.upstream.http_client.rules import MAX_FIELD, MAX_FIELDS, MAX_HEADS
 from toolglot.upstream.http_client.sending import Receiver, Sending
 from toolglot.upstream.http_client.sessions import ResumingContext
 from toolglot.upstream.progress import AnswerProgress, no_progress
-from toolglot.upstream.transport import Timeouts, TransportError
+from toolglot.upstream.transport import Timeouts, TransportError, TransportFailure
 
 if TYPE_CHECKING:
     from toolglot.upstream.http_client.destination import Destination
@@ -376,7 +376,7 @@ class Connection(asyncio.Protocol):
             self._repeated += 1
         fields[key] = text
         if len(fields) + self._repeated > MAX_FIELDS:
-            self._refuse(self._no_http())
+            self._refuse(self._refusal("too_large", f"sent more than {MAX_FIELDS} headers"))
 
     def on_headers_complete(self) -> None:
         sending, parser, fields = self.sending, self._parser, self._fields
@@ -385,16 +385,17 @@ class Connection(asyncio.Protocol):
         status = parser.get_status_code()
         self._heads += 1
         if self._heads > MAX_HEADS:
-            text = f"{self.destination.name} sent more than {MAX_HEADS} heads for one answer"
-            self._refuse(TransportError("reset", text))
+            self._refuse(self._refusal("reset", f"sent more than {MAX_HEADS} heads for one answer"))
         if status < 200:
-            if status == 101 or status < 100:
+            if status == 101:
+                self._refuse(self._refusal("reset", "switched protocols, which was not asked for"))
+            if status < 100:
                 self._refuse(self._no_http())
             self._interim = True
             return
         chunked = fields.get("transfer-encoding")
         if chunked is not None and chunked.lower() != "chunked":
-            self._refuse(self._no_http())
+            self._refuse(self._refusal("reset", "answered with a transfer-encoding other than chunked"))
         self._status, self._head = status, fields
         self._fields = {}  # for trailers, which nobody is told of
         self._keep = parser.should_keep_alive()
@@ -410,10 +411,13 @@ class Connection(asyncio.Protocol):
             self._complete = True
 
     def _too_large(self) -> TransportError:
-        return TransportError("too_large", f"{self.destination.name} answered with a header over the limit")
+        return self._refusal("too_large", "answered with a header over the limit")
 
     def _no_http(self) -> TransportError:
-        return TransportError("reset", f"{self.destination.name} answered with what is not HTTP")
+        return self._refusal("reset", "answered with what is not HTTP")
+
+    def _refusal(self, failure: TransportFailure, what: str) -> TransportError:
+        return TransportError(failure, f"{self.destination.name} {what}")
 
     def _refuse(self, fault: TransportError) -> None:
         self._fault = fault
