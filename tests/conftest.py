@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import signal
+
 from hypothesis import HealthCheck, settings
 
 settings.register_profile(
@@ -13,3 +15,7 @@ settings.register_profile(
 )
 settings.register_profile("deep", parent=settings.get_profile("ci"), derandomize=False, max_examples=300)
 settings.load_profile("ci")
+
+# A shell starts its background jobs with Ctrl-C ignored, and every process that a test starts would inherit that.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
