@@ -308,6 +308,9 @@ class Dialect(Struct, frozen=True, kw_only=True):
     """How the ids of its answers begin."""
     apart: bytes = b""
     """What begins a document of a stream that some of its clients understand in a chunk of its own alone."""
+    calls_wait: bool = False
+    """The calls of a stream, and what stands behind them, come with its end: its clients remember those of one that
+    failed, and run them beside the same calls of the answer that they ask for next."""
     last_event: bytes = b""
     """The event for which clients wait at the end of a stream, where servers of the same dialect may leave it out."""
     response_headers: tuple[str, ...] = ()

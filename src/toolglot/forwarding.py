@@ -53,6 +53,8 @@ class Forwarder:
         self._places = exchange.client.model_places
         self._exchange = exchange
         self._released = b""
+        self._waiting: list[bytes] = []
+        """Frames from the first call on, where calls come with the end of the stream."""
 
     def frames(self, data: bytes) -> list[bytes]:
         """The frames that end within these bytes. Joined they are the bytes as they came."""
@@ -107,11 +109,15 @@ class Forwarder:
             return encoder.feed(Finish(stop=Stop("tool_calls" if called else finish.stop.reason)))
         return last if not frame or (marked and not is_end_mark(last)) else frame
 
-    def release(self, frame: bytes) -> bytes:
-        """A frame as the client gets it."""
+    def release(self, frame: bytes, *, calls: bool = False, ends: bool = False) -> bytes:
+        """A frame as the client gets it, or nothing yet: it may have a call, or stand behind one, that waits."""
         if not frame.startswith(b":"):
             self._released = frame or self._released
-        return frame if self._alias is None else self._rename(frame, self._alias)
+        frame = frame if self._alias is None else self._rename(frame, self._alias)
+        if not self._waiting and not (calls and self._exchange.client.calls_wait):
+            return frame
+        self._waiting.append(frame)
+        return b"".join(self._waiting) if ends else b""
 
     def numbered(self, own: bytes) -> bytes:
         """An event of our own, which goes on from the number of the upstream's last (Responses numbers its events)."""

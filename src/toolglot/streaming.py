@@ -481,6 +481,7 @@ class StreamTranslation:
 
     def _hand_on(self, forwarder: Forwarder, frame: bytes, events: Iterable[Event]) -> bytes:
         """A frame as it is, or, where the stream stops too soon or makes no sense, an error of our own."""
+        calls = False
         for event in events:
             if isinstance(event, Open) and is_nameless(event.block):
                 event = Fault(malformed_call(NAMELESS))
@@ -492,15 +493,16 @@ class StreamTranslation:
                 for labelled in self._passes[0].feed(event):
                     self._encoder.feed(labelled)
             elif isinstance(event, Open):
-                self._called = self._called or isinstance(event.block, ToolCall)
+                calls = calls or isinstance(event.block, ToolCall)
+                self._called = self._called or calls
             elif isinstance(event, Finish):
-                return forwarder.release(forwarder.last(frame, event, self._encoder, self._called))
+                return forwarder.release(forwarder.last(frame, event, self._encoder, self._called), ends=True)
             elif isinstance(event, Fault) and self.broken and self._cuts:
                 self._cut(event)
                 return b""
             elif isinstance(event, Fault) and forwarder.lacks(event.error, frame):
                 return forwarder.numbered(self._encoder.feed(Fault(self._exchange.hide(event.error))))
-        return forwarder.release(frame)
+        return forwarder.release(frame, calls=calls)
 
     def _cut(self, event: Event) -> None:
         self._notice(event)

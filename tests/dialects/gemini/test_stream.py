@@ -781,6 +781,27 @@ def test_a_stream_that_fails_brings_no_call_that_would_be_run_beside_its_repetit
     assert written.endswith(write(failure))
 
 
+def forwarded(*frames: Frame) -> tuple[bytes, bytes]:
+    """What a client of the same dialect gets of the frames, and what it gets at the end."""
+    exchange = Exchange("gemini", "gemini")
+    exchange.request(json.dumps({"contents": [{"parts": [{"text": "hi"}]}]}).encode())
+    stream = exchange.stream()
+    return b"".join(stream.feed(sse(frame)) for frame in frames), stream.close()
+
+
+CALL = parts({"functionCall": {"name": "f", "args": {}}})
+
+
+def test_calls_that_go_through_wait_for_the_end_too() -> None:
+    text, more = parts({"text": "a"}), parts({"text": "b"})
+    before, end = forwarded(text, CALL, more, parts({"text": ""}, finishReason="STOP"))
+    assert before + end == sse(text, CALL, more, parts({"text": ""}, finishReason="STOP"))
+    before, end = forwarded(text, CALL, more)
+    assert before == sse(text)
+    assert b"functionCall" not in end
+    assert b'"error"' in end
+
+
 def test_a_keepalive_is_nothing_but_empty_lines() -> None:
     assert GEMINI.stream_encoder(None, Receipt()).keepalive() == b"\n\n"
 

@@ -132,7 +132,8 @@ def test_failures_of_every_shape_are_read(value: dict[str, Any], kind: ErrorKind
     ("error", "code"),
     [
         (ApiError(kind="rate_limit", message="slow"), "rate_limit_exceeded"),
-        (ApiError(kind="overloaded", message="busy", code="overloaded_error"), "server_is_overloaded"),
+        (ApiError(kind="overloaded", message="busy", code="overloaded_error"), "server_error"),
+        (ApiError(kind="overloaded", message="own", code="server_is_overloaded"), "server_is_overloaded"),
         (ApiError(kind="bad_request", message="bad", code="context_length_exceeded"), "context_length_exceeded"),
         (ApiError(kind="server", message="cut", code="upstream_truncated"), "server_error"),
         (ApiError(kind="server", message="own", code="novel", native={"openai_responses": {"type": "x"}}), "novel"),
@@ -146,7 +147,6 @@ FAILED_AS: dict[ErrorKind, str] = {
     "bad_request": "invalid_prompt",
     "billing": "insufficient_quota",
     "rate_limit": "rate_limit_exceeded",
-    "overloaded": "server_is_overloaded",
     "server": "server_error",
 }
 

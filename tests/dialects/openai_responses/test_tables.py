@@ -231,7 +231,7 @@ def fault(error: ApiError) -> Any:
         ("too_large", "invalid_prompt"),
         ("rate_limit", "rate_limit_exceeded"),
         ("server", "server_error"),
-        ("overloaded", "server_is_overloaded"),
+        ("overloaded", "server_error"),
         ("timeout", "server_error"),
     ],
 )

@@ -34,6 +34,7 @@ GEMINI = Dialect(
     key_header="x-goog-api-key",
     model_places=(("modelVersion",),),
     apart=b'{"error":',
+    calls_wait=True,
     can=CAPABILITIES,
     readable=READABLE,
     counts=frozenset(COUNTS) - {"cache_write_tokens", "cache_write_long_tokens"},

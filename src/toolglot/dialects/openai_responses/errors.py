@@ -40,7 +40,9 @@ _KIND_OF_CODE: dict[str, ErrorKind] = {
     "failed_to_download_image": "bad_request",
 }
 
-# What a failed response calls each kind. Codex tells overload, quota and rate limits apart by these words.
+# What a failed response calls each kind. Codex tells quota and rate limits apart by these words. For overload there is
+# `server_is_overloaded`, on which it gives up; after the error of any server it asks again, as other agents do when one
+# is overloaded.
 _CODE_OF_KIND: dict[ErrorKind, str] = {
     "bad_request": "invalid_prompt",
     "authentication": "server_error",
@@ -51,7 +53,7 @@ _CODE_OF_KIND: dict[ErrorKind, str] = {
     "too_large": "invalid_prompt",
     "rate_limit": "rate_limit_exceeded",
     "server": "server_error",
-    "overloaded": "server_is_overloaded",
+    "overloaded": "server_error",
     "timeout": "server_error",
 }
 _KNOWN_CODES = frozenset(_CODE_OF_KIND.values()) | frozenset(_KIND_OF_CODE) | {CONTEXT_OVERFLOW}
