@@ -1,4 +1,4 @@
-"""Agents ask again when an upstream breaks off inside a call, and lose nothing by it."""
+"""Agents ask again when an upstream fails inside its answer, and lose nothing by it."""
 
 from __future__ import annotations
 
@@ -16,6 +16,9 @@ from .task import PROMPT, Task
 AGENTS = [claude_code("claude-sonnet-4-5"), codex("gpt-5"), gemini_cli()]
 
 
+OVERLOADED = (
+    b'event: error\ndata: {"type": "error", "error": {"type": "overloaded_error", "message": "Overloaded"}}\n\n'
+)
 ARGUMENTS = b'"arguments": "'
 PLACES = {"first": b"", "after results": b'"role":"tool"'}
 """Turns that break off, by what their requests have in them."""
@@ -60,4 +63,25 @@ def test_gemini_cli_runs_a_call_once_when_the_upstream_breaks_off_inside_the_nex
     broken = break_off(gateway, lambda body: body.rfind(ARGUMENTS))
     outcome = run_agent(gemini_cli(), gateway.base_url, PROMPT, task.home, task.work)
     assert broken
+    task.check(outcome, gateway.exchange.asked)
+
+
+def test_codex_asks_again_when_the_upstream_says_in_its_stream_that_it_is_overloaded(
+    gateways: Gateways, task: Task
+) -> None:
+    gateway = gateways.to("anthropic")
+    gateway.play(task.script)
+    scripted, told = gateway.exchange.answer, list[Asked]()
+
+    def answer(asked: Asked) -> Reply:
+        reply = scripted(asked)
+        if told or b"text_delta" not in reply.body:
+            return reply
+        told.append(asked)
+        end = reply.body.index(b"\n\n", reply.body.index(b"text_delta")) + 2
+        return replace(reply, body=reply.body[:end] + OVERLOADED)
+
+    gateway.exchange.answer = answer
+    outcome = run_agent(codex("gpt-5"), gateway.base_url, PROMPT, task.home, task.work)
+    assert told
     task.check(outcome, gateway.exchange.asked)
