@@ -112,6 +112,14 @@ def test_what_the_client_has_sent_itself_stays() -> None:
     assert restored(to(CHAT, source="openai_chat"), (Thinking(text="Hm"), call("a")), words) == (words,)
 
 
+def test_words_are_state_enough_for_who_wants_nothing_else_back() -> None:
+    """An envelope has brought them, and they are not put back once more, nor told as missing."""
+    carried = spoke(Thinking(text="Hm", native={"openai_chat": {}}))
+    context = to(CHAT, source="openai_responses")
+    assert restored(context, (Thinking(text="Hm"), call("a")), carried, spoke(call("a"))) == (carried, spoke(call("a")))
+    assert lines(context) == []
+
+
 def test_words_that_a_client_has_kept_without_their_signature_are_not_told_twice() -> None:
     words = Thinking(text="Hm", native={"openai_chat": {"$field": "reasoning_content"}})
     (message,) = restored(to(ANTHROPIC, source="openai_chat"), (BARE, call("a")), spoke(words, call("a")))

@@ -70,7 +70,7 @@ def _without_emptied(request: Request, before: tuple[Message, ...]) -> Request:
 
 def _settle_message(message: Message, number: int, context: Context) -> Message:
     content: list[Block] = []
-    left = emptied = state = known = False
+    left = emptied = state = known = own = False
     for block in message.content:
         if not isinstance(block, Thinking) or _is_own(block, context):
             state = state or _holds_state(block, context.target)
@@ -78,6 +78,7 @@ def _settle_message(message: Message, number: int, context: Context) -> Message:
         elif context.can.thinking != "text":
             left = True
             known = known or _is_anothers(block, context.target)
+            own = own or context.target in block.native
         elif block.text:
             state = state or _holds_state(block, context.target)
             content.append(block)
@@ -85,7 +86,8 @@ def _settle_message(message: Message, number: int, context: Context) -> Message:
             emptied = True
     where = str(Place(number))
     if left:
-        why = "reasoning of another model cannot be given back" if known else f"it cannot be given back, {_UNKNOWN}"
+        why = "this model takes none back" if own else f"it cannot be given back, {_UNKNOWN}"
+        why = "reasoning of another model cannot be given back" if known else why
         context.receipt.loss(where, "reasoning", why)
     if emptied:
         context.receipt.loss(where, "encrypted reasoning", "only the model that made it can read it")

@@ -65,7 +65,7 @@ def place_state(run: AnswerRun, states: AnswerState, context: Context) -> list[t
     """The run's blocks with the target's state on them; None if there was nothing to add."""
     owner = context.target
     blocks = list(run.blocks)
-    thinking: Sequence[Thinking] = [saved for saved in states if isinstance(saved, Thinking)]
+    thinking: Sequence[Thinking] = [_owned(saved, owner) for saved in states if isinstance(saved, Thinking)]
     sent = [block for _, block in blocks if _is_own(block, context)]
     if len(sent) < len(thinking) and all(block in thinking for block in sent):
         blocks = [each for each in blocks if each[1] not in sent]  # the client has dropped some of it
@@ -82,7 +82,7 @@ def place_state(run: AnswerRun, states: AnswerState, context: Context) -> list[t
     for saved, place in zip(states, _places(states, [block for _, block in blocks]), strict=True):
         state = _state(saved, owner)
         if isinstance(saved, Thinking):
-            pending += [saved] if thinking else []
+            pending += [_owned(saved, owner)] if thinking else []
         elif place is not None:
             before.setdefault(place, []).extend(pending)
             pending = []
@@ -98,6 +98,11 @@ def place_state(run: AnswerRun, states: AnswerState, context: Context) -> list[t
         return None
     done = [(home, new) for place, (home, block) in enumerate(blocks) for new in (*before.get(place, ()), block)]
     return [*done, *((run.numbers[-1], block) for block in pending)]
+
+
+def _owned(saved: Thinking, owner: str) -> Thinking:
+    """With its owner's name, also where all that it wants back are the words: nobody puts it back a second time."""
+    return saved if owner in saved.native else replace(saved, native={**saved.native, owner: {}})
 
 
 def _state(saved: Block, owner: str) -> Native:
@@ -154,9 +159,10 @@ def _own_ids(blocks: Sequence[Block]) -> dict[str, int]:
 
 
 def _is_own(block: Block, context: Context) -> bool:
+    """Reasoning that an envelope brought names its owner, also where all that it wants back are the words."""
     if not isinstance(block, Thinking):
         return False
-    return bool(native_of(block, context.target)) or (context.source == context.target and not block.native)
+    return context.target in block.native or (context.source == context.target and not block.native)
 
 
 def _repeats(block: Block, told: Sequence[str]) -> bool:
