@@ -28,6 +28,7 @@ from toolglot.ir import (
     ToolResult,
 )
 from toolglot.passes.envelope import is_ours
+from toolglot.receipt import UNREAD
 
 _bit = map((1).__lshift__, count())
 
@@ -185,7 +186,7 @@ def _of_native(native: Native, source: str, can: Capabilities) -> int:
             if key[:1] == "$":
                 if key == "$piece":
                     bits |= PIECES
-                elif key in can.containers:
+                elif key == UNREAD or key in can.containers:
                     bits |= FOREIGN
             else:
                 if key in _STATE_KEYS:

@@ -8,7 +8,7 @@ A `Receipt` is handed to every pass, encoder and decoder of one exchange, and ea
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Literal
 
 import msgspec
@@ -47,6 +47,11 @@ def describe_setting(name: str, value: Json) -> str:
     return f"{name} {value if isinstance(value, str) else msgspec.json.encode(value).decode()}"
 
 
+UNREAD = "$unread"
+"""The native key of `Loss` lines that a decoder left. They count where the other side speaks another dialect, which a
+decoder does not know. `where` begins at the node that has them."""
+
+
 class Loss(Struct, frozen=True):
     """One line of a receipt: `where` is a path such as `messages[2].content[0]`, `what` the thing, `why` the reason."""
 
@@ -59,6 +64,14 @@ class Loss(Struct, frozen=True):
         # A field that is named by its path need not be named again.
         what = "" if self.where.endswith(self.what) else f" {self.what}:"
         return f"{self.severity}: {self.where}:{what} {self.why}"
+
+
+def unread_lines(fields: Mapping[str, Json], where: str = "") -> Iterator[Loss]:
+    """The lines that a decoder left among the native fields of a node, which is at `where`."""
+    lines = fields.get(UNREAD)
+    for line in lines if isinstance(lines, tuple) else ():  # a peer may have a member of this name
+        if isinstance(line, Loss):
+            yield msgspec.structs.replace(line, where=f"{where}.{line.where}") if where else line
 
 
 class Receipt:

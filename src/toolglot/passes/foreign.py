@@ -35,7 +35,7 @@ from toolglot.passes.blocks import Place, blocks, rewrite_blocks
 from toolglot.passes.census import census
 from toolglot.passes.reasoning import ON_CALLS, STATE
 from toolglot.plan import runs_on
-from toolglot.receipt import Loss, Receipt, Severity, describe_block
+from toolglot.receipt import Loss, Receipt, Severity, describe_block, unread_lines
 from toolglot.wire.usage import says_nothing
 
 
@@ -48,6 +48,7 @@ def report(request: Request, context: Context) -> Request:
             # What others have put on reasoning is state that the client carried for them, which `carry` reports.
             if owner == context.target or (state is None and owner != context.source):
                 continue
+            receipt.add(unread_lines(fields, str(where)))
             told_elsewhere = can.reasoning_members if state is None else state
             for path, key in missed(fields, can, told_elsewhere, asked=True):
                 _tell(receipt, f"{where}.{path}" if where else path, key, owner, can.noted)
@@ -184,6 +185,7 @@ class Reporter:
         can = self._upstream.can
         for owner, fields in native.items():
             if owner != self._client.name:
+                self._receipt.add(unread_lines(fields, where.rstrip(".")))
                 for path, key in missed(fields, can, state):
                     self._receipt.add((describe_lost_member(owner, f"{where}{path}", key, can),))
 

@@ -14,7 +14,7 @@ from tests.dialects.warp.conversations import WARP, asked, assistant, call, resu
 from tests.dialects.warp.raw import only, texts
 from tests.strategies import json_values
 from tests.warp_server.scripts import REFUSALS
-from toolglot.dialects.warp.blocks import decode_block, encode_block
+from toolglot.dialects.warp.blocks import decode_block, encode_block, parsed
 from toolglot.dialects.warp.descriptors import Struct, new, parse
 from toolglot.dialects.warp.frames import payload
 from toolglot.dialects.warp.integers import whole_numbers
@@ -244,7 +244,7 @@ def test_values_of_enums_have_their_plain_names() -> None:
     }
 
 
-def test_a_call_that_json_cannot_say_has_no_arguments_and_goes_back_as_it_came() -> None:
+def test_a_call_that_json_cannot_say_is_not_complete_and_goes_back_as_it_came() -> None:
     """Warp's own calls may hold a Struct, and a Struct may hold what is no number."""
     call = new("Message")
     call.id = "1"
@@ -253,7 +253,7 @@ def test_a_call_that_json_cannot_say_has_no_arguments_and_goes_back_as_it_came()
     args.fields["x"].number_value = float("nan")
     block = decode_block(call)
     assert isinstance(block, ToolCall)
-    assert (block.name, block.arguments) == ("suggest_plan", "{}")
+    assert (block.name, block.complete, parsed(block.arguments)) == ("suggest_plan", False, None)
     again = new("Message")
     encode_block(block, again, "content[0]", Receipt())
     assert again.SerializeToString(deterministic=True) == call.SerializeToString(deterministic=True)

@@ -4,13 +4,25 @@ from __future__ import annotations
 
 from typing import Any
 
+from toolglot.dialects.warp.declared import ARGS, UNREADABLE
 from toolglot.dialects.warp.descriptors import Struct, parse, serialize
 from toolglot.dialects.warp.fields import Taken, bytes_of, kept, noted, restore, text_of
 from toolglot.dialects.warp.native import NAME
 from toolglot.dialects.warp.results import BUILTIN, dictionary
-from toolglot.dialects.warp.values import arguments_of, is_exact, write_struct
+from toolglot.dialects.warp.values import arguments_of, is_exact, unreadable_arguments, write_struct
 from toolglot.errors import DecodeError
-from toolglot.ir import Block, Opaque, Refusal, Text, Thinking, ToolCall, native_of
+from toolglot.ir import (
+    Block,
+    Native,
+    Opaque,
+    Refusal,
+    Text,
+    Thinking,
+    ToolCall,
+    native_of,
+    replace,
+    with_native,
+)
 from toolglot.receipt import Receipt, describe_block
 from toolglot.wire import json
 from toolglot.wire.bad_arguments import describe_bad_arguments
@@ -58,11 +70,26 @@ def decode_call(message: Any) -> ToolCall:
     if tool != "call_mcp_tool":
         body = getattr(call, tool)
         native = _noted(message, {"tool_call": {"tool_call_id": None, tool: None}}, **{BUILTIN: _body(tool, body)})
-        return ToolCall(id=call.tool_call_id, name=tool, arguments=json.encode_text(dictionary(body)), native=native)
+        said = None if _is_unreadable(body) else dictionary(body)
+        arguments = unreadable_arguments(body.ByteSize()) if said is None else json.encode_text(said)
+        return _call(call.tool_call_id, tool, arguments, native)
     mcp = call.call_mcp_tool
     arguments = arguments_of(mcp.args)
-    notes = {} if is_exact(arguments, mcp.args) else {"$args": [arguments, text_of(serialize(mcp.args))]}
-    return ToolCall(id=call.tool_call_id, name=mcp.name, arguments=arguments, native=_noted(message, CALL, **notes))
+    notes = {} if is_exact(arguments, mcp.args) else {ARGS: [arguments, text_of(serialize(mcp.args))]}
+    return _call(call.tool_call_id, mcp.name, arguments, _noted(message, CALL, **notes))
+
+
+def _call(call_id: str, name: str, arguments: str, native: Native) -> ToolCall:
+    """A call. One whose arguments JSON cannot say is not complete, so that nobody runs it."""
+    call = ToolCall(id=call_id, name=name, arguments=arguments, native=native)
+    if json.object_of(arguments) is not None:
+        return call
+    return with_native(replace(call, complete=False), NAME, **{UNREADABLE: True})
+
+
+def _is_unreadable(body: Any) -> bool:
+    """Is this a message of which nothing but its place is known, with something in it?"""
+    return not body.DESCRIPTOR.fields and bool(body.ByteSize())
 
 
 def _body(tool: str, body: Any) -> list[str]:
@@ -108,7 +135,7 @@ def encode_call(call: ToolCall, message: Any, where: str, receipt: Receipt) -> N
     """A call of `call_mcp_tool`, which is how Warp calls every tool that is not its own."""
     own = native_of(call, NAME)
     message.tool_call.tool_call_id = call.id
-    if BUILTIN in own and own[BUILTIN][0] == call.name:
+    if BUILTIN in own and has_own_bytes(call):
         tool, data = own[BUILTIN]
         restore(message.tool_call, {tool: data})
         return
@@ -116,9 +143,8 @@ def encode_call(call: ToolCall, message: Any, where: str, receipt: Receipt) -> N
         receipt.loss(where, f"namespace {call.namespace}", "Warp has no namespaces")
     mcp = message.tool_call.call_mcp_tool
     mcp.name = call.name
-    arguments, data = own.get("$args", ("", None))
-    if data is not None and arguments == call.arguments:
-        mcp.args.CopyFrom(Struct.FromString(bytes_of(data, where)))
+    if ARGS in own and has_own_bytes(call):
+        mcp.args.CopyFrom(Struct.FromString(bytes_of(own[ARGS][1], where)))
         return
     value = parsed(call.arguments)
     if value is None:
@@ -131,6 +157,14 @@ def encode_call(call: ToolCall, message: Any, where: str, receipt: Receipt) -> N
             receipt.loss(where, "a large whole number", "the numbers of a Struct are doubles: it is rounded")
     except DecodeError as error:
         _write_raw(call, mcp.args, error.what, where, receipt)
+
+
+def has_own_bytes(call: ToolCall) -> bool:
+    """Is what the call is to be given written from the bytes in which it came?"""
+    own = native_of(call, NAME)
+    if BUILTIN in own:
+        return bool(own[BUILTIN][0] == call.name)
+    return ARGS in own and bool(own[ARGS][0] == call.arguments)
 
 
 def _write_raw(call: ToolCall, struct: Any, why: str, where: str, receipt: Receipt) -> None:

@@ -7,20 +7,25 @@ from collections.abc import Sequence
 from toolglot.dialects.warp.integers import whole_numbers
 from toolglot.dialects.warp.native import NAME
 from toolglot.events import Close, Delta, Event, Finish, Open
-from toolglot.ir import Json, Opaque, Request, Tool, ToolCall, native_of, replace
+from toolglot.ir import Json, Opaque, Request, Tool, ToolCall, native_of, replace, with_native
 from toolglot.receipt import Receipt
 from toolglot.wire import json
 
 BUILTIN = "$builtin"
+ARGS = "$args"
+"""The arguments of a call as text, and the bytes of the Struct that they do not say all of."""
+UNREADABLE = "$unreadable"
+"""The note on a call that JSON cannot say what it is to be given."""
 
 
 class Declared:
     """Calls of Warp's own tools reach a client that has declared a tool of that name, and no other.
 
-    Whole numbers are integers where the tool's schema says so.
+    Whole numbers are integers where the tool's schema says so. Arguments that JSON cannot say reach a client of Warp's
+    as their bytes, so for that client nothing is wrong with the call.
     """
 
-    __slots__ = ("_calls", "_client", "_hidden", "_pieces", "_receipt", "_schemas", "_typed")
+    __slots__ = ("_as_bytes", "_calls", "_client", "_hidden", "_pieces", "_receipt", "_schemas", "_typed")
 
     def __init__(self, request: Request | None, client: str, receipt: Receipt) -> None:
         tools = request.tools if request is not None else ()
@@ -29,6 +34,7 @@ class Declared:
         self._receipt = receipt
         self._calls = 0  # those that the client gets
         self._hidden: set[int] = set()
+        self._as_bytes: set[int] = set()
         self._typed: dict[int, Json] = {}
         self._pieces: dict[int, list[str]] = {}
 
@@ -38,7 +44,11 @@ class Declared:
                 if index in self._typed:
                     self._pieces[index].append(text)
                     return ()
-                return () if index in self._hidden else (event,)
+                return () if index in self._hidden or index in self._as_bytes else (event,)
+            case Open(block=ToolCall() as call) if self._client == NAME and UNREADABLE in native_of(call, NAME):
+                return (self._open_as_bytes(event.index, call),)
+            case Close(index=index) if index in self._as_bytes:
+                return (replace(event, complete=True),)
             case Open(block=ToolCall() as call) if self._client != NAME:
                 return (self._open(event.index, call),)
             case Close(index=index) if index in self._typed:
@@ -48,6 +58,11 @@ class Declared:
                 return (replace(event, stop=replace(stop, reason="end")),)  # there is nothing to wait for
             case _:
                 return (event,)
+
+    def _open_as_bytes(self, index: int, call: ToolCall) -> Open:
+        own = native_of(call, NAME)
+        self._as_bytes.add(index)
+        return Open(index, with_native(call, NAME, **{ARGS: ["", own[ARGS][1]]}) if ARGS in own else call)
 
     def _open(self, index: int, call: ToolCall) -> Open:
         own = native_of(call, NAME)

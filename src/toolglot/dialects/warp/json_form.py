@@ -2,7 +2,8 @@
 
 Fields have their names, messages are objects, a `Struct` is the JSON that it holds, bytes are base64, and enums the
 names of their values, or numbers that have none. Fields that no table knows are the base64 of their bytes, under
-`$unknown`: nothing is lost on the way there and back.
+`$unknown`; a `Struct` or a `Value` that JSON cannot say is the base64 of its own, under `$protobuf`: nothing is lost on
+the way there and back.
 """
 
 from __future__ import annotations
@@ -13,14 +14,16 @@ from math import inf, isfinite, nan
 from operator import setitem
 from typing import Any
 
-from toolglot.dialects.warp.descriptors import Struct, new
+from toolglot.dialects.warp.descriptors import Struct, new, serialize
 from toolglot.dialects.warp.fields import bytes_of, text_of, unknown_of
 from toolglot.dialects.warp.integers import whole_numbers
 from toolglot.dialects.warp.schema import MESSAGES
-from toolglot.dialects.warp.values import read_struct, write_struct
+from toolglot.dialects.warp.values import is_exact, read_struct, write_struct
 from toolglot.errors import DecodeError
+from toolglot.wire import json
 
 UNKNOWN = "$unknown"
+PROTOBUF = "$protobuf"
 _MESSAGE, _BYTES, _ENUM, _STRING, _BOOL, _FLOATS = 11, 12, 14, 9, 8, (1, 2)  # of descriptor.FieldDescriptor
 _LARGEST = {1: 1.7976931348623157e308, 2: 3.4028234663852886e38}
 _NO_NUMBERS = {"Infinity": inf, "-Infinity": -inf, "NaN": nan}
@@ -47,15 +50,25 @@ def to_json(message: Any) -> Any:
     """What a message says."""
     kind = message.DESCRIPTOR.full_name
     if kind == _STRUCT:
-        return whole_numbers(read_struct(message))
+        return _exact_json(message, message)
     if kind == _VALUE:
         holder = Struct()
         holder.fields["value"].CopyFrom(message)
-        return whole_numbers(read_struct(holder))["value"]
+        return _exact_json(holder, message, "value")
     told = {field.name: _values(field, value) for field, value in message.ListFields()}
     if unknown := unknown_of(message):
         told[UNKNOWN] = text_of(unknown)
     return told
+
+
+def _exact_json(struct: Any, message: Any, key: str = "") -> Any:
+    """The JSON in a Struct, or what it has under a key; the bytes of the message where that does not say all."""
+    whole = whole_numbers(read_struct(struct))
+    said = whole.get(key) if key else whole
+    is_ambiguous = isinstance(said, dict) and said.keys() == {PROTOBUF}
+    if is_ambiguous or not is_exact(json.encode_text(whole), struct):
+        return {PROTOBUF: text_of(serialize(message))}
+    return said
 
 
 def _is_map(field: Any) -> bool:
@@ -98,6 +111,9 @@ def from_json(name: str, value: Any, rounded: list[str] | None = None) -> Any:
 
 def _fill(message: Any, value: Any, where: str, rounded: list[str]) -> None:
     kind = message.DESCRIPTOR.full_name
+    if kind in (_STRUCT, _VALUE) and isinstance(value, Mapping) and value.keys() == {PROTOBUF}:
+        _merge(message, bytes_of(value[PROTOBUF], f"{where}.{PROTOBUF}"), f"{where}.{PROTOBUF}")
+        return
     if kind == _VALUE:
         holder = Struct()
         if not write_struct({"value": value}, holder, where):

@@ -31,6 +31,7 @@ CAPABILITIES = Capabilities(
         **dict.fromkeys(("timestamp", "server_message_data", "metadata"), "only Warp's server reads it"),
         **dict.fromkeys(("init", "finished"), "the beginning and the end of a stream, which each API has"),
         **dict.fromkeys(("settings", "intended_agent", "mode"), "what Warp's client itself can do"),
+        "unknown": "the list of unknown fields names each of them",
         **dict.fromkeys(("history", "tasks", "covered"), "how a history is to be told to Warp"),
     },
 )

@@ -14,9 +14,10 @@ from toolglot.dialects.warp.history import KEPT_TASKS, ROOT, write_history
 from toolglot.dialects.warp.native import NAME
 from toolglot.dialects.warp.tools import TOOL_SERVER, address, decode_tools, encode_tools, server_ids
 from toolglot.dialects.warp.transcript import Reader
+from toolglot.dialects.warp.unknown_fields import UnknownFields
 from toolglot.errors import DecodeError
 from toolglot.ir import Request, native_of
-from toolglot.receipt import Receipt
+from toolglot.receipt import UNREAD, Receipt
 from toolglot.wire.json import MAX_DOCUMENT_BYTES
 
 PATH = "/ai/multi-agent"
@@ -56,6 +57,10 @@ def decode_request(data: bytes) -> Request:
     notes: dict[str, Any] = {WIRE: True, **({KEPT_TASKS: tasks} if tasks else {}), **({ROOT: root} if tasks else {})}
     if others := _other_conversations(wire, root):
         notes[OTHERS] = others
+    unknown = UnknownFields()
+    unknown.add(wire, data)
+    if lines := unknown.lines():
+        notes[UNREAD] = lines
     if wire.HasField("mcp_context"):
         notes["mcp_context"] = left
     if (kind := wire.input.WhichOneof("type")) in _DEPRECATED:

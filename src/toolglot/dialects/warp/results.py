@@ -10,6 +10,7 @@ from google.protobuf.json_format import MessageToDict, SerializeToJsonError
 
 from toolglot.dialects.warp.descriptors import parse, serialize
 from toolglot.dialects.warp.fields import Taken, bytes_of, kept, noted, restore, text_of
+from toolglot.dialects.warp.json_form import to_json
 from toolglot.dialects.warp.media import IMAGE, decode_media, encode_media, kind_of
 from toolglot.dialects.warp.native import NAME
 from toolglot.ir import Block, Media, Opaque, Refusal, Text, ToolResult, native_of, with_native
@@ -18,15 +19,19 @@ from toolglot.wire import json
 
 CANCELLED = "The tool call was cancelled."
 BUILTIN = "$builtin"
-_MCP: Taken = {"success": {"results": None}, "error": {"message": None}}
+_TAKEN: dict[str, Taken] = {
+    "call_mcp_tool": {"success": {"results": None}, "error": {"message": None}},
+    "cancel": {},
+}
+"""What a `ToolResult` says of results of these kinds; of others it says all."""
 
 
-def dictionary(message: Any) -> dict[str, Any]:
-    """A message as JSON, for readers who know no protobuf; empty where JSON cannot say it (a number that is none)."""
+def dictionary(message: Any) -> dict[str, Any] | None:
+    """A message as JSON, for readers who know no protobuf; None where JSON cannot say it (a number that is none)."""
     try:
         value: dict[str, Any] = MessageToDict(message, preserving_proto_field_name=True)
     except (SerializeToJsonError, ValueError):
-        return {}
+        return None
     return value
 
 
@@ -37,7 +42,7 @@ def decode_result(outer: Any) -> ToolResult:
     """The result in a message of the history or in an input; what is around it is kept on it."""
     result = outer.tool_call_result
     kind = result.WhichOneof("result")
-    taken: Taken = {"tool_call_id": None, **({kind: _MCP if kind == "call_mcp_tool" else None} if kind else {})}
+    taken: Taken = {"tool_call_id": None, **({kind: _TAKEN.get(kind)} if kind else {})}
     rest = kept(outer, {"tool_call_result": taken})
     content, is_error, note = _content(result, kind)
     return ToolResult(call_id=result.tool_call_id, content=content, is_error=is_error, native=noted({**rest, **note}))
@@ -49,7 +54,8 @@ def _content(result: Any, kind: str | None) -> tuple[tuple[Block, ...], bool | N
         return cancelled, True, {"$cancelled": kind or "absent"}
     body = getattr(result, kind)
     if kind != "call_mcp_tool":
-        text = json.encode_text(dictionary(body))
+        said = dictionary(body)
+        text = json.encode_text(to_json(body) if said is None else said)
         return (Text(text=text),), None, {BUILTIN: [kind, text_of(serialize(body))]}
     outcome = body.WhichOneof("result")
     if outcome == "error":

@@ -15,23 +15,24 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from toolglot.dialects.warp.descriptors import new
+from toolglot.dialects.warp.descriptors import new, parse
 from toolglot.dialects.warp.errors import read_error
-from toolglot.dialects.warp.fields import kept
+from toolglot.dialects.warp.fields import kept, text_of, unknown_of
 from toolglot.dialects.warp.finish import FINISHED, left_of, read_stop, read_usage
-from toolglot.dialects.warp.frames import read_event
+from toolglot.dialects.warp.frames import payload
 from toolglot.dialects.warp.native import NAME
 from toolglot.dialects.warp.passed import Late, appended, updated
 from toolglot.dialects.warp.sent import Sent
-from toolglot.dialects.warp.stream_entry import QUIET, Entry, is_content, is_visible, kind_of
+from toolglot.dialects.warp.stream_entry import AROUND, QUIET, Entry, is_content, is_visible, kind_of
 from toolglot.dialects.warp.stream_known import SILENT, Known
 from toolglot.dialects.warp.stream_out import Output
 from toolglot.dialects.warp.stream_waiting import Waiting
 from toolglot.dialects.warp.undo import UndoLog
+from toolglot.dialects.warp.unknown_fields import UnknownFields, has_unknown
 from toolglot.errors import ApiError, DecodeError, truncated, unreadable
 from toolglot.events import Event, Fault, Finish, Start
 from toolglot.ir import Stop, replace
-from toolglot.receipt import Receipt
+from toolglot.receipt import UNREAD, Receipt
 from toolglot.wire import json
 from toolglot.wire.sse import MAX_EVENT_BYTES, SseReader
 
@@ -53,6 +54,8 @@ class WarpStreamDecoder:
         self._known = Known(self._undo, sent or Sent())
         self._waiting = Waiting(self._out, self._known, self._undo)
         self._follows = not whole and sent is not None and sent.by_warps_client  # whoever listens, all that happens
+        self._unknown = UnknownFields()
+        self._has_unknown = False  # the event that is read now
         self.unreadable: DecodeError | None = None
         """What in the stream made no sense."""
 
@@ -102,12 +105,17 @@ class WarpStreamDecoder:
         if data.lstrip().startswith(b"{"):
             self._fault(read_error(json.decode_frame(data), 0, {}))
             return
-        message = read_event(data)
+        raw = payload(data)
+        message = parse("ResponseEvent", raw)
+        self._has_unknown = self._unknown.add_event(message, raw)
         match message.WhichOneof("type"):
+            case "init" if self._started:
+                self._waiting.put_aside(message)
             case "init":
-                self._start(message.init)
+                self._start(message)
             case "client_actions":
                 self._start(None)
+                self._put_shell_aside(message)
                 for action in message.client_actions.actions:
                     if not self._ended:
                         self._act(action)
@@ -115,17 +123,33 @@ class WarpStreamDecoder:
                     self._waiting.pass_on(final=False)
             case "finished":
                 self._start(None)
-                self._finish(message.finished)
+                self._finish(message)
+            case None if self._has_unknown:
+                self._waiting.put_aside(message)
         if self._out.aside_bytes > MAX_EVENT_BYTES:
             raise DecodeError("$", f"more than {MAX_EVENT_BYTES} bytes are no part of the answer")
 
-    def _start(self, init: Any) -> None:
+    def _start(self, event: Any) -> None:
+        """Passes on the beginning; without an event, the server has left it out."""
         if self._started:
             return
         self._started = True
-        left = kept(init, {"request_id": None}) if init is not None else {"$init": "absent"}
-        native = {NAME: {"init": left}} if left else {}
-        self._out.events.append(Start(id=init.request_id if init is not None else "", native=native))
+        if event is None:
+            self._out.events.append(Start(id="", native={NAME: {"init": {"$init": "absent"}}}))
+            return
+        left = kept(event.init, {"request_id": None})
+        notes = {**({"init": left} if left else {}), **_around(event)}
+        self._out.events.append(Start(id=event.init.request_id, native={NAME: notes} if notes else {}))
+
+    def _put_shell_aside(self, event: Any) -> None:
+        """Puts unknown fields aside that stand around the actions of an event."""
+        if not self._has_unknown:
+            return
+        shell = new("ResponseEvent")
+        shell.CopyFrom(event)
+        del shell.client_actions.actions[:]
+        if has_unknown(shell):
+            self._waiting.put_aside(shell)
 
     # Actions
 
@@ -192,6 +216,12 @@ class WarpStreamDecoder:
         if not added.messages or self._known.is_inside(added.task_id):
             self._waiting.put_aside(action)
             return
+        if self._has_unknown:
+            shell = new("ClientAction")
+            shell.CopyFrom(action)
+            del shell.add_messages_to_task.messages[:]
+            if has_unknown(shell):
+                self._waiting.put_aside(shell)
         for message in added.messages:
             self._message(message, added.task_id)
 
@@ -207,6 +237,21 @@ class WarpStreamDecoder:
         self._waiting.put_aside(action, _earlier((message.WhichOneof("message") or "",)) if changed else "")
         if not earlier:
             self._known.enter_silent(message, task_id)
+
+    def _change(self, action: Any) -> None:
+        """Appends to a message or updates one. Unknown fields are no part of the change: they are put aside with it."""
+        shell = new("ClientAction") if self._has_unknown and has_unknown(action) else None
+        if shell is not None:
+            shell.CopyFrom(action)
+        asides = self._waiting.asides
+        kind = action.WhichOneof("action")
+        if kind == "update_task_message":
+            self._update(action)
+        else:
+            self._append(action)
+        if shell is not None and self._waiting.asides == asides and not self._ended:
+            del getattr(shell, kind).mask.paths[:]  # so that it changes nothing
+            self._waiting.put_aside(shell)
 
     def _append(self, action: Any) -> None:
         change, known = action.append_to_message_content, self._known
@@ -329,7 +374,8 @@ class WarpStreamDecoder:
 
     # The end
 
-    def _finish(self, finished: Any) -> None:
+    def _finish(self, event: Any) -> None:
+        finished = event.finished
         self._undo.end()
         self._waiting.pass_on(final=True)
         stop = read_stop(finished, said=self._out.blocks > 0)
@@ -339,10 +385,18 @@ class WarpStreamDecoder:
             return
         if stop.reason == "end" and self._out.called:  # Warp has no word for "waits for tools": the calls tell it
             stop = replace(stop, reason="tool_calls")
-        notes: dict[str, Any] = {FINISHED: left_of(finished), **before}
+        notes: dict[str, Any] = {FINISHED: left_of(finished), **_around(event), **before}
+        if lines := self._unknown.lines():
+            notes[UNREAD] = lines
         self._ended = True
         usage = read_usage(finished, self._out.characters)
         self._out.events.append(Finish(stop=stop, usage=usage, native={NAME: notes}))
+
+
+def _around(event: Any) -> dict[str, Any]:
+    """The unknown fields beside what an event says."""
+    unknown = unknown_of(event)
+    return {AROUND: text_of(unknown)} if unknown else {}
 
 
 def _earlier(paths: tuple[str, ...]) -> str:
@@ -353,8 +407,8 @@ def _earlier(paths: tuple[str, ...]) -> str:
 _ACTIONS: dict[str | None, Callable[[WarpStreamDecoder, Any], None]] = {
     "create_task": WarpStreamDecoder._create,
     "add_messages_to_task": WarpStreamDecoder._add,
-    "update_task_message": WarpStreamDecoder._update,
-    "append_to_message_content": WarpStreamDecoder._append,
+    "update_task_message": WarpStreamDecoder._change,
+    "append_to_message_content": WarpStreamDecoder._change,
     "move_messages_to_new_task": WarpStreamDecoder._move,
     "begin_transaction": WarpStreamDecoder._begin,
     "commit_transaction": WarpStreamDecoder._commit,

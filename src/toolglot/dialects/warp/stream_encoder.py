@@ -9,15 +9,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from toolglot.dialects.warp.blocks import MESSAGE, encode_block, parsed
+from toolglot.dialects.warp.blocks import MESSAGE, encode_block, has_own_bytes, parsed
 from toolglot.dialects.warp.descriptors import new, parse
-from toolglot.dialects.warp.fields import bytes_of, restore
+from toolglot.dialects.warp.fields import UNKNOWN, bytes_of, restore
 from toolglot.dialects.warp.finish import FINISHED, write_failure, write_stop
 from toolglot.dialects.warp.frames import write_actions, write_event
 from toolglot.dialects.warp.history import KEPT_TASKS, ROOT, restore_task
 from toolglot.dialects.warp.masks import set_text
 from toolglot.dialects.warp.native import NAME
-from toolglot.dialects.warp.stream_entry import BEFORE
+from toolglot.dialects.warp.stream_entry import AROUND, BEFORE, EVENT
 from toolglot.dialects.warp.tools import address, server_ids
 from toolglot.dialects.warp.transcript import identity
 from toolglot.events import Close, Delta, Event, Fault, Finish, Open, Start, closed, merge_native
@@ -77,16 +77,17 @@ class WarpStreamEncoder:
             return b""
         self._started = True
         self._id = event.id
-        left = event.native.get(NAME, {}).get("init", {})
+        own = event.native.get(NAME, {})
+        left = own.get("init", {})
         if left.get("$init") == "absent":
             return b""
         wire = new("ResponseEvent")
         wire.init.request_id = event.id
-        if "init" not in event.native.get(NAME, {}):
+        if "init" not in own:
             wire.init.conversation_id = self._conversation()
         restore(wire.init, left)
-        own = "init" in event.native.get(NAME, {})
-        return write_event(wire) + (b"" if own or not event.model else self._model_used(event.model))
+        _restore_around(wire, own)
+        return write_event(wire) + (b"" if "init" in own or not event.model else self._model_used(event.model))
 
     def _model_used(self, model: str) -> bytes:
         """Warp tells the model in a message of its own."""
@@ -103,11 +104,16 @@ class WarpStreamEncoder:
 
     def _beside(self, own: Mapping[str, Any]) -> bytes:
         """What rode along in front of an event."""
-        actions = [parse("ClientAction", bytes_of(data, BEFORE), BEFORE) for data in own.get(BEFORE, ())]
-        for action in actions:
+        written = b""
+        for note in own.get(BEFORE, ()):
+            if isinstance(note, dict):
+                written += write_event(parse("ResponseEvent", bytes_of(note.get(EVENT), BEFORE), BEFORE))
+                continue
+            action = parse("ClientAction", bytes_of(note, BEFORE), BEFORE)
             if action.HasField("create_task") and not action.create_task.task.dependencies.parent_task_id:
                 self._task = action.create_task.task.id
-        return b"".join(map(write_actions, actions))
+            written += write_actions(action)
+        return written
 
     # Blocks
 
@@ -207,7 +213,7 @@ class WarpStreamEncoder:
         return self._changes(block, message, own)
 
     def _call(self, call: ToolCall) -> bytes:
-        if call.complete and parsed(call.arguments) is not None:
+        if (call.complete and parsed(call.arguments) is not None) or has_own_bytes(call):
             return self._add(call)
         where = f"content[{self._index}]"
         why = f"{describe_bad_arguments(call.arguments)}; it is shown as text"
@@ -238,7 +244,13 @@ class WarpStreamEncoder:
         wire, untold = write_stop(event.stop, event.usage, own.get(FINISHED), self._said)
         if untold is not None:
             self._receipt.loss("stop", untold, "Warp has no such reason to stop: it is done")
+        _restore_around(wire, own)
         return self._beside(own) + write_event(wire)
+
+
+def _restore_around(event: Any, own: Mapping[str, Any]) -> None:
+    if AROUND in own:
+        restore(event, {UNKNOWN: own[AROUND]})
 
 
 def _notes(block: Block | None) -> Mapping[str, Any]:

@@ -7,7 +7,7 @@ from typing import Any
 
 from toolglot.dialects.warp.blocks import REASONING, TEXT, decode_block, is_call
 from toolglot.dialects.warp.descriptors import new, serialize
-from toolglot.dialects.warp.fields import Taken, kept, unknown_of
+from toolglot.dialects.warp.fields import Taken, kept, text_of
 from toolglot.dialects.warp.masks import holds, overlap, restorer, set_text, text_at, update
 from toolglot.dialects.warp.said import Said
 from toolglot.errors import DecodeError
@@ -35,7 +35,10 @@ SHOWN = frozenset(
 
 
 BEFORE = "$before"
-"""The actions that rode along in front of an event."""
+"""The actions that rode along in front of an event, as base64, and whole events: `{"event": base64}`."""
+EVENT = "event"
+AROUND = "$around"
+"""The unknown fields of an event beside `init` or `finished`, as base64."""
 QUIET = frozenset({"placeholder", "aside"})
 """Kinds of messages that say nothing in the answer."""
 
@@ -44,26 +47,22 @@ _DEPTHS = {"begin_transaction": 1, "commit_transaction": -1, "rollback_transacti
 
 
 class Aside:
-    """An action that is no part of the answer."""
+    """An action that is no part of the answer; or a whole event that is no action, or holds none."""
 
-    __slots__ = ("data", "depth", "told", "transaction")
+    __slots__ = ("data", "depth", "is_event", "told", "transaction")
 
-    def __init__(self, action: Any, transaction: int, told: str = "") -> None:
-        self.data = serialize(action)
-        self.depth = _DEPTHS.get(action.WhichOneof("action"), 0)
+    def __init__(self, message: Any, transaction: int, told: str = "") -> None:
+        self.data = serialize(message)
+        self.is_event = message.DESCRIPTOR.name == "ResponseEvent"
+        self.depth = 0 if self.is_event else _DEPTHS.get(message.WhichOneof("action"), 0)
         """How many transactions more are open behind it."""
         self.transaction = transaction
-        self.told = told or _unknown(action)
+        self.told = told
         """The name of what only Warp's clients see of it: others are told that there was such a thing."""
 
-
-def _unknown(action: Any) -> str:
-    kind = action.WhichOneof("action")
-    if kind is None:
-        return "unknown_action" if unknown_of(action) else ""
-    messages = action.add_messages_to_task.messages if kind == "add_messages_to_task" else ()
-    strange = any(kind_of(message) == "placeholder" and unknown_of(message) for message in messages)
-    return "unknown_message" if strange else ""
+    def note(self) -> Any:
+        """What `BEFORE` has of it."""
+        return {EVENT: text_of(self.data)} if self.is_event else text_of(self.data)
 
 
 _CONTENT = frozenset(field.name for field in new("Message").DESCRIPTOR.oneofs_by_name["message"].fields)

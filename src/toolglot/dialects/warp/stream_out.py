@@ -6,7 +6,6 @@ from typing import Any
 
 from toolglot.dialects.warp.declared import BUILTIN
 from toolglot.dialects.warp.descriptors import new
-from toolglot.dialects.warp.fields import text_of
 from toolglot.dialects.warp.native import NAME
 from toolglot.dialects.warp.stream_entry import BEFORE, SPOKEN, Aside, Entry, changed
 from toolglot.events import Close, Delta, Event, Open
@@ -61,7 +60,7 @@ class Output:
         self.aside_bytes -= sum(len(aside.data) for aside in asides)
         self.seen_in = max(self.seen_in, *(aside.transaction for aside in asides))
         self._told |= {aside.told: True for aside in asides if aside.told}
-        return {BEFORE: [text_of(aside.data) for aside in asides]}
+        return {BEFORE: [aside.note() for aside in asides]}
 
     def told(self) -> dict[str, Any]:
         """What others are told of all that has been put aside."""
@@ -116,10 +115,11 @@ class Output:
 
     def whole_block(self, entry: Entry) -> bool:
         """Passes on a call or something shown; whether it still is one."""
-        block = entry.block()
+        block, complete = entry.block(), True
         if isinstance(block, ToolCall):
             self.called = self.called or BUILTIN not in native_of(block, NAME)
-            self._open(entry, replace(block, arguments=""))
+            complete = block.complete
+            self._open(entry, replace(block, arguments="", complete=True))
             if block.arguments:
                 self.characters += len(block.arguments)
                 self._emit(Delta(entry.index, block.arguments), entry)
@@ -127,7 +127,7 @@ class Output:
             self._open(entry, block)
         else:
             return False
-        self._emit(Close(index=entry.index), entry)
+        self._emit(Close(index=entry.index, complete=complete), entry)
         return True
 
 

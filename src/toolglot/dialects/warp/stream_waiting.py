@@ -25,9 +25,13 @@ class Waiting:
         self._queue: deque[Entry | Aside] = deque()
         self._speakers = 0  # entries in the queue that have text
         self._depth = 0  # transactions that are open behind all that was put aside
+        self.asides = 0
+        """How often something was put aside."""
 
-    def put_aside(self, action: Any, told: str = "") -> None:
-        aside = Aside(action, self._undo.transaction, told)
+    def put_aside(self, message: Any, told: str = "") -> None:
+        """Keeps an action, or a whole event, for the next event that is passed on."""
+        self.asides += 1
+        aside = Aside(message, self._undo.transaction, told)
         self._out.aside_bytes += len(aside.data)
         self._depth += aside.depth
         self._queue.append(aside)

@@ -8,10 +8,11 @@ from toolglot.dialects.warp.descriptors import Struct, serialize
 from toolglot.dialects.warp.fields import Taken, bytes_of, kept, noted, restore, text_of
 from toolglot.dialects.warp.integers import whole_numbers
 from toolglot.dialects.warp.native import NAME
-from toolglot.dialects.warp.values import is_exact, read_struct, write_struct
+from toolglot.dialects.warp.unknown_fields import MAX_LINES
+from toolglot.dialects.warp.values import drop_unreadable, is_exact, read_struct, write_struct
 from toolglot.errors import DecodeError
 from toolglot.ir import Opaque, Request, Tool, native_of
-from toolglot.receipt import Receipt
+from toolglot.receipt import UNREAD, Loss, Receipt
 from toolglot.tools.remembered import MEMORY
 from toolglot.wire import json
 
@@ -43,8 +44,12 @@ def _known_tool(tool: Any, server: int | None = None) -> Tool:
 
 
 def _decode_tool(tool: Any, notes: dict[str, Any]) -> Tool:
-    parameters = whole_numbers(read_struct(tool.input_schema)) if tool.HasField("input_schema") else None
+    parameters, dropped = None, list[str]()
+    if tool.HasField("input_schema"):
+        parameters = whole_numbers(drop_unreadable(read_struct(tool.input_schema), "input_schema", dropped))
     rest = kept(tool, _TOOL) | notes | {"$tool": True}
+    if dropped:
+        rest[UNREAD] = tuple(Loss(where, "a value that is no JSON", "it is left out") for where in dropped[:MAX_LINES])
     if parameters is not None and not is_exact(text := json.encode_text(parameters), tool.input_schema):
         rest["$schema"] = [text, text_of(serialize(tool.input_schema))]
     description = tool.description if tool.HasField("description") else None

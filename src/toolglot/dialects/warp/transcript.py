@@ -47,14 +47,23 @@ class Reader:
         self._attached: str | None = None  # the system prompt that was seen last
 
     def task(self, messages: Sequence[Any]) -> None:
+        spoken: list[Block] = []  # of the assistant, in a row
         for message in messages:
             match message.WhichOneof("message"):
                 case "user_query":
+                    self._speak(spoken)
                     self._query(message, in_task=True)
                 case "tool_call_result" if message.tool_call_result.WhichOneof("result") not in ("server", "subagent"):
-                    self._add("tool", decode_result(message), {NAME: {TASK: True}})
+                    self._speak(spoken)
+                    self._result(message, {NAME: {TASK: True}})
                 case _:
-                    self._add("assistant", decode_block(message), {})
+                    spoken.append(decode_block(message))
+        self._speak(spoken)
+
+    def _speak(self, spoken: list[Block]) -> None:
+        if spoken:
+            self.messages.append(Message(role="assistant", content=tuple(spoken)))
+            spoken.clear()
 
     def inputs(self, inputs: Sequence[Any], images: Sequence[Any]) -> None:
         places: list[int] = []  # of the queries
@@ -64,7 +73,7 @@ class Reader:
                     places.append(len(self.messages))
                     self._query(item, in_task=False)
                 case "tool_call_result":
-                    self._add("tool", decode_result(item), {})
+                    self._result(item, {})
                 case kind:
                     value = {"type": kind or "input", "input": text_of(serialize(item))}
                     self.messages.append(Message(role="user", content=(Opaque(NAME, value),)))
@@ -96,12 +105,8 @@ class Reader:
         system = system_on(outer)
         self._attached = self._attached if system is None else system
 
-    def _add(self, role: str, block: Block, native: dict[str, Any]) -> None:
-        last = self.messages[-1] if self.messages else None
-        if role == "assistant" and last is not None and last.role == role:
-            self.messages[-1] = replace(last, content=(*last.content, block))
-        else:
-            self.messages.append(Message(role=role, content=(block,), native=native))
+    def _result(self, outer: Any, native: dict[str, Any]) -> None:
+        self.messages.append(Message(role="tool", content=(decode_result(outer),), native=native))
 
 
 # Writing

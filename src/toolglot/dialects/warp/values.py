@@ -10,8 +10,11 @@ from collections.abc import Mapping
 from math import isfinite
 from typing import Any
 
+from msgspec import Raw
+
 from toolglot.dialects.warp.descriptors import Struct, serialize
 from toolglot.dialects.warp.integers import whole_numbers
+from toolglot.dialects.warp.unknown_fields import has_unknown
 from toolglot.errors import DecodeError
 from toolglot.wire import json
 
@@ -67,7 +70,23 @@ def _double(value: int | float, where: str) -> float:
 
 
 def read_struct(struct: Any) -> dict[str, Any]:
-    """The JSON object that a Struct holds."""
+    """The JSON object that a Struct holds.
+
+    JSON cannot say everything that may be in one: a value of a kind that nobody knows, or of none, a number that is
+    none. Such a value is a `Raw` that is no JSON, so that no text made of it can be taken for a whole one.
+    """
+    value = _read_object(struct)
+    if has_unknown(struct):
+        value[_UNKNOWN] = Raw(b"<unknown fields>")
+    return value
+
+
+_UNKNOWN = "..."
+_KINDLESS = Raw(b"<a value of no known kind>")
+_NOT_FINITE = {"inf": Raw(b"Infinity"), "-inf": Raw(b"-Infinity"), "nan": Raw(b"NaN")}
+
+
+def _read_object(struct: Any) -> dict[str, Any]:
     fields = struct.fields
     return {key: _read(fields[key]) for key in sorted(fields)}
 
@@ -75,23 +94,53 @@ def read_struct(struct: Any) -> dict[str, Any]:
 def _read(value: Any) -> Any:
     kind = value.WhichOneof("kind")
     if kind == "struct_value":
-        return read_struct(value.struct_value)
+        return _read_object(value.struct_value)
     if kind == "list_value":
         return [_read(item) for item in value.list_value.values]
     if kind == "number_value":
         number = value.number_value
-        # As protobuf's own JSON writes what JSON has no numbers for.
-        return number if isfinite(number) else {"inf": "Infinity", "-inf": "-Infinity"}.get(str(number), "NaN")
-    return None if kind in (None, "null_value") else getattr(value, kind)
+        return number if isfinite(number) else _NOT_FINITE[str(number)]
+    if kind == "null_value":
+        return None
+    return _KINDLESS if kind is None else getattr(value, kind)
+
+
+def drop_unreadable(value: Any, where: str, dropped: list[str]) -> Any:
+    """JSON without what is none in it. `dropped` gets the paths of that, except of unknown fields, which have a list of
+    their own."""
+    if isinstance(value, dict):
+        readable: dict[str, Any] = {}
+        for key, item in value.items():
+            if not isinstance(item, Raw):
+                readable[key] = drop_unreadable(item, f"{where}.{key}", dropped)
+            elif key != _UNKNOWN or item is _KINDLESS:
+                dropped.append(f"{where}.{key}")
+        return readable
+    if isinstance(value, list):
+        dropped += [f"{where}[{index}]" for index, item in enumerate(value) if isinstance(item, Raw)]
+        return [
+            drop_unreadable(item, f"{where}[{index}]", dropped)
+            for index, item in enumerate(value)
+            if not isinstance(item, Raw)
+        ]
+    return value
 
 
 def arguments_of(struct: Any) -> str:
-    """The arguments of a call as JSON text."""
+    """The arguments of a call as JSON text; as text that is no JSON where JSON cannot say them."""
     return json.encode_text(whole_numbers(read_struct(struct)))
+
+
+def unreadable_arguments(size: int) -> str:
+    """Text for arguments of which nothing is known but their size."""
+    return json.encode_text({_UNKNOWN: Raw(b"<%d bytes of unknown fields>" % size)})
 
 
 def is_exact(text: str, struct: Any) -> bool:
     """Does this text say all that the Struct does?"""
     again = Struct()
-    value = json.decode_frame(text.encode("utf-8", "surrogatepass"))
-    return isinstance(value, dict) and write_struct(value, again, "$") and serialize(again) == serialize(struct)
+    try:
+        value = json.decode_frame(text.encode("utf-8", "surrogatepass"))
+        return isinstance(value, dict) and write_struct(value, again, "$") and serialize(again) == serialize(struct)
+    except DecodeError:  # it is no JSON, or nested more deeply than it is written
+        return False

@@ -1,0 +1,82 @@
+"""Fields of a protobuf message as they are on the wire, in their order, beside what the tables know of each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+VARINT, FIXED64, LEN, BEGIN_GROUP, END_GROUP, FIXED32 = range(6)
+MESSAGE = 11
+_SIZES = {FIXED64: 8, FIXED32: 4}
+_WIRE_TYPES = {1: FIXED64, 2: FIXED32, 5: VARINT, 8: VARINT, 9: LEN, 11: LEN, 12: LEN, 13: VARINT, 14: VARINT}
+_WIRE_TYPES |= {3: VARINT, 4: VARINT, 6: FIXED64, 7: FIXED32, 15: FIXED32, 16: FIXED64, 17: VARINT, 18: VARINT}
+"""By the types of descriptor.FieldDescriptor."""
+_NOT_PACKED = frozenset({9, MESSAGE, 12})
+
+
+class WireField(NamedTuple):
+    """One field. Its content is `data[start:end]`, without tag and length."""
+
+    number: int
+    wire_type: int
+    start: int
+    end: int
+    value: int
+    """Of a varint."""
+    known: Any
+    """The descriptor of the field, whatever its wire type is; None if no table knows the number."""
+
+    @property
+    def is_read(self) -> bool:
+        """Does a reader of protobuf take this field, and not keep it as an unknown one?"""
+        if self.known is None:
+            return False
+        packed = self.wire_type == LEN and self.known.is_repeated and self.known.type not in _NOT_PACKED
+        return packed or self.wire_type == _WIRE_TYPES.get(self.known.type)
+
+
+def read_fields(descriptor: Any, data: bytes, at: int, end: int) -> Iterator[WireField]:
+    """The fields of a message that a reader of protobuf has accepted. A group is one field."""
+    known = descriptor.fields_by_number
+    while at < end:
+        tag, at = read_varint(data, at)
+        number, wire_type, value, start = tag >> 3, tag & 7, 0, at
+        if wire_type == VARINT:
+            value, at = read_varint(data, at)
+        elif wire_type == BEGIN_GROUP:
+            at = _group_end(data, at)
+        elif wire_type == LEN:
+            size, start = read_varint(data, at)
+            at = start + size
+        else:
+            at += _SIZES[wire_type]
+        yield WireField(number, wire_type, start, at, value, known.get(number))
+
+
+def _group_end(data: bytes, at: int) -> int:
+    depth = 1
+    while depth:
+        tag, at = read_varint(data, at)
+        wire_type = tag & 7
+        if wire_type == VARINT:
+            _, at = read_varint(data, at)
+        elif wire_type == LEN:
+            size, at = read_varint(data, at)
+            at += size
+        elif wire_type in (BEGIN_GROUP, END_GROUP):
+            depth += 1 if wire_type == BEGIN_GROUP else -1
+        else:
+            at += _SIZES[wire_type]
+    return at
+
+
+def read_varint(data: bytes, at: int) -> tuple[int, int]:
+    """The number that begins here, cut to 64 bits, and where it ends."""
+    value = shift = 0
+    while True:
+        byte = data[at]
+        at += 1
+        value |= (byte & 0x7F) << shift
+        shift += 7
+        if byte < 0x80:
+            return value & (1 << 64) - 1, at
