@@ -222,6 +222,42 @@ def test_a_value_that_swallowed_the_next_call_is_no_argument(name: str, text: st
     assert "a" in "".join(reading.raw)
 
 
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("anthropic_xml", '<function_calls><invoke name="weather"><parameter name="city">Rome</paramete/invoke>'
+         '<invoke name="write"><parameter name="path">a</parameter></invoke></function_calls>'),
+        ("anthropic_xml", '<function_calls><invoke name="weather"><parameter name="city">Rome</parameter></invokinvoke '
+         'name="write"><parameter name="path">a</parameter></invoke></function_calls>'),
+        ("qwen3_coder", "<tool_call>\n<function=weather>\n<parameter=city>\nRome\n</paramete/function>\n</tool_call>\n"
+         "<tool_call>\n<function=write>\n<parameter=path>\na\n</parameter>\n</function>\n</tool_call>"),
+        ("glm45", "<tool_call>weather\n<arg_key>city</arg_key>\n<arg_value>Rome</arg_valu/tool_call>\n"
+         "<tool_call>write\n<arg_key>path</arg_key>\n<arg_value>a</arg_value>\n</tool_call>"),
+        ("minimax_m3", ']<]minimax[>[<tool_call>]<]minimax[>[<invoke name="weather">]<]minimax[>[<city>Rome]<]minimax[>'
+         '[</ci<]minimax[>[</invoke>]<]minimax[>[<invoke name="write">]<]minimax[>[<path>a]<]minimax[>[</path>'
+         "]<]minimax[>[</invoke>]<]minimax[>[</tool_call>"),
+        ("minimax_m3", ']<]minimax[>[<tool_call>]<]minimax[>[<invoke name="weather">]<]minimax[>[<city>Rome]<]minimax[>'
+         '[</city>]<]minimax[>[</invok<]minimax[>[<invoke name="write">]<]minimax[>[<path>a]<]minimax[>[</path>'
+         "]<]minimax[>[</invoke>]<]minimax[>[</tool_call>"),
+        ("llama3_json", '{"name": "weather", "parameters": {"city":"Rome""name": "write", "parameters": {"path":"a"}}'),
+    ],
+)  # fmt: skip
+def test_two_calls_without_a_sound_mark_between_them_are_not_one(name: str, text: str) -> None:
+    reading = read_every_way(name, FILE, text)
+    assert reading.calls == []
+    assert "a" in reading.text + "".join(reading.raw)
+
+
+@pytest.mark.parametrize(
+    "value", ['<invoke name="write"> is a mark', 'see </parameter> and <parameter name="city">', "<parameter>"]
+)
+def test_a_value_may_speak_of_marks(value: str) -> None:
+    text = (
+        f'<function_calls><invoke name="weather"><parameter name="city">{value}</parameter></invoke></function_calls>'
+    )
+    assert read_every_way("anthropic_xml", FILE, text).calls == [("weather", {"city": value})]
+
+
 def test_quotes_that_are_not_escaped_are_repaired_where_no_other_call_follows() -> None:
     text = '<tool_call>{"name": "weather", "arguments": {"city": "the "eternal" city"}}</tool_call>'
     assert read_every_way("hermes_json", FILE, text).calls == [("weather", {"city": 'the "eternal" city'})]

@@ -17,8 +17,9 @@ from toolglot.textcalls.repair import RepairError, repair_described
 
 MAX_SIZE: Final = 16 * 1024 * 1024
 """More characters than this are no arguments: the call is cut, so that memory stays bounded."""
-UNESCAPED: Final = "unescaped quotes"
-"""The repair that takes quotes for a part of the string that they may have ended."""
+JOINING: Final = frozenset({"unescaped quotes", "missing commas"})
+"""The repairs that may make one object of two: quotes become a part of the string that they may have ended, and members
+follow where an object may have ended."""
 
 
 class Arguments:
@@ -119,8 +120,8 @@ class Arguments:
         if at_end and is_cut_off(how):
             self.cut("the text ended inside the arguments", rest)
             return
-        if UNESCAPED in how and holds_another_call(self._opened, raw):
-            self.cut("the arguments are no JSON, and another call stands in a string that may have ended", rest)
+        if any(each in how for each in JOINING) and holds_another_call(self._opened, raw):
+            self.cut("the arguments are no JSON, and another call stands in them, which may have ended before it", rest)
             return
         remainder = continuation("".join(self._sent), value)
         if remainder is None:

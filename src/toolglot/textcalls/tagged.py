@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import re
+from io import StringIO
 from typing import Final
 
 from toolglot.textcalls.arguments import lacks_required, takes_nothing
@@ -45,6 +46,7 @@ class TaggedBody:
         "_opened",
         "_parameter",
         "_raw",
+        "_said",
         "_schema",
         "_value",
         "_value_ends",
@@ -71,6 +73,7 @@ class TaggedBody:
         self._value_ends: tuple[str, ...] = ()
         self._ends: Marks = marks_of(())
         self._raw = Raw()
+        self._said = StringIO()  # the value's text
         self._behind_closer: list[str] | None = None  # the value's text behind a closer that did not end it
         self._wrong = ""  # why the call cannot be run, whatever follows
 
@@ -194,6 +197,7 @@ class TaggedBody:
         self._opened.sink.arguments(self._index, f"{'{' if first else ', '}{json.dumps(key, ensure_ascii=False)}: ")
         self._value = Value(self._opened.sink, self._index, self._parameter, key, schema, header.groups.get("type"))
         self._behind_closer = None
+        self._said = StringIO()
         self._value_ends = tuple(closer.replace("{key}", key) for closer in self._parameter.closers)
         self._ends = marks_of((*self._value_ends, *self._implying(), *self._call_ends))
         return header.end
@@ -231,7 +235,9 @@ class TaggedBody:
                 closed = end if closed is None and mark in self._value_ends else closed
                 scan = end + 1
                 continue
-            value.add(text[at:end])
+            piece = text[at:end]
+            value.add(piece)
+            self._said.write(piece)
             if closed is not None:
                 self._behind_closer = self._behind_closer or []
                 self._behind_closer.append(text[closed:end])
@@ -289,16 +295,41 @@ class TaggedBody:
     def _close_value(self, value: Value) -> None:
         value.close()
         self._value = None
-        if self._behind_closer is not None and self._holds_another_call("".join(self._behind_closer)):
+        behind = "" if self._behind_closer is None else "".join(self._behind_closer)
+        if (
+            self._holds_another_call(behind)
+            or self._holds_foreign_parameter(behind)
+            or self._holds_another_call(self._said.getvalue(), with_parameter=True)
+        ):
             self._wrong = self._wrong or "another call stands in a value that may have ended before it"
 
-    def _holds_another_call(self, text: str) -> bool:
-        """Whether the header of a call of a declared tool stands in a text."""
+    def _holds_another_call(self, text: str, *, with_parameter: bool = False) -> bool:
+        """Whether the header of a call of a declared tool stands in a text, or that with a parameter's behind it: the
+        closers between the two calls may be broken so that none is left."""
         header = self._opened.call.header
         openers, at = marks_of(header.openers), 0
         while (found := openers.search(text, at)) is not None:
             at = found.end()
             read = read_header(header, text, at)
-            if isinstance(read, Read) and read.groups.get("name", "") in self._opened.tools:
+            if not isinstance(read, Read) or read.groups.get("name", "") not in self._opened.tools:
+                continue
+            behind = _behind_space(text, read.end)
+            if not with_parameter or isinstance(header_at(self._parameter.header, text, behind), Read):
+                return True
+        return False
+
+    def _holds_foreign_parameter(self, text: str) -> bool:
+        """Whether the header of a parameter stands in a text that this tool does not have, and another one has: the
+        header of its call may be broken."""
+        own = known_keys(self._schema)
+        if not text or not own:
+            return False
+        others = {key for schema in self._opened.tools.values() for key in known_keys(schema) or ()}
+        header = self._parameter.header
+        openers, at = marks_of(header.openers), 0
+        while (found := openers.search(text, at)) is not None:
+            at = found.end()
+            read = read_header(header, text, at)
+            if isinstance(read, Read) and (key := read.groups["key"]) not in own and key in others:
                 return True
         return False
