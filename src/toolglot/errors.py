@@ -269,6 +269,9 @@ TRUNCATED = "upstream_truncated"
 ENDED_EARLY = "the upstream's stream broke off after its stop reason: what follows that (usage, say) may be missing"
 
 
+NO_STOP = "the upstream ended its stream without a reason: it counts as a plain end"
+
+
 def note_early_end(receipt: Receipt, mark: str) -> None:
     """A stream is whole but for the event that ends streams of its dialect."""
     receipt.note("stream", f"no {mark}", ENDED_EARLY)
@@ -276,7 +279,7 @@ def note_early_end(receipt: Receipt, mark: str) -> None:
 
 def note_missing_stop(receipt: Receipt, member: str) -> None:
     """A stream has ended in due form, but never said why."""
-    receipt.note("stream", f"no {member}", "the upstream ended its stream without a reason: it counts as a plain end")
+    receipt.note("stream", f"no {member}", NO_STOP)
 
 
 def truncated(detail: str = "") -> ApiError:

@@ -90,7 +90,7 @@ class Forwarder:
                     json.decode_frame(payload)
         except DecodeError:
             return bytes(self._held), False
-        return (bytes(self._held) + b"\n\n", True) if payloads else (b"", False)
+        return (bytes(self._held) + b"\n\n", True) if payloads else (bytes(self._held), False)
 
     def lacks(self, error: ApiError, frame: bytes) -> bool:
         """Does the client need an error of our own? The upstream's frame may not tell this error, may hold what no

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 from toolglot.errors import (
     ENDED_EARLY,
     NAMELESS,
+    NO_STOP,
     TRUNCATED,
     ApiError,
     DecodeError,
@@ -38,7 +39,7 @@ from toolglot.passes.settle import is_nameless
 from toolglot.receipt import Receipt
 from toolglot.text_frames import BLANKED, Around, TextFrames, around, is_alike, run_of, text_of
 from toolglot.wire import json
-from toolglot.wire.sse import MAX_EVENT_BYTES
+from toolglot.wire.sse import BYTE_ORDER_MARK, MAX_EVENT_BYTES
 
 if TYPE_CHECKING:
     from toolglot.dialect import StreamEncoder
@@ -268,7 +269,7 @@ class StreamTranslation:
         if self.ended or self.wants_again is not None:
             return b""
         if self._document is not None:
-            return self._translate(self._events_of_document(bytes(self._document)))
+            return self._translate(self._events_of_document(bytes(self._document).removeprefix(BYTE_ORDER_MARK)))
         if self._forwarder is None:
             return self._translate(self._last_events([]))
         rest, is_whole = self._forwarder.rest()
@@ -280,11 +281,15 @@ class StreamTranslation:
     def _last_events(self, events: list[Event]) -> list[Event]:
         """These and what the decoder makes of the end of its input, which may have come too soon."""
         events = [*events, *self._decoder.close()]
-        if self._beside is not None:
-            self._exchange.receipt.add(line for line in self._beside if line.why == ENDED_EARLY)
+        self._note_odd_end(ENDED_EARLY)
         last = events[-1] if events else None
         self.broken = isinstance(last, Fault) and last.error.code == TRUNCATED
         return events
+
+    def _note_odd_end(self, why: str) -> None:
+        """How a forwarded stream ended is in the receipt too, though nothing is translated."""
+        if self._beside is not None:
+            self._exchange.receipt.add(line for line in self._beside if line.why == why)
 
     @property
     def wants_again(self) -> Again | None:
@@ -338,7 +343,7 @@ class StreamTranslation:
         return self._encoder.keepalive()
 
     def _begin(self, data: bytes) -> None:
-        head = data.lstrip()
+        head = data.removeprefix(BYTE_ORDER_MARK).lstrip()
         self._begun = bool(head)
         if head.startswith(b"[") and self._exchange.upstream.model_in_path:
             # Gemini can also stream one JSON array. Its decoder reads that; a client that wants events gets events.
@@ -496,6 +501,7 @@ class StreamTranslation:
                 calls = calls or isinstance(event.block, ToolCall)
                 self._called = self._called or calls
             elif isinstance(event, Finish):
+                self._note_odd_end(NO_STOP)
                 return forwarder.release(forwarder.last(frame, event, self._encoder, self._called), ends=True)
             elif isinstance(event, Fault) and self.broken and self._cuts:
                 self._cut(event)

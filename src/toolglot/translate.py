@@ -48,6 +48,7 @@ from toolglot.plan import run_passes
 from toolglot.receipt import Loss, Receipt
 from toolglot.streaming import StreamTranslation
 from toolglot.wire import json
+from toolglot.wire.sse import BYTE_ORDER_MARK, error_document, is_event_stream
 
 if TYPE_CHECKING:
     from toolglot.textcalls.again import Again
@@ -400,10 +401,12 @@ class Exchange:
         return encoded
 
     def _response(self, data: bytes, *, encode: bool) -> bytes:
-        response = self.answered = self.upstream.decode_response(data)
+        data = data.removeprefix(BYTE_ORDER_MARK)
+        response, is_stream = self._read_response(data)
+        self.answered = response
         if any(map(is_nameless, response.content)):
             raise UpstreamError(malformed_call(NAMELESS))
-        if self.verbatim:
+        if self.verbatim and not is_stream:
             return data if self.alias is None else renamed(data, self.client.model_places, self.alias)
         self.restored = restored = self.restore(response)
         # Why it stopped is known only now, where calls stand in its text.
@@ -412,6 +415,22 @@ class Exchange:
             return b""
         restored = with_usage(restored, self.asked, self.client, self.receipt)
         return self.client.encode_response(restored, self.asked, self.receipt)
+
+    def _read_response(self, data: bytes) -> tuple[Response, bool]:
+        """The response, and whether it came as a stream, which some servers send whatever they are asked for."""
+        try:
+            return self.upstream.decode_response(data), False
+        except DecodeError:
+            if not is_event_stream(data):
+                raise
+        self.receipt.note("response", "a stream", "a whole answer was asked for: it is read to its end")
+        decoder = self.upstream.stream_decoder(self.receipt)
+        accumulator = Fold()
+        for event in (*decoder.feed(data), *decoder.close()):
+            accumulator.add(event)
+        if accumulator.fault is not None:
+            raise UpstreamError(accumulator.fault)
+        return accumulator.response(), True
 
     def restore(self, response: Response) -> Response:
         """The upstream's response in the client's words: the event passes, run over the whole of it."""
@@ -433,7 +452,8 @@ class Exchange:
 
     def error(self, status: int, headers: Mapping[str, str], body: Document) -> HttpError:
         """The client's form of an error that the upstream answered with."""
-        return self.client.encode_error(self.upstream.decode_error(status, headers, json.to_bytes(body)))
+        document = error_document(json.to_bytes(body))
+        return self.client.encode_error(self.upstream.decode_error(status, headers, document))
 
     def refusal(self, error: ApiError | DecodeError | LossError | RefusedError | UpstreamError) -> HttpError:
         """The client's form of an error that this exchange raised, or that its caller met (no connection, say)."""

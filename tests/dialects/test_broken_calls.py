@@ -230,6 +230,15 @@ def test_a_stream_that_ends_in_due_form_without_a_reason_is_noted(case: str) -> 
     assert [(line.severity, line.where, line.what) for line in receipt] == [("note", "stream", what)]
 
 
+@pytest.mark.parametrize("case", UNREASONED)
+def test_a_forwarded_stream_without_a_reason_is_noted_too(case: str) -> None:
+    dialect, data, what = UNREASONED[case]
+    exchange = Exchange(dialect, dialect)
+    through(exchange, [data])
+    assert exchange.verbatim
+    assert [(line.severity, line.where, line.what) for line in exchange.receipt] == [("note", "stream", what)]
+
+
 def test_a_call_without_arguments_is_not_complete_in_a_chat_stream_that_does_not_say_why_it_ends() -> None:
     call = {"index": 0, "id": "a", "function": {"name": "f", "arguments": ""}}
     content = folded(read_events("openai_chat", [chat([chunk({"tool_calls": [call]})])])).content

@@ -11,6 +11,7 @@ from toolglot.upstream.breaker import OURS
 from toolglot.upstream.transport import Reply, TransportError, TransportFailure
 from toolglot.upstream.upstream import Upstream
 from toolglot.wire.retry_after import seconds_named
+from toolglot.wire.sse import error_document
 
 ERROR_BODY_LIMIT = 1024 * 1024
 PAGE_SHOWN = 200
@@ -64,7 +65,7 @@ def told(upstream: Upstream, outcome: ApiError | TransportError) -> ApiError:
 async def refused(upstream: Upstream, reply: Reply) -> ApiError | None:
     """What a reply says that is no answer."""
     if not 200 <= reply.status < 300:
-        body = upstream.without_secrets(await reply.read(ERROR_BODY_LIMIT))
+        body = error_document(upstream.without_secrets(await reply.read(ERROR_BODY_LIMIT)))
         headers = upstream.harmless(reply.headers)
         return _redirected(upstream, reply) or upstream.dialect.decode_error(reply.status, headers, body)
     return await _page(upstream, reply) if reply.headers.get("content-type", "").startswith("text/html") else None

@@ -1,7 +1,9 @@
 """Server-sent events: bytes cut anywhere -> (event name, data), as the WHATWG specification says.
 
 Line ends may be LF, CRLF or CR; a byte-order mark, comments and unknown fields are skipped; several `data` lines are
-joined by LF. Work is linear in the bytes however they are cut, and one event may not grow past `limit`.
+joined by LF. The specification also skips lines that are no field at all; a reader can ask for them: proxies write
+errors among events without `data:`, and bytes in front of `data:` hide a part of the answer. Work is linear in the
+bytes however they are cut, and one event may not grow past `limit`.
 """
 
 from __future__ import annotations
@@ -11,17 +13,38 @@ from itertools import pairwise
 
 from toolglot.errors import DecodeError
 
+BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 MAX_EVENT_BYTES = 32 * 1024 * 1024
 
 Frame = tuple[bytes, bytes]
 """(event name or empty, data)."""
 
+STRAY = b"\n"
+"""The event name, which none can have, of lines that are no field of an event."""
+_FIELD = re.compile(rb":|[A-Za-z][A-Za-z0-9_-]*(?<!data)(?=:|$)|data(?=:|$)")
+"""The beginning of a comment or a field. What ends in `data` is one behind other bytes."""
+
 
 class SseReader:
-    __slots__ = ("_after_cr", "_between", "_data", "_event", "_held", "_limit", "_size", "_started")
+    """`keeps_stray`: lines that are no field come as a frame named `STRAY`."""
 
-    def __init__(self, limit: int = MAX_EVENT_BYTES) -> None:
+    __slots__ = (
+        "_after_cr",
+        "_between",
+        "_data",
+        "_event",
+        "_held",
+        "_keeps_stray",
+        "_limit",
+        "_size",
+        "_started",
+        "_stray",
+    )
+
+    def __init__(self, limit: int = MAX_EVENT_BYTES, *, keeps_stray: bool = False) -> None:
         self._limit = limit
+        self._keeps_stray = keeps_stray
+        self._stray: list[bytes] = []
         self._held: list[bytes] = []  # pieces of a line whose end has not come yet
         self._size = 0  # bytes held in pieces and data lines
         self._event = b""
@@ -43,7 +66,7 @@ class SseReader:
                 if chunk.startswith(b"data: ", line + 1) and chunk.find(b"\n", line + 1) == last:
                     return [(chunk[7:line].strip(), chunk[line + 7 : last])]
         frames = self._read(chunk)
-        self._between = self._started and not (self._held or self._data or self._event or self._after_cr)
+        self._between = self._started and not (self._held or self._data or self._event or self._after_cr or self._stray)
         return frames
 
     def _read(self, chunk: bytes) -> list[Frame]:
@@ -71,10 +94,16 @@ class SseReader:
                 if self._data:
                     frames.append((self._event, self._data[0] if len(self._data) == 1 else b"\n".join(self._data)))
                     self._data = []
+                if self._stray:
+                    frames.append((STRAY, b"\n".join(self._stray)))
+                    self._stray = []
                 self._event = b""
                 self._size = 0
             elif line.startswith(b"event:"):
                 self._event = line[6:].strip()
+            elif self._keeps_stray and _FIELD.match(line) is None:
+                self._stray.append(line)
+                self._size += len(line)
             if self._size > self._limit:
                 raise DecodeError("$", f"one event has more than {self._limit} bytes")
         if tail:
@@ -88,18 +117,33 @@ class SseReader:
         """The event that the end of the stream cut short, if any: whether its data is whole, its reader must tell."""
         if not self._started and self._held:
             self._started = True
-        return self.feed(b"\n\n") if self._held or self._data else []
+        return self.feed(b"\n\n") if self._held or self._data or self._stray else []
 
     def _skip_byte_order_mark(self, chunk: bytes) -> bytes:
         head = b"".join(self._held) + chunk
         self._held.clear()
         self._size = 0
-        if len(head) < 3 and b"\xef\xbb\xbf".startswith(head):
+        if len(head) < 3 and BYTE_ORDER_MARK.startswith(head):
             if head:
                 self._held.append(head)
             return b""
         self._started = True
-        return head[3:] if head.startswith(b"\xef\xbb\xbf") else head
+        return head.removeprefix(BYTE_ORDER_MARK)
+
+
+def is_event_stream(data: bytes) -> bool:
+    """Do these bytes begin as server-sent events do?"""
+    return data.removeprefix(BYTE_ORDER_MARK).lstrip().startswith((b"data:", b"event:", b"id:", b"retry:", b":"))
+
+
+def error_document(body: bytes) -> bytes:
+    """The document in the body of an error: without a byte-order mark, and out of the event that some servers write
+    where a stream was asked for."""
+    body = body.removeprefix(BYTE_ORDER_MARK)
+    if not is_event_stream(body):
+        return body
+    reader = SseReader(len(body) + 1)
+    return next((data for _, data in (*reader.feed(body), *reader.close())), body)
 
 
 def parts(data: bytes, event: bytes) -> tuple[bytes, ...]:

@@ -31,7 +31,8 @@ from toolglot.receipt import Receipt
 from toolglot.wire import json
 from toolglot.wire.error_documents import find_error
 from toolglot.wire.reader import Reader, keep
-from toolglot.wire.sse import SseReader
+from toolglot.wire.sse import STRAY, SseReader
+from toolglot.wire.stray_lines import read_stray_error
 
 
 class _Delta(Struct):
@@ -99,7 +100,7 @@ class _Received:
 class AnthropicStreamDecoder:
     def __init__(self, receipt: Receipt) -> None:
         self._receipt = receipt
-        self._sse = SseReader()
+        self._sse = SseReader(keeps_stray=True)
         self._events: list[Event] = []
         self._started = self._ended = False
         self._next = 0
@@ -147,6 +148,10 @@ class AnthropicStreamDecoder:
 
     def _read(self, name: bytes, payload: bytes) -> None:
         if self._ended:
+            return
+        if name == STRAY:
+            if (document := read_stray_error(payload, self._receipt)) is not None:
+                self._fault(replace(read_error(document), in_foreign_form=True))
             return
         try:
             wire = json.typed(payload, _frames)

@@ -14,9 +14,9 @@ import msgspec
 from msgspec import Raw, Struct
 
 from toolglot.errors import DecodeError
-from toolglot.wire.sse import MAX_EVENT_BYTES, SseReader
+from toolglot.wire.sse import BYTE_ORDER_MARK, MAX_EVENT_BYTES, STRAY, Frame, SseReader
+from toolglot.wire.stray_lines import check_noise
 
-_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _MARK = re.compile(rb'["\\{}]')
 _BARE = re.compile(rb"[\r\n]\{")
 
@@ -28,24 +28,25 @@ class FrameReader:
     it makes no difference how the bytes were cut.
     """
 
-    __slots__ = ("_head", "_last", "_reader", "problem")
+    __slots__ = ("_head", "_last", "_reader", "noise", "problem")
 
     def __init__(self) -> None:
         self._head = b""
         self._last = b""  # the last byte among events
         self._reader: SseReader | JsonSequenceReader | None = None
+        self.noise = 0  # bytes among the events that are no event
         self.problem: DecodeError | None = None
 
     def feed(self, data: bytes) -> list[bytes]:
         """The documents that end within these bytes."""
         if self._reader is None:
             self._head += data
-            start = self._head.removeprefix(_BYTE_ORDER_MARK).lstrip()
-            if not start or (len(self._head) < 3 and _BYTE_ORDER_MARK.startswith(self._head)):
+            start = self._head.removeprefix(BYTE_ORDER_MARK).lstrip()
+            if not start or (len(self._head) < 3 and BYTE_ORDER_MARK.startswith(self._head)):
                 # Empty lines mean nothing in any framing.
-                self._head = self._head[: len(_BYTE_ORDER_MARK)]
+                self._head = self._head[: len(BYTE_ORDER_MARK)]
                 return []
-            self._reader = JsonSequenceReader() if start[:1] in b"[{" else SseReader()
+            self._reader = JsonSequenceReader() if start[:1] in b"[{" else SseReader(keeps_stray=True)
             data, self._head = start, b""
         if isinstance(self._reader, JsonSequenceReader):
             documents = self._reader.feed(data)
@@ -54,7 +55,7 @@ class FrameReader:
         at = self._bare(data)
         self._last = data[-1:] or self._last
         try:
-            documents = [document for _, document in self._reader.feed(data if at is None else data[:at])]
+            documents = self._documents(self._reader.feed(data if at is None else data[:at]))
         except DecodeError as error:
             self.problem = error
             return []
@@ -63,6 +64,21 @@ class FrameReader:
         documents += self.close()
         self._reader = JsonSequenceReader()
         return [*documents, *self.feed(data[at:])]
+
+    def _documents(self, frames: list[Frame]) -> list[bytes]:
+        """The data of events, and bare documents among them."""
+        documents: list[bytes] = []
+        for name, data in frames:
+            if name != STRAY or data.lstrip().startswith((b"{", b"[")):
+                documents.append(data)
+            elif self.problem is None:
+                try:
+                    check_noise(data)
+                except DecodeError as error:
+                    self.problem = error  # what comes after it does not count
+                    break
+                self.noise += len(data)
+        return documents
 
     def _bare(self, data: bytes) -> int | None:
         """Where a line begins that no event has: that of a bare document."""
@@ -74,7 +90,7 @@ class FrameReader:
     def close(self) -> list[bytes]:
         """What the end of the stream cut short; whether it is whole, its reader must tell."""
         if isinstance(self._reader, SseReader):
-            return [document for _, document in self._reader.close()]
+            return self._documents(self._reader.close())
         return self._reader.close() if self._reader is not None else []
 
 

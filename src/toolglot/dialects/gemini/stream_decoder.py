@@ -28,6 +28,7 @@ from toolglot.receipt import Receipt
 from toolglot.wire import json
 from toolglot.wire.error_documents import find_error
 from toolglot.wire.reader import Reader, expected, keep
+from toolglot.wire.stray_lines import note_noise
 
 _THOUGHT: Native = {NAME: {"thought": True}}
 _TEXT_MEMBERS = frozenset({"text", "thought", "thoughtSignature"})
@@ -298,6 +299,8 @@ class GeminiStreamDecoder:
         if self._finish is None and feedback is None:
             self._fault(truncated())
             return
+        if self._frames.noise:
+            note_noise(self._frames.noise, self._receipt)
         usage = self._read_usage()
         self._close_text()
         for call in self._calls.all():  # each said that it would go on

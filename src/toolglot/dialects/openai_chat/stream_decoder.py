@@ -49,12 +49,14 @@ from toolglot.ir import (
     ToolCall,
     ToolKind,
     Usage,
+    replace,
 )
 from toolglot.receipt import Receipt
 from toolglot.wire import json, openai_error
 from toolglot.wire.budget import Budget
 from toolglot.wire.openai_logprobs import read_logprobs, unread_members
-from toolglot.wire.sse import SseReader
+from toolglot.wire.sse import STRAY, SseReader
+from toolglot.wire.stray_lines import read_stray_error
 from toolglot.wire.surrogates import Halves
 
 _NOTHING: Native = {}
@@ -102,7 +104,7 @@ class ChatStreamDecoder:
 
     def __init__(self, receipt: Receipt) -> None:
         self._receipt = receipt
-        self._frames = SseReader()
+        self._frames = SseReader(keeps_stray=True)
         self._events: list[Event] = []
         self._started = self._ended = False
         self._next = 0
@@ -161,6 +163,9 @@ class ChatStreamDecoder:
     def _read(self, name: bytes, payload: bytes) -> None:
         if self._ended:
             return
+        if name == STRAY:
+            self._read_stray(payload)
+            return
         if payload == b"[DONE]":
             self._end() if self._started else self._fault(truncated("it held no response"))
             return
@@ -198,6 +203,10 @@ class ChatStreamDecoder:
                 self._fault(choice_error(choice.error))
             if choice.finish_reason:
                 self._finish = choice.finish_reason
+
+    def _read_stray(self, lines: bytes) -> None:
+        if (document := read_stray_error(lines, self._receipt)) is not None:
+            self._fault(replace(openai_error.read(document, NAME), in_foreign_form=True))
 
     def _read_groq(self, groq: GroqExtension) -> None:
         if groq.error:  # "why a stream was stopped early"

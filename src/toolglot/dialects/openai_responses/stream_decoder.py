@@ -38,7 +38,8 @@ from toolglot.wire import json
 from toolglot.wire.error_documents import find_error
 from toolglot.wire.openai_logprobs import read_logprobs
 from toolglot.wire.reader import Reader
-from toolglot.wire.sse import SseReader
+from toolglot.wire.sse import STRAY, SseReader
+from toolglot.wire.stray_lines import read_stray_error
 from toolglot.wire.surrogates import Halves
 
 _NO_ANSWERS = ("response.failed", "response.cancelled")
@@ -49,7 +50,7 @@ class ResponsesStreamDecoder:
 
     def __init__(self, receipt: Receipt) -> None:
         self._receipt = receipt
-        self._sse = SseReader()
+        self._sse = SseReader(keeps_stray=True)
         self._blocks = Blocks(receipt)
         self._all: list[Item] = []
         self._items: dict[int | str | None, Item] = {}  # by place, or by id where a server tells no place
@@ -87,6 +88,10 @@ class ResponsesStreamDecoder:
 
     def _read(self, name: bytes, data: bytes) -> None:
         if self._ended or data == b"[DONE]" or not data.strip():
+            return
+        if name == STRAY:
+            if (document := read_stray_error(data, self._receipt)) is not None:
+                self._fault(replace(decode_failure(document), in_foreign_form=True))
             return
         if data.startswith(b"[") and find_error(errors := json.decode_frame(data)) is not None:
             self._fault(decode_failure(errors))

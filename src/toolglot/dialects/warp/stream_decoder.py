@@ -34,7 +34,8 @@ from toolglot.events import Event, Fault, Finish, Start
 from toolglot.ir import Stop, replace
 from toolglot.receipt import UNREAD, Receipt
 from toolglot.wire import json
-from toolglot.wire.sse import MAX_EVENT_BYTES, SseReader
+from toolglot.wire.sse import MAX_EVENT_BYTES, STRAY, SseReader
+from toolglot.wire.stray_lines import read_stray_error
 
 
 class WarpStreamDecoder:
@@ -46,7 +47,7 @@ class WarpStreamDecoder:
     def __init__(self, receipt: Receipt, *, whole: bool = False, sent: Sent | None = None) -> None:
         self._receipt = receipt
         self._whole = whole
-        self._sse = SseReader()
+        self._sse = SseReader(keeps_stray=True)
         self._out = Output(receipt)
         self._ended = False
         self._started = False
@@ -101,6 +102,9 @@ class WarpStreamDecoder:
 
     def _frame(self, event: bytes, data: bytes) -> None:
         if self._ended or data.strip() in (b"", b"[DONE]"):
+            return
+        if event == STRAY and not data.lstrip().startswith(b"{"):
+            read_stray_error(data, self._receipt)
             return
         if data.lstrip().startswith(b"{"):
             self._fault(read_error(json.decode_frame(data), 0, {}))

@@ -1,0 +1,38 @@
+"""Lines among server-sent events that are no field of one: an error document of a proxy, a part of the answer behind
+other bytes, or noise."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from toolglot.errors import DecodeError
+from toolglot.receipt import Receipt
+from toolglot.wire import json
+from toolglot.wire.error_documents import find_error
+
+
+def read_stray_error(lines: bytes, receipt: Receipt) -> Any | None:
+    """The error document that these lines are. None for noise, which is in the receipt.
+
+    Raises:
+        DecodeError: they may hold a part of the answer.
+    """
+    text = lines.strip()
+    if text.startswith((b"{", b"[")):
+        document = json.decode_frame(text)
+        if find_error(document) is None:
+            raise DecodeError("$", "a document among the events that is none")
+        return document
+    check_noise(lines)
+    note_noise(len(lines), receipt)
+    return None
+
+
+def note_noise(size: int, receipt: Receipt) -> None:
+    receipt.loss("stream", f"{size} bytes among the events", "they are no event")
+
+
+def check_noise(lines: bytes) -> None:
+    """Raises DecodeError if these lines hide an event."""
+    if b"data:" in lines:
+        raise DecodeError("$", "an event with other bytes in front of it")
