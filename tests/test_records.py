@@ -17,15 +17,8 @@ import toolglot.passes
 CHANGING = {
     "toolglot.passes.Context",
     "toolglot.passes.ids._Call",
-    "toolglot.dialects.anthropic.request._Block",
-    "toolglot.dialects.anthropic.request._Body",
-    "toolglot.dialects.anthropic.request._Message",
-    "toolglot.dialects.anthropic.response._Block",
-    "toolglot.dialects.anthropic.response._Message",
     "toolglot.dialects.anthropic.stream_decoder._Delta",
     "toolglot.dialects.anthropic.stream_decoder._Frame",
-    "toolglot.dialects.anthropic.stream_decoder._Input",
-    "toolglot.dialects.anthropic.stream_decoder._StartFrame",
     "toolglot.dialects.gemini.blocks._Call",
     "toolglot.dialects.gemini.blocks._Candidate",
     "toolglot.dialects.gemini.blocks._Content",
@@ -45,8 +38,10 @@ CHANGING = {
 }
 
 
-# What the direct way reads and writes lives as long as one request, and nobody else ever holds it.
-SHORT_LIVED = re.compile(r"toolglot\.direct\.plain|.*\.(?:direct|direct_answers)|.*\.anthropic\.stream_frames")
+# What decoders and the direct way read and write lives as long as one request, and nobody else ever holds it.
+SHORT_LIVED = re.compile(
+    r"toolglot\.direct\.plain|toolglot\.wire\.typed|.*\.(?:direct|direct_answers|wire)|.*\.anthropic\.stream_frames"
+)
 
 
 def records() -> list[type[Struct]]:

@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 
 from tests import strategies
 from toolglot.dialects import DIALECTS
-from toolglot.dialects.anthropic import blocks as anthropic_blocks
 from toolglot.dialects.gemini import blocks as gemini_blocks
 from toolglot.dialects.gemini import names as gemini_names
 from toolglot.dialects.openai_chat import blocks as chat_blocks
@@ -26,7 +25,6 @@ from toolglot.ir import Request
 from toolglot.receipt import Receipt
 
 LOOKS: list[tuple[Any, str]] = [
-    (anthropic_blocks, "plain_block"),
     (chat_blocks, "plain_call"),
     (chat_request, "plain_message"),
     (chat_request, "_plain"),
@@ -68,7 +66,7 @@ def places(value: Any) -> list[tuple[Any, Any]]:
     return found
 
 
-@pytest.mark.parametrize("dialect", ["anthropic", "gemini", "openai_chat", "openai_responses"])
+@pytest.mark.parametrize("dialect", ["gemini", "openai_chat", "openai_responses"])
 @given(data=st.data(), said=strategies.requests() | strategies.tool_requests())
 def test_a_look_reads_what_reading_member_by_member_does(dialect: str, data: st.DataObject, said: Request) -> None:
     body = json.loads(DIALECTS[dialect].encode_request(said, Receipt()))

@@ -13,12 +13,18 @@ from tests.laws.mutations import spoilt
 from toolglot.errors import DecodeError
 from toolglot.wire import json
 from toolglot.wire.typed import (
+    OR_UNKNOWN,
+    UNLESS_EMPTY,
     UNLESS_INEXACT,
     UNLESS_OTHER_TYPE,
+    UNLESS_UNKNOWN,
     TypedReader,
     Unknown,
     UnsoundError,
     Wire,
+    as_json,
+    members_without,
+    part_reader,
     sound_text,
 )
 
@@ -221,3 +227,58 @@ def test_raw_text_that_is_not_sound_is_told(raw: bytes) -> None:
 def test_sound_raw_text_is_its_spelling(text: str) -> None:
     raw = json.encode({"a": text})
     assert sound_text(Raw(raw)) == raw.decode()
+
+
+class Link(Wire, tag="link", tag_field="type"):
+    url: str
+
+
+class Picture(Wire, tag="picture", tag_field="type"):
+    source: Annotated[Link | Plain, UNLESS_UNKNOWN]
+    name: Annotated[str, OR_UNKNOWN] = ""
+
+
+class Album(Wire):
+    pictures: list[Picture | Unknown]
+    names: Annotated[list[str], UNLESS_EMPTY] | UnsetType = UNSET
+    cover: Annotated[Link | Plain, UNLESS_OTHER_TYPE] | UnsetType = UNSET
+
+
+read_album = part_reader(Album)
+
+
+def test_a_part_is_read_with_its_path() -> None:
+    with pytest.raises(DecodeError) as refused:
+        read_album(b'{"pictures":[{"type":"picture","source":{"type":"link"}}]}', "$.albums[3]")
+    assert refused.value.where == "$.albums[3].pictures[0].source.url"
+    with pytest.raises(DecodeError) as refused:
+        read_album(b"{}", "$.albums[3]")
+    assert refused.value.where == "$.albums[3].pictures"
+
+
+@pytest.mark.parametrize("source", [5, {"type": "novel"}, {}])
+def test_an_object_whose_required_member_is_not_known_is_unknown(source: Any) -> None:
+    picture = {"type": "picture", "name": "a", "source": source}
+    (read_picture,) = read_album(json.encode({"pictures": [picture]}), "$").pictures
+    assert as_json(read_picture) == picture
+    assert isinstance(read_picture, Unknown)
+
+
+def test_a_missing_member_is_told_before_a_wrong_one() -> None:
+    (picture,) = read_album(b'{"pictures":[{"type":"picture","name":5}]}', "$").pictures
+    assert isinstance(picture, Unknown)
+
+
+@pytest.mark.parametrize("cover", [5, {"type": "novel"}, {"type": "link"}])
+def test_an_object_of_another_type_or_without_a_member_stays_in_the_rest(cover: Any) -> None:
+    assert read_album(json.encode({"pictures": [], "cover": cover}), "$").rest == {"cover": cover}
+
+
+@pytest.mark.parametrize("names", ["", {}])
+def test_an_empty_value_of_another_type_can_stay_in_the_rest(names: Any) -> None:
+    assert read_album(json.encode({"pictures": [], "names": names}), "$").rest == {"names": names}
+
+
+def test_members_have_the_order_of_the_document_where_something_is_unknown() -> None:
+    album = read_album(b'{"new":1,"pictures":[],"names":["a"],"newer":2}', "$")
+    assert list(members_without(album, "pictures").items()) == [("new", 1), ("names", ["a"]), ("newer", 2)]

@@ -15,6 +15,7 @@ from typing import TypeVar
 from msgspec import Raw
 
 from toolglot.ir import Json, Opaque, Tool
+from toolglot.tools.declared import DECLARED
 from toolglot.wire import json
 from toolglot.wire.reader import Reader
 
@@ -103,5 +104,7 @@ MEMORY = Memory()
 
 def written(schema: Json) -> Json:
     """The schema for an encoder of JSON: as the text that it is, if that is known."""
-    known = MEMORY.made(schema, "json", lambda: Raw(json.encode(schema)))
+    known = DECLARED.written(schema)
+    if known is None:
+        known = MEMORY.made(schema, "json", lambda: Raw(json.encode(schema)))
     return schema if known is None else known

@@ -154,7 +154,11 @@ def keep(owner: str, reader: Reader, **shape: Any) -> Native:
 
     An unknown field that itself begins with `$` is set apart, so that nothing a peer sends is taken for a note.
     """
-    rest = reader.rest()
+    return keep_members(owner, reader.rest(), **shape)
+
+
+def keep_members(owner: str, rest: dict[str, Any], /, **shape: Any) -> Native:
+    """The same for members that are left over. The dictionary is consumed."""
     if rest and (strange := [key for key in rest if key.startswith("$")]):
         shape["dollar"] = {key: rest.pop(key) for key in strange}
     for name, value in shape.items():

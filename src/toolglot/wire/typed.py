@@ -12,10 +12,13 @@ Do not split an untyped document with `msgspec.convert` instead: the spelling of
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import reduce
+from operator import or_
 from typing import Any, ClassVar, Generic, Literal, TypeAlias, TypeVar
 
 import msgspec
 from msgspec import UNSET, Meta, Raw, Struct, UnsetType, ValidationError, field, inspect
+from msgspec.structs import astuple
 
 from toolglot.errors import DecodeError
 from toolglot.wire import json, large
@@ -25,8 +28,21 @@ _UNFILLED = "\uffff"
 """The wire name of members that no JSON can fill: their types have no JSON form, so that a peer's is refused."""
 
 
+NO_MEMBERS: Mapping[str, Any] = {}
+
+
 class Rest(dict[str, Any]):
-    """Members that the type of their object does not know, and nulls where it has none."""
+    """Members that the type of their object does not know, and nulls where it has none.
+
+    `order` has the names of all members as they came. `is_implied`: the object lacks its tag, another member tells it.
+    """
+
+    __slots__ = ("is_implied", "order")
+
+    def __init__(self, members: Mapping[str, Any] = NO_MEMBERS, order: tuple[str, ...] = ()) -> None:
+        super().__init__(members)
+        self.order = order
+        self.is_implied = False
 
 
 class Verbatim:
@@ -44,9 +60,21 @@ class Wire(Struct, kw_only=True, forbid_unknown_fields=True, omit_defaults=True,
     the check for repeated keys relies on what is written."""
 
     implied_by: ClassVar[str] = ""
-    """In a union: the member that gives the type away where the tag is missing."""
+    """In a union: the member that gives the type away where the tag is missing and no other type's member is there."""
+    blank_tag_is_missing: ClassVar[bool] = False
+    """With `implied_by`: a tag that is null or empty counts as missing. It stays in `rest`."""
 
     rest: Rest | UnsetType = field(default=UNSET, name=_UNFILLED)
+
+    @classmethod
+    def resolve_name(cls, name: str, where: str) -> str:
+        """The spelling that the types have for a member that came as `name`; `where` is the path of its object."""
+        return name
+
+    @classmethod
+    def resolve_rest(cls, name: str, value: Any, where: str) -> Any:
+        """The value of a member that goes to `rest`; `where` is its path."""
+        return value
 
 
 class Unknown(Wire, tag=_UNFILLED, tag_field="type"):
@@ -56,9 +84,19 @@ class Unknown(Wire, tag=_UNFILLED, tag_field="type"):
 
 
 UNLESS_OTHER_TYPE = Meta(extra={"keeps": "other type"})
-"""On an object: it stays in `rest` where its `type` is not a known one."""
+"""On an object: it stays in `rest` where its `type` is not a known one, or its form is not that of its type."""
+UNLESS_UNKNOWN = Meta(extra={"keeps": "unknown"})
+"""The same, but an object of a known `type` that lacks a member is refused."""
 UNLESS_INEXACT = Meta(extra={"keeps": "inexact"})
 """On an object: it stays in `rest` where it is not exactly of this form."""
+
+OR_UNKNOWN = Meta(extra={"keeps": "or unknown"})
+"""On a member of an object in a union: if it is of another type, the object is `Unknown`."""
+UNLESS_EMPTY = Meta(extra={"keeps": "empty"})
+"""On a member: a value of another type that is empty or false stays in `rest`."""
+
+OTHER_TAG = _UNFILLED
+"""The tag of a type that reads objects of all tags that no other type of its union has. Their tag is in `rest`."""
 
 W = TypeVar("W", bound=Wire)
 _Read: TypeAlias = Callable[[bytes | Raw, str], Any]
@@ -74,12 +112,59 @@ class UnsoundError(Exception):
     """A `Raw` part may hold what is no text, no number, or a key twice. `json.decode` of the document tells."""
 
 
+def as_json(value: Any) -> Any:
+    """What was read, as untyped JSON."""
+    if isinstance(value, Unknown):
+        return value.verbatim.value
+    if isinstance(value, Wire):
+        return {**_tag(value), **members_without(value)}
+    if isinstance(value, Raw):
+        return _any(value)
+    return [as_json(one) for one in value] if type(value) is list else value
+
+
+def _tag(node: Wire) -> dict[str, Any]:
+    config = node.__struct_config__
+    if config.tag is None or (node.rest is not UNSET and (node.rest.is_implied or config.tag_field in node.rest)):
+        return {}
+    return {str(config.tag_field): config.tag}
+
+
+def members_without(node: Wire, *taken: str) -> dict[str, Any]:
+    """The members of an object as untyped JSON, without those that are taken. They have the order of the document where
+    `rest` tells it, else that of the types."""
+    pairs = zip(node.__struct_encode_fields__, astuple(node), strict=True)
+    members: dict[str, Any] = {name: value for name, value in pairs if value is not UNSET}
+    members.pop(_UNFILLED, None)
+    for name in taken:
+        members.pop(name, None)
+    for name, value in members.items():
+        if type(value) not in _LEAVES:
+            members[name] = as_json(value)
+    rest = node.rest
+    if rest is UNSET:
+        return members
+    if not members:
+        return dict(rest)
+    members.update(rest)
+    return {name: members[name] for name in rest.order if name in members} if rest.order else members
+
+
+_LEAVES = frozenset({str, bool, int, float, dict, type(None)})
+
+
+def count_members(node: Wire) -> int:
+    """How many members an object has; those that its type does not know count as one."""
+    values = astuple(node)
+    return len(values) - values.count(UNSET)
+
+
 def sound_text(raw: Raw) -> str:
     """The text of a `Raw` part. Its decoder has only looked for its end, so it is read here."""
     data = bytes(raw)
     try:
-        written = _encode(_any(data))
-    except _REFUSED:
+        written = _encode(json.decode(data) if large.is_large(data) else _any(data))
+    except (*_REFUSED, DecodeError):
         raise UnsoundError from None
     if len(written) != len(data) and written.count(b":") != large.colons(data):
         raise UnsoundError
@@ -95,24 +180,40 @@ class TypedReader(Generic[W]):
         self._split = splitter.struct(kind)
         self._history = self._split.fields[history]
 
-    def read(self, data: bytes, limit: int = json.MAX_DOCUMENT_BYTES) -> W:
+    def read(self, data: bytes, limit: int = json.MAX_DOCUMENT_BYTES, factor: int = 1) -> W:
         """The document. Raises `DecodeError` as `json.decode` does, and for values of the wrong type."""
         if len(data) > limit or large.is_large(data):
-            return self._read_apart(data, limit)
+            return self._read_apart(data, limit, factor)
         try:
             value = self._decode(data)
             written = _encode(value)
         except ValidationError:
-            return self._read_apart(data, limit)
+            return self._read_apart(data, limit, factor)
         except _REFUSED as error:
+            json.decode(data, limit, factor)  # tells where
             raise json.explain(data, error) from None
         # A key that stands twice is read once: what is written lacks it, and its colon.
         if len(written) != len(data) and written.count(b":") != large.colons(data):
-            json.decode(data, limit)  # tells where
+            json.decode(data, limit, factor)  # tells where
         return value
 
-    def _read_apart(self, data: bytes, limit: int) -> W:
-        json.decode(data, limit)  # refuses what is no JSON to rely on
+    def read_frame(self, data: bytes) -> W:
+        """The same for one frame of a stream, as `json.decode_frame`: of repeated keys the last one counts."""
+        if not large.is_large(data):
+            try:
+                return self._decode(data)
+            except ValidationError:
+                pass
+            except _REFUSED as error:
+                raise json.explain(data, error) from None
+        json.decode_frame(data)
+        return self._split_document(data)
+
+    def _read_apart(self, data: bytes, limit: int, factor: int) -> W:
+        json.decode(data, limit, factor)  # refuses what is no JSON to rely on
+        return self._split_document(data)
+
+    def _split_document(self, data: bytes) -> W:
         try:
             value: W = self._read_large(data) if large.is_large(data) else self._split(data, "$")
         except _MissingError as missing:
@@ -138,11 +239,45 @@ class TypedReader(Generic[W]):
         return self._split.from_members(others, "$", {self._history.attribute: items})  # type: ignore[no-any-return]
 
 
+def part_reader(kind: Any) -> Callable[[bytes | Raw, str], Any]:
+    """Makes a function that reads a part of a sound document as this type; it takes the bytes and their path."""
+    whole = msgspec.json.Decoder(kind).decode
+    parts = _Splitter().parts(inspect.type_info(kind))
+
+    def read(raw: bytes | Raw, where: str) -> Any:
+        try:
+            return whole(raw)
+        except ValidationError:
+            pass
+        try:
+            return parts(raw, where)
+        except _MissingError as missing:
+            raise DecodeError(missing.where, missing.what) from None
+
+    return read
+
+
+class ValueReader(Generic[W]):
+    """Reads objects that are there as untyped JSON, where a decoder learns late what they are."""
+
+    def __init__(self, kind: type[W]) -> None:
+        self._split = _Splitter().struct(kind)
+
+    def read_value(self, value: dict[str, Any], where: str) -> W:
+        """The object; `where` is its path. The spelling of `Raw` members is that of our encoder."""
+        try:
+            read: W = self._split(_encode(value), where)
+        except _MissingError as missing:
+            raise DecodeError(missing.where, missing.what) from None
+        return read
+
+
 class _MissingError(Exception):
     """An object lacks a member that its type must have."""
 
-    def __init__(self, where: str, noun: str) -> None:
-        self.where = where
+    def __init__(self, owner: str, name: str, noun: str) -> None:
+        self.owner = owner
+        self.where = f"{owner}.{name}"
         self.what = f"this {noun} is required"
 
 
@@ -159,7 +294,23 @@ _WORDS: Mapping[type[inspect.Type], str] = {
 
 
 def _words(types: list[inspect.Type]) -> str:
-    return " or ".join(dict.fromkeys(_WORDS.get(type(one), "a known value") for one in types))
+    kinds = [type(_bare(one)) for one in types]
+    implied: list[type[inspect.Type]] = [inspect.IntType] if inspect.FloatType in kinds else []
+    if len(kinds) > 1:  # a null is as good as nothing
+        implied.append(inspect.NoneType)
+    return " or ".join(dict.fromkeys(_WORDS.get(one, "a known value") for one in kinds if one not in implied))
+
+
+def _bare(kind: inspect.Type) -> inspect.Type:
+    return kind.type if isinstance(kind, inspect.Metadata) else kind
+
+
+def _alternatives(kind: inspect.Type) -> list[inspect.Type]:
+    """The types of a union, or the one type."""
+    bare = _bare(kind)
+    return (
+        [one for outer in bare.types for one in _alternatives(outer)] if isinstance(bare, inspect.UnionType) else [bare]
+    )
 
 
 class _Splitter:
@@ -177,8 +328,8 @@ class _Splitter:
                 return self.struct(cls)
             case inspect.ListType(item_type=item):
                 return _of_list(self.parts(item))
-            case inspect.UnionType(types=types):
-                return self._of_union([one for one in types if not isinstance(one, inspect.CustomType)])
+            case inspect.UnionType():
+                return self._of_union([one for one in _alternatives(kind) if not isinstance(one, inspect.CustomType)])
             case inspect.AnyType():
                 return lambda raw, where: _any(raw)
             case inspect.RawType():
@@ -207,27 +358,32 @@ class _Splitter:
     def _of_objects(self, structs: list[inspect.StructType]) -> _Read:
         """A union of objects, told apart by their tags."""
         known: dict[Any, _StructReader] = {one.tag: self.struct(one.cls) for one in structs if one.cls is not Unknown}
-        implied = {
-            one.cls.implied_by: known[one.tag] for one in structs if issubclass(one.cls, Wire) and one.cls.implied_by
-        }
-        keeps_unknown = any(one.cls is Unknown for one in structs)
         if None in known:
             return known[None]
+        whole = msgspec.json.Decoder(reduce(or_, [one.cls for one in structs])).decode
+        if OTHER_TAG in known:
+            return _of_any_tag(whole, known, str(structs[0].tag_field))
+        implied = [known[one.tag] for one in structs if issubclass(one.cls, Wire) and one.cls.implied_by]
+        keeps_unknown = any(one.cls is Unknown for one in structs)
+        tag_field = str(structs[0].tag_field)
 
         def read(raw: bytes | Raw, where: str) -> Any:
-            members = _members(raw)
-            tag = _any(members["type"]) if "type" in members else None
+            try:
+                return whole(raw)
+            except ValidationError:
+                members = _members(raw)
+            tag = _any(members[tag_field]) if tag_field in members else UNSET
             reader = known.get(tag) if isinstance(tag, str) else None
-            if tag is None:
-                reader = next((one for member, one in implied.items() if member in members), None)
             try:
                 if reader is not None:
-                    return reader(raw, where)
-            except _MissingError:
-                if not keeps_unknown:
+                    return reader.from_members(members, where, {})
+                if (reader := _implied(implied, members, tag)) is not None:
+                    return reader.from_members(members, where, {}, is_implied=True)
+            except _MissingError as missing:
+                if not keeps_unknown or missing.owner != where:
                     raise
             if not keeps_unknown:
-                raise DecodeError(f"{where}.type", "no known type")
+                raise DecodeError(f"{where}.{tag_field}", "no known type")
             return Unknown(verbatim=Verbatim(_any(raw), where))
 
         return read
@@ -240,14 +396,46 @@ class _Splitter:
         return made
 
 
+def _implied(readers: list[_StructReader], members: Mapping[str, Raw], tag: Any) -> _StructReader | None:
+    """The type of an object without a tag, if exactly one has its member there."""
+    found = [one for one in readers if one.implied_by in members and not is_null(members[one.implied_by])]
+    if len(found) != 1:
+        return None
+    return found[0] if tag is UNSET or (tag in (None, "") and found[0].blank_tag_is_missing) else None
+
+
+def _of_any_tag(whole: Callable[[bytes | Raw], Any], known: Mapping[Any, _StructReader], tag_field: str) -> _Read:
+    """A union of objects in which one type reads those of other tags."""
+
+    def read(raw: bytes | Raw, where: str) -> Any:
+        try:
+            return whole(raw)
+        except ValidationError:
+            members = _members(raw)
+        tag = _any(members[tag_field]) if tag_field in members else None
+        if tag is None:
+            raise _MissingError(where, tag_field, "string")
+        if not isinstance(tag, str):
+            raise expected(f"{where}.{tag_field}", "a string", tag)
+        return known.get(tag, known[OTHER_TAG]).from_members(members, where, {})
+
+    return read
+
+
+def is_null(raw: Raw) -> bool:
+    return bytes(memoryview(raw)[:1]) == b"n"
+
+
 class _StructReader:
     """Reads an object: whole, or member by member."""
 
-    def __init__(self, cls: type) -> None:
+    def __init__(self, cls: type[Wire]) -> None:
         info = inspect.type_info(cls)
         assert isinstance(info, inspect.StructType)
         self._cls = cls
         self._info = info
+        self.implied_by = cls.implied_by
+        self.blank_tag_is_missing = cls.blank_tag_is_missing
         self._whole: Callable[[bytes | Raw], Any] = msgspec.json.Decoder(cls).decode
         self.fields: dict[str, _Field] = {}
         self._required: list[_Field] = []
@@ -270,19 +458,40 @@ class _StructReader:
             raise expected(where, "an object", _any(raw)) from None
         return self.from_members(members, where, {})
 
-    def from_members(self, members: Mapping[str, Raw], where: str, values: dict[str, Any]) -> Any:
+    def from_members(
+        self, members: Mapping[str, Raw], where: str, values: dict[str, Any], *, is_implied: bool = False
+    ) -> Any:
         """The object of these members, and of these values that are read already."""
+        self._refuse_missing(members, where, values)
         rest = Rest()
-        for name, member in members.items():
+        seen: dict[str, None] = {}
+        for spelling, member in members.items():
+            name = self._cls.resolve_name(spelling, where)
+            if name in seen:
+                raise DecodeError(f"{where}.{name}", "this member stands there in both spellings")
+            seen[name] = None
             known = self.fields.get(name)
             if known is not None:
                 known.read_into(values, rest, member, f"{where}.{name}")
-            elif name != self._info.tag_field:
-                rest[name] = _any(member)
+            elif (value := _any(member)) != self._info.tag or name != self._info.tag_field:
+                rest[name] = self._cls.resolve_rest(name, value, f"{where}.{name}")
+        self._refuse_missing(NO_MEMBERS, where, values)
+        if not rest and not is_implied:
+            return self._cls(**values)
+        rest.order, rest.is_implied = tuple(seen), is_implied
+        return self._cls(**values, rest=rest)
+
+    def _refuse_missing(self, members: Mapping[str, Raw], where: str, values: Mapping[str, Any]) -> None:
+        """A missing member is told before a wrong one: the object may be of a type that is not known."""
+        if not self._required:
+            return
+        present = {self._cls.resolve_name(name, where) for name, raw in members.items() if not is_null(raw)}
         for one in self._required:
-            if one.attribute not in values:
-                raise _MissingError(f"{where}.{one.name}", one.noun)
-        return self._cls(**values, rest=rest) if rest else self._cls(**values)
+            if one.attribute not in values and one.name not in present:
+                raise _MissingError(where, one.name, one.noun)
+
+
+_Keeps = Literal["", "other type", "unknown", "inexact", "or unknown", "empty"]
 
 
 class _Field:
@@ -290,13 +499,13 @@ class _Field:
 
     def __init__(self, found: inspect.Field, annotation: Any, splitter: _Splitter) -> None:
         types = list(found.type.types) if isinstance(found.type, inspect.UnionType) else [found.type]
-        bare = [one.type if isinstance(one, inspect.Metadata) else one for one in types]
+        bare = _alternatives(found.type)
         extras = [one.extra for one in types if isinstance(one, inspect.Metadata) and one.extra]
         self.name = found.encode_name
         self.attribute = found.name
         self.is_required = found.required
         self.noun = _WORDS.get(type(bare[0]), "a member").split(" ", 1)[1]
-        self._keeps: Literal["", "other type", "inexact"] = extras[0]["keeps"] if extras else ""
+        self._keeps: _Keeps = extras[0]["keeps"] if extras else ""
         self._takes_null = any(isinstance(one, inspect.NoneType | inspect.AnyType | inspect.RawType) for one in bare)
         self._whole = msgspec.json.Decoder(annotation).decode
         self._parts = splitter.parts(found.type)
@@ -312,14 +521,15 @@ class _Field:
 
     def read_into(self, values: dict[str, Any], rest: Rest, raw: Raw, where: str) -> None:
         """Put the member where it belongs: among the values, or into the rest."""
-        if not self._takes_null and bytes(memoryview(raw)[:1]) == b"n":
+        if not self._takes_null and is_null(raw):
             rest[self.name] = None
             return
         try:
             value = self._read(raw, where)
         except (DecodeError, _MissingError) as error:
-            is_other = self._keeps == "other type" and error.where == f"{where}.type"
-            if not is_other and self._keeps != "inexact":
+            if self._keeps == "or unknown" and error.where == where:
+                raise _MissingError(where.removesuffix(f".{self.name}"), self.name, self.noun) from None
+            if not self._stays(raw, error, where):
                 raise
             rest[self.name] = _any(raw)
             return
@@ -327,6 +537,18 @@ class _Field:
             rest[self.name] = _any(raw)
         else:
             values[self.attribute] = value
+
+    def _stays(self, raw: Raw, error: DecodeError | _MissingError, where: str) -> bool:
+        """Does a value that is not of the type stay in the rest?"""
+        match self._keeps:
+            case "other type":
+                lacks_member = isinstance(error, _MissingError) and error.owner == where
+                return lacks_member or error.where in (where, f"{where}.type")
+            case "unknown":
+                return error.where in (where, f"{where}.type")
+            case "empty":
+                return not _any(raw)
+        return self._keeps == "inexact"
 
 
 def _of_list(read_item: _Read) -> _Read:

@@ -274,7 +274,7 @@ def test_arguments_survive_where_the_word_tool_use_is_escaped() -> None:
     )
     call = ANTHROPIC.decode_request(raw).messages[0].content[0]
     assert isinstance(call, ToolCall)
-    assert call.arguments == '{"a":1}'
+    assert call.arguments == '{"a": 1}'
 
 
 FULL: dict[str, Any] = {
@@ -901,3 +901,41 @@ def test_the_newer_place_of_a_response_format_wins() -> None:
     sent = translate_request(json.dumps(both), "anthropic", "openai_chat")
     assert sent.json()["response_format"]["json_schema"]["schema"] == other["schema"]
     assert "output_format" in [line.what for line in sent.receipt.losses]
+
+
+def test_tools_of_the_same_bytes_are_the_same_tools() -> None:
+    tools = b'[{"name":"find","input_schema":{"type":"object"}},{"type":"web_search_20250305","name":"web_search"}]'
+    first, second = (
+        ANTHROPIC.decode_request(b'{"model":"m","max_tokens":%d,"messages":[],"tools":%b}' % (limit, tools))
+        for limit in (1, 2)
+    )
+    assert len(first.tools) == 2
+    assert first.tools is second.tools
+
+
+@pytest.mark.parametrize(
+    ("raw", "where"),
+    [
+        (b'{"a":1,"a":2}', "$.messages[0].content[0].input.a"),
+        (b'{"a":1e400}', "$.messages[0].content[0].input.a"),
+        (b'{"a":"\xff"}', "$.messages[0].content[0].input.a"),
+        (b"[1]", "$.messages[0].content[0].input"),
+    ],
+)
+def test_arguments_that_nobody_can_rely_on_are_refused_with_their_path(raw: bytes, where: str) -> None:
+    block = b'{"type":"tool_use","id":"t","name":"f","input":%b}' % raw
+    with pytest.raises(DecodeError) as refused:
+        ANTHROPIC.decode_request(b'{"messages":[{"role":"assistant","content":[%b]}]}' % block)
+    assert refused.value.where == where
+
+
+def test_a_document_of_texts_and_one_of_other_blocks() -> None:
+    texts = {"type": "content", "content": [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]}
+    pictures = {"type": "content", "content": [{"type": "image", "source": {"type": "url", "url": "u"}}]}
+    blocks = [{"type": "document", "title": "T", "source": source} for source in (texts, pictures)]
+    body = {"model": "m", "max_tokens": 1, "messages": [{"role": "user", "content": blocks}]}
+    written, opaque = ANTHROPIC.decode_request(json.dumps(body).encode()).messages[0].content
+    assert isinstance(written, Media)
+    assert (written.name, written.source.data) == ("T", "a\n\nb")
+    assert isinstance(opaque, Opaque)
+    assert opaque.value == blocks[1]

@@ -6,32 +6,42 @@ Server tools, MCP blocks, search results and whatever is new ride along as `Opaq
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from itertools import chain, repeat
 from typing import Any
 
-from msgspec import Raw
+from msgspec import UNSET, Raw, UnsetType
 
-from toolglot.dialects.anthropic.citations import decode_citations, encode_citations
-from toolglot.dialects.anthropic.media import decode_media, encode_media
+from toolglot.dialects.anthropic.citations import decode_citation, encode_citations
+from toolglot.dialects.anthropic.media import decode_document, decode_image, decode_written_document, encode_media
 from toolglot.dialects.anthropic.native import (
     NAME,
-    NO_INPUT,
+    decode_cache,
     is_missing,
-    missing,
+    keep,
     note,
-    take_cache,
     take_empty,
     with_kept,
     without_missing,
     write_cache,
 )
-from toolglot.dialects.anthropic.plain import plain_block
-from toolglot.ir import Block, Media, Opaque, Refusal, Text, Thinking, ToolCall, ToolResult, native_of
+from toolglot.dialects.anthropic.wire import (
+    AnyBlock,
+    DocumentBlock,
+    ImageBlock,
+    RedactedThinkingBlock,
+    TextBlock,
+    ThinkingBlock,
+    ToolReferenceBlock,
+    ToolResultBlock,
+    ToolUseBlock,
+)
+from toolglot.errors import DecodeError
+from toolglot.ir import Block, Citation, Media, Opaque, Refusal, Text, Thinking, ToolCall, ToolResult, native_of
 from toolglot.receipt import Receipt, describe_block
 from toolglot.wire import json
 from toolglot.wire.bad_arguments import describe_bad_arguments, show_bad_call
-from toolglot.wire.reader import Reader, expected, keep
+from toolglot.wire.reader import expected
 from toolglot.wire.repeated_keys import note_repeated_keys
+from toolglot.wire.typed import Unknown, as_json, members_without, sound_text
 
 _DIRECT = {"type": "direct"}
 """The caller of a call that the model itself makes, not code that it runs."""
@@ -41,48 +51,76 @@ _REQUIRED: dict[str, tuple[str, Any]] = {"text": ("citations", None), "tool_use"
 
 def with_required(wire: dict[str, Any], without: Collection[str] = ()) -> dict[str, Any]:
     """A block of an answer with every member that the schema requires, except those in `without`."""
-    entry = _entry(wire)
+    entry = _REQUIRED.get(str(wire.get("type")))
     if entry is not None and entry[0] not in without:
         wire.setdefault(*entry)
     return wire
 
 
-def take_required(blocks: Sequence[Any]) -> list[str] | None:
+def take_required(blocks: Sequence[AnyBlock]) -> list[str] | None:
     """Remove the members that `with_required` writes. Returns a note: those that some block does not have, which are
     left where they are and must not be added when writing."""
-    held = [(block, *entry) for block in blocks if type(block) is dict and (entry := _entry(block)) is not None]
-    missing = {member for block, member, _ in held if member not in block}
+    held = [(block, *entry) for block in blocks if (entry := _REQUIRED.get(_type_of(block))) is not None]
+    missing = {member for block, member, _ in held if not _has(block, member)}
     for block, member, value in held:
-        if member not in missing and block[member] == value:
-            del block[member]
+        if member not in missing:
+            _remove(block, member, value)
     return sorted(missing) or None
 
 
-def _entry(block: Mapping[str, Any]) -> tuple[str, Any] | None:
-    return _REQUIRED.get(str(block.get("type")))
+def _type_of(block: AnyBlock) -> str:
+    return str(block.verbatim.value.get("type") if isinstance(block, Unknown) else block.__struct_config__.tag)
 
 
-def take_content(
-    holder: Reader, key: str = "content", inputs: Sequence[Raw] = (), kinds: frozenset[str] | None = None
-) -> tuple[tuple[Block, ...], str | None]:
-    """The blocks under `key`, and a note on their shape where they do not tell it themselves.
+def _has(block: AnyBlock, member: str) -> bool:
+    if isinstance(block, Unknown):
+        return member in block.verbatim.value
+    return getattr(block, member) is not UNSET or member in (block.rest or ())
 
-    One plain text is written as a string unless noted `list`. `inputs` are the verbatim `input`s of the blocks, and
-    `kinds` the types of blocks that have a meaning here.
+
+def _remove(block: AnyBlock, member: str, value: Any) -> None:
+    if isinstance(block, Unknown):
+        if block.verbatim.value[member] == value:
+            del block.verbatim.value[member]
+    elif as_json(getattr(block, member)) == value:
+        setattr(block, member, UNSET)
+
+
+class WrongInputError(Exception):
+    """The `input` of a call is neither an object nor text. `index` is the block's."""
+
+    def __init__(self, value: Any) -> None:
+        super().__init__("input")
+        self.value = value
+        self.index = 0
+
+    def at(self, where: str) -> DecodeError:
+        """The error for content at this path."""
+        return expected(f"{where}[{self.index}].input", "an object", self.value)
+
+
+def decode_content(value: str | Sequence[AnyBlock] | UnsetType) -> tuple[tuple[Block, ...], str | None]:
+    """Blocks, and a note on their shape where they do not tell it themselves.
+
+    One plain text is written as a string unless noted `list`. Raises `WrongInputError`, `UnsoundError`.
     """
-    value = holder.take(key)
-    if value is None:
-        return (), "absent"
     if isinstance(value, str):
         return ((Text(text=value),), None) if value else ((), "empty")
-    if not isinstance(value, list):
-        raise expected(holder.at(key), "a string or an array", value)
-    where = holder.at(key)
-    blocks = tuple(
-        plain_block(item, raw, kinds) or decode_block(Reader(item, f"{where}[{index}]"), raw, kinds)
-        for index, (item, raw) in enumerate(zip(value, chain(inputs, repeat(NO_INPUT))))  # noqa: B905
-    )
+    if value is UNSET:
+        return (), "absent"
+    blocks = decode_blocks(value)
     return blocks, "list" if not blocks or is_plain_text(blocks) else None
+
+
+def decode_blocks(value: Sequence[AnyBlock]) -> tuple[Block, ...]:
+    blocks: list[Block] = []
+    for block in value:
+        try:
+            blocks.append(_DECODERS[type(block)](block))
+        except WrongInputError as wrong:
+            wrong.index = len(blocks)
+            raise
+    return tuple(blocks)
 
 
 def is_plain_text(blocks: Sequence[Block]) -> bool:
@@ -93,86 +131,97 @@ def is_plain_text(blocks: Sequence[Block]) -> bool:
     return isinstance(only, Text) and only.cache is None and not only.citations and NAME not in only.native
 
 
-def decode_block(block: Reader, raw_input: Raw = NO_INPUT, kinds: frozenset[str] | None = None) -> Block:
-    kind = block.peek("type")
-    if not isinstance(kind, str) or (kinds is not None and kind not in kinds):
-        return Opaque(NAME, block.rest())
-    if kind == "tool_use":
-        return _decode_call(block, raw_input)
-    decode = _DECODERS.get(kind)
-    return decode(block) if decode is not None else Opaque(NAME, block.rest())
+def decode_block(block: AnyBlock, read_text: Callable[[Raw], str] = sound_text) -> Block:
+    """A block by itself. `read_text` gives the text of a call's `input`."""
+    if isinstance(block, ToolUseBlock):
+        return _decode_call(block, read_text)
+    return _DECODERS[type(block)](block)
 
 
-def _decode_text(block: Reader) -> Block:
-    if "text" not in block:
-        return Opaque(NAME, block.rest())
-    block.take("type")
-    text, empty = block.need_text("text"), take_empty(block, "citations")
-    citations, cache = decode_citations(block), take_cache(block)
-    return Text(text=text, citations=citations, cache=cache, native=keep(NAME, block, empty=empty))
+def _decode_text(block: TextBlock) -> Block:
+    cache = block.cache_control
+    if block.rest is UNSET and block.citations is UNSET:
+        if cache is UNSET:
+            return Text(text=block.text)
+        return Text(text=block.text, cache=decode_cache(cache))
+    others = members_without(block, "text", "cache_control")
+    empty = take_empty(others, "citations")
+    citations: tuple[Citation, ...] = ()
+    if block.citations:
+        del others["citations"]
+        citations = tuple([decode_citation(citation) for citation in block.citations])
+    native = keep(others, empty=empty)
+    return Text(text=block.text, citations=citations, cache=decode_cache(cache), native=native)
 
 
-def _decode_thinking(block: Reader) -> Block:
-    if "thinking" not in block:
-        return Opaque(NAME, block.rest())
-    block.take("type")
-    unsigned = True if not isinstance(block.peek("signature"), str) else None
-    return Thinking(text=block.need_text("thinking"), native=keep(NAME, block, unsigned=unsigned))
+def _decode_thinking(block: ThinkingBlock) -> Block:
+    unsigned = True if not isinstance(block.signature, str) else None
+    return Thinking(text=block.thinking, native=keep(members_without(block, "thinking"), unsigned=unsigned))
 
 
-def _decode_redacted(block: Reader) -> Block:
-    block.take("type")
-    return Thinking(native=keep(NAME, block, redacted=True))
+def _decode_redacted(block: RedactedThinkingBlock) -> Block:
+    return Thinking(native=keep(members_without(block), redacted=True))
 
 
-def _decode_call(block: Reader, raw_input: Raw) -> Block:
-    if "name" not in block:
-        return Opaque(NAME, block.rest())
-    block.take("type")
-    absent = missing(block, "id", "input")
-    name, call_id, cache = block.need_text("name"), block.text("id") or "", take_cache(block)
-    given = block.take("input")
-    arguments = arguments_text(given, raw_input, block.at("input"))
-    direct = True if block.peek("caller") == _DIRECT else None
-    if direct:
-        block.take("caller")
-    native = keep(NAME, block, missing=absent, twice=True if isinstance(given, str) else None, direct=direct)
-    return ToolCall(id=call_id, name=name, arguments=arguments, cache=cache, native=native)
-
-
-def arguments_text(value: Any, raw_input: Raw, where: str) -> str:
-    """The arguments of a call as they stood on the wire."""
-    if value is None:
-        return ""
-    if isinstance(value, str):  # some compatible servers encode the object twice
-        return value
-    if not isinstance(value, dict):
-        raise expected(where, "an object", value)
-    return bytes(raw_input).decode() if raw_input is not NO_INPUT else json.encode_text(value)
-
-
-_KINDS_IN_RESULT = frozenset({"text", "image", "document"})
-
-
-def _decode_result(block: Reader) -> Block:
-    if "tool_use_id" not in block:
-        return Opaque(NAME, block.rest())
-    block.take("type")
-    call_id, is_error, cache = block.need_text("tool_use_id"), block.flag("is_error"), take_cache(block)
-    content, shape = take_content(block, kinds=_KINDS_IN_RESULT)
-    noted = shape if shape != "absent" else None
-    return ToolResult(
-        call_id=call_id, content=content, is_error=is_error, cache=cache, native=keep(NAME, block, content=noted)
+def _decode_call(block: ToolUseBlock, read_text: Callable[[Raw], str] = sound_text) -> Block:
+    arguments, given, call_id = "", block.input, block.id
+    if given is not UNSET:
+        arguments = read_text(given)
+        if call_id is not UNSET and arguments[0] == "{" and block.caller is UNSET and block.rest is UNSET:
+            return ToolCall(id=call_id, name=block.name, arguments=arguments, cache=decode_cache(block.cache_control))
+    others = members_without(block, "name", "id", "input", "caller", "cache_control")
+    twice, is_null = None, False
+    if given is not UNSET and arguments[0] != "{":
+        value = json.decode_frame(arguments.encode())
+        if not isinstance(value, str | None):
+            raise WrongInputError(value)
+        arguments, twice, is_null = value or "", None if value is None else True, value is None  # some encode it twice
+        if is_null:
+            others = members_without(block, "name", "id", "caller", "cache_control")
+    absent = [name for name, lacks in (("id", call_id is UNSET), ("input", given is UNSET or is_null)) if lacks]
+    direct = None if block.caller is UNSET else True
+    native = keep(others, missing=absent or None, twice=twice, direct=direct)
+    return ToolCall(
+        id="" if call_id is UNSET else call_id,
+        name=block.name,
+        arguments=arguments,
+        cache=decode_cache(block.cache_control),
+        native=native,
     )
 
 
-_DECODERS: dict[str, Callable[[Reader], Block]] = {
-    "text": _decode_text,
-    "image": decode_media,
-    "document": decode_media,
-    "thinking": _decode_thinking,
-    "redacted_thinking": _decode_redacted,
-    "tool_result": _decode_result,
+def _decode_result(block: ToolResultBlock) -> Block:
+    content, shape = decode_content(block.content)
+    if shape == "absent":
+        shape = None
+    rest = block.rest
+    return ToolResult(
+        call_id=block.tool_use_id,
+        content=content,
+        is_error=None if block.is_error is UNSET else block.is_error,
+        cache=decode_cache(block.cache_control),
+        native={} if shape is None and rest is UNSET else keep({} if rest is UNSET else dict(rest), content=shape),
+    )
+
+
+def _decode_opaque(block: ToolReferenceBlock) -> Block:
+    return Opaque(NAME, {"type": block.__struct_config__.tag, **members_without(block)})
+
+
+def _decode_unknown(block: Unknown) -> Block:
+    return decode_written_document(block) or Opaque(NAME, block.verbatim.value)
+
+
+_DECODERS: dict[type, Callable[[Any], Block]] = {
+    TextBlock: _decode_text,
+    ImageBlock: decode_image,
+    DocumentBlock: decode_document,
+    ThinkingBlock: _decode_thinking,
+    RedactedThinkingBlock: _decode_redacted,
+    ToolUseBlock: _decode_call,
+    ToolResultBlock: _decode_result,
+    ToolReferenceBlock: _decode_opaque,
+    Unknown: _decode_unknown,
 }
 
 

@@ -8,10 +8,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from toolglot.dialects.anthropic.native import NAME, with_kept
+from msgspec import UNSET
+
+from toolglot.dialects.anthropic.native import NAME, keep, with_kept
+from toolglot.dialects.anthropic.wire import CitationLocation
 from toolglot.ir import Citation, native_of
 from toolglot.receipt import Receipt
-from toolglot.wire.reader import Reader, keep
+from toolglot.wire.typed import Unknown, members_without
 
 # type of location -> its field for the source's address, and for its title
 _FIELDS: dict[str, tuple[str | None, str]] = {
@@ -23,18 +26,20 @@ _FIELDS: dict[str, tuple[str | None, str]] = {
 }
 
 
-def decode_citations(block: Reader) -> tuple[Citation, ...]:
-    return tuple(decode_citation(citation) for citation in block.objects("citations"))
-
-
-def decode_citation(citation: Reader) -> Citation:
-    kind = citation.peek("type")
-    if not isinstance(kind, str) or kind not in _FIELDS:
-        return Citation(native=keep(NAME, citation) or {NAME: {}})
+def decode_citation(citation: CitationLocation | Unknown) -> Citation:
+    if isinstance(citation, Unknown):
+        return Citation(native=keep(dict(citation.verbatim.value)) or {NAME: {}})
+    kind = str(citation.__struct_config__.tag)
     url_field, title_field = _FIELDS[kind]
-    url = citation.text(url_field) if url_field else None
-    title, quote = citation.text(title_field), citation.text("cited_text")
-    return Citation(url=url, title=title, quote=quote, native=keep(NAME, citation))
+    names = (url_field, title_field, "cited_text")
+    url, title, quote = (getattr(citation, name) if name else UNSET for name in names)
+    others = members_without(citation, *(name for name in names if name))
+    return Citation(
+        url=None if url is UNSET else url,
+        title=None if title is UNSET else title,
+        quote=None if quote is UNSET else quote,
+        native=keep({"type": kind, **others}),
+    )
 
 
 def encode_citations(

@@ -6,62 +6,72 @@ import base64
 import binascii
 from typing import Any, Literal
 
-from toolglot.dialects.anthropic.native import NAME, note, take_cache, with_kept, write_cache
-from toolglot.ir import Block, Media, Opaque, Source, native_of, replace
+from msgspec import UNSET
+
+from toolglot.dialects.anthropic.native import NAME, decode_cache, keep, note, with_kept, write_cache
+from toolglot.dialects.anthropic.wire import DocumentBlock, ImageBlock, MediaSource, read_block
+from toolglot.ir import Block, Media, Source, native_of, replace, with_native
 from toolglot.receipt import Receipt
-from toolglot.wire.reader import Reader, keep
+from toolglot.wire import json
+from toolglot.wire.typed import Unknown, members_without
 
 _SourceKind = Literal["base64", "url", "file", "text"]
 
 # type of source <-> the field that has its content
 _SOURCE_FIELDS: dict[_SourceKind, str] = {"base64": "data", "url": "url", "file": "file_id", "text": "data"}
-_SOURCE_KINDS: dict[str, _SourceKind] = {kind: kind for kind in _SOURCE_FIELDS}
 
 _DEFAULT_TYPES = {"image": "image/png", "document": "application/pdf"}
 
 
-def decode_media(block: Reader) -> Block:
-    kind, value = block.peek("type"), block.peek("source")
-    source_type = value.get("type") if isinstance(value, dict) else None
-    if kind == "document" and source_type == "content":
-        return _decode_written_document(block, value)
-    source_kind = _SOURCE_KINDS.get(source_type) if isinstance(source_type, str) else None
-    if source_kind is None or (kind == "image" and source_kind == "text"):
-        return Opaque(NAME, block.rest())
-    block.take("type")
-    source = Reader(block.take("source"), block.at("source"))
-    source.take("type")
-    untyped = True if "media_type" not in source else None
-    given = Source(source_kind, source.need_text(_SOURCE_FIELDS[source_kind]), source.text("media_type"))
-    encoded = True if _is_encoded_text(given) else None
-    return Media(
-        kind=kind,
-        source=given,
-        name=block.text("title") if kind == "document" else None,
-        context=block.text("context") if kind == "document" else None,
-        cache=take_cache(block),
-        native=keep(NAME, block, source=source.rest() or None, untyped=untyped, encoded=encoded),
-    )
+def decode_image(block: ImageBlock) -> Media:
+    given = _decode_source(block.source)
+    others = members_without(block, "source", "cache_control")
+    native = keep(others, **_source_shape(block.source, given))
+    return Media(kind="image", source=given, cache=decode_cache(block.cache_control), native=native)
 
 
-def _decode_written_document(block: Reader, source: dict[str, Any]) -> Block:
-    """A document given as text blocks is its text; with other blocks in it only this dialect understands it."""
-    text = text_of(source.get("content"))
-    if text is None:
-        return Opaque(NAME, block.rest())
-    block.take("type")
-    block.take("source")
-    content = source["content"]
-    if not isinstance(content, str) and any(item.keys() - {"type", "text"} for item in content):
-        block.rest()["source"] = source  # told as what stands beside the texts
+def decode_document(block: DocumentBlock) -> Media:
+    given = _decode_source(block.source)
+    others = members_without(block, "source", "title", "context", "cache_control")
     return Media(
         kind="document",
-        source=Source("text", text, "text/plain"),
-        name=block.text("title"),
-        context=block.text("context"),
-        cache=take_cache(block),
-        native=keep(NAME, block, written=source),
+        source=given,
+        name=None if block.title is UNSET else block.title,
+        context=None if block.context is UNSET else block.context,
+        cache=decode_cache(block.cache_control),
+        native=keep(others, **_source_shape(block.source, given)),
     )
+
+
+def _decode_source(source: MediaSource) -> Source:
+    kind: _SourceKind = source.__struct_config__.tag  # type: ignore[assignment]
+    data: str = getattr(source, _SOURCE_FIELDS[kind])
+    return Source(kind, data, None if source.media_type is UNSET else source.media_type)
+
+
+def _source_shape(source: MediaSource, given: Source) -> dict[str, Any]:
+    return {
+        "source": None if source.rest is UNSET else dict(source.rest),
+        "untyped": True if source.media_type is UNSET else None,
+        "encoded": True if _is_encoded_text(given) else None,
+    }
+
+
+def decode_written_document(block: Unknown) -> Block | None:
+    """A document given as text blocks is its text; None where it has other blocks in it."""
+    value = block.verbatim.value
+    source = value.get("source")
+    if value.get("type") != "document" or not isinstance(source, dict) or source.get("type") != "content":
+        return None
+    content = source.get("content")
+    text = text_of(content)
+    if text is None:
+        return None
+    plain = {**value, "source": {"type": "text", "data": text, "media_type": "text/plain"}}
+    media = decode_document(read_block(json.encode(plain), block.verbatim.where))
+    if isinstance(content, list) and any(item.keys() - {"type", "text"} for item in content):
+        media = with_native(media, NAME, source=source)  # told as what stands beside the texts
+    return with_native(media, NAME, **{"$written": source})
 
 
 def text_of(content: Any) -> str | None:

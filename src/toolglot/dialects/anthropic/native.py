@@ -8,19 +8,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, TypeVar
 
-from msgspec import Raw
+from msgspec import UNSET, UnsetType, ValidationError, convert
 
-from toolglot.ir import Cache, Node, Opaque, native_of
-from toolglot.wire.reader import Reader, kept
+from toolglot.dialects.anthropic.wire import CacheControl
+from toolglot.ir import Cache, Native, Node, Opaque, native_of
+from toolglot.wire.reader import keep_members, kept
 
 NAME = "anthropic"
 
 LIFETIMES = {"5m": 300, "1h": 3600}
 _LIFETIME_NAMES = {seconds: name for name, seconds in LIFETIMES.items()}
-
-
-NO_INPUT = Raw(b"")
-"""Stands for an `input` that was not found a second time in the bytes."""
+_CACHES: dict[str | UnsetType, Cache] = {UNSET: Cache(), **{name: Cache(age) for name, age in LIFETIMES.items()}}
 
 T = TypeVar("T")
 
@@ -36,15 +34,14 @@ def is_missing(node: Node | Opaque, key: str) -> bool:
     return key in (note(native_of(node, NAME), "$missing", list) or ())
 
 
-def take_empty(reader: Reader, *keys: str) -> dict[str, Any] | None:
+def keep(fields: dict[str, Any], **shape: Any) -> Native:
+    """`native` for a node: members that only this dialect understands, and notes on the shape (`$` is prefixed)."""
+    return keep_members(NAME, fields, **shape)
+
+
+def take_empty(fields: dict[str, Any], *keys: str) -> dict[str, Any] | None:
     """Empty strings, arrays and objects under these keys: they say nothing, and come back as they were."""
-    fields = reader.rest()
     return {key: fields.pop(key) for key in keys if fields.get(key) in ("", [], {})} or None
-
-
-def missing(reader: Reader, *keys: str) -> list[str] | None:
-    """Which of these members are not there, or null: a note, so that writing does not add them."""
-    return [key for key in keys if key not in reader] or None
 
 
 def without_missing(wire: dict[str, Any], node: Node) -> dict[str, Any]:
@@ -71,16 +68,19 @@ def kept_fields(notes: Mapping[str, Any]) -> dict[str, Any]:
     return kept(notes)
 
 
-def take_cache(reader: Reader) -> Cache | None:
-    """`cache_control`, when it is one that can be written again exactly; any other stays with the rest."""
-    control = reader.peek("cache_control")
-    if not isinstance(control, dict) or control.get("type") != "ephemeral" or not control.keys() <= {"type", "ttl"}:
+def decode_cache(mark: CacheControl | UnsetType) -> Cache | None:
+    """The breakpoint of `cache_control`."""
+    return None if mark is UNSET else _CACHES[mark.ttl]
+
+
+def take_cache(fields: dict[str, Any]) -> Cache | None:
+    """The same out of untyped members. A mark that cannot be written again exactly is left there."""
+    try:
+        mark = convert(fields.get("cache_control"), CacheControl)
+    except ValidationError:
         return None
-    lifetime = control.get("ttl")
-    if "ttl" in control and (not isinstance(lifetime, str) or lifetime not in LIFETIMES):
-        return None
-    reader.take("cache_control")
-    return Cache(LIFETIMES[lifetime] if lifetime is not None else None)
+    del fields["cache_control"]
+    return decode_cache(mark)
 
 
 def write_cache(wire: dict[str, Any], cache: Cache | None) -> dict[str, Any]:

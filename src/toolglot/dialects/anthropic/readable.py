@@ -5,15 +5,15 @@ from __future__ import annotations
 
 from typing import Any
 
-from toolglot.dialects.anthropic.blocks import decode_block, take_content
+from toolglot.dialects.anthropic.blocks import decode_block, decode_blocks
 from toolglot.dialects.anthropic.media import text_of
-from toolglot.dialects.anthropic.native import NAME, take_cache
+from toolglot.dialects.anthropic.native import NAME, keep, take_cache
+from toolglot.dialects.anthropic.wire import read_block, read_document_content
 from toolglot.ir import Block, Media, Opaque, Text, Thinking, ToolCall, replace
 from toolglot.readable import ReadableTypes, hosted_text
-from toolglot.wire.reader import Reader, keep
-
-_PARTS = frozenset({"text", "image"})
-"""The blocks that a document may consist of."""
+from toolglot.wire import json
+from toolglot.wire.reader import Reader
+from toolglot.wire.typed import Unknown
 
 
 def _search_result(block: Reader) -> tuple[Block, ...] | None:
@@ -32,9 +32,13 @@ def _document(block: Reader) -> tuple[Block, ...] | None:
     source = block.object("source")
     if source is None or source.take("type") != "content":
         return None
-    content, _ = take_content(source, kinds=_PARTS)
-    if any(isinstance(part, Opaque) for part in content):
+    parts = read_document_content(json.encode(source.take("content")), source.at("content"))
+    if isinstance(parts, str) or parts is None:
+        content: tuple[Block, ...] = (Text(text=parts),) if parts else ()
+    elif any(isinstance(part, Unknown) for part in parts):
         return None
+    else:
+        content = decode_blocks(parts)
     title, context = block.text("title"), block.text("context")
     heading = Text(text="\n".join(part for part in (title and f"{title}:", context) if part))
     return _read(block, *((heading,) if heading.text else ()), *content)
@@ -61,7 +65,7 @@ def _fetched(block: Reader) -> tuple[Block, ...] | None:
     fetched = block.peek("content")
     if not isinstance(fetched, dict) or not isinstance(fetched.get("content"), dict):
         return _hosted_result(block)
-    page = decode_block(Reader(fetched.pop("content"), block.at("content")))
+    page = decode_block(read_block(json.encode(fetched.pop("content")), block.at("content")))
     found = _document(Reader(page.value, block.at("content"))) if isinstance(page, Opaque) else (page,)
     heading = _hosted_result(block)
     return None if found is None or heading is None else (*heading, *found)
@@ -91,10 +95,10 @@ def _browser(block: Reader) -> tuple[Block, ...]:
 def _read(block: Reader, *found: Block) -> tuple[Block, ...]:
     """The blocks that were read, with the breakpoint behind the last of them and what is left on the first."""
     block.take("type")
-    cache = take_cache(block)
+    cache = take_cache(block.rest())
     first, *others = found
     if block.rest() and not isinstance(first, Opaque):
-        own = {**first.native.get(NAME, {}), **keep(NAME, block)[NAME]}
+        own = {**first.native.get(NAME, {}), **keep(block.rest())[NAME]}
         first = replace(first, native={**first.native, NAME: own})
     blocks = [first, *others]
     if cache is not None and isinstance(last := blocks[-1], Text | Media | Thinking | ToolCall):

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
+from msgspec import UNSET, UnsetType
+
 from toolglot.dialects.anthropic.models import (
     DEFAULT_MAX_TOKENS,
     is_adaptive,
@@ -15,12 +17,12 @@ from toolglot.dialects.anthropic.models import (
     shows_thinking,
     takes_effort,
 )
-from toolglot.dialects.anthropic.native import NAME, note, with_kept
+from toolglot.dialects.anthropic.native import NAME, keep, note, with_kept
 from toolglot.dialects.anthropic.schema import reduced_schema
+from toolglot.dialects.anthropic.wire import OutputFormat, ThinkingConfig
 from toolglot.ir import Reasoning, Request, ResponseFormat, native_of
 from toolglot.receipt import Receipt
 from toolglot.wire.efforts import BUDGETS, SMALLEST_BUDGET, budget_of
-from toolglot.wire.reader import Reader, keep
 
 _MODES: dict[str, Literal["on", "off", "auto"]] = {"enabled": "on", "adaptive": "auto", "disabled": "off"}
 _TYPES = {mode: name for name, mode in _MODES.items()}
@@ -28,26 +30,19 @@ _SHOWN = {"summarized": True, "omitted": False}
 _DISPLAYS = {shown: name for name, shown in _SHOWN.items()}
 
 
-def decode_reasoning(body: Reader, config: Reader, model: str) -> Reasoning | None:
-    effort = config.text("effort")
-    value = body.peek("thinking")
-    kind = value.get("type") if isinstance(value, dict) else None
-    if not isinstance(kind, str) or kind not in _MODES:  # a mode that only this dialect has stays with the rest
+def decode_reasoning(thinking: ThinkingConfig | UnsetType, effort: str | None, model: str) -> Reasoning | None:
+    if thinking is UNSET:  # a mode that only this dialect has stays with the rest
         return Reasoning(effort=effort, native={NAME: {"$thinking": "absent"}}) if effort is not None else None
-    thinking = Reader(body.take("thinking"), body.at("thinking"))
-    thinking.take("type")
-    display = thinking.peek("display")
-    show = _SHOWN.get(display) if isinstance(display, str) else None
-    if show is not None:
-        thinking.take("display")
+    kind, rest = thinking.type, {} if thinking.rest is UNSET else dict(thinking.rest)
     # Whoever asks for thinking expects to see it where that is what the model does when nothing is said.
-    implied = display is None and (kind == "enabled" or (kind == "adaptive" and shows_thinking(model)))
+    unsaid = thinking.display is UNSET and rest.get("display") is None
+    implied = unsaid and (kind == "enabled" or (kind == "adaptive" and shows_thinking(model)))
     return Reasoning(
         mode=_MODES[kind],
         effort=effort,
-        budget_tokens=thinking.integer("budget_tokens"),
-        show=True if implied else show,
-        native=keep(NAME, thinking, thinking=kind, shown="implied" if implied else None),
+        budget_tokens=None if thinking.budget_tokens is UNSET else thinking.budget_tokens,
+        show=True if implied else None if thinking.display is UNSET else _SHOWN[thinking.display],
+        native=keep(rest, thinking=kind, shown="implied" if implied else None),
     )
 
 
@@ -55,20 +50,13 @@ OLD_FORMAT = "output_format"
 """The member of the request that held the format before `output_config` was there (beta of November 2025)."""
 
 
-def decode_format(body: Reader, config: Reader) -> ResponseFormat | None:
+def decode_format(wanted: OutputFormat | UnsetType, old: OutputFormat | UnsetType) -> ResponseFormat | None:
     """The format of the answer, from either of its places; where it stands in both, the newer one counts."""
-    wanted = _take_format(config, "format")
-    return wanted if wanted is not None else _take_format(body, OLD_FORMAT, old=True)
-
-
-def _take_format(holder: Reader, key: str, **shape: Any) -> ResponseFormat | None:
-    value = holder.peek(key)
-    if not isinstance(value, dict) or value.get("type") != "json_schema" or value.get("schema") is None:
+    chosen = old if wanted is UNSET else wanted
+    if chosen is UNSET:
         return None
-    wanted = Reader(holder.take(key), holder.at(key))
-    wanted.take("type")
-    schema = wanted.take("schema")
-    return ResponseFormat(kind="json_schema", schema=schema, native=keep(NAME, wanted, own=True, **shape))
+    native = keep({} if chosen.rest is UNSET else dict(chosen.rest), own=True, old=True if wanted is UNSET else None)
+    return ResponseFormat(kind="json_schema", schema=chosen.schema, native=native)
 
 
 def encode_thinking(request: Request, receipt: Receipt) -> dict[str, Any] | None:

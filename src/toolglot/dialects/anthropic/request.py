@@ -6,32 +6,45 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TypeVar
 
-from msgspec import Raw, Struct, field
-from msgspec.json import Decoder
+from msgspec import UNSET, UnsetType
 
-from toolglot.dialects.anthropic.blocks import encode_blocks, take_content, write_content
+from toolglot.dialects.anthropic.blocks import WrongInputError, decode_content, encode_blocks, write_content
 from toolglot.dialects.anthropic.models import DEFAULT_MAX_TOKENS
 from toolglot.dialects.anthropic.native import (
     NAME,
-    NO_INPUT,
+    decode_cache,
     is_missing,
-    missing,
+    keep,
     note,
-    take_cache,
     take_empty,
     with_kept,
     without_missing,
     write_cache,
 )
-from toolglot.dialects.anthropic.reasoning import decode_format, decode_reasoning, encode_config, encode_thinking
-from toolglot.dialects.anthropic.tools import decode_choice, decode_tools, encode_choice, encode_tools
+from toolglot.dialects.anthropic.reasoning import (
+    OLD_FORMAT,
+    decode_format,
+    decode_reasoning,
+    encode_config,
+    encode_thinking,
+)
+from toolglot.dialects.anthropic.tools import (
+    decode_choice,
+    decode_tools,
+    encode_choice,
+    encode_tools,
+    is_array,
+    sound_value,
+    take_other_choice,
+)
+from toolglot.dialects.anthropic.wire import REQUESTS, Metadata, OutputConfig, RequestBody, RequestMessage
 from toolglot.errors import DecodeError
-from toolglot.ir import Message, Request, native_of, with_native
+from toolglot.ir import Message, Native, Opaque, Request, Tool, native_of, with_native
 from toolglot.receipt import Receipt, describe_setting
 from toolglot.wire import json, large
-from toolglot.wire.reader import Reader, document, expected, keep
+from toolglot.wire.typed import UnsoundError, as_json, members_without
 
 _TIERS = {"auto": "auto", "standard_only": "default"}
 _TIER_NAMES = {tier: name for name, tier in _TIERS.items()}
@@ -61,104 +74,128 @@ def path(request: Request) -> str:
     return "/v1/messages"
 
 
-class _Block(Struct):
-    input: Raw = NO_INPUT
-
-
-class _Message(Struct):
-    content: list[_Block] | str | None = None
-
-
-class _Body(Struct):
-    messages: list[_Message] = field(default_factory=list)
-
-
-_inputs = Decoder(_Body)
-
-
-def verbatim_inputs(data: bytes) -> list[list[Raw]]:
-    """The `input` of every block of every message as it stands in the bytes: JSON has more spellings than values."""
-    if not large.contains(data, b'"tool_use"'):
-        return []
-    try:
-        messages = json.elements(data, "messages", _Message)
-        if messages is None:
-            messages = json.typed(data, _inputs).messages
-    except DecodeError:  # the first reading tells what is wrong, if anything is
-        return []
-    contents = (message.content for message in large.emptied(messages))
-    return [[block.input for block in content] if isinstance(content, list) else [] for content in contents]
-
-
 def decode_request(data: bytes) -> Request:
-    body = document(data)
-    if "messages" not in body:
-        raise DecodeError(body.at("messages"), "this array is required")
-    absent = missing(body, "model", "max_tokens")
-    inputs = large.emptied(verbatim_inputs(data))
-    messages = [_decode_message(message, next(inputs, ())) for message in body.each("messages")]
-    if messages and messages[0].role in _SYSTEM_ROLES:
-        messages[0] = with_native(messages[0], NAME, **{"$inline": True})
-    leading = _decode_system(body)
-    empty = take_empty(body, "tools", "stop_sequences", "metadata", "output_config")
-    config = body.object("output_config") or Reader({})
-    metadata = body.object("metadata") or Reader({})
-    tool_choice, parallel = decode_choice(body)
-    model, tier, stream = body.text("model") or "", body.text("service_tier"), body.flag("stream")
-    speed = body.take("speed") if body.peek("speed") in list(_SPEEDS) else None
-    fields: dict[str, Any] = {
-        "model": model,
-        "tools": decode_tools(body),
-        "tool_choice": tool_choice,
-        "parallel_tool_calls": parallel,
-        "max_output_tokens": body.integer("max_tokens"),
-        "temperature": body.number("temperature"),
-        "top_p": body.number("top_p"),
-        "top_k": body.integer("top_k"),
-        "stop": _decode_stop(body),
-        "response_format": decode_format(body, config),
-        "reasoning": decode_reasoning(body, config, model),
-        "user": metadata.text("user_id"),
-        "service_tier": _decode_tier(tier, speed),
-        "cache": take_cache(body),
-    }
-    shape = {
-        "empty": empty,
-        "tier": tier,
-        "speed": speed,
-        "stream": False if stream is False else None,
-        "missing": absent,
-    }
-    native = keep(NAME, body, **shape)
-    for name, rest in (("output_config", config.rest()), ("metadata", metadata.rest())):
-        if rest:
-            native.setdefault(NAME, {})[name] = rest
-    return Request(messages=(*leading, *messages), stream=bool(stream), native=native, **fields)
+    body = REQUESTS.read(data)
+    try:
+        return _decode_body(body)
+    except UnsoundError:
+        json.decode(data)  # tells where
+        raise DecodeError("$", json.TOO_DEEP) from None
 
 
-def _decode_system(body: Reader) -> list[Message]:
-    content, shape = take_content(body, "system")
+def _decode_body(body: RequestBody) -> Request:
+    leading, messages, others = _decode_system(body), _decode_messages(body.messages), _others(body)
+    tools = _take_tools(body, others)
+    tool_choice, parallel = decode_choice(body.tool_choice)
+    if others:
+        tool_choice = take_other_choice(others) or tool_choice
+    config = _NO_CONFIG if body.output_config is UNSET else body.output_config
+    model = "" if body.model is UNSET else body.model
+    tier, speed = _or_none(body.service_tier), _or_none(body.speed)
+    return Request(
+        model=model,
+        messages=(*leading, *messages),
+        tools=tools,
+        tool_choice=tool_choice,
+        parallel_tool_calls=parallel,
+        max_output_tokens=_or_none(body.max_tokens),
+        temperature=_or_none(body.temperature),
+        top_p=_or_none(body.top_p),
+        top_k=_or_none(body.top_k),
+        stop=() if body.stop_sequences is UNSET else tuple(body.stop_sequences),
+        response_format=decode_format(config.format, body.output_format),
+        reasoning=decode_reasoning(body.thinking, _or_none(config.effort), model),
+        user=None if body.metadata is UNSET else _or_none(body.metadata.user_id),
+        service_tier=_decode_tier(tier, speed),
+        cache=decode_cache(body.cache_control),
+        stream=body.stream is True,
+        native=_keep_body(body, others, tier=tier, speed=speed),
+    )
+
+
+_NO_METADATA = Metadata()
+_NO_CONFIG = OutputConfig()
+_CARRIED = ("context_management", "mcp_servers", "container", "thread")
+_TYPED = tuple(name for name in RequestBody.__struct_encode_fields__ if name not in _CARRIED)
+
+T = TypeVar("T")
+
+
+def _or_none(value: T | UnsetType) -> T | None:
+    return None if value is UNSET else value
+
+
+def _others(body: RequestBody) -> dict[str, Any]:
+    """The members that mean nothing to other dialects, and those that say nothing."""
+    if body.rest is not UNSET:
+        others = members_without(body, *_TYPED)
+    else:
+        others = {name: value for name in _CARRIED if (value := getattr(body, name)) is not UNSET}
+    if body.stop_sequences == []:
+        others["stop_sequences"] = []
+    if body.metadata == _NO_METADATA:
+        others["metadata"] = {}
+    if body.output_config == _NO_CONFIG:
+        others["output_config"] = {}
+    return others
+
+
+def _take_tools(body: RequestBody, others: dict[str, Any]) -> tuple[Tool | Opaque, ...]:
+    """The tools. A value that says nothing goes to the other members."""
+    if body.tools is UNSET:
+        return ()
+    if not is_array(body.tools):
+        others["tools"] = sound_value(body.tools)
+        if others["tools"] in (None, "", {}):
+            return ()
+    tools = decode_tools(body.tools)
+    if not tools:
+        others["tools"] = []
+    return tools
+
+
+def _keep_body(body: RequestBody, others: dict[str, Any], **shape: Any) -> Native:
+    empty = take_empty(others, "tools", "stop_sequences", "metadata", "output_config") if others else None
+    absent = [name for name in ("model", "max_tokens") if getattr(body, name) is UNSET]
+    if body.output_format is not UNSET and body.output_config is not UNSET and body.output_config.format is not UNSET:
+        others[OLD_FORMAT] = as_json(body.output_format)
+    unstreamed = False if body.stream is False else None
+    native = keep(others, empty=empty, **shape, stream=unstreamed, missing=absent or None)
+    for name, part in (("output_config", body.output_config), ("metadata", body.metadata)):
+        if part is not UNSET and part.rest is not UNSET:
+            native.setdefault(NAME, {})[name] = dict(part.rest)
+    return native
+
+
+def _decode_system(body: RequestBody) -> list[Message]:
+    try:
+        content, shape = decode_content(body.system)
+    except WrongInputError as wrong:
+        raise wrong.at("$.system") from None
     if shape == "absent":
         return []
     return [Message(role="system", content=content, native={NAME: {"$content": shape}} if shape else {})]
 
 
-def _decode_message(message: Reader, inputs: Sequence[Raw]) -> Message:
-    role = message.need_text("role")
-    content, shape = take_content(message, inputs=inputs)
-    if shape is None and not message.rest() and role not in _ROLES:
-        return Message(role=role, content=content)
+def _decode_messages(wire: list[RequestMessage]) -> list[Message]:
+    messages = [_decode_message(message, index) for index, message in enumerate(large.emptied(wire))]
+    if messages and messages[0].role in _SYSTEM_ROLES:
+        messages[0] = with_native(messages[0], NAME, **{"$inline": True})
+    return messages
+
+
+def _decode_message(message: RequestMessage, index: int) -> Message:
+    role = message.role
+    try:
+        content, shape = decode_content(message.content)
+    except WrongInputError as wrong:
+        raise wrong.at(f"$.messages[{index}].content") from None
+    if message.rest is UNSET and message.output_config is UNSET and role not in _ROLES:
+        return Message(role=role, content=content, native={} if shape is None else {NAME: {"$content": shape}})
+    others = members_without(message, "role", "content")
     return Message(
-        role=role, content=content, native=keep(NAME, message, content=shape, role=role if role in _ROLES else None)
+        role=role, content=content, native=keep(others, content=shape, role=role if role in _ROLES else None)
     )
-
-
-def _decode_stop(body: Reader) -> tuple[str, ...]:
-    sequences = body.array("stop_sequences") or []
-    for index, sequence in enumerate(sequences):
-        if not isinstance(sequence, str):
-            raise expected(f"{body.at('stop_sequences')}[{index}]", "a string", sequence)
-    return tuple(sequences)
 
 
 def encode_request(request: Request, receipt: Receipt) -> bytes:

@@ -5,13 +5,19 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from msgspec import Raw, Struct, field
-from msgspec.json import Decoder
+from msgspec import UNSET
 
-from toolglot.dialects.anthropic.blocks import decode_block, encode_blocks, take_required, with_required
+from toolglot.dialects.anthropic.blocks import (
+    WrongInputError,
+    decode_blocks,
+    encode_blocks,
+    take_required,
+    with_required,
+)
 from toolglot.dialects.anthropic.errors import read_error
-from toolglot.dialects.anthropic.native import NAME, NO_INPUT, is_missing, note, with_kept
+from toolglot.dialects.anthropic.native import NAME, is_missing, keep, note, with_kept
 from toolglot.dialects.anthropic.usage import decode_usage, encode_usage, tier_of
+from toolglot.dialects.anthropic.wire import ANSWERS, AnswerEnvelope, AnswerMessage
 from toolglot.errors import DecodeError, UpstreamError
 from toolglot.ir import (
     Block,
@@ -28,7 +34,8 @@ from toolglot.ir import (
 from toolglot.receipt import Receipt
 from toolglot.wire import json
 from toolglot.wire.error_documents import find_error
-from toolglot.wire.reader import Reader, keep
+from toolglot.wire.reader import expected
+from toolglot.wire.typed import UnsoundError, members_without
 
 STOPS: dict[str, StopReason] = {
     "end_turn": "end",
@@ -51,73 +58,79 @@ CUT = {"$cut": True}
 """The note on a call that this API cut, and whose clients know it by the stop reason."""
 
 
-class _Block(Struct):
-    input: Raw = NO_INPUT
-
-
-class _Message(Struct):
-    content: list[_Block] = field(default_factory=list)
-
-
-_inputs = Decoder(_Message)
-
-
 def decode_response(data: bytes) -> Response:
-    value = json.decode_answer(data)
-    if find_error(value) is not None and "content" not in value:
-        raise UpstreamError(read_error(value))
-    body = Reader(value)
-    blocks = body.array("content")
-    if blocks is None:
-        raise DecodeError(body.at("content"), "this array is required")
-    inputs, bare = _verbatim_inputs(data, len(blocks)), take_required(blocks)
-    content = tuple(
-        decode_block(Reader(block, f"{body.at('content')}[{index}]"), inputs[index])
-        for index, block in enumerate(blocks)
-    )
-    absent = [key for key in _ALWAYS if key not in body.rest()]
-    fields = message_fields(body)
-    usage = decode_usage(counts) if (counts := body.take("usage")) is not None else None
-    stop = take_stop(body)
+    try:
+        message = ANSWERS.read(data, factor=json.ANSWER_FACTOR)
+    except DecodeError:
+        _raise_error(data)
+        raise
+    if message.content is UNSET:
+        _raise_error(data)
+        raise DecodeError("$.content", "this array is required")
+    bare = take_required(message.content)
+    try:
+        content = decode_blocks(message.content)
+    except WrongInputError as wrong:
+        raise wrong.at("$.content") from None
+    except UnsoundError:
+        json.decode_answer(data)  # tells where
+        raise DecodeError("$", json.TOO_DEEP) from None
+    usage = decode_usage(message.usage) if message.usage not in (UNSET, None) else None
+    stop = decode_stop(stop_members(message), "$")
     if stop.reason in CUTS and content and isinstance(last := content[-1], ToolCall):
         # The API closes the object of a call that the limit cut; only the stop reason tells.
         content = (*content[:-1], with_native(replace(last, complete=False), NAME, **CUT))
     return Response(
+        id="" if message.id is UNSET else message.id,
+        model="" if message.model is UNSET else message.model,
         content=content,
         stop=stop,
         usage=usage,
         service_tier=tier_of(usage),
-        native=keep(NAME, body, stop_reason=unknown_stop(stop), missing=absent or None, bare=bare),
-        **fields,
+        native=keep(others_of(message), stop_reason=unknown_stop(stop), missing=_absent(message), bare=bare),
     )
 
 
-def _verbatim_inputs(data: bytes, count: int) -> list[Raw]:
-    found: list[_Block] = []
-    if b'"tool_use"' in data:
-        try:
-            found = json.typed(data, _inputs).content
-        except DecodeError:  # an element that is no object: the reading of the blocks tells
-            found = []
-    return [block.input for block in found] if len(found) == count else [NO_INPUT] * count
+def _raise_error(data: bytes) -> None:
+    """Raise the error that these bytes tell, if they are one."""
+    value = json.decode_answer(data)
+    if find_error(value) is not None and "content" not in value:
+        raise UpstreamError(read_error(value))
 
 
-def message_fields(body: Reader) -> dict[str, Any]:
-    """What names the message; its constant members are taken out."""
-    for key, value in (("type", "message"), ("role", "assistant")):
-        if body.peek(key) == value:
-            body.take(key)
-    return {"id": body.text("id") or "", "model": body.text("model") or ""}
+def _absent(message: AnswerMessage) -> list[str] | None:
+    rest = {} if message.rest is UNSET else message.rest
+    return [key for key in _ALWAYS if getattr(message, key) is UNSET and key not in rest] or None
 
 
-def take_stop(body: Reader) -> Stop:
-    """The stop reason. `stop_details` also stays with the rest, for this dialect."""
-    raw, sequence = body.text("stop_reason"), body.text("stop_sequence")
-    body.rest().pop("stop_sequence", None)  # it is always written, as null too
-    details = body.peek("stop_details")
+_TAKEN = ("content", "id", "type", "role", "model", "stop_sequence")
+
+
+def others_of(message: AnswerEnvelope) -> dict[str, Any]:
+    """The members that mean nothing to other dialects, and nulls. `stop_details` is also in the stop."""
+    said = [name for name in ("usage", "stop_reason") if getattr(message, name) is not None]
+    return members_without(message, *_TAKEN, *said)
+
+
+def decode_stop(fields: Mapping[str, Any], where: str) -> Stop:
+    """The stop that these members of a message tell; `where` is the path of their object."""
+    raw, sequence = (_text_of(fields, name, where) for name in ("stop_reason", "stop_sequence"))
+    details = fields.get("stop_details")
     detail = details.get("explanation") if isinstance(details, dict) else None
     reason: StopReason = "end" if raw is None else STOPS.get(raw, "other")
     return Stop(reason, raw, sequence, detail if isinstance(detail, str) else None)
+
+
+def _text_of(fields: Mapping[str, Any], name: str, where: str) -> str | None:
+    value = fields.get(name)
+    if not isinstance(value, str | None):
+        raise expected(f"{where}.{name}", "a string", value)
+    return value
+
+
+def stop_members(message: AnswerEnvelope) -> dict[str, Any]:
+    values = ((name, getattr(message, name)) for name in ("stop_reason", "stop_sequence", "stop_details"))
+    return {name: value for name, value in values if value is not UNSET}
 
 
 def unknown_stop(stop: Stop) -> str | None:

@@ -245,7 +245,7 @@ class _History:
             id=self._ids.of(told),
             name=self._name(label, name),
             arguments=json.encode_text(given or {}),
-            cache=take_cache(use),
+            cache=take_cache(use.rest()),
         )
         return call
 
@@ -259,7 +259,7 @@ class _History:
             name=call.name,
             content=_content(result.peek("content"), result.at("content")),
             is_error=bool(result.flag("is_error")),
-            cache=take_cache(result),
+            cache=take_cache(result.rest()),
         )
 
     def _end_round(self, *, is_last: bool = False) -> None:

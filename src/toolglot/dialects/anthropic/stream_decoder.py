@@ -15,22 +15,29 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Literal
 
-from msgspec import Raw, Struct
+from msgspec import UNSET, Raw, Struct
 from msgspec.json import Decoder
 
-from toolglot.dialects.anthropic.blocks import decode_block, take_required
+from toolglot.dialects.anthropic.blocks import WrongInputError, decode_block, take_required
 from toolglot.dialects.anthropic.citations import decode_citation
 from toolglot.dialects.anthropic.errors import read_error
-from toolglot.dialects.anthropic.native import NAME, NO_INPUT
-from toolglot.dialects.anthropic.response import CUT, CUTS, message_fields, take_stop, unknown_stop
+from toolglot.dialects.anthropic.native import NAME, keep
+from toolglot.dialects.anthropic.response import CUT, CUTS, decode_stop, others_of, stop_members, unknown_stop
 from toolglot.dialects.anthropic.usage import decode_usage, merge_usage, tier_of
+from toolglot.dialects.anthropic.wire import (
+    ContentBlock,
+    read_block,
+    read_citation,
+    read_message_delta,
+    read_started_message,
+)
 from toolglot.errors import ApiError, DecodeError, note_early_end, note_missing_stop, truncated, unreadable
 from toolglot.events import Close, Delta, Event, Fault, Finish, Open, Start
 from toolglot.ir import Block, Citation, Native, Opaque, Text, Thinking, ToolCall, native_of, replace
 from toolglot.receipt import Receipt
 from toolglot.wire import json
 from toolglot.wire.error_documents import find_error
-from toolglot.wire.reader import Reader, keep
+from toolglot.wire.reader import expected
 from toolglot.wire.sse import STRAY, SseReader
 from toolglot.wire.stray_lines import read_stray_error
 
@@ -52,25 +59,29 @@ class _Frame(Struct):
 _BARE_STOP = len(b'{"type": "message_stop"}')
 
 
-class _Input(Struct):
-    input: Raw = NO_INPUT
+_NULL = Raw(b"null")
 
 
-class _StartFrame(Struct):
-    content_block: _Input
-
-
-class _Content(Struct, frozen=True):
-    content: list[_Input]
+class _StartFrame(Struct, frozen=True):
+    content_block: Raw = _NULL
 
 
 class _MessageFrame(Struct, frozen=True):
-    message: _Content
+    message: Raw = _NULL
+
+
+class _CitationDelta(Struct, frozen=True):
+    citation: Raw
+
+
+class _CitationFrame(Struct, frozen=True):
+    delta: _CitationDelta
 
 
 _frames = Decoder(_Frame)
 _starts = Decoder(_StartFrame)
 _messages = Decoder(_MessageFrame)
+_citations = Decoder(_CitationFrame)
 
 _STOP_MEMBERS = ("stop_reason", "stop_sequence", "stop_details")
 
@@ -185,31 +196,35 @@ class AnthropicStreamDecoder:
         self._receipt.loss("stream", f"event {kind}", "it is of a type that is not known")
 
     def _message_start(self, wire: _Frame, payload: bytes) -> None:
-        message = Reader(json.decode_frame(payload), "$").object("message") or Reader({})
         if self._started:
             self._receipt.loss("stream", "a second message_start", "the response goes on after what came before it")
             return
-        content = message.array("content") or []
-        usage = message.take("usage")
-        fields = message_fields(message)
-        # Null until the end tells, unless the message is whole already.
-        stop = {key: message.rest().pop(key) for key in _STOP_MEMBERS if key in message.rest()}
-        _drop_nulls(message)
+        json.decode_frame(payload)  # refuses what is no JSON
+        raw = json.typed(payload, _messages).message
+        message = read_started_message(b"{}" if raw == _NULL else raw, "$.message")
+        usage = None if message.usage is UNSET else message.usage
         self._started = True
-        counted = decode_usage(usage, message.at("usage")) if usage is not None else None
+        counted = decode_usage(usage, "$.message.usage") if usage is not None else None
         self._usage = usage or {}
-        start = Start(usage=counted, service_tier=tier_of(counted), native=keep(NAME, message), **fields)
+        # Null until the end tells, unless the message is whole already.
+        others = {key: value for key, value in others_of(message).items() if key not in _STOP_MEMBERS}
+        start = Start(
+            id="" if message.id is UNSET else message.id,
+            model="" if message.model is UNSET else message.model,
+            usage=counted,
+            service_tier=tier_of(counted),
+            native=keep(_without_nulls(others)),
+        )
         self._events.append(start)
-        if content:
-            self._receive_whole(content, payload)
-            self._stop_in_start = stop
+        if message.content:
+            self._receive_whole(message.content)
+            self._stop_in_start = stop_members(message)
 
-    def _receive_whole(self, content: list[Any], payload: bytes) -> None:
+    def _receive_whole(self, content: list[Raw]) -> None:
         """The blocks that message_start holds: nothing more comes of them."""
-        has_calls = any(isinstance(value, dict) and value.get("type") == "tool_use" for value in content)
-        inputs = json.typed(payload, _messages).message.content if has_calls else [_Input()] * len(content)
-        for index, (value, raw) in enumerate(zip(content, inputs, strict=True)):
-            block = decode_block(Reader(value, f"$.message.content[{index}]"), raw.input)
+        for index, raw in enumerate(content):
+            where = f"$.message.content[{index}]"
+            block = _decode_block(read_block(raw, where), where)
             self._release()
             received = self._receive(index, block)
             if isinstance(block, ToolCall):
@@ -226,6 +241,7 @@ class AnthropicStreamDecoder:
         self._start_anyway()
         self._release()
         value = json.decode_frame(payload).get("content_block")
+        raw = json.typed(payload, _starts).content_block
         index = self._latest + 1 if wire.index is None else wire.index
         before = self._open.get(index)
         if before is not None:
@@ -234,12 +250,12 @@ class AnthropicStreamDecoder:
                 return
             self._close(index, is_stopped=False)
         self._latest = index
-        if isinstance(value, dict) and value.get("type") in ("text", "thinking"):
-            value[value["type"]] = value.get(value["type"]) or ""
-        take_required((value,))
-        calls = isinstance(value, dict) and value.get("type") == "tool_use"
-        raw = json.typed(payload, _starts).content_block.input if calls else NO_INPUT
-        self._receive(index, decode_block(Reader(value, "$.content_block"), raw))
+        kind = value.get("type") if isinstance(value, dict) else None
+        if kind in ("text", "thinking") and not value.get(kind) and value.get(kind) != "":
+            raw = Raw(json.encode({**value, kind: ""}))
+        block = read_block(raw, "$.content_block")
+        take_required((block,))
+        self._receive(index, _decode_block(block, "$.content_block"))
 
     def _receive(self, index: int, block: Block) -> _Received:
         self._stop_in_start = {}  # the message goes on
@@ -328,7 +344,8 @@ class AnthropicStreamDecoder:
         elif delta.partial_json and received.kind in ("text", "thinking"):
             self._fault_on_stray_arguments()
         elif received.kind == "text" and citation is not None:
-            received.citations.append(decode_citation(Reader(citation, "$.delta.citation")))
+            raw = json.typed(payload, _citations).delta.citation
+            received.citations.append(decode_citation(read_citation(raw, "$.delta.citation")))
         elif isinstance(received.block, Opaque):
             self._grow(received, received.block, fields)
         else:
@@ -394,15 +411,14 @@ class AnthropicStreamDecoder:
 
     def _message_delta(self, wire: _Frame, payload: bytes) -> None:
         self._start_anyway()
-        value = Reader(json.decode_frame(payload))
-        value.take("type")
-        usage, delta = value.object("usage"), value.object("delta")
-        for fields in (value.rest(), delta.rest() if delta is not None else {}):
-            for key, item in fields.items():
+        json.decode_frame(payload)  # refuses what is no JSON
+        frame = read_message_delta(payload, "$")
+        for fields in (frame.rest, frame.delta):
+            for key, item in fields.items() if fields is not UNSET else ():
                 if item is not None or key not in self._final:
                     self._final[key] = item
-        if usage is not None:
-            self._usage = merge_usage(self._usage, usage.rest())
+        if frame.usage is not UNSET:
+            self._usage = merge_usage(self._usage, frame.usage)
 
     def _message_stop(self, wire: _Frame, payload: bytes) -> None:
         self._start_anyway()
@@ -418,19 +434,18 @@ class AnthropicStreamDecoder:
 
     def _end(self) -> None:
         told = {key: value for key, value in self._final.items() if value is not None or key not in self._stop_in_start}
-        final = Reader({**self._stop_in_start, **told}, "$.delta")
-        stop = take_stop(final)
+        final = {**self._stop_in_start, **told}
+        stop = decode_stop(final, "$.delta")
         if stop.raw is None:
             note_missing_stop(self._receipt, "stop_reason")
-        final.rest().pop("stop_reason", None)
-        _drop_nulls(final)
+        others = {key: value for key, value in final.items() if key not in ("stop_reason", "stop_sequence")}
         cut = stop.reason in CUTS
         for wire_index in list(self._open):
             self._close(wire_index, is_cut=cut, is_stopped=False)
         if self._held is not None:
             self._release(complete=not (cut and self._held.index == self._next - 1))
         usage = decode_usage(self._usage) if self._usage else None
-        native = keep(NAME, final, stop_reason=unknown_stop(stop), message_stop=self._beside_stop or None)
+        native = keep(_without_nulls(others), stop_reason=unknown_stop(stop), message_stop=self._beside_stop or None)
         self._ended = True
         self._events.append(Finish(stop=stop, usage=usage, service_tier=tier_of(usage), native=native))
 
@@ -448,11 +463,20 @@ def _is_same_call(received: _Received, value: Any) -> bool:
     return bool(call.id) and (call.id, call.name) == (value.get("id"), value.get("name"))
 
 
-def _drop_nulls(message: Reader) -> None:
-    """Remove the members that are null in nearly every answer. The encoder writes them in every stream."""
+def _without_nulls(fields: dict[str, Any]) -> dict[str, Any]:
+    """Without the members that are null in nearly every answer. The encoder writes them in every stream."""
     for key in ("stop_details", "container"):
-        if key not in message:
-            message.rest().pop(key, None)
+        if fields.get(key) is None:
+            fields.pop(key, None)
+    return fields
+
+
+def _decode_block(block: ContentBlock, where: str) -> Block:
+    """A block of a frame that is known to be JSON; a key may stand twice in its `input`."""
+    try:
+        return decode_block(block, lambda raw: bytes(raw).decode())
+    except WrongInputError as wrong:
+        raise expected(f"{where}.input", "an object", wrong.value) from None
 
 
 def _parsed(text: str) -> Any:

@@ -4,12 +4,20 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from toolglot.dialects.anthropic.native import NAME, take_cache, with_kept, write_cache
+from msgspec import UNSET, Raw, UnsetType
+from msgspec.json import Decoder
+
+from toolglot.dialects.anthropic.native import NAME, decode_cache, keep, with_kept, write_cache
 from toolglot.dialects.anthropic.schema import reduced_schema
+from toolglot.dialects.anthropic.wire import NamedChoice, ToolChoiceObject, read_tool
+from toolglot.errors import DecodeError
 from toolglot.ir import Opaque, Request, Tool, ToolChoice, native_of
 from toolglot.receipt import Receipt
-from toolglot.tools.remembered import MEMORY, written
-from toolglot.wire.reader import Reader, keep
+from toolglot.tools.declared import DECLARED
+from toolglot.tools.remembered import written
+from toolglot.wire import json
+from toolglot.wire.reader import expected
+from toolglot.wire.typed import UnsoundError
 
 _MODES: dict[str, Literal["auto", "none", "required"]] = {
     "auto": "auto",
@@ -19,30 +27,59 @@ _MODES: dict[str, Literal["auto", "none", "required"]] = {
 }
 
 
-def decode_tools(body: Reader) -> tuple[Tool | Opaque, ...]:
-    return tuple(MEMORY.tool(NAME, tool, _decode_tool) for tool in body.objects("tools"))
+_elements: Decoder[list[Raw]] = Decoder(list[Raw])
 
 
-def _decode_tool(tool: Reader) -> Tool | Opaque:
-    kind = tool.peek("type")
-    if kind not in (None, "custom") or "name" not in tool:
-        return Opaque(NAME, tool.rest())
-    deferred = tool.flag("defer_loading")
-    fields: dict[str, Any] = {
-        "name": tool.need_text("name"),
-        "description": tool.text("description"),
-        "parameters": tool.take("input_schema"),
-        "strict": tool.flag("strict"),
-        "cache": take_cache(tool),
-    }
-    tool.take("type")
+def decode_tools(raw: Raw) -> tuple[Tool | Opaque, ...]:
+    """The tools; an array that came before gives the same ones. Raises `UnsoundError`."""
+    return DECLARED.read(NAME, raw, _decode_tools, lambda tools: tools)
+
+
+def is_array(raw: Raw) -> bool:
+    return bytes(memoryview(raw)[:1]) == b"["
+
+
+def sound_value(raw: bytes | Raw) -> Any:
+    """The value of a `Raw` member. Raises `UnsoundError`."""
+    try:
+        return json.decode(bytes(raw))
+    except DecodeError:
+        raise UnsoundError from None
+
+
+def _decode_tools(data: bytes) -> tuple[Tool | Opaque, ...]:
+    value = sound_value(data)
+    if not isinstance(value, list):
+        raise expected("$.tools", "an array", value)
+    elements = _elements.decode(data)
+    return tuple(
+        _decode_tool(*item, f"$.tools[{index}]") for index, item in enumerate(zip(elements, value, strict=True))
+    )
+
+
+def _decode_tool(raw: Raw, value: Any, where: str) -> Tool | Opaque:
+    if not isinstance(value, dict):
+        raise expected(where, "an object", value)
+    if value.get("type") not in (None, "custom") or value.get("name") is None:
+        return Opaque(NAME, value)
+    tool = read_tool(raw, where)
+    schema = None if tool.input_schema is UNSET else tool.input_schema
+    strict = None if tool.strict is UNSET else tool.strict
     shape = {
-        "type": kind,
-        "deferred": False if deferred is False else None,
-        "no_schema": True if fields["parameters"] is None else None,
-        "strict": fields["strict"] or None,
+        "type": None if tool.type is UNSET else tool.type,
+        "deferred": False if tool.defer_loading is False else None,
+        "no_schema": True if schema is None else None,
+        "strict": strict or None,
     }
-    return Tool(deferred=bool(deferred), native=keep(NAME, tool, **shape), **fields)
+    return Tool(
+        name=tool.name,
+        description=None if tool.description is UNSET else tool.description,
+        parameters=schema,
+        strict=strict,
+        cache=decode_cache(tool.cache_control),
+        deferred=tool.defer_loading is True,
+        native=keep({} if tool.rest is UNSET else dict(tool.rest), **shape),
+    )
 
 
 def encode_tools(request: Request, receipt: Receipt) -> list[dict[str, Any]] | None:
@@ -80,19 +117,26 @@ def _encode_tool(tool: Tool, where: str, receipt: Receipt) -> dict[str, Any]:
     return with_kept(write_cache(wire, tool.cache), tool)
 
 
-def decode_choice(body: Reader) -> tuple[ToolChoice | None, bool | None]:
+def decode_choice(choice: ToolChoiceObject | UnsetType) -> tuple[ToolChoice | None, bool | None]:
     """The choice, and whether parallel calls are wanted: both stand in `tool_choice`."""
-    choice = body.object("tool_choice")
-    if choice is None:
+    if choice is UNSET:
         return None, None
-    kind = choice.peek("type")
-    if not isinstance(kind, str) or kind not in _MODES or (kind == "tool" and "name" not in choice):
-        return ToolChoice(mode="opaque", native={NAME: {"choice": choice.rest()}}), None
-    choice.take("type")
-    alone = choice.flag("disable_parallel_tool_use")
-    names = (choice.need_text("name"),) if kind == "tool" else ()
-    native = keep(NAME, choice, parallel=None if alone is None else not alone)
-    return ToolChoice(mode=_MODES[kind], names=names, native=native), None if alone is None else not alone
+    alone = choice.disable_parallel_tool_use
+    parallel = None if alone is UNSET else not alone
+    mode = _MODES[str(choice.__struct_config__.tag)]
+    names = (choice.name,) if isinstance(choice, NamedChoice) else ()
+    native = keep({} if choice.rest is UNSET else dict(choice.rest), parallel=parallel)
+    return ToolChoice(mode=mode, names=names, native=native), parallel
+
+
+def take_other_choice(fields: dict[str, Any]) -> ToolChoice | None:
+    """A choice of a type that only this dialect has, out of the members that no type knows."""
+    if fields.get("tool_choice") is None:
+        return None
+    choice = fields.pop("tool_choice")
+    if not isinstance(choice, dict):
+        raise expected("$.tool_choice", "an object", choice)
+    return ToolChoice(mode="opaque", native={NAME: {"choice": choice}})
 
 
 def encode_choice(request: Request, receipt: Receipt) -> dict[str, Any] | None:
