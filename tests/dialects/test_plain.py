@@ -13,8 +13,6 @@ from hypothesis import strategies as st
 
 from tests import strategies
 from toolglot.dialects import DIALECTS
-from toolglot.dialects.gemini import blocks as gemini_blocks
-from toolglot.dialects.gemini import names as gemini_names
 from toolglot.dialects.openai_chat import blocks as chat_blocks
 from toolglot.dialects.openai_chat import request as chat_request
 from toolglot.dialects.openai_responses import blocks as responses_blocks
@@ -28,8 +26,6 @@ LOOKS: list[tuple[Any, str]] = [
     (chat_blocks, "plain_call"),
     (chat_request, "plain_message"),
     (chat_request, "_plain"),
-    (gemini_blocks, "_plain_text"),
-    (gemini_names, "_is_normal"),
     (responses_blocks, "plain_text"),
     (responses_items, "plain_items"),
     (responses_request, "plain_item"),
@@ -66,7 +62,7 @@ def places(value: Any) -> list[tuple[Any, Any]]:
     return found
 
 
-@pytest.mark.parametrize("dialect", ["gemini", "openai_chat", "openai_responses"])
+@pytest.mark.parametrize("dialect", ["openai_chat", "openai_responses"])
 @given(data=st.data(), said=strategies.requests() | strategies.tool_requests())
 def test_a_look_reads_what_reading_member_by_member_does(dialect: str, data: st.DataObject, said: Request) -> None:
     body = json.loads(DIALECTS[dialect].encode_request(said, Receipt()))

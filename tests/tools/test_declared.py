@@ -1,77 +1,110 @@
-"""Tools that come again are found by the bytes of their declarations."""
+"""Tools found by the bytes of their declarations."""
 
 from __future__ import annotations
 
+import json
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
 from msgspec import Raw
 
-from toolglot.ir import Tool
+from toolglot.dialects.gemini import GEMINI
+from toolglot.errors import DecodeError
+from toolglot.ir import Opaque, Tool
 from toolglot.tools.declared import DeclaredTools
 from toolglot.tools.remembered import written
-from toolglot.wire import json
 
-Tools = tuple[Tool, ...]
-
-
-class Reading:
-    """Reads declarations, and counts how often."""
-
-    def __init__(self) -> None:
-        self.count = 0
-
-    def decode(self, data: bytes) -> Tools:
-        self.count += 1
-        return tuple(Tool(name=one["name"], parameters=one["schema"]) for one in json.decode(data))
+Tools = tuple[Tool | Opaque, ...]
 
 
-def declarations(name: str, size: int = 0) -> bytes:
-    return json.encode([{"name": name, "schema": {"type": "object", "title": "x" * size}}])
+def declarations(*names: str, **more: Any) -> bytes:
+    return json.dumps([{"name": name, "schema": {"type": "object"}, **more} for name in names]).encode()
 
 
-def read(memory: DeclaredTools, reading: Reading, data: bytes, dialect: str = "d") -> Tools:
-    return memory.read(dialect, Raw(data), reading.decode, lambda tools: tools)
+def decode(data: bytes) -> Tools:
+    return tuple(Tool(name=one["name"], parameters=one["schema"]) for one in json.loads(data))
+
+
+def read(memory: DeclaredTools, data: bytes, dialect: str = "one", by: Callable[[bytes], Tools] = decode) -> Tools:
+    return memory.read(dialect, data, by, lambda tools: tools)
 
 
 def test_the_same_bytes_give_the_same_tools() -> None:
-    memory, reading = DeclaredTools(), Reading()
-    tools = read(memory, reading, declarations("a"))
-    assert read(memory, reading, declarations("a")) is tools
-    assert reading.count == 1
+    memory = DeclaredTools()
+    first = read(memory, declarations("a", "b"))
+    assert read(memory, declarations("a", "b")) is first
+    assert memory.read("one", Raw(declarations("a", "b")), decode, lambda tools: tools) is first
 
 
-def test_other_bytes_and_other_dialects_are_read_anew() -> None:
-    memory, reading = DeclaredTools(), Reading()
-    tail = b" " * 100  # more than the key has of them
-    assert read(memory, reading, declarations("a") + tail)[0].name == "a"
-    assert read(memory, reading, declarations("b") + tail)[0].name == "b"
-    read(memory, reading, declarations("b") + tail, "e")
-    assert reading.count == 3
+def test_bytes_that_differ_only_at_the_beginning_are_told_apart() -> None:
+    memory = DeclaredTools()
+    for name in "abab":
+        (tool,) = read(memory, declarations(name, padding="x" * 200))
+        assert isinstance(tool, Tool)
+        assert tool.name == name
+    assert len(memory) == 1
 
 
-def test_declarations_that_are_used_stay_and_others_go() -> None:
-    memory, reading = DeclaredTools(room=1000), Reading()
-    used = read(memory, reading, declarations("used", 300))
-    for number in range(20):
-        read(memory, reading, declarations(f"t{number}", 300))
-        assert read(memory, reading, declarations("used", 300)) is used
-    assert len(memory) <= 6
+def test_each_dialect_reads_the_same_bytes_in_its_own_way() -> None:
+    memory = DeclaredTools()
+    one = read(memory, declarations("a"))
+    assert read(memory, declarations("a"), "other", lambda data: ()) == ()
+    assert read(memory, declarations("a")) is one
 
 
-def test_declarations_larger_than_the_room_are_not_kept() -> None:
-    memory, reading = DeclaredTools(room=100), Reading()
-    read(memory, reading, declarations("a", 200))
+def test_what_cannot_be_read_is_not_remembered() -> None:
+    def refuse(data: bytes) -> Tools:
+        raise DecodeError("$.tools", "no")
+
+    memory = DeclaredTools()
+    with pytest.raises(DecodeError):
+        read(memory, b"[]", by=refuse)
     assert len(memory) == 0
 
 
-def test_the_schema_of_a_known_tool_is_written_once() -> None:
-    memory, reading = DeclaredTools(), Reading()
-    schema = read(memory, reading, declarations("a"))[0].parameters
-    text = memory.written(schema)
-    assert text is not None
-    assert bytes(text) == json.encode(schema)
-    assert memory.written(schema) is text
+def test_there_is_room_for_two_generations_and_what_is_used_stays() -> None:
+    memory = DeclaredTools(room=1000)
+    kept = read(memory, declarations("kept"))
+    for number in range(1000):
+        read(memory, declarations(f"tool_{number}"))
+        assert read(memory, declarations("kept")) is kept
+        assert len(memory) <= 2 * 1000 // len(declarations("a"))
+    assert isinstance(kept[0], Tool)
+    assert memory.written(kept[0].parameters) == Raw(b'{"type":"object"}')
+
+
+def test_declarations_larger_than_the_room_are_read_each_time() -> None:
+    memory = DeclaredTools(room=50)
+    assert read(memory, declarations("a" * 100)) == read(memory, declarations("a" * 100))
+    assert len(memory) == 0
+
+
+def test_a_schema_is_written_once_and_only_if_it_is_remembered() -> None:
+    memory = DeclaredTools()
+    (tool,) = read(memory, declarations("a"))
+    assert isinstance(tool, Tool)
+    assert memory.written(tool.parameters) is memory.written(tool.parameters)
     assert memory.written({"type": "object"}) is None
+    assert memory.written(None) is None
 
 
-def test_a_schema_that_no_memory_knows_is_written_as_it_is() -> None:
-    schema = {"type": "object"}
-    assert written(schema) is schema
+def test_encoders_find_the_schemas_of_a_request() -> None:
+    schema = {"type": "object", "properties": {"city": {"type": "string"}}}
+    tools = [{"functionDeclarations": [{"name": "f", "parametersJsonSchema": schema}]}]
+    (tool,) = GEMINI.decode_request(json.dumps({"contents": [], "tools": tools}).encode()).tools
+    assert isinstance(tool, Tool)
+    assert written(tool.parameters) == Raw(json.dumps(schema, separators=(",", ":")).encode())
+
+
+def test_threads_share_the_memory() -> None:
+    memory = DeclaredTools(room=2000)
+
+    def work(start: int) -> list[str]:
+        found = [read(memory, declarations(f"tool_{(start + number) % 97}"))[0] for number in range(1000)]
+        return [tool.name for tool in found if isinstance(tool, Tool)]
+
+    with ThreadPoolExecutor(4) as pool:
+        for start, names in enumerate(pool.map(work, range(4))):
+            assert names == [f"tool_{(start + number) % 97}" for number in range(1000)]

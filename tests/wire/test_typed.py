@@ -18,6 +18,7 @@ from toolglot.wire.typed import (
     UNLESS_INEXACT,
     UNLESS_OTHER_TYPE,
     UNLESS_UNKNOWN,
+    Rest,
     TypedReader,
     Unknown,
     UnsoundError,
@@ -282,3 +283,87 @@ def test_an_empty_value_of_another_type_can_stay_in_the_rest(names: Any) -> None
 def test_members_have_the_order_of_the_document_where_something_is_unknown() -> None:
     album = read_album(b'{"new":1,"pictures":[],"names":["a"],"newer":2}', "$")
     assert list(members_without(album, "pictures").items()) == [("new", 1), ("names", ["a"]), ("newer", 2)]
+
+
+# Names in other spellings
+
+
+class Spelled(Wire):
+    first_name: str | UnsetType = UNSET
+    inner: Spelled | UnsetType = UNSET
+
+    @classmethod
+    def resolve_name(cls, name: str, where: str) -> str:
+        if name.startswith("$"):
+            raise DecodeError(f"{where}.{name}", "no such member")
+        return "first_name" if name == "firstName" else name
+
+    @classmethod
+    def resolve_rest(cls, name: str, value: Any, where: str) -> Any:
+        return f"{where} {value}"
+
+
+class Document(Wire):
+    items: list[Spelled]
+
+
+SPELLED = TypedReader(Document, "items")
+
+
+def test_a_type_may_know_other_spellings_of_its_members_and_look_at_its_rest() -> None:
+    body = SPELLED.read(b'{"items":[{"inner":{"firstName":"a"},"new":1}]}')
+    assert body.items == [Spelled(inner=Spelled(first_name="a"), rest=Rest({"new": "$.items[0].new 1"}))]
+
+
+@pytest.mark.parametrize(
+    ("document", "where"),
+    [
+        (b'{"items":[{"firstName":"a","first_name":"b"}]}', "$.items[0].first_name"),
+        (b'{"items":[{"inner":{"$x":1}}]}', "$.items[0].inner.$x"),
+    ],
+)
+def test_a_name_that_cannot_be_is_refused_with_its_place(document: bytes, where: str) -> None:
+    with pytest.raises(DecodeError) as caught:
+        SPELLED.read(document)
+    assert caught.value.where == where
+
+
+# Back to untyped JSON
+
+
+def test_what_was_read_becomes_untyped_json_again() -> None:
+    strange = {"role": "user", "content": [{"type": "strange"}], "new": 1}
+    document = {**WHOLE, "messages": [*WHOLE["messages"], strange], "new": [1], "limit": None}
+    assert as_json(read(document)) == document
+
+
+def test_members_that_were_taken_are_left_out() -> None:
+    body = read({**WHOLE, "new": 1})
+    assert members_without(body, "messages", "choice") == {"limit": 7, "heat": 0.5, "new": 1}
+
+
+# Frames of streams
+
+
+def test_of_repeated_keys_of_a_frame_the_last_one_counts() -> None:
+    frame = b'{"messages":[],"limit":1,"limit":2}'
+    assert READER.read_frame(frame).limit == 2
+    assert READER.read_frame(frame[:-1] + b',"new":3}') == Body(messages=[], limit=2, rest=Rest({"new": 3}))
+    with pytest.raises(DecodeError, match="twice"):
+        READER.read(frame)
+
+
+@pytest.mark.parametrize(("frame", "where"), [(b'{"messages"', "$"), (b'{"messages":7}', "$.messages")])
+def test_a_frame_that_is_none_is_refused_with_its_place(frame: bytes, where: str) -> None:
+    with pytest.raises(DecodeError) as caught:
+        READER.read_frame(frame)
+    assert caught.value.where == where
+
+
+def test_a_number_is_called_a_number() -> None:
+    class Warmth(Wire):
+        heat: int | float | UnsetType = UNSET
+        items: list[Any] | UnsetType = UNSET
+
+    with pytest.raises(DecodeError, match="expected a number, got a string"):
+        TypedReader(Warmth, "items").read(b'{"heat":"x"}')

@@ -362,4 +362,9 @@ def contains(raw: bytes, part: bytes) -> bool:
 
 def is_large(raw: bytes) -> bool:
     """Would one call take long? It does for many bytes, or for many values."""
-    return len(raw) > LARGE or (len(raw) > VALUES and (raw.count(b'"') > VALUES or raw.count(b",") > VALUES))
+    size = len(raw)
+    if size > LARGE:
+        return True
+    # To count takes as long as to parse, so not where there is no room: a string takes three bytes, a value and its
+    # comma two.
+    return (size > VALUES * 3 // 2 and raw.count(b'"') > VALUES) or (size > VALUES * 2 and raw.count(b",") > VALUES)

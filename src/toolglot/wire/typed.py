@@ -388,7 +388,7 @@ class _Splitter:
 
         return read
 
-    def struct(self, cls: type) -> _StructReader:
+    def struct(self, cls: type[Any]) -> _StructReader:
         made = self._structs.get(cls)
         if made is None:
             made = self._structs[cls] = _StructReader(cls)  # before its fields: types may contain themselves

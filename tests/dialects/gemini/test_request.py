@@ -9,9 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.dialects.gemini.shapes import REQUEST
 from toolglot.dialect import capabilities
 from toolglot.dialects.gemini import GEMINI
-from toolglot.dialects.gemini.names import REQUEST, normalize
+from toolglot.dialects.gemini.names import normalize
 from toolglot.errors import DecodeError
 from toolglot.ir import (
     Cache,

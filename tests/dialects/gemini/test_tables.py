@@ -8,9 +8,10 @@ from typing import Any
 
 import pytest
 
+from tests.dialects.gemini.shapes import REQUEST, RESPONSE
 from toolglot import Exchange
 from toolglot.dialects.gemini import GEMINI, frames
-from toolglot.dialects.gemini.names import REQUEST, RESPONSE, Shape, normalize
+from toolglot.dialects.gemini.names import Shape, normalize
 from toolglot.dialects.gemini.openapi import json_schema
 from toolglot.dialects.gemini.schema import openapi_schema
 from toolglot.errors import DecodeError, ErrorKind
@@ -20,27 +21,32 @@ from toolglot.receipt import Receipt
 
 # ── names ──
 
-BLOB: Any = {"mimeType": 1, "data": 1, "displayName": 1}
-FILE: Any = {"mimeType": 1, "fileUri": 1, "displayName": 1}
+BLOB: Any = {"mimeType": "m", "data": "d", "displayName": "d"}
+FILE: Any = {"mimeType": "m", "fileUri": "f", "displayName": "d"}
 PARTS: Any = [
-    {"text": 1, "thought": 1, "thoughtSignature": 1, "partMetadata": {"some_key": 1}},
+    {"text": "t", "thought": True, "thoughtSignature": "t", "partMetadata": {"some_key": 1}},
     {"inlineData": BLOB, "videoMetadata": {"startOffset": 1, "endOffset": 1, "fps": 1}},
     {"fileData": FILE, "mediaResolution": {"level": 1, "numTokens": 1}},
-    {"functionCall": {"id": 1, "name": 1, "args": {"some_key": 1}, "willContinue": 1}},
-    {"functionCall": {"partialArgs": [{"jsonPath": 1, "stringValue": 1, "numberValue": 1, "boolValue": 1}]}},
-    {"functionCall": {"partialArgs": [{"nullValue": 1, "willContinue": 1}]}},
-    {"functionResponse": {"id": 1, "response": {"some_key": 1}, "willContinue": 1, "scheduling": 1}},
+    {"functionCall": {"id": "i", "name": "n", "args": {"some_key": 1}, "willContinue": True}},
+    {"functionCall": {"partialArgs": [{"jsonPath": "j", "stringValue": "s", "numberValue": 1, "boolValue": True}]}},
+    {"functionCall": {"partialArgs": [{"nullValue": 1, "willContinue": True}]}},
+    {"functionResponse": {"id": "i", "response": {"some_key": 1}, "willContinue": True, "scheduling": 1}},
     {"functionResponse": {"parts": [{"inlineData": BLOB}, {"fileData": FILE}]}},
-    {"executableCode": {"id": 1, "language": 1, "code": 1}},
-    {"codeExecutionResult": {"id": 1, "outcome": 1, "output": 1}},
-    {"toolCall": {"id": 1, "toolType": 1, "args": {"some_key": 1}}},
-    {"toolResponse": {"id": 1, "toolType": 1, "response": {"some_key": 1}}},
+    {"executableCode": {"id": "i", "language": 1, "code": 1}},
+    {"codeExecutionResult": {"id": "i", "outcome": 1, "output": 1}},
+    {"toolCall": {"id": "i", "toolType": 1, "args": {"some_key": 1}}},
+    {"toolResponse": {"id": "i", "toolType": 1, "response": {"some_key": 1}}},
 ]
 TOOLS: Any = [
     {"googleSearchRetrieval": {"some_key": 1}, "codeExecution": {}, "urlContext": {}},
     {
         "functionDeclarations": [
-            {"name": 1, "parameters": {"any_of": 1}, "parametersJsonSchema": {"some_key": 1}, "responseJsonSchema": 1}
+            {
+                "name": "n",
+                "parameters": {"any_of": []},
+                "parametersJsonSchema": {"some_key": 1},
+                "responseJsonSchema": 1,
+            }
         ]
     },
     {"googleSearch": {"timeRangeFilter": 1, "excludeDomains": 1, "blockingConfidence": 1, "searchTypes": 1}},
@@ -55,36 +61,41 @@ TOOLS: Any = [
 ]
 A_REQUEST: Any = {
     "model": 1,
-    "labels": {"some_key": 1},
+    "labels": {"some_key": "x"},
     "cachedContent": 1,
     "serviceTier": 1,
     "continuationToken": 1,
-    "contents": [{"role": 1, "parts": PARTS}],
-    "systemInstruction": {"role": 1, "parts": PARTS},
+    "contents": [{"role": "r", "parts": PARTS}],
+    "systemInstruction": {"role": "r", "parts": PARTS},
     "tools": TOOLS,
     "toolConfig": {
         "includeServerSideToolInvocations": 1,
-        "functionCallingConfig": {"mode": 1, "allowedFunctionNames": 1, "streamFunctionCallArguments": 1},
+        "functionCallingConfig": {"mode": "ANY", "allowedFunctionNames": ["n"], "streamFunctionCallArguments": 1},
         "retrievalConfig": {"latLng": 1, "languageCode": 1},
     },
     "safetySettings": [{"category": 1}],
     "generationConfig": {
-        **{"temperature": 1, "topP": 1, "topK": 1, "candidateCount": 1, "maxOutputTokens": 1, "stopSequences": 1},
-        **{"presencePenalty": 1, "frequencyPenalty": 1, "responseMimeType": 1, "responseSchema": {"any_of": 1}},
-        **{"responseJsonSchema": {"some_key": 1}, "responseLogprobs": 1, "responseModalities": 1},
+        **{"temperature": 1, "topP": 1, "topK": 1, "candidateCount": 1, "maxOutputTokens": 1, "stopSequences": ["s"]},
+        **{
+            "presencePenalty": 1,
+            "frequencyPenalty": 1,
+            "responseMimeType": "application/json",
+            "responseSchema": {"any_of": []},
+        },
+        **{"responseJsonSchema": {"some_key": 1}, "responseLogprobs": True, "responseModalities": 1},
         **{"mediaResolution": 1, "enableEnhancedCivicAnswers": 1, "audioTimestamp": 1, "routingConfig": 1},
         **{"modelSelectionConfig": 1, "speechConfig": 1, "imageConfig": 1},
-        "thinkingConfig": {"includeThoughts": 1, "thinkingBudget": 1, "thinkingLevel": 1},
+        "thinkingConfig": {"includeThoughts": True, "thinkingBudget": 1, "thinkingLevel": 1},
     },
 }
 A_RESPONSE: Any = {
-    "modelVersion": 1,
-    "responseId": 1,
-    "createTime": 1,
+    "modelVersion": "m",
+    "responseId": "r",
+    "createTime": "c",
     "candidates": [
         {
-            "content": {"role": 1, "parts": PARTS},
-            **{"finishReason": 1, "finishMessage": 1, "index": 1, "safetyRatings": 1, "citationMetadata": 1},
+            "content": {"role": "r", "parts": PARTS},
+            **{"finishReason": "STOP", "finishMessage": "f", "index": 0, "safetyRatings": 1, "citationMetadata": 1},
             **{"groundingMetadata": 1, "groundingAttributions": 1, "urlContextMetadata": 1, "avgLogprobs": 1},
             **{"logprobsResult": 1, "tokenCount": 1, "continuationToken": 1},
         }
@@ -126,10 +137,31 @@ def listed(shape: Shape) -> set[str]:
 
 
 @pytest.mark.parametrize(("shape", "document"), [(REQUEST, A_REQUEST), (RESPONSE, A_RESPONSE)])
-def test_every_name_of_two_words_is_read_in_both_spellings(shape: Shape, document: Any) -> None:
+def test_the_documents_have_every_name_of_two_words(shape: Shape, document: Any) -> None:
     assert normalize(snake(document), shape) == document
-    assert normalize(document, shape) == document
     assert listed(shape) == two_words(document)
+
+
+def mixed(value: Any, keep: bool = True) -> Any:
+    """Every other name in the other spelling."""
+    if isinstance(value, list):
+        return [mixed(item, keep) for item in value]
+    if not isinstance(value, dict):
+        return value
+    return {
+        (key if keep == bool(index % 2) else next(iter(snake({key: 1})))): mixed(item, not keep)
+        for index, (key, item) in enumerate(value.items())
+    }
+
+
+@pytest.mark.parametrize("spelled", [snake, mixed])
+def test_every_name_of_two_words_is_read_in_both_spellings(spelled: Any) -> None:
+    request = GEMINI.decode_request(json.dumps(A_REQUEST).encode())
+    assert GEMINI.decode_request(json.dumps(spelled(A_REQUEST)).encode()) == request
+    assert json.loads(GEMINI.encode_request(request, Receipt())) == A_REQUEST
+    response = GEMINI.decode_response(json.dumps(A_RESPONSE).encode())
+    assert GEMINI.decode_response(json.dumps(spelled(A_RESPONSE)).encode()) == response
+    assert json.loads(GEMINI.encode_response(response, None, Receipt())) == A_RESPONSE
 
 
 @pytest.mark.parametrize(
@@ -138,12 +170,14 @@ def test_every_name_of_two_words_is_read_in_both_spellings(shape: Shape, documen
         ({"contents": [{"parts": [{"functionCall": {}, "function_call": {}}]}]}, "$.contents[0].parts[0].functionCall"),
         ({"contents": [{"parts": [[]]}]}, "$.contents[0].parts[0]"),
         ({"contents": [{"$x": 1}]}, "$.contents[0].$x"),
-        ({"tools": [{"urlContext": {"$x": 1}}]}, "$.tools[0].urlContext.$x"),
+        ({"contents": [], "tools": [{"urlContext": {"$x": 1}}]}, "$.tools[0].urlContext.$x"),
+        ({"contents": [], "cachedContent": "a", "cached_content": "b"}, "$.cachedContent"),
+        ({"contents": [], "continuationToken": "a", "continuation_token": "b"}, "$.continuationToken"),
     ],
 )
 def test_what_no_member_can_be_is_refused_with_its_place(document: Any, where: str) -> None:
     with pytest.raises(DecodeError) as caught:
-        normalize(document, REQUEST)
+        GEMINI.decode_request(json.dumps(document).encode())
     assert caught.value.where == where
 
 

@@ -8,15 +8,25 @@ because it must come back on that very part. A part whose data member is not kno
 from __future__ import annotations
 
 import base64
-from collections.abc import Sequence
-from typing import Any
+from typing import Any, Literal
 
-import msgspec
-from msgspec import Raw, Struct
+from msgspec import UNSET, Raw, UnsetType
+from msgspec.structs import astuple
 
 from toolglot.dialects.gemini.native import NAME
 from toolglot.dialects.gemini.partial import text_so_far
 from toolglot.dialects.gemini.results import read_response, usual_shape, write_response
+from toolglot.dialects.gemini.wire import (
+    Blob,
+    Content,
+    FileData,
+    FunctionCall,
+    FunctionResponse,
+    Instruction,
+    MediaPart,
+    Part,
+)
+from toolglot.errors import DecodeError
 from toolglot.ir import (
     Block,
     Media,
@@ -32,8 +42,8 @@ from toolglot.ir import (
     native_of,
 )
 from toolglot.receipt import Receipt, describe_block
-from toolglot.wire import json, large
-from toolglot.wire.reader import Reader, expected, keep
+from toolglot.wire.reader import expected
+from toolglot.wire.typed import as_json, is_null, members_without, sound_text
 
 _MEDIA_KINDS: dict[str, MediaKind] = {"image": "image", "audio": "audio", "video": "video"}
 
@@ -47,204 +57,163 @@ _GOOGLE_FILES = (
 )
 
 
-# Arguments as text: the wire has them as an object, and the IR wants that object's own text.
+# Reading. Paths of errors are relative to the part, and `decode_parts` puts the place of the part before them.
 
 
-class _Call(Struct):
-    args: Raw = Raw(b"null")
+def decode_parts(parts: list[Part] | Part | UnsetType) -> tuple[Block, ...]:
+    """The parts of a content. Proto-JSON allows a lone one without its array."""
+    if type(parts) is not list:
+        parts = [] if parts is UNSET else [parts]  # type: ignore[list-item]
+    blocks: list[Block] = []
+    for part in parts:
+        try:
+            blocks.append(decode_part(part))
+        except DecodeError as error:
+            raise DecodeError(f".parts[{len(blocks)}]{error.where}", error.what) from None
+    return tuple(blocks)
 
 
-class _Part(Struct):
-    functionCall: _Call | None = None  # noqa: N815
-    function_call: _Call | None = None
+def parts_shape(content: Content | Instruction) -> str | None:
+    """The note on `parts` that are no array."""
+    parts = content.parts
+    return None if type(parts) is list else "absent" if parts is UNSET else "object"
 
 
-class _Content(Struct):
-    parts: list[_Part] | _Part | None = None
+def decode_part(part: Part) -> Block:
+    if (call := part.function_call) is not UNSET:
+        return _decode_call(part, call)
+    if (result := part.function_response) is not UNSET:
+        return _decode_result(part, result)
+    if (media := _decode_media(part)) is not None:
+        return media
+    if part.text is not UNSET or part.thought is True or part.thought_signature not in (UNSET, None):
+        return _decode_text(part)
+    return Opaque(NAME, as_json(part))
 
 
-class _Candidate(Struct):
-    content: _Content | None = None
-
-
-class _Request(Struct):
-    contents: list[_Content] | _Content | None = None
-
-
-class _Response(Struct):
-    candidates: list[_Candidate] | None = None
-
-
-_read_request = msgspec.json.Decoder(_Request)
-_read_response = msgspec.json.Decoder(_Response)
-
-Arguments = Sequence[str]
-"""The text of the arguments of each part of a content, empty where there are none."""
-
-
-def request_arguments(data: bytes) -> list[Arguments]:
-    """The arguments of every call in a request, content by content. Empty when there are no calls."""
-    if not _has_calls(data):
-        return []
-    contents = json.elements(data, "contents", _Content) or json.typed(data, _read_request).contents or []
-    return [_arguments(content) for content in (contents if isinstance(contents, list) else [contents])]
-
-
-def response_arguments(data: bytes) -> list[Arguments]:
-    """The arguments of every call in a response, candidate by candidate. Empty when there are no calls."""
-    if not _has_calls(data):
-        return []
-    candidates = json.typed(data, _read_response).candidates or []
-    return [_arguments(candidate.content or _Content()) for candidate in candidates]
-
-
-def _has_calls(data: bytes) -> bool:
-    return large.contains(data, b'"functionCall"') or large.contains(data, b'"function_call"')
-
-
-def _arguments(content: _Content) -> Arguments:
-    parts = content.parts if isinstance(content.parts, list) else [content.parts or _Part()]
-    texts = [bytes((part.functionCall or part.function_call or _Call()).args).decode() for part in parts]
-    return ["" if text == "null" else text for text in texts]
-
-
-# Reading
-
-
-def listed(reader: Reader, key: str) -> tuple[list[Any], bool]:
-    """A repeated member: its items, and whether it stood there bare, which proto-JSON allows for a single one."""
-    value = reader.take(key)
-    if isinstance(value, dict):
-        return [value], True
-    if value is not None and not isinstance(value, list):
-        raise expected(reader.at(key), "an array", value)
-    return value or [], False
-
-
-def filled(reader: Reader, key: str) -> str | None:
-    """A string that says something; an empty one is left in the rest, like a null."""
-    return reader.text(key) if reader.peek(key) != "" else None
-
-
-def decode_parts(parts: list[Any], where: str, arguments: Arguments = ()) -> tuple[Block, ...]:
-    return tuple(
-        _plain_text(part)
-        or decode_part(Reader(part, f"{where}[{index}]"), arguments[index] if index < len(arguments) else "")
-        for index, part in enumerate(parts)
-    )
-
-
-def _plain_text(part: Any) -> Text | None:
-    """A part that is a text and nothing else, as most are."""
-    if type(part) is dict and len(part) == 1 and type(text := part.get("text")) is str:
+def _decode_text(part: Part) -> Text | Thinking:
+    text = part.text
+    if part.thought is UNSET and part.thought_signature is UNSET and part.rest is UNSET and text is not UNSET:
         return Text(text=text)
+    native = keep(members_without(part, "text"), text="absent" if text is UNSET else None)
+    # `thought` stays in native: it says that this reasoning is Gemini's own.
+    kind = Thinking if part.thought is True else Text
+    return kind(text=text or "", native=native)
+
+
+def _decode_call(part: Part, call: FunctionCall) -> Block:
+    name = call.name
+    if name is UNSET:  # a piece of a streamed call, echoed by a client that did not assemble it
+        return Opaque(NAME, as_json(part))
+    args, pieces = written_arguments(call), partial_args(call)
+    # Outside a stream nothing continues a piece of a call, so what it says is all there is of it.
+    cut = call.will_continue is True or (args is None and bool(pieces))
+    text = sound_text(args) if args is not None else text_so_far(pieces) if cut else ""
+    notes = {"args": "absent" if args is None else None, "cut": True if cut else None}
+    rest = rest_of_call(call)
+    if call.id == "":
+        rest["id"] = ""
+    native = with_rest(keep(members_beside(part, "functionCall"), **notes), "functionCall", rest)
+    return ToolCall(id=call.id or "", name=name, arguments=text, complete=not cut, native=native)
+
+
+def members_beside(part: MediaPart, taken: str) -> dict[str, Any]:
+    """The members of a part beside the data member that was taken; mostly none, or a signature."""
+    values = astuple(part)
+    present = len(values) - values.count(UNSET)
+    if present == 1:
+        return {}
+    if present == 2 and isinstance(part, Part) and part.thought_signature is not UNSET:
+        return {"thoughtSignature": part.thought_signature}
+    return members_without(part, taken)
+
+
+def written_arguments(call: FunctionCall) -> Raw | None:
+    """The arguments as they are written; None where there are none."""
+    args = call.args
+    if args is UNSET or is_null(args):
+        return None
+    if bytes(memoryview(args)[:1]) != b"{":
+        raise expected(".functionCall.args", "an object", as_json(args))
+    return args
+
+
+def partial_args(call: FunctionCall) -> Any:
+    """The pieces of streamed arguments: typed, or as untyped JSON where that does not fit."""
+    if call.partial_args is not UNSET:
+        return call.partial_args
+    return None if call.rest is UNSET else call.rest.get("partialArgs")
+
+
+def rest_of_call(call: FunctionCall, *taken: str) -> dict[str, Any]:
+    """The members of a call that have no place in the IR, without those that are taken too."""
+    is_plain = call.will_continue is UNSET and call.partial_args is UNSET and call.rest is UNSET
+    rest = {} if is_plain else members_without(call, "id", "name", "args", *taken)
+    if call.args is not UNSET and is_null(call.args):
+        rest["args"] = None
+    return rest
+
+
+def _decode_result(part: Part, result: FunctionResponse) -> ToolResult:
+    response, nested, name = result.response, result.parts, result.name
+    text, is_error, shape = read_response(None if response is UNSET else response)
+    said = () if text is None else (Text(text=text),)
+    nested_parts = nested if isinstance(nested, list) else () if nested is UNSET else (nested,)
+    is_plain = result.will_continue is UNSET and result.scheduling is UNSET and result.rest is UNSET
+    rest = {} if is_plain else members_without(result, "id", "name", "response", "parts")
+    if result.id == "":
+        rest["id"] = ""
+    if nested == []:
+        rest["parts"] = []
+    notes = {
+        "response": shape if shape != usual_shape(text, is_error) else None,
+        "parts": "object" if isinstance(nested, MediaPart) else None,
+        "name": "absent" if name is UNSET else None,
+    }
+    native = with_rest(keep(members_beside(part, "functionResponse"), **notes), "functionResponse", rest)
+    content = (*said, *map(_decode_result_part, nested_parts))
+    return ToolResult(call_id=result.id or "", name=_or_none(name), content=content, is_error=is_error, native=native)
+
+
+def _decode_result_part(part: MediaPart) -> Block:
+    return _decode_media(part) or Opaque(NAME, as_json(part))
+
+
+def _decode_media(part: MediaPart) -> Media | None:
+    if (blob := part.inline_data) is not UNSET:
+        # ProtoJSON allows the Base64 of URLs too, and Google's Python SDK writes it; no other dialect reads it.
+        data = blob.data.replace("-", "+").replace("_", "/")
+        return _media(part, "inlineData", blob, Source("base64", data, _or_none(blob.mime_type)))
+    if (file := part.file_data) is not UNSET:
+        kind: Literal["file", "url"] = "file" if file.file_uri.startswith(_GOOGLE_FILES) else "url"
+        return _media(part, "fileData", file, Source(kind, file.file_uri, _or_none(file.mime_type)))
     return None
 
 
-def decode_part(part: Reader, arguments: str = "") -> Block:
-    """One part; `arguments` is the text of a call's arguments."""
-    for member, decode in _DATA.items():
-        if member in part:
-            return decode(part, arguments)
-    if "thoughtSignature" in part or part.peek("thought") is True:
-        return _decode_text(part, arguments)
-    return Opaque(NAME, part.rest())
-
-
-def _decode_text(part: Reader, _: str) -> Block:
-    text = part.text("text")
-    shape = {"text": "absent" if text is None else None}
-    if part.peek("thought") is True:  # left in place: it says that this reasoning is Gemini's own
-        return Thinking(text=text or "", native=keep(NAME, part, **shape))
-    return Text(text=text or "", native=keep(NAME, part, **shape))
-
-
-def _decode_call(part: Reader, arguments: str) -> Block:
-    call = _member(part, "functionCall")
-    if "name" not in call:  # a piece of a streamed call, echoed by a client that did not assemble it
-        return Opaque(NAME, {**part.rest(), "functionCall": call.rest()})
-    args = call.take("args")
-    if not isinstance(args, dict | None):
-        raise expected(call.at("args"), "an object", args)
-    # Outside a stream nothing continues a piece of a call, so what it says is all there is of it.
-    cut = call.peek("willContinue") is True or (args is None and bool(call.peek("partialArgs")))
-    if args is None:
-        arguments = text_so_far(call.peek("partialArgs")) if cut else ""
-    elif not arguments:
-        arguments = json.encode_text(args)
-    call_id = filled(call, "id")
-    name = call.need_text("name")
-    notes = {"args": "absent" if args is None else None, "cut": True if cut else None}
-    native = _with_rest(keep(NAME, part, **notes), "functionCall", call)
-    return ToolCall(id=call_id or "", name=name, arguments=arguments, complete=not cut, native=native)
-
-
-def _decode_result(part: Reader, _: str) -> Block:
-    result = _member(part, "functionResponse")
-    response = result.object("response")
-    text, is_error, shape = read_response(response.rest() if response is not None else None)
-    call_id = filled(result, "id")
-    name = result.text("name")
-    nested, bare = listed(result, "parts") if result.peek("parts") != [] else ([], False)
-    content: list[Block] = [] if text is None else [Text(text=text)]
-    for index, item in enumerate(nested):
-        content.append(_decode_result_part(Reader(item, f"{result.at('parts')}[{index}]")))
-    noted = shape if shape != usual_shape(text, is_error) else None
-    shapes = {"response": noted, "parts": "object" if bare else None, "name": "absent" if name is None else None}
-    native = keep(NAME, part, **shapes)
-    native = _with_rest(native, "functionResponse", result)
-    return ToolResult(call_id=call_id or "", name=name, content=tuple(content), is_error=is_error, native=native)
-
-
-def _decode_result_part(part: Reader) -> Block:
-    for member in ("inlineData", "fileData"):
-        if member in part:
-            return _DATA[member](part, "")
-    return Opaque(NAME, part.rest())
-
-
-def _decode_inline(part: Reader, _: str) -> Block:
-    blob = _member(part, "inlineData")
-    # ProtoJSON allows the Base64 of URLs too, and Google's Python SDK writes it; no other dialect reads it.
-    data = blob.need_text("data").replace("-", "+").replace("_", "/")
-    source = Source("base64", data, blob.text("mimeType"))
-    return _media(part, "inlineData", blob, source)
-
-
-def _decode_file(part: Reader, _: str) -> Block:
-    file = _member(part, "fileData")
-    uri = file.need_text("fileUri")
-    source = Source("file" if uri.startswith(_GOOGLE_FILES) else "url", uri, file.text("mimeType"))
-    return _media(part, "fileData", file, source)
-
-
-def _media(part: Reader, member: str, inner: Reader, source: Source) -> Media:
+def _media(part: MediaPart, member: str, inner: Blob | FileData, source: Source) -> Media:
     kind = _MEDIA_KINDS.get((source.media_type or "").partition("/")[0], "document")
-    name = inner.text("displayName")
-    return Media(kind=kind, source=source, name=name, native=_with_rest(keep(NAME, part), member, inner))
+    rest = members_without(inner, "data", "fileUri", "mimeType", "displayName")
+    native = with_rest(keep(members_beside(part, member)), member, rest)
+    return Media(kind=kind, source=source, name=_or_none(inner.display_name), native=native)
 
 
-def _member(part: Reader, member: str) -> Reader:
-    inner = part.object(member)
-    assert inner is not None  # the caller has looked
-    return inner
+def _or_none(text: str | UnsetType) -> str | None:
+    return None if text is UNSET else text
 
 
-def _with_rest(native: Native, member: str, inner: Reader) -> Native:
+def keep(members: dict[str, Any], **notes: Any) -> Native:
+    """`native` for a node: these members, with notes on its shape (`$` is prefixed to each name)."""
+    for name, value in notes.items():
+        if value is not None:
+            members[f"${name}"] = value
+    return {NAME: members} if members else {}
+
+
+def with_rest(native: Native, member: str, rest: dict[str, Any]) -> Native:
     """What is unknown inside a member stays under that member's name."""
-    if rest := inner.rest():
+    if rest:
         native.setdefault(NAME, {})[member] = rest
     return native
-
-
-_DATA = {
-    "functionCall": _decode_call,
-    "functionResponse": _decode_result,
-    "inlineData": _decode_inline,
-    "fileData": _decode_file,
-    "text": _decode_text,
-}
-"""The data members that have a block of their own, in the order they are looked for."""
 
 
 # Writing

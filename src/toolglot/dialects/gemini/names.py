@@ -1,8 +1,7 @@
-"""The member names of the Gemini API, and their one spelling.
+"""One spelling for the names of members that are carried and have no types.
 
-The API reads proto-JSON: `functionCall` and `function_call` are the same member, at every level, and real clients mix
-the two spellings within one request. `normalize` writes every known name in camelCase. It follows the tables below
-and goes nowhere else, so keys inside schemas, arguments, tool responses, labels and anything unknown stay untouched.
+`normalize` writes every name that a `Shape` knows in camelCase. It follows the shape and goes nowhere else, so keys
+inside schemas, arguments, tool responses, labels and anything unknown stay untouched.
 """
 
 from __future__ import annotations
@@ -21,10 +20,10 @@ class Shape:
 
     def __init__(self, names: str = "", /, **nested: Shape) -> None:
         self.members: dict[str, Shape | None] = {**dict.fromkeys(names.split()), **nested}
-        self.spelling = {_snake(name): name for name in self.members if _snake(name) != name}
+        self.spelling = {snake_case(name): name for name in self.members if snake_case(name) != name}
 
 
-def _snake(name: str) -> str:
+def snake_case(name: str) -> str:
     return re.sub(r"[A-Z]", lambda letter: "_" + letter[0].lower(), name)
 
 
@@ -81,72 +80,10 @@ def _normalized(value: Any, shape: Shape, where: str) -> Any:
     return result
 
 
-_BLOB = Shape("mimeType displayName")
-_FILE = Shape("mimeType fileUri displayName")
-
-PART = Shape(
-    "thoughtSignature partMetadata",
-    inlineData=_BLOB,
-    fileData=_FILE,
-    functionCall=Shape(
-        "willContinue",
-        partialArgs=Shape("jsonPath stringValue numberValue boolValue nullValue willContinue"),
-    ),
-    functionResponse=Shape("willContinue", parts=Shape(inlineData=_BLOB, fileData=_FILE)),
-    executableCode=Shape(),
-    codeExecutionResult=Shape(),
-    toolCall=Shape("toolType"),
-    toolResponse=Shape("toolType"),
-    videoMetadata=Shape("startOffset endOffset"),
-    mediaResolution=Shape("numTokens"),
+USAGE = Shape(
+    "promptTokenCount cachedContentTokenCount candidatesTokenCount thoughtsTokenCount toolUsePromptTokenCount "
+    "totalTokenCount promptTokensDetails cacheTokensDetails candidatesTokensDetails toolUsePromptTokensDetails "
+    "trafficType serviceTier"
 )
 
-CONTENT = Shape(parts=PART)
-
-TOOL = Shape(
-    "googleSearchRetrieval codeExecution",
-    functionDeclarations=Shape("parametersJsonSchema responseJsonSchema"),
-    googleSearch=Shape("timeRangeFilter excludeDomains blockingConfidence searchTypes"),
-    urlContext=Shape(),
-    fileSearch=Shape("fileSearchStoreNames topK metadataFilter"),
-    computerUse=Shape("excludedPredefinedFunctions"),
-    googleMaps=Shape("enableWidget"),
-    mcpServers=Shape(streamableHttpTransport=Shape("sseReadTimeout terminateOnClose")),
-)
-
-REQUEST = Shape(
-    "cachedContent serviceTier continuationToken",
-    contents=CONTENT,
-    systemInstruction=Shape(parts=PART),
-    tools=TOOL,
-    toolConfig=Shape(
-        "includeServerSideToolInvocations",
-        functionCallingConfig=Shape("allowedFunctionNames streamFunctionCallArguments"),
-        retrievalConfig=Shape("latLng languageCode"),
-    ),
-    safetySettings=Shape(),
-    generationConfig=Shape(
-        "topP topK candidateCount maxOutputTokens stopSequences presencePenalty frequencyPenalty "
-        "responseMimeType responseSchema responseJsonSchema responseLogprobs responseModalities "
-        "mediaResolution enableEnhancedCivicAnswers audioTimestamp routingConfig modelSelectionConfig speechConfig "
-        "imageConfig",
-        thinkingConfig=Shape("includeThoughts thinkingBudget thinkingLevel"),
-    ),
-)
-
-_CANDIDATE = Shape(
-    "finishReason finishMessage safetyRatings citationMetadata groundingMetadata groundingAttributions "
-    "urlContextMetadata avgLogprobs logprobsResult tokenCount continuationToken",
-    content=CONTENT,
-)
-
-RESPONSE = Shape(
-    "modelVersion responseId createTime",
-    candidates=_CANDIDATE,
-    promptFeedback=Shape("blockReason blockReasonMessage safetyRatings"),
-    usageMetadata=Shape(
-        "promptTokenCount cachedContentTokenCount candidatesTokenCount thoughtsTokenCount toolUsePromptTokenCount "
-        "totalTokenCount promptTokensDetails cacheTokensDetails candidatesTokensDetails toolUsePromptTokensDetails "
-        "trafficType serviceTier"
-    ),
-)
+THINKING = Shape("includeThoughts thinkingBudget thinkingLevel")

@@ -15,9 +15,12 @@ from __future__ import annotations
 import re
 from typing import Any
 
+from msgspec import UNSET
+
+from toolglot.dialects.gemini.wire import PartialArg
 from toolglot.errors import DecodeError
 from toolglot.wire import json
-from toolglot.wire.reader import Reader
+from toolglot.wire.typed import as_json
 
 Step = str | int
 
@@ -60,19 +63,22 @@ class ArgumentWriter:
         self.in_string = False
         self.text_began = False
 
-    def add(self, piece: Reader) -> str:
-        """The text that this piece adds."""
-        where = piece.at("jsonPath")
-        path = parse_path(piece.need_text("jsonPath"), where)
-        fragment = piece.text("stringValue")
+    def add(self, piece: PartialArg, where: str) -> str:
+        """The text that this piece adds. `where` is its path."""
+        if piece.json_path is UNSET:
+            raise DecodeError(f"{where}.jsonPath", "this string is required")
+        path = parse_path(piece.json_path, f"{where}.jsonPath")
+        fragment = piece.string_value
         if path == self._path and self.in_string:
-            if fragment is None:
-                raise DecodeError(where, "a string goes on as something else")
+            if fragment is UNSET:
+                raise DecodeError(f"{where}.jsonPath", "a string goes on as something else")
             text = _inside(fragment)
         else:
-            text = self._move(path, where) + (_scalar(piece) if fragment is None else '"' + _inside(fragment))
-            self.in_string = fragment is not None
-        if self.in_string and piece.flag("willContinue") is not True:
+            text = self._move(path, f"{where}.jsonPath") + (
+                _scalar(piece, where) if fragment is UNSET else '"' + _inside(fragment)
+            )
+            self.in_string = fragment is not UNSET
+        if self.in_string and piece.will_continue is not True:
             self.in_string = False
             text += '"'
         return text
@@ -137,13 +143,13 @@ def _inside(text: str) -> str:
     return json.encode_text(text)[1:-1]
 
 
-def _scalar(piece: Reader) -> str:
-    value: Any = piece.number("numberValue")
-    if value is None:
-        value = piece.flag("boolValue")
-    if value is None and "nullValue" not in piece.rest():
-        raise DecodeError(piece.where, "this piece of the arguments has no value")
-    return json.encode_text(value)
+def _scalar(piece: PartialArg, where: str) -> str:
+    for value in (piece.number_value, piece.bool_value):
+        if value is not UNSET:
+            return json.encode_text(value)
+    if piece.null_value is UNSET:
+        raise DecodeError(where, "this piece of the arguments has no value")
+    return "null"
 
 
 class OpenCall:
@@ -202,10 +208,10 @@ class OpenCalls:
         last = self.last()
         return self._by_id.get(call_id) or (last if last is not None and not last.id else None)
 
-    def write(self, call: OpenCall, pieces: list[Reader]) -> str:
-        """The text that these pieces add to a call."""
+    def write(self, call: OpenCall, pieces: list[PartialArg], where: str) -> str:
+        """The text that these pieces add to a call. `where` is the path of their array."""
         before = call.writer.held
-        text = "".join([call.writer.add(piece) for piece in pieces])
+        text = "".join([call.writer.add(piece, f"{where}[{index}]") for index, piece in enumerate(pieces)])
         self._held += call.writer.held - before
         if self._held > MAX_HELD_NAMES:
             raise DecodeError("$", "the open calls have more members than can be remembered")
@@ -214,10 +220,12 @@ class OpenCalls:
 
 def text_so_far(pieces: Any) -> str:
     """What the pieces of one part say when no more will come; where they make no sense, the pieces themselves."""
-    if not isinstance(pieces, list):
-        return "" if pieces is None else json.encode_text(pieces)
+    if pieces is None:
+        return ""
+    if not isinstance(pieces, list) or not all(isinstance(piece, PartialArg) for piece in pieces):
+        return json.encode_text(pieces)
     writer = ArgumentWriter()
     try:
-        return "".join([writer.add(Reader(dict(piece) if isinstance(piece, dict) else piece)) for piece in pieces])
+        return "".join([writer.add(piece, "$") for piece in pieces])
     except DecodeError:
-        return json.encode_text(pieces)
+        return json.encode_text(as_json(pieces))

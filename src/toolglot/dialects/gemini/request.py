@@ -10,8 +10,9 @@ import re
 from typing import Any
 from urllib.parse import quote
 
+from msgspec import UNSET, UnsetType
+
 from toolglot.dialects.gemini.blocks import (
-    Arguments,
     came_cut,
     decode_part,
     decode_parts,
@@ -19,14 +20,13 @@ from toolglot.dialects.gemini.blocks import (
     encode_media,
     encode_result,
     encode_text,
-    filled,
-    listed,
-    request_arguments,
+    keep,
+    parts_shape,
 )
-from toolglot.dialects.gemini.names import REQUEST, normalize
 from toolglot.dialects.gemini.native import NAME
 from toolglot.dialects.gemini.settings import decode_settings, encode_settings
-from toolglot.dialects.gemini.tools import decode_choice, decode_tools, encode_choice, encode_tools
+from toolglot.dialects.gemini.tools import NULL, decode_choice, decode_tools, encode_choice, encode_tools
+from toolglot.dialects.gemini.wire import REQUESTS, Body, Content, Instruction, Part
 from toolglot.errors import DecodeError
 from toolglot.ir import (
     Block,
@@ -44,10 +44,11 @@ from toolglot.ir import (
     with_native,
 )
 from toolglot.receipt import Receipt
-from toolglot.wire import json
+from toolglot.wire import json, large
 from toolglot.wire.bad_arguments import describe_bad_arguments
-from toolglot.wire.reader import Reader, expected, keep
+from toolglot.wire.reader import expected
 from toolglot.wire.repeated_keys import note_repeated_keys
+from toolglot.wire.typed import UnsoundError, members_without
 
 _ROLES = {"model": "assistant", "function": "tool", "": "user"}
 """Roles that have another name in the IR; no role at all means the user."""
@@ -80,74 +81,80 @@ def path(request: Request) -> str:
 
 
 def decode_request(data: bytes) -> Request:
-    body = Reader(normalize(json.decode(data), REQUEST))
-    if "contents" not in body:
-        raise DecodeError("$.contents", "this array is required")
-    arguments = request_arguments(data)
-    contents, bare = listed(body, "contents")
-    where = body.at("contents")
-    messages = _with_pieces(
-        [
-            _decode_content(Reader(item, f"{where}[{index}]"), arguments[index] if index < len(arguments) else ())
-            for index, item in enumerate(contents)
-        ]
-    )
-    tools, notes = decode_tools(body)
-    config = body.object("toolConfig")
-    settings = body.object("generationConfig")
-    fields = decode_settings(settings) if settings is not None and settings.rest() else {}
-    choice = decode_choice(config) if config is not None and config.rest() else None
-    labels, notes["labels"] = _decode_labels(body)
-    tier, notes["tier"] = _decode_tier(body)
-    store, instruction = body.flag("store"), _decode_instruction(body)
-    native = _keep_nested(body, settings, config, fields, choice is not None)
-    for name, note in (notes | {"contents": "object" if bare else None}).items():
-        if note is not None:
-            native.setdefault(NAME, {})[f"${name}"] = note
+    try:
+        return _decode_body(REQUESTS.read(data))
+    except (DecodeError, UnsoundError) as error:
+        json.decode(data)  # what is wrong with the document itself is told first
+        if isinstance(error, UnsoundError):
+            raise DecodeError("$", "the document cannot be read") from None
+        raise
+
+
+def _decode_body(body: Body) -> Request:
+    contents = body.contents
+    messages = _decode_contents(contents if isinstance(contents, list) else [contents])
+    declared = decode_tools(body.tools)
+    fields, nested = _decode_configs(body)
+    labels, odd_labels = _decode_labels(body.labels)
+    tier, own_tier = _decode_tier(body.service_tier)
+    notes = {
+        "bare_tools": declared.is_bare,
+        "groups": declared.groups,
+        "labels": odd_labels,
+        "tier": own_tier,
+        "contents": "object" if isinstance(contents, Content) else None,
+    }
+    members = members_without(body, *_TAKEN) | nested
+    if tier is not None:
+        del members["serviceTier"]
+    if declared is NULL:
+        members["tools"] = None
+    native = keep(members, **notes)
     return Request(
         model="",
-        messages=(*instruction, *messages),
-        tools=tools,
-        tool_choice=choice,
+        messages=(*_decode_instruction(body.system_instruction), *_with_pieces(messages)),
+        tools=declared.tools,
         metadata=labels,
         service_tier=tier,
-        store=store,
+        store=None if body.store is UNSET else body.store,
         native=native,
         **fields,
     )
 
 
-def _keep_nested(
-    body: Reader, settings: Reader | None, config: Reader | None, fields: dict[str, Any], has_choice: bool
-) -> dict[str, dict[str, Any]]:
-    """What is unknown inside the two nested objects stays under their names; so does an object that was empty."""
-    native = keep(NAME, body)
-    if settings is not None and (settings.rest() or not fields):
-        native.setdefault(NAME, {})["generationConfig"] = settings.rest()
-    if config is not None and (config.rest() or not has_choice):
-        native.setdefault(NAME, {})["toolConfig"] = config.rest()
-    return native
+_TAKEN = ("contents", "systemInstruction", "tools", "toolConfig", "generationConfig", "labels", "store")
 
 
-def _decode_tier(body: Reader) -> tuple[str | None, str | None]:
+def _decode_configs(body: Body) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The fields of `Request` in the two nested objects, and what is unknown inside them, under their names; so is an
+    object that was empty."""
+    fields: dict[str, Any] = {}
+    nested: dict[str, Any] = {}
+    if (settings := body.generation_config) is not UNSET:
+        fields, rest = decode_settings(settings, "$.generationConfig")
+        if rest or not fields:
+            nested["generationConfig"] = rest
+    if (config := body.tool_config) is not UNSET:
+        if (calling := config.function_calling_config) is not UNSET:
+            fields["tool_choice"] = decode_choice(calling)
+        if config.rest is not UNSET or calling is UNSET:
+            nested["toolConfig"] = members_without(config, "functionCallingConfig")
+    return fields, nested
+
+
+def _decode_tier(own: Any) -> tuple[str | None, str | None]:
     """The service tier, and its own spelling where writing it would give another. Unknown ones stay where they are."""
-    own = body.peek("serviceTier")
     tier = _TIERS.get(own.lower()) if isinstance(own, str) else None
-    if tier is None:
-        return None, None
-    body.take("serviceTier")
-    return tier, own if tier == "auto" or own != _WIRE_TIERS[tier] else None
+    return tier, own if tier is not None and (tier == "auto" or own != _WIRE_TIERS[tier]) else None
 
 
-def _decode_labels(body: Reader) -> tuple[dict[str, str] | None, bool | None]:
+def _decode_labels(labels: dict[str, Any] | UnsetType) -> tuple[dict[str, str] | None, bool | None]:
     """The labels, and whether they are such that the API would take only its own client's word for them."""
-    reader = body.object("labels")
-    if reader is None:
+    if labels is UNSET:
         return None, None
-    labels = reader.rest()
     for key, value in labels.items():
         if not isinstance(value, str):
-            raise expected(reader.at(key), "a string", value)
+            raise expected(f"$.labels.{key}", "a string", value)
     return labels, True if not all(_is_label(key, value) for key, value in labels.items()) else None
 
 
@@ -155,28 +162,50 @@ def _is_label(key: str, value: str) -> bool:
     return _LABEL_KEY.fullmatch(key) is not None and _LABEL_VALUE.fullmatch(value) is not None
 
 
-def _decode_instruction(body: Reader) -> tuple[Message, ...]:
+def _decode_instruction(instruction: str | list[Part] | Instruction | UnsetType) -> tuple[Message, ...]:
     """`systemInstruction`: a content, or, as some clients send it, a string, a list of parts or a lone part."""
-    value, where = body.take("systemInstruction"), body.at("systemInstruction")
-    if value is None:
+    if instruction is UNSET:
         return ()
-    if isinstance(value, str):
-        return (Message(role="system", content=(Text(text=value),), native={NAME: {"$instruction": "string"}}),)
-    if isinstance(value, list):
-        return (Message(role="system", content=decode_parts(value, where), native={NAME: {"$instruction": "list"}}),)
-    content = Reader(value, where)
-    if "parts" not in content and "text" in content:
-        return (Message(role="system", content=(decode_part(content),), native={NAME: {"$instruction": "part"}}),)
-    role = content.text("role")
-    blocks, notes = _decode_parts(content, ())
-    return (Message(role="system", content=blocks, native=keep(NAME, content, instruction_role=role, **notes)),)
+    try:
+        return (_decode_system(instruction),)
+    except DecodeError as error:
+        where = error.where.removeprefix(".parts") if isinstance(instruction, list) else error.where
+        raise DecodeError(f"$.systemInstruction{where}", error.what) from None
 
 
-def _decode_content(content: Reader, arguments: Arguments) -> Message:
-    role = filled(content, "role") or ""
-    blocks, notes = _decode_parts(content, arguments)
-    noted = None if role in ("user", "model") else role
-    return Message(role=_ROLES.get(role, role), content=blocks, native=keep(NAME, content, role=noted, **notes))
+def _decode_system(instruction: str | list[Part] | Instruction) -> Message:
+    if isinstance(instruction, str):
+        return Message(role="system", content=(Text(text=instruction),), native={NAME: {"$instruction": "string"}})
+    if isinstance(instruction, list):
+        return Message(role="system", content=decode_parts(instruction), native={NAME: {"$instruction": "list"}})
+    if instruction.parts is UNSET and instruction.text is not UNSET:
+        return Message(role="system", content=(decode_part(instruction),), native={NAME: {"$instruction": "part"}})
+    role = None if instruction.role is UNSET else instruction.role
+    native = keep(members_without(instruction, "role", "parts"), instruction_role=role, parts=parts_shape(instruction))
+    return Message(role="system", content=decode_parts(instruction.parts), native=native)
+
+
+def _decode_contents(contents: list[Content]) -> list[Message]:
+    messages: list[Message] = []
+    for content in large.emptied(contents):
+        try:
+            messages.append(_decode_content(content))
+        except DecodeError as error:
+            raise DecodeError(f"$.contents[{len(messages)}]{error.where}", error.what) from None
+    return messages
+
+
+def _decode_content(content: Content) -> Message:
+    role, blocks, shape = content.role or "", decode_parts(content.parts), parts_shape(content)
+    is_usual = role == "user" or role == "model"
+    if is_usual and shape is None and content.rest is UNSET:
+        return Message(role=_ROLES.get(role, role), content=blocks)
+    rest = members_without(content, "parts", "role" if role else "")
+    return Message(
+        role=_ROLES.get(role, role),
+        content=blocks,
+        native=keep(rest, role=None if is_usual else role, parts=shape),
+    )
 
 
 def _with_pieces(messages: list[Message]) -> list[Message]:
@@ -202,13 +231,6 @@ def _as_piece(block: Block) -> Block:
     if (isinstance(block, Text) and beside <= {"thoughtSignature"}) or (isinstance(block, Thinking) and not beside):
         return with_native(block, NAME, **{"$piece": True})
     return block
-
-
-def _decode_parts(content: Reader, arguments: Arguments) -> tuple[tuple[Block, ...], dict[str, Any]]:
-    absent = content.peek("parts") is None
-    parts, bare = listed(content, "parts")
-    shape = "absent" if absent else "object" if bare else None
-    return decode_parts(parts, content.at("parts"), arguments), {"parts": shape}
 
 
 # Writing

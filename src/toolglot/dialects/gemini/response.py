@@ -6,23 +6,24 @@ from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
+from msgspec import UNSET, Raw, UnsetType
+from msgspec.json import Decoder
+
 from toolglot.dialects.gemini.blocks import (
-    Arguments,
     came_cut,
     decode_parts,
     encode_call,
     encode_media,
     encode_result,
     encode_text,
-    filled,
-    listed,
-    response_arguments,
+    keep,
+    parts_shape,
 )
 from toolglot.dialects.gemini.errors import read_error
 from toolglot.dialects.gemini.logprobs import AVERAGE, RESULT, average, read_logprobs, write_logprobs
-from toolglot.dialects.gemini.names import RESPONSE, normalize
 from toolglot.dialects.gemini.native import NAME
 from toolglot.dialects.gemini.usage import decode_usage, encode_usage, tier_of
+from toolglot.dialects.gemini.wire import ANSWERS, Answer, Candidate, Content
 from toolglot.errors import DecodeError, UpstreamError
 from toolglot.ir import (
     Block,
@@ -46,9 +47,9 @@ from toolglot.receipt import Receipt, describe_block
 from toolglot.wire import json
 from toolglot.wire.bad_arguments import describe_bad_arguments, show_bad_call
 from toolglot.wire.error_documents import find_error
-from toolglot.wire.reader import Reader, keep
 from toolglot.wire.repeated_keys import note_repeated_keys
 from toolglot.wire.text_separator import separator_between
+from toolglot.wire.typed import UnsoundError, as_json, members_without
 
 FINISH: dict[str, StopReason] = {
     "STOP": "end",
@@ -96,33 +97,84 @@ def decode_response(data: bytes) -> Response:
         DecodeError: it is not one.
         UpstreamError: it is an error.
     """
-    value = json.decode_answer(data)
+    try:
+        return _decode_answer(_read_answer(data))
+    except (DecodeError, UnsoundError) as error:
+        json.decode_answer(data)  # what is wrong with the document itself is told first
+        if isinstance(error, UnsoundError):
+            raise DecodeError("$", "the document cannot be read") from None
+        raise
+
+
+def _read_answer(data: bytes) -> Answer:
+    try:
+        answer = ANSWERS.read(data, factor=json.ANSWER_FACTOR)
+    except DecodeError:
+        _refuse_error(json.decode_answer(data))
+        raise
+    if answer.rest is not UNSET:
+        _refuse_error(as_json(answer))
+    return answer
+
+
+def read_frame(data: bytes) -> Iterator[Answer]:
+    """The answers in one frame of a stream; some servers send several in an array.
+
+    Raises:
+        DecodeError: it is none.
+        UpstreamError: it is an error.
+    """
+    try:
+        answer = ANSWERS.read_frame(data)
+    except DecodeError:
+        value = json.decode_frame(data)
+        _refuse_error(value)
+        if not isinstance(value, list):
+            raise
+        for one in json.typed(data, _LIST):
+            yield ANSWERS.read_frame(bytes(one))
+        return
+    if answer.rest is not UNSET:
+        _refuse_error(as_json(answer))
+    yield answer
+
+
+_LIST = Decoder(list[Raw])
+
+
+def _refuse_error(value: Any) -> None:
     if find_error(value) is not None:
         raise UpstreamError(read_error(value))
-    body = Reader(normalize(value, RESPONSE))
-    arguments = response_arguments(data)
-    candidates = body.array("candidates")
-    usage = body.take("usageMetadata")
-    response_id, model = filled(body, "responseId"), filled(body, "modelVersion")
-    feedback = blocked_prompt(body.peek("promptFeedback"))
-    if candidates is None and body.peek("promptFeedback") is None and usage is None:
+
+
+def _decode_answer(answer: Answer) -> Response:
+    candidates, usage = answer.candidates, answer.usage_metadata
+    rest = rest_of_answer(answer)
+    for name, value in (("responseId", answer.response_id), ("modelVersion", answer.model_version)):
+        if value == "":
+            rest[name] = ""
+    feedback = blocked_prompt(rest.get("promptFeedback"))
+    if candidates is UNSET and usage in (UNSET, None) and rest.get("promptFeedback") is None:
         raise DecodeError("$.candidates", "a response needs candidates or promptFeedback")
     content: tuple[Block, ...] = ()
-    stop, first, notes = feedback or Stop("other"), None, None
+    stop, notes = feedback or Stop("other"), None
     if candidates:
-        first = Reader(candidates[0], "$.candidates[0]")
-        content, stop, notes = _decode_candidate(first, arguments[0] if arguments else (), feedback)
-    shape = "absent" if candidates is None else "empty" if not candidates else None
-    native = keep(NAME, body, candidates=shape, candidate=notes, usage="absent" if usage is None else None)
-    if first is not None and first.rest():
-        native.setdefault(NAME, {})["candidate"] = first.rest()
-    if candidates is not None and len(candidates) > 1:
-        native.setdefault(NAME, {})["otherCandidates"] = candidates[1:]
-    counted = decode_usage(usage, "$.usageMetadata") if usage is not None else None
+        content, stop, notes, others = _decode_candidate(candidates[0], feedback)
+        if others:
+            rest["candidate"] = others
+        if len(candidates) > 1:
+            rest["otherCandidates"] = as_json(candidates[1:])
+    counted = decode_usage(usage) if usage not in (UNSET, None) else None
+    native = keep(
+        rest,
+        candidates="absent" if candidates is UNSET else "empty" if not candidates else None,
+        candidate=notes,
+        usage="absent" if counted is None else None,
+    )
     return Response(
-        id=response_id or "",
-        model=model or "",
-        created=created_at(body.peek("createTime")),
+        id=answer.response_id or "",
+        model=answer.model_version or "",
+        created=created_at(answer.create_time),
         content=content,
         stop=stop,
         usage=counted,
@@ -131,47 +183,61 @@ def decode_response(data: bytes) -> Response:
     )
 
 
+def rest_of_answer(answer: Answer) -> dict[str, Any]:
+    """The members of an answer that have no field in the IR."""
+    rest = members_without(answer, "candidates", "usageMetadata", "responseId", "modelVersion")
+    if answer.usage_metadata is None:
+        rest["usageMetadata"] = None
+    return rest
+
+
 def _decode_candidate(
-    candidate: Reader, arguments: Arguments, feedback: Stop | None
-) -> tuple[tuple[Block, ...], Stop, dict[str, Any] | None]:
-    """The blocks and the stop of a candidate, and notes on its shape."""
-    blocks: tuple[Block, ...] = ()
-    notes: dict[str, Any] = {}
-    content = candidate.object("content")
-    if content is None:
-        notes["content"] = "absent"
-    else:
-        role = filled(content, "role")
-        absent = content.peek("parts") is None
-        parts, bare = listed(content, "parts")
-        blocks = decode_parts(parts, content.at("parts"), arguments)
-        notes = {
-            "role": None if role == "model" else role or "",
-            "parts": "absent" if absent else "object" if bare else None,
-        }
-        if content.rest():
-            candidate.rest()["content"] = content.rest()
-    blocks, notes["logprobs"] = _take_logprobs(candidate, blocks)
-    raw = candidate.text("finishReason")
-    message = candidate.text("finishMessage") if raw is not None or feedback is None else None
+    candidate: Candidate, feedback: Stop | None
+) -> tuple[tuple[Block, ...], Stop, dict[str, Any] | None, dict[str, Any]]:
+    """The blocks and the stop of a candidate, notes on its shape, and its other members."""
+    rest = members_without(candidate, "content", "finishReason")
+    blocks, notes = _decode_candidate_content(candidate.content, rest)
+    blocks, notes["logprobs"] = _take_logprobs(rest, blocks)
+    raw = None if candidate.finish_reason is UNSET else candidate.finish_reason
+    message = rest.get("finishMessage") if raw is not None or feedback is None else None
+    if message is not None:
+        del rest["finishMessage"]
     called = any(isinstance(block, ToolCall) for block in blocks)
     stop = finish(raw, message, called, feedback)
     notes["finish"] = "absent" if raw is None else raw if raw != _encode_finish(stop) else None
-    notes["index"] = "absent" if candidate.peek("index") is None else None
-    if candidate.peek("index") == 0:
-        candidate.take("index")
+    notes["index"] = "absent" if rest.get("index") is None else None
+    if rest.get("index") == 0:
+        del rest["index"]
     kept = {key: note for key, note in notes.items() if note is not None}
-    return blocks, stop, kept or None
+    return blocks, stop, kept or None, rest
 
 
-def _take_logprobs(candidate: Reader, blocks: tuple[Block, ...]) -> tuple[tuple[Block, ...], dict[str, Any] | None]:
+def _decode_candidate_content(
+    content: Content | UnsetType, rest: dict[str, Any]
+) -> tuple[tuple[Block, ...], dict[str, Any]]:
+    """The blocks, and notes on the shape. What is unknown goes to the rest of the candidate."""
+    if content is UNSET:
+        return (), {"content": "absent"}
+    try:
+        blocks = decode_parts(content.parts)
+    except DecodeError as error:
+        raise DecodeError(f"$.candidates[0].content{error.where}", error.what) from None
+    role = content.role or ""
+    if others := members_without(content, "parts", "role" if role else ""):
+        rest["content"] = others
+    return blocks, {"role": None if role == "model" else role, "parts": parts_shape(content)}
+
+
+def _take_logprobs(
+    candidate: dict[str, Any], blocks: tuple[Block, ...]
+) -> tuple[tuple[Block, ...], dict[str, Any] | None]:
     """The blocks with log probabilities on their first text, and the members that held them. What cannot be read, and
     what there is no text for, stays with the candidate."""
-    tokens = read_logprobs(candidate.peek(RESULT))
+    tokens = read_logprobs(candidate.get(RESULT))
     at = next((index for index, block in enumerate(blocks) if isinstance(block, Text)), None)
     if tokens is None or at is None:
         return blocks, None
-    taken = {key: candidate.rest().pop(key) for key in (RESULT, AVERAGE) if key in candidate.rest()}
+    taken = {key: candidate.pop(key) for key in (RESULT, AVERAGE) if key in candidate}
     return (*blocks[:at], replace(blocks[at], logprobs=tokens), *blocks[at + 1 :]), taken
 
 

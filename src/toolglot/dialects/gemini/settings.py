@@ -4,59 +4,56 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
+from msgspec import UNSET
+
+from toolglot.dialects.gemini.blocks import keep
+from toolglot.dialects.gemini.names import THINKING, normalize
 from toolglot.dialects.gemini.native import NAME
 from toolglot.dialects.gemini.tools import decode_schema, encode_schema
+from toolglot.dialects.gemini.wire import GenerationConfig
 from toolglot.ir import Reasoning, Request, ResponseFormat, native_of
 from toolglot.receipt import Receipt
-from toolglot.wire.reader import Reader, expected, keep
+from toolglot.wire.reader import expected
+from toolglot.wire.typed import members_without
 
-_NUMBERS = {
+_SETTINGS = {
     "temperature": "temperature",
     "top_p": "topP",
     "presence_penalty": "presencePenalty",
     "frequency_penalty": "frequencyPenalty",
-}
-_INTEGERS = {
     "max_output_tokens": "maxOutputTokens",
     "top_k": "topK",
     "candidates": "candidateCount",
     "top_logprobs": "logprobs",
     "seed": "seed",
+    "logprobs": "responseLogprobs",
 }
+"""Fields of the IR, and the members that say the same."""
+_FIELDS = {member: name for name, member in _SETTINGS.items()}
 
 _FORMATS: dict[str, Literal["text", "json"]] = {"application/json": "json", "text/plain": "text"}
 _LEVELS = frozenset({"minimal", "low", "medium", "high"})
 
 
-def decode_settings(config: Reader) -> dict[str, Any]:
-    """The fields of `Request` that stand in `generationConfig`; what it does not know stays in the reader."""
-    fields: dict[str, Any] = {field: config.number(key) for field, key in _NUMBERS.items()}
-    fields |= {field: config.integer(key) for field, key in _INTEGERS.items()}
-    fields["logprobs"] = config.flag("responseLogprobs")
-    if config.peek("stopSequences"):
-        fields["stop"] = _texts(config, "stopSequences")
-    fields["response_format"] = _decode_format(config)
-    thinking = config.object("thinkingConfig")
-    fields["reasoning"] = _decode_reasoning(thinking) if thinking is not None else None
-    return fields
-
-
-def _texts(reader: Reader, key: str) -> tuple[str, ...]:
-    values = reader.array(key) or []
-    for index, value in enumerate(values):
-        if not isinstance(value, str):
-            raise expected(f"{reader.at(key)}[{index}]", "a string", value)
-    return tuple(values)
+def decode_settings(config: GenerationConfig, where: str) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The fields of `Request` that stand in `generationConfig`, and the members that have no field."""
+    rest = members_without(config, "thinkingConfig")
+    fields = {_FIELDS[key]: rest.pop(key) for key in _FIELDS.keys() & rest.keys() if rest[key] is not None}
+    if rest.get("stopSequences"):
+        fields["stop"] = tuple(rest.pop("stopSequences"))
+    if (form := _decode_format(rest, where)) is not None:
+        fields["response_format"] = form
+    if config.thinking_config is not UNSET:
+        fields["reasoning"] = _decode_reasoning(config.thinking_config, f"{where}.thinkingConfig")
+    return fields, rest
 
 
 def encode_settings(request: Request, receipt: Receipt) -> dict[str, Any]:
     """The members of `generationConfig` that the IR holds."""
     members: dict[str, Any] = {}
-    for field, key in (_NUMBERS | _INTEGERS).items():
+    for field, key in _SETTINGS.items():
         if (value := getattr(request, field)) is not None:
             members[key] = value
-    if request.logprobs is not None:
-        members["responseLogprobs"] = request.logprobs
     if request.stop:
         members["stopSequences"] = list(request.stop)
     if request.response_format is not None:
@@ -70,26 +67,27 @@ def encode_settings(request: Request, receipt: Receipt) -> dict[str, Any]:
 # Response format
 
 
-def _decode_format(config: Reader) -> ResponseFormat | None:
-    mime = config.peek("responseMimeType")
+def _decode_format(config: dict[str, Any], where: str) -> ResponseFormat | None:
+    """The format of the answer; its members are taken out of `config`."""
+    mime = config.get("responseMimeType")
     if mime is not None and not (isinstance(mime, str) and mime in _FORMATS):
         return None  # text/x.enum and whatever comes next: nothing that another API has a word for
     # The Python SDK once wrote its field of JSON Schema with an underscore.
-    plain = "_responseJsonSchema" if "_responseJsonSchema" in config else "responseJsonSchema"
-    if plain not in config and "responseSchema" not in config:
-        if mime is None:
-            return None
-        config.take("responseMimeType")
-        return ResponseFormat(kind=_FORMATS[mime])
+    plain = "_responseJsonSchema" if config.get("_responseJsonSchema") is not None else "responseJsonSchema"
+    names = plain, "responseSchema"
+    schemas = config.get(plain), config.get("responseSchema")
+    if schemas == (None, None):
+        return None if mime is None else ResponseFormat(kind=_FORMATS[config.pop("responseMimeType")])
     if mime == "text/plain":
         return None
-    config.take("responseMimeType")
-    schema, notes = decode_schema(config, plain, "responseSchema")
+    schema, taken, notes = decode_schema(schemas, names, where)
+    del config[taken]
+    if mime is not None:
+        del config["responseMimeType"]
     if plain.startswith("_"):
         notes = {plain: notes.get(plain, schema)}
-    notes["mime"] = "absent" if mime is None else None
-    kept = {f"${name}": value for name, value in notes.items() if value is not None}
-    return ResponseFormat(kind="json_schema", schema=schema, native={NAME: kept} if kept else {})
+    native = keep({}, **notes, mime="absent" if mime is None else None)
+    return ResponseFormat(kind="json_schema", schema=schema, native=native)
 
 
 def _encode_format(form: ResponseFormat, wants_openapi: bool, receipt: Receipt) -> dict[str, Any]:
@@ -108,17 +106,18 @@ def _encode_format(form: ResponseFormat, wants_openapi: bool, receipt: Receipt) 
 # Reasoning
 
 
-def _decode_reasoning(thinking: Reader) -> Reasoning:
-    show = thinking.flag("includeThoughts")
-    level = thinking.peek("thinkingLevel")
+def _decode_reasoning(config: dict[str, Any], where: str) -> Reasoning:
+    config = dict(normalize(config, THINKING, where))
+    show, level, budget = config.get("includeThoughts"), config.get("thinkingLevel"), config.get("thinkingBudget")
+    if show is not None and not isinstance(config.pop("includeThoughts"), bool):
+        raise expected(f"{where}.includeThoughts", "a boolean", show)
     effort = level.lower() if isinstance(level, str) and level.lower() in _LEVELS else None
     if effort is not None:
-        thinking.take("thinkingLevel")
-    budget = thinking.peek("thinkingBudget")
+        del config["thinkingLevel"]
     mode: Literal["on", "off", "auto"] | None = "on" if effort is not None else None
     if type(budget) is int and budget >= -1:
-        thinking.take("thinkingBudget")
-        mode = {0: "off", -1: "auto"}.get(budget, "on")  # type: ignore[assignment]
+        del config["thinkingBudget"]
+        mode = "off" if budget == 0 else "auto" if budget == -1 else "on"
     else:
         budget = None
     notes = {
@@ -126,8 +125,7 @@ def _decode_reasoning(thinking: Reader) -> Reasoning:
         "both": True if effort is not None and budget is not None else None,
     }
     tokens = budget if budget is not None and budget > 0 else None
-    native = keep(NAME, thinking, **notes)
-    return Reasoning(mode=mode, effort=effort, budget_tokens=tokens, show=show, native=native)
+    return Reasoning(mode=mode, effort=effort, budget_tokens=tokens, show=show, native=keep(config, **notes))
 
 
 def _encode_reasoning(reasoning: Reasoning, receipt: Receipt) -> dict[str, Any]:

@@ -9,29 +9,36 @@ from __future__ import annotations
 
 from typing import Any
 
-from msgspec import Raw
+from msgspec import UNSET, Raw
 
-from toolglot.dialects.gemini.blocks import Arguments, decode_part, listed, response_arguments
-from toolglot.dialects.gemini.errors import read_error
+from toolglot.dialects.gemini.blocks import (
+    decode_part,
+    keep,
+    members_beside,
+    partial_args,
+    rest_of_call,
+    with_rest,
+    written_arguments,
+)
 from toolglot.dialects.gemini.frames import FrameReader, text_frame
 from toolglot.dialects.gemini.logprobs import AVERAGE, RESULT, read_logprobs, write_logprobs
 from toolglot.dialects.gemini.metadata import Metadata
-from toolglot.dialects.gemini.names import RESPONSE, normalize
 from toolglot.dialects.gemini.native import NAME
 from toolglot.dialects.gemini.partial import OpenCall, OpenCalls
-from toolglot.dialects.gemini.response import blocked_prompt, created_at, finish
+from toolglot.dialects.gemini.response import blocked_prompt, created_at, finish, read_frame, rest_of_answer
 from toolglot.dialects.gemini.usage import decode_usage, tier_of
-from toolglot.errors import ApiError, DecodeError, truncated, unreadable
+from toolglot.dialects.gemini.wire import Answer, Candidate, FunctionCall, Part
+from toolglot.errors import ApiError, DecodeError, UpstreamError, truncated, unreadable
 from toolglot.events import Close, Delta, Event, Fault, Finish, Open, Start
 from toolglot.ir import Block, Native, Text, Thinking, TokenLogprob, ToolCall, Usage, native_of
 from toolglot.receipt import Receipt
 from toolglot.wire import json
-from toolglot.wire.error_documents import find_error
-from toolglot.wire.reader import Reader, expected, keep
+from toolglot.wire.reader import expected
 from toolglot.wire.stray_lines import note_noise
+from toolglot.wire.typed import members_without
 
 _THOUGHT: Native = {NAME: {"thought": True}}
-_TEXT_MEMBERS = frozenset({"text", "thought", "thoughtSignature"})
+_TEXT_MEMBERS = ("text", "thought", "thoughtSignature")
 _MAX_MEMBERS = 10_000
 """Of the response itself; no server of good will has more than a handful."""
 
@@ -107,14 +114,14 @@ class GeminiStreamDecoder:
             return
         if raw.strip() == b"[DONE]":  # not the API's, but of some proxies
             return
-        value = json.decode_frame(raw)
-        if find_error(value) is not None:
-            self._fault(read_error(value))
-            return
-        arguments = response_arguments(raw) if isinstance(value, dict) else []
-        for item in value if isinstance(value, list) else [value]:
-            # Known names hold an underscore only in the other spelling, so most frames need no second look.
-            self._response(Reader(normalize(item, RESPONSE) if b"_" in raw else item), arguments)
+        try:
+            for answer in read_frame(raw):
+                self._answer(answer)
+        except UpstreamError as error:
+            self._fault(error.error)
+        except DecodeError:
+            json.decode_frame(raw)  # what is wrong with the frame itself is told first
+            raise
 
     def _text_frame(self, raw: bytes) -> bool:
         """Whether this frame held text and nothing else; then it has been read."""
@@ -134,43 +141,48 @@ class GeminiStreamDecoder:
             self._started = True
             self._events.append(Start(id=response_id, model=model, created=created_at(created)))
 
-    def _response(self, body: Reader, arguments: list[Arguments]) -> None:
-        response_id, model = body.text("responseId"), body.text("modelVersion")
-        self._start(response_id or "", model or "", body.peek("createTime"))
-        usage = body.take("usageMetadata")
-        self._usage = usage if usage is not None else self._usage
-        for index, candidate in enumerate(body.objects("candidates")):
-            given = candidate.integer("index")
-            if (index if given is None else given) == 0:
-                self._read_candidate(candidate, arguments[index] if index < len(arguments) else ())
+    def _answer(self, answer: Answer) -> None:
+        self._start(answer.response_id or "", answer.model_version or "", answer.create_time)
+        usage = answer.usage_metadata
+        self._usage = usage if usage is not UNSET and usage is not None else self._usage
+        for index, candidate in enumerate(answer.candidates or ()):
+            given = index if candidate.index is UNSET or candidate.index is None else candidate.index
+            if not isinstance(given, int | float):
+                raise expected(f"$.candidates[{index}].index", "a whole number", given)
+            if given == 0:
+                self._read_candidate(candidate, f"$.candidates[{index}]")
             else:
                 self._receipt.loss("candidates", "further candidates", "a stream of events carries one answer")
-        self._rest.update(body.rest())
+        self._rest.update(rest_of_answer(answer))
         if len(self._rest) > _MAX_MEMBERS:
             raise DecodeError("$", f"the response has more than {_MAX_MEMBERS} members")
 
-    def _read_candidate(self, candidate: Reader, arguments: Arguments) -> None:
-        content = candidate.object("content")
-        reason, message = candidate.text("finishReason"), candidate.text("finishMessage")
-        self._finish = reason or self._finish
-        self._finishes += bool(reason)
-        self._message = message or self._message
-        self._take_logprobs(candidate)
-        self._candidate.add(candidate.rest())
-        if content is None:
+    def _read_candidate(self, candidate: Candidate, where: str) -> None:
+        self._finish = candidate.finish_reason or self._finish
+        self._finishes += bool(candidate.finish_reason)
+        self._message = candidate.finish_message or self._message
+        rest = members_without(candidate, "content", "finishReason", "finishMessage")
+        if rest.get("index") == 0:
+            del rest["index"]
+        self._take_logprobs(rest)
+        self._candidate.add(rest)
+        content = candidate.content
+        if content is UNSET:
             return
-        parts, _ = listed(content, "parts")
-        content.text("role")
-        self._candidate.add_content(content.rest())
-        for index, part in enumerate(parts):
-            text = arguments[index] if index < len(arguments) else ""
-            self._part(Reader(part, f"{content.at('parts')}[{index}]"), text)
+        self._candidate.add_content(members_without(content, "parts", "role"))
+        parts = content.parts
+        for index, part in enumerate(parts if isinstance(parts, list) else () if parts is UNSET else (parts,)):
+            place = f"{where}.content.parts[{index}]"
+            try:
+                self._part(part, place)
+            except DecodeError as error:
+                raise DecodeError(place + error.where, error.what) from None
 
-    def _take_logprobs(self, candidate: Reader) -> None:
+    def _take_logprobs(self, candidate: dict[str, Any]) -> None:
         """They go with the text of their frame. What cannot be read stays with the candidate."""
-        if (tokens := read_logprobs(candidate.peek(RESULT))) is not None:
-            candidate.take(RESULT)
-            candidate.take(AVERAGE)  # of the tokens of this frame
+        if (tokens := read_logprobs(candidate.get(RESULT))) is not None:
+            del candidate[RESULT]
+            candidate.pop(AVERAGE, None)  # of the tokens of this frame
             self._logprobs += tokens
 
     def _taken_logprobs(self) -> tuple[TokenLogprob, ...]:
@@ -179,12 +191,13 @@ class GeminiStreamDecoder:
 
     # Parts
 
-    def _part(self, part: Reader, arguments: str) -> None:
-        if "functionCall" in part:
-            self._function_call(part, arguments)
+    def _part(self, part: Part, where: str) -> None:
+        """One part. Paths of its errors are relative to it."""
+        if (call := part.function_call) is not UNSET:
+            self._function_call(part, call, where)
             return
-        if type(part.peek("text")) is str and not part.rest().keys() - _TEXT_MEMBERS:
-            self._text_part(part)
+        if part.text is not UNSET and not members_without(part, *_TEXT_MEMBERS):
+            self._text_part(part, part.text)
             return
         block = decode_part(part)
         if isinstance(block, Text | Thinking):
@@ -194,14 +207,11 @@ class GeminiStreamDecoder:
         self._open(block)
         self._events.append(Close(index=self._next - 1))
 
-    def _text_part(self, part: Reader) -> None:
+    def _text_part(self, part: Part, text: str) -> None:
         """The usual case, without the detour over a block."""
-        fields = part.rest()
-        text = fields.pop("text")
-        kind = Thinking if fields.pop("thought", None) is True else Text
-        if fields.get("thoughtSignature", "") is None:
-            fields = {}
-        self._grow(kind, text, fields)
+        signature = part.thought_signature
+        native = {} if signature is UNSET or signature is None else {"thoughtSignature": signature}
+        self._grow(Thinking if part.thought is True else Text, text, native)
 
     def _grow(self, kind: type[Text] | type[Thinking], text: str, native: dict[str, Any]) -> None:
         """Text for the open block of this kind, or for a new one."""
@@ -233,44 +243,42 @@ class GeminiStreamDecoder:
 
     # Calls
 
-    def _function_call(self, part: Reader, arguments: str) -> None:
-        call = part.object("functionCall")
-        assert call is not None  # the caller has looked
+    def _function_call(self, part: Part, call: FunctionCall, where: str) -> None:
         self._close_text()
-        call_id, name = call.text("id") or "", call.text("name") or ""
-        goes_on = call.flag("willContinue") is True
-        pieces = call.objects("partialArgs")
-        args = call.take("args")
-        if not isinstance(args, dict | None):
-            raise expected(call.at("args"), "an object", args)
+        call_id, name = call.id or "", call.name or ""
+        goes_on = call.will_continue is True
+        pieces, args = call.partial_args or [], written_arguments(call)
+        if not pieces and partial_args(call):
+            raise DecodeError(".functionCall.partialArgs", "these are no pieces of arguments")
         opened = self._calls.continued(call_id, name, whole=args is not None)
         if opened is not None:
-            opened.native.update(part.rest())
+            opened.native.update(members_beside(part, "functionCall"))
         elif name:
             opened = self._open_call(call_id, name, part, call)
         elif args is None and not pieces:
             return  # the end of a call that is over already
         else:
-            raise DecodeError(call.at("name"), "a call without a name")
-        if args and opened.writer.text_began:
-            self._receipt.loss(call.at("args"), f"arguments of {opened.name}", "pieces of others came before them")
+            raise DecodeError(".functionCall.name", "a call without a name")
+        says_something = args is not None and bool(json.decode_frame(bytes(args)))  # read in any case: it may be broken
+        if says_something and opened.writer.text_began:
+            where = f"{where}.functionCall.args"
+            self._receipt.loss(where, f"arguments of {opened.name}", "pieces of others came before them")
             self._close_call(opened, complete=False)
             return
-        text = self._calls.write(opened, pieces)
-        if args is not None and not opened.writer.text_began and (args or not goes_on):
-            text = arguments or json.encode_text(args)
+        text = self._calls.write(opened, pieces, ".functionCall.partialArgs")
+        if args is not None and not opened.writer.text_began and (says_something or not goes_on):
+            text = bytes(args).decode()
         if text:
             self._events.append(Delta(opened.index, text))
         if not goes_on:
             self._end_call(opened)
 
-    def _open_call(self, call_id: str, name: str, part: Reader, call: Reader) -> OpenCall:
+    def _open_call(self, call_id: str, name: str, part: Part, call: FunctionCall) -> OpenCall:
         self._called = True
         if (displaced := self._calls.displaced_by(call_id)) is not None:
             self._close_call(displaced, complete=False)
-        native = keep(NAME, part)
-        if call.rest():
-            native.setdefault(NAME, {})["functionCall"] = call.rest()
+        rest = rest_of_call(call, "willContinue", "partialArgs")
+        native = with_rest(keep(members_beside(part, "functionCall")), "functionCall", rest)
         opened = OpenCall(self._next, call_id, name)
         self._calls.add(opened)
         self._open(ToolCall(id=call_id, name=name, native=native))
@@ -317,5 +325,5 @@ class GeminiStreamDecoder:
     def _read_usage(self) -> Usage | None:
         usage = self._usage
         if isinstance(usage, Raw):
-            usage = normalize({"usageMetadata": json.decode_frame(bytes(usage))}, RESPONSE)["usageMetadata"]
-        return decode_usage(usage, "$.usageMetadata") if usage is not None else None
+            usage = json.decode_frame(bytes(usage))
+        return decode_usage(usage) if usage is not None else None

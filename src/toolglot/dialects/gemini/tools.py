@@ -9,14 +9,19 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from toolglot.dialects.gemini.blocks import filled, listed
+from msgspec import UNSET, Raw, Struct, UnsetType
+
+from toolglot.dialects.gemini.blocks import keep
 from toolglot.dialects.gemini.native import NAME
 from toolglot.dialects.gemini.openapi import json_schema
 from toolglot.dialects.gemini.schema import openapi_schema
+from toolglot.dialects.gemini.wire import TOOLS, FunctionCallingConfig, FunctionDeclaration, ToolEntry
 from toolglot.ir import Opaque, Request, Tool, ToolChoice, native_of
 from toolglot.receipt import Receipt
-from toolglot.tools.remembered import MEMORY, written
-from toolglot.wire.reader import Reader, expected, keep
+from toolglot.tools.declared import DECLARED
+from toolglot.tools.remembered import written
+from toolglot.wire.reader import expected
+from toolglot.wire.typed import is_null, members_without
 
 Group = list[Any]
 """How one entry was made: [number of declarations or None when it had no such list, whether it had more]."""
@@ -25,46 +30,68 @@ Group = list[Any]
 # Tools
 
 
-def decode_tools(body: Reader) -> tuple[tuple[Tool | Opaque, ...], dict[str, Any]]:
-    """The tools, and the notes on how they were grouped."""
-    if body.peek("tools") is None:
-        return (), {}
-    entries, bare = listed(body, "tools")
+class DeclaredGroups(Struct, frozen=True):
+    """What the member `tools` says: the tools, and the notes on how they were grouped."""
+
+    tools: tuple[Tool | Opaque, ...] = ()
+    is_bare: bool | None = None
+    groups: list[Group] | None = None
+
+
+_NONE = DeclaredGroups()
+NULL = DeclaredGroups()
+"""What a null says."""
+
+
+def decode_tools(raw: Raw | UnsetType) -> DeclaredGroups:
+    if raw is UNSET:
+        return _NONE
+    if is_null(raw):
+        return NULL
+    return DECLARED.read(NAME, raw, _decode_tools, lambda declared: declared.tools)
+
+
+def _decode_tools(raw: bytes) -> DeclaredGroups:
+    member = TOOLS.read(b'{"tools":%b}' % raw).tools
     tools: list[Tool | Opaque] = []
     groups: list[Group] = []
-    for index, value in enumerate(entries):
-        entry = Reader(value, f"{body.at('tools')}[{index}]")
-        declared = entry.peek("functionDeclarations") is not None
-        declarations, single = listed(entry, "functionDeclarations")
-        where = entry.at("functionDeclarations")
-        readers = (Reader(item, f"{where}[{at}]") for at, item in enumerate(declarations))
-        tools += [MEMORY.tool(NAME, reader, _decode_tool) for reader in readers]
-        rest = entry.rest()
-        if rest:
-            tools.append(Opaque(NAME, rest))
-        groups.append([len(declarations) if declared and not single else -1 if single else None, bool(rest)])
-    notes: dict[str, Any] = {"bare_tools": True if bare else None}
-    if not groups or groups != _usual_groups(tools):
-        notes["groups"] = groups
-    return tuple(tools), notes
+    for index, entry in enumerate(member if isinstance(member, list) else [] if member is UNSET else [member]):
+        declared = entry.function_declarations
+        declarations = declared if isinstance(declared, list) else [] if declared is UNSET else [declared]
+        where = f"$.tools[{index}].functionDeclarations"
+        tools += [_decode_tool(one, f"{where}[{at}]") for at, one in enumerate(declarations)]
+        if entry.rest is not UNSET:
+            tools.append(Opaque(NAME, dict(entry.rest)))
+        count = len(declared) if isinstance(declared, list) else None if declared is UNSET else -1
+        groups.append([count, entry.rest is not UNSET])
+    noted = groups if not groups or groups != _usual_groups(tools) else None
+    return DeclaredGroups(tuple(tools), True if isinstance(member, ToolEntry) else None, noted)
 
 
-def _decode_tool(declaration: Reader) -> Tool:
-    name, description = declaration.need_text("name"), declaration.text("description")
-    parameters, notes = decode_schema(declaration, "parametersJsonSchema", "parameters")
-    return Tool(name=name, description=description, parameters=parameters, native=keep(NAME, declaration, **notes))
+def _decode_tool(declaration: FunctionDeclaration, where: str) -> Tool:
+    schemas = declaration.parameters_json_schema, declaration.parameters
+    parameters, taken, notes = decode_schema(schemas, ("parametersJsonSchema", "parameters"), where)
+    description = declaration.description
+    native = keep(members_without(declaration, "name", "description", taken), **notes)
+    return Tool(
+        name=declaration.name,
+        description=None if description is UNSET else description,
+        parameters=parameters,
+        native=native,
+    )
 
 
-def decode_schema(reader: Reader, plain: str, openapi: str) -> tuple[Any, dict[str, Any]]:
-    """A schema from either of its two members, as JSON Schema, and the original where it was not that already."""
-    key = plain if plain in reader else openapi
-    original = reader.take(key)
-    if original is None:
-        return None, {}
+def decode_schema(schemas: tuple[Any, Any], names: tuple[str, str], where: str) -> tuple[Any, str, dict[str, Any]]:
+    """A schema from either of two members, of JSON Schema and of OpenAPI: as JSON Schema, the name of the member, and
+    the original where it was not that already."""
+    is_plain = schemas[0] is not UNSET and schemas[0] is not None
+    original, name = (schemas[0], names[0]) if is_plain else (schemas[1], names[1])
+    if original is UNSET or original is None:
+        return None, "", {}
     if not isinstance(original, dict | bool):
-        raise expected(reader.at(key), "an object", original)
-    schema = json_schema(original, reader.at(key))
-    return schema, {key: original} if key == openapi or schema != original else {}
+        raise expected(f"{where}.{name}", "an object", original)
+    schema = json_schema(original, f"{where}.{name}")
+    return schema, name, {name: original} if not is_plain or schema != original else {}
 
 
 def encode_tools(request: Request, receipt: Receipt) -> Any:
@@ -176,21 +203,16 @@ def _usual_mode(choice: ToolChoice) -> str:
     return _WIRE_MODES.get(choice.mode, "AUTO")
 
 
-def decode_choice(config: Reader) -> ToolChoice | None:
+def decode_choice(calling: FunctionCallingConfig) -> ToolChoice:
     """`functionCallingConfig` of a toolConfig."""
-    calling = config.object("functionCallingConfig")
-    if calling is None:
-        return None
-    raw = filled(calling, "mode") or ""
+    raw, names = calling.mode or "", calling.allowed_function_names or []
     if raw.upper() not in _MODES:
-        return ToolChoice(mode="opaque", native={NAME: {**calling.rest(), "mode": raw}})
-    names: list[Any] = (calling.array("allowedFunctionNames") or []) if calling.peek("allowedFunctionNames") else []
-    for index, name in enumerate(names):
-        if not isinstance(name, str):
-            raise expected(f"{calling.at('allowedFunctionNames')}[{index}]", "a string", name)
+        return ToolChoice(mode="opaque", native={NAME: members_without(calling)})
     choice = ToolChoice(mode=_MODES[raw.upper()], names=tuple(names))
     noted = raw if raw != _usual_mode(choice) else None
-    native = keep(NAME, calling, mode=noted)
+    # An empty string or list is no more than a shape.
+    taken = [name for name, value in (("mode", raw), ("allowedFunctionNames", names)) if value]
+    native = keep(members_without(calling, *taken), mode=noted)
     if noted is not None and raw.upper() == "VALIDATED":
         # That calls keep to their schema is more than a shape: others must be told that nobody sees to it there.
         del native[NAME]["$mode"]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from toolglot.dialects.gemini.names import USAGE, normalize
 from toolglot.dialects.gemini.native import NAME
 from toolglot.ir import Usage
 from toolglot.wire.usage import UsageReader, original, original_usage, with_original
@@ -31,6 +32,7 @@ def tier_of(usage: Usage | None) -> str | None:
 
 
 def decode_usage(value: Any, where: str = "$.usageMetadata") -> Usage:
+    value = normalize(value, USAGE, where)
     reader = UsageReader(value, where)
     prompt, tools = reader.count(("promptTokenCount",)), reader.count(("toolUsePromptTokenCount",))
     answer, thoughts = reader.count(("candidatesTokenCount",)), reader.count(("thoughtsTokenCount",))
