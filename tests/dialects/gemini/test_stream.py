@@ -468,6 +468,20 @@ def test_a_piece_for_a_call_that_is_over_does_not_go_to_another_one() -> None:
     assert fault(sse(*frames, END)).code == "upstream_unreadable"
 
 
+@pytest.mark.parametrize("value", [0, 1, "true", [], {}])
+def test_a_call_of_which_nobody_knows_whether_it_goes_on_is_refused(value: Any) -> None:
+    call = {"name": "rm", "args": {"path": "/ho"}, "willContinue": value}
+    error = fault(sse(parts({"functionCall": call}), END))
+    assert "$.candidates[0].content.parts[0].functionCall.willContinue: expected a boolean" in error.message
+
+
+@pytest.mark.parametrize("index", [0.5, True, "0", []])
+def test_an_index_that_is_no_whole_number_is_refused(index: Any) -> None:
+    assert (
+        "$.candidates[0].index: expected a whole number" in fault(sse(parts({"text": "a"}, index=index), END)).message
+    )
+
+
 def test_many_open_calls_take_linear_time_and_have_a_bound() -> None:
     def begun(number: int) -> Frame:
         return {"functionCall": {"id": str(number), "name": "f", "willContinue": True}}

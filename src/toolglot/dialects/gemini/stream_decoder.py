@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from msgspec import UNSET, Raw
+from msgspec import UNSET, Raw, UnsetType
 
 from toolglot.dialects.gemini.blocks import (
     decode_part,
@@ -39,6 +39,7 @@ from toolglot.wire.typed import members_without
 
 _THOUGHT: Native = {NAME: {"thought": True}}
 _TEXT_MEMBERS = ("text", "thought", "thoughtSignature")
+_FLAG = (bool, UnsetType, type(None))
 _MAX_MEMBERS = 10_000
 """Of the response itself; no server of good will has more than a handful."""
 
@@ -147,7 +148,7 @@ class GeminiStreamDecoder:
         self._usage = usage if usage is not UNSET and usage is not None else self._usage
         for index, candidate in enumerate(answer.candidates or ()):
             given = index if candidate.index is UNSET or candidate.index is None else candidate.index
-            if not isinstance(given, int | float):
+            if type(given) is not int and not (type(given) is float and given.is_integer()):
                 raise expected(f"$.candidates[{index}].index", "a whole number", given)
             if given == 0:
                 self._read_candidate(candidate, f"$.candidates[{index}]")
@@ -247,6 +248,8 @@ class GeminiStreamDecoder:
         self._close_text()
         call_id, name = call.id or "", call.name or ""
         goes_on = call.will_continue is True
+        if type(call.will_continue) not in _FLAG:  # this may be the first piece of many
+            raise expected(".functionCall.willContinue", "a boolean", call.will_continue)
         pieces, args = call.partial_args or [], written_arguments(call)
         if not pieces and partial_args(call):
             raise DecodeError(".functionCall.partialArgs", "these are no pieces of arguments")
