@@ -73,8 +73,9 @@ def _dies(client: str, upstream: str, death: Script) -> None:
         break_told(client, answer)
         if client == "anthropic":  # a call that was cut stays open: nobody runs it
             assert answer.body.count(b"event: content_block_start") > answer.body.count(b"event: content_block_stop")
-        if not {"gemini", "warp"} & {client, upstream}:
-            assert b'\\"a\\":' in answer.body  # what came is not taken back
+        # What came is not taken back, but for a piece that may end the arguments of a call: it waits for the call's end.
+        if not {"gemini", "warp"} & {client, upstream} and (client == upstream or upstream != "openai_responses"):
+            assert b'\\"a\\":' in answer.body
         record = running.record()
         assert (record.error, record.attempts, len(server.requests)) == ("server", 1, 1)
         assert (record.cut, record.cancelled) == (DIALECTS[client].broken_stream == "cut", False)
@@ -343,7 +344,8 @@ def test_40_arguments_that_are_no_json_are_never_silently_empty(client: str, arg
             assert (told.type, told.code) == (type_of(client, "gateway"), "malformed_tool_call")
         elif client == "gemini":  # a text in the place of the call
             assert b'"functionCall":{"id":"call_a"' not in answer.body
-            assert f"[tool call f was cut off: {arguments}]".encode() in answer.body
+            problem = "was cut off" if arguments.startswith("{") else "was not valid JSON"
+            assert f"[tool call f {problem}: {arguments}]".encode() in answer.body
         else:  # what the model wrote, byte for byte
             assert f'"arguments":"{arguments}"'.encode() in answer.body
             assert b"malformed_tool_call" not in answer.body
