@@ -73,7 +73,7 @@ def _dies(client: str, upstream: str, death: Script) -> None:
         break_told(client, answer)
         if client == "anthropic":  # a call that was cut stays open: nobody runs it
             assert answer.body.count(b"event: content_block_start") > answer.body.count(b"event: content_block_stop")
-        # What came is not taken back, but for a piece that may end the arguments of a call: it waits for the call's end.
+        # What came is not taken back, but for a piece that may end a call's arguments: it waits for the call's end.
         if not {"gemini", "warp"} & {client, upstream} and (client == upstream or upstream != "openai_responses"):
             assert b'\\"a\\":' in answer.body
         record = running.record()
