@@ -23,8 +23,8 @@ from toolglot.ir import Request
 from toolglot.receipt import Receipt
 
 LOOKS: list[tuple[Any, str]] = [
-    (chat_blocks, "plain_call"),
-    (chat_request, "plain_message"),
+    (chat_blocks, "count_members"),
+    (chat_request, "count_members"),
     (chat_request, "_plain"),
     (responses_blocks, "plain_text"),
     (responses_items, "plain_items"),

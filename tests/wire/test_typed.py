@@ -14,6 +14,7 @@ from toolglot.errors import DecodeError
 from toolglot.wire import json
 from toolglot.wire.typed import (
     OR_UNKNOWN,
+    OTHER_TAG,
     UNLESS_EMPTY,
     UNLESS_INEXACT,
     UNLESS_OTHER_TYPE,
@@ -22,8 +23,10 @@ from toolglot.wire.typed import (
     TypedReader,
     Unknown,
     UnsoundError,
+    ValueReader,
     Wire,
     as_json,
+    count_members,
     members_without,
     part_reader,
     sound_text,
@@ -66,6 +69,50 @@ class Body(Wire):
 
 
 READER = TypedReader(Body, "messages")
+
+
+class Address(Wire, kw_only=True):
+    url: str
+    title: str | UnsetType | None = UNSET
+
+
+class Image(Wire, tag="image", tag_field="type", kw_only=True):
+    implied_by = "image"
+    blank_tag_is_missing = True
+
+    image: Annotated[str | Address, OR_UNKNOWN]
+    refusal: Annotated[str, UNLESS_EMPTY] | UnsetType | None = UNSET
+
+
+class Sound(Wire, tag="sound", tag_field="type", kw_only=True):
+    implied_by = "sound"
+
+    sound: str
+
+
+class Person(Wire, tag="user", tag_field="role"):
+    content: list[Image | Sound | Unknown] | UnsetType | None = UNSET
+    heat: int | float | UnsetType | None = UNSET
+
+
+class Anyone(Wire, tag=OTHER_TAG, tag_field="role"):
+    content: str | UnsetType = UNSET
+
+
+class Talk(Wire, kw_only=True):
+    messages: list[Person | Anyone]
+
+
+TALKS = TypedReader(Talk, "messages")
+
+
+def read_message(message: Any) -> Any:
+    return TALKS.read(json.encode({"messages": [message]})).messages[0]
+
+
+def read_part(part: Any) -> Any:
+    return read_message({"role": "user", "content": [part]}).content[0]
+
 
 WHOLE: dict[str, Any] = {
     "messages": [
@@ -150,6 +197,82 @@ def test_an_object_of_another_type_or_form_can_stay_in_the_rest() -> None:
 
 def test_a_whole_number_may_be_written_as_a_decimal() -> None:
     assert read(b'{"messages":[],"limit":1024.0,"heat":1}') == Body(messages=[], limit=1024, heat=1)
+
+
+def test_one_type_can_read_objects_of_all_other_tags() -> None:
+    message = read_message({"role": "critic", "content": "no", "new": 1})
+    assert isinstance(message, Anyone)
+    assert message.rest == {"role": "critic", "new": 1}
+    assert as_json(message) == {"role": "critic", "content": "no", "new": 1}
+
+
+@pytest.mark.parametrize(
+    ("message", "what"),
+    [
+        ({}, "this string is required"),
+        ({"role": None}, "this string is required"),
+        ({"role": 1}, "expected a string, got a whole number"),
+    ],
+)
+def test_a_tag_that_may_be_anything_must_be_there(message: Any, what: str) -> None:
+    with pytest.raises(DecodeError) as refused:
+        read_message(message)
+    assert (refused.value.where, refused.value.what) == ("$.messages[0].role", what)
+
+
+def test_an_object_that_lacks_its_tag_says_so() -> None:
+    part = read_part({"image": "a"})
+    assert part.rest.is_implied
+    assert as_json(part) == {"image": "a"}
+    assert as_json(read_part({"type": "image", "image": "a"})) == {"type": "image", "image": "a"}
+
+
+@pytest.mark.parametrize("tag", [None, ""])
+def test_a_blank_tag_counts_as_missing_where_the_type_says_so(tag: str | None) -> None:
+    part = read_part({"type": tag, "image": "a"})
+    assert isinstance(part, Image)
+    assert part.rest == {"type": tag}
+    assert isinstance(read_part({"type": tag, "sound": "a"}), Unknown)
+
+
+def test_two_members_that_each_tell_a_type_tell_none() -> None:
+    assert isinstance(read_part({"image": "a", "sound": "b"}), Unknown)
+    assert isinstance(read_part({"image": "a", "sound": None}), Image)
+
+
+def test_a_main_member_of_another_type_makes_the_object_unknown_and_a_wrong_one_inside_is_refused() -> None:
+    assert isinstance(read_part({"type": "image", "image": 5}), Unknown)
+    assert isinstance(read_part({"type": "image"}), Unknown)
+    with pytest.raises(DecodeError) as refused:
+        read_part({"type": "image", "image": {"title": "t"}})
+    assert str(refused.value).startswith("$.messages[0].content[0].image.url: this string is required")
+
+
+@pytest.mark.parametrize("empty", [0, False, [], {}])
+def test_a_false_value_of_another_type_can_stay_in_the_rest(empty: Any) -> None:
+    assert read_part({"type": "image", "image": "a", "refusal": empty}).rest == {"refusal": empty}
+    with pytest.raises(DecodeError):
+        read_part({"type": "image", "image": "a", "refusal": 1})
+
+
+def test_members_are_given_back_in_the_order_of_the_document() -> None:
+    part = read_part({"new": 1, "refusal": None, "type": "image", "x": 2, "image": {"title": None, "url": "u"}})
+    assert list(members_without(part, "image")) == ["new", "refusal", "x"]
+    assert members_without(part, "new", "x")["image"] == {"url": "u", "title": None}
+    assert count_members(part) == 3
+
+
+def test_the_words_for_a_wrong_type_leave_out_null_and_say_number_once() -> None:
+    with pytest.raises(DecodeError, match="expected a number, got a string"):
+        read_message({"role": "user", "heat": "x"})
+
+
+def test_untyped_json_can_be_read_as_a_type() -> None:
+    links = ValueReader(Link)
+    assert links.read_value({"url": "u", "new": 1}, "$.a") == Link(url="u", rest=Rest({"new": 1}))
+    with pytest.raises(DecodeError) as refused:
+        links.read_value({}, "$.a")
+    assert refused.value.where == "$.a.url"
 
 
 WRONG: dict[str, tuple[Any, str, str]] = {

@@ -7,7 +7,6 @@ from typing import Any
 
 from toolglot.ir import PromptCache
 from toolglot.receipt import Receipt
-from toolglot.wire.reader import Reader
 
 MAX_IDENTIFIER = 64
 """Characters of a `safety_identifier`, and of the older `user`."""
@@ -47,10 +46,13 @@ PROMPT_CACHE = {"key": "prompt_cache_key", "retention": "prompt_cache_retention"
 """The fields of `PromptCache` and the members of a request that they stand in."""
 
 
-def take_prompt_cache(body: Reader) -> PromptCache | None:
-    """How the prompt is to be cached; what cannot be written again exactly stays with the rest."""
-    kinds = {"key": str, "retention": str, "options": dict}
-    found = {name: body.take(key) for name, key in PROMPT_CACHE.items() if isinstance(body.peek(key), kinds[name])}
+_PROMPT_CACHE_TYPES = {"key": str, "retention": str, "options": dict}
+
+
+def take_prompt_cache(members: dict[str, Any]) -> PromptCache | None:
+    """How the prompt is to be cached; what cannot be written again exactly stays with the members."""
+    kinds = _PROMPT_CACHE_TYPES
+    found = {name: members.pop(key) for name, key in PROMPT_CACHE.items() if isinstance(members.get(key), kinds[name])}
     return PromptCache(**found) if found else None
 
 

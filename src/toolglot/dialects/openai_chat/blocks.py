@@ -2,10 +2,32 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, TypeGuard
 
+from msgspec import UNSET
+
 from toolglot.dialects.openai_chat.native import NAME
-from toolglot.dialects.openai_chat.plain import plain_call
+from toolglot.dialects.openai_chat.wire import (
+    AudioPart,
+    Call,
+    Content,
+    CustomCall,
+    DocumentPart,
+    FilePart,
+    Function,
+    FunctionCall,
+    ImageEntry,
+    ImagePart,
+    ImageUrl,
+    ModelMessage,
+    Part,
+    RefusalPart,
+    TextPart,
+    ThinkingPart,
+    VideoPart,
+    VideoUrl,
+)
 from toolglot.ir import (
     Block,
     Cache,
@@ -18,6 +40,7 @@ from toolglot.ir import (
     Text,
     Thinking,
     ToolCall,
+    ToolKind,
     native_of,
     with_native,
 )
@@ -25,7 +48,8 @@ from toolglot.receipt import Receipt, describe_block
 from toolglot.wire import json
 from toolglot.wire.data_url import parse_data_url, write_data_url
 from toolglot.wire.openai_fields import file_name
-from toolglot.wire.reader import Reader, expected, implied_type, keep, kept
+from toolglot.wire.reader import keep_members, kept
+from toolglot.wire.typed import Unknown, as_json, count_members, members_without
 
 # Tells an opaque entry of `tool_calls` from an opaque part of the content.
 _CALL = "$call"
@@ -41,56 +65,48 @@ AUDIO_FORMATS = {"wav": "audio/wav", "mp3": "audio/mpeg"}
 _AUDIO_NAMES = {media_type: name for name, media_type in AUDIO_FORMATS.items()} | {"audio/mp3": "mp3"}
 
 
-def decode_content(value: Any, where: str) -> tuple[Block, ...]:
-    """Message content: a string, a list of parts, or null."""
-    if value is None or value == "":
-        return ()
-    if isinstance(value, str):
-        return (Text(text=value),)
-    if not isinstance(value, list):
-        raise expected(where, "a string or an array", value)
-    return tuple(decode_part(Reader(part, f"{where}[{index}]")) for index, part in enumerate(value))
+def content_shape(content: Content) -> str | None:
+    """How the content of a message came, where its blocks do not tell."""
+    if content is UNSET:
+        return "absent"
+    return "null" if content is None else "empty" if content == "" else "parts" if isinstance(content, list) else None
 
 
-_TYPED_BY = {
-    "text": "text",
-    "image_url": "image_url",
-    "input_audio": "input_audio",
-    "file": "file",
-    "video_url": "video_url",
-}
-"""The member of a part that tells its type where `type` is left out."""
+def decode_content(content: Content) -> tuple[Block, ...]:
+    if type(content) is str:
+        return (Text(text=content),) if content else ()
+    return tuple([decode_part(part) for part in content]) if type(content) is list else ()
 
 
-def decode_part(part: Reader) -> Block:
-    implied = implied_type(part, _TYPED_BY)
-    block = _decode_part(part, implied or part.peek("type"))
-    return block if implied is None or isinstance(block, Opaque) else with_native(block, NAME, **{"$typeless": True})
+def decode_part(part: Part) -> Block:
+    if type(part) is TextPart and count_members(part) == 1:
+        return Text(text=part.text)
+    block = _PART_DECODERS[type(part)](part)
+    if part.rest is UNSET or not part.rest.is_implied or isinstance(block, Opaque):
+        return block
+    return with_native(block, NAME, **{"$typeless": True})
 
 
-def _decode_part(part: Reader, kind: Any) -> Block:
-    match kind:
-        case "text" if "text" in part:
-            part.take("type")
-            text, (cache, control) = part.need_text("text"), _take_mark(part)
-            return Text(text=text, cache=cache, native=keep(NAME, part, cache_control=control))
-        case "refusal" if "refusal" in part:
-            part.take("type")
-            return Refusal(text=part.need_text("refusal"), native=keep(NAME, part))
-        case "image_url" if isinstance(part.peek("image_url"), dict | str):
-            return _decode_image(part)
-        case "input_audio" if isinstance(part.peek("input_audio"), dict):
-            return _decode_audio(part)
-        case "file" if isinstance(part.peek("file"), dict):
-            return _decode_file(part)
-        case "document_url" if isinstance(part.peek("document_url"), str):
-            return _decode_document(part)
-        case "video_url" if isinstance(part.peek("video_url"), dict | str):
-            return _decode_video(part)
-        case "thinking" if is_thinking(part.peek("thinking")):
-            return _decode_thinking(part)
-        case _:
-            return Opaque(NAME, part.rest())
+def take(members: dict[str, Any], name: str) -> Any:
+    """Take a member out. A null counts as absent and stays, so that it comes back as the null it was."""
+    value = members.get(name)
+    if value is not None:
+        del members[name]
+    return value
+
+
+def _decode_text(part: TextPart) -> Text:
+    rest = members_without(part, "text")
+    cache, notes = _take_mark(rest)
+    return Text(text=part.text, cache=cache, native=keep_members(NAME, rest, **notes))
+
+
+def _decode_refusal(part: RefusalPart) -> Refusal:
+    return Refusal(text=part.refusal, native=keep_members(NAME, members_without(part, "refusal")))
+
+
+def _decode_unknown(part: Unknown) -> Opaque:
+    return Opaque(NAME, part.verbatim.value)
 
 
 # Mistral's parts: reasoning that holds texts, and a document by its URL.
@@ -105,14 +121,20 @@ def thinking_of(items: list[Any]) -> str:
     return "".join(text for text in texts if isinstance(text, str))
 
 
-def _decode_thinking(part: Reader) -> Block:
-    part.take("type")
-    items = part.array("thinking") or []
+def _decode_thinking(part: ThinkingPart) -> Block:
+    items = part.thinking
     text = thinking_of(items)
     usual = items == _thinking_items(text)
     beside = {str(item.get("type")): item for item in items if isinstance(item, dict) and item.get("type") != "text"}
-    native = keep(NAME, part, part=True if usual else items, thinking=beside or None)
-    return Thinking(text=text, native=native)
+    rest = members_without(part, "thinking")
+    return Thinking(text=text, native=keep_members(NAME, rest, part=True if usual else items, thinking=beside or None))
+
+
+def _decode_document(part: DocumentPart) -> Media:
+    rest = members_without(part, "document_url")
+    name = take(rest, "document_name")
+    native = keep_members(NAME, rest, document_url=True)
+    return Media(kind="document", source=Source("url", part.document_url), name=name, native=native)
 
 
 def _thinking_items(text: str) -> list[dict[str, Any]]:
@@ -130,37 +152,19 @@ def is_thinking_part(block: Block) -> bool:
     return isinstance(block, Thinking) and bool(native_of(block, NAME).get("$part"))
 
 
-def _decode_document(part: Reader) -> Block:
-    part.take("type")
-    source, name = Source("url", part.need_text("document_url")), part.text("document_name")
-    return Media(kind="document", source=source, name=name, native=keep(NAME, part, document_url=True))
-
-
 IMAGES = "images"
 """The field of an assistant's message that OpenRouter and LiteLLM have for images that a model made."""
 
 
-def take_images(message: Reader) -> tuple[Block, ...]:
-    """The images of a message. What is no list of them stays with the message."""
-    entries = message.peek(IMAGES)
-    if not isinstance(entries, list) or not entries or not all(map(is_image, entries)):
-        return ()
-    where = message.at(IMAGES)
-    message.take(IMAGES)
-    return tuple(decode_image(entry, f"{where}[{index}]") for index, entry in enumerate(entries))
+def decode_images(message: ModelMessage) -> tuple[Block, ...]:
+    return tuple([decode_image(entry) for entry in message.images or ()])
 
 
-def decode_image(entry: dict[str, Any], where: str) -> Block:
+def decode_image(entry: ImageEntry) -> Block:
     """One entry of `images`. Its number says no more than its place in the list."""
-    entry = dict(entry)
-    beside = {"index": entry.pop("index")} if "index" in entry else {}
-    return with_native(_decode_image(Reader(entry, where)), NAME, **{"$entry": beside})
-
-
-def is_image(entry: Any) -> bool:
-    image = entry.get("image_url") if isinstance(entry, dict) else None
-    url = image.get("url") if isinstance(image, dict) else image
-    return isinstance(url, str) and entry.get("type", "image_url") == "image_url"
+    beside = {} if entry.index is UNSET else {"index": entry.index}
+    image = _decode_image(entry.image_url, members_without(entry, "type", "image_url", "index"))
+    return with_native(image, NAME, **{"$entry": beside})
 
 
 def encode_image(block: Media, where: str, receipt: Receipt) -> dict[str, Any] | None:
@@ -177,93 +181,102 @@ def encode_image(block: Media, where: str, receipt: Receipt) -> dict[str, Any] |
     return None if entry is None else {**entry, **(beside or {})}
 
 
-def _decode_image(part: Reader) -> Media:
-    part.take("type")
-    # Some clients write the URL as a plain string; the API itself wants an object.
-    bare = part.text("image_url") if isinstance(part.peek("image_url"), str) else None
-    image = Reader({"url": bare}) if bare is not None else part.object("image_url")
-    assert image is not None
-    source = parse_data_url(image.need_text("url"))
-    detail, (cache, control) = image.text("detail"), _take_mark(part)
-    shape = {"image_url": image.rest() or None, "bare": True if bare is not None else None, "cache_control": control}
-    return Media(kind="image", source=source, detail=detail, cache=cache, native=keep(NAME, part, **shape))
+def _decode_image(image: str | ImageUrl, rest: dict[str, Any]) -> Media:
+    url, inner, bare = _url_of(image)
+    detail, (cache, notes) = take(inner, "detail"), _take_mark(rest)
+    native = keep_members(NAME, rest, image_url=inner or None, bare=bare, **notes)
+    return Media(kind="image", source=parse_data_url(url), detail=detail, cache=cache, native=native)
 
 
-def _decode_video(part: Reader) -> Block:
-    """A video by its URL, as vLLM, OpenRouter, Z.ai and others take it."""
-    part.take("type")
-    bare = part.text("video_url") if isinstance(part.peek("video_url"), str) else None
-    video = Reader({"url": bare}) if bare is not None else part.object("video_url")
-    assert video is not None
-    source, (cache, control) = parse_data_url(video.need_text("url")), _take_mark(part)
-    shape = {"video_url": video.rest() or None, "bare": _noted(bare is not None), "cache_control": control}
-    return Media(kind="video", source=source, cache=cache, native=keep(NAME, part, **shape))
+def _decode_video(part: VideoPart) -> Media:
+    url, inner, bare = _url_of(part.video_url)
+    rest = members_without(part, "video_url")
+    cache, notes = _take_mark(rest)
+    native = keep_members(NAME, rest, video_url=inner or None, bare=bare, **notes)
+    return Media(kind="video", source=parse_data_url(url), cache=cache, native=native)
 
 
-def _decode_audio(part: Reader) -> Block:
-    part.take("type")
-    audio = part.object("input_audio")
-    assert audio is not None
-    name = audio.text("format") or ""
-    source = Source("base64", audio.need_text("data"), AUDIO_FORMATS.get(name, f"audio/{name}" if name else None))
-    cache, control = _take_mark(part)
-    shape = {"input_audio": audio.rest() or None, "cache_control": control}
-    return Media(kind="audio", source=source, cache=cache, native=keep(NAME, part, **shape))
+def _url_of(value: str | ImageUrl | VideoUrl) -> tuple[str, dict[str, Any], bool | None]:
+    """The URL, what stands beside it, and whether it stands there without an object."""
+    if isinstance(value, str):
+        return value, {}, True
+    return value.url, members_without(value, "url"), None
 
 
-def _decode_file(part: Reader) -> Block:
-    file = part.object("file")
-    assert file is not None
-    data, file_id, name = file.text("file_data"), file.text("file_id"), file.text("filename")
+def _decode_audio(part: AudioPart) -> Media:
+    audio, rest = part.input_audio, members_without(part, "input_audio")
+    inner = members_without(audio, "data")
+    name = take(inner, "format") or ""
+    source = Source("base64", audio.data, AUDIO_FORMATS.get(name, f"audio/{name}" if name else None))
+    cache, notes = _take_mark(rest)
+    native = keep_members(NAME, rest, input_audio=inner or None, **notes)
+    return Media(kind="audio", source=source, cache=cache, native=native)
+
+
+def _decode_file(part: FilePart) -> Block:
+    inner, rest = members_without(part.file), members_without(part, "file")
+    data, file_id = take(inner, "file_data"), take(inner, "file_id")
     if data is None and file_id is None:
-        # Nothing to read: keep it as it came.
-        rest = file.rest() | ({"filename": name} if name is not None else {})
-        return Opaque(NAME, {**part.rest(), "file": rest})
-    part.take("type")
+        return Opaque(NAME, as_json(part))  # nothing to read
+    name = take(inner, "filename")
     source = Source("file", file_id or "") if data is None else parse_data_url(data)
     if source.kind == "url":  # bare base64, without the data: prefix that the API asks for
         source = Source("base64", source.data)
     shape = {
-        "file": file.rest() or None,
+        "file": inner or None,
         "file_id": file_id if data is not None else None,
         "nameless": _noted(name is None),
     }
-    cache, control = _take_mark(part)
-    native = keep(NAME, part, **shape, cache_control=control)
+    cache, notes = _take_mark(rest)
+    native = keep_members(NAME, rest, **shape, **notes)
     return Media(kind="document", source=source, name=name, cache=cache, native=native)
 
 
-def _take_mark(part: Reader) -> tuple[Cache | None, dict[str, Any] | None]:
-    """The breakpoint of a part, and its `cache_control` if it stands in that."""
-    cache = _take_cache(part)
-    return take_control(part) if cache is None else (cache, None)
+_PART_DECODERS: dict[type[Part], Callable[[Any], Block]] = {
+    TextPart: _decode_text,
+    RefusalPart: _decode_refusal,
+    ImagePart: lambda part: _decode_image(part.image_url, members_without(part, "image_url")),
+    VideoPart: _decode_video,
+    AudioPart: _decode_audio,
+    FilePart: _decode_file,
+    DocumentPart: _decode_document,
+    ThinkingPart: _decode_thinking,
+    Unknown: _decode_unknown,
+}
 
 
-def take_control(node: Reader) -> tuple[Cache | None, dict[str, Any] | None]:
-    """`cache_control`, which gateways to Claude (OpenRouter, LiteLLM) have taken over from Anthropic: the breakpoint,
-    and how it came. What cannot be read stays with the rest."""
-    control = node.peek("cache_control")
+def _take_mark(rest: dict[str, Any]) -> tuple[Cache | None, dict[str, Any]]:
+    """The breakpoint among the members of a part, and the note on its `cache_control` if it stands in that."""
+    cache = _take_breakpoint(rest)
+    if cache is not None:
+        return cache, {}
+    cache, control = take_control(rest)
+    return cache, {"cache_control": control}
+
+
+def take_control(members: dict[str, Any]) -> tuple[Cache | None, dict[str, Any] | None]:
+    """`cache_control`: the breakpoint, and how it came. What cannot be read stays with the rest."""
+    control = members.get("cache_control")
     if not isinstance(control, dict) or control.get("type") != "ephemeral" or not control.keys() <= {"type", "ttl"}:
         return None, None
     lifetime = control.get("ttl")
     if "ttl" in control and (not isinstance(lifetime, str) or lifetime not in _CONTROL_LIFETIMES):
         return None, None
-    node.take("cache_control")
+    del members["cache_control"]
     return Cache(None if lifetime is None else _CONTROL_LIFETIMES[lifetime]), control
 
 
-def _take_cache(part: Reader) -> Cache | None:
+def _take_breakpoint(members: dict[str, Any]) -> Cache | None:
     """`prompt_cache_breakpoint`, when it is one that we can write again exactly."""
-    hint = part.peek("prompt_cache_breakpoint")
+    hint = members.get("prompt_cache_breakpoint")
     if not isinstance(hint, dict) or hint.get("mode") != "explicit" or not hint.keys() <= {"mode", "ttl"}:
         return None
-    if "ttl" not in hint:
-        part.take("prompt_cache_breakpoint")
-        return Cache()
-    seconds = _LIFETIMES.get(hint["ttl"]) if isinstance(hint["ttl"], str) else None
-    if seconds is None:
-        return None
-    part.take("prompt_cache_breakpoint")
+    seconds = None
+    if "ttl" in hint:
+        seconds = _LIFETIMES.get(hint["ttl"]) if isinstance(hint["ttl"], str) else None
+        if seconds is None:
+            return None
+    del members["prompt_cache_breakpoint"]
     return Cache(seconds)
 
 
@@ -353,48 +366,51 @@ def _encode_media(block: Media, where: str, receipt: Receipt) -> dict[str, Any] 
     return None
 
 
-def decode_calls(message: Reader) -> tuple[Block, ...]:
-    """`tool_calls` and the deprecated `function_call` of an assistant message."""
-    where = message.at("tool_calls")
-    calls: list[Block] = [
-        plain_call(call) or _decode_call(Reader(call, f"{where}[{index}]"))
-        for index, call in enumerate(message.array("tool_calls") or ())
-    ]
-    if (legacy := message.object("function_call")) is not None:
-        name, arguments = legacy.need_text("name"), legacy.text("arguments")
-        native = keep(NAME, legacy, legacy=True, empty=_noted(arguments == ""))
-        calls.append(ToolCall(id="", name=name, arguments=arguments or "", native=native))
+def decode_calls(message: ModelMessage) -> tuple[Block, ...]:
+    """`tool_calls` and the deprecated `function_call` of the model's message."""
+    calls: list[Block] = [decode_call(call) for call in message.tool_calls or ()]
+    if legacy := message.function_call:
+        rest = members_without(legacy, "name")
+        arguments = take(rest, "arguments")
+        native = keep_members(NAME, rest, legacy=True, empty=_noted(arguments == ""))
+        calls.append(ToolCall(id="", name=legacy.name, arguments=arguments or "", native=native))
     return tuple(calls)
 
 
-def _decode_call(call: Reader) -> Block:
-    kind = call.peek("type")
-    member = "custom" if kind == "custom" else "function"
-    if kind not in (None, "", "function", "custom") or not isinstance(call.peek(member), dict):
-        return Opaque(NAME, {"type": kind, _CALL: call.rest()})
-    if kind == member:
-        call.take("type")
-    inner = call.object(member)
-    assert inner is not None
-    no_id = "id" not in call
-    call_id, name = call.text("id") or "", inner.text("name") or ""
-    # Sloppy servers send the arguments as an object; nothing is lost by writing them as the text they should be.
-    loose = inner.take("arguments") if isinstance(inner.peek("arguments"), dict) else None
-    arguments = inner.text("input" if kind == "custom" else "arguments")
-    text = json.encode_text(loose) if loose is not None else arguments or ""
-    # Streams number calls; in a list the number says no more than the place.
-    index = call.take("index") if type(call.peek("index")) is int else None
-    shape = {"typeless": _noted(kind is None), "no_id": _noted(no_id), "empty": _noted(arguments == "")}
-    native = keep(NAME, call, **shape, index=index)
-    if rest := inner.rest():
-        native.setdefault(NAME, {})[member] = rest
-    return ToolCall(
-        id=call_id,
-        name=name,
-        arguments=text,
-        kind="custom" if kind == "custom" else "function",
-        native=native,
-    )
+def decode_call(call: Call) -> Block:
+    """One entry of `tool_calls`."""
+    if type(call) is FunctionCall:
+        function, call_id = call.function, call.id
+        name, arguments = function.name, function.arguments
+        if type(arguments) is str and arguments and name and call_id and _is_bare(call, function):
+            return ToolCall(id=call_id, name=name, arguments=arguments)
+        return _decode_call(call, "function", members_without(function), "arguments")
+    if isinstance(call, Unknown):
+        value = call.verbatim.value
+        return Opaque(NAME, {"type": value.get("type"), _CALL: value})
+    assert isinstance(call, CustomCall)
+    return _decode_call(call, "custom", members_without(call.custom), "input")
+
+
+def _is_bare(call: FunctionCall, function: Function) -> bool:
+    """Has it nothing but an id, a name and arguments?"""
+    return count_members(call) == 2 and count_members(function) == 2
+
+
+def _decode_call(call: FunctionCall | CustomCall, kind: ToolKind, inner: dict[str, Any], field: str) -> ToolCall:
+    rest = members_without(call, kind)
+    no_id = rest.get("id") is None
+    call_id, name, arguments = take(rest, "id"), take(inner, "name"), take(inner, field)
+    typeless = call.rest is not UNSET and call.rest.is_implied and rest.get("type") is None
+    # In a list the number says no more than the place.
+    index = take(rest, "index") if type(call.index) is int else None
+    shape = {"typeless": _noted(typeless), "no_id": _noted(no_id), "empty": _noted(arguments == "")}
+    native = keep_members(NAME, rest, **shape, index=index)
+    if inner:
+        native.setdefault(NAME, {})[kind] = inner
+    # Nothing is lost by writing arguments that came as an object as the text they should be.
+    text = json.encode_text(arguments) if isinstance(arguments, dict) else arguments or ""
+    return ToolCall(id=call_id or "", name=name or "", arguments=text, kind=kind, native=native)
 
 
 def _noted(condition: bool) -> bool | None:

@@ -13,7 +13,6 @@ from typing import Any
 
 from toolglot.dialects.openai_chat.native import NAME
 from toolglot.ir import Thinking, native_of, with_native
-from toolglot.wire.reader import Reader
 
 FIELD = "reasoning_details"
 BLOCKS = "thinking_blocks"
@@ -27,12 +26,12 @@ def is_details(value: Any) -> bool:
     return isinstance(value, list) and bool(value) and all(isinstance(entry, dict) for entry in value)
 
 
-def take_details(message: Reader, reasoning: list[Thinking]) -> list[Thinking]:
+def take_details(members: dict[str, Any], reasoning: list[Thinking]) -> list[Thinking]:
     """The reasoning of a message with its details on it. What is no list of entries stays with the message."""
     for field in STATE_FIELDS:
-        if not is_details(message.peek(field)):
+        if field not in members or not is_details(members[field]):
             continue
-        entries = message.take(field)
+        entries = members.pop(field)
         first = reasoning[0] if reasoning else _bare_reasoning(field, entries)
         reasoning = [with_native(first, NAME, **{field: entries}), *reasoning[1:]]
     return reasoning

@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Literal, TypeAlias
 
+from toolglot.dialects.openai_chat.blocks import take
 from toolglot.dialects.openai_chat.native import NAME
 from toolglot.ir import Json, Reasoning, native_of
 from toolglot.receipt import Receipt
 from toolglot.wire.efforts import is_bare_switch
-from toolglot.wire.reader import Reader
 
 EXTENSIONS = "$extensions"
 """The note on members of other servers: a wish in their words is for their own server to fit."""
@@ -33,8 +33,14 @@ _FLAT: dict[str, type] = {"enable_thinking": bool, "thinking_budget": int}
 """Members of Alibaba's servers, and of others with Qwen, that say it without an object."""
 
 
-def decode_reasoning(body: Reader) -> Reasoning | None:
-    effort, found = body.text("reasoning_effort"), _take_extensions(body)
+REASONING_MEMBERS = frozenset(_MEMBERS)
+"""Members that hold a wish for reasoning, and may hold more."""
+REASONING_WISHES = frozenset({"reasoning_effort", *_MEMBERS, *_FLAT})
+
+
+def take_reasoning_wish(members: dict[str, Any]) -> Reasoning | None:
+    """The wish among the members of a request."""
+    effort, found = take(members, "reasoning_effort"), _take_extensions(members)
     if effort is None and not found:
         return None
     if effort is not None:
@@ -43,11 +49,11 @@ def decode_reasoning(body: Reader) -> Reasoning | None:
     return _read(found, notes)
 
 
-def _take_extensions(body: Reader) -> dict[str, Any]:
+def _take_extensions(members: dict[str, Any]) -> dict[str, Any]:
     """What is understood, taken out of its members; a member of which nothing is left goes with it."""
     found: dict[str, Any] = {}
     for name, kinds in _MEMBERS.items():
-        member = body.peek(name)
+        member = members.get(name)
         if not isinstance(member, dict):
             continue
         known = {key: value for key, value in member.items() if key in kinds and type(value) is kinds[key]}
@@ -56,12 +62,12 @@ def _take_extensions(body: Reader) -> dict[str, Any]:
         if known:
             found[name] = known
             rest = {key: value for key, value in member.items() if key not in known}
-            body.take(name)
+            del members[name]
             if rest:
-                body.rest()[name] = rest
+                members[name] = rest
     for name, kind in _FLAT.items():
-        if type(body.peek(name)) is kind:
-            found[name] = body.take(name)
+        if type(members.get(name)) is kind:
+            found[name] = members.pop(name)
     return found
 
 

@@ -7,33 +7,68 @@ vLLM) is read as a `Thinking` block and written back under the name it came with
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from typing import Any, TypeAlias, TypeGuard
+
+from msgspec import UNSET, Raw
 
 from toolglot.dialects.openai_chat.blocks import (
     IMAGES,
     arguments_text,
+    content_shape,
     control_of,
+    decode_call,
     decode_calls,
     decode_content,
+    decode_images,
     encode_call,
     encode_image,
     encode_part,
     is_call,
     is_thinking_part,
+    take,
     take_control,
-    take_images,
 )
 from toolglot.dialects.openai_chat.details import BLOCKS, add_details, take_details
 from toolglot.dialects.openai_chat.native import NAME
-from toolglot.dialects.openai_chat.plain import plain_message
-from toolglot.dialects.openai_chat.reasoning import decode_reasoning, encode_reasoning
-from toolglot.dialects.openai_chat.tools import decode_choice, decode_tools, encode_choice, encode_tools
+from toolglot.dialects.openai_chat.reasoning import (
+    REASONING_MEMBERS,
+    REASONING_WISHES,
+    encode_reasoning,
+    take_reasoning_wish,
+)
+from toolglot.dialects.openai_chat.tools import (
+    decode_functions,
+    decode_tools,
+    encode_choice,
+    encode_tools,
+    take_choice,
+)
+from toolglot.dialects.openai_chat.wire import (
+    REQUESTS,
+    AnyMessage,
+    AssistantMessage,
+    Body,
+    DeveloperMessage,
+    FunctionMessage,
+    JsonFormat,
+    ModelMessage,
+    OtherMessage,
+    ResultMessage,
+    SchemaFormat,
+    SpokenMessage,
+    SystemMessage,
+    TextFormat,
+    ToolMessage,
+    UserMessage,
+)
 from toolglot.errors import DecodeError
 from toolglot.ir import (
     Block,
     Cache,
     Media,
     Message,
+    Native,
     Opaque,
     Refusal,
     Request,
@@ -48,23 +83,25 @@ from toolglot.ir import (
     with_native,
 )
 from toolglot.receipt import Receipt
+from toolglot.tools.declared import DECLARED
 from toolglot.wire import json
 from toolglot.wire.large import emptied
 from toolglot.wire.openai_fields import (
+    PROMPT_CACHE,
     identifier,
     service_tier,
     strictness,
     take_prompt_cache,
     write_prompt_cache,
 )
-from toolglot.wire.reader import Reader, document, expected, keep, kept
+from toolglot.wire.reader import expected, keep_members, kept
+from toolglot.wire.typed import as_json, count_members, members_without
 
 Placed: TypeAlias = tuple[Block, str]
 """A block and its path."""
 
-_WISHES = frozenset({"reasoning", "thinking", "chat_template_kwargs"})
-"""Members that hold a wish for reasoning, and may hold more."""
 REASONING_FIELDS = ("reasoning_content", "reasoning")
+_REASONING = frozenset(REASONING_FIELDS)
 
 TIERS = {"on_demand": "default", "performance": "priority"}
 """Groq's words for service tiers, and what the IR calls them."""
@@ -77,65 +114,147 @@ def path(request: Request) -> str:
     return "/v1/chat/completions"
 
 
+_SETTINGS = {
+    "parallel_tool_calls": "parallel_tool_calls",
+    "temperature": "temperature",
+    "top_p": "top_p",
+    "top_k": "top_k",
+    "seed": "seed",
+    "presence_penalty": "presence_penalty",
+    "frequency_penalty": "frequency_penalty",
+    "n": "candidates",
+    "top_logprobs": "top_logprobs",
+    "verbosity": "verbosity",
+    "store": "store",
+    "stream": "stream",
+}
+"""Members that the IR has as they are, and its names for them."""
+
+
 def decode_request(data: bytes) -> Request:
-    body = document(data)
-    if "messages" not in body:
-        raise DecodeError(body.at("messages"), "this array is required")
-    where = body.at("messages")
-    messages = tuple(
-        plain_message(item) or _decode_message(Reader(item, f"{where}[{index}]"))
-        for index, item in enumerate(emptied(body.array("messages") or []))
-    )
-    empty_tools = body.peek("tools") == []
-    tools, tool_choice = decode_tools(body), decode_choice(body)
-    legacy = is_legacy(tools)
-    limit_name = "max_completion_tokens" if "max_completion_tokens" in body else "max_tokens"
-    limit = body.integer(limit_name)
-    user_name = "safety_identifier" if "safety_identifier" in body else "user"
-    stop, one_stop = _decode_stop(body)
-    reasoning = decode_reasoning(body)
-    cache, control = take_control(body)
-    parallel, tier = body.flag("parallel_tool_calls"), body.text("service_tier")
-    fields: dict[str, Any] = {
-        "model": body.text("model") or "",
-        "tool_choice": tool_choice,
+    body = REQUESTS.read(data)
+    messages = tuple([_DECODERS[type(message)](message) for message in emptied(body.messages)])
+    rest = members_without(body, "messages", "tools", "functions", "response_format")
+    shape: dict[str, Any] = {}
+    fields: dict[str, Any] = {"tools": _read_tools(body, rest, shape, data)}
+    for member in [member for member in rest if member in _SETTINGS]:
+        if (value := take(rest, member)) is not None:
+            fields[_SETTINGS[member]] = value
+    fields["model"] = _take_model(rest, shape)
+    # Also True: that this dialect has spoken is how the encoder knows whether to ask for usage on its own.
+    shape["stream"] = fields.get("stream")
+    if body.response_format is not UNSET:
+        fields["response_format"] = _decode_format(body.response_format, rest)
+    for taking in dict.fromkeys([_ODD_SETTINGS[member] for member in rest if member in _ODD_SETTINGS]):
+        taking(rest, fields, shape)
+    if body.functions and "parallel_tool_calls" not in fields:
         # An answer in the deprecated form has room for one call.
-        "parallel_tool_calls": False if legacy and parallel is None else parallel,
-        "max_output_tokens": limit,
-        "temperature": body.number("temperature"),
-        "top_p": body.number("top_p"),
-        "top_k": body.integer("top_k"),
-        "seed": body.integer("seed"),
-        "presence_penalty": body.number("presence_penalty"),
-        "frequency_penalty": body.number("frequency_penalty"),
-        "candidates": body.integer("n"),
-        "logprobs": body.flag("logprobs") if type(body.peek("logprobs")) is bool else None,
-        "top_logprobs": body.integer("top_logprobs"),
-        "response_format": _decode_format(body),
-        "reasoning": reasoning,
-        "verbosity": body.text("verbosity"),
-        "user": body.text(user_name),
-        "metadata": _decode_metadata(body),
-        "service_tier": TIERS.get(tier, tier) if tier is not None else None,
-        "cache": cache,
-        "prompt_cache": take_prompt_cache(body),
-        "store": body.flag("store"),
-        "stream": body.flag("stream"),
-    }
-    shape = {
-        "tier": tier if tier in TIERS else None,
-        "max": limit_name if limit is not None else None,
-        "user": user_name if fields["user"] is not None else None,
-        "stop": one_stop or None,
-        # Also True: that this dialect has spoken is how the encoder knows whether to ask for usage on its own.
-        "stream": fields["stream"],
-        "no_tools": empty_tools or None,
-        "no_parallel": True if legacy and parallel is None else None,
-        "no_model": True if not fields["model"] else None,
-        "cache_control": control,
-    }
-    fields["stream"] = bool(fields["stream"])
-    return Request(messages=messages, tools=tools, stop=stop, native=keep(NAME, body, **shape), **fields)
+        fields["parallel_tool_calls"], shape["no_parallel"] = False, True
+    return Request(messages=messages, native=keep_members(NAME, rest, **shape), **fields)
+
+
+def _take_model(rest: dict[str, Any], shape: dict[str, Any]) -> str:
+    model = take(rest, "model") or ""
+    if not model:
+        shape["no_model"] = True
+    return model
+
+
+# Settings that are more than a value of the IR under its name. What cannot be read of them stays in `rest`.
+
+
+def _take_limit(rest: dict[str, Any], fields: dict[str, Any], shape: dict[str, Any]) -> None:
+    shape["max"] = "max_tokens" if rest.get("max_completion_tokens") is None else "max_completion_tokens"
+    fields["max_output_tokens"] = take(rest, shape["max"])
+    if fields["max_output_tokens"] is None:
+        del shape["max"]
+
+
+def _take_user(rest: dict[str, Any], fields: dict[str, Any], shape: dict[str, Any]) -> None:
+    shape["user"] = "user" if rest.get("safety_identifier") is None else "safety_identifier"
+    fields["user"] = take(rest, shape["user"])
+    if fields["user"] is None:
+        del shape["user"]
+
+
+def _take_stop(rest: dict[str, Any], fields: dict[str, Any], shape: dict[str, Any]) -> None:
+    value = rest["stop"]
+    if value is None:
+        return
+    if isinstance(value, str):
+        del rest["stop"]
+        fields["stop"], shape["stop"] = (value,), True
+        return
+    if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
+        raise expected("$.stop", "a string or an array of strings", value)
+    if value:  # an empty list stays with the rest
+        fields["stop"] = tuple(rest.pop("stop"))
+
+
+def _take_tier(rest: dict[str, Any], fields: dict[str, Any], shape: dict[str, Any]) -> None:
+    if (tier := take(rest, "service_tier")) is not None:
+        fields["service_tier"] = TIERS.get(tier, tier)
+        shape["tier"] = tier if tier in TIERS else None
+
+
+def _take_logprobs(rest: dict[str, Any], fields: dict[str, Any], shape: dict[str, Any]) -> None:
+    if type(rest["logprobs"]) is bool:
+        fields["logprobs"] = rest.pop("logprobs")
+
+
+def _take_metadata(rest: dict[str, Any], fields: dict[str, Any], shape: dict[str, Any]) -> None:
+    value = rest["metadata"]
+    if isinstance(value, dict) and all(isinstance(item, str) for item in value.values()):
+        fields["metadata"] = rest.pop("metadata")
+
+
+def _take_cache(rest: dict[str, Any], fields: dict[str, Any], shape: dict[str, Any]) -> None:
+    fields["cache"], shape["cache_control"] = take_control(rest)
+
+
+_Taking: TypeAlias = Callable[[dict[str, Any], dict[str, Any], dict[str, Any]], None]
+
+
+def _taking(field: str, read: Callable[[dict[str, Any]], Any]) -> _Taking:
+    def take_into(rest: dict[str, Any], fields: dict[str, Any], shape: dict[str, Any]) -> None:
+        fields[field] = read(rest)
+
+    return take_into
+
+
+_ODD_SETTINGS: dict[str, _Taking] = {
+    "stop": _take_stop,
+    "service_tier": _take_tier,
+    "logprobs": _take_logprobs,
+    "metadata": _take_metadata,
+    "cache_control": _take_cache,
+    **dict.fromkeys(("max_tokens", "max_completion_tokens"), _take_limit),
+    **dict.fromkeys(("user", "safety_identifier"), _take_user),
+    **dict.fromkeys(("tool_choice", "function_call"), _taking("tool_choice", take_choice)),
+    **dict.fromkeys(REASONING_WISHES, _taking("reasoning", take_reasoning_wish)),
+    **dict.fromkeys(PROMPT_CACHE.values(), _taking("prompt_cache", take_prompt_cache)),
+}
+"""By the members that they stand in."""
+
+
+def _read_tools(body: Body, rest: dict[str, Any], shape: dict[str, Any], data: bytes) -> tuple[Tool | Opaque, ...]:
+    tools: tuple[Tool | Opaque, ...] = ()
+    if (raw := body.tools) is not UNSET:
+        if bytes(memoryview(raw)[:1]) == b"n":
+            rest["tools"] = None
+        elif not (tools := _declared_tools(raw, data)):
+            shape["no_tools"] = True
+    if body.functions is None:
+        rest["functions"] = None
+    return (*tools, *decode_functions(body.functions)) if body.functions else tools
+
+
+def _declared_tools(raw: Raw, data: bytes) -> tuple[Tool | Opaque, ...]:
+    try:
+        return DECLARED.read(NAME, raw, decode_tools, tuple)
+    except DecodeError:
+        json.decode(data)  # tells where the document is no JSON to rely on
+        raise
 
 
 def is_legacy(tools: tuple[Tool | Opaque, ...]) -> bool:
@@ -143,70 +262,93 @@ def is_legacy(tools: tuple[Tool | Opaque, ...]) -> bool:
     return any(native_of(tool, NAME).get("$legacy") for tool in tools)
 
 
-def _decode_stop(body: Reader) -> tuple[tuple[str, ...], bool]:
-    value = body.peek("stop")
-    if value is None:
-        return (), False
-    if isinstance(value, str):
-        body.take("stop")
-        return (value,), True
-    if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
-        raise expected(body.at("stop"), "a string or an array of strings", value)
-    if value:  # an empty list stays with the rest
-        body.take("stop")
-    return tuple(value), False
-
-
-def _decode_metadata(body: Reader) -> dict[str, str] | None:
-    value = body.peek("metadata")
-    if not isinstance(value, dict) or not all(isinstance(item, str) for item in value.values()):
-        return None
-    body.take("metadata")
-    return value
-
-
-def _decode_format(body: Reader) -> ResponseFormat | None:
-    value = body.peek("response_format")
-    if not isinstance(value, dict):
-        return None
-    kind, inner = value.get("type"), value.get("json_schema")
-    if kind == "json_schema" and isinstance(inner, dict):
-        body.take("response_format")
-        schema = Reader(inner, body.at("response_format.json_schema"))
-        strict = schema.flag("strict")
-        return ResponseFormat(
-            kind="json_schema",
-            name=schema.text("name"),
-            description=schema.text("description"),
-            schema=schema.take("schema"),
-            strict=bool(strict),  # what is not said is not strict here
-            native=keep(NAME, schema, lax=True if strict is None else None),
-        )
-    if value == {"type": "json_object"} or value == {"type": "text"}:
-        body.take("response_format")
-        return ResponseFormat(kind="json" if kind == "json_object" else "text")
+def _decode_format(wanted: SchemaFormat | TextFormat | JsonFormat, rest: dict[str, Any]) -> ResponseFormat | None:
+    match wanted:
+        case SchemaFormat(json_schema=schema):
+            inner = members_without(schema)
+            strict = take(inner, "strict")
+            return ResponseFormat(
+                kind="json_schema",
+                name=take(inner, "name"),
+                description=take(inner, "description"),
+                schema=take(inner, "schema"),
+                strict=bool(strict),  # what is not said is not strict here
+                native=keep_members(NAME, inner, lax=True if strict is None else None),
+            )
+        case TextFormat() | JsonFormat():
+            if wanted.rest is UNSET:
+                return ResponseFormat(kind="json" if isinstance(wanted, JsonFormat) else "text")
+            rest["response_format"] = as_json(wanted)
     return None
 
 
-def _decode_message(message: Reader) -> Message:
-    role = message.need_text("role")
-    if role in ("tool", "function"):
-        return _decode_result(message, role)
-    shape, blocks = _take_content(message)
-    reasoning = take_reasoning(message)
-    if message.peek("refusal"):
-        blocks = (*blocks, Refusal(text=message.need_text("refusal"), native={NAME: {"$field": True}}))
-    no_calls = True if role == "assistant" and message.peek("tool_calls") == [] else None
-    calls: tuple[Block, ...] = ()
-    if role == "assistant":
-        blocks = (*blocks, *take_images(message))
-        reasoning, calls = take_details(message, reasoning), decode_calls(message)
-    cache, control = take_control(message)
-    content = (*reasoning, *blocks, *calls)
-    if cache is not None:
-        content = _with_mark(content, cache)
-    native = keep(NAME, message, content=shape, no_calls=no_calls, cache_control=control)
-    return Message(role=role, content=content, native=native)
+_ROLES: dict[type[SpokenMessage], str] = {
+    UserMessage: "user",
+    SystemMessage: "system",
+    DeveloperMessage: "developer",
+    AssistantMessage: "assistant",
+}
+_NULL: Native = {NAME: {"$content": "null"}}
+
+
+# Nearly all messages of a long conversation say just what they must. They are read at once.
+
+
+def _decode_text(message: SpokenMessage) -> Message:
+    content = message.content
+    if type(content) is str and content and count_members(message) == 1:
+        return Message(role=_ROLES[type(message)], content=(Text(text=content),))
+    return _decode_spoken(message)
+
+
+def _decode_assistant(message: AssistantMessage) -> Message:
+    content, listed = message.content, message.tool_calls
+    if not listed:
+        return _decode_text(message)
+    if count_members(message) == 2:
+        if content is None:
+            return Message(role="assistant", content=tuple([decode_call(call) for call in listed]), native=_NULL)
+        if type(content) is str and content:
+            calls = [decode_call(call) for call in listed]
+            return Message(role="assistant", content=(Text(text=content), *calls))
+    return _decode_spoken(message)
+
+
+def _decode_tool(message: ToolMessage) -> Message:
+    content, call_id = message.content, message.tool_call_id
+    if type(content) is str and content and call_id and count_members(message) == 2:
+        return Message(role="tool", content=(ToolResult(call_id=call_id, content=(Text(text=content),)),))
+    return _decode_result(message)
+
+
+def _decode_spoken(message: SpokenMessage) -> Message:
+    """A message that has more to it: reasoning, a refusal, deprecated calls, unknown members."""
+    model = message if isinstance(message, ModelMessage) else None
+    rest = members_without(message, "content", *(named_calls(model) if model else ()))
+    role = _ROLES.get(type(message)) or rest.pop("role")
+    blocks, reasoning = decode_content(message.content), take_reasoning(rest)
+    shape: dict[str, Any] = {"content": content_shape(message.content)}
+    if message.refusal:
+        blocks = (*blocks, take_refusal(rest))
+    if model:
+        reasoning = take_details(rest, reasoning)
+        blocks = (*blocks, *decode_images(model), *decode_calls(model))
+        if model.tool_calls == []:
+            del rest["tool_calls"]
+            shape["no_calls"] = True
+    content = (*reasoning, *blocks)
+    if "cache_control" in rest:
+        cache, shape["cache_control"] = take_control(rest)
+        content = content if cache is None else _with_mark(content, cache)
+    return Message(role=role, content=content, native=keep_members(NAME, rest, **shape))
+
+
+def named_calls(message: ModelMessage) -> list[str]:
+    """The names of the members with calls and images that a message has. Nulls and empty lists are not read."""
+    return [name for name in _TYPED_LISTS if getattr(message, name)]
+
+
+_TYPED_LISTS = ("tool_calls", "function_call", "images")
 
 
 def _with_mark(content: tuple[Block, ...], cache: Cache) -> tuple[Block, ...]:
@@ -219,29 +361,33 @@ def _with_mark(content: tuple[Block, ...], cache: Cache) -> tuple[Block, ...]:
     return content
 
 
-def _take_content(message: Reader) -> tuple[str | None, tuple[Block, ...]]:
-    """The content, and how it stood there where its blocks do not tell."""
-    fields = message.rest()
-    if "content" not in fields:
-        return "absent", ()
-    content = fields.pop("content")
-    shape = "null" if content is None else "empty" if content == "" else "parts" if isinstance(content, list) else None
-    return shape, decode_content(content, message.at("content"))
-
-
-def _decode_result(message: Reader, role: str) -> Message:
-    shape, content = _take_content(message)
-    no_id = "tool_call_id" not in message
-    call_id, name, (cache, control) = message.text("tool_call_id"), message.text("name"), take_control(message)
-    result = ToolResult(call_id=call_id or "", name=name, content=content, cache=cache)
+def _decode_result(message: ResultMessage) -> Message:
+    content, call_id = message.content, message.tool_call_id
+    rest = members_without(message, "content")
+    cache, control = take_control(rest)
+    name = take(rest, "name")
+    result = ToolResult(
+        call_id=take(rest, "tool_call_id") or "", name=name, content=decode_content(content), cache=cache
+    )
     notes = {
-        "content": shape,
-        "named": True if result.name is not None else None,
-        "legacy": True if role == "function" else None,
-        "no_id": True if no_id else None,
+        "content": content_shape(content),
+        "named": True if name is not None else None,
+        "legacy": True if isinstance(message, FunctionMessage) else None,
+        "no_id": True if not isinstance(call_id, str) else None,
         "cache_control": control,
     }
-    return Message(role="tool", content=(result,), native=keep(NAME, message, **notes))
+    return Message(role="tool", content=(result,), native=keep_members(NAME, rest, **notes))
+
+
+_DECODERS: dict[type[AnyMessage], Callable[[Any], Message]] = {
+    UserMessage: _decode_text,
+    AssistantMessage: _decode_assistant,
+    ToolMessage: _decode_tool,
+    SystemMessage: _decode_text,
+    DeveloperMessage: _decode_text,
+    FunctionMessage: _decode_result,
+    OtherMessage: _decode_spoken,
+}
 
 
 def encode_request(request: Request, receipt: Receipt) -> bytes:
@@ -288,7 +434,7 @@ def request_fields(request: Request, receipt: Receipt) -> dict[str, Any]:
         "stream_options": {"include_usage": True} if request.stream and NAME not in request.native else None,
     }
     present = {key: value for key, value in fields.items() if value is not None}
-    return {**present, **rest, **{name: present[name] for name in rest.keys() & _WISHES & present.keys()}}
+    return {**present, **rest, **{name: present[name] for name in rest.keys() & REASONING_MEMBERS & present.keys()}}
 
 
 def _encode_tier(request: Request, receipt: Receipt) -> str | None:
@@ -408,17 +554,20 @@ def _add_reasoning(wire: dict[str, Any], block: Thinking, place: str, receipt: R
         wire[field] = f"{wire[field]}\n\n{block.text}" if field in wire else block.text
 
 
-def take_reasoning(message: Reader) -> list[Thinking]:
+def take_reasoning(members: dict[str, Any]) -> list[Thinking]:
     """The reasoning of a message. Newer versions of vLLM say the same in both fields."""
-    found = {
-        field: text
-        for field in REASONING_FIELDS
-        if isinstance(message.peek(field), str) and (text := message.text(field))
-    }
+    if _REASONING.isdisjoint(members):
+        return []
+    texts = {field: members.pop(field) for field in REASONING_FIELDS if isinstance(members.get(field), str)}
+    found = {field: text for field, text in texts.items() if text}
     if len(found) > 1 and len(set(found.values())) == 1:
         field = REASONING_FIELDS[0]
         return [Thinking(text=found[field], native={NAME: {"$field": field, "$twice": True}})]
     return [Thinking(text=text, native={NAME: {"$field": field}}) for field, text in found.items()]
+
+
+def take_refusal(members: dict[str, Any]) -> Refusal:
+    return Refusal(text=members.pop("refusal"), native={NAME: {"$field": True}})
 
 
 def reasoning_fields(block: Thinking) -> tuple[str, ...]:

@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from msgspec import UNSET
+
 from toolglot.dialects.openai_chat.blocks import (
     IMAGES,
     arguments_text,
     decode_annotations,
     decode_calls,
     decode_content,
+    decode_images,
     encode_annotation,
     encode_call,
     encode_image,
@@ -18,13 +21,21 @@ from toolglot.dialects.openai_chat.blocks import (
     is_call,
     is_thinking_part,
     own,
-    take_images,
+    take,
 )
 from toolglot.dialects.openai_chat.details import add_details, take_details
 from toolglot.dialects.openai_chat.errors import choice_error
 from toolglot.dialects.openai_chat.native import NAME
-from toolglot.dialects.openai_chat.request import TIERS, is_legacy, reasoning_fields, take_reasoning
+from toolglot.dialects.openai_chat.request import (
+    TIERS,
+    is_legacy,
+    named_calls,
+    reasoning_fields,
+    take_reasoning,
+    take_refusal,
+)
 from toolglot.dialects.openai_chat.usage import decode_usage, encode_usage
+from toolglot.dialects.openai_chat.wire import RESPONSES, Completion, ResponseMessage
 from toolglot.errors import ApiError, DecodeError, ErrorKind, UpstreamError
 from toolglot.ir import (
     Block,
@@ -47,8 +58,9 @@ from toolglot.receipt import Receipt, describe_block
 from toolglot.wire import json, openai_error
 from toolglot.wire.error_documents import find_error
 from toolglot.wire.openai_logprobs import read_logprobs, unread_members, write_logprobs
-from toolglot.wire.reader import Reader, keep, kept
+from toolglot.wire.reader import keep_members, kept
 from toolglot.wire.text_separator import separator_between
+from toolglot.wire.typed import as_json, members_without
 
 FINISH: dict[str, StopReason] = {
     "stop": "end",
@@ -98,75 +110,91 @@ FINISH_NAMES: dict[StopReason, str] = {
 
 
 def decode_response(data: bytes) -> Response:
-    value = json.decode_answer(data)
-    if find_error(value) is not None:
-        raise UpstreamError(openai_error.read(value, NAME))
-    body = Reader(value)
-    choices = body.objects("choices")
-    if not choices:
+    body = _read(data)
+    if not body.choices:
         raise DecodeError("$.choices", "a response needs at least one choice")
-    choice, others = choices[0], [other.rest() for other in choices[1:]]
-    message = choice.object("message")
-    if message is None:
-        raise DecodeError(choice.at("message"), "this object is required")
-    finish = choice.text("finish_reason")
-    annotations = message.peek("annotations")
-    content = _decode_message(message)
-    if choice.peek("error"):
-        raise UpstreamError(choice_error(choice.take("error")))
+    choice, others = body.choices[0], [as_json(other) for other in body.choices[1:]]
+    if not choice.message:
+        raise DecodeError("$.choices[0].message", "this object is required")
+    in_body, in_choice = members_without(body, "choices"), members_without(choice, "message")
+    finish = take(in_choice, "finish_reason")
+    content, in_message = _decode_message(choice.message)
+    if in_choice.get("error"):
+        raise UpstreamError(choice_error(in_choice["error"]))
     if (failed := failure(finish)) is not None:
         raise UpstreamError(failed)
     if content and finish_reason(finish) in CUT:
         content = (*content[:-1], _cut(content[-1]))
-    content, logprobs = _take_logprobs(choice, content)
-    index = choice.integer("index")
-    groq = _take_groq(body)
-    usage = counts if (counts := body.take("usage")) is not None else groq.get("usage")
+    content, logprobs = _take_logprobs(in_choice, content)
+    index = take(in_choice, "index")
+    groq = _take_groq(in_body)
+    usage = counts if (counts := take(in_body, "usage")) is not None else groq.get("usage")
     fields: dict[str, Any] = {
-        "id": body.text("id") or "",
-        "model": body.text("model") or "",
-        "created": body.integer("created"),
+        "id": take(in_body, "id") or "",
+        "model": take(in_body, "model") or "",
+        "created": take(in_body, "created"),
         "usage": decode_usage(usage) if usage is not None else None,
-        "service_tier": decode_tier(body.peek("service_tier")),
+        "service_tier": decode_tier(in_body.get("service_tier")),
     }
-    native = keep(NAME, body, finish_reason=finish, index=index, x_groq=groq or None, logprobs=logprobs)
-    for name, rest in (("message", message.rest()), ("choice", choice.rest())):
+    native = keep_members(NAME, in_body, finish_reason=finish, index=index, x_groq=groq or None, logprobs=logprobs)
+    for name, rest in (("message", in_message), ("choice", in_choice)):
         # Where nothing is left there is nothing to tell; that nothing was left is a note on the shape.
         native.setdefault(NAME, {})[name if rest else f"${name}"] = rest
-    if message.peek("annotations") != annotations:
+    annotations = choice.message.annotations
+    if annotations is not UNSET and in_message.get("annotations") != annotations:
         native[NAME]["$annotations"] = annotations
     if others:
         native[NAME]["choices"] = others
     return Response(content=content, stop=decode_stop(finish, content), native=native, **fields)
 
 
+def _read(data: bytes) -> Completion:
+    try:
+        body = RESPONSES.read(data, factor=json.ANSWER_FACTOR)
+    except DecodeError:
+        _raise_error(data)
+        raise
+    # The types know none of the members that errors have, but `object`.
+    if body.rest is not UNSET or body.object == "error":
+        _raise_error(data)
+    return body
+
+
+def _raise_error(data: bytes) -> None:
+    value = json.decode_answer(data)
+    if find_error(value) is not None:
+        raise UpstreamError(openai_error.read(value, NAME))
+
+
 _OF_GROQ = frozenset({"id", "usage"})
 
 
-def _take_groq(body: Reader) -> dict[str, Any]:
+def _take_groq(members: dict[str, Any]) -> dict[str, Any]:
     """Groq's own member, where it says nothing but the id of the request and the usage."""
-    value = body.peek("x_groq")
+    value = members.get("x_groq")
     if not isinstance(value, dict) or not value.keys() <= _OF_GROQ or not isinstance(value.get("usage"), dict | None):
         return {}
-    body.take("x_groq")
+    del members["x_groq"]
     return value
 
 
-def _take_logprobs(choice: Reader, content: tuple[Block, ...]) -> tuple[tuple[Block, ...], dict[str, Any] | None]:
+def _take_logprobs(
+    members: dict[str, Any], content: tuple[Block, ...]
+) -> tuple[tuple[Block, ...], dict[str, Any] | None]:
     """The content with log probabilities on its first text, and the object that held them. What cannot be read, and
     what there is no text for, stays with the choice."""
-    value = choice.peek("logprobs")
+    value = members.get("logprobs")
     tokens = read_logprobs(value.get("content")) if isinstance(value, dict) else None
     at = next((index for index, block in enumerate(content) if isinstance(block, Text)), None)
-    if not tokens or at is None:
+    if not isinstance(value, dict) or not tokens or at is None:
         return content, None
     rest = {key: other for key, other in value.items() if key != "content" and other}
     if unread := unread_members(value.get("content")):
         rest["content"] = unread
     if rest:
-        choice.rest()["logprobs"] = rest
+        members["logprobs"] = rest
     else:
-        choice.take("logprobs")
+        del members["logprobs"]
     return (*content[:at], replace(content[at], logprobs=tokens), *content[at + 1 :]), value
 
 
@@ -182,31 +210,25 @@ def _logprobs(response: Response) -> dict[str, Any]:
     return {"logprobs": encode_logprobs(tokens)} if tokens else {}
 
 
-def _decode_message(message: Reader) -> tuple[Block, ...]:
-    if message.peek("role") == "assistant":
-        message.take("role")
-    content = message.peek("content")
-    blocks: tuple[Block, ...] = ()
-    if content:
-        message.take("content")
-        blocks = decode_content(content, message.at("content"))
-    annotations = message.peek("annotations")
+def _decode_message(message: ResponseMessage) -> tuple[tuple[Block, ...], dict[str, Any]]:
+    """The blocks of a message, and its members that are not in them."""
+    taken = [name for name in ("content",) if message.content]
+    if message.role == "assistant":
+        taken.append("role")
+    rest = members_without(message, *taken, *named_calls(message))
+    blocks = decode_content(message.content)
+    annotations = rest.get("annotations")
     if isinstance(annotations, list) and annotations and len(blocks) == 1 and isinstance(blocks[0], Text):
         citations, others = decode_annotations(annotations)
         if citations:
-            message.take("annotations")
+            del rest["annotations"]
             blocks = (replace(blocks[0], citations=citations),)
             if others:
-                message.rest()["annotations"] = others
-    blocks = (*take_details(message, take_reasoning(message)), *blocks)
-    blocks = (*blocks, *take_images(message))
-    if message.peek("refusal"):
-        blocks = (*blocks, Refusal(text=message.need_text("refusal"), native={NAME: {"$field": True}}))
-    no_calls = message.peek("tool_calls") == []
-    calls = decode_calls(message)
-    if no_calls:  # some servers say it; it stays with the rest
-        message.rest()["tool_calls"] = []
-    return (*blocks, *calls)
+                rest["annotations"] = others
+    blocks = (*take_details(rest, take_reasoning(rest)), *blocks, *decode_images(message))
+    if message.refusal:
+        blocks = (*blocks, take_refusal(rest))
+    return (*blocks, *decode_calls(message)), rest
 
 
 def _cut(block: Block) -> Block:

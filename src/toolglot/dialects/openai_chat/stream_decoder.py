@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from toolglot.dialects.openai_chat.blocks import decode_annotations, decode_image, is_image, is_thinking, thinking_of
+from toolglot.dialects.openai_chat.blocks import decode_annotations, decode_image, is_thinking, thinking_of
 from toolglot.dialects.openai_chat.details import BLOCKS, FIELD, Details, is_details, thinking_text
 from toolglot.dialects.openai_chat.errors import choice_error, error_event
 from toolglot.dialects.openai_chat.native import NAME
@@ -26,6 +26,7 @@ from toolglot.dialects.openai_chat.stream_frames import (
     read_chunk,
 )
 from toolglot.dialects.openai_chat.usage import decode_usage
+from toolglot.dialects.openai_chat.wire import IMAGE_ENTRIES
 from toolglot.errors import (
     NAMELESS,
     ApiError,
@@ -72,6 +73,13 @@ def _is_preamble(chunk: Chunk) -> bool:
 
 def _says_something(delta: DeltaFields) -> bool:
     return any(getattr(delta, name) for name in delta.__struct_fields__ if name != "role")
+
+
+def _read_image(entry: Any) -> Block | None:
+    try:
+        return decode_image(IMAGE_ENTRIES.read_value(entry, "$"))
+    except DecodeError:
+        return None
 
 
 class ChatStreamDecoder:
@@ -340,14 +348,15 @@ class ChatStreamDecoder:
 
     def _add_images(self, images: Any) -> None:
         for entry in images if isinstance(images, list) else [images]:
-            if not is_image(entry):
+            image = _read_image(entry)
+            if image is None:
                 self._receipt.loss("choices[0].delta.images", "image", "it is of an unknown form")
                 continue
             self._budget.block()
             self._close_text()
             self._open_ready_calls(text_follows=True)
             self._close_whole_calls()
-            self._events.append(Close(index=self._open(decode_image(entry, "$.choices[0].delta.images"))))
+            self._events.append(Close(index=self._open(image)))
 
     def _find(self, delta: Call, inner: Function, kind: ToolKind) -> OpenCall:
         call = self._known(delta, inner)

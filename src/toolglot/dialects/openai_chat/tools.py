@@ -4,15 +4,24 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from toolglot.dialects.openai_chat.blocks import control_of, take_control
+from msgspec import UNSET
+
+from toolglot.dialects.openai_chat.blocks import control_of, take, take_control
 from toolglot.dialects.openai_chat.native import NAME
+from toolglot.dialects.openai_chat.wire import (
+    FLAT_FUNCTIONS,
+    TOOLS,
+    CustomDeclaration,
+    CustomTool,
+    FunctionDeclaration,
+    FunctionTool,
+)
 from toolglot.ir import Opaque, Request, Tool, ToolChoice, native_of
 from toolglot.receipt import Receipt
-from toolglot.tools.remembered import MEMORY, written
-from toolglot.wire.reader import Reader, expected, implied_type, keep, kept
+from toolglot.tools.remembered import written
+from toolglot.wire.reader import expected, keep_members, kept
+from toolglot.wire.typed import Unknown, members_without
 
-_TYPED_BY = {"function": "function", "custom": "custom"}
-"""The member of a tool, or of a choice, that tells its type where `type` is left out."""
 _WORDS: dict[str, Literal["auto", "none", "required"]] = {
     "auto": "auto",
     "none": "none",
@@ -21,48 +30,53 @@ _WORDS: dict[str, Literal["auto", "none", "required"]] = {
 }
 
 
-def decode_tools(body: Reader) -> tuple[Tool | Opaque, ...]:
-    tools = [MEMORY.tool(NAME, tool, _decode_tool) for tool in body.objects("tools")]
-    legacy = [_decode_function(function, {"legacy": True}) for function in body.objects("functions")]
-    return (*tools, *legacy)
+def decode_tools(data: bytes) -> tuple[Tool | Opaque, ...]:
+    """The member `tools`."""
+    read = TOOLS.read(b'{"tools":%b}' % data)
+    return tuple([_decode_tool(tool) for tool in read.tools])
 
 
-def _decode_tool(tool: Reader) -> Tool | Opaque:
-    implied = implied_type(tool, _TYPED_BY)
-    kind = implied or tool.peek("type")
-    if kind == "function" and isinstance(tool.peek("function"), dict):
-        tool.take("type")
-        function = tool.object("function")
-        assert function is not None
-        return _decode_function(function, {"typeless": True if implied else None}, outer=tool.rest())
-    if kind == "function" and isinstance(tool.peek("name"), str):  # the form of the Responses API
-        tool.take("type")
-        return _decode_function(tool, {"flat": True})
-    if kind == "custom" and isinstance(tool.peek("custom"), dict):
-        tool.take("type")
-        custom = tool.object("custom")
-        assert custom is not None
-        name, description, format_ = custom.need_text("name"), custom.text("description"), custom.take("format")
-        native = _native(keep(NAME, custom, typeless=True if implied else None), tool.rest())
-        return Tool(name=name, kind="custom", description=description, format=_flat(format_), native=native)
-    return Opaque(NAME, tool.rest())
+def decode_functions(functions: list[FunctionDeclaration]) -> tuple[Tool, ...]:
+    """The deprecated member `functions`."""
+    return tuple([_decode_function(function, {"legacy": True}, {}) for function in functions])
 
 
-def _decode_function(function: Reader, shape: dict[str, Any], outer: dict[str, Any] | None = None) -> Tool:
-    name, description, strict = function.need_text("name"), function.text("description"), function.flag("strict")
-    parameters = function.take("parameters")
-    beside = Reader(outer or {})
+def _decode_tool(tool: FunctionTool | CustomTool | Unknown) -> Tool | Opaque:
+    match tool:
+        case FunctionTool(function=function):
+            return _decode_function(function, {"typeless": _is_typeless(tool)}, members_without(tool, "function"))
+        case CustomTool(custom=custom):
+            return _decode_custom(tool, custom)
+    value = tool.verbatim.value
+    if value.get("type") == "function" and isinstance(value.get("name"), str):
+        return _decode_function(FLAT_FUNCTIONS.read_value(value, tool.verbatim.where), {"flat": True}, {})
+    return Opaque(NAME, value)
+
+
+def _is_typeless(tool: FunctionTool | CustomTool) -> bool | None:
+    return True if tool.rest is not UNSET and tool.rest.is_implied else None
+
+
+def _decode_custom(tool: CustomTool, custom: CustomDeclaration) -> Tool:
+    rest = members_without(custom, "name")
+    description, format_ = take(rest, "description"), take(rest, "format")
+    native = _native(keep_members(NAME, rest, typeless=_is_typeless(tool)), members_without(tool, "custom"))
+    return Tool(name=custom.name, kind="custom", description=description, format=_flat(format_), native=native)
+
+
+def _decode_function(function: FunctionDeclaration, shape: dict[str, Any], beside: dict[str, Any]) -> Tool:
+    rest = members_without(function, "name")
     cache, control = take_control(beside)
     if cache is None:
-        cache, inside = take_control(function)
+        cache, inside = take_control(rest)
         shape = {**shape, "control_inside": inside}
     return Tool(
-        name=name,
-        description=description,
-        parameters=parameters,
-        strict=strict,
+        name=function.name,
+        description=take(rest, "description"),
+        parameters=take(rest, "parameters"),
+        strict=take(rest, "strict"),
         cache=cache,
-        native=_native(keep(NAME, function, **shape, cache_control=control), beside.rest()),
+        native=_native(keep_members(NAME, rest, **shape, cache_control=control), beside),
     )
 
 
@@ -136,29 +150,30 @@ def _present(**fields: Any) -> dict[str, Any]:
     return {key: value for key, value in fields.items() if value is not None}
 
 
-def decode_choice(body: Reader) -> ToolChoice | None:
-    value = body.take("tool_choice")
+def take_choice(members: dict[str, Any]) -> ToolChoice | None:
+    """The choice among the members of a request."""
+    value = take(members, "tool_choice")
     if value is not None:
-        return _decode_choice(value, body.at("tool_choice"))
-    legacy = body.take("function_call")
+        return _decode_choice(value)
+    legacy = take(members, "function_call")
     if legacy is None:
         return None
     if isinstance(legacy, dict) and isinstance(legacy.get("name"), str):
         return ToolChoice(mode="required", names=(legacy["name"],), native={NAME: {"$legacy": True}})
     if legacy in ("auto", "none"):
         return ToolChoice(mode=legacy, native={NAME: {"$legacy": True}})
-    raise expected(body.at("function_call"), '"auto", "none" or an object with a name', legacy)
+    raise expected("$.function_call", '"auto", "none" or an object with a name', legacy)
 
 
-def _decode_choice(value: Any, where: str) -> ToolChoice:
+def _decode_choice(value: Any) -> ToolChoice:
     if isinstance(value, str):
         mode = _WORDS.get(value)
         if mode is None:
             return ToolChoice(mode="opaque", native={NAME: {"choice": value}})
         return ToolChoice(mode=mode, native={NAME: {"$choice": value}} if value != mode else {})
     if not isinstance(value, dict):
-        raise expected(where, "a string or an object", value)
-    kind = value.get("type") or implied_type(Reader(value, where), _TYPED_BY)
+        raise expected("$.tool_choice", "a string or an object", value)
+    kind = value.get("type") or _implied_kind(value)
     inner = value.get(kind) if isinstance(kind, str) else None
     if kind == "function" and inner is None:  # the form of the Responses API
         inner = value
@@ -169,6 +184,12 @@ def _decode_choice(value: Any, where: str) -> ToolChoice:
         if names is not None:
             return ToolChoice(mode=inner["mode"], names=names, native={NAME: {"$choice": value}})
     return ToolChoice(mode="opaque", native={NAME: {"choice": value}})
+
+
+def _implied_kind(choice: dict[str, Any]) -> str | None:
+    """The type of a choice that leaves it out, as Mistral's SDK does."""
+    found = [] if "type" in choice else [kind for kind in ("function", "custom") if choice.get(kind) is not None]
+    return found[0] if len(found) == 1 else None
 
 
 def _allowed_names(tools: Any) -> tuple[str, ...] | None:
@@ -195,7 +216,7 @@ def encode_choice(request: Request, receipt: Receipt) -> dict[str, Any]:
         receipt.loss("tool_choice", "a hosted tool", "Chat Completions cannot choose it")
         return {}
     # The wire form that came is written again only while it still says the same.
-    if "$choice" in own and _says_the_same(_decode_choice(own["$choice"], ""), choice):
+    if "$choice" in own and _says_the_same(_decode_choice(own["$choice"]), choice):
         return {"tool_choice": own["$choice"]}
     if not choice.names:
         return {"tool_choice": choice.mode}

@@ -94,7 +94,7 @@ def decode_request(data: bytes) -> Request:
         "user": user,
         "metadata": _decode_metadata(body),
         "service_tier": body.text("service_tier"),
-        "prompt_cache": take_prompt_cache(body),
+        "prompt_cache": take_prompt_cache(body.rest()),
         "store": body.flag("store"),
         "stream": bool(stream),
     }

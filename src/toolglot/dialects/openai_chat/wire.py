@@ -1,0 +1,377 @@
+"""The JSON of Chat Completions as types, with the members that compatible servers have brought in.
+
+Members without a type are read where their form allows it, and carried as they came elsewhere.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal, TypeAlias
+
+from msgspec import UNSET, Raw, UnsetType
+
+from toolglot.wire.typed import (
+    OR_UNKNOWN,
+    OTHER_TAG,
+    UNLESS_EMPTY,
+    UNLESS_INEXACT,
+    UNLESS_OTHER_TYPE,
+    TypedReader,
+    Unknown,
+    ValueReader,
+    Wire,
+)
+
+# Content parts
+
+
+class CachedPart(Wire):
+    """What parts have that may carry a cache breakpoint."""
+
+    prompt_cache_breakpoint: Any = UNSET
+    cache_control: Any = UNSET
+    """Anthropic's, which gateways to Claude (OpenRouter, LiteLLM) have taken over."""
+
+
+class TextPart(CachedPart, tag="text", tag_field="type", kw_only=True):
+    implied_by = "text"
+
+    text: str
+
+
+class RefusalPart(Wire, tag="refusal", tag_field="type", kw_only=True):
+    refusal: str
+
+
+class ImageUrl(Wire, kw_only=True):
+    url: str
+    detail: str | UnsetType | None = UNSET
+
+
+class ImagePart(CachedPart, tag="image_url", tag_field="type", kw_only=True):
+    """Some clients write the URL as a plain string; the API itself wants an object."""
+
+    implied_by = "image_url"
+
+    image_url: Annotated[str | ImageUrl, OR_UNKNOWN]
+
+
+class VideoUrl(Wire, kw_only=True):
+    url: str
+
+
+class VideoPart(CachedPart, tag="video_url", tag_field="type", kw_only=True):
+    """A video by its URL, as vLLM, OpenRouter, Z.ai and others take it."""
+
+    implied_by = "video_url"
+
+    video_url: Annotated[str | VideoUrl, OR_UNKNOWN]
+
+
+class InputAudio(Wire, kw_only=True):
+    data: str
+    format: str | UnsetType | None = UNSET
+
+
+class AudioPart(CachedPart, tag="input_audio", tag_field="type", kw_only=True):
+    implied_by = "input_audio"
+
+    input_audio: Annotated[InputAudio, OR_UNKNOWN]
+
+
+class File(Wire, kw_only=True):
+    file_data: str | UnsetType | None = UNSET
+    file_id: str | UnsetType | None = UNSET
+    filename: str | UnsetType | None = UNSET
+
+
+class FilePart(CachedPart, tag="file", tag_field="type", kw_only=True):
+    implied_by = "file"
+
+    file: Annotated[File, OR_UNKNOWN]
+
+
+class DocumentPart(Wire, tag="document_url", tag_field="type", kw_only=True):
+    """Mistral's: a document by its URL."""
+
+    document_url: Annotated[str, OR_UNKNOWN]
+    document_name: str | UnsetType | None = UNSET
+
+
+class ThinkingPart(Wire, tag="thinking", tag_field="type", kw_only=True):
+    """Mistral's: reasoning that holds texts."""
+
+    thinking: Annotated[list[Any], OR_UNKNOWN]
+
+
+KnownPart: TypeAlias = (
+    TextPart | RefusalPart | ImagePart | VideoPart | AudioPart | FilePart | DocumentPart | ThinkingPart
+)
+Part: TypeAlias = KnownPart | Unknown
+Content: TypeAlias = str | list[Part] | UnsetType | None
+
+
+class ImageEntry(CachedPart, kw_only=True):
+    """An element of `images`, the field of OpenRouter and LiteLLM for images that a model made."""
+
+    type: Literal["image_url"] | UnsetType = UNSET
+    image_url: str | ImageUrl
+    index: Any = UNSET
+
+
+# Calls
+
+
+class Function(Wire):
+    """Sloppy servers send the arguments as an object."""
+
+    name: str | UnsetType | None = UNSET
+    arguments: str | dict[str, Any] | UnsetType | None = UNSET
+
+
+class Custom(Wire):
+    name: str | UnsetType | None = UNSET
+    input: str | UnsetType | None = UNSET
+
+
+class CallMembers(Wire):
+    id: str | UnsetType | None = UNSET
+    index: Any = UNSET
+    """Streams number calls."""
+    extra_content: Any = UNSET
+    """Google's server keeps its thought signatures here."""
+
+
+class FunctionCall(CallMembers, tag="function", tag_field="type", kw_only=True):
+    implied_by = "function"
+    blank_tag_is_missing = True
+
+    function: Annotated[Function, OR_UNKNOWN]
+
+
+class CustomCall(CallMembers, tag="custom", tag_field="type", kw_only=True):
+    custom: Annotated[Custom, OR_UNKNOWN]
+
+
+Call: TypeAlias = FunctionCall | CustomCall | Unknown
+
+
+class LegacyCall(Wire, kw_only=True):
+    """The deprecated `function_call` of a message."""
+
+    name: str
+    arguments: str | UnsetType | None = UNSET
+
+
+# Messages
+
+
+class SpokenMessage(Wire):
+    """What a message of any role has, but for tool results."""
+
+    content: Content = UNSET
+    name: Any = UNSET
+    refusal: Annotated[str, UNLESS_EMPTY] | UnsetType | None = UNSET
+    reasoning_content: Any = UNSET
+    reasoning: Any = UNSET
+    cache_control: Any = UNSET
+
+
+class SystemMessage(SpokenMessage, tag="system", tag_field="role"):
+    pass
+
+
+class DeveloperMessage(SpokenMessage, tag="developer", tag_field="role"):
+    pass
+
+
+class UserMessage(SpokenMessage, tag="user", tag_field="role"):
+    pass
+
+
+class OtherMessage(SpokenMessage, tag=OTHER_TAG, tag_field="role"):
+    """A message of a role that the API does not know; `rest` has its `role`."""
+
+
+class ModelMessage(SpokenMessage):
+    """What a message of the model has, in requests and in responses."""
+
+    annotations: Any = UNSET
+    audio: Any = UNSET
+    function_call: LegacyCall | UnsetType | None = UNSET
+    tool_calls: list[Call] | UnsetType | None = UNSET
+    parsed: Any = UNSET
+    """The Python SDK of OpenAI has it, and sends it back."""
+    reasoning_details: Any = UNSET
+    thinking_blocks: Any = UNSET
+    images: Annotated[list[ImageEntry], UNLESS_INEXACT] | UnsetType | None = UNSET
+
+
+class AssistantMessage(ModelMessage, tag="assistant", tag_field="role"):
+    pass
+
+
+class ResultMessage(Wire):
+    content: Content = UNSET
+    tool_call_id: str | UnsetType | None = UNSET
+    name: str | UnsetType | None = UNSET
+    cache_control: Any = UNSET
+
+
+class ToolMessage(ResultMessage, tag="tool", tag_field="role"):
+    pass
+
+
+class FunctionMessage(ResultMessage, tag="function", tag_field="role"):
+    """A result in the deprecated form, which goes by name."""
+
+
+AnyMessage: TypeAlias = (
+    UserMessage | AssistantMessage | ToolMessage | SystemMessage | DeveloperMessage | FunctionMessage | OtherMessage
+)
+
+
+# Tools
+
+
+class FunctionDeclaration(Wire, kw_only=True):
+    name: str
+    description: str | UnsetType | None = UNSET
+    parameters: Any = UNSET
+    strict: bool | UnsetType | None = UNSET
+    cache_control: Any = UNSET
+
+
+class FlatFunction(FunctionDeclaration, tag="function", tag_field="type", kw_only=True):
+    """A tool in the form of the Responses API."""
+
+
+class FunctionTool(Wire, tag="function", tag_field="type", kw_only=True):
+    implied_by = "function"
+
+    function: Annotated[FunctionDeclaration, OR_UNKNOWN]
+    cache_control: Any = UNSET
+
+
+class CustomDeclaration(Wire, kw_only=True):
+    name: str
+    description: str | UnsetType | None = UNSET
+    format: Any = UNSET
+
+
+class CustomTool(Wire, tag="custom", tag_field="type", kw_only=True):
+    implied_by = "custom"
+
+    custom: Annotated[CustomDeclaration, OR_UNKNOWN]
+
+
+class Tools(Wire, kw_only=True):
+    """The member `tools` of a request alone."""
+
+    tools: list[FunctionTool | CustomTool | Unknown]
+
+
+class JsonSchema(Wire):
+    name: str | UnsetType | None = UNSET
+    description: str | UnsetType | None = UNSET
+    schema: Any = UNSET
+    strict: bool | UnsetType | None = UNSET
+
+
+class SchemaFormat(Wire, tag="json_schema", tag_field="type", kw_only=True):
+    json_schema: Annotated[JsonSchema, OR_UNKNOWN]
+
+
+class TextFormat(Wire, tag="text", tag_field="type"):
+    pass
+
+
+class JsonFormat(Wire, tag="json_object", tag_field="type"):
+    pass
+
+
+# Requests
+
+
+class Body(Wire, kw_only=True):
+    messages: list[AnyMessage]
+    model: str | UnsetType | None = UNSET
+    tools: Raw | UnsetType = UNSET
+    functions: list[FunctionDeclaration] | UnsetType | None = UNSET
+    tool_choice: Any = UNSET
+    function_call: Any = UNSET
+    parallel_tool_calls: bool | UnsetType | None = UNSET
+    max_tokens: int | UnsetType | None = UNSET
+    max_completion_tokens: int | UnsetType | None = UNSET
+    temperature: int | float | UnsetType | None = UNSET
+    top_p: int | float | UnsetType | None = UNSET
+    top_k: int | UnsetType | None = UNSET
+    seed: int | UnsetType | None = UNSET
+    presence_penalty: int | float | UnsetType | None = UNSET
+    frequency_penalty: int | float | UnsetType | None = UNSET
+    n: int | UnsetType | None = UNSET
+    logprobs: Any = UNSET
+    top_logprobs: int | UnsetType | None = UNSET
+    stop: Any = UNSET
+    response_format: Annotated[SchemaFormat | TextFormat | JsonFormat, UNLESS_OTHER_TYPE] | UnsetType = UNSET
+    reasoning_effort: str | UnsetType | None = UNSET
+    reasoning: Any = UNSET
+    thinking: Any = UNSET
+    chat_template_kwargs: Any = UNSET
+    enable_thinking: Any = UNSET
+    thinking_budget: Any = UNSET
+    verbosity: str | UnsetType | None = UNSET
+    user: str | UnsetType | None = UNSET
+    safety_identifier: str | UnsetType | None = UNSET
+    metadata: Any = UNSET
+    service_tier: str | UnsetType | None = UNSET
+    cache_control: Any = UNSET
+    prompt_cache_key: Any = UNSET
+    prompt_cache_retention: Any = UNSET
+    prompt_cache_options: Any = UNSET
+    store: bool | UnsetType | None = UNSET
+    stream: bool | UnsetType | None = UNSET
+    stream_options: Any = UNSET
+
+
+# Responses
+
+
+class ResponseMessage(ModelMessage):
+    content: Annotated[str | list[Part], UNLESS_EMPTY] | UnsetType | None = UNSET
+    role: Any = UNSET
+
+
+class Choice(Wire):
+    index: int | UnsetType | None = UNSET
+    message: ResponseMessage | UnsetType | None = UNSET
+    finish_reason: str | UnsetType | None = UNSET
+    logprobs: Any = UNSET
+    error: Any = UNSET
+    """OpenRouter's place for an error of the provider behind it."""
+    native_finish_reason: Any = UNSET
+    stop_reason: Any = UNSET
+    content_filter_results: Any = UNSET
+
+
+class Completion(Wire):
+    choices: list[Choice] | UnsetType | None = UNSET
+    id: str | UnsetType | None = UNSET
+    object: Any = UNSET
+    created: int | UnsetType | None = UNSET
+    model: str | UnsetType | None = UNSET
+    usage: Any = UNSET
+    service_tier: Any = UNSET
+    system_fingerprint: Any = UNSET
+    x_groq: Any = UNSET
+    provider: Any = UNSET
+    prompt_filter_results: Any = UNSET
+    prompt_logprobs: Any = UNSET
+    kv_transfer_params: Any = UNSET
+    timings: Any = UNSET
+
+
+REQUESTS = TypedReader(Body, "messages")
+TOOLS = TypedReader(Tools, "tools")
+IMAGE_ENTRIES = ValueReader(ImageEntry)
+FLAT_FUNCTIONS = ValueReader(FlatFunction)
+RESPONSES = TypedReader(Completion, "choices")
