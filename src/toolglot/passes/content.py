@@ -25,12 +25,14 @@ def fit(request: Request, context: Context) -> Request:
     can = context.can
     there = census(request, context)
     hides_cuts = there.has_cut_calls and not can.incomplete_calls and context.source != context.target
-    if (
-        (can.refusals or Refusal not in there.kinds)
-        and (can.citations or not there.has_citations)
-        and not hides_cuts
-        and (can.result_errors or (there.is_flat and all(result.is_error is None for result in there.results)))
-    ):
+    is_concerned: dict[type[Block], bool] = {
+        Refusal: not can.refusals and Refusal in there.kinds,
+        Text: not can.citations and there.has_citations,
+        ToolCall: hides_cuts,
+        ToolResult: not can.result_errors and not all(result.is_error is None for result in there.results),
+    }
+    kinds = [kind for kind, concerned in is_concerned.items() if concerned or not there.is_flat]
+    if not kinds:
         return request
 
     def fit_block(block: Block, place: Place) -> tuple[Block, ...]:
@@ -52,7 +54,7 @@ def fit(request: Request, context: Context) -> Request:
                 return (replace(block, is_error=None),)
         return (block,)
 
-    return rewrite_blocks(request, fit_block, Refusal, Text, ToolCall, ToolResult)
+    return rewrite_blocks(request, fit_block, *kinds)
 
 
 def _marked(content: tuple[Block, ...]) -> tuple[Block, ...]:

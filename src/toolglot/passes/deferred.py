@@ -11,7 +11,7 @@ from __future__ import annotations
 from toolglot import features
 from toolglot.ir import Block, Opaque, Request, Text, Tool, ToolCall, replace
 from toolglot.passes import Context
-from toolglot.passes.blocks import Place, blocks, rewrite_blocks
+from toolglot.passes.blocks import Place, rewrite_blocks
 from toolglot.passes.census import census
 from toolglot.plan import runs_on
 
@@ -36,7 +36,7 @@ def _is_deferred(tool: Tool | Opaque) -> bool:
 
 
 def _offered(request: Request, context: Context) -> tuple[Tool | Opaque, ...]:
-    met = {name for block, _ in blocks(request) if (name := _met(block)) is not None}
+    met = {name for block in census(request, context).blocks if (name := _met(block)) is not None}
     searched = any(isinstance(tool, Opaque) and _is_search(tool) for tool in request.tools)
     tools: list[Tool | Opaque] = []
     for index, tool in enumerate(request.tools):

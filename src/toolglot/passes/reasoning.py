@@ -69,6 +69,8 @@ def _without_emptied(request: Request, before: tuple[Message, ...]) -> Request:
 
 
 def _settle_message(message: Message, number: int, context: Context) -> Message:
+    if not any(block.native or type(block) is Thinking for block in message.content):
+        return message
     content: list[Block] = []
     left = emptied = state = known = own = False
     for block in message.content:
