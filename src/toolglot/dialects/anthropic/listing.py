@@ -9,7 +9,7 @@ from typing import Any
 from toolglot.dialect import Listing
 from toolglot.models import ModelInfo, asked_size, page, whole
 from toolglot.wire import json
-from toolglot.wire.reader import Reader, document, expected
+from toolglot.wire.reader import expected
 
 _USUAL, _MOST = 20, 1000
 _EFFORTS = ("low", "medium", "high", "max")
@@ -88,24 +88,26 @@ def decode_models(data: bytes) -> list[ModelInfo]:
     Raises:
         DecodeError: this is no list of models.
     """
-    body = document(data)
-    listed = body.array("data")
-    if listed is None:
-        raise expected(body.at("data"), "an array", None)
-    return [_decode(Reader(entry)) for entry in listed if isinstance(entry, dict) and isinstance(entry.get("id"), str)]
+    body = json.decode(data)
+    if not isinstance(body, dict):
+        raise expected("$", "an object", body)
+    listed = body.get("data")
+    if not isinstance(listed, list):
+        raise expected("$.data", "an array", listed)
+    return [_decode(entry) for entry in listed if isinstance(entry, dict) and isinstance(entry.get("id"), str)]
 
 
-def _decode(entry: Reader) -> ModelInfo:
-    title, able = entry.peek("display_name"), entry.peek("capabilities")
+def _decode(entry: Mapping[str, Any]) -> ModelInfo:
+    title, able = entry.get("display_name"), entry.get("capabilities")
     able = able if isinstance(able, dict) else {}
     kinds = {kind for name, kind in _INPUTS.items() if _is_supported(able.get(name))}
     return ModelInfo(
-        name=entry.need_text("id"),
+        name=entry["id"],
         title=title if isinstance(title, str) else None,
-        created=_decode_date(entry.peek("created_at")),
+        created=_decode_date(entry.get("created_at")),
         owner=None,
-        context_window=whole(entry.peek("max_input_tokens")),
-        max_output_tokens=whole(entry.peek("max_tokens")),
+        context_window=whole(entry.get("max_input_tokens")),
+        max_output_tokens=whole(entry.get("max_tokens")),
         inputs=frozenset({"text", *kinds}) if able else frozenset(),
         thinking=_is_supported(able["thinking"]) if "thinking" in able else None,
     )
