@@ -184,9 +184,11 @@ def _take_logprobs(
     """The content with log probabilities on its first text, and the object that held them. What cannot be read, and
     what there is no text for, stays with the choice."""
     value = members.get("logprobs")
-    tokens = read_logprobs(value.get("content")) if isinstance(value, dict) else None
+    if not isinstance(value, dict):
+        return content, None
+    tokens = read_logprobs(value.get("content"))
     at = next((index for index, block in enumerate(content) if isinstance(block, Text)), None)
-    if not isinstance(value, dict) or not tokens or at is None:
+    if not tokens or at is None:
         return content, None
     rest = {key: other for key, other in value.items() if key != "content" and other}
     if unread := unread_members(value.get("content")):

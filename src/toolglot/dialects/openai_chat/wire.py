@@ -331,6 +331,14 @@ class Body(Wire, kw_only=True):
     store: bool | UnsetType | None = UNSET
     stream: bool | UnsetType | None = UNSET
     stream_options: Any = UNSET
+    logit_bias: Any = UNSET
+    modalities: Any = UNSET
+    audio: Any = UNSET
+    prediction: Any = UNSET
+    web_search_options: Any = UNSET
+    min_p: Any = UNSET
+    repetition_penalty: Any = UNSET
+    provider: Any = UNSET
 
 
 # Responses
