@@ -140,8 +140,6 @@ def test_the_explanation_of_a_refusal_stands_in_its_details() -> None:
     [
         ("insufficient_quota", "billing"),
         ("rate_limit_exceeded", "rate_limit"),
-        ("server_error", "server"),
-        ("internal_server_error", "server"),
         ("service_unavailable", "overloaded"),
         ("invalid_api_key", "authentication"),
         ("model_not_found", "not_found"),
