@@ -356,7 +356,7 @@ NOTHING: list[Any] = [None, False, "", [], {}]
 )
 def test_what_a_stream_cannot_carry_is_told_with_its_place(choices: list[Any], lines: list[str]) -> None:
     receipt = Receipt()
-    stream(*choices, receipt=receipt)
+    stream(*choices, {"delta": {}, "finish_reason": "stop"}, receipt=receipt)
     assert [f"{line.severity} {line.where}" for line in receipt] == lines
 
 
