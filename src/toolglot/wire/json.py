@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from codecs import getincrementaldecoder
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from itertools import islice
 from typing import Any, NoReturn, TypeVar
@@ -198,22 +198,6 @@ def typed(raw: bytes, decoder: msgspec.json.Decoder[T]) -> T:
         return decoder.decode(raw)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise explain(raw, error) from None
-
-
-@cache
-def _decoders(kind: Any) -> tuple[Callable[[bytes], list[Any]], Callable[[memoryview], Any]]:
-    return msgspec.json.Decoder(list[kind]).decode, msgspec.json.Decoder(kind).decode
-
-
-def elements(raw: bytes, key: str, kind: type[T]) -> list[T] | None:
-    """The elements of the array that is this member of a document, each read as this type, if the document is too large
-    to be read in one call; None if it is not, or has no such array."""
-    if not large.is_large(raw):
-        return None
-    try:
-        return large.Reading(raw).elements(key, *_decoders(kind))  # type: ignore[arg-type]  # any type can be hashed
-    except (large.Irregular, msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-        return None
 
 
 _BYTE = re.compile(r" \(byte (\d+)\)")

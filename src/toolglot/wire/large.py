@@ -102,13 +102,6 @@ class Reading:
         self._finish(end)
         return value
 
-    def elements(self, key: str, some: Callable[[bytes], list[T]], one: Callable[[memoryview], T]) -> list[T]:
-        """The elements of the array that is this member of the document: `some` reads an array of them, `one` a large
-        one."""
-        values: list[T] = []
-        self.members(key, values, some, one)
-        return values
-
     def members(
         self, key: str, values: list[T], some: Callable[[bytes], list[T]], one: Callable[[memoryview], T]
     ) -> dict[str, msgspec.Raw]:
