@@ -23,11 +23,6 @@ CHANGING = {
     "toolglot.dialects.gemini.frames.TextContent",
     "toolglot.dialects.gemini.frames.TextFrame",
     "toolglot.dialects.gemini.frames.TextPart",
-    "toolglot.dialects.openai_chat.stream_frames.Call",
-    "toolglot.dialects.openai_chat.stream_frames.Choice",
-    "toolglot.dialects.openai_chat.stream_frames.Chunk",
-    "toolglot.dialects.openai_chat.stream_frames.DeltaFields",
-    "toolglot.dialects.openai_chat.stream_frames.Function",
     "toolglot.dialects.openai_responses.stream_state.Frame",
 }
 

@@ -16,17 +16,16 @@ from toolglot.dialects.openai_chat.errors import choice_error, error_event
 from toolglot.dialects.openai_chat.native import NAME
 from toolglot.dialects.openai_chat.open_call import OpenCall
 from toolglot.dialects.openai_chat.response import CUT, decode_tier, failure, finish_reason
-from toolglot.dialects.openai_chat.stream_frames import (
-    Call,
-    Chunk,
-    DeltaFields,
-    ErrorFrame,
-    Function,
-    GroqExtension,
-    read_chunk,
-)
+from toolglot.dialects.openai_chat.stream_frames import ErrorFrame, read_chunk
 from toolglot.dialects.openai_chat.usage import decode_usage
-from toolglot.dialects.openai_chat.wire import IMAGE_ENTRIES
+from toolglot.dialects.openai_chat.wire import (
+    IMAGE_ENTRIES,
+    CallDelta,
+    Chunk,
+    FunctionDelta,
+    GroqExtension,
+    MessageDelta,
+)
 from toolglot.errors import (
     NAMELESS,
     ApiError,
@@ -62,8 +61,8 @@ from toolglot.wire.surrogates import Halves
 
 _NOTHING: Native = {}
 _PART: Native = {NAME: {"$part": True}}
-_NO_DELTA = DeltaFields()
-_NO_FUNCTION = Function()
+_NO_DELTA = MessageDelta()
+_NO_FUNCTION = FunctionDelta()
 
 
 def _is_preamble(chunk: Chunk) -> bool:
@@ -71,7 +70,7 @@ def _is_preamble(chunk: Chunk) -> bool:
     return not (chunk.id or chunk.model or chunk.choices or chunk.usage)
 
 
-def _says_something(delta: DeltaFields) -> bool:
+def _says_something(delta: MessageDelta) -> bool:
     return any(getattr(delta, name) for name in delta.__struct_fields__ if name != "role")
 
 
@@ -243,14 +242,14 @@ class ChatStreamDecoder:
                 raise
             return read_chunk(mended, self._receipt)
 
-    def _read_message(self, message: DeltaFields) -> None:
+    def _read_message(self, message: MessageDelta) -> None:
         """Some servers write `message` where `delta` should stand; beside deltas it says all of them once more."""
         if not self._in_deltas:
             self._read_delta(message)
         elif message != _NO_DELTA:
             self._receipt.note("choices[0].message", "a message", "the deltas have said it")
 
-    def _read_delta(self, delta: DeltaFields) -> None:
+    def _read_delta(self, delta: MessageDelta) -> None:
         if delta.reasoning_details:
             self._add_details(FIELD, delta.reasoning_details)
         reasoning = delta.reasoning_content or delta.reasoning
@@ -358,7 +357,7 @@ class ChatStreamDecoder:
             self._close_whole_calls()
             self._events.append(Close(index=self._open(image)))
 
-    def _find(self, delta: Call, inner: Function, kind: ToolKind) -> OpenCall:
+    def _find(self, delta: CallDelta, inner: FunctionDelta, kind: ToolKind) -> OpenCall:
         call = self._known(delta, inner)
         if call is None or self._begins_again(call, delta, inner):
             call = self._new_call(kind, legacy=False)
@@ -366,7 +365,7 @@ class ChatStreamDecoder:
                 self._named[delta.index] = call
         return call
 
-    def _known(self, delta: Call, inner: Function) -> OpenCall | None:
+    def _known(self, delta: CallDelta, inner: FunctionDelta) -> OpenCall | None:
         """The call that this delta goes on with, if any."""
         if delta.index is None:
             # Without an index the id decides; without an id it is the latest call's.
@@ -379,7 +378,7 @@ class ChatStreamDecoder:
         return self._named.get(delta.id)  # another id at the same index is another call
 
     @staticmethod
-    def _begins_again(call: OpenCall, delta: Call, inner: Function) -> bool:
+    def _begins_again(call: OpenCall, delta: CallDelta, inner: FunctionDelta) -> bool:
         """A vendor without ids that gives every call the same index: a name after whole arguments is a new call."""
         return not delta.id and not call.id and bool(inner.name) and bool(inner.arguments) and call.is_whole()
 
@@ -393,7 +392,7 @@ class ChatStreamDecoder:
         self._unclosed[call] = None
         return call
 
-    def _call(self, call: OpenCall, call_id: str | None, inner: Function) -> None:
+    def _call(self, call: OpenCall, call_id: str | None, inner: FunctionDelta) -> None:
         if call_id and not call.id:
             call.id = call_id
             self._named[call_id] = call

@@ -1,7 +1,8 @@
 """The chunks of a stream: what is read of them, and what is in them besides.
 
-The fields that are known are those of the types below, whether they are read or say nothing. A chunk that has others
-is read a second time, without types: what is strange is told and left out. Plain chunks cost nothing for that.
+The fields that are known are those of the types in `wire.py`, whether they are read or say nothing. A chunk that has
+others is read a second time, without types: what is strange is told and left out. Plain chunks cost nothing for that,
+and many servers have such members in every chunk, where this is faster than to split it along the types.
 """
 
 from __future__ import annotations
@@ -11,70 +12,17 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
+from toolglot.dialects.openai_chat.wire import (
+    CallDelta,
+    Chunk,
+    ChunkChoice,
+    FunctionDelta,
+    GroqExtension,
+    MessageDelta,
+)
 from toolglot.receipt import Receipt
 from toolglot.wire import json
 from toolglot.wire.error_documents import find_error
-
-
-class Function(Struct, forbid_unknown_fields=True):
-    name: str | None = None
-    arguments: str | dict[str, Any] | None = None
-    input: str | None = None
-
-
-class Call(Struct, forbid_unknown_fields=True):
-    index: int | None = None
-    id: str | None = None
-    type: Any = None
-    function: Function | None = None
-    custom: Function | None = None
-    extra_content: Any = None  # where Google's server keeps its thought signatures
-
-
-class DeltaFields(Struct, forbid_unknown_fields=True):
-    content: str | list[Any] | None = None
-    role: Any = None
-    reasoning_content: str | None = None
-    reasoning: str | dict[str, Any] | list[Any] | None = None
-    reasoning_details: Any = None
-    thinking_blocks: Any = None
-    images: Any = None
-    refusal: str | None = None
-    tool_calls: list[Call] | None = None
-    function_call: Function | None = None
-    annotations: list[Any] | None = None
-
-
-class Choice(Struct, forbid_unknown_fields=True):
-    index: int = 0
-    delta: DeltaFields | None = None
-    finish_reason: str | None = None
-    logprobs: Any = None
-    message: DeltaFields | None = None
-    error: Any = None  # OpenRouter's place for an error of the provider behind it
-
-
-class GroqExtension(Struct, frozen=True, forbid_unknown_fields=True):
-    """Groq's own member. Its last chunk has the usage here, and nowhere else unless it was asked for."""
-
-    id: Any = None
-    usage: dict[str, Any] | None = None
-    error: Any = None
-
-
-class Chunk(Struct, forbid_unknown_fields=True):
-    id: str | None = None
-    object: str | None = None
-    created: int | float | None = None
-    model: str | None = None
-    choices: list[Choice] | None = None
-    usage: dict[str, Any] | None = None
-    service_tier: Any = None
-    system_fingerprint: Any = None
-    obfuscation: Any = None
-    x_groq: GroqExtension | None = None
-    error: Any = None
-    type: str | None = None
 
 
 class ErrorFrame(Struct, frozen=True):
@@ -113,7 +61,7 @@ def _error_or_chunk(value: Any, chunk: Chunk) -> Chunk | ErrorFrame:
     return chunk if find_error(value) is None else ErrorFrame(value)
 
 
-def _lone_delta(payload: bytes) -> DeltaFields | None:
+def _lone_delta(payload: bytes) -> MessageDelta | None:
     """The delta of a chunk that has nothing else to say."""
     try:
         chunk = _chunks.decode(payload)
@@ -134,7 +82,7 @@ def text_of_frame(payload: bytes) -> str | None:
     delta = _lone_delta(payload)
     if delta is None or not isinstance(delta.content, str):
         return None
-    return delta.content if delta == DeltaFields(content=delta.content, role=delta.role) else None
+    return delta.content if delta == MessageDelta(content=delta.content, role=delta.role) else None
 
 
 def arguments_of_frame(payload: bytes) -> str | None:
@@ -143,7 +91,7 @@ def arguments_of_frame(payload: bytes) -> str | None:
     if delta is None or not delta.tool_calls or len(delta.tool_calls) > 1:
         return None
     call = delta.tool_calls[0]
-    if delta.content or delta != DeltaFields(content=delta.content, role=delta.role, tool_calls=delta.tool_calls):
+    if delta.content or delta != MessageDelta(content=delta.content, role=delta.role, tool_calls=delta.tool_calls):
         return None
     function = call.function
     if function is None or call.custom is not None or call.extra_content or function.input is not None:
@@ -153,7 +101,8 @@ def arguments_of_frame(payload: bytes) -> str | None:
 
 
 _KNOWN: dict[type[Struct], frozenset[str]] = {
-    kind: frozenset(kind.__struct_fields__) for kind in (Chunk, GroqExtension, Choice, DeltaFields, Call, Function)
+    kind: frozenset(kind.__struct_fields__) - {"rest"}
+    for kind in (Chunk, GroqExtension, ChunkChoice, MessageDelta, CallDelta, FunctionDelta)
 }
 
 
@@ -163,19 +112,19 @@ def _take_strange(chunk: Any, receipt: Receipt) -> None:
     _take(chunk.get("x_groq") if isinstance(chunk, dict) else None, GroqExtension, "x_groq.", receipt)
     for choice in _objects(chunk, "choices"):
         where = f"choices[{choice.get('index') or 0}]"
-        _take(choice, Choice, f"{where}.", receipt)
+        _take(choice, ChunkChoice, f"{where}.", receipt)
         for name in ("delta", "message"):
             if isinstance(choice.get(name), dict):
                 _take_from_delta(choice[name], f"{where}.{name}.", receipt)
 
 
 def _take_from_delta(delta: dict[str, Any], where: str, receipt: Receipt) -> None:
-    _take(delta, DeltaFields, where, receipt)
-    _take(delta.get("function_call"), Function, f"{where}function_call.", receipt)
+    _take(delta, MessageDelta, where, receipt)
+    _take(delta.get("function_call"), FunctionDelta, f"{where}function_call.", receipt)
     for call in _objects(delta, "tool_calls"):
-        _take(call, Call, f"{where}tool_calls[].", receipt)
+        _take(call, CallDelta, f"{where}tool_calls[].", receipt)
         for member in ("function", "custom"):
-            _take(call.get(member), Function, f"{where}tool_calls[].{member}.", receipt)
+            _take(call.get(member), FunctionDelta, f"{where}tool_calls[].{member}.", receipt)
 
 
 def _objects(fields: Any, key: str) -> list[dict[str, Any]]:

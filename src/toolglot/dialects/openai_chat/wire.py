@@ -378,6 +378,70 @@ class Completion(Wire):
     timings: Any = UNSET
 
 
+# Chunks of a stream. Nulls say nothing in them, and a repeated key is not looked for.
+
+
+class FunctionDelta(Wire):
+    name: str | None = None
+    arguments: str | dict[str, Any] | None = None
+    input: str | None = None
+
+
+class CallDelta(Wire):
+    index: int | None = None
+    id: str | None = None
+    type: Any = None
+    function: FunctionDelta | None = None
+    custom: FunctionDelta | None = None
+    extra_content: Any = None  # where Google's server keeps its thought signatures
+
+
+class MessageDelta(Wire):
+    content: str | list[Any] | None = None
+    role: Any = None
+    reasoning_content: str | None = None
+    reasoning: str | dict[str, Any] | list[Any] | None = None
+    reasoning_details: Any = None
+    thinking_blocks: Any = None
+    images: Any = None
+    refusal: str | None = None
+    tool_calls: list[CallDelta] | None = None
+    function_call: FunctionDelta | None = None
+    annotations: list[Any] | None = None
+
+
+class ChunkChoice(Wire):
+    index: int = 0
+    delta: MessageDelta | None = None
+    finish_reason: str | None = None
+    logprobs: Any = None
+    message: MessageDelta | None = None
+    error: Any = None  # OpenRouter's place for an error of the provider behind it
+
+
+class GroqExtension(Wire):
+    """Groq's own member. Its last chunk has the usage here, and nowhere else unless it was asked for."""
+
+    id: Any = None
+    usage: dict[str, Any] | None = None
+    error: Any = None
+
+
+class Chunk(Wire):
+    id: str | None = None
+    object: str | None = None
+    created: int | float | None = None
+    model: str | None = None
+    choices: list[ChunkChoice] | None = None
+    usage: dict[str, Any] | None = None
+    service_tier: Any = None
+    system_fingerprint: Any = None
+    obfuscation: Any = None
+    x_groq: GroqExtension | None = None
+    error: Any = None
+    type: str | None = None
+
+
 REQUESTS = TypedReader(Body, "messages")
 TOOLS = TypedReader(Tools, "tools")
 IMAGE_ENTRIES = ValueReader(ImageEntry)
