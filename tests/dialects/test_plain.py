@@ -15,9 +15,7 @@ from tests import strategies
 from toolglot.dialects import DIALECTS
 from toolglot.dialects.openai_chat import blocks as chat_blocks
 from toolglot.dialects.openai_chat import request as chat_request
-from toolglot.dialects.openai_responses import blocks as responses_blocks
 from toolglot.dialects.openai_responses import items as responses_items
-from toolglot.dialects.openai_responses import request as responses_request
 from toolglot.errors import DecodeError
 from toolglot.ir import Request
 from toolglot.receipt import Receipt
@@ -26,9 +24,7 @@ LOOKS: list[tuple[Any, str]] = [
     (chat_blocks, "count_members"),
     (chat_request, "count_members"),
     (chat_request, "_plain"),
-    (responses_blocks, "plain_text"),
     (responses_items, "plain_items"),
-    (responses_request, "plain_item"),
 ]
 
 

@@ -19,6 +19,7 @@ from toolglot.wire.typed import (
     UNLESS_INEXACT,
     UNLESS_OTHER_TYPE,
     UNLESS_UNKNOWN,
+    UNTAGGED,
     Rest,
     TypedReader,
     Unknown,
@@ -187,6 +188,63 @@ def test_an_object_of_no_known_type_is_kept_with_its_path() -> None:
 def test_a_member_can_tell_the_type_that_is_missing() -> None:
     body = read({"messages": [{"role": "u", "content": [{"name": "a", "arguments": {}}]}]})
     assert isinstance(blocks(body)[0], Call)
+
+
+def test_an_object_of_a_known_type_that_lacks_a_member_says_which() -> None:
+    (call,) = blocks(read({"messages": [{"role": "u", "content": [{"type": "call", "arguments": {}}]}]}))
+    assert isinstance(call, Unknown)
+    assert call.verbatim.missing is not None
+    assert call.verbatim.missing.where == "$.messages[0].content[0].name"
+
+
+class Said(Wire, tag="said", tag_field="type"):
+    implied_by = "role"
+
+    role: str
+    more: Raw | UnsetType = UNSET
+
+
+class Done(Wire, tag="done", tag_field="type"):
+    result: str | UnsetType = UNSET
+
+
+class Log(Wire):
+    items: list[Said | Done | Unknown]
+    more: Raw | UnsetType = UNSET
+
+
+LOG = TypedReader(Log, "items")
+
+
+@pytest.mark.parametrize("spelling", [b'{"items":[%s],"more":[1]}', b'{ "more" : [1], "items" : [ %s ] }'])
+def test_missing_tags_are_written_into_an_otherwise_ordinary_document(spelling: bytes) -> None:
+    log = LOG.read(spelling % b'{"role":"a","more":{"x": 1.0}},{"type":"done"},{"type":"said","role":"b"}')
+    assert log == Log(
+        items=[Said(role="a", more=Raw(b'{"x": 1.0}'), rest=UNTAGGED), Done(), Said(role="b")], more=Raw(b"[1]")
+    )
+    assert log.items[0].rest is UNTAGGED
+    assert as_json(log.items[0]) == {"role": "a", "more": {"x": 1.0}}
+
+
+@pytest.mark.parametrize(
+    "items",
+    [b'{"role":"a","role":"b"}', b'{"role":"a"},{"type":"done","result":"x","result":"x"}'],
+)
+def test_a_document_without_tags_has_no_key_twice(items: bytes) -> None:
+    with pytest.raises(DecodeError, match=r"\.(role|result)"):
+        LOG.read(b'{"items":[%s]}' % items)
+
+
+def test_a_document_without_tags_may_have_odd_members() -> None:
+    log = LOG.read(b'{"items":[{"role":"a","new":1},{"role":"b"},{"other":2},{"type":null,"role":"c"}],"n":1}')
+    first, second, third, fourth = log.items
+    assert isinstance(first, Said)
+    assert isinstance(first.rest, Rest)
+    assert (first.rest, first.rest.is_implied, first.rest.order) == ({"new": 1}, True, ("role", "new"))
+    assert second == Said(role="b", rest=UNTAGGED)
+    assert isinstance(third, Unknown)
+    assert isinstance(fourth, Unknown)
+    assert log.rest == {"n": 1}
 
 
 def test_an_object_of_another_type_or_form_can_stay_in_the_rest() -> None:

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import reduce
-from operator import or_
+from operator import attrgetter, or_
 from typing import Any, ClassVar, Generic, Literal, TypeAlias, TypeVar
 
 import msgspec
@@ -39,20 +39,27 @@ class Rest(dict[str, Any]):
 
     __slots__ = ("is_implied", "order")
 
-    def __init__(self, members: Mapping[str, Any] = NO_MEMBERS, order: tuple[str, ...] = ()) -> None:
+    def __init__(
+        self, members: Mapping[str, Any] = NO_MEMBERS, order: tuple[str, ...] = (), *, is_implied: bool = False
+    ) -> None:
         super().__init__(members)
         self.order = order
-        self.is_implied = False
+        self.is_implied = is_implied
+
+
+UNTAGGED = Rest(is_implied=True)
+"""The rest of an object that lacks its tag and has no other member that is not known."""
 
 
 class Verbatim:
-    """A JSON value as it came, and its path."""
+    """A JSON value as it came, and its path. `missing`: its type is known, but demands a member that it has not."""
 
-    __slots__ = ("value", "where")
+    __slots__ = ("missing", "value", "where")
 
-    def __init__(self, value: Any, where: str) -> None:
+    def __init__(self, value: Any, where: str, missing: DecodeError | None = None) -> None:
         self.value = value
         self.where = where
+        self.missing = missing
 
 
 class Wire(Struct, kw_only=True, forbid_unknown_fields=True, omit_defaults=True, gc=False):
@@ -179,6 +186,7 @@ class TypedReader(Generic[W]):
         self._decode = msgspec.json.Decoder(kind).decode
         self._split = splitter.struct(kind)
         self._history = self._split.fields[history]
+        self._find_untagged = _tag_finder(self._history.item_types)
 
     def read(self, data: bytes, limit: int = json.MAX_DOCUMENT_BYTES, factor: int = 1) -> W:
         """The document. Raises `DecodeError` as `json.decode` does, and for values of the wrong type."""
@@ -188,13 +196,37 @@ class TypedReader(Generic[W]):
             value = self._decode(data)
             written = _encode(value)
         except ValidationError:
-            return self._read_apart(data, limit, factor)
+            tagged = self._read_tagged(data)
+            return self._read_apart(data, limit, factor) if tagged is None else tagged
         except _REFUSED as error:
             json.decode(data, limit, factor)  # tells where
             raise json.explain(data, error) from None
         # A key that stands twice is read once: what is written lacks it, and its colon.
         if len(written) != len(data) and written.count(b":") != large.colons(data):
             json.decode(data, limit, factor)  # tells where
+        return value
+
+    def _read_tagged(self, data: bytes) -> W | None:
+        """The document, if nothing is odd about it but missing tags in its history: they are written into it."""
+        if self._find_untagged is None:
+            return None
+        try:
+            members = _members(data)
+            history = members[self._history.name]
+            starts, items = self._find_untagged(history), _elements(history)
+            for place, start in starts.items():
+                items[place] = Raw(start + bytes(items[place])[1:])
+            members[self._history.name] = Raw(_encode(items))
+            tagged = _encode(members)
+            value = self._decode(tagged)
+            written = _encode(value)
+        except (KeyError, *_REFUSED):
+            return None
+        if written.count(b":") - len(starts) != large.colons(data):
+            return None
+        read = getattr(value, self._history.attribute)
+        for place in starts:
+            read[place].rest = UNTAGGED
         return value
 
     def read_frame(self, data: bytes) -> W:
@@ -237,6 +269,27 @@ class TypedReader(Generic[W]):
         except large.Irregular:
             return self._split(data, "$")  # type: ignore[no-any-return]
         return self._split.from_members(others, "$", {self._history.attribute: items})  # type: ignore[no-any-return]
+
+
+def _tag_finder(kinds: list[inspect.Type]) -> Callable[[Raw], dict[int, bytes]] | None:
+    """Makes a function that finds the objects of an array that lack their tag: by place, what must stand there instead
+    of the opening brace. None if no type can do without a tag."""
+    starts: dict[str, bytes] = {}
+    for kind in kinds:
+        if isinstance(kind, inspect.StructType) and issubclass(kind.cls, Wire) and kind.cls.implied_by:
+            starts[kind.cls.implied_by] = b"{" + _encode({kind.tag_field: kind.tag})[1:-1] + b","
+            tag_field = str(kind.tag_field)
+    if not starts:
+        return None
+    members = [(tag_field, Any, UNSET), *((name, Any, None) for name in starts)]
+    decode = msgspec.json.Decoder(list[msgspec.defstruct("_Tags", members, gc=False)]).decode  # type: ignore[misc]
+    tag_of = attrgetter(tag_field)
+
+    def find_start(item: Any) -> bytes:
+        found = [start for name, start in starts.items() if getattr(item, name) is not None]
+        return found[0] if len(found) == 1 else b"{"
+
+    return lambda raw: {place: find_start(item) for place, item in enumerate(decode(raw)) if tag_of(item) is UNSET}
 
 
 def part_reader(kind: Any) -> Callable[[bytes | Raw, str], Any]:
@@ -382,6 +435,7 @@ class _Splitter:
             except _MissingError as missing:
                 if not keeps_unknown or missing.owner != where:
                     raise
+                return Unknown(verbatim=Verbatim(_any(raw), where, DecodeError(missing.where, missing.what)))
             if not keeps_unknown:
                 raise DecodeError(f"{where}.{tag_field}", "no known type")
             return Unknown(verbatim=Verbatim(_any(raw), where))
@@ -510,6 +564,7 @@ class _Field:
         self._whole = msgspec.json.Decoder(annotation).decode
         self._parts = splitter.parts(found.type)
         arrays = [one for one in bare if isinstance(one, inspect.ListType)]
+        self.item_types = _alternatives(arrays[0].item_type) if arrays else []
         self.read_item = splitter.parts(arrays[0].item_type) if arrays else self._parts
         """Reads an element, where the member is an array."""
 

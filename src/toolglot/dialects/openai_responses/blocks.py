@@ -8,22 +8,35 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar
+
+from msgspec import UNSET, UnsetType
 
 from toolglot.dialects.openai_responses.native import NAME
-from toolglot.dialects.openai_responses.plain import plain_text
-from toolglot.ir import Block, Cache, Citation, Media, Node, Opaque, Refusal, Source, Text, TokenLogprob, native_of
+from toolglot.dialects.openai_responses.wire import (
+    Annotation,
+    Breakpoint,
+    InputAudio,
+    InputFile,
+    InputImage,
+    InputText,
+    OutputText,
+    Part,
+    PlainText,
+    RefusalPart,
+)
+from toolglot.ir import Block, Cache, Citation, Media, Native, Node, Opaque, Refusal, Source, Text, native_of
 from toolglot.receipt import Receipt, describe_block
 from toolglot.wire.data_url import parse_data_url, write_data_url
 from toolglot.wire.openai_fields import file_name
 from toolglot.wire.openai_logprobs import read_logprobs, write_logprobs
-from toolglot.wire.reader import Reader, expected, implied_type, keep, kept
+from toolglot.wire.reader import keep_members, kept
+from toolglot.wire.typed import Unknown, Wire, as_json, members_without
+
+T = TypeVar("T")
 
 # prompt_cache_breakpoint.ttl <-> seconds
 _LIFETIMES = {"30m": 1800, "12h": 43200}
-
-_TYPED_BY = {"text": "text"}
-"""The member of a part that tells its type where `type` is left out."""
 
 _AUDIO_TYPES = {"wav": "audio/wav", "mp3": "audio/mpeg"}
 _AUDIO_FORMATS = {media_type: name for name, media_type in _AUDIO_TYPES.items()} | {"audio/mp3": "mp3"}
@@ -34,15 +47,34 @@ def own(node: Node | Opaque) -> dict[str, Any]:
     return kept(native_of(node, NAME))
 
 
-def absent(reader: Reader, *keys: str) -> list[str] | None:
-    """Which of these fields the original lacks altogether; ask before anything is taken."""
-    return [key for key in keys if key not in reader.rest()] or None
-
-
 def filled(node: Node | Opaque, **defaults: Any) -> dict[str, Any]:
     """These defaults, without the fields that the original did not have."""
     lacking = native_of(node, NAME).get("$absent")
     return {key: value for key, value in defaults.items() if not isinstance(lacking, list) or key not in lacking}
+
+
+def absent(node: Wire, *names: str) -> list[str]:
+    """Which of these members, and whether the type, the original lacks altogether."""
+    rest = node.rest
+    if rest is UNSET:
+        return [name for name in names if getattr(node, name) is UNSET]
+    lacking = ["type"] if rest.is_implied and "type" not in rest else []
+    return lacking + [name for name in names if getattr(node, name) is UNSET and name not in rest]
+
+
+def carried(node: Wire, *names: str) -> dict[str, Any]:
+    """The members of these names, and those that the type does not know."""
+    fields = {name: value for name in names if (value := getattr(node, name)) is not UNSET}
+    rest = node.rest
+    if not rest:
+        return fields
+    fields.update(rest)
+    return {name: fields[name] for name in rest.order if name in fields} if rest.order else fields
+
+
+def given(value: T | UnsetType) -> T | None:
+    """A member that may be missing."""
+    return None if value is UNSET else value
 
 
 def present(**fields: Any) -> dict[str, Any]:
@@ -54,118 +86,143 @@ def text_part_type(role: str) -> str:
     return "output_text" if role == "assistant" else "input_text"
 
 
-def decode_part(part: Reader, role: str) -> Block:
-    """One content part of a message of this role (or of a tool's output, whose parts are input)."""
-    kind = part.peek("type") or implied_type(part, _TYPED_BY)
-    decoder = _DECODERS.get(kind) if isinstance(kind, str) else None
-    block = decoder(part, role) if decoder is not None else None
-    return block if block is not None else Opaque(NAME, {"type": kind, "$part": part.rest()})
+def decode_parts(parts: list[Part], role: str) -> tuple[Block, ...]:
+    """Content parts of a message of this role, or of a tool's output, whose parts are input."""
+    return tuple([_DECODERS[type(part)](part, role) for part in parts])
 
 
-def decode_parts(parts: list[Any], where: str, role: str) -> tuple[Block, ...]:
-    return tuple(
-        plain_text(part, role) or decode_part(Reader(part, f"{where}[{index}]"), role)
-        for index, part in enumerate(parts)
+_SPOKEN: Native = {NAME: {"$absent": ["annotations", "logprobs"]}}
+_SPOKEN_IN_FULL: Native = {NAME: {"$logprobs": []}}
+
+
+def _decode_input_text(part: InputText, role: str) -> Block:
+    cache = _decode_cache(part.prompt_cache_breakpoint)
+    if role != "assistant" and part.rest is UNSET:
+        return Text(text=part.text, cache=cache)
+    noted = "input_text" if role == "assistant" else None
+    native = keep_members(NAME, members_without(part, *_OF_INPUT_TEXT), type=noted)
+    return Text(text=part.text, cache=cache, native=native)
+
+
+_OF_INPUT_TEXT = ("text", "prompt_cache_breakpoint")
+
+
+def _decode_output_text(part: OutputText, role: str) -> Block:
+    if role == "assistant" and part.rest is UNSET and part.parsed is UNSET:
+        if part.annotations is UNSET and part.logprobs is UNSET:
+            return Text(text=part.text, native=_SPOKEN)
+        if part.annotations == [] and part.logprobs == []:
+            return Text(text=part.text, native=_SPOKEN_IN_FULL)
+    return _decode_spoken(part, None if role == "assistant" else "output_text")
+
+
+def _decode_plain_text(part: PlainText, role: str) -> Block:
+    """Without its type it is what the role tells."""
+    is_untyped = part.rest is not UNSET and part.rest.is_implied
+    if is_untyped and role == "assistant":
+        return _decode_spoken(part, None)
+    members = members_without(part, *_OF_INPUT_TEXT)
+    native = keep_members(NAME, members, type=None if is_untyped else "text", absent=absent(part) or None)
+    return Text(text=part.text, cache=_decode_cache(part.prompt_cache_breakpoint), native=native)
+
+
+def _decode_spoken(part: OutputText | PlainText, noted: str | None) -> Text:
+    """The model's words. Log probabilities that cannot be read are carried along."""
+    lacking = absent(part, "annotations", "logprobs")
+    members = members_without(part, "text", "annotations")
+    listed = members.get("logprobs")
+    tokens = read_logprobs(listed)
+    if tokens is not None:
+        del members["logprobs"]
+    annotations = part.annotations if part.annotations is not UNSET else ()
+    noted_list = listed if tokens is not None else None
+    return Text(
+        text=part.text,
+        citations=tuple([decode_annotation(annotation) for annotation in annotations]),
+        logprobs=tokens or (),
+        native=keep_members(NAME, members, type=noted, absent=lacking or None, logprobs=noted_list),
     )
 
 
-def _decode_text(part: Reader, role: str) -> Block | None:
-    if "text" not in part:
-        return None
-    kind = part.peek("type") or text_part_type(role)
-    lacking = absent(part, "type", *(("annotations", "logprobs") if kind == "output_text" else ()))
-    part.take("type")
-    text = part.need_text("text")
-    citations: tuple[Citation, ...] = ()
-    cache: Cache | None = None
-    logprobs: tuple[TokenLogprob, ...] = ()
-    listed: Any = None
-    if kind == "output_text":
-        citations = tuple(decode_annotation(item) for item in part.objects("annotations"))
-        if (tokens := read_logprobs(part.peek("logprobs"))) is not None:
-            logprobs, listed = tokens, part.take("logprobs")
+def _decode_refusal(part: RefusalPart, role: str) -> Block:
+    return Refusal(text=part.refusal, native=keep_members(NAME, members_without(part, "refusal")))
+
+
+def _decode_image(part: InputImage, role: str) -> Block:
+    taken = ["detail", "prompt_cache_breakpoint"]
+    if part.image_url is not UNSET:
+        source = parse_data_url(part.image_url)
+        taken.append("image_url")
+    elif part.file_id is not UNSET:
+        source = Source("file", part.file_id)
+        taken.append("file_id")
     else:
-        cache = _take_cache(part)
-    noted = kind if kind != text_part_type(role) else None
-    shape = {"type": noted, "absent": lacking, "logprobs": listed}
-    return Text(text=text, citations=citations, cache=cache, logprobs=logprobs, native=keep(NAME, part, **shape))
+        return _opaque_part(as_json(part))
+    return Media(
+        kind="image",
+        source=source,
+        detail=given(part.detail),
+        cache=_decode_cache(part.prompt_cache_breakpoint),
+        native=keep_members(NAME, members_without(part, *taken), absent=absent(part, "detail") or None),
+    )
 
 
-def _decode_refusal(part: Reader, role: str) -> Block | None:
-    if "refusal" not in part:
-        return None
-    part.take("type")
-    return Refusal(text=part.need_text("refusal"), native=keep(NAME, part))
-
-
-def _decode_image(part: Reader, role: str) -> Block | None:
-    if "image_url" not in part and "file_id" not in part:
-        return None
-    lacking = absent(part, "detail")
-    part.take("type")
-    url = part.text("image_url")
-    source = parse_data_url(url) if url is not None else Source("file", part.need_text("file_id"))
-    detail, cache = part.text("detail"), _take_cache(part)
-    return Media(kind="image", source=source, detail=detail, cache=cache, native=keep(NAME, part, absent=lacking))
-
-
-def _decode_file(part: Reader, role: str) -> Block | None:
-    source: Source
-    if "file_data" in part:
-        data = part.need_text("file_data")
-        source = parse_data_url(data)
+def _decode_file(part: InputFile, role: str) -> Block:
+    taken = ["filename", "detail", "prompt_cache_breakpoint"]
+    if part.file_data is not UNSET:
+        source = parse_data_url(part.file_data)
         if source.kind == "url":  # bare base64, without the data: prefix
-            source = Source("base64", data)
-    elif "file_id" in part:
-        source = Source("file", part.need_text("file_id"))
-    elif "file_url" in part:
-        source = Source("url", part.need_text("file_url"))
+            source = Source("base64", part.file_data)
+        taken.append("file_data")
+    elif part.file_id is not UNSET:
+        source = Source("file", part.file_id)
+        taken.append("file_id")
+    elif part.file_url is not UNSET:
+        source = Source("url", part.file_url)
+        taken.append("file_url")
     else:
-        return None
-    lacking = absent(part, "filename")
-    part.take("type")
+        return _opaque_part(as_json(part))
     return Media(
         kind="document",
         source=source,
-        name=part.text("filename"),
-        detail=part.text("detail"),
-        cache=_take_cache(part),
-        native=keep(NAME, part, absent=lacking),
+        name=given(part.filename),
+        detail=given(part.detail),
+        cache=_decode_cache(part.prompt_cache_breakpoint),
+        native=keep_members(NAME, members_without(part, *taken), absent=absent(part, "filename") or None),
     )
 
 
-def _decode_audio(part: Reader, role: str) -> Block | None:
-    inner = part.peek("input_audio")
-    if not isinstance(inner, dict) or set(inner) != {"data", "format"}:
-        return None
-    part.take("type")
-    audio = Reader(part.take("input_audio"), part.at("input_audio"))
-    name = audio.need_text("format")
-    source = Source("base64", audio.need_text("data"), _AUDIO_TYPES.get(name, f"audio/{name}"))
-    return Media(kind="audio", source=source, cache=_take_cache(part), native=keep(NAME, part))
+def _decode_audio(part: InputAudio, role: str) -> Block:
+    audio = part.input_audio
+    if audio is UNSET or audio.rest is not UNSET:
+        return _opaque_part(as_json(part))
+    source = Source("base64", audio.data, _AUDIO_TYPES.get(audio.format, f"audio/{audio.format}"))
+    cache = _decode_cache(part.prompt_cache_breakpoint)
+    members = members_without(part, "input_audio", "prompt_cache_breakpoint")
+    return Media(kind="audio", source=source, cache=cache, native=keep_members(NAME, members))
 
 
-_DECODERS: dict[str, Callable[[Reader, str], Block | None]] = {
-    "input_text": _decode_text,
-    "output_text": _decode_text,
-    "text": _decode_text,
-    "refusal": _decode_refusal,
-    "input_image": _decode_image,
-    "input_file": _decode_file,
-    "input_audio": _decode_audio,
+def _opaque_part(value: dict[str, Any]) -> Opaque:
+    return Opaque(NAME, {"type": value.get("type"), "$part": value})
+
+
+_DECODERS: dict[type[Wire], Callable[[Any, str], Block]] = {
+    InputText: _decode_input_text,
+    OutputText: _decode_output_text,
+    PlainText: _decode_plain_text,
+    RefusalPart: _decode_refusal,
+    InputImage: _decode_image,
+    InputFile: _decode_file,
+    InputAudio: _decode_audio,
+    Unknown: lambda part, role: _opaque_part(part.verbatim.value),
 }
 
 
-def _take_cache(part: Reader) -> Cache | None:
-    """`prompt_cache_breakpoint`, when it is one that can be written again exactly; any other rides along."""
-    hint = part.peek("prompt_cache_breakpoint")
-    if not isinstance(hint, dict) or hint.get("mode") != "explicit" or not hint.keys() <= {"mode", "ttl"}:
+def _decode_cache(hint: Breakpoint | UnsetType) -> Cache | None:
+    """`prompt_cache_breakpoint`. One that cannot be written again exactly rides along instead."""
+    if hint is UNSET:
         return None
-    lifetime = hint.get("ttl")
-    if "ttl" in hint and (not isinstance(lifetime, str) or lifetime not in _LIFETIMES):
-        return None
-    part.take("prompt_cache_breakpoint")
-    return Cache(_LIFETIMES[lifetime] if isinstance(lifetime, str) else None)
+    return Cache(_LIFETIMES[hint.ttl] if hint.ttl is not UNSET else None)
 
 
 def encode_cache(cache: Cache | None) -> dict[str, Any]:
@@ -177,19 +234,22 @@ def encode_cache(cache: Cache | None) -> dict[str, Any]:
     return {"prompt_cache_breakpoint": hint}
 
 
-def decode_annotation(annotation: Reader) -> Citation:
+def decode_annotation(annotation: Annotation) -> Citation:
     """Its type is noted: that tells our own annotations from other dialects' citations."""
-    if annotation.peek("type") != "url_citation":
-        name = annotation.peek("filename")
-        return Citation(title=name if isinstance(name, str) else None, native=keep(NAME, annotation))
-    kind = annotation.take("type")
+    if isinstance(annotation, Unknown):
+        value = annotation.verbatim.value
+        name = value.get("filename")
+        return Citation(title=name if isinstance(name, str) else None, native=keep_members(NAME, dict(value)))
     return Citation(
-        url=annotation.text("url"),
-        title=annotation.text("title"),
-        start=annotation.integer("start_index"),
-        end=annotation.integer("end_index"),
-        native=keep(NAME, annotation, type=kind),
+        url=given(annotation.url),
+        title=given(annotation.title),
+        start=given(annotation.start_index),
+        end=given(annotation.end_index),
+        native=keep_members(NAME, members_without(annotation, *_OF_CITATION), type="url_citation"),
     )
+
+
+_OF_CITATION = ("url", "title", "start_index", "end_index")
 
 
 def encode_annotations(citations: tuple[Citation, ...], where: str, receipt: Receipt) -> list[dict[str, Any]]:
@@ -330,10 +390,6 @@ def is_plain(block: Block) -> bool:
     return isinstance(block, Text) and block.cache is None and not block.citations and not native_of(block, NAME)
 
 
-def decode_content(value: Any, where: str, role: str) -> tuple[Block, ...]:
+def decode_content(content: str | list[Part], role: str) -> tuple[Block, ...]:
     """Message content: a string or a list of parts."""
-    if isinstance(value, str):
-        return (Text(text=value),)
-    if not isinstance(value, list):
-        raise expected(where, "a string or an array", value)
-    return decode_parts(value, where, role)
+    return (Text(text=content),) if isinstance(content, str) else decode_parts(content, role)

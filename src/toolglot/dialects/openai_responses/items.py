@@ -6,18 +6,22 @@ where the blocks of all items stand in one row.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
+
+from msgspec import UNSET, UnsetType
 
 from toolglot.dialects.openai_responses.blocks import (
     IMAGE_CALL,
     absent,
+    carried,
     decode_content,
     decode_parts,
     encode_cache,
     encode_part,
     encode_parts,
     filled,
+    given,
     is_image_call,
     is_part,
     is_plain,
@@ -26,75 +30,93 @@ from toolglot.dialects.openai_responses.blocks import (
 )
 from toolglot.dialects.openai_responses.native import NAME
 from toolglot.dialects.openai_responses.plain import plain_items
-from toolglot.ir import Block, Media, Message, Opaque, Source, Text, Thinking, ToolCall, ToolResult, native_of
+from toolglot.dialects.openai_responses.wire import (
+    CallItem,
+    CustomCallItem,
+    CustomResultItem,
+    Item,
+    MessageItem,
+    ReasoningItem,
+    ResultItem,
+    ToolSearchCall,
+)
+from toolglot.ir import (
+    Block,
+    Media,
+    Message,
+    Native,
+    Opaque,
+    Source,
+    Text,
+    Thinking,
+    ToolCall,
+    ToolKind,
+    ToolResult,
+    native_of,
+)
 from toolglot.receipt import Receipt, describe_block
-from toolglot.wire.reader import Reader, expected, implied_type, keep, kept
+from toolglot.wire.reader import expected, keep_members, kept
+from toolglot.wire.typed import UNTAGGED, Unknown, Wire, as_json, count_members
 
 Group = list[tuple[Block, str]]
 """Blocks that make up one item, each with its path."""
 
 CALL_FIELDS = {"function_call": "arguments", "custom_tool_call": "input"}
 """The items that are calls for the client to run, and where their arguments stand."""
-_RESULTS = {"function_call_output": "function", "custom_tool_call_output": "custom"}
 PHASE = "$phase"
 """The phase of a text that came back without its item."""
 _FROM_CLIENT = {"mcp_approval_response", "compaction_trigger", "configuration_update"}
 
 
-_TYPED_BY = {"role": "message", "output": "function_call_output", "arguments": "function_call"}
-"""The member of an item that tells its type where `type` is left out. The API itself allows that for messages."""
-
-
-def item_type(item: Reader) -> str:
-    kind = item.peek("type")
+def item_type(item: dict[str, Any], where: str) -> str:
+    """The type of an item that was decoded without it; "" where nothing tells."""
+    kind = item.get("type")
     if kind is not None and not isinstance(kind, str):
-        raise expected(item.at("type"), "a string", kind)
+        raise expected(f"{where}.type", "a string", kind)
     if kind is not None:
         return kind
-    if "role" in item:
-        return "message"
-    return (implied_type(item, _TYPED_BY) if "call_id" in item else None) or ""
+    found = [tag for tag, members in _IMPLIED.items() if all(item.get(member) is not None for member in members)]
+    return found[0] if len(found) == 1 else ""
 
 
-def decode_input_item(item: Reader) -> Message:
-    kind = item_type(item)
-    if kind == "message":
-        return _decode_message(item)
-    if kind == "reasoning":
-        return Message(role="assistant", content=(decode_reasoning(item),))
-    if kind in CALL_FIELDS:
-        return Message(role="assistant", content=(decode_call(item, kind),))
-    if kind in _RESULTS:
-        return Message(role="tool", content=(_decode_result(item, kind),))
-    if is_made_image(item):
-        return Message(role="assistant", content=(decode_image_call(item),))
-    return Message(role=_opaque_role(item, kind), content=(Opaque(NAME, item.rest()),))
+_IMPLIED = {
+    "message": (MessageItem.implied_by,),
+    "function_call": (CallItem.implied_by, "call_id"),
+    "function_call_output": (ResultItem.implied_by, "call_id"),
+}
 
 
-def _opaque_role(item: Reader, kind: str) -> str:
-    role = item.peek("role")
-    if isinstance(role, str):
-        return role
-    return "user" if kind.endswith("_output") or kind in _FROM_CLIENT else "assistant"
+def decode_input_item(item: Item) -> Message:
+    return _DECODERS[type(item)](item)
 
 
-def _decode_message(item: Reader) -> Message:
-    lacking = absent(item, "type")
-    item.take("type")
-    role = item.need_text("role")
-    content = item.take("content")
-    shape = "absent" if content is None else "string" if isinstance(content, str) else None
-    blocks = decode_content(content, item.at("content"), role) if content is not None else ()
-    return Message(role=role, content=blocks, native=keep(NAME, item, absent=lacking, content=shape))
+_SHAPES: dict[tuple[bool, str | None], Native] = {
+    (False, None): {},
+    (False, "string"): {NAME: {"$content": "string"}},
+    (True, None): {NAME: {"$absent": ["type"]}},
+    (True, "string"): {NAME: {"$absent": ["type"], "$content": "string"}},
+}
+"""`native` of messages with nothing but role and content: whether `type` is missing, and the form of the content."""
 
 
-def decode_reasoning(item: Reader) -> Thinking:
+def _decode_message(item: MessageItem) -> Message:
+    role, content, rest = item.role, item.content, item.rest
+    shape = "absent" if content is UNSET else "string" if type(content) is str else None
+    blocks = decode_content(content, role) if content is not UNSET else ()
+    is_bare = item.id is item.status is item.phase is UNSET and (rest is UNSET or rest is UNTAGGED)
+    if is_bare and shape != "absent":
+        return Message(role=role, content=blocks, native=_SHAPES[rest is UNTAGGED, shape])
+    members, lacking = carried(item, "id", "status", "phase"), absent(item) or None
+    return Message(role=role, content=blocks, native=keep_members(NAME, members, absent=lacking, content=shape))
+
+
+def decode_reasoning(item: ReasoningItem) -> Thinking:
     """Summary and reasoning text stay in `native` as they are: several parts cannot be told from their joined text."""
-    summary, content = _texts(item, "summary"), _texts(item, "content")
-    lacking = absent(item, "id", "summary")
-    item.take("type")
-    text = "\n\n".join([*summary, *content])
-    return Thinking(text=text, native=keep(NAME, item, absent=lacking, text=text_slot(summary, content)))
+    summary, content = _texts(item.summary), _texts(item.content)
+    members = carried(item, "id", "summary", "content", "encrypted_content", "status")
+    lacking, slot = absent(item, "id", "summary") or None, text_slot(summary, content)
+    native = keep_members(NAME, members, absent=lacking, text=slot)
+    return Thinking(text="\n\n".join(summary + content), native=native)
 
 
 def text_slot(summary: Iterable[str], content: Iterable[str]) -> str:
@@ -102,70 +124,128 @@ def text_slot(summary: Iterable[str], content: Iterable[str]) -> str:
     return "content" if any(content) and not any(summary) else "summary"
 
 
-def _texts(item: Reader, key: str) -> list[str]:
-    parts = item.peek(key)
-    if parts is None:
+def _texts(parts: list[Any] | UnsetType | None) -> list[str]:
+    if not parts:
         return []
-    if not isinstance(parts, list):
-        raise expected(item.at(key), "an array", parts)
-    texts = (part.get("text") for part in parts if isinstance(part, dict))
+    texts = [part.get("text") for part in parts if isinstance(part, dict)]
     return [text for text in texts if isinstance(text, str) and text]
 
 
-def decode_call(item: Reader, kind: str) -> ToolCall:
-    field = CALL_FIELDS[kind]
-    lacking = absent(item, "call_id", field, "id", "status", "type")
-    item.take("type")
-    arguments = item.text(field)
+_CALLED: Native = {NAME: {"$absent": ["id", "status"]}}
+
+
+def decode_call(item: CallItem | CustomCallItem) -> ToolCall:
+    if isinstance(item, CustomCallItem):
+        return _decode_call(item, "custom", item.input, "input")
+    if item.call_id is not UNSET and item.arguments and count_members(item) == 3:
+        return ToolCall(id=item.call_id, name=item.name, arguments=item.arguments, native=_CALLED)
+    return _decode_call(item, "function", item.arguments, "arguments", "parsed_arguments")
+
+
+def _decode_call(
+    item: CallItem | CustomCallItem, kind: ToolKind, arguments: str | UnsetType, field: str, *others: str
+) -> ToolCall:
+    members, lacking = carried(item, "id", "status", *others), absent(item, "call_id", field, "id", "status")
+    empty = True if arguments == "" else None
     return ToolCall(
-        id=item.text("call_id") or "",
-        name=item.need_text("name"),
-        arguments=arguments or "",
-        kind="custom" if kind == "custom_tool_call" else "function",
-        namespace=item.text("namespace"),
-        complete=item.peek("status") != "incomplete",
-        native=keep(NAME, item, absent=lacking, empty=arguments == "" or None),
+        id=given(item.call_id) or "",
+        name=item.name,
+        arguments=given(arguments) or "",
+        kind=kind,
+        namespace=given(item.namespace),
+        complete=item.status != "incomplete",
+        native=keep_members(NAME, members, absent=lacking or None, empty=empty),
     )
 
 
-def _decode_result(item: Reader, kind: str) -> ToolResult:
-    lacking = absent(item, "call_id", "output", "type")
-    item.take("type")
-    output = item.take("output")
+def _decode_result(item: ResultItem | CustomResultItem) -> ToolResult:
+    output, name = item.output, given(item.name)
+    if type(output) is str and output and item.call_id and count_members(item) == 2 and type(item) is ResultItem:
+        return ToolResult(call_id=item.call_id, content=(Text(text=output),))
     content: tuple[Block, ...] = ()
+    parts = named = None
     if isinstance(output, list):
-        content = decode_parts(output, item.at("output"), "tool")
-    elif isinstance(output, str):
-        content = (Text(text=output),) if output else ()
-    elif output is not None:
-        raise expected(item.at("output"), "a string or an array", output)
-    name = item.text("name")
-    shape = {"absent": lacking, "parts": isinstance(output, list) or None, "named": name is not None or None}
+        content, parts = decode_parts(output, "tool"), True
+    elif output:
+        content = (Text(text=output),)
+    if name is not None:
+        named = True
+    members, lacking = carried(item, "id", "status"), absent(item, "call_id", "output") or None
     return ToolResult(
-        call_id=item.text("call_id") or "",
+        call_id=given(item.call_id) or "",
         content=content,
         name=name,
-        kind="custom" if kind == "custom_tool_call_output" else "function",
-        native=keep(NAME, item, **shape),
+        kind="custom" if isinstance(item, CustomResultItem) else "function",
+        native=keep_members(NAME, members, absent=lacking, parts=parts, named=named),
     )
+
+
+def is_doubtful(item: CallItem | ResultItem) -> bool:
+    """Without a type and an id it may be anything."""
+    return item.call_id is UNSET and item.rest is not UNSET and item.rest.is_implied
+
+
+def _decode_call_item(item: CallItem) -> Message:
+    return opaque_item(as_json(item)) if is_doubtful(item) else Message(role="assistant", content=(decode_call(item),))
+
+
+def _decode_result_item(item: ResultItem) -> Message:
+    return opaque_item(as_json(item)) if is_doubtful(item) else Message(role="tool", content=(_decode_result(item),))
+
+
+def _decode_unknown(item: Unknown) -> Message:
+    value = known_item(item)
+    if is_made_image(value):
+        return Message(role="assistant", content=(decode_image_call(value),))
+    return opaque_item(value)
+
+
+def known_item(item: Unknown) -> dict[str, Any]:
+    """The members of an item whose type is not known. Raises if it is known and lacks a member, or is no text."""
+    value: dict[str, Any] = item.verbatim.value
+    kind = value.get("type")
+    if item.verbatim.missing is not None and (kind or value.get("call_id") is not None):
+        raise item.verbatim.missing
+    if kind is not None and not isinstance(kind, str):
+        raise expected(f"{item.verbatim.where}.type", "a string", kind)
+    return value
+
+
+def opaque_item(value: dict[str, Any]) -> Message:
+    kind, role = value.get("type") or "", value.get("role")
+    if not isinstance(role, str):
+        role = "user" if kind.endswith("_output") or kind in _FROM_CLIENT else "assistant"
+    return Message(role=role, content=(Opaque(NAME, value),))
+
+
+_DECODERS: dict[type[Wire], Callable[[Any], Message]] = {
+    MessageItem: _decode_message,
+    ReasoningItem: lambda item: Message(role="assistant", content=(decode_reasoning(item),)),
+    CallItem: _decode_call_item,
+    CustomCallItem: lambda item: Message(role="assistant", content=(decode_call(item),)),
+    ResultItem: _decode_result_item,
+    CustomResultItem: lambda item: Message(role="tool", content=(_decode_result(item),)),
+    ToolSearchCall: lambda item: opaque_item(as_json(item)),
+    Unknown: _decode_unknown,
+}
 
 
 _SHOWN = ("action", "background", "output_format", "quality", "size", "status")
 """The members of an image's item that tell nothing but what the image shows."""
 
 
-def is_made_image(item: Reader) -> bool:
+def is_made_image(item: dict[str, Any]) -> bool:
     """Is this an item with an image in it? The API also takes the id of one alone."""
-    result = item.peek("result")
-    return item.peek("type") == "image_generation_call" and isinstance(result, str) and bool(result)
+    result = item.get("result")
+    return item.get("type") == "image_generation_call" and isinstance(result, str) and bool(result)
 
 
-def decode_image_call(item: Reader) -> Media:
-    item.take("type")
-    shown = {key: item.rest().pop(key) for key in _SHOWN if key in item.rest()}
+def decode_image_call(item: dict[str, Any]) -> Media:
+    shown = {key: item[key] for key in _SHOWN if key in item}
     form = shown.get("output_format")
-    source = Source("base64", item.need_text("result"), f"image/{form}" if isinstance(form, str) else "image/png")
-    return Media(kind="image", source=source, native=keep(NAME, item, image_call=shown))
+    source = Source("base64", item["result"], f"image/{form}" if isinstance(form, str) else "image/png")
+    others = {key: value for key, value in item.items() if key not in _SHOWN and key not in ("type", "result")}
+    return Media(kind="image", source=source, native=keep_members(NAME, others, image_call=shown))
 
 
 def encode_image_call(block: Media) -> dict[str, Any]:

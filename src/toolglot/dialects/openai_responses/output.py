@@ -11,8 +11,9 @@ from collections.abc import Callable
 from hashlib import sha256
 from typing import Any
 
+from msgspec import UNSET, structs
+
 from toolglot.dialects.openai_responses.blocks import (
-    absent,
     decode_content,
     encode_part,
     filled,
@@ -30,37 +31,48 @@ from toolglot.dialects.openai_responses.items import (
     decode_reasoning,
     encode_image_call,
     grouped,
+    is_doubtful,
     is_empty,
     is_made_image,
-    item_type,
+    known_item,
     notes_of,
     summary_parts,
 )
 from toolglot.dialects.openai_responses.native import NAME
+from toolglot.dialects.openai_responses.wire import CallItem, OutputItem, OutputMessage, ReasoningItem
 from toolglot.ir import Block, Media, Native, Opaque, Text, Thinking, ToolCall, native_of, replace
 from toolglot.receipt import Receipt, describe_block
-from toolglot.wire.reader import Reader, kept
+from toolglot.wire import json
+from toolglot.wire.reader import kept
+from toolglot.wire.typed import Unknown, as_json, part_reader
+
+_read_item = part_reader(OutputItem)
 
 
-def decode_output_item(item: Reader, place: int) -> list[Block]:
+def read_output_item(value: dict[str, Any], where: str) -> OutputItem:
+    """An item that was decoded without its type."""
+    return _read_item(json.encode(value), where)  # type: ignore[no-any-return]
+
+
+def decode_output_item(item: OutputItem, place: int) -> list[Block]:
     """The blocks of one item of a response."""
-    kind = item_type(item)
-    if kind == "message":
+    if isinstance(item, OutputMessage):
         return _decode_output_message(item, place)
-    if kind == "reasoning":
+    if isinstance(item, ReasoningItem):
         return [decode_reasoning(item)]
-    if kind in CALL_FIELDS:
-        return [decode_call(item, kind)]
-    if is_made_image(item):
-        return [decode_image_call(item)]
-    return [Opaque(NAME, item.rest())]
+    if isinstance(item, Unknown):
+        value = known_item(item)
+        return [decode_image_call(value) if is_made_image(value) else Opaque(NAME, value)]
+    if isinstance(item, CallItem) and is_doubtful(item):
+        return [Opaque(NAME, as_json(item))]
+    return [decode_call(item)]
 
 
-def _decode_output_message(item: Reader, place: int) -> list[Block]:
-    lacking = absent(item, "content") or []
-    content = item.take("content")
-    parts = decode_content(content, item.at("content"), "assistant") if content is not None else ()
-    note = message_note(item, place, lacking)
+def _decode_output_message(item: OutputMessage, place: int) -> list[Block]:
+    fields = as_json(structs.replace(item, content=UNSET))
+    lacking = ["content"] if item.content is UNSET and "content" not in fields else []
+    note = message_note(fields, place, lacking)
+    parts = decode_content(item.content, "assistant") if item.content is not UNSET else ()
     # A message without parts still is a message.
     blocks = [with_note(part, note) for part in parts] or [empty_message(note)]
     if place and isinstance(first := blocks[0], Text):
@@ -68,10 +80,12 @@ def _decode_output_message(item: Reader, place: int) -> list[Block]:
     return blocks
 
 
-def message_note(item: Reader, place: int, lacking: list[str] | None = None) -> dict[str, Any]:
+def message_note(item: dict[str, Any], place: int, lacking: list[str] | None = None) -> dict[str, Any]:
     """What the parts of a message note about it. Its content is theirs to say, if there is any."""
-    absentees = [*(lacking or ()), *(absent(item, "id", "type", "status", "role") or ())]
-    fields = {key: value for key, value in item.rest().items() if key != "type" and (key != "content" or not value)}
+    absentees = [*(lacking or ()), *(key for key in ("id", "type", "status", "role") if key not in item)]
+    fields = {key: value for key, value in item.items() if key != "content" or not value}
+    if fields.get("type") != "":  # which is written again as it was
+        fields.pop("type", None)
     if fields.get("role") == "assistant":
         del fields["role"]
     if fields.get("content") == []:

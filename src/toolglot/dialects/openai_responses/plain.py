@@ -1,7 +1,7 @@
-"""Items of `input` and parts of their content in their plainest shape, read and written in one look.
+"""Items of `input` in their plainest shape, written in one look.
 
-Nearly all of a long conversation says just what it must: a text, a call, a result. What has one member more, or one
-less, is None here and gone through member by member (`items.py`, `blocks.py`); both ways come to the same.
+Nearly all of a long conversation says just what it must: a text, a call, a result. A message with anything else is None
+here and written member by member (`items.py`, `blocks.py`); the result is the same.
 """
 
 from __future__ import annotations
@@ -11,56 +11,6 @@ from typing import Any, TypeGuard
 
 from toolglot.dialects.openai_responses.native import NAME
 from toolglot.ir import Block, Message, Text, ToolCall, ToolResult
-
-
-def plain_text(part: Any, role: str) -> Text | None:
-    """A part with the words of this role and nothing else."""
-    if type(part) is not dict or len(part) != 2 or type(text := part.get("text")) is not str:
-        return None
-    match part.get("type"):
-        case "input_text" if role != "assistant":
-            return Text(text=text)
-        case "output_text" if role == "assistant":
-            return Text(text=text, native={NAME: {"$absent": ["annotations", "logprobs"]}})
-    return None
-
-
-def plain_item(item: Any) -> Message | None:
-    kind = item.get("type") if type(item) is dict else None
-    decode = _ITEMS.get(kind) if type(kind) is str else None
-    return decode(item) if decode is not None else None
-
-
-def _message(item: dict[str, Any]) -> Message | None:
-    role, content = item.get("role"), item.get("content")
-    if len(item) != 3 or type(role) is not str or type(content) is not list or len(content) != 1:
-        return None
-    text = plain_text(content[0], role)
-    return None if text is None else Message(role=role, content=(text,))
-
-
-def _call(item: dict[str, Any]) -> Message | None:
-    call_id, name, arguments = item.get("call_id"), item.get("name"), item.get("arguments")
-    if len(item) != 4 or type(call_id) is not str or type(name) is not str or type(arguments) is not str:
-        return None
-    if not arguments:
-        return None
-    native = {NAME: {"$absent": ["id", "status"]}}
-    return Message(role="assistant", content=(ToolCall(id=call_id, name=name, arguments=arguments, native=native),))
-
-
-def _result(item: dict[str, Any]) -> Message | None:
-    call_id, output = item.get("call_id"), item.get("output")
-    if len(item) != 3 or type(call_id) is not str or type(output) is not str or not output:
-        return None
-    return Message(role="tool", content=(ToolResult(call_id=call_id, content=(Text(text=output),)),))
-
-
-_ITEMS: dict[str, Callable[[dict[str, Any]], Message | None]] = {
-    "message": _message,
-    "function_call": _call,
-    "function_call_output": _result,
-}
 
 
 def plain_items(message: Message) -> list[dict[str, Any]] | None:

@@ -12,10 +12,12 @@ from typing import Any, NamedTuple
 
 from toolglot.dialects.openai_responses.blocks import decode_parts
 from toolglot.dialects.openai_responses.native import NAME
+from toolglot.dialects.openai_responses.wire import Part
 from toolglot.ir import Block, Text, ToolCall, ToolResult
 from toolglot.readable import ReadableTypes, ReadBlock, hosted_text
 from toolglot.wire import json
 from toolglot.wire.reader import Reader, keep
+from toolglot.wire.typed import part_reader
 
 
 class _ClientTool(NamedTuple):
@@ -94,7 +96,11 @@ def _screenshot(item: Reader) -> tuple[Block, ...]:
     shown = item.take("output")
     if isinstance(shown, dict) and shown.get("type") == "computer_screenshot":
         shown["type"] = "input_image"
-    return decode_parts([shown], item.at("output"), "tool")
+    parts: list[Part] = _read_parts(json.encode([shown]), item.at("output"))
+    return decode_parts(parts, "tool")
+
+
+_read_parts = part_reader(list[Part])
 
 
 def _hosted(*members: str) -> ReadBlock:

@@ -16,31 +16,38 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from toolglot.dialects.openai_responses.blocks import absent, filled, is_plain, own, present
-from toolglot.dialects.openai_responses.items import decode_input_item, encode_message
+from msgspec import UNSET, Raw, structs
+
+from toolglot.dialects.openai_responses.blocks import absent, carried, filled, given, is_plain, own, present
+from toolglot.dialects.openai_responses.items import decode_input_item, encode_message, opaque_item
 from toolglot.dialects.openai_responses.native import NAME
-from toolglot.dialects.openai_responses.plain import plain_item
 from toolglot.dialects.openai_responses.tools import (
+    Tools,
+    brought_tools,
+    declared_tools,
     decode_choice,
-    decode_tools,
     encode_choice,
     encode_tools,
     offered,
-    tools_in_items,
+)
+from toolglot.dialects.openai_responses.wire import (
+    AdditionalTools,
+    Body,
+    JsonObjectFormat,
+    JsonSchemaFormat,
+    ReasoningConfig,
+    TextConfig,
+    TextFormat,
+    ToolSearchOutput,
 )
 from toolglot.errors import DecodeError
-from toolglot.ir import Message, Reasoning, Request, ResponseFormat, Text, native_of, replace
+from toolglot.ir import Message, Native, Reasoning, Request, ResponseFormat, Text, Tool, native_of, replace
 from toolglot.receipt import Receipt
-from toolglot.wire import json
+from toolglot.wire import json, large
 from toolglot.wire.efforts import is_bare_switch
-from toolglot.wire.openai_fields import (
-    identifier,
-    service_tier,
-    strictness,
-    take_prompt_cache,
-    write_prompt_cache,
-)
-from toolglot.wire.reader import Reader, document, expected, keep
+from toolglot.wire.openai_fields import identifier, service_tier, strictness, take_prompt_cache, write_prompt_cache
+from toolglot.wire.reader import keep_members
+from toolglot.wire.typed import TypedReader, as_json, members_without
 
 # Models that reason; others refuse to be asked for it.
 _REASONS = re.compile(r"(^|/)(gpt-([5-9]|\d\d)(?!.*-chat)|o[1-9](-|$)|codex-)")
@@ -59,80 +66,135 @@ def path(request: Request) -> str:
     return "/v1/responses"
 
 
+_READER = TypedReader(Body, "input")
+
+
 def decode_request(data: bytes) -> Request:
-    body = document(data)
-    shape: dict[str, Any] = {"absent": absent(body, "store"), "text": body.peek("text") == {} or None}
-    shape["include"] = _take_logprobs(body)
-    no_tools = body.peek("tools") == []
-    listed = decode_tools(body.objects("tools"))
-    messages, brought, shape["input"] = _decode_input(body)
-    if isinstance(body.peek("instructions"), str):  # a prompt template may put a list of items here: it rides along
-        text = Text(text=body.need_text("instructions"))
-        messages = (Message(role="system", content=(text,), native={NAME: {"$from": "instructions"}}), *messages)
-    user_name = "safety_identifier" if "safety_identifier" in body else "user"
-    user, stream = body.text(user_name), body.flag("stream")
-    shape |= {
-        "no_tools": no_tools or None,
-        "user": user_name if user is not None else None,
-        "stream": False if stream is False else None,
-    }
-    choice = body.take("tool_choice")
-    response_format, verbosity = _decode_text(body)
-    fields: dict[str, Any] = {
-        "model": body.need_text("model") if body.peek("model") else "",
-        "tools": offered(listed, brought),
-        "tool_choice": decode_choice(choice, body.at("tool_choice")) if choice is not None else None,
-        "parallel_tool_calls": body.flag("parallel_tool_calls"),
-        "max_output_tokens": body.integer("max_output_tokens"),
-        "temperature": body.number("temperature"),
-        "top_p": body.number("top_p"),
-        "logprobs": True if shape["include"] is not None else None,
-        "top_logprobs": body.integer("top_logprobs"),
-        "response_format": response_format,
-        "reasoning": _decode_reasoning(body),
-        "verbosity": verbosity,
-        "user": user,
-        "metadata": _decode_metadata(body),
-        "service_tier": body.text("service_tier"),
-        "prompt_cache": take_prompt_cache(body.rest()),
-        "store": body.flag("store"),
-        "stream": bool(stream),
-    }
-    return Request(messages=messages, native=keep(NAME, body, **shape), **fields)
-
-
-def _decode_input(body: Reader) -> tuple[tuple[Message, ...], list[Any], str]:
-    """The messages, the tools that stand among them, and the shape of `input`."""
-    value = body.take("input")
-    if value is None:
-        if not any(key in body for key in _HOLDS_INPUT):
-            raise DecodeError(body.at("input"), "this string or array is required")
-        return (), [], "absent"
-    if isinstance(value, str):
-        return (Message(role="user", content=(Text(text=value),)),), [], "string"
-    if not isinstance(value, list):
-        raise expected(body.at("input"), "a string or an array", value)
-    where = body.at("input")
-    brought = tools_in_items(value, where)
-    return (
-        tuple(
-            plain_item(item) or decode_input_item(Reader(item, f"{where}[{index}]")) for index, item in enumerate(value)
-        ),
-        brought,
-        "items",
+    body = _READER.read(data)
+    members = carried(body, *_CARRIED)
+    shape: dict[str, Any] = {"absent": absent(body, "store") or None, "text": None, "include": None}
+    fields: dict[str, Any] = {name: value for name in _TAKEN if (value := getattr(body, name)) is not UNSET}
+    listed: Tools = ()
+    if body.tools is not UNSET:
+        if (found := _decode_tools(body.tools, data)) is None:
+            members["tools"] = None
+        elif not found:
+            shape["no_tools"] = True
+        listed = found or ()
+    messages, brought, shape["input"] = _decode_input(body, data)
+    _decode_user(body, members, fields, shape)
+    if body.reasoning is not UNSET:
+        fields["reasoning"] = _decode_reasoning(body.reasoning)
+    if body.text is not UNSET:
+        _decode_text(body.text, members, fields, shape)
+    _decode_loose(members, fields, shape)
+    if body.stream is False:
+        shape["stream"] = False
+    if body.model == "":
+        members["model"] = ""
+    return Request(
+        model=given(body.model) or "",
+        messages=messages,
+        tools=offered(listed, brought),
+        native=keep_members(NAME, members, **shape),
+        **fields,
     )
 
 
-def _decode_reasoning(body: Reader) -> Reasoning | None:
-    reasoning = body.object("reasoning")
-    if reasoning is None:
-        return None
-    effort, summary = reasoning.text("effort"), reasoning.text("summary")
+_TAKEN = (
+    "parallel_tool_calls",
+    "max_output_tokens",
+    "temperature",
+    "top_p",
+    "top_logprobs",
+    "service_tier",
+    "store",
+    "stream",
+)
+_CARRIED = (
+    "tool_choice",
+    "metadata",
+    "include",
+    "prompt_cache_key",
+    "prompt_cache_retention",
+    "prompt_cache_options",
+    "background",
+    "client_metadata",
+    "context_management",
+    "conversation",
+    "max_tool_calls",
+    "previous_response_id",
+    "prompt",
+    "stream_options",
+    "truncation",
+)
+"""Members that are carried along, unless `_decode_loose` understands them."""
+
+
+def _decode_input(body: Body, data: bytes) -> tuple[tuple[Message, ...], list[Tool], str]:
+    """The messages, the tools that stand among them, and the shape of `input`."""
+    said = body.input
+    brought: list[Tool] = []
+    messages: list[Message] = []
+    if body.instructions is not UNSET:  # a prompt template may put a list of items here: it rides along
+        messages.append(Message(role="system", content=(Text(text=body.instructions),), native=_INSTRUCTIONS))
+    if said is UNSET:
+        if all(getattr(body, key) in (None, UNSET) for key in _HOLDS_INPUT):
+            raise DecodeError("$.input", "this string or array is required")
+        return tuple(messages), brought, "absent"
+    if isinstance(said, str):
+        messages.append(Message(role="user", content=(Text(text=said),)))
+        return tuple(messages), brought, "string"
+    for index, item in enumerate(large.emptied(said)):
+        if isinstance(item, AdditionalTools | ToolSearchOutput):
+            found = brought_tools(item, f"$.input[{index}]", data)
+            brought += found.tools
+            value = as_json(structs.replace(item, tools=UNSET))
+            messages.append(opaque_item(value if found.value is UNSET else {**value, "tools": found.value}))
+        else:
+            messages.append(decode_input_item(item))
+    return tuple(messages), brought, "items"
+
+
+_INSTRUCTIONS: Native = {NAME: {"$from": "instructions"}}
+
+
+def _decode_tools(raw: Raw, data: bytes) -> Tools | None:
+    return None if bytes(memoryview(raw)[:1]) == b"n" else declared_tools(raw, data)
+
+
+def _decode_user(body: Body, members: dict[str, Any], fields: dict[str, Any], shape: dict[str, Any]) -> None:
+    if body.safety_identifier is not UNSET:
+        fields["user"], shape["user"] = body.safety_identifier, "safety_identifier"
+        if body.user is not UNSET:
+            members["user"] = body.user
+    elif body.user is not UNSET:
+        fields["user"], shape["user"] = body.user, "user"
+
+
+def _decode_loose(members: dict[str, Any], fields: dict[str, Any], shape: dict[str, Any]) -> None:
+    """Members that are understood in some forms, and carried along in any other."""
+    if members.get("tool_choice") is not None:
+        fields["tool_choice"] = decode_choice(members.pop("tool_choice"), "$.tool_choice")
+    metadata = members.get("metadata")
+    if isinstance(metadata, dict) and all(isinstance(value, str) for value in metadata.values()):
+        fields["metadata"] = members.pop("metadata")
+    fields["prompt_cache"] = take_prompt_cache(members)
+    include = members.get("include")
+    if isinstance(include, list) and LOGPROBS in include:
+        # The whole is noted; what else it asks for stays.
+        fields["logprobs"], shape["include"] = True, members.pop("include")
+        if others := [value for value in include if value != LOGPROBS]:
+            members["include"] = others
+
+
+def _decode_reasoning(reasoning: ReasoningConfig) -> Reasoning:
+    effort, summary = given(reasoning.effort), given(reasoning.summary)
     return Reasoning(
         mode="off" if effort == "none" else None,
         effort=effort,
         show=True if summary is not None else None,
-        native=keep(NAME, reasoning, summary=summary, given=True),
+        native=keep_members(NAME, members_without(reasoning, "effort", "summary"), summary=summary, given=True),
     )
 
 
@@ -153,34 +215,33 @@ def _encode_reasoning(reasoning: Reasoning | None, receipt: Receipt) -> dict[str
     return fields if fields or notes.get("$given") else None
 
 
-def _decode_text(body: Reader) -> tuple[ResponseFormat | None, str | None]:
+def _decode_text(text: TextConfig, members: dict[str, Any], fields: dict[str, Any], shape: dict[str, Any]) -> None:
     """`text`: what is understood is taken, and the rest stays where it was."""
-    text = body.object("text")
-    if text is None:
-        return None, None
-    verbosity = text.text("verbosity")
-    wanted: ResponseFormat | None = None
-    value = text.peek("format")
-    if isinstance(value, dict) and value.get("type") in list(_FORMATS):
-        wanted = _decode_format(Reader(text.take("format"), text.at("format")))
-    if text.rest():
-        body.rest()["text"] = text.rest()
-    return wanted, verbosity
+    if text.format is not UNSET:
+        fields["response_format"] = _decode_format(text.format)
+    if text.verbosity is not UNSET:
+        fields["verbosity"] = text.verbosity
+    if text.rest is not UNSET:
+        members["text"] = dict(text.rest)
+    elif text.format is text.verbosity is UNSET:
+        shape["text"] = True
 
 
-def _decode_format(fields: Reader) -> ResponseFormat:
-    lacking = absent(fields, "name")
-    kind = fields.need_text("type")
-    if kind != "json_schema":
-        return ResponseFormat(kind="json" if kind == "json_object" else "text", native=keep(NAME, fields))
-    strict = fields.flag("strict")
+def _decode_format(wanted: TextFormat | JsonObjectFormat | JsonSchemaFormat) -> ResponseFormat:
+    if not isinstance(wanted, JsonSchemaFormat):
+        native = keep_members(NAME, members_without(wanted))
+        return ResponseFormat(kind="json" if isinstance(wanted, JsonObjectFormat) else "text", native=native)
+    members = members_without(wanted, "name", "description", "strict")
+    if wanted.schema is not None:
+        members.pop("schema", None)
+    shape = {"absent": absent(wanted, "name") or None, "lax": True if wanted.strict is UNSET else None}
     return ResponseFormat(
         kind="json_schema",
-        name=fields.text("name"),
-        description=fields.text("description"),
-        schema=fields.take("schema"),
-        strict=bool(strict),  # what is not said is not strict here
-        native=keep(NAME, fields, absent=lacking, lax=True if strict is None else None),
+        name=given(wanted.name),
+        description=given(wanted.description),
+        schema=given(wanted.schema),
+        strict=bool(given(wanted.strict)),  # what is not said is not strict here
+        native=keep_members(NAME, members, **shape),
     )
 
 
@@ -205,14 +266,6 @@ def _strict(wanted: ResponseFormat, receipt: Receipt) -> bool | None:
     if wanted.kind != "json_schema" or native_of(wanted, NAME).get("$lax"):
         return None
     return wanted.strict if wanted.strict is not None else strictness(wanted.schema, receipt)
-
-
-def _decode_metadata(body: Reader) -> dict[str, str] | None:
-    value = body.peek("metadata")
-    if not isinstance(value, dict) or not all(isinstance(item, str) for item in value.values()):
-        return None
-    body.take("metadata")
-    return value
 
 
 def encode_request(request: Request, receipt: Receipt) -> bytes:
@@ -256,17 +309,6 @@ def request_fields(request: Request, receipt: Receipt) -> dict[str, Any]:
 
 def _included(value: Any) -> list[Any]:
     return value if isinstance(value, list) else []
-
-
-def _take_logprobs(body: Reader) -> list[Any] | None:
-    """The whole of `include` where it asks for log probabilities; what else it asks for stays where it was."""
-    included = _included(body.peek("include"))
-    if LOGPROBS not in included:
-        return None
-    body.take("include")
-    if others := [value for value in included if value != LOGPROBS]:
-        body.rest()["include"] = others
-    return included
 
 
 def _encode_include(request: Request, own: Any) -> Any:

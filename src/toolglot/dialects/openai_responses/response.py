@@ -10,10 +10,10 @@ from typing import Any
 
 from msgspec import Raw, Struct
 
-from toolglot.dialects.openai_responses.blocks import absent, filled, own, present
+from toolglot.dialects.openai_responses.blocks import filled, own, present
 from toolglot.dialects.openai_responses.errors import decode_failure
 from toolglot.dialects.openai_responses.native import NAME
-from toolglot.dialects.openai_responses.output import ItemIds, decode_output_item, encode_output
+from toolglot.dialects.openai_responses.output import ItemIds, decode_output_item, encode_output, read_output_item
 from toolglot.dialects.openai_responses.request import request_fields, without_history
 from toolglot.dialects.openai_responses.usage import decode_usage, encode_usage
 from toolglot.errors import DecodeError, UpstreamError
@@ -113,12 +113,13 @@ def decode_response(data: bytes) -> Response:
     if find_error(value) is not None or (isinstance(value, dict) and is_no_answer(value)):
         raise UpstreamError(decode_failure(value))
     body = Reader(value)
-    if absent(body, "output"):
+    if "output" not in body.rest():
         raise DecodeError(body.at("output"), "this array is required")
     output = take_output(body)
     envelope = decode_envelope(body)
     blocks: list[Block] = []
-    for place, item in enumerate(output):
+    for place, value in enumerate(output):
+        item = read_output_item(value, f"$.output[{place}]")
         blocks.extend(decode_output_item(item, place))
     return Response(
         id=envelope.id,
@@ -145,13 +146,13 @@ def is_no_answer(response: dict[str, Any]) -> bool:
     return status in list(_NO_ANSWER) and (status == "failed" or response.get("background") is not True)
 
 
-def take_output(body: Reader) -> list[Reader]:
+def take_output(body: Reader) -> list[dict[str, Any]]:
     """The items; an empty list is left, to be noted with the rest."""
-    return body.objects("output") if body.peek("output") else []
+    return [item.rest() for item in body.objects("output")] if body.peek("output") else []
 
 
 def decode_envelope(body: Reader) -> Envelope:
-    lacking = absent(body, "id", "model", "created_at", "usage")
+    lacking = [key for key in ("id", "model", "created_at", "usage") if key not in body.rest()] or None
     details = body.peek("incomplete_details")
     reason = details.get("reason") if isinstance(details, dict) else None
     status = body.peek("status")

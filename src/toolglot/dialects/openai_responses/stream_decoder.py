@@ -15,7 +15,7 @@ from typing import Any
 from toolglot.dialects.openai_responses.errors import decode_failure
 from toolglot.dialects.openai_responses.items import CALL_FIELDS, decode_call, item_type
 from toolglot.dialects.openai_responses.native import NAME
-from toolglot.dialects.openai_responses.output import decode_output_item, message_note
+from toolglot.dialects.openai_responses.output import decode_output_item, message_note, read_output_item
 from toolglot.dialects.openai_responses.response import decode_envelope, decode_stop, is_no_answer, take_output
 from toolglot.dialects.openai_responses.stream_state import (
     EMPTY_REFUSAL,
@@ -26,10 +26,12 @@ from toolglot.dialects.openai_responses.stream_state import (
     Item,
     Piece,
     empty_part,
+    read_annotation,
     read_frame,
     read_object,
     text_of,
 )
+from toolglot.dialects.openai_responses.wire import CallItem, CustomCallItem
 from toolglot.errors import ApiError, DecodeError, truncated, unreadable
 from toolglot.events import Event, Fault, Finish
 from toolglot.ir import Refusal, Text, Thinking, replace
@@ -37,11 +39,11 @@ from toolglot.receipt import Receipt
 from toolglot.wire import json
 from toolglot.wire.error_documents import find_error
 from toolglot.wire.openai_logprobs import read_logprobs
-from toolglot.wire.reader import Reader
 from toolglot.wire.sse import STRAY, SseReader
 from toolglot.wire.stray_lines import read_stray_error
 from toolglot.wire.surrogates import Halves
 
+_ITEM = "$.item"
 _NO_ANSWERS = ("response.failed", "response.cancelled")
 
 
@@ -137,7 +139,8 @@ class ResponsesStreamDecoder:
         envelope = decode_envelope(body)
         self._blocks.start(envelope.id, envelope.model, envelope.created)
         for place, fields in enumerate(output):
-            self._finish_item(self._match(fields, place), fields)
+            where = f"$.response.output[{place}]"
+            self._finish_item(self._match(fields, place, where), fields, where)
         for item in self._all:
             self._abandon(item, cut=envelope.status != "completed")
         if self._halves.held:
@@ -150,29 +153,30 @@ class ResponsesStreamDecoder:
     # Items
 
     def _item_added(self, frame: Frame) -> None:
-        fields = read_object(frame.item, "$.item")
-        key = frame.output_index if frame.output_index is not None else fields.peek("id")
+        fields = read_object(frame.item, _ITEM).rest()
+        key = frame.output_index if frame.output_index is not None else fields.get("id")
         before = self._items.get(key) if isinstance(key, int | str) else None
         if before is not None:
-            same = not before.done and before.fields.get("id") == fields.peek("id")
+            same = not before.done and before.fields.get("id") == fields.get("id")
             if same and not _is_another_call(before, fields):
                 return  # told twice
             self._abandon(before, cut=False)
-        item = self._add(fields, frame.output_index)
-        if (
-            item.kind in CALL_FIELDS
-            and isinstance(name := fields.peek("name"), str)
-            and name
-            and fields.peek("call_id")
-        ):
-            self._blocks.open_call(item, decode_call(Reader(dict(item.fields), "$.item"), item.kind))
+        item = self._add(fields, frame.output_index, _ITEM)
+        name = fields.get("name")
+        if item.kind in CALL_FIELDS and isinstance(name, str) and name and fields.get("call_id"):
+            self._open_call(item)
 
-    def _add(self, fields: Reader, place: int | None) -> Item:
-        """Note a new item. Its fields are still to be read: they are copied."""
+    def _open_call(self, item: Item) -> None:
+        call = read_output_item(item.fields, _ITEM)
+        if isinstance(call, CallItem | CustomCallItem):
+            self._blocks.open_call(item, decode_call(call))
+
+    def _add(self, fields: dict[str, Any], place: int | None, where: str) -> Item:
+        """Note a new item."""
         self._blocks.budget.block()
-        item = Item(dict(fields.rest()), item_type(fields), len(self._all) if place is None else place)
+        item = Item(fields, item_type(fields, where), len(self._all) if place is None else place)
         self._all.append(item)
-        item_id, call_id = fields.peek("id"), fields.peek("call_id")
+        item_id, call_id = fields.get("id"), fields.get("call_id")
         self._items[place if place is not None else item_id if isinstance(item_id, str) else item.place] = item
         if isinstance(item_id, str) and item_id:
             self._known["id", item_id] = item
@@ -180,16 +184,17 @@ class ResponsesStreamDecoder:
             self._known["call", call_id] = item
         return item
 
-    def _match(self, fields: Reader, place: int) -> Item:
+    def _match(self, fields: dict[str, Any], place: int, where: str) -> Item:
         """The item that an entry of the final output is: by its ids, which some servers change, or else by place."""
-        for key in (("call", fields.peek("call_id")), ("id", fields.peek("id"))):
+        given: tuple[tuple[str, Any], ...] = (("call", fields.get("call_id")), ("id", fields.get("id")))
+        for key in given:
             known = self._known.get(key) if isinstance(key[1], str) else None
             if known is not None and not _is_another_call(known, fields):
                 return known
         item = self._items.get(place)
-        if item is not None and item.kind == item_type(fields) and not _is_another_call(item, fields):
+        if item is not None and item.kind == item_type(fields, where) and not _is_another_call(item, fields):
             return item
-        return self._add(fields, place if item is None else None)
+        return self._add(fields, place if item is None else None, where)
 
     def _item_of(self, frame: Frame, kind: str) -> Item | None:
         """The item that a delta belongs to. One that was never announced begins with its first delta."""
@@ -203,27 +208,27 @@ class ResponsesStreamDecoder:
             self._receipt.loss("stream", f"{frame.type} in an item of type {item.kind}", "it does not belong there")
             return None
         announced = {"type": kind} | ({"id": frame.item_id} if frame.item_id else {})
-        return self._add(Reader(announced), frame.output_index)
+        return self._add(announced, frame.output_index, _ITEM)
 
     def _item_done(self, frame: Frame) -> None:
-        fields = read_object(frame.item, "$.item")
-        item_id = fields.peek("id")
+        fields = read_object(frame.item, _ITEM).rest()
+        item_id = fields.get("id")
         named = item_id if isinstance(item_id, str) else None
         item = self._items.get(frame.output_index if frame.output_index is not None else named)
         if item is None or (item.done and item.fields.get("id") != item_id):
-            item = self._add(fields, frame.output_index)
+            item = self._add(fields, frame.output_index, _ITEM)
         elif not item.done and _is_another_call(item, fields):
             self._abandon(item, cut=False)
-            item = self._add(fields, frame.output_index)
-        self._finish_item(item, fields)
+            item = self._add(fields, frame.output_index, _ITEM)
+        self._finish_item(item, fields, _ITEM)
 
-    def _finish_item(self, item: Item, fields: Reader) -> None:
+    def _finish_item(self, item: Item, fields: dict[str, Any], where: str) -> None:
         """The item is whole: settle and close its blocks, and write those that have not come at all."""
         if item.done:
             return
         item.done = True
-        item.fields = dict(fields.rest())
-        for place, block in enumerate(decode_output_item(fields, item.place)):
+        item.fields = fields
+        for place, block in enumerate(decode_output_item(read_output_item(fields, where), item.place)):
             piece = item.pieces.get(place)
             if piece is None:
                 self._blocks.whole(item, place, block)
@@ -245,9 +250,9 @@ class ResponsesStreamDecoder:
     def _emerge(self, item: Item) -> None:
         """Write an item of which nothing could be written before, as far as it is known."""
         if item.kind not in CALL_FIELDS:
-            self._finish_item(item, Reader(dict(item.fields), "$.item"))
+            self._finish_item(item, item.fields, _ITEM)
         elif isinstance(item.fields.get("name"), str):
-            self._blocks.open_call(item, decode_call(Reader(dict(item.fields), "$.item"), item.kind))
+            self._open_call(item)
         else:
             self._receipt.loss("stream", f"a {item.kind} without a name", "nobody can run it")
 
@@ -260,7 +265,7 @@ class ResponsesStreamDecoder:
         place = frame.content_index or 0
         piece = item.pieces.get(place)
         if piece is None:
-            note = message_note(Reader(dict(item.fields), "$.item"), item.place)
+            note = message_note(item.fields, item.place)
             block = replace(empty, native={NAME: note})
             if isinstance(block, Text) and item.place and not item.pieces:
                 block = replace(block, new_message=True)
@@ -306,7 +311,7 @@ class ResponsesStreamDecoder:
     def _annotation(self, frame: Frame) -> None:
         piece = self._part(frame, EMPTY_TEXT)
         if piece is not None:
-            piece.annotations.append(read_object(frame.annotation, "$.annotation"))
+            piece.annotations.append(read_annotation(frame.annotation, "$.annotation"))
 
     # Reasoning
 
@@ -377,12 +382,12 @@ class ResponsesStreamDecoder:
             self._blocks.say(piece, text)
 
 
-def _is_another_call(item: Item, fields: Reader) -> bool:
+def _is_another_call(item: Item, fields: dict[str, Any]) -> bool:
     """Do these fields, which have the place or the id of an item, belong to another call? Some servers change ids; the
     name stays."""
     if item.kind not in CALL_FIELDS:
         return False
-    known, name = item.fields.get("name"), fields.peek("name")
+    known, name = item.fields.get("name"), fields.get("name")
     return bool(known and name) and known != name
 
 

@@ -10,6 +10,7 @@ from msgspec.json import encode as encode_json
 
 from toolglot.dialects.openai_responses.blocks import decode_annotation
 from toolglot.dialects.openai_responses.native import NAME
+from toolglot.dialects.openai_responses.wire import Annotation
 from toolglot.errors import DecodeError
 from toolglot.events import HAS_DELTAS, Close, Delta, Event, Open, Start
 from toolglot.ir import Block, Citation, Refusal, Text, Thinking, TokenLogprob, ToolCall, replace
@@ -17,6 +18,7 @@ from toolglot.receipt import Receipt
 from toolglot.wire import json
 from toolglot.wire.budget import Budget
 from toolglot.wire.reader import Reader
+from toolglot.wire.typed import part_reader
 
 NOTHING = Raw(b"")
 
@@ -91,7 +93,7 @@ class Piece:
         self.sound = True  # what was said is what the end tells
         self.whole: str | None = None  # the text as the end has told it
         self.said = Said()
-        self.annotations: list[Reader] = []
+        self.annotations: list[Annotation] = []
         self.tokens = 0  # how many log probabilities deltas have brought
         self.open = True
 
@@ -126,6 +128,14 @@ def read_frame(data: bytes) -> Frame:
 def read_object(raw: Raw, where: str) -> Reader:
     """An object inside a frame, decoded only now that somebody wants it."""
     return Reader(json.decode_frame(bytes(raw)), where)
+
+
+def read_annotation(raw: Raw, where: str) -> Annotation:
+    json.decode_frame(bytes(raw))  # refuses what is no JSON
+    return _read_annotation(raw, where)  # type: ignore[no-any-return]
+
+
+_read_annotation = part_reader(Annotation)
 
 
 def empty_part(part: Reader) -> Text | Refusal | None:

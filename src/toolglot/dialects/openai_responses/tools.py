@@ -7,124 +7,179 @@ the note `$from_input`, and are not written to `tools`, because their item bring
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Iterable
+from typing import Any, TypeAlias
 
-from toolglot.dialects.openai_responses.blocks import absent, filled, own, present
+from msgspec import UNSET, Raw, Struct
+
+from toolglot.dialects.openai_responses.blocks import absent, filled, given, own, present
 from toolglot.dialects.openai_responses.native import NAME
+from toolglot.dialects.openai_responses.wire import AdditionalTools, AnyTool, CustomTool, FunctionTool, ToolSearchOutput
+from toolglot.errors import DecodeError
 from toolglot.ir import Opaque, Request, Tool, ToolChoice, native_of, replace, with_native
 from toolglot.receipt import Receipt
-from toolglot.tools.remembered import MEMORY, written
-from toolglot.wire.reader import Reader, expected, keep
+from toolglot.tools.declared import DECLARED
+from toolglot.tools.remembered import written
+from toolglot.wire import json
+from toolglot.wire.reader import expected, keep_members
+from toolglot.wire.typed import Unknown, UnsoundError, Verbatim, members_without, part_reader, sound_text
 
 NO_PARAMETERS = {"type": "object", "properties": {}}
 
 _KINDS = ("function", "custom")
 _NESTED = "function"
 """The member that holds a function in the form of Chat Completions."""
-_BRINGERS = ("additional_tools", "tool_search_output")
+_read_list = part_reader(list[AnyTool])
+Tools: TypeAlias = tuple[Tool | Opaque, ...]
 
 
-def decode_tools(tools: list[Reader]) -> list[Tool | Opaque]:
+def declared_tools(raw: Raw, document: bytes) -> Tools:
+    """The member `tools` of a request."""
+    return DECLARED.read(NAME, raw, lambda data: _decode_tools(data, "$.tools", document), lambda tools: tools)
+
+
+def _decode_tools(data: bytes, where: str, document: bytes) -> Tools:
+    _check(data, document)
+    return read_tools(data, where)
+
+
+def _check(data: bytes, document: bytes) -> None:
+    try:
+        sound_text(Raw(data))
+    except UnsoundError:
+        json.decode(document)  # tells where
+
+
+def read_tools(data: bytes, where: str) -> Tools:
     decoded: list[Tool | Opaque] = []
-    for index, tool in enumerate(tools):
-        kind = tool.peek("type")
-        if kind == "namespace":
-            decoded.extend(_decode_namespace(tool, index))
-        elif _is_nested(tool):
-            decoded.append(_decode_nested(tool))
-        elif kind in _KINDS or _is_function(tool):
-            decoded.append(MEMORY.tool(NAME, tool, _decode_tool))
+    for index, tool in enumerate(_read_list(data, where)):
+        if isinstance(tool, Unknown):
+            decoded.extend(_decode_unknown(tool.verbatim, index))
         else:
-            decoded.append(Opaque(NAME, tool.rest()))
-    return decoded
+            decoded.append(_decode_tool(tool))
+    return tuple(decoded)
 
 
-def _is_function(tool: Reader) -> bool:
+def _decode_unknown(tool: Verbatim, index: int) -> Iterable[Tool | Opaque]:
+    value = tool.value
+    if value.get("type") == "namespace":
+        return _decode_namespace(value, tool.where, index)
+    if _is_nested(value):
+        inner = {**value[_NESTED], "type": "function"}
+        outer = {key: member for key, member in value.items() if key != _NESTED}
+        return [_decode_tool(_read_tool(inner, f"{tool.where}.{_NESTED}"), nested=outer)]
+    if tool.missing is not None:
+        raise tool.missing
+    if _is_function(value):
+        return [_decode_tool(_read_tool({**value, "type": "function"}, tool.where), is_untyped=True)]
+    return [Opaque(NAME, value)]
+
+
+def _read_tool(value: dict[str, Any], where: str) -> FunctionTool | CustomTool:
+    tool: AnyTool = _read_one(json.encode(value), where)
+    if not isinstance(tool, Unknown):
+        return tool
+    raise tool.verbatim.missing or DecodeError(f"{where}.type", "no known type")
+
+
+_read_one = part_reader(AnyTool)
+
+
+def _is_function(tool: dict[str, Any]) -> bool:
     """Has it all that a function has, but for the word that it is one?"""
-    fields = tool.rest()
-    return "type" not in fields and isinstance(fields.get("name"), str) and isinstance(fields.get("parameters"), dict)
+    return "type" not in tool and isinstance(tool.get("name"), str) and isinstance(tool.get("parameters"), dict)
 
 
-def _is_nested(tool: Reader) -> bool:
+def _is_nested(tool: dict[str, Any]) -> bool:
     """Is it a function in the form of Chat Completions, which clients of both APIs mix up?"""
-    inner = tool.peek(_NESTED)
+    inner = tool.get(_NESTED)
     named = isinstance(inner, dict) and isinstance(inner.get("name"), str)
-    return named and "name" not in tool and tool.rest().get("type", "function") == "function"
+    return named and tool.get("name") is None and tool.get("type", "function") == "function"
 
 
-def _decode_nested(tool: Reader) -> Tool:
-    inner = tool.object(_NESTED)
-    assert inner is not None
-    inner.rest()["type"] = "function"
-    return _decode_tool(inner, nested=tool.rest())
-
-
-def _decode_tool(tool: Reader, **shape: Any) -> Tool:
-    custom = tool.peek("type") == "custom"
-    lacking = None if custom else absent(tool, "type", "parameters", "strict")
-    tool.take("type")
-    defer = tool.flag("defer_loading")
-    deferred = defer is True
-    shape["deferred"] = False if defer is False else None
-    name, description = tool.need_text("name"), tool.text("description")
-    if custom:
-        format_ = tool.take("format")
-        native = keep(NAME, tool, **shape)
-        return Tool(name=name, description=description, kind="custom", format=format_, deferred=deferred, native=native)
+def _decode_tool(tool: FunctionTool | CustomTool, *, is_untyped: bool = False, **shape: Any) -> Tool:
+    name, description, deferred = tool.name, given(tool.description), tool.defer_loading is True
+    not_deferred = False if tool.defer_loading is False else None
+    if isinstance(tool, CustomTool):
+        members = members_without(tool, *_OF_TOOL, *_unless_null("format", tool.format))
+        native = keep_members(NAME, members, **shape, deferred=not_deferred)
+        form = given(tool.format)
+        return Tool(name=name, description=description, kind="custom", format=form, deferred=deferred, native=native)
+    lacking = [*(("type",) if is_untyped else ()), *absent(tool, "parameters", "strict")]
+    members = members_without(tool, *_OF_TOOL, "strict", *_unless_null("parameters", tool.parameters))
     return Tool(
         name=name,
         description=description,
-        parameters=tool.take("parameters"),
-        strict=tool.flag("strict"),
+        parameters=given(tool.parameters),
+        strict=given(tool.strict),
         deferred=deferred,
-        native=keep(NAME, tool, absent=lacking, **shape),
+        native=keep_members(NAME, members, absent=lacking or None, **shape, deferred=not_deferred),
     )
 
 
-def _decode_namespace(namespace: Reader, index: int) -> list[Tool | Opaque]:
-    members = namespace.peek("tools")
+_OF_TOOL = ("name", "description", "defer_loading")
+
+
+def _unless_null(name: str, value: Any) -> tuple[str, ...]:
+    return () if value is None else (name,)
+
+
+def _decode_namespace(namespace: dict[str, Any], where: str, index: int) -> list[Tool] | list[Opaque]:
+    members = namespace.get("tools")
     plain = isinstance(members, list) and all(isinstance(item, dict) and item.get("type") in _KINDS for item in members)
-    if not plain or not members or not isinstance(namespace.peek("name"), str):
+    name, description = namespace.get("name"), namespace.get("description")
+    if not plain or not members or not isinstance(name, str):
         # Its members could not be put together again one by one.
-        return [Opaque(NAME, namespace.rest())]
-    namespace.take("type")
-    name = namespace.need_text("name")
-    readers = namespace.objects("tools")
-    description = namespace.text("description") if namespace.peek("description") else None
-    note = {"group": index, "fields": namespace.rest()}
-    tools = [replace(_decode_tool(member, namespace=note), namespace=name) for member in readers]
-    if description is not None:
+        return [Opaque(NAME, namespace)]
+    if description and not isinstance(description, str):
+        raise expected(f"{where}.description", "a string", description)
+    taken = ("type", "name", "tools", "description") if description else ("type", "name", "tools")
+    note = {"group": index, "fields": {key: value for key, value in namespace.items() if key not in taken}}
+    read = [_read_tool(member, f"{where}.tools[{place}]") for place, member in enumerate(members)]
+    tools = [replace(_decode_tool(member, namespace=note), namespace=name) for member in read]
+    if description:
         # Others do not know what a namespace is for: this is theirs to lose, not a matter of shape.
         tools[0] = with_native(tools[0], NAME, namespace_description=description)
-    return [*tools]
+    return tools
 
 
-def tools_in_items(items: list[Any], where: str) -> list[Tool]:
-    """The tools that input items bring along."""
-    brought: list[Tool] = []
-    for index, item in enumerate(items):
-        if isinstance(item, dict) and item.get("type") in _BRINGERS and isinstance(item.get("tools"), list):
-            copy = Reader({"tools": _copied(item["tools"])}, f"{where}[{index}]")
-            tools = (tool for tool in decode_tools(copy.objects("tools")) if isinstance(tool, Tool))
-            found = item["type"] == "tool_search_output"
-            brought.extend(
-                with_native(replace(tool, deferred=tool.deferred and not found), NAME, **{"$from_input": True})
-                for tool in tools
-            )
-    return brought
+class BroughtTools(Struct, frozen=True):
+    """The member `tools` of an item: as it came, and as tools."""
+
+    value: Any
+    tools: tuple[Tool, ...]
 
 
-def _copied(tools: list[Any]) -> list[Any]:
-    """Tools to be read while the originals stay: as deep as reading goes, which is into namespaces, and no deeper."""
-    copies = [dict(tool) if isinstance(tool, dict) else tool for tool in tools]
-    for tool in copies:
-        if isinstance(tool, dict) and isinstance(tool.get("tools"), list):
-            tool["tools"] = [dict(member) if isinstance(member, dict) else member for member in tool["tools"]]
-    return copies
+NOTHING_BROUGHT = BroughtTools(UNSET, ())
 
 
-def offered(listed: list[Tool | Opaque], brought: list[Tool]) -> tuple[Tool | Opaque, ...]:
+def brought_tools(item: AdditionalTools | ToolSearchOutput, where: str, document: bytes) -> BroughtTools:
+    """The tools that an item brings along."""
+    if item.tools is UNSET:
+        return NOTHING_BROUGHT
+    is_found = isinstance(item, ToolSearchOutput)
+
+    def decode(data: bytes) -> BroughtTools:
+        _check(data, document)
+        value = json.decode(data)
+        if not isinstance(value, list):
+            return BroughtTools(value, ())
+        tools = [tool for tool in read_tools(data, f"{where}.tools") if isinstance(tool, Tool)]
+        return BroughtTools(value, tuple([_as_brought(tool, is_found=is_found) for tool in tools]))
+
+    kind = f"{NAME} {'found' if is_found else 'brought'}"
+    return DECLARED.read(kind, item.tools, decode, lambda read: read.tools)
+
+
+def _as_brought(tool: Tool, *, is_found: bool) -> Tool:
+    loaded = replace(tool, deferred=tool.deferred and not is_found)
+    return with_native(loaded, NAME, **{"$from_input": True})
+
+
+def offered(listed: Tools, brought: list[Tool]) -> tuple[Tool | Opaque, ...]:
     """All tools, each once: one that was listed as deferred and then brought by an item is deferred no longer."""
+    if not brought:
+        return listed
     loaded = {(tool.namespace, tool.name) for tool in brought if not tool.deferred}
     tools: list[Tool | Opaque] = []
     for tool in listed:

@@ -1,0 +1,281 @@
+"""The JSON of the Responses API as types: the body of a request, items, content parts and tools.
+
+Members that are `Any` are known and carried along, but mean nothing to other dialects. The API takes messages without
+`type`; some SDKs leave it out elsewhere, too.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal, TypeAlias
+
+from msgspec import UNSET, Raw, UnsetType
+
+from toolglot.wire.typed import UNLESS_INEXACT, UNLESS_OTHER_TYPE, Unknown, Wire
+
+# Content parts
+
+
+class Breakpoint(Wire):
+    mode: Literal["explicit"]
+    ttl: Literal["30m", "12h"] | UnsetType = UNSET
+
+
+class UrlCitation(Wire, tag="url_citation", tag_field="type"):
+    url: str | UnsetType = UNSET
+    title: str | UnsetType = UNSET
+    start_index: int | UnsetType = UNSET
+    end_index: int | UnsetType = UNSET
+
+
+Annotation: TypeAlias = UrlCitation | Unknown
+
+
+class InputText(Wire, tag="input_text", tag_field="type"):
+    text: str
+    prompt_cache_breakpoint: Annotated[Breakpoint, UNLESS_INEXACT] | UnsetType = UNSET
+
+
+class OutputText(Wire, tag="output_text", tag_field="type"):
+    text: str
+    annotations: list[Annotation] | UnsetType = UNSET
+    logprobs: Any = UNSET
+    parsed: Any = UNSET
+
+
+class PlainText(Wire, tag="text", tag_field="type"):
+    """A text that is neither marked as input nor as output."""
+
+    implied_by = "text"
+
+    text: str
+    prompt_cache_breakpoint: Annotated[Breakpoint, UNLESS_INEXACT] | UnsetType = UNSET
+    annotations: list[Annotation] | UnsetType = UNSET
+    logprobs: Any = UNSET
+    parsed: Any = UNSET
+
+
+class RefusalPart(Wire, tag="refusal", tag_field="type"):
+    refusal: str
+
+
+class InputImage(Wire, tag="input_image", tag_field="type"):
+    image_url: str | UnsetType = UNSET
+    file_id: str | UnsetType = UNSET
+    detail: str | UnsetType = UNSET
+    prompt_cache_breakpoint: Annotated[Breakpoint, UNLESS_INEXACT] | UnsetType = UNSET
+
+
+class InputFile(Wire, tag="input_file", tag_field="type"):
+    filename: str | UnsetType = UNSET
+    file_data: str | UnsetType = UNSET
+    file_id: str | UnsetType = UNSET
+    file_url: str | UnsetType = UNSET
+    detail: str | UnsetType = UNSET
+    prompt_cache_breakpoint: Annotated[Breakpoint, UNLESS_INEXACT] | UnsetType = UNSET
+
+
+class Audio(Wire):
+    data: str
+    format: str
+
+
+class InputAudio(Wire, tag="input_audio", tag_field="type"):
+    input_audio: Audio | UnsetType = UNSET
+    prompt_cache_breakpoint: Annotated[Breakpoint, UNLESS_INEXACT] | UnsetType = UNSET
+
+
+Part: TypeAlias = InputText | OutputText | PlainText | RefusalPart | InputImage | InputFile | InputAudio | Unknown
+
+# Items
+
+
+class MessageItem(Wire, tag="message", tag_field="type"):
+    implied_by = "role"
+    blank_tag_is_missing = True
+
+    role: str
+    content: str | list[Part] | UnsetType = UNSET
+    id: Any = UNSET
+    status: Any = UNSET
+    phase: Any = UNSET
+
+
+class OutputMessage(Wire, tag="message", tag_field="type"):
+    """A message of the model. Some servers leave out its role."""
+
+    implied_by = "role"
+    blank_tag_is_missing = True
+
+    content: str | list[Part] | UnsetType = UNSET
+    id: Any = UNSET
+    status: Any = UNSET
+    role: Any = UNSET
+    phase: Any = UNSET
+
+
+class CallItem(Wire, tag="function_call", tag_field="type"):
+    implied_by = "arguments"
+
+    name: str
+    call_id: str | UnsetType = UNSET
+    arguments: str | UnsetType = UNSET
+    namespace: str | UnsetType = UNSET
+    id: Any = UNSET
+    status: Any = UNSET
+    parsed_arguments: Any = UNSET
+
+
+class CustomCallItem(Wire, tag="custom_tool_call", tag_field="type"):
+    name: str
+    call_id: str | UnsetType = UNSET
+    input: str | UnsetType = UNSET
+    namespace: str | UnsetType = UNSET
+    id: Any = UNSET
+    status: Any = UNSET
+
+
+class ResultItem(Wire, tag="function_call_output", tag_field="type"):
+    implied_by = "output"
+
+    call_id: str | UnsetType = UNSET
+    output: str | list[Part] | UnsetType = UNSET
+    name: str | UnsetType = UNSET
+    id: Any = UNSET
+    status: Any = UNSET
+
+
+class CustomResultItem(Wire, tag="custom_tool_call_output", tag_field="type"):
+    call_id: str | UnsetType = UNSET
+    output: str | list[Part] | UnsetType = UNSET
+    name: str | UnsetType = UNSET
+    id: Any = UNSET
+    status: Any = UNSET
+
+
+class ReasoningItem(Wire, tag="reasoning", tag_field="type"):
+    id: Any = UNSET
+    summary: list[Any] | UnsetType | None = UNSET
+    content: list[Any] | UnsetType | None = UNSET
+    encrypted_content: Any = UNSET
+    status: Any = UNSET
+
+
+class AdditionalTools(Wire, tag="additional_tools", tag_field="type"):
+    id: Any = UNSET
+    role: Any = UNSET
+    tools: Raw | UnsetType = UNSET
+
+
+class ToolSearchCall(Wire, tag="tool_search_call", tag_field="type"):
+    id: Any = UNSET
+    call_id: Any = UNSET
+    status: Any = UNSET
+    execution: Any = UNSET
+    arguments: Any = UNSET
+
+
+class ToolSearchOutput(Wire, tag="tool_search_output", tag_field="type"):
+    id: Any = UNSET
+    call_id: Any = UNSET
+    status: Any = UNSET
+    execution: Any = UNSET
+    tools: Raw | UnsetType = UNSET
+
+
+OutputItem: TypeAlias = OutputMessage | ReasoningItem | CallItem | CustomCallItem | Unknown
+Item: TypeAlias = (
+    MessageItem
+    | ReasoningItem
+    | CallItem
+    | CustomCallItem
+    | ResultItem
+    | CustomResultItem
+    | AdditionalTools
+    | ToolSearchCall
+    | ToolSearchOutput
+    | Unknown
+)
+
+# Tools
+
+
+class FunctionTool(Wire, tag="function", tag_field="type"):
+    name: str
+    description: str | UnsetType = UNSET
+    parameters: Any = UNSET
+    strict: bool | UnsetType = UNSET
+    defer_loading: bool | UnsetType = UNSET
+
+
+class CustomTool(Wire, tag="custom", tag_field="type"):
+    name: str
+    description: str | UnsetType = UNSET
+    format: Any = UNSET
+    defer_loading: bool | UnsetType = UNSET
+
+
+AnyTool: TypeAlias = FunctionTool | CustomTool | Unknown
+
+# The body
+
+
+class ReasoningConfig(Wire):
+    effort: str | UnsetType = UNSET
+    summary: str | UnsetType = UNSET
+    context: Any = UNSET
+    generate_summary: Any = UNSET
+    mode: Any = UNSET
+
+
+class TextFormat(Wire, tag="text", tag_field="type"):
+    pass
+
+
+class JsonObjectFormat(Wire, tag="json_object", tag_field="type"):
+    pass
+
+
+class JsonSchemaFormat(Wire, tag="json_schema", tag_field="type"):
+    name: str | UnsetType = UNSET
+    description: str | UnsetType = UNSET
+    schema: Any = UNSET
+    strict: bool | UnsetType = UNSET
+
+
+class TextConfig(Wire):
+    format: Annotated[TextFormat | JsonObjectFormat | JsonSchemaFormat, UNLESS_OTHER_TYPE] | UnsetType = UNSET
+    verbosity: str | UnsetType = UNSET
+
+
+class Body(Wire):
+    model: str | UnsetType = UNSET
+    input: str | list[Item] | UnsetType = UNSET
+    instructions: Annotated[str, UNLESS_INEXACT] | UnsetType = UNSET
+    tools: Raw | UnsetType = UNSET
+    tool_choice: Any = UNSET
+    parallel_tool_calls: bool | UnsetType = UNSET
+    max_output_tokens: int | UnsetType = UNSET
+    temperature: int | float | UnsetType = UNSET
+    top_p: int | float | UnsetType = UNSET
+    top_logprobs: int | UnsetType = UNSET
+    reasoning: ReasoningConfig | UnsetType = UNSET
+    text: TextConfig | UnsetType = UNSET
+    safety_identifier: str | UnsetType = UNSET
+    user: str | UnsetType = UNSET
+    metadata: Any = UNSET
+    service_tier: str | UnsetType = UNSET
+    prompt_cache_key: Any = UNSET
+    prompt_cache_retention: Any = UNSET
+    prompt_cache_options: Any = UNSET
+    stream: bool | UnsetType = UNSET
+    store: bool | UnsetType = UNSET
+    include: Any = UNSET
+    background: Any = UNSET
+    client_metadata: Any = UNSET
+    context_management: Any = UNSET
+    conversation: Any = UNSET
+    max_tool_calls: Any = UNSET
+    previous_response_id: Any = UNSET
+    prompt: Any = UNSET
+    stream_options: Any = UNSET
+    truncation: Any = UNSET
