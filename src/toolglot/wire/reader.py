@@ -133,17 +133,6 @@ class Reader:
         return self._fields
 
 
-def implied_type(reader: Reader, members: Mapping[str, str]) -> str | None:
-    """The type of an object that has no `type` member, where exactly one of these members tells it.
-
-    Some SDKs leave a `type` out whose value is a constant to them (Mistral's does so for tools).
-    """
-    if "type" in reader.rest():
-        return None
-    found = [kind for member, kind in members.items() if member in reader]
-    return found[0] if len(found) == 1 else None
-
-
 def document(data: bytes | str, limit: int = json.MAX_DOCUMENT_BYTES) -> Reader:
     """A whole JSON document that must be an object."""
     return Reader(json.decode(data, limit))
