@@ -29,7 +29,9 @@ def names_the_place(told: str, path: Path, known: set[str], after: Any) -> bool:
     if told == place:
         return True
     related = told.startswith(place) or place.startswith(told)
-    return related and (told in known or told in set(map(written, paths(after))))
+    real = known | set(map(written, paths(after)))
+    is_missing = told.startswith(place) and told.rpartition(".")[0] in real
+    return related and (told in real or is_missing)
 
 
 def broken(document: Any) -> Iterator[tuple[Path, Any]]:
