@@ -270,7 +270,7 @@ def _of_tools(tools: Iterable[Tool | Opaque]) -> int:
             continue
         if tool.kind == "custom":
             bits |= CUSTOM
-        elif not _is_object(tool.parameters):
+        elif not is_object_schema(tool.parameters):
             bits |= ODD_SCHEMA
         if tool.strict:
             bits |= STRICT
@@ -281,7 +281,8 @@ def _of_tools(tools: Iterable[Tool | Opaque]) -> int:
     return bits
 
 
-def _is_object(schema: object) -> bool:
+def is_object_schema(schema: object) -> bool:
+    """Is this a schema whose root is a plain object, as nearly every wire demands of parameters?"""
     if not isinstance(schema, dict) or schema.get("type") != "object":
         return False
     return isinstance(schema.get("properties"), dict) and _NOT_AT_THE_ROOT.isdisjoint(schema)

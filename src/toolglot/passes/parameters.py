@@ -10,24 +10,7 @@ from toolglot.passes import Context
 from toolglot.plan import runs_on
 from toolglot.receipt import describe_setting
 
-PLAIN = (
-    "max_output_tokens",
-    "temperature",
-    "top_p",
-    "top_k",
-    "seed",
-    "presence_penalty",
-    "frequency_penalty",
-    "stop",
-    "candidates",
-    "logprobs",
-    "top_logprobs",
-    "verbosity",
-    "user",
-    "metadata",
-    "service_tier",
-    "store",
-)
+PLAIN = tuple(features.SETTINGS)
 """The fields that a target either has or has not. Others (`tool_choice`, `reasoning` …) have a pass of their own."""
 
 DEFAULTS: dict[str, Any] = {

@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 from toolglot import features
+from toolglot.features import is_object_schema
 from toolglot.ir import Json, Opaque, Request, Tool, replace, with_native
 from toolglot.passes import Context
 from toolglot.plan import runs_on
@@ -19,7 +20,6 @@ COMBINERS = ("allOf", "anyOf", "oneOf")
 WRAPPED = "value"
 """The parameter that holds arguments which are no object."""
 
-_NOT_AT_THE_ROOT = frozenset({*COMBINERS, "$ref", "not", "enum"})
 EMPTY: Json = {"type": "object", "properties": {}}
 
 
@@ -50,7 +50,7 @@ def _fit_tool(tool: Tool | Opaque, index: int, context: Context) -> Tool | Opaqu
     if isinstance(tool, Opaque) or tool.kind == "custom":
         return tool
     absent = tool.parameters is None and context.can.parameters_optional
-    if context.can.schema == "object" and not absent and not _is_fine(tool.parameters):
+    if context.can.schema == "object" and not absent and not is_object_schema(tool.parameters):
         tool = replace(tool, parameters=_object(tool.parameters, f"tools[{index}].parameters", context))
     if not tool.strict:
         return tool
@@ -63,12 +63,6 @@ def _fit_tool(tool: Tool | Opaque, index: int, context: Context) -> Tool | Opaqu
         context.receipt.loss(f"{where}.strict", f"strict tool {tool.name}", why)
         return replace(tool, strict=False)
     return tool
-
-
-def _is_fine(schema: Json) -> bool:
-    if not isinstance(schema, dict) or schema.get("type") != "object":
-        return False
-    return isinstance(schema.get("properties"), dict) and _NOT_AT_THE_ROOT.isdisjoint(schema)
 
 
 def _object(schema: Json, where: str, context: Context) -> Json:
