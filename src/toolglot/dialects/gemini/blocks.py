@@ -240,10 +240,9 @@ def encode_text(block: Text | Thinking | Refusal) -> dict[str, Any]:
     """A text part; reasoning is marked as a thought."""
     if native_of(block, NAME).get("$text") == "absent" and not block.text:
         return own(block)
-    fields = {"text": block.text, **own(block)}
     if isinstance(block, Thinking):
-        fields["thought"] = True
-    return fields
+        return {"text": block.text, "thought": True, **{**own(block), "thought": True}}
+    return {"text": block.text, **own(block)}
 
 
 def came_cut(call: ToolCall) -> bool:
