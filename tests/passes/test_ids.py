@@ -133,3 +133,25 @@ def test_every_id_of_the_history_counts_as_used(source: str) -> None:
     ids.derive(asked(user(), calls("a", "b"), answered(result("b"), result("c"), result(""))), context)
     assert context.call_ids >= {"a", "b", "c"}
     assert "" not in context.call_ids
+
+
+def test_of_calls_that_share_an_id_the_name_tells_which_a_result_answers() -> None:
+    batch = Message(role="assistant", content=(ToolCall(id="x", name="f"), ToolCall(id="x", name="g")))
+    answers = answered(result("x", "of g", name="g"), result("x", "of f", name="f"))
+    request = ids.derive(asked(user(), batch, answers), to(CHAT))
+    of_f, of_g = call_ids(request)
+    assert of_f != of_g
+    assert result_ids(request) == [of_g, of_f]
+
+
+def test_a_result_without_id_does_not_take_the_call_that_a_later_one_names() -> None:
+    batch = Message(role="assistant", content=(ToolCall(id="i1", name="f"), ToolCall(id="i2", name="f")))
+    for name in ("f", None):
+        answers = answered(result("", "any", name=name), result("i1", "first"))
+        request = ids.derive(asked(user(), batch, answers), to(CHAT))
+        assert result_ids(request) == ["i2", "i1"]
+
+
+def test_a_result_without_id_stays_alone_where_every_call_is_named() -> None:
+    request = ids.derive(asked(user(), calls("i1"), answered(result("", "any"), result("i1"))), to(CHAT))
+    assert result_ids(request) == ["", "i1"]

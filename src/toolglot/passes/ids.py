@@ -7,8 +7,8 @@ and appending a turn changes none of them (prompt caches live on that). Results 
 from __future__ import annotations
 
 import re
-from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Set
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Iterator, Sequence, Set
 from functools import lru_cache
 
 from msgspec import Struct
@@ -100,16 +100,33 @@ class Pairing:
         self._told_missing = False
         self._turn = 0
         self._ordinal = 0
-        self._waiting: dict[tuple[str, str], deque[_Call]] = {}
+        self._waiting: dict[tuple[str, ...], deque[_Call]] = {}
         self._latest: dict[str, _Call] = {}
+        # By the ids that the client sent: calls of the batch without a result, and results that are still to come.
+        self._unanswered: Counter[str] = Counter()
+        self._named: Counter[str] = Counter()
 
     def over(self, messages: Iterable[Message]) -> Iterator[Message]:
         """The messages of a conversation of any length, each seen once."""
         before = ""
+        answers: list[tuple[int, Message]] = []
         for number, message in enumerate(messages):
-            if message.role == "assistant":
+            if message.role != "assistant":
+                answers.append((number, message))
+            else:
+                yield from self._answered(answers)
+                answers = []
                 self._next_turn(new_batch=before != "assistant")
+                yield rewrite_message(message, number, self._pair, ToolCall, ToolResult)
             before = message.role
+        yield from self._answered(answers)
+
+    def _answered(self, messages: Sequence[tuple[int, Message]]) -> Iterator[Message]:
+        """The messages up to the next of the assistant. Ids are worth more than names and order, so a call that a later
+        one of these results names is not given to one without an id."""
+        blocks = (block for _, message in messages for block in message.content)
+        self._named = Counter(block.call_id for block in blocks if type(block) is ToolResult and block.call_id)
+        for number, message in messages:
             yield rewrite_message(message, number, self._pair, ToolCall, ToolResult)
 
     def _next_turn(self, *, new_batch: bool) -> None:
@@ -117,6 +134,7 @@ class Pairing:
         self._ordinal = 0
         if new_batch:
             self._waiting = {}
+            self._unanswered = Counter()
 
     def _pair(self, block: Block, place: Place) -> tuple[Block, ...]:
         if isinstance(block, ToolCall):
@@ -130,8 +148,9 @@ class Pairing:
         self.seen.add(new)
         self._ordinal += 1
         entry = _Call(new, call.id, call.name, call.kind)
-        for key in (("id", call.id), ("name", call.name), ("any", "")):
+        for key in (("id", call.id), ("id", call.id, call.name), ("name", call.name), ("any",)):
             self._waiting.setdefault(key, deque()).append(entry)
+        self._unanswered[call.id] += 1
         self._latest[call.id] = entry
         return call if new == call.id else replace(call, id=new)
 
@@ -153,8 +172,10 @@ class Pairing:
 
     def _result(self, result: ToolResult) -> ToolResult:
         call = self._find(result)
+        self._named[result.call_id] -= 1
         if call is None:
             return result
+        self._unanswered[call.sent] -= not call.answered
         call.answered = True
         if (call.id, call.name, call.kind) == (result.call_id, result.name, result.kind):
             return result
@@ -162,17 +183,20 @@ class Pairing:
 
     def _find(self, result: ToolResult) -> _Call | None:
         if result.call_id:
-            return self._next("id", result.call_id) or self._latest.get(result.call_id)
-        if result.name is not None:
-            return self._next("name", result.name)
-        return self._next("any", "")
+            # Of calls that share an id the tool's name tells which is meant.
+            named = self._next("id", result.call_id, result.name) if result.name is not None else None
+            return named or self._next("id", result.call_id) or self._latest.get(result.call_id)
+        return self._next("any") if result.name is None else self._next("name", result.name)
 
-    def _next(self, key: str, value: str) -> _Call | None:
-        """The first call of the batch under this key that has no result yet."""
-        queue = self._waiting.get((key, value))
-        while queue and queue[0].answered:
+    def _next(self, *key: str) -> _Call | None:
+        """The first call of the batch under this key that has no result yet, and that no later one names by its id."""
+        queue = self._waiting.get(key)
+        while queue and (queue[0].answered or (key[0] != "id" and self._is_named(queue[0]))):
             queue.popleft()
         return queue[0] if queue else None
+
+    def _is_named(self, call: _Call) -> bool:
+        return bool(call.sent) and self._unanswered[call.sent] <= self._named[call.sent]
 
 
 @runs_on(lambda context: features.CALLS, in_place=True)
