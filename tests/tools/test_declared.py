@@ -13,7 +13,7 @@ from msgspec import Raw
 from toolglot.dialects.gemini import GEMINI
 from toolglot.errors import DecodeError
 from toolglot.ir import Opaque, Tool
-from toolglot.tools.declared import DeclaredTools
+from toolglot.tools.declared import DECLARED, ROOM, DeclaredTools
 from toolglot.tools.remembered import written
 
 Tools = tuple[Tool | Opaque, ...]
@@ -108,3 +108,11 @@ def test_threads_share_the_memory() -> None:
     with ThreadPoolExecutor(4) as pool:
         for start, names in enumerate(pool.map(work, range(4))):
             assert names == [f"tool_{(start + number) % 97}" for number in range(1000)]
+
+
+def test_the_memory_of_the_process_is_bounded() -> None:
+    for number in range(3000):
+        tool = {"name": f"tool_{number}", "description": "x" * 1000}
+        body = {"contents": [], "tools": [{"functionDeclarations": [tool]}]}
+        GEMINI.decode_request(json.dumps(body).encode())
+    assert len(DECLARED) * 1000 <= 2 * ROOM

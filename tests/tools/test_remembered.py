@@ -14,7 +14,7 @@ from toolglot.errors import DecodeError
 from toolglot.ir import Message, Opaque, Request, Text, Tool
 from toolglot.receipt import Receipt
 from toolglot.tools import remembered
-from toolglot.tools.remembered import MEMORY, Memory, written
+from toolglot.tools.remembered import Memory, written
 from toolglot.translate import Exchange
 from toolglot.wire.reader import Reader
 
@@ -137,10 +137,3 @@ def test_threads_share_the_memory(monkeypatch: pytest.MonkeyPatch) -> None:
         for start, names in enumerate(pool.map(work, range(4))):
             assert names == [f"tool_{(start + number) % 97}" for number in range(2000)]
     assert len(memory) <= 97
-
-
-def test_the_memory_of_the_process_is_bounded() -> None:
-    for number in range(3000):
-        body = {"model": "m", "messages": [], "tools": [{"name": f"tool_{number}", "input_schema": {"x": "y" * 1000}}]}
-        DIALECTS["anthropic"].decode_request(json.dumps(body).encode())
-    assert len(MEMORY) * 1000 <= 2 * remembered.ROOM

@@ -36,17 +36,18 @@ class TaggedBody:
     """Reads the parameters of one call."""
 
     __slots__ = (
+        "_before_opener",
         "_behind_closer",
         "_call_ends",
         "_closers",
         "_ends",
         "_followers",
+        "_from_opener",
         "_given",
         "_index",
         "_opened",
         "_parameter",
         "_raw",
-        "_said",
         "_schema",
         "_value",
         "_value_ends",
@@ -73,7 +74,8 @@ class TaggedBody:
         self._value_ends: tuple[str, ...] = ()
         self._ends: Marks = marks_of(())
         self._raw = Raw()
-        self._said = StringIO()  # the value's text
+        self._before_opener = ""  # the end of the value's text, in which the mark of a call may have begun
+        self._from_opener: StringIO | None = None  # the value's text from the first such mark on
         self._behind_closer: list[str] | None = None  # the value's text behind a closer that did not end it
         self._wrong = ""  # why the call cannot be run, whatever follows
 
@@ -197,7 +199,7 @@ class TaggedBody:
         self._opened.sink.arguments(self._index, f"{'{' if first else ', '}{json.dumps(key, ensure_ascii=False)}: ")
         self._value = Value(self._opened.sink, self._index, self._parameter, key, schema, header.groups.get("type"))
         self._behind_closer = None
-        self._said = StringIO()
+        self._before_opener, self._from_opener = "", None
         self._value_ends = tuple(closer.replace("{key}", key) for closer in self._parameter.closers)
         self._ends = marks_of((*self._value_ends, *self._implying(), *self._call_ends))
         return header.end
@@ -237,7 +239,7 @@ class TaggedBody:
                 continue
             piece = text[at:end]
             value.add(piece)
-            self._said.write(piece)
+            self._keep_from_opener(piece)
             if closed is not None:
                 self._behind_closer = self._behind_closer or []
                 self._behind_closer.append(text[closed:end])
@@ -299,9 +301,24 @@ class TaggedBody:
         if (
             self._holds_another_call(behind)
             or self._holds_foreign_parameter(behind)
-            or self._holds_another_call(self._said.getvalue(), with_parameter=True)
+            or (
+                self._from_opener is not None
+                and self._holds_another_call(self._from_opener.getvalue(), with_parameter=True)
+            )
         ):
             self._wrong = self._wrong or "another call stands in a value that may have ended before it"
+
+    def _keep_from_opener(self, piece: str) -> None:
+        """Keep the value's text from the first mark of a call on. Most values have none, and nothing is kept."""
+        if self._from_opener is not None:
+            self._from_opener.write(piece)
+            return
+        openers, text = marks_of(self._opened.call.header.openers), self._before_opener + piece
+        found = openers.search(text, 0)
+        if found is not None:
+            self._from_opener = StringIO()
+            self._from_opener.write(text[found.start() :])
+        self._before_opener = text[max(len(text) - openers.longest, 0) :]
 
     def _holds_another_call(self, text: str, *, with_parameter: bool = False) -> bool:
         """Whether the header of a call of a declared tool stands in a text, or that with a parameter's behind it: the
