@@ -90,6 +90,14 @@ class _Call(Struct):
     answered: bool = False
 
 
+_LOOKED_AHEAD = 256
+"""Messages behind a result without an id in which results may name the calls that it must not take."""
+
+
+def _has_result_without_id(message: Message) -> bool:
+    return any(type(block) is ToolResult and not block.call_id for block in message.content)
+
+
 class Pairing:
     """The ids given so far, and the batch of calls that is waiting for results. `note` is told, as a receipt is, what
     gets another id."""
@@ -111,18 +119,22 @@ class Pairing:
         before = ""
         answers: list[tuple[int, Message]] = []
         for number, message in enumerate(messages):
-            if message.role != "assistant":
-                answers.append((number, message))
-            else:
+            if message.role == "assistant":
                 yield from self._answered(answers)
                 answers = []
                 self._next_turn(new_batch=before != "assistant")
+            if message.role != "assistant" and (answers or _has_result_without_id(message)):
+                answers.append((number, message))
+                if len(answers) == _LOOKED_AHEAD:  # a conversation of any length is held in little memory
+                    yield from self._answered(answers)
+                    answers = []
+            else:
                 yield rewrite_message(message, number, self._pair, ToolCall, ToolResult)
             before = message.role
         yield from self._answered(answers)
 
     def _answered(self, messages: Sequence[tuple[int, Message]]) -> Iterator[Message]:
-        """The messages up to the next of the assistant. Ids are worth more than names and order, so a call that a later
+        """The messages from a result without an id on. Ids are worth more than names and order, so a call that a later
         one of these results names is not given to one without an id."""
         blocks = (block for _, message in messages for block in message.content)
         self._named = Counter(block.call_id for block in blocks if type(block) is ToolResult and block.call_id)
