@@ -112,7 +112,7 @@ def test_threads_share_the_memory() -> None:
 
 def test_the_memory_of_the_process_is_bounded() -> None:
     for number in range(3000):
-        tool = {"name": f"tool_{number}", "description": "x" * 1000}
+        tool = {"description": "x" * 1000, "name": f"tool_{number}"}
         body = {"contents": [], "tools": [{"functionDeclarations": [tool]}]}
         GEMINI.decode_request(json.dumps(body).encode())
     assert len(DECLARED) * 1000 <= 2 * ROOM

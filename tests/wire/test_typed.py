@@ -12,7 +12,7 @@ from tests.laws.mutations import spoilt
 
 from toolglot.errors import DecodeError
 from toolglot.wire import json
-from toolglot.wire.typed import (
+from toolglot.wire.structs import (
     OR_UNKNOWN,
     OTHER_TAG,
     UNLESS_EMPTY,
@@ -21,17 +21,13 @@ from toolglot.wire.typed import (
     UNLESS_UNKNOWN,
     UNTAGGED,
     Rest,
-    TypedReader,
     Unknown,
-    UnsoundError,
-    ValueReader,
     Wire,
     as_json,
     count_members,
     members_without,
-    part_reader,
-    sound_text,
 )
+from toolglot.wire.typed import TypedReader, UnsoundError, ValueReader, part_reader, sound_text
 
 
 class Mark(Wire):

@@ -41,7 +41,8 @@ from toolglot.wire import json
 from toolglot.wire.bad_arguments import describe_bad_arguments, show_bad_call
 from toolglot.wire.reader import expected
 from toolglot.wire.repeated_keys import note_repeated_keys
-from toolglot.wire.typed import Unknown, as_json, members_without, sound_text
+from toolglot.wire.structs import Unknown, as_json, members_without
+from toolglot.wire.typed import sound_text
 
 _DIRECT = {"type": "direct"}
 """The caller of a call that the model itself makes, not code that it runs."""

@@ -14,7 +14,7 @@ from toolglot.dialects.anthropic.native import NAME, keep, with_kept
 from toolglot.dialects.anthropic.wire import CitationLocation
 from toolglot.ir import Citation, native_of
 from toolglot.receipt import Receipt
-from toolglot.wire.typed import Unknown, members_without
+from toolglot.wire.structs import Unknown, members_without
 
 # type of location -> its field for the source's address, and for its title
 _FIELDS: dict[str, tuple[str | None, str]] = {

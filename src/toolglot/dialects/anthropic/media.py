@@ -13,7 +13,7 @@ from toolglot.dialects.anthropic.wire import DocumentBlock, ImageBlock, MediaSou
 from toolglot.ir import Block, Media, Source, native_of, replace, with_native
 from toolglot.receipt import Receipt
 from toolglot.wire import json
-from toolglot.wire.typed import Unknown, members_without
+from toolglot.wire.structs import Unknown, members_without
 
 _SourceKind = Literal["base64", "url", "file", "text"]
 

@@ -13,7 +13,7 @@ from toolglot.ir import Block, Media, Opaque, Text, Thinking, ToolCall, replace
 from toolglot.readable import ReadableTypes, hosted_text
 from toolglot.wire import json
 from toolglot.wire.reader import Reader
-from toolglot.wire.typed import Unknown
+from toolglot.wire.structs import Unknown
 
 
 def _search_result(block: Reader) -> tuple[Block, ...] | None:

@@ -44,7 +44,8 @@ from toolglot.errors import DecodeError
 from toolglot.ir import Message, Native, Opaque, Request, Tool, native_of, with_native
 from toolglot.receipt import Receipt, describe_setting
 from toolglot.wire import json, large
-from toolglot.wire.typed import UnsoundError, as_json, members_without
+from toolglot.wire.structs import as_json, members_without
+from toolglot.wire.typed import UnsoundError
 
 _TIERS = {"auto": "auto", "standard_only": "default"}
 _TIER_NAMES = {tier: name for name, tier in _TIERS.items()}

@@ -35,7 +35,8 @@ from toolglot.receipt import Receipt
 from toolglot.wire import json
 from toolglot.wire.error_documents import find_error
 from toolglot.wire.reader import expected
-from toolglot.wire.typed import UnsoundError, members_without
+from toolglot.wire.structs import members_without
+from toolglot.wire.typed import UnsoundError
 
 STOPS: dict[str, StopReason] = {
     "end_turn": "end",

@@ -10,17 +10,16 @@ from typing import Annotated, Any, Literal, TypeAlias
 
 from msgspec import UNSET, Raw, UnsetType
 
-from toolglot.wire.typed import (
+from toolglot.wire.structs import (
     OR_UNKNOWN,
     UNLESS_EMPTY,
     UNLESS_INEXACT,
     UNLESS_OTHER_TYPE,
     UNLESS_UNKNOWN,
-    TypedReader,
     Unknown,
     Wire,
-    part_reader,
 )
+from toolglot.wire.typed import TypedReader, part_reader
 
 JsonValue: TypeAlias = dict[str, Any] | list[Any] | str | int | float | bool
 """Anything but null."""

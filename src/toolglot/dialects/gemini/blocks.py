@@ -43,7 +43,9 @@ from toolglot.ir import (
 )
 from toolglot.receipt import Receipt, describe_block
 from toolglot.wire.reader import expected
-from toolglot.wire.typed import as_json, is_null, members_without, sound_text
+from toolglot.wire.split import is_null
+from toolglot.wire.structs import as_json, members_without
+from toolglot.wire.typed import sound_text
 
 _MEDIA_KINDS: dict[str, MediaKind] = {"image": "image", "audio": "audio", "video": "video"}
 

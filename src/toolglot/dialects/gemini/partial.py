@@ -20,7 +20,7 @@ from msgspec import UNSET
 from toolglot.dialects.gemini.wire import PartialArg
 from toolglot.errors import DecodeError
 from toolglot.wire import json
-from toolglot.wire.typed import as_json
+from toolglot.wire.structs import as_json
 
 Step = str | int
 

@@ -48,7 +48,8 @@ from toolglot.wire import json, large
 from toolglot.wire.bad_arguments import describe_bad_arguments
 from toolglot.wire.reader import expected
 from toolglot.wire.repeated_keys import note_repeated_keys
-from toolglot.wire.typed import UnsoundError, members_without
+from toolglot.wire.structs import members_without
+from toolglot.wire.typed import UnsoundError
 
 _ROLES = {"model": "assistant", "function": "tool", "": "user"}
 """Roles that have another name in the IR; no role at all means the user."""

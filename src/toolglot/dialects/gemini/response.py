@@ -48,8 +48,9 @@ from toolglot.wire import json
 from toolglot.wire.bad_arguments import describe_bad_arguments, show_bad_call
 from toolglot.wire.error_documents import find_error
 from toolglot.wire.repeated_keys import note_repeated_keys
+from toolglot.wire.structs import as_json, members_without
 from toolglot.wire.text_separator import separator_between
-from toolglot.wire.typed import UnsoundError, as_json, members_without
+from toolglot.wire.typed import UnsoundError
 
 FINISH: dict[str, StopReason] = {
     "STOP": "end",

@@ -14,7 +14,7 @@ from toolglot.dialects.gemini.wire import GenerationConfig
 from toolglot.ir import Reasoning, Request, ResponseFormat, native_of
 from toolglot.receipt import Receipt
 from toolglot.wire.reader import expected
-from toolglot.wire.typed import members_without
+from toolglot.wire.structs import members_without
 
 _SETTINGS = {
     "temperature": "temperature",

@@ -35,7 +35,7 @@ from toolglot.receipt import Receipt
 from toolglot.wire import json
 from toolglot.wire.reader import expected
 from toolglot.wire.stray_lines import note_noise
-from toolglot.wire.typed import members_without
+from toolglot.wire.structs import members_without
 
 _THOUGHT: Native = {NAME: {"thought": True}}
 _TEXT_MEMBERS = ("text", "thought", "thoughtSignature")

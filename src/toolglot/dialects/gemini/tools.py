@@ -21,7 +21,8 @@ from toolglot.receipt import Receipt
 from toolglot.tools.declared import DECLARED
 from toolglot.tools.remembered import written
 from toolglot.wire.reader import expected
-from toolglot.wire.typed import is_null, members_without
+from toolglot.wire.split import is_null
+from toolglot.wire.structs import members_without
 
 Group = list[Any]
 """How one entry was made: [number of declarations or None when it had no such list, whether it had more]."""

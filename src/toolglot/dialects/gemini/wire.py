@@ -13,7 +13,8 @@ from msgspec import UNSET, Raw, UnsetType, field
 
 from toolglot.dialects.gemini.names import Shape, normalize, snake_case
 from toolglot.errors import DecodeError
-from toolglot.wire.typed import UNLESS_INEXACT, TypedReader, Wire
+from toolglot.wire.structs import UNLESS_INEXACT, Wire
+from toolglot.wire.typed import TypedReader
 
 
 class Proto(Wire, rename="camel"):

@@ -25,15 +25,9 @@ from toolglot.dialects.openai_chat.blocks import (
 )
 from toolglot.dialects.openai_chat.details import add_details, take_details
 from toolglot.dialects.openai_chat.errors import choice_error
+from toolglot.dialects.openai_chat.messages import named_calls, reasoning_fields, take_reasoning, take_refusal
 from toolglot.dialects.openai_chat.native import NAME
-from toolglot.dialects.openai_chat.request import (
-    TIERS,
-    is_legacy,
-    named_calls,
-    reasoning_fields,
-    take_reasoning,
-    take_refusal,
-)
+from toolglot.dialects.openai_chat.request import TIERS, is_legacy
 from toolglot.dialects.openai_chat.usage import decode_usage, encode_usage
 from toolglot.dialects.openai_chat.wire import RESPONSES, Completion, ResponseMessage
 from toolglot.errors import ApiError, DecodeError, ErrorKind, UpstreamError
@@ -59,8 +53,8 @@ from toolglot.wire import json, openai_error
 from toolglot.wire.error_documents import find_error
 from toolglot.wire.openai_logprobs import read_logprobs, unread_members, write_logprobs
 from toolglot.wire.reader import keep_members, kept
+from toolglot.wire.structs import as_json, members_without
 from toolglot.wire.text_separator import separator_between
-from toolglot.wire.typed import as_json, members_without
 
 FINISH: dict[str, StopReason] = {
     "stop": "end",

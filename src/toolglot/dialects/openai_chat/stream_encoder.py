@@ -10,8 +10,9 @@ from typing import Any
 
 from toolglot.dialects.openai_chat.blocks import IMAGES, encode_annotation, encode_image, is_thinking_part, own
 from toolglot.dialects.openai_chat.details import BLOCKS, details_of
+from toolglot.dialects.openai_chat.messages import REASONING_FIELDS
 from toolglot.dialects.openai_chat.native import NAME
-from toolglot.dialects.openai_chat.request import REASONING_FIELDS, is_legacy
+from toolglot.dialects.openai_chat.request import is_legacy
 from toolglot.dialects.openai_chat.response import (
     GAP_WHY,
     encode_logprobs,

@@ -20,7 +20,7 @@ from toolglot.ir import Opaque, Request, Tool, ToolChoice, native_of
 from toolglot.receipt import Receipt
 from toolglot.tools.remembered import written
 from toolglot.wire.reader import expected, keep_members, kept
-from toolglot.wire.typed import Unknown, members_without
+from toolglot.wire.structs import Unknown, members_without
 
 _WORDS: dict[str, Literal["auto", "none", "required"]] = {
     "auto": "auto",

@@ -9,17 +9,8 @@ from typing import Annotated, Any, Literal, TypeAlias
 
 from msgspec import UNSET, Raw, UnsetType
 
-from toolglot.wire.typed import (
-    OR_UNKNOWN,
-    OTHER_TAG,
-    UNLESS_EMPTY,
-    UNLESS_INEXACT,
-    UNLESS_OTHER_TYPE,
-    TypedReader,
-    Unknown,
-    ValueReader,
-    Wire,
-)
+from toolglot.wire.structs import OR_UNKNOWN, OTHER_TAG, UNLESS_EMPTY, UNLESS_INEXACT, UNLESS_OTHER_TYPE, Unknown, Wire
+from toolglot.wire.typed import TypedReader, ValueReader
 
 # Content parts
 

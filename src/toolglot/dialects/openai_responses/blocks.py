@@ -31,7 +31,7 @@ from toolglot.wire.data_url import parse_data_url, write_data_url
 from toolglot.wire.openai_fields import file_name
 from toolglot.wire.openai_logprobs import read_logprobs, write_logprobs
 from toolglot.wire.reader import keep_members, kept
-from toolglot.wire.typed import Unknown, Wire, as_json, members_without
+from toolglot.wire.structs import Unknown, Wire, as_json, members_without
 
 T = TypeVar("T")
 

@@ -56,7 +56,7 @@ from toolglot.ir import (
 )
 from toolglot.receipt import Receipt, describe_block
 from toolglot.wire.reader import expected, keep_members, kept
-from toolglot.wire.typed import UNTAGGED, Unknown, Wire, as_json, count_members
+from toolglot.wire.structs import UNTAGGED, Unknown, Wire, as_json, count_members
 
 Group = list[tuple[Block, str]]
 """Blocks that make up one item, each with its path."""

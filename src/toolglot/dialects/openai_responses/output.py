@@ -44,7 +44,8 @@ from toolglot.ir import Block, Media, Native, Opaque, Text, Thinking, ToolCall, 
 from toolglot.receipt import Receipt, describe_block
 from toolglot.wire import json
 from toolglot.wire.reader import kept
-from toolglot.wire.typed import Unknown, as_json, part_reader
+from toolglot.wire.structs import Unknown, as_json
+from toolglot.wire.typed import part_reader
 
 _read_item = part_reader(OutputItem)
 

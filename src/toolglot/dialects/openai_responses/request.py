@@ -47,7 +47,8 @@ from toolglot.wire import json, large
 from toolglot.wire.efforts import is_bare_switch
 from toolglot.wire.openai_fields import identifier, service_tier, strictness, take_prompt_cache, write_prompt_cache
 from toolglot.wire.reader import keep_members
-from toolglot.wire.typed import TypedReader, as_json, members_without
+from toolglot.wire.structs import as_json, members_without
+from toolglot.wire.typed import TypedReader
 
 # Models that reason; others refuse to be asked for it.
 _REASONS = re.compile(r"(^|/)(gpt-([5-9]|\d\d)(?!.*-chat)|o[1-9](-|$)|codex-)")

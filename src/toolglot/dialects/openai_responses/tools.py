@@ -22,7 +22,8 @@ from toolglot.tools.declared import DECLARED
 from toolglot.tools.remembered import written
 from toolglot.wire import json
 from toolglot.wire.reader import expected, keep_members
-from toolglot.wire.typed import Unknown, UnsoundError, Verbatim, members_without, part_reader, sound_text
+from toolglot.wire.structs import Unknown, Verbatim, members_without
+from toolglot.wire.typed import UnsoundError, part_reader, sound_text
 
 NO_PARAMETERS = {"type": "object", "properties": {}}
 

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal, TypeAlias
 
 from msgspec import UNSET, Raw, UnsetType
 
-from toolglot.wire.typed import UNLESS_INEXACT, UNLESS_OTHER_TYPE, Unknown, Wire
+from toolglot.wire.structs import UNLESS_INEXACT, UNLESS_OTHER_TYPE, Unknown, Wire
 
 # Content parts
 

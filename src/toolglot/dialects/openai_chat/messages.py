@@ -1,0 +1,317 @@
+"""Messages of Chat Completions <-> messages of the IR."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeAlias, TypeGuard
+
+from toolglot.dialects.openai_chat.blocks import (
+    IMAGES,
+    arguments_text,
+    content_shape,
+    control_of,
+    decode_call,
+    decode_calls,
+    decode_content,
+    decode_images,
+    encode_call,
+    encode_image,
+    encode_part,
+    is_call,
+    is_thinking_part,
+    take,
+    take_control,
+)
+from toolglot.dialects.openai_chat.details import BLOCKS, add_details, take_details
+from toolglot.dialects.openai_chat.native import NAME
+from toolglot.dialects.openai_chat.wire import (
+    AnyMessage,
+    AssistantMessage,
+    DeveloperMessage,
+    FunctionMessage,
+    ModelMessage,
+    OtherMessage,
+    ResultMessage,
+    SpokenMessage,
+    SystemMessage,
+    ToolMessage,
+    UserMessage,
+)
+from toolglot.ir import (
+    Block,
+    Cache,
+    Media,
+    Message,
+    Native,
+    Opaque,
+    Refusal,
+    Text,
+    Thinking,
+    ToolCall,
+    ToolResult,
+    native_of,
+    replace,
+    with_native,
+)
+from toolglot.receipt import Receipt
+from toolglot.wire.reader import keep_members, kept
+from toolglot.wire.structs import count_members, members_without
+
+Placed: TypeAlias = tuple[Block, str]
+"""A block and its path."""
+
+REASONING_FIELDS = ("reasoning_content", "reasoning")
+_REASONING = frozenset(REASONING_FIELDS)
+
+_ROLES: dict[type[SpokenMessage], str] = {
+    UserMessage: "user",
+    SystemMessage: "system",
+    DeveloperMessage: "developer",
+    AssistantMessage: "assistant",
+}
+_NULL: Native = {NAME: {"$content": "null"}}
+
+
+# Nearly all messages of a long conversation say just what they must. They are read at once.
+
+
+def _decode_text(message: SpokenMessage) -> Message:
+    content = message.content
+    if type(content) is str and content and count_members(message) == 1:
+        return Message(role=_ROLES[type(message)], content=(Text(text=content),))
+    return _decode_spoken(message)
+
+
+def _decode_assistant(message: AssistantMessage) -> Message:
+    content, listed = message.content, message.tool_calls
+    if not listed:
+        return _decode_text(message)
+    if count_members(message) == 2:
+        if content is None:
+            return Message(role="assistant", content=tuple([decode_call(call) for call in listed]), native=_NULL)
+        if type(content) is str and content:
+            calls = [decode_call(call) for call in listed]
+            return Message(role="assistant", content=(Text(text=content), *calls))
+    return _decode_spoken(message)
+
+
+def _decode_tool(message: ToolMessage) -> Message:
+    content, call_id = message.content, message.tool_call_id
+    if type(content) is str and content and call_id and count_members(message) == 2:
+        return Message(role="tool", content=(ToolResult(call_id=call_id, content=(Text(text=content),)),))
+    return _decode_result(message)
+
+
+def _decode_spoken(message: SpokenMessage) -> Message:
+    """A message that has more to it: reasoning, a refusal, deprecated calls, unknown members."""
+    model = message if isinstance(message, ModelMessage) else None
+    rest = members_without(message, "content", *(named_calls(model) if model else ()))
+    role = _ROLES.get(type(message)) or rest.pop("role")
+    blocks, reasoning = decode_content(message.content), take_reasoning(rest)
+    shape: dict[str, Any] = {"content": content_shape(message.content)}
+    if message.refusal:
+        blocks = (*blocks, take_refusal(rest))
+    if model:
+        reasoning = take_details(rest, reasoning)
+        blocks = (*blocks, *decode_images(model), *decode_calls(model))
+        if model.tool_calls == []:
+            del rest["tool_calls"]
+            shape["no_calls"] = True
+    content = (*reasoning, *blocks)
+    if "cache_control" in rest:
+        cache, shape["cache_control"] = take_control(rest)
+        content = content if cache is None else _with_mark(content, cache)
+    return Message(role=role, content=content, native=keep_members(NAME, rest, **shape))
+
+
+def named_calls(message: ModelMessage) -> list[str]:
+    """The names of the members with calls and images that a message has. Nulls and empty lists are not read."""
+    return [name for name in _TYPED_LISTS if getattr(message, name)]
+
+
+_TYPED_LISTS = ("tool_calls", "function_call", "images")
+
+
+def _with_mark(content: tuple[Block, ...], cache: Cache) -> tuple[Block, ...]:
+    """The breakpoint of a message stands on its last block."""
+    for index in range(len(content) - 1, -1, -1):
+        block = content[index]
+        if isinstance(block, Text | Media | ToolCall) and block.cache is None:
+            marked = with_native(replace(block, cache=cache), NAME, **{"$marked_by_message": True})
+            return (*content[:index], marked, *content[index + 1 :])
+    return content
+
+
+def _decode_result(message: ResultMessage) -> Message:
+    content, call_id = message.content, message.tool_call_id
+    rest = members_without(message, "content")
+    cache, control = take_control(rest)
+    name = take(rest, "name")
+    result = ToolResult(
+        call_id=take(rest, "tool_call_id") or "", name=name, content=decode_content(content), cache=cache
+    )
+    notes = {
+        "content": content_shape(content),
+        "named": True if name is not None else None,
+        "legacy": True if isinstance(message, FunctionMessage) else None,
+        "no_id": True if not isinstance(call_id, str) else None,
+        "cache_control": control,
+    }
+    return Message(role="tool", content=(result,), native=keep_members(NAME, rest, **notes))
+
+
+_DECODERS: dict[type[AnyMessage], Callable[[Any], Message]] = {
+    UserMessage: _decode_text,
+    AssistantMessage: _decode_assistant,
+    ToolMessage: _decode_tool,
+    SystemMessage: _decode_text,
+    DeveloperMessage: _decode_text,
+    FunctionMessage: _decode_result,
+    OtherMessage: _decode_spoken,
+}
+
+
+def decode_message(message: AnyMessage) -> Message:
+    return _DECODERS[type(message)](message)
+
+
+def encode_message(message: Message, where: str, receipt: Receipt) -> list[dict[str, Any]]:
+    """The wire messages of one message: each tool result is a message of its own and stands first."""
+    if NAME not in message.native and len(message.content) == 1 and (plain := _plain(message.role, message.content[0])):
+        return [plain]
+    results: list[dict[str, Any]] = []
+    others: list[Placed] = []
+    for index, block in enumerate(message.content):
+        place = f"{where}.content[{index}]"
+        if isinstance(block, ToolResult):
+            results.append(_encode_result(block, message, place, receipt))
+        else:
+            others.append((block, place))
+    if results and not others:
+        return results
+    role = "user" if message.role == "tool" else message.role
+    return [*results, _encode_plain(role, others, message, receipt)]
+
+
+def _plain(role: str, block: Block) -> dict[str, Any] | None:
+    """The wire form of a message that is one text, or one result that is a text, and nothing else."""
+    if type(block) is Text and role != "tool":
+        return {"role": role, "content": block.text} if _is_bare(block) else None
+    if type(block) is ToolResult and len(block.content) == 1 and _is_bare(text := block.content[0]):
+        return {"role": "tool", "tool_call_id": block.call_id, "content": text.text}
+    return None
+
+
+def _is_bare(block: Block) -> TypeGuard[Text]:
+    """A text that a string says in full."""
+    if not isinstance(block, Text):
+        return False
+    notes = native_of(block, NAME)
+    return (block.cache is None and not notes) or notes.keys() == {"$marked_by_message"}
+
+
+def _encode_plain(role: str, blocks: list[Placed], message: Message, receipt: Receipt) -> dict[str, Any]:
+    notes = native_of(message, NAME)
+    wire: dict[str, Any] = {"role": role}
+    parts: list[Placed] = []
+    calls: list[ToolCall | Opaque] = []
+    for block, place in blocks:
+        if is_call(block):
+            calls.append(block)
+            continue
+        match block:
+            case Thinking() if not is_thinking_part(block):
+                _add_reasoning(wire, block, place, receipt)
+            case Media() if "$entry" in native_of(block, NAME):
+                if (image := encode_image(block, place, receipt)) is not None:
+                    wire.setdefault(IMAGES, []).append(image)
+            case Refusal(text=text) if native_of(block, NAME).get("$field"):
+                wire["refusal"] = text
+            case _:
+                if calls:
+                    receipt.note(place, "text after a call", "Chat has the text before the calls")
+                parts.append((block, place))
+    shape = notes.get("$content")
+    if parts or shape != "absent":
+        missing = None if calls or "refusal" in wire else ""
+        wire["content"] = _encode_content(parts, shape, missing, receipt)
+    _add_calls(wire, calls)
+    if notes.get("$no_calls") and not calls:
+        wire["tool_calls"] = []
+    return {**wire, **kept(notes), **control_of(message)}
+
+
+def _add_reasoning(wire: dict[str, Any], block: Thinking, place: str, receipt: Receipt) -> None:
+    if not add_details(wire, block) and not block.text:
+        receipt.loss(place, "reasoning without text", "Chat Completions has no place for it")
+    for field in reasoning_fields(block):
+        wire[field] = f"{wire[field]}\n\n{block.text}" if field in wire else block.text
+
+
+def take_reasoning(members: dict[str, Any]) -> list[Thinking]:
+    """The reasoning of a message. Newer versions of vLLM say the same in both fields."""
+    if _REASONING.isdisjoint(members):
+        return []
+    texts = {field: members.pop(field) for field in REASONING_FIELDS if isinstance(members.get(field), str)}
+    found = {field: text for field, text in texts.items() if text}
+    if len(found) > 1 and len(set(found.values())) == 1:
+        field = REASONING_FIELDS[0]
+        return [Thinking(text=found[field], native={NAME: {"$field": field, "$twice": True}})]
+    return [Thinking(text=text, native={NAME: {"$field": field}}) for field, text in found.items()]
+
+
+def take_refusal(members: dict[str, Any]) -> Refusal:
+    return Refusal(text=members.pop("refusal"), native={NAME: {"$field": True}})
+
+
+def reasoning_fields(block: Thinking) -> tuple[str, ...]:
+    """The fields that the text of this reasoning goes to."""
+    notes = native_of(block, NAME)
+    field = notes.get("$field", REASONING_FIELDS[0])
+    if not block.text or field == BLOCKS:  # their entries hold it
+        return ()
+    return REASONING_FIELDS if notes.get("$twice") else (field,)
+
+
+def _add_calls(wire: dict[str, Any], calls: list[ToolCall | Opaque]) -> None:
+    listed: list[dict[str, Any]] = []
+    for call in calls:
+        notes = native_of(call, NAME)
+        if isinstance(call, ToolCall) and notes.get("$legacy"):
+            wire["function_call"] = {"name": call.name, "arguments": arguments_text(call), **kept(notes)}
+        else:
+            listed.append(encode_call(call))
+    if listed:
+        wire["tool_calls"] = listed
+
+
+_EMPTY: dict[str | None, Any] = {"empty": "", "parts": [], "null": None}
+
+
+def _encode_content(parts: list[Placed], shape: str | None, missing: str | None, receipt: Receipt) -> Any:
+    """A string for one plain text, else a list of parts; `missing` stands for no content unless its shape is known."""
+    if not parts:
+        return _EMPTY.get(shape, missing)
+    first = parts[0][0]
+    if len(parts) == 1 and shape != "parts" and _is_bare(first):
+        return first.text
+    encoded = [encode_part(part, place, receipt) for part, place in parts]
+    return [part for part in encoded if part is not None]
+
+
+def _encode_result(result: ToolResult, message: Message, where: str, receipt: Receipt) -> dict[str, Any]:
+    # What rides on the message belongs to its one result; a message with more came from another wire.
+    notes = native_of(message, NAME) if len(message.content) == 1 else {}
+    legacy = bool(notes.get("$legacy"))
+    identity: dict[str, Any] = {}
+    # The deprecated role goes by name alone, also when an id has been derived meanwhile.
+    if not notes.get("$no_id") or (result.call_id and not legacy):
+        identity["tool_call_id"] = result.call_id
+    if (notes.get("$named") or legacy) and result.name is not None:
+        identity["name"] = result.name
+    role = "function" if legacy else "tool"
+    shape = notes.get("$content")
+    parts = [(part, f"{where}.content[{index}]") for index, part in enumerate(result.content)]
+    content = _encode_content(parts, shape, "", receipt)
+    mark = control_of(message) if notes else {}
+    return {"role": role, **identity, **({} if shape == "absent" else {"content": content}), **kept(notes), **mark}
