@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from tests import strategies
 from toolglot.dialects import DIALECTS
 from toolglot.dialects.openai_chat import blocks as chat_blocks
-from toolglot.dialects.openai_chat import request as chat_request
+from toolglot.dialects.openai_chat import messages as chat_messages
 from toolglot.dialects.openai_responses import items as responses_items
 from toolglot.errors import DecodeError
 from toolglot.ir import Request
@@ -22,8 +22,8 @@ from toolglot.receipt import Receipt
 
 LOOKS: list[tuple[Any, str]] = [
     (chat_blocks, "count_members"),
-    (chat_request, "count_members"),
-    (chat_request, "_plain"),
+    (chat_messages, "count_members"),
+    (chat_messages, "_plain"),
     (responses_items, "plain_items"),
 ]
 
