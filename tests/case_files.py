@@ -104,7 +104,7 @@ def _request(case: Case, target: str) -> tuple[Exchange, bytes]:
 
 
 def _model_in_url(case: Case) -> str | None:
-    return MODELS.get(case.dialect) if DIALECTS[case.dialect].model_in_path else None
+    return MODELS.get(case.dialect) if DIALECTS[case.dialect].request.model_in_path else None
 
 
 def _response(case: Case, target: str) -> tuple[Exchange, bytes]:

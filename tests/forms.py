@@ -89,7 +89,7 @@ def is_json(dialect: str) -> bool:
 
 def forwards(dialect: str) -> bool:
     """Do the bytes go through as they are where both sides speak this dialect?"""
-    return DIALECTS[dialect].forwards
+    return DIALECTS[dialect].upstream.forwards
 
 
 def text_of(dialect: str, kind: str, raw: bytes) -> str:
@@ -125,7 +125,7 @@ def history_of(dialect: str, raw: bytes) -> History:
     """The conversation as its bytes stand in the request. What Warp is asked now stands apart from it, in inputs."""
     if is_json(dialect):
         rest = {name: bytes(value) for name, value in _members.decode(raw).items()}
-        items = _elements.decode(rest.pop(DIALECTS[dialect].history_key))
+        items = _elements.decode(rest.pop(DIALECTS[dialect].request.history_key))
         return History([bytes(item) for item in items], rest)
     tree = messages.decode("Request", raw)
     tasks = tree.pop("task_context", {}).get("tasks", [])

@@ -79,7 +79,7 @@ def test_a_value_of_any_type_at_any_place_is_taken_or_refused(dialect: str, kind
 
 @in_json
 def test_a_wrong_type_is_refused_with_its_path(dialect: str) -> None:
-    key = DIALECTS[dialect].history_key
+    key = DIALECTS[dialect].request.history_key
     error = refusal(DIALECTS[dialect].decode_request, json.dumps({"model": "m", key: 7}).encode())
     assert error.where.startswith(f"$.{key}")
     document = json.loads(full(dialect, "request"))
@@ -212,8 +212,8 @@ def test_a_string_of_twenty_megabytes_is_taken(dialect: str, kind: str) -> None:
 def test_a_hundred_thousand_small_messages_are_no_trouble(dialect: str) -> None:
     dialect_record = DIALECTS[dialect]
     case = next(case for case in cases_with("request", dialect) if case.name == "tool_round_trip")
-    message = case.value("request")[dialect_record.history_key][0]
-    raw = json.dumps({"model": "m", dialect_record.history_key: [message] * 100_000, "max_tokens": 1}).encode()
+    message = case.value("request")[dialect_record.request.history_key][0]
+    raw = json.dumps({"model": "m", dialect_record.request.history_key: [message] * 100_000, "max_tokens": 1}).encode()
     start = time.process_time()
     dialect_record.decode_request(raw)
     assert time.process_time() - start < LIMIT_SECONDS

@@ -169,7 +169,7 @@ def test_every_wording_has_a_message_that_it_is_the_first_to_find() -> None:
 def test_every_client_is_told_in_words_that_it_knows(client: str, upstream: str, message: str) -> None:
     status, error = told(client, upstream, FORMS[upstream](message), 500)
     assert status == 400
-    assert DIALECTS[client].overflow_words.search(json.encode(error))
+    assert DIALECTS[client].answer.overflow_words.search(json.encode(error))
 
 
 SGLANG = {"object": "error", "message": MESSAGES[14][0], "type": "BadRequestError", "param": None, "code": 400}
@@ -295,7 +295,7 @@ def test_an_overflow_inside_a_stream_is_told_in_the_clients_words(client: str, u
         frame = b"event: error\n" + frame
     written = translation.feed(BEGUN[upstream] if begun else b"") + translation.feed(frame) + translation.close()
     last = written.split(b"data: ")[-1 if client != "openai_chat" else -2 if b"[DONE]" in written else -1]
-    assert DIALECTS[client].overflow_words.search(last), written.decode()
+    assert DIALECTS[client].answer.overflow_words.search(last), written.decode()
     assert translation.fault is not None
     assert translation.fault.code == CONTEXT_OVERFLOW
     if client == "openai_responses" and client != upstream:

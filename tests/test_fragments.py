@@ -400,8 +400,8 @@ def test_fragments_of_whole_requests_come_back_to_their_own_dialect_as_they_were
     messages = translate_messages(data, dialect, dialect)
     if not messages.receipt:
         written = messages.json()
-        history = written[dialect.history_key] if isinstance(written, dict) else written
-        assert history == request[dialect.history_key]
+        history = written[dialect.request.history_key] if isinstance(written, dict) else written
+        assert history == request[dialect.request.history_key]
 
 
 def test_a_hyphen_in_a_dialect_is_as_good_as_an_underscore() -> None:

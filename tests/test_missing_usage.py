@@ -97,7 +97,7 @@ def test_long_text_is_estimated_alike_however_it_comes() -> None:
 def test_a_connection_that_breaks_behind_the_reason_for_the_end_is_told_in_the_receipt(
     client: str, upstream: str
 ) -> None:
-    sound, mark = SOUND[upstream], DIALECTS[upstream].last_event
+    sound, mark = SOUND[upstream], DIALECTS[upstream].stream.last_event
     exchange = Exchange(client, upstream, can_cut=True)
     translation = exchange.stream()
     translation.feed(sound.removesuffix(mark))

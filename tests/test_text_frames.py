@@ -20,7 +20,7 @@ from toolglot.text_frames import TextFrames, is_alike, run_of, text_of
 from toolglot.wire.json import encode
 from toolglot.wire.sse import MAX_EVENT_BYTES
 
-UPSTREAMS = [name for name, dialect in DIALECTS.items() if dialect.text_of_frame is not None]
+UPSTREAMS = [name for name, dialect in DIALECTS.items() if dialect.stream.text_of_frame is not None]
 CLIENTS = ["openai_chat", "openai_responses", "anthropic", "gemini"]
 
 TEXTS = st.one_of(
@@ -265,7 +265,7 @@ def test_the_shortest_way_of_arguments_gives_the_same_bytes(
 
 @pytest.mark.parametrize("upstream", UPSTREAMS)
 def test_a_text_like_the_one_before_is_recognised(upstream: str) -> None:
-    text_of = DIALECTS[upstream].text_of_frame
+    text_of = DIALECTS[upstream].stream.text_of_frame
     assert text_of is not None
     frames = TextFrames()
     assert frames.body(_delta(upstream, "one")) == b""
@@ -276,7 +276,7 @@ def test_a_text_like_the_one_before_is_recognised(upstream: str) -> None:
 
 
 def test_random_letters_behind_a_text_do_not_hide_it() -> None:
-    text_of = DIALECTS["openai_chat"].text_of_frame
+    text_of = DIALECTS["openai_chat"].stream.text_of_frame
     assert text_of is not None
     frames = TextFrames()
     frames.learn(_chat({"content": "one"}, obfuscation="abc"), "one", text_of)
@@ -286,7 +286,7 @@ def test_random_letters_behind_a_text_do_not_hide_it() -> None:
 
 
 def test_a_text_that_stands_in_its_frame_twice_teaches_nothing() -> None:
-    text_of = DIALECTS["openai_chat"].text_of_frame
+    text_of = DIALECTS["openai_chat"].stream.text_of_frame
     assert text_of is not None
     frames = TextFrames()
     frames.learn(_chat({"content": "c"}), "c", text_of)  # which is the id, too
@@ -294,7 +294,7 @@ def test_a_text_that_stands_in_its_frame_twice_teaches_nothing() -> None:
 
 
 def test_arguments_like_those_before_are_recognised() -> None:
-    arguments_of = DIALECTS["openai_chat"].arguments_of_frame
+    arguments_of = DIALECTS["openai_chat"].stream.arguments_of_frame
     assert arguments_of is not None
     frames = TextFrames()
     frames.learn(_arguments('{"a":'), '{"a":', arguments_of)
@@ -305,7 +305,7 @@ def test_arguments_like_those_before_are_recognised() -> None:
 
 @pytest.mark.parametrize("frame", [*ODD_CALLS, _arguments("{", name="f"), _delta("openai_chat", "a")])
 def test_arguments_beside_anything_else_are_read(frame: bytes) -> None:
-    arguments_of = DIALECTS["openai_chat"].arguments_of_frame
+    arguments_of = DIALECTS["openai_chat"].stream.arguments_of_frame
     assert arguments_of is not None
     assert arguments_of(frame.removeprefix(b"data: ")) in (None, "1", "2")
     told = {*ODD_CALLS[2:4], *ODD_CALLS[5:7]}  # what says nothing beside them

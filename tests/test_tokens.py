@@ -195,7 +195,10 @@ def test_a_deferred_tool_costs_nothing_before_it_is_loaded() -> None:
 def test_an_image_costs_what_its_upstream_says_and_a_url_what_images_usually_cost() -> None:
     picture, link = image(png(640, 480)), Media(kind="image", source=Source("url", "https://example.com/a.png"))
     base = estimate(request())
-    costs = {name: estimate(request(picture), image_tokens=dialect.image_tokens) for name, dialect in DIALECTS.items()}
+    costs = {
+        name: estimate(request(picture), image_tokens=dialect.request.image_tokens)
+        for name, dialect in DIALECTS.items()
+    }
     assert {name: cost - base for name, cost in costs.items()} == {
         "openai_chat": 425,
         "openai_responses": 425,

@@ -252,6 +252,99 @@ def _need_nothing() -> None:
 _OVERFLOW_CODE = re.compile(CONTEXT_OVERFLOW.encode())
 
 
+class RequestShape(Struct, frozen=True, kw_only=True):
+    """Where a request has its parts, and what it must have."""
+
+    history_key: str = "messages"
+    """The member that holds the conversation."""
+    system_key: str | None = None
+    """The member that holds system text, where it stands apart from the conversation."""
+    model_in_path: bool = False
+    """The model and whether to stream stand in the URL, not in the body."""
+    needs_model: bool = True
+    """The API requires a request to name its model."""
+    refuse_elsewhere: Callable[[Request], ApiError | None] = _refuse_nothing
+    """The error for a request that leans on state which only an upstream of this dialect keeps, as clients know it."""
+    image_tokens: ImageTokens = by_area
+    """What an image costs, as the vendor publishes it: for estimates."""
+
+
+class HeaderRules(Struct, frozen=True, kw_only=True):
+    """Headers that this dialect's servers and clients give a meaning. Names in lower case."""
+
+    key: str = "authorization"
+    """The header in which an upstream expects its credential (`authorization` with `Bearer` before it)."""
+    sent: Mapping[str, str] = {}
+    """Sent to every upstream of this dialect, unless the client says otherwise."""
+    of_requests: frozenset[str] = frozenset()
+    """A client's headers that mean something to an upstream of the same dialect, and to no other."""
+    of_answers: tuple[str, ...] = ()
+    """How an upstream's headers begin that mean something to a client of the same dialect."""
+
+
+class AnswerShape(Struct, frozen=True, kw_only=True):
+    """What an answer has, whole or streamed, and what its clients need of it."""
+
+    id_prefix: str = ""
+    """How the ids of answers begin."""
+    model_places: tuple[tuple[str, ...], ...] = (("model",),)
+    """Where a response, or a frame of a stream, names the model."""
+    counts: frozenset[str] = frozenset(COUNTS)
+    """The counts of `Usage` that clients are told."""
+    usage_required: bool = False
+    """Clients need the counts of tokens, whether the upstream tells them or not."""
+    overflow_words: re.Pattern[bytes] = _OVERFLOW_CODE
+    """Finds in an error's JSON what clients know a context overflow by."""
+
+
+class StreamShape(Struct, frozen=True, kw_only=True):
+    """What a stream looks like, and what its clients need of it."""
+
+    last_event: bytes = b""
+    """The event for which clients wait at the end, where servers of the same dialect may leave it out."""
+    apart: bytes = b""
+    """What begins a document that some clients understand in a chunk of its own alone."""
+    calls_wait: bool = False
+    """Calls, and what stands behind them, come with the end: clients remember those of a stream that failed, and run
+    them beside the same calls of the answer that they ask for next."""
+    broken: Literal["error", "cut"] = "error"
+    """How clients are told that the upstream broke off in the middle: by an error event, or by a connection that is
+    cut where the upstream's was. Whichever makes the real clients ask again (docs/gateway.md has what each of them
+    does). An error that the upstream tells itself is always an error event."""
+    error_codes: frozenset[str] = frozenset()
+    """Codes of errors that streaming clients look for inside a stream, even when nothing else came before."""
+    early_failures: bool = False
+    """An error with which an upstream of this dialect begins its stream is told inside the client's stream, too, with
+    its code; else by the status, which clients know better what to do with."""
+    text_of_frame: Callable[[bytes], str | None] | None = None
+    """Reads the JSON of a frame that brings more text to its block and says nothing else; None for any other frame."""
+    arguments_of_frame: Callable[[bytes], str | None] | None = None
+    """The same for more arguments of a call, which is one that deltas before it were of."""
+
+
+class StateSlots(Struct, frozen=True, kw_only=True):
+    """Native keys in which clients return opaque reasoning state as it is."""
+
+    slot: str | None = None
+    """The key of a `Thinking` block."""
+    call_slot: str | None = None
+    """The same on a call. Clients that drop reasoning return it, where the vendor's own models put state on calls."""
+    details_slot: str | None = None
+    """The same where clients return a list of such state beside all the rest of an answer: it holds entries of the form
+    that OpenRouter has brought in (`reasoning_details`)."""
+
+
+class UpstreamRules(Struct, frozen=True, kw_only=True):
+    """What is particular about talking to servers of this dialect."""
+
+    forwards: bool = True
+    """Bytes may go through as they are where both sides speak this dialect."""
+    answer_pass: Callable[[Request | None, str, Receipt], AnswerPass] | None = None
+    """Makes the pass that an upstream's answer goes through first: the request as sent, the client's dialect."""
+    answering: Callable[[Dialect, Request], Dialect] | None = None
+    """Makes the dialect as it reads the answer to this request, where that takes knowing what was sent."""
+
+
 class Dialect(Struct, frozen=True, kw_only=True):
     """Both sides of one wire format: as a client's, and as an upstream's."""
 
@@ -268,81 +361,29 @@ class Dialect(Struct, frozen=True, kw_only=True):
     path: Callable[[Request], str]
     """Where the request is posted, below the base URL."""
     can: Capabilities
+    models: tuple[ModelRule, ...] = ()
     readable: ReadableTypes = {}
     """Types of blocks that ride along as `Opaque` and hold something that other dialects can be told."""
-    counts: frozenset[str] = frozenset(COUNTS)
-    """The counts of `Usage` that its clients are told."""
-    models: tuple[ModelRule, ...] = ()
-    state_slot: str | None = None
-    """The native key of a `Thinking` block for opaque reasoning state, which this dialect's clients return as it is."""
-    call_state_slot: str | None = None
-    """The same on a call. Clients that drop reasoning return it, where the vendor's own models put state on calls."""
-    details_slot: str | None = None
-    """The same where clients return a list of such state beside all the rest of an answer: it holds entries of the form
-    that OpenRouter has brought in (`reasoning_details`)."""
-    model_in_path: bool = False
-    """The model and whether to stream stand in the URL, not in the body."""
-    needs_model: bool = True
-    """The API requires a request to name its model."""
-    history_key: str = "messages"
-    """The member of a request that holds the conversation."""
-    system_key: str | None = None
-    """The member that holds system text, where it stands apart from the conversation."""
-    key_header: str = "authorization"
-    """The header in which an upstream expects its credential (`authorization` with `Bearer` before it)."""
-    headers: Mapping[str, str] = {}
-    """Sent to every upstream of this dialect, unless the client says otherwise. Names in lower case."""
-    request_headers: frozenset[str] = frozenset()
-    """A client's headers that mean something to an upstream of the same dialect, and to no other."""
-    refuse_elsewhere: Callable[[Request], ApiError | None] = _refuse_nothing
-    """The error for a request that leans on state which only an upstream of this dialect keeps, as clients know it."""
-    model_places: tuple[tuple[str, ...], ...] = (("model",),)
-    """Where a response, or a frame of a stream, names the model."""
-    usage_required: bool = False
-    """Its clients need the counts of an answer's tokens, whether the upstream tells them or not."""
-    broken_stream: Literal["error", "cut"] = "error"
-    """How its clients are told that the upstream broke off in the middle of a stream: by an error event, or by a
-    connection that is cut where the upstream's was. Whichever makes the real clients ask again (docs/gateway.md has
-    what each of them does). An error that the upstream tells itself is always an error event."""
-    answer_id_prefix: str = ""
-    """How the ids of its answers begin."""
-    apart: bytes = b""
-    """What begins a document of a stream that some of its clients understand in a chunk of its own alone."""
-    calls_wait: bool = False
-    """The calls of a stream, and what stands behind them, come with its end: its clients remember those of one that
-    failed, and run them beside the same calls of the answer that they ask for next."""
-    last_event: bytes = b""
-    """The event for which clients wait at the end of a stream, where servers of the same dialect may leave it out."""
-    response_headers: tuple[str, ...] = ()
-    """How an upstream's headers begin that mean something to a client of the same dialect."""
+    request: RequestShape = RequestShape()
+    headers: HeaderRules = HeaderRules()
+    answer: AnswerShape = AnswerShape()
+    stream: StreamShape = StreamShape()
+    state: StateSlots = StateSlots()
+    upstream: UpstreamRules = UpstreamRules()
     listing: Listing
     counting: Counting | None = None
     """None where the API has no endpoint that counts tokens."""
-    image_tokens: ImageTokens = by_area
-    """What an image costs, as the vendor publishes it: for estimates."""
-    forwards: bool = True
-    """Bytes may go through as they are where both sides speak this dialect."""
-    ready: Callable[[], None] = _need_nothing
-    """Loads what the dialect needs. Raises `MissingExtraError` where that is not installed."""
-    answer_pass: Callable[[Request | None, str, Receipt], AnswerPass] | None = None
-    """Makes the pass that an upstream's answer goes through first: the request as sent, the client's dialect."""
-    answering: Callable[[Dialect, Request], Dialect] | None = None
-    """Makes the dialect as it reads the answer to this request, where that takes knowing what was sent."""
-    overflow_words: re.Pattern[bytes] = _OVERFLOW_CODE
-    """Finds in an error's JSON what this dialect's clients know a context overflow by."""
-    streamed_errors: frozenset[str] = frozenset()
-    """Codes of errors that streaming clients look for inside a stream, even when nothing else came before."""
-    streams_early_failures: bool = False
-    """An error with which an upstream of this dialect begins its stream is told inside the client's stream, too, with
-    its code; else by the status, which clients know better what to do with."""
     served: ServedForms | None = None
     """Its words for tools that are run on the way; None where it has none."""
-    text_of_frame: Callable[[bytes], str | None] | None = None
-    """Reads the JSON of a frame that brings more text to its block and says nothing else; None for any other frame."""
-    arguments_of_frame: Callable[[bytes], str | None] | None = None
-    """The same for more arguments of a call, which is one that deltas before it were of."""
+    ready: Callable[[], None] = _need_nothing
+    """Loads what the dialect needs. Raises `MissingExtraError` where that is not installed."""
     direct: Direct | None = None
     """Its direct way; None where everything goes the general one."""
+
+    @property
+    def image_tokens(self) -> ImageTokens:
+        """What an image costs: the documented name of `request.image_tokens`."""
+        return self.request.image_tokens
 
 
 _MOST_KNOWN = 1024

@@ -50,7 +50,7 @@ class Forwarder:
     def __init__(self, exchange: Exchange) -> None:
         self._held = bytearray()
         self._alias = exchange.alias
-        self._places = exchange.client.model_places
+        self._places = exchange.client.answer.model_places
         self._exchange = exchange
         self._released = b""
         self._waiting: list[bytes] = []
@@ -80,7 +80,7 @@ class Forwarder:
 
     def rest(self) -> tuple[bytes, bool]:
         """What is held back at the end of the stream, and whether it is a frame that only lacks its blank line."""
-        if self._exchange.client.apart and self._held.lstrip().startswith(b"{"):
+        if self._exchange.client.stream.apart and self._held.lstrip().startswith(b"{"):
             return bytes(self._held) + b"\n\n", True  # a bare document; whether it is whole, the decoder tells
         reader = SseReader()
         payloads = [payload for _, payload in (*reader.feed(bytes(self._held)), *reader.close())]
@@ -95,15 +95,15 @@ class Forwarder:
     def lacks(self, error: ApiError, frame: bytes) -> bool:
         """Does the client need an error of our own? The upstream's frame may not tell this error, may hold what no
         client may see, or tell it in the words or the form of another vendor."""
-        if self._exchange.client.apart or error.in_foreign_form:
+        if self._exchange.client.stream.apart or error.in_foreign_form:
             return True
-        if error.code == CONTEXT_OVERFLOW and not self._exchange.client.overflow_words.search(frame):
+        if error.code == CONTEXT_OVERFLOW and not self._exchange.client.answer.overflow_words.search(frame):
             return True
         return error.code in _OWN_CODES or self._exchange.hide(error) is not error
 
     def last(self, frame: bytes, finish: Finish, encoder: StreamEncoder, called: bool) -> bytes:
         """The frame with which a stream ends, with what clients need and servers leave out."""
-        marked, last = is_end_mark(frame), self._exchange.client.last_event
+        marked, last = is_end_mark(frame), self._exchange.client.stream.last_event
         if marked and finish.stop.raw is None:
             # A stream of chunks that ends without a `finish_reason` makes some clients fail and others ask for ever.
             return encoder.feed(Finish(stop=Stop("tool_calls" if called else finish.stop.reason)))
@@ -114,7 +114,7 @@ class Forwarder:
         if not frame.startswith(b":"):
             self._released = frame or self._released
         frame = frame if self._alias is None else self._rename(frame, self._alias)
-        if not self._waiting and not (calls and self._exchange.client.calls_wait):
+        if not self._waiting and not (calls and self._exchange.client.stream.calls_wait):
             return frame
         self._waiting.append(frame)
         return b"".join(self._waiting) if ends else b""

@@ -64,14 +64,14 @@ def form_of(dialect: Dialect) -> Form:
 
 
 def _json_form(dialect: Dialect) -> Form:
-    key = dialect.history_key
+    key = dialect.request.history_key
     return Form(
         read=lambda data: json.typed(data, members),
         write=json.encode,
         tools=("tools",),
         results=(key,),
         before=2,
-        history=(key, *([dialect.system_key] if dialect.system_key else ())),
+        history=(key, *([dialect.request.system_key] if dialect.request.system_key else ())),
         bare=_BARE.get(dialect.name, _as_it_is),
     )
 

@@ -344,12 +344,12 @@ def _place(where: str) -> str:
 def _read_messages(data: bytes, source: Dialect) -> Request:
     value = json.decode(data)
     needed, *others = form_of(source).history
-    if isinstance(value, list) and needed == source.history_key:
+    if isinstance(value, list) and needed == source.request.history_key:
         return _decode(source, {needed: Raw(data)}, (needed,))
     wanted = {_plain(name): name for name in (needed, *others)}
     given = json.typed(data, members) if isinstance(value, dict) else {}
     found = {wanted[_plain(name)]: raw for name, raw in given.items() if _plain(name) in wanted}
-    if needed not in found and not (found and needed != source.history_key):
+    if needed not in found and not (found and needed != source.request.history_key):
         _member(data, value, needed)
     return _decode(source, found)
 
@@ -372,8 +372,8 @@ def _decode(source: Dialect, body: Mapping[str, Any], path: Sequence[str] = (), 
     is the single element of the list there.
     """
     form = form_of(source)
-    if form.history[0] == source.history_key:
-        body = {source.history_key: [], **body}
+    if form.history[0] == source.request.history_key:
+        body = {source.request.history_key: [], **body}
     try:
         return source.decode_request(form.write(body))
     except DecodeError as error:

@@ -24,7 +24,7 @@ def size_of(body: bytes) -> int:
 def finish_with_usage(finish: Finish, characters: int, client: Dialect, receipt: Receipt) -> Finish:
     """The end of a stream whose answer has so many characters, with an estimate where it needs one. Of the input the
     stream has told nothing at its beginning, and nothing is made up for it."""
-    if finish.usage is not None or not client.usage_required or not characters:
+    if finish.usage is not None or not client.answer.usage_required or not characters:
         return finish
     receipt.note("usage.output_tokens", "an estimate", WHY)
     return replace(finish, usage=Usage(output_tokens=-(-characters // CHARACTERS_PER_TOKEN)))
@@ -32,13 +32,13 @@ def finish_with_usage(finish: Finish, characters: int, client: Dialect, receipt:
 
 def with_usage(response: Response, request: Request | None, client: Dialect, receipt: Receipt) -> Response:
     """A whole answer, with an estimate where it needs one."""
-    if response.usage is not None or not client.usage_required:
+    if response.usage is not None or not client.answer.usage_required:
         return response
     from toolglot.tokens import Estimate, estimate  # few answers need it
 
     counted = Usage(output_tokens=Estimate().blocks(response.content))
     receipt.note("usage.output_tokens", "an estimate", WHY)
     if request is not None:
-        counted = replace(counted, input_tokens=estimate(request, image_tokens=client.image_tokens))
+        counted = replace(counted, input_tokens=estimate(request, image_tokens=client.request.image_tokens))
         receipt.note("usage.input_tokens", "an estimate", WHY)
     return replace(response, usage=counted)

@@ -125,7 +125,7 @@ class StreamTranslation:
         self._text_as = -1, -1  # the reader's index of the text it has opened, and the client's of the same block
         self._called = False  # a forwarded stream has a tool call in it
         upstream = exchange.upstream
-        self._texts = TextFrames() if upstream.text_of_frame is not None and self._reader is None else None
+        self._texts = TextFrames() if upstream.stream.text_of_frame is not None and self._reader is None else None
         self._at_start = False  # what comes next is the beginning of a frame
         self._short: Around | None = None  # while a frame of text or arguments may come that need not be read
         self._recognised = False  # a frame went the short way since one was learnt from
@@ -133,7 +133,7 @@ class StreamTranslation:
         self._unread = bytearray()
         self._characters = 0  # of the answer, for a usage that may be missing at its end
         self._has_usage = False  # it had one at its beginning
-        self._cuts = exchange.can_cut and exchange.client.broken_stream == "cut"
+        self._cuts = exchange.can_cut and exchange.client.stream.broken == "cut"
         self.broken = self.is_cut = False
         self.usage: Usage | None = None
         self.stop: Stop | None = None
@@ -232,7 +232,7 @@ class StreamTranslation:
     def _learn(self, texts: TextFrames, frame: bytes, event: Event) -> None:
         """This frame has brought more of the open block: the next one may look like it."""
         upstream = self._exchange.upstream
-        text_of_frame = upstream.arguments_of_frame if self._is_call else upstream.text_of_frame
+        text_of_frame = upstream.stream.arguments_of_frame if self._is_call else upstream.stream.text_of_frame
         if type(event) is Delta and event.index == self._plain and text_of_frame is not None:
             if self._recognised:
                 self._recognised = False
@@ -345,7 +345,7 @@ class StreamTranslation:
     def _begin(self, data: bytes) -> None:
         head = data.removeprefix(BYTE_ORDER_MARK).lstrip()
         self._begun = bool(head)
-        if head.startswith(b"[") and self._exchange.upstream.model_in_path:
+        if head.startswith(b"[") and self._exchange.upstream.request.model_in_path:
             # Gemini can also stream one JSON array. Its decoder reads that; a client that wants events gets events.
             self._forwarder = None
         elif head.startswith((b"{", b"[")):
@@ -474,7 +474,7 @@ class StreamTranslation:
 
     def _follow_forwarded(self, frame: bytes, events: Sequence[Event]) -> None:
         """Notice which text is open, and what its frames look like."""
-        text_of_frame = self._exchange.upstream.text_of_frame
+        text_of_frame = self._exchange.upstream.stream.text_of_frame
         if self._texts is None or text_of_frame is None:
             return
         for event in events:

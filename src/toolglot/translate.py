@@ -159,7 +159,7 @@ class Exchange:
         """The client's request as it was decoded."""
         self.sent: Request | None = None
         """The request as the upstream gets it."""
-        self.verbatim = verbatim and client.name == upstream.name and upstream.forwards
+        self.verbatim = verbatim and client.name == upstream.name and upstream.upstream.forwards
         """The bytes go through as they are: one dialect on both sides, and no pass had anything to change."""
         self.answered: Response | None = None
         """A whole response as the upstream gave it, with the reason for its end as the client is told it."""
@@ -202,9 +202,9 @@ class Exchange:
             receipt=self.receipt,
             source_can=self.client.can,
             readable=self.client.readable,
-            slot=self.client.state_slot,
-            call_slot=self.client.call_state_slot,
-            details=self.client.details_slot,
+            slot=self.client.state.slot,
+            call_slot=self.client.state.call_slot,
+            details=self.client.state.details_slot,
             issuer=issuer_of(self.issuer, self.upstream.name, model),
             is_bound=bool(self.issuer),
             takes_back=self._takes_back,
@@ -261,7 +261,7 @@ class Exchange:
         asked = self._decode(raw)
         given = (("model", model), ("stream", stream))
         changes = {name: value for name, value in given if value not in (None, getattr(asked, name))}
-        if changes and self.client.forwards and not self.client.model_in_path:
+        if changes and self.client.upstream.forwards and not self.client.request.model_in_path:
             for name, value in changes.items():  # these bytes may go through as they are
                 raw = json.replace_member(raw, name, value)
             asked, changes = self._decode(raw), {}
@@ -286,7 +286,7 @@ class Exchange:
         # Told as text, a conversation is told whole.
         as_text = self._text_calls is not None and not self._text_calls.rescue
         elsewhere = as_text or self.client.name != self.upstream.name
-        if elsewhere and (refused := self.client.refuse_elsewhere(asked)) is not None:
+        if elsewhere and (refused := self.client.request.refuse_elsewhere(asked)) is not None:
             raise RefusedError(refused)
         sent = self.rewrite(asked)
         if not sent.model and not self.verbatim:
@@ -335,8 +335,8 @@ class Exchange:
     def _remember(self, sent: Request) -> None:
         self.sent = sent
         self._origins.moved(sent.messages)
-        if self.upstream.answering is not None:
-            self.upstream = self.upstream.answering(self.upstream, sent)
+        if self.upstream.upstream.answering is not None:
+            self.upstream = self.upstream.upstream.answering(self.upstream, sent)
 
     def label(
         self, created: int | None, answer_id: str, *, renamed: bool = False, completed: int | None = None
@@ -355,7 +355,7 @@ class Exchange:
     def _derive_id(self, start: Start, content: tuple[Block, ...] = ()) -> str:
         """An id in the form of the client's dialect for an answer without one, the same for the same exchange."""
         made = digest(start.model, start.created, self.asked, content)
-        return f"{self.client.answer_id_prefix}{made[:24]}"
+        return f"{self.client.answer.id_prefix}{made[:24]}"
 
     def seal_for(self, server: str, model: str) -> None:
         """What the client is to carry is for this one, who has answered in the place of the one that was asked."""
@@ -378,7 +378,7 @@ class Exchange:
 
     def _forward(self, data: bytes, sent: Request) -> bytes:
         """The client's bytes, with the upstream's name of the model where the dialect has it in the body."""
-        if self.asked is None or sent.model == self.asked.model or self.upstream.model_in_path:
+        if self.asked is None or sent.model == self.asked.model or self.upstream.request.model_in_path:
             return data
         return json.replace_member(data, "model", sent.model)
 
@@ -407,7 +407,7 @@ class Exchange:
         if any(map(is_nameless, response.content)):
             raise UpstreamError(malformed_call(NAMELESS))
         if self.verbatim and not is_stream:
-            return data if self.alias is None else renamed(data, self.client.model_places, self.alias)
+            return data if self.alias is None else renamed(data, self.client.answer.model_places, self.alias)
         self.restored = restored = self.restore(response)
         # Why it stopped is known only now, where calls stand in its text.
         self.answered = replace(response, stop=restored.stop)
@@ -490,7 +490,7 @@ class Exchange:
             return self._derive_id(start, () if whole is None else whole.content)
 
         labeller = Labeller(self._created, self.alias, model, self._answer_id, self._clock, derive_id)
-        made = self.upstream.answer_pass
+        made = self.upstream.upstream.answer_pass
         if reader is None and made is None and whole is not None and all(map(_is_bare, whole.content)):
             return labeller, settler, reporter, restorer  # one block comes after the other, and none has state
         asked = () if made is None else (made(self.sent, self.client.name, self.receipt),)
@@ -509,13 +509,13 @@ class Exchange:
         client, owner, kept = self.client, self.upstream, self.keeps_state
         context = self._context
         known = self.sent is not None  # who answers
-        if client.details_slot is None:
-            slots = client.state_slot, owner.name, owner.state_slot
+        if client.state.details_slot is None:
+            slots = client.state.slot, owner.name, owner.state.slot
             bound_to = context.bound_to if known else ""
-            on_calls = client.call_state_slot
+            on_calls = client.state.call_slot
             return Carrier(client.name, *slots, self.receipt, issuer=bound_to, kept=kept, call_slot=on_calls)
         issuer = context.issuer if known else ""
-        return DetailsCarrier(client.name, client.details_slot, owner.name, issuer, self.receipt, kept=kept)
+        return DetailsCarrier(client.name, client.state.details_slot, owner.name, issuer, self.receipt, kept=kept)
 
     def _refuse_losses(self) -> None:
         if self.strict and self.receipt.loss_count:

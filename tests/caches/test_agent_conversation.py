@@ -142,7 +142,7 @@ def test_as_much_is_read_from_the_cache_as_for_a_native_client(
     assert played.share == pytest.approx(native[upstream], abs=0.02)
     assert played.told is not None
     assert played.billed is not None
-    told = {name: getattr(played.told, name) for name in DIALECTS[client].counts if name not in _OUTPUT}
+    told = {name: getattr(played.told, name) for name in DIALECTS[client].answer.counts if name not in _OUTPUT}
     assert told == {name: getattr(played.billed, name) for name in told}
 
 

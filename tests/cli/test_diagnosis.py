@@ -90,7 +90,7 @@ def test_no_real_document_is_taken_for_another_dialects(kind: str) -> None:
 def test_no_real_request_is_taken_for_another_dialects_tools_or_history(kind: str) -> None:
     for case in (case for case in cases_with("request") if case.dialect in JSON_NAMES):
         request = case.value("request")
-        key = "tools" if kind == "tools" else DIALECTS[case.dialect].history_key
+        key = "tools" if kind == "tools" else DIALECTS[case.dialect].request.history_key
         for document in (request, request.get(key)):
             assert other_dialect(document, kind, case.dialect) is None, (case.dialect, case.name)
 

@@ -308,7 +308,7 @@ JSON_DIALECTS = tuple(HOLDERS)
 @pytest.mark.parametrize("client", JSON_DIALECTS)
 def test_every_count_reaches_the_client_or_its_receipt(client: str, upstream: str) -> None:
     """A bill computed from what the client is told equals the upstream's."""
-    told = replace(WRITES, **{name: 0 for name in COUNTS_OF_USAGE if name not in DIALECTS[upstream].counts})
+    told = replace(WRITES, **{name: 0 for name in COUNTS_OF_USAGE if name not in DIALECTS[upstream].answer.counts})
     came = Response(id="r", model="m", content=(Text(text="x"),), usage=told)
     exchange = Exchange(client, upstream)
     answer = exchange.response(DIALECTS[upstream].encode_response(came, None, Receipt()))
@@ -316,7 +316,7 @@ def test_every_count_reaches_the_client_or_its_receipt(client: str, upstream: st
     noted = {line.where.removeprefix("usage."): line.what for line in exchange.receipt}
     missing = {name: count for name, count in counted(told).items() if heard.get(name) != count}
     assert noted == {name: f"{count} tokens" for name, count in missing.items()}
-    assert missing.keys() == counted(told).keys() - DIALECTS[client].counts
+    assert missing.keys() == counted(told).keys() - DIALECTS[client].answer.counts
 
 
 UNTOLD: list[tuple[str, Any, list[str]]] = [

@@ -52,7 +52,7 @@ def translated(source: Dialect | str, target: str, body: Body | str) -> tuple[by
     """The upstream's bytes and the receipt; no bytes for a request that is refused."""
     exchange = Exchange(source, target)
     try:
-        encoded = exchange.request(body, model="some-model" if exchange.client.model_in_path else None)
+        encoded = exchange.request(body, model="some-model" if exchange.client.request.model_in_path else None)
     except (DecodeError, RefusedError):
         return None, frozenset()
     return encoded, frozenset(exchange.receipt)

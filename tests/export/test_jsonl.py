@@ -95,11 +95,11 @@ def test_every_case_is_written_in_lines_that_its_dialect_is_known_by(case: Case,
 @pytest.mark.parametrize("case", [case for case in cases_with("request") if case.dialect in JSON_NAMES], ids=str)
 def test_lines_of_the_own_dialect_are_the_messages_as_they_were(case: Case) -> None:
     dialect, value = DIALECTS[case.dialect], case.value("request")
-    messages = value[dialect.history_key]
+    messages = value[dialect.request.history_key]
     wanted = messages if isinstance(messages, list) else [{"role": "user", "content": messages}]
     data, lines = exported(imported(case.read("request"), case.dialect), case.dialect, case.dialect)
     found = [json.loads(line) for line in data.splitlines()]
-    apart = [line for line in found if dialect.system_key in line]
+    apart = [line for line in found if dialect.request.system_key in line]
     assert [line for line in found if line not in apart] == wanted or isinstance(messages, str)
     assert [line for line in lines if line.severity == "loss"] == []
 
@@ -117,10 +117,10 @@ def test_a_conversation_in_pieces_is_written_as_if_it_were_seen_whole(
     body = form.read(record.encode_request(request, Receipt()))
     members = {name: body[name] for name in form.history if name in body}
     whole = translate_messages(wire_json.encode(members), source, target).json()
-    history = DIALECTS[target].history_key
+    history = DIALECTS[target].request.history_key
     wanted = whole if isinstance(whole, list) else whole[history]
     found = [json.loads(line) for line in data.splitlines()]
-    assert [line for line in found if line.keys() != {DIALECTS[target].system_key}] == wanted
+    assert [line for line in found if line.keys() != {DIALECTS[target].request.system_key}] == wanted
 
 
 @pytest.mark.parametrize("target", NAMES)

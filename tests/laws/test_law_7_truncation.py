@@ -80,7 +80,7 @@ def test_cutting_a_recorded_stream_anywhere_is_told(client: str, upstream: str, 
             is_honest(client, upstream, stream, end)
 
 
-CUT_PAIRS = tuple((client, upstream) for client, upstream in PAIRS if DIALECTS[client].broken_stream == "cut")
+CUT_PAIRS = tuple((client, upstream) for client, upstream in PAIRS if DIALECTS[client].stream.broken == "cut")
 
 
 def is_honestly_cut(client: str, upstream: str, stream: bytes, end: int) -> None:

@@ -201,7 +201,7 @@ CHOICES_OF_ALL = ({"type": "auto"}, {"mode": "AUTO"}, {"functionCallingConfig": 
 
 
 def model_in_url(dialect: str) -> str | None:
-    return MODELS.get(dialect, "some-model") if DIALECTS[dialect].model_in_path else None
+    return MODELS.get(dialect, "some-model") if DIALECTS[dialect].request.model_in_path else None
 
 
 def unsigned_in_url(dialect: str) -> str | None:

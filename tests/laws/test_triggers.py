@@ -156,12 +156,12 @@ def _carried(client: str) -> st.SearchStrategy[Block]:
         SealedState("gemini", "", (Thinking(text="thought", native={"gemini": {"thoughtSignature": "Z2VtaW5p"}}),))
     )
     blocks: list[Block] = [Thinking(text="its own")]
-    if dialect.state_slot is not None:
-        blocks.append(Thinking(native={client: {dialect.state_slot: envelope}}))
-    if dialect.call_state_slot is not None:
-        blocks.append(ToolCall(id="call_9", name="a", native={client: {dialect.call_state_slot: sealed}}))
-    if dialect.details_slot is not None:
-        blocks.append(Thinking(native={client: {dialect.details_slot: [{"data": sealed}]}}))
+    if dialect.state.slot is not None:
+        blocks.append(Thinking(native={client: {dialect.state.slot: envelope}}))
+    if dialect.state.call_slot is not None:
+        blocks.append(ToolCall(id="call_9", name="a", native={client: {dialect.state.call_slot: sealed}}))
+    if dialect.state.details_slot is not None:
+        blocks.append(Thinking(native={client: {dialect.state.details_slot: [{"data": sealed}]}}))
     return st.sampled_from(blocks)
 
 

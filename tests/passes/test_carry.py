@@ -32,7 +32,7 @@ from toolglot.passes.carry import Carrier, open_envelopes
 from toolglot.passes.envelope import PLACES, STATE, Envelope, pack, unpack
 from toolglot.receipt import Receipt
 
-SLOTS = {name: dialect.state_slot for name, dialect in DIALECTS.items() if dialect.state_slot}
+SLOTS = {name: dialect.state.slot for name, dialect in DIALECTS.items() if dialect.state.slot}
 PAIRS = [(client, owner) for client in SLOTS for owner in SLOTS if client != owner]
 SIGNATURE = base64.b64encode(b"signed by its owner").decode()
 
@@ -233,7 +233,7 @@ def streamed(client: str, owner: str, *content: Any) -> tuple[str, Receipt]:
 def opened(client: str, target: str, *messages: Message) -> tuple[Request, Context]:
     dialect = DIALECTS[target]
     context = Context(
-        source=client, target=target, can=dialect.can, receipt=Receipt(), slot=DIALECTS[client].state_slot
+        source=client, target=target, can=dialect.can, receipt=Receipt(), slot=DIALECTS[client].state.slot
     )
     return open_envelopes(Request(model="m", messages=messages), context), context
 
@@ -343,7 +343,7 @@ GOOGLE = {"openai_chat": {"extra_content": {"google": {"thought_signature": "c2l
 @pytest.mark.parametrize("kept", [True, False])
 def test_state_that_a_client_cannot_carry_is_told_once(content: Any, kept: bool) -> None:
     (owner,) = content.native
-    carrier = Carrier("warp", None, owner, DIALECTS[owner].state_slot, receipt := Receipt(), kept=kept)
+    carrier = Carrier("warp", None, owner, DIALECTS[owner].state.slot, receipt := Receipt(), kept=kept)
     events = list(unfold(Response(content=(content,))))
     assert [out for event in events for out in carrier.feed(event)] == events
     assert [(line.severity, line.where, line.what) for line in receipt] == [

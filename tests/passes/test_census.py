@@ -38,8 +38,8 @@ def context(source: str, target: str) -> Context:
         can=DIALECTS[target].can,
         receipt=Receipt(),
         source_can=client.can,
-        slot=client.state_slot,
-        details=client.details_slot,
+        slot=client.state.slot,
+        details=client.state.details_slot,
     )
 
 

@@ -170,7 +170,7 @@ class Talk:
         written = _WIRE[self.dialect].body(by, self.history, stream)
         body = written if isinstance(written, bytes) else json.dumps(written).encode()
         request = client.decode_request(body)
-        if client.model_in_path:
+        if client.request.model_in_path:
             request = replace(request, model=by, stream=stream)
         asked = Asked(client=client, request=request, body=body)
         record = Record(id=f"req_{self.number}", method="POST", path="/", started=0.0)

@@ -78,7 +78,7 @@ def _dies(client: str, upstream: str, death: Script) -> None:
             assert b'\\"a\\":' in answer.body
         record = running.record()
         assert (record.error, record.attempts, len(server.requests)) == ("server", 1, 1)
-        assert (record.cut, record.cancelled) == (DIALECTS[client].broken_stream == "cut", False)
+        assert (record.cut, record.cancelled) == (DIALECTS[client].stream.broken == "cut", False)
 
 
 @EVERY_PAIR

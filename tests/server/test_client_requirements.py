@@ -345,7 +345,7 @@ def test_between_two_of_one_dialect_what_is_there_goes_through_as_it_is(scene: S
         scene.steps(streamed=stream(*frames))
         answer = scene.ask(upstream, upstream, stream=True)
         ended = upstream != "anthropic" or b"event: message_stop" in frames[-1]
-        assert answer.body == b"".join(frames) + (b"" if ended else ANTHROPIC.last_event)
+        assert answer.body == b"".join(frames) + (b"" if ended else ANTHROPIC.stream.last_event)
 
 
 @pytest.fixture(scope="module")

@@ -37,7 +37,7 @@ def test_a_full_context_window_is_told_to_a_streaming_client_where_it_looks_for_
     ):
         answer = running.ask(client, stream=True)
         assert answer.complete
-        assert DIALECTS[client].overflow_words.search(answer.body)
+        assert DIALECTS[client].answer.overflow_words.search(answer.body)
         assert len(server.requests) == 1  # the same again would be as long
         assert running.record().error == "bad_request"
         if client != "openai_responses":
@@ -61,4 +61,4 @@ def test_a_full_context_window_is_told_to_a_waiting_client_by_status(client: str
     with BadServer(refusal(False)) as server, gateway(at("openai_chat", server.url)) as running:
         answer = running.ask(client)
         assert answer.status == 400
-        assert DIALECTS[client].overflow_words.search(answer.body)
+        assert DIALECTS[client].answer.overflow_words.search(answer.body)

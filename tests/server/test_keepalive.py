@@ -72,7 +72,7 @@ def test_32_an_upstream_that_stays_silent_inside_its_answer_ends_in_an_error(cli
         answer = running.ask(client, stream=True)
         break_told(client, answer)
         assert KEEPALIVES[client] in answer.body
-        if DIALECTS[client].broken_stream == "error":
+        if DIALECTS[client].stream.broken == "error":
             assert not answer.body.endswith(KEEPALIVES[client] * 2)  # none follows the error
         left.wait_blocking()
         record = running.record()

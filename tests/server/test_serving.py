@@ -314,7 +314,7 @@ def test_an_upstream_that_breaks_off_in_a_later_round_is_told_as_in_the_first(cl
         break_told(client, answer)
         assert b"I will. " in answer.body
         record = running.record()
-        assert (record.error, record.cut) == ("server", DIALECTS[client].broken_stream == "cut")
+        assert (record.error, record.cut) == ("server", DIALECTS[client].stream.broken == "cut")
 
 
 @pytest.mark.parametrize("client", ["openai_chat", "gemini"])  # which are told that it has begun

@@ -95,7 +95,7 @@ def fault_told(client: str, answer: Answer) -> Told:
 
 def break_told(client: str, answer: Answer) -> None:
     """How a client is told that its upstream broke off: by a cut connection, or by its dialect's error."""
-    if DIALECTS[client].broken_stream == "error":
+    if DIALECTS[client].stream.broken == "error":
         assert fault_told(client, answer).code in (
             "upstream_reset",
             "upstream_truncated",

@@ -407,7 +407,7 @@ def test_a_longer_history_extends_the_same_prefix(
     offered = data.draw(tool_lists(names, custom=False))
     messages = data.draw(conversations(offered, ids).filter(lambda messages: len(messages) > 2))
     whole = Request(model="gpt-5", tools=offered, messages=messages, max_output_tokens=100)
-    key = DIALECTS[upstream].history_key
+    key = DIALECTS[upstream].request.history_key
     previous: dict[str, bytes] | None = None
     for end in turn_ends(messages):
         now = sent_members(client, upstream, format_name, replace(whole, messages=messages[:end]))

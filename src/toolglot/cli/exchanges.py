@@ -25,7 +25,7 @@ def ask(exchange: Exchange, data: bytes, job: Job, path: Path) -> bytes:
 
 def need_model(exchange: Exchange, job: Job, path: Path) -> None:
     """Ends the program where no model is told: one is needed unless it stands in the URL on both sides."""
-    if exchange.client.model_in_path and not exchange.upstream.model_in_path and not job.model:
+    if exchange.client.request.model_in_path and not exchange.upstream.request.model_in_path and not job.model:
         refuse(path, f"a {exchange.client.name} request does not name its model: give --model")
 
 

@@ -32,7 +32,7 @@ def answered(
         return None
     aliased = asked.plain.model != asked.learnt.model
     if not asked.learnt.pieces:
-        return renamed(data, client.model_places, asked.plain.model) if aliased else data, answer
+        return renamed(data, client.answer.model_places, asked.plain.model) if aliased else data, answer
     if not answer.whole or not _is_legal(answer, asked):
         return None
     answer.lines = tuple(_lines(answer, client, upstream))

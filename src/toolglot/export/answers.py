@@ -31,8 +31,8 @@ def answer_in(recording: Recording, client: Dialect, asked: Request) -> Answered
         headers = recording.response.headers if recording.response is not None else {}
         error = client.decode_error(status, headers, recording.body)
         return Answered(missing=f"the client got an error: {error.message or status}")
-    if client.answering is not None:
-        client = client.answering(client, asked)
+    if client.upstream.answering is not None:
+        client = client.upstream.answering(client, asked)
     if _streams(recording):
         return _streamed(recording, client)
     try:

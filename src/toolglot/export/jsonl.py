@@ -93,7 +93,7 @@ class _Writer:
         self._form = form_of(target)
         self._names = Names()
         self.same = source.name == target.name
-        self._is_whole = self._form.history[0] != target.history_key
+        self._is_whole = self._form.history[0] != target.request.history_key
         """The conversation is one document."""
         self._native = self._own() if self.same and not self._is_whole else {}
         self._first = _as_history(capabilities(target, model))
@@ -102,7 +102,7 @@ class _Writer:
 
     def _own(self) -> Native:
         """What a request in the dialect itself has: encoders look there whether the history is their own."""
-        empty = self._target.decode_request(json.encode({self._target.history_key: []}))
+        empty = self._target.decode_request(json.encode({self._target.request.history_key: []}))
         return empty.native
 
     def written(self, messages: Iterable[Message]) -> Iterator[bytes]:
@@ -232,7 +232,7 @@ def message_of(line: bytes, number: int, dialect: Dialect) -> tuple[Message, ...
     Raises:
         DecodeError: it is no message of this dialect.
     """
-    key = dialect.history_key
+    key = dialect.request.history_key
     try:
         json.typed(line, _value)
     except DecodeError as error:
@@ -252,7 +252,7 @@ def message_of(line: bytes, number: int, dialect: Dialect) -> tuple[Message, ...
 
 def is_apart(line: bytes, dialect: Dialect) -> bool:
     """Is this a line of system text that stands apart from the messages?"""
-    key = dialect.system_key
+    key = dialect.request.system_key
     if key is None or len(line) > json.MAX_DOCUMENT_BYTES or not line.lstrip().startswith(b'{"%b"' % key.encode()):
         return False
     return json.typed(line, _members).keys() == {key}

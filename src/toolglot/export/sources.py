@@ -139,7 +139,9 @@ def _document(data: bytes, dialect: str | None) -> Conversation:
     value = json.decode(data)
     if isinstance(value, list):
         client = find(dialect or dialect_of_messages(value) or _unmarked(*value[:1]))
-        return Conversation(dialect=client.name, messages=_decoded(client, {client.history_key: Raw(data)}).messages)
+        return Conversation(
+            dialect=client.name, messages=_decoded(client, {client.request.history_key: Raw(data)}).messages
+        )
     dialect = dialect or dialect_of_body(value) or dialect_of_message(value)
     client = find(dialect or (UNMARKED if form_of(find(UNMARKED)).history[0] in value else _unmarked(value)))
     form = form_of(client)
@@ -165,8 +167,8 @@ def _conversational(data: bytes, client: Dialect) -> dict[str, Raw]:
 
 
 def _no_history(client: Dialect, found: dict[str, Raw]) -> dict[str, Raw]:
-    needs = client.history_key == form_of(client).history[0] and not found.keys() & {*HELD_ELSEWHERE}
-    return {client.history_key: Raw(b"[]")} if needs else {}
+    needs = client.request.history_key == form_of(client).history[0] and not found.keys() & {*HELD_ELSEWHERE}
+    return {client.request.history_key: Raw(b"[]")} if needs else {}
 
 
 def _decoded(client: Dialect, body: dict[str, Any]) -> Request:
@@ -213,7 +215,7 @@ def _value(line: bytes) -> Any:
 def _each(lines: Iterable[bytes], client: Dialect) -> Iterator[Message]:
     form = form_of(client)
     for number, line in enumerate(lines, 1):
-        if form.history[0] != client.history_key:  # a whole conversation
+        if form.history[0] != client.request.history_key:  # a whole conversation
             yield from _decoded(client, _conversational(line, client)).messages
         else:
             yield from message_of(line, number, client)
@@ -301,7 +303,7 @@ def _told(recording: Recording, answered: dict[str, tuple[Message, ...]]) -> _To
     marks = tuple(_marks(messages))
     if answer.response is not None:
         messages = (*messages, Message(role="assistant", content=answer.response.content))
-        if answer.response.id and client.history_key == "input":
+        if answer.response.id and client.request.history_key == "input":
             answered[answer.response.id] = messages
     whole, size = _whole(messages)
     told = tuple(_marks(messages))

@@ -51,7 +51,7 @@ def lint(dialect: Dialect | str, chunks: Iterable[bytes]) -> list[Breach]:
     frames = split(b"".join(chunks))
     rules, check = _CHECKS.get(dialect.name, ({}, lambda frames, report: None))
     report = Report({**COMMON_RULES, **rules, **_GENERIC_RULES}, frames)
-    check_common(frames, report, in_json=dialect.name not in _COMMON_RULES, bare_errors=bool(dialect.apart))
+    check_common(frames, report, in_json=dialect.name not in _COMMON_RULES, bare_errors=bool(dialect.stream.apart))
     check(frames, report)
     told = {breach.event for breach in report.breaches}
     generic = Report(_GENERIC_RULES, frames)

@@ -224,7 +224,7 @@ def usage_lines(usage: Usage, client: Dialect) -> Iterator[Loss]:
     client's API has no member for. Nothing in an answer depends on them."""
     for name in COUNTS:
         count = getattr(usage, name)
-        if count and name not in client.counts:
+        if count and name not in client.answer.counts:
             yield Loss(f"usage.{name}", f"{count} tokens", _UNCOUNTED[name], "note")
     for owner, fields in usage.native.items():
         if owner == client.name:

@@ -199,8 +199,8 @@ def _exchange(
     passes = with_policy(
         REQUEST_PASSES,
         policy,
-        image_tokens=upstream.image_tokens,
-        leans=lambda request: client.refuse_elsewhere(request) is not None,
+        image_tokens=upstream.request.image_tokens,
+        leans=lambda request: client.request.refuse_elsewhere(request) is not None,
     )
     exchange = Exchange(
         client,

@@ -43,7 +43,7 @@ async def count(service: Service, incoming: Incoming, match: Match) -> None:
     body = await incoming.body()
     incoming.record.bytes_in = len(body)
     request = await aside(len(body), client.counting.decode_request, body)
-    if client.model_in_path:
+    if client.request.model_in_path:
         request = replace(request, model=match.values["model"])
     require_model(request, required=client.counting.needs_model)
     incoming.record.model = request.model[:MAX_NAME]
@@ -70,7 +70,7 @@ async def count(service: Service, incoming: Incoming, match: Match) -> None:
 
 
 async def _estimated(upstream: Upstream, request: Request, size: int) -> int:
-    return await aside(size, estimate, request, image_tokens=upstream.dialect.image_tokens)
+    return await aside(size, estimate, request, image_tokens=upstream.dialect.request.image_tokens)
 
 
 async def _asked(upstream: Upstream, exchange: Exchange, request: Request, size: int, incoming: Incoming) -> int | None:

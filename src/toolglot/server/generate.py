@@ -50,8 +50,8 @@ async def generate(service: Service, incoming: Incoming, match: Match) -> None:
 
 
 def _is_told_in_stream(client: Dialect, error: ApiError) -> bool:
-    early = client.streams_early_failures and error.streamed_by == client.name
-    return early or error.code in client.streamed_errors
+    early = client.stream.early_failures and error.streamed_by == client.name
+    return early or error.code in client.stream.error_codes
 
 
 async def _stream_error(
@@ -118,11 +118,11 @@ async def _read(service: Service, incoming: Incoming, match: Match) -> Asked:
     body = await incoming.body()
     incoming.record.bytes_in = len(body)
     client = find(match.dialect or "")
-    incoming.apart = client.apart
+    incoming.apart = client.stream.apart
     request: Request | None = None
     try:
         request = await aside(len(body), client.decode_request, body)
-        if client.model_in_path:
+        if client.request.model_in_path:
             streams = match.route.path.endswith(":streamGenerateContent")
             request = replace(request, model=match.values["model"], stream=streams)
     finally:  # what cannot be read is worth a recording too
@@ -134,7 +134,7 @@ async def _read(service: Service, incoming: Incoming, match: Match) -> Asked:
     ):
         if count > limit:
             raise FailedError(ApiError(kind="bad_request", message=f"{what}: {count} of at most {limit}", param=what))
-    require_model(request, required=client.needs_model)
+    require_model(request, required=client.request.needs_model)
     return Asked(
         client=client,
         request=request,

@@ -43,10 +43,10 @@ def hops(headers: Mapping[str, str]) -> int:
 def to_upstream(client: Dialect, upstream: Dialect, headers: Mapping[str, str], *, stream: bool) -> dict[str, str]:
     """A client's headers that an upstream should see."""
     passed = {HOPS: str(hops(headers) + 1)}
-    if "accept" not in upstream.headers:
+    if "accept" not in upstream.headers.sent:
         passed["accept"] = "text/event-stream" if stream else "application/json"
     if client.name == upstream.name:
-        passed |= {name: headers[name] for name in upstream.request_headers if header_value(headers.get(name))}
+        passed |= {name: headers[name] for name in upstream.headers.of_requests if header_value(headers.get(name))}
     if (trace := header_value(headers.get("traceparent"))) is not None:
         passed["traceparent"] = trace
     return passed
@@ -66,7 +66,7 @@ def to_client(client: Dialect, upstream: Dialect, headers: Mapping[str, str]) ->
         return {
             name: value
             for name, value in headers.items()
-            if name.startswith(client.response_headers) and header_value(value) is not None
+            if name.startswith(client.headers.of_answers) and header_value(value) is not None
         }
     if not any("ratelimit" in name for name in headers):
         return {}

@@ -22,5 +22,5 @@ def issuer(upstream: Upstream, model: str = "") -> str:
 
 
 def _counts(name: str, upstream: Upstream) -> bool:
-    own = (upstream.key_header or upstream.dialect.key_header).lower()
+    own = (upstream.key_header or upstream.dialect.headers.key).lower()
     return name.lower() == own or TELLING.search(name) is not None or _TENANTS.search(name) is not None

@@ -178,11 +178,13 @@ def _reader(history_key: str, system_key: str | None) -> msgspec.json.Decoder[An
 def _parts(dialect: Dialect, body: bytes) -> tuple[list[msgspec.Raw], list[msgspec.Raw]]:
     """The messages of a request, and what its prompt begins with."""
     if not is_large(body):
-        history, *first = msgspec.structs.astuple(_reader(dialect.history_key, dialect.system_key).decode(body))
+        history, *first = msgspec.structs.astuple(
+            _reader(dialect.request.history_key, dialect.request.system_key).decode(body)
+        )
         return history, first
     found: list[msgspec.Raw] = []
-    others = Reading(body).members(dialect.history_key, found, _read_some, msgspec.Raw)
-    return found, [others.get(name, _NOTHING) for name in _first(dialect.system_key)]
+    others = Reading(body).members(dialect.request.history_key, found, _read_some, msgspec.Raw)
+    return found, [others.get(name, _NOTHING) for name in _first(dialect.request.system_key)]
 
 
 def prefix_of(dialect: Dialect, model: str, body: bytes) -> Prefix | None:

@@ -239,7 +239,7 @@ def _given(exchange: Exchange, response: Response) -> list[str]:
 def _as_returned(exchange: Exchange, response: Response) -> tuple[Block, ...]:
     """An answer without what the client does not see of it, and so cannot send back."""
     events = tuple(unfold(response))
-    made = exchange.upstream.answer_pass
+    made = exchange.upstream.upstream.answer_pass
     passes = () if made is None else (made(exchange.sent, exchange.client.name, Receipt()),)
     fold = Fold()
     for event in through(passes, events):

@@ -141,7 +141,7 @@ class Serving:
         self.encoder = asked.client.stream_encoder(asked.request, receipt)
         self._characters = 0
         self._begun = False
-        self._cuts = asked.can_cut and asked.client.broken_stream == "cut"
+        self._cuts = asked.can_cut and asked.client.stream.broken == "cut"
         self.is_cut = False
 
     @property
@@ -208,7 +208,7 @@ class Serving:
     def _encode_failure(self, fault: Event) -> bytes:
         """The error, behind the beginning of an answer where the client needs one and has none yet."""
         start = b""
-        if not self._begun and self._asked.client.streams_early_failures:
+        if not self._begun and self._asked.client.stream.early_failures:
             self._begun = True
             start = self.encoder.feed(start_of_failure(self._asked, self._record, self.exchange))
         return start + self.encoder.feed(fault)

@@ -120,7 +120,7 @@ class Plain:
         if translation is not None:
             return translation.fail(error)
         start = b""
-        if self._asked.client.streams_early_failures:
+        if self._asked.client.stream.early_failures:
             start = self.encoder.feed(start_of_failure(self._asked, self._record, self.exchange))
         return start + self.encoder.feed(Fault(error))
 

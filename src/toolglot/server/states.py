@@ -138,7 +138,7 @@ class States:
             return {}
         self._issuer = issuer(upstream, target.model if owner in BOUND_TO_MODEL else "")
         self._size = size
-        carries = owner == client.name and client.state_slot is not None
+        carries = owner == client.name and client.state.slot is not None
         some = self._store.may_have_states(self._owner, self._issuer)
         if not some and not carries:
             self._asked = request  # what its answers are known by is found out once there is something to keep
@@ -287,7 +287,7 @@ def _lacking(
     of those that may; and how many of the first ones nobody looks for."""
     said = runs(messages)
     first = skipped(len(said))
-    lacking = {number for number, run in enumerate(said) if lacks_state(run, client.name, client.state_slot, owner)}
+    lacking = {number for number, run in enumerate(said) if lacks_state(run, client.name, client.state.slot, owner)}
     names: dict[int, _Name] = {}
     before = b""
     hashes = {each.covered: each.hash for each in beginnings(_told(messages))} if lacking and named else {}

@@ -38,7 +38,7 @@ def estimate(
     Args:
         request: of any dialect.
         counter: counts the tokens of a text, when there is a better way than `count_text`.
-        image_tokens: what an image costs at the upstream (`Dialect.image_tokens`).
+        image_tokens: what an image costs at the upstream (`Dialect.request.image_tokens`).
     """
     counted = Estimate(counter, image_tokens)
     total = REPLY + sum(counted.message(message) for message in request.messages)

@@ -103,7 +103,7 @@ def counted(arguments: Mapping[str, Any]) -> Told:
     except MissingExtraError as error:
         raise CallError(str(error)) from None
     owner = _owner(call.model or request.model) or name
-    tokens = estimate(request, image_tokens=DIALECTS[owner].image_tokens)
+    tokens = estimate(request, image_tokens=DIALECTS[owner].request.image_tokens)
     text = f"about {tokens} input tokens (an estimate; the model's own count may differ by some percent)"
     return Told(forms.Count(tokens, owner), (text,))
 

@@ -157,7 +157,7 @@ def _text_calls(call: Translate) -> TextCalls | None:
 
 def _request(data: bytes, call: Translate) -> _Done:
     exchange = Exchange(call.source, call.target, strict=call.strict, text_calls=_text_calls(call))
-    if exchange.client.model_in_path and not exchange.upstream.model_in_path and not call.model:
+    if exchange.client.request.model_in_path and not exchange.upstream.request.model_in_path and not call.model:
         raise CallError(f"model: a {call.source} request does not name its model, so this argument must")
     written = exchange.request(data, model=call.model or None)
     named = exchange.sent is not None and exchange.sent.model

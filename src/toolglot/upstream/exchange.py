@@ -57,8 +57,8 @@ def _passes(client: Dialect, upstream: Upstream, told: Told, policy: Settled) ->
         passes = with_policy(
             REQUEST_PASSES,
             policy,
-            image_tokens=upstream.dialect.image_tokens,
-            leans=lambda request: client.refuse_elsewhere(request) is not None,
+            image_tokens=upstream.dialect.request.image_tokens,
+            leans=lambda request: client.request.refuse_elsewhere(request) is not None,
         )
     return (*passes, _telling(upstream, told)) if at_warp else passes
 

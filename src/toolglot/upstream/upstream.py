@@ -70,7 +70,7 @@ class Upstream(Struct, frozen=True, kw_only=True):
             url=address(self.base_url, path),
             headers={
                 "content-type": "application/json",
-                **self.dialect.headers,
+                **self.dialect.headers.sent,
                 **headers,
                 **self.headers,
                 **self.credential(),
@@ -115,7 +115,7 @@ class Upstream(Struct, frozen=True, kw_only=True):
     def credential(self) -> dict[str, str]:
         if not self.key:
             return {}
-        header = self.key_header or self.dialect.key_header
+        header = self.key_header or self.dialect.headers.key
         return {header: f"Bearer {self.key}" if header == "authorization" else self.key}
 
 

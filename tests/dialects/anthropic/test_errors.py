@@ -79,8 +79,8 @@ def test_details_come_back_and_their_code_is_read() -> None:
 def test_a_thread_is_refused_in_the_words_that_the_sdk_knows() -> None:
     asked = {"model": "m", "max_tokens": 1, "messages": [], "thread": {"type": "create"}}
     request = ANTHROPIC.decode_request(json.dumps(asked).encode())
-    assert ANTHROPIC.refuse_elsewhere is not None
-    error = ANTHROPIC.refuse_elsewhere(request)
+    assert ANTHROPIC.request.refuse_elsewhere is not None
+    error = ANTHROPIC.request.refuse_elsewhere(request)
     assert error is not None
     assert (error.kind, error.status, error.param) == ("bad_request", 400, "thread")
     reply = ANTHROPIC.encode_error(error)
@@ -89,7 +89,7 @@ def test_a_thread_is_refused_in_the_words_that_the_sdk_knows() -> None:
     assert told["message"] == "thread: this model's upstream keeps no threads; send the whole conversation"
     assert told["details"] == {"error_code": "thread_unsupported_request", "unsupported": ["thread"]}
     del asked["thread"]
-    assert ANTHROPIC.refuse_elsewhere(ANTHROPIC.decode_request(json.dumps(asked).encode())) is None
+    assert ANTHROPIC.request.refuse_elsewhere(ANTHROPIC.decode_request(json.dumps(asked).encode())) is None
 
 
 def test_an_unknown_type_comes_back_and_its_status_tells_the_kind() -> None:

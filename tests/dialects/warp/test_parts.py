@@ -306,4 +306,4 @@ def test_a_request_goes_where_warp_expects_it() -> None:
     exchange = Exchange("openai_chat", "warp")
     exchange.request({"model": "auto", "messages": [{"role": "user", "content": "hi"}]})
     assert exchange.path == "/ai/multi-agent"
-    assert WARP.headers["content-type"] == "application/x-protobuf"
+    assert WARP.headers.sent["content-type"] == "application/x-protobuf"

@@ -114,7 +114,7 @@ def test_a_stream_that_ends_early_or_breaks_off_fails(failing: dict[str, Behind]
     body = unfinished(source)
     for reply in (stream(body), stream(body[:-40]), Reply(200, body, EVENTS, breaks=True)):
         failure = failure_of(failing[source], way, reply)
-        if DIALECTS[way.dialect].broken_stream == "cut":
+        if DIALECTS[way.dialect].stream.broken == "cut":
             assert failure.name in CONNECTION_ERRORS
             continue
         assert failure.name in stream_errors(way)

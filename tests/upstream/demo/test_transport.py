@@ -123,9 +123,9 @@ def test_thinking_has_the_state_of_its_dialect(dialect: Dialect, stream: bool) -
     assert "get_weather" in thinking[0].text
     # Gemini signs its calls and not its thoughts.
     signed = [block for block in content if isinstance(block, ToolCall)] if dialect.name == "gemini" else thinking
-    if dialect.state_slot:
-        assert signed[0].native[dialect.name][dialect.state_slot]
-        assert sum(dialect.state_slot in block.native.get(dialect.name, {}) for block in content) == 1
+    if dialect.state.slot:
+        assert signed[0].native[dialect.name][dialect.state.slot]
+        assert sum(dialect.state.slot in block.native.get(dialect.name, {}) for block in content) == 1
 
 
 def test_gemini_signs_the_first_call_of_a_step_and_takes_it_for_its_own() -> None:

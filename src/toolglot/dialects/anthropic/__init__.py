@@ -2,7 +2,16 @@
 
 from __future__ import annotations
 
-from toolglot.dialect import Capabilities, Dialect, capabilities
+from toolglot.dialect import (
+    AnswerShape,
+    Capabilities,
+    Dialect,
+    HeaderRules,
+    RequestShape,
+    StateSlots,
+    StreamShape,
+    capabilities,
+)
 from toolglot.dialects.anthropic.counting import COUNTING, image_tokens
 from toolglot.dialects.anthropic.direct import DIRECT
 from toolglot.dialects.anthropic.errors import OVERFLOW_WORDS, decode_error, encode_error, refuse_threads
@@ -33,28 +42,28 @@ ANTHROPIC = Dialect(
     decode_error=decode_error,
     encode_error=encode_error,
     path=path,
-    state_slot="signature",
-    system_key="system",
-    key_header="x-api-key",
-    refuse_elsewhere=refuse_threads,
-    model_places=(("model",), ("message", "model")),
-    last_event=MESSAGE_STOP,
-    broken_stream="cut",
-    usage_required=True,
-    headers={"anthropic-version": "2023-06-01"},
-    request_headers=frozenset({"anthropic-version", "anthropic-beta", "idempotency-key"}),
-    response_headers=("anthropic-", "request-id"),
-    answer_id_prefix="msg_",
     can=CAPABILITIES,
-    readable=READABLE,
     models=MODELS,
+    readable=READABLE,
+    request=RequestShape(system_key="system", refuse_elsewhere=refuse_threads, image_tokens=image_tokens),
+    headers=HeaderRules(
+        key="x-api-key",
+        sent={"anthropic-version": "2023-06-01"},
+        of_requests=frozenset({"anthropic-version", "anthropic-beta", "idempotency-key"}),
+        of_answers=("anthropic-", "request-id"),
+    ),
+    answer=AnswerShape(
+        id_prefix="msg_",
+        model_places=(("model",), ("message", "model")),
+        usage_required=True,
+        overflow_words=OVERFLOW_WORDS,
+    ),
+    stream=StreamShape(last_event=MESSAGE_STOP, broken="cut", text_of_frame=text_of_frame),
+    state=StateSlots(slot="signature"),
     listing=LISTING,
     counting=COUNTING,
-    image_tokens=image_tokens,
-    text_of_frame=text_of_frame,
-    direct=DIRECT,
     served=SERVED,
-    overflow_words=OVERFLOW_WORDS,
+    direct=DIRECT,
 )
 
 

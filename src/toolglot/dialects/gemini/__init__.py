@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from toolglot.dialect import Dialect
+from toolglot.dialect import AnswerShape, Dialect, HeaderRules, RequestShape, StateSlots, StreamShape
 from toolglot.dialects.gemini.counting import COUNTING, image_tokens
 from toolglot.dialects.gemini.errors import OVERFLOW_WORDS, decode_error, encode_error
 from toolglot.dialects.gemini.listing import LISTING
@@ -26,21 +26,20 @@ GEMINI = Dialect(
     decode_error=decode_error,
     encode_error=encode_error,
     path=path,
-    state_slot="thoughtSignature",
-    call_state_slot="thoughtSignature",
-    model_in_path=True,
-    system_key="systemInstruction",
-    history_key="contents",
-    key_header="x-goog-api-key",
-    model_places=(("modelVersion",),),
-    apart=b'{"error":',
-    calls_wait=True,
     can=CAPABILITIES,
-    readable=READABLE,
-    counts=frozenset(COUNTS) - {"cache_write_tokens", "cache_write_long_tokens"},
     models=MODELS,
+    readable=READABLE,
+    request=RequestShape(
+        history_key="contents", system_key="systemInstruction", model_in_path=True, image_tokens=image_tokens
+    ),
+    headers=HeaderRules(key="x-goog-api-key"),
+    answer=AnswerShape(
+        model_places=(("modelVersion",),),
+        counts=frozenset(COUNTS) - {"cache_write_tokens", "cache_write_long_tokens"},
+        overflow_words=OVERFLOW_WORDS,
+    ),
+    stream=StreamShape(apart=b'{"error":', calls_wait=True),
+    state=StateSlots(slot="thoughtSignature", call_slot="thoughtSignature"),
     listing=LISTING,
     counting=COUNTING,
-    image_tokens=image_tokens,
-    overflow_words=OVERFLOW_WORDS,
 )

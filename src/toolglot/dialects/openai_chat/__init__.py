@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from toolglot.dialect import Dialect
+from toolglot.dialect import AnswerShape, Dialect, HeaderRules, RequestShape, StateSlots, StreamShape
 from toolglot.dialects.openai_chat.counting import image_tokens
 from toolglot.dialects.openai_chat.details import FIELD
 from toolglot.dialects.openai_chat.direct import DIRECT
@@ -34,18 +34,15 @@ OPENAI_CHAT = Dialect(
     decode_error=decode_error,
     encode_error=encode_error,
     path=path,
-    last_event=DONE,
-    broken_stream="cut",
-    answer_id_prefix="chatcmpl-",
     can=CAPABILITIES,
-    counts=frozenset(COUNTS) - {"cache_write_long_tokens"},
     models=MODELS,
-    details_slot=FIELD,
-    request_headers=openai_fields.REQUEST_HEADERS,
-    response_headers=openai_fields.RESPONSE_HEADERS,
+    request=RequestShape(image_tokens=image_tokens),
+    headers=HeaderRules(of_requests=openai_fields.REQUEST_HEADERS, of_answers=openai_fields.RESPONSE_HEADERS),
+    answer=AnswerShape(id_prefix="chatcmpl-", counts=frozenset(COUNTS) - {"cache_write_long_tokens"}),
+    stream=StreamShape(
+        last_event=DONE, broken="cut", text_of_frame=text_of_frame, arguments_of_frame=arguments_of_frame
+    ),
+    state=StateSlots(details_slot=FIELD),
     listing=LISTING,
-    image_tokens=image_tokens,
-    text_of_frame=text_of_frame,
-    arguments_of_frame=arguments_of_frame,
     direct=DIRECT,
 )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from toolglot.dialect import Dialect
+from toolglot.dialect import AnswerShape, Dialect, HeaderRules, RequestShape, StateSlots, StreamShape
 from toolglot.dialects.openai_responses.counting import COUNTING, image_tokens
 from toolglot.dialects.openai_responses.direct import DIRECT
 from toolglot.dialects.openai_responses.errors import STREAMED_ERRORS, decode_error, encode_error
@@ -28,21 +28,16 @@ OPENAI_RESPONSES = Dialect(
     decode_error=decode_error,
     encode_error=encode_error,
     path=path,
-    answer_id_prefix="resp_",
     can=CAPABILITIES,
-    readable=READABLE,
     models=MODELS,
-    request_headers=openai_fields.REQUEST_HEADERS,
-    response_headers=openai_fields.RESPONSE_HEADERS,
-    state_slot="encrypted_content",
-    model_places=(("model",), ("response", "model")),
-    history_key="input",
-    system_key="instructions",
+    readable=READABLE,
+    request=RequestShape(history_key="input", system_key="instructions", image_tokens=image_tokens),
+    headers=HeaderRules(of_requests=openai_fields.REQUEST_HEADERS, of_answers=openai_fields.RESPONSE_HEADERS),
+    answer=AnswerShape(id_prefix="resp_", model_places=(("model",), ("response", "model"))),
+    stream=StreamShape(error_codes=STREAMED_ERRORS, early_failures=True),
+    state=StateSlots(slot="encrypted_content"),
     listing=LISTING,
     counting=COUNTING,
-    image_tokens=image_tokens,
-    streamed_errors=STREAMED_ERRORS,
-    streams_early_failures=True,
     served=SERVED,
     direct=DIRECT,
 )

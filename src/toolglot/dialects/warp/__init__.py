@@ -9,7 +9,15 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Any
 
-from toolglot.dialect import Dialect, StreamDecoder, StreamEncoder
+from toolglot.dialect import (
+    AnswerShape,
+    Dialect,
+    HeaderRules,
+    RequestShape,
+    StreamDecoder,
+    StreamEncoder,
+    UpstreamRules,
+)
 from toolglot.dialects.warp.declared import Declared
 from toolglot.dialects.warp.errors import decode_error, encode_error
 from toolglot.dialects.warp.listing import LISTING
@@ -102,14 +110,12 @@ WARP = Dialect(
     encode_error=encode_error,
     path=_path,
     can=CAPABILITIES,
-    needs_model=False,
-    counts=frozenset(COUNTS) - {"cache_write_long_tokens", "reasoning_tokens"},
+    request=RequestShape(needs_model=False),
+    headers=HeaderRules(
+        sent={"content-type": "application/x-protobuf", "accept": "text/event-stream"}, of_answers=("x-warp-",)
+    ),
+    answer=AnswerShape(model_places=(), counts=frozenset(COUNTS) - {"cache_write_long_tokens", "reasoning_tokens"}),
+    upstream=UpstreamRules(forwards=False, answer_pass=Declared, answering=_answering),
     listing=LISTING,
-    headers={"content-type": "application/x-protobuf", "accept": "text/event-stream"},
-    forwards=False,
     ready=_ready,
-    answer_pass=Declared,
-    answering=_answering,
-    response_headers=("x-warp-",),
-    model_places=(),
 )

@@ -154,7 +154,7 @@ class Lane:
     def _passed(self, upstream_headers: Mapping[str, str]) -> bytes:
         """Those of the upstream's headers that are the client's business; our own id stands in the place of its."""
         client, dialect = self.client, self.upstream.dialect
-        of_client = client.response_headers
+        of_client = client.headers.of_answers
         wanted = {
             name: value
             for name, value in upstream_headers.items()

@@ -111,7 +111,7 @@ class DemoTransport:
 
     def _handle(self, path: str, body: bytes) -> DemoReply:
         request = self._read(path, body)
-        if refusal := self._dialect.refuse_elsewhere(request):  # nothing is remembered here
+        if refusal := self._dialect.request.refuse_elsewhere(request):  # nothing is remembered here
             return self._refuse(refusal)
         for end, counted in COUNTS.items():
             if path.endswith(end):
@@ -120,7 +120,7 @@ class DemoTransport:
 
     def _read(self, path: str, body: bytes) -> Request:
         """The request, with what stands in the path of Gemini's."""
-        in_path = _MODEL_IN_PATH.search(path) if self._dialect.model_in_path else None
+        in_path = _MODEL_IN_PATH.search(path) if self._dialect.request.model_in_path else None
         if in_path is None:
             return self._dialect.decode_request(body)
         if in_path[2] == "countTokens" and isinstance(document := json.decode(body), dict):
@@ -153,7 +153,7 @@ class DemoTransport:
 
     def _signed(self, response: Response) -> Response:
         """With the opaque state that an answer has in this dialect, so that its way there and back can be seen."""
-        slot = self._dialect.state_slot
+        slot = self._dialect.state.slot
         if slot is None:
             return response
         places = _SIGNED.get(self._dialect.name, _reasoning)(response)

@@ -177,7 +177,7 @@ def _written(dialect: str, value: Any) -> Iterator[tuple[str, bytes]]:
     if not isinstance(value, dict):
         yield "", _sorted.encode(value)
         return
-    key = DIALECTS[dialect].history_key
+    key = DIALECTS[dialect].request.history_key
     messages = value.get(key) if isinstance(value.get(key), list) else None
     for name in sorted(value):
         if name != key or messages is None:
