@@ -2,21 +2,55 @@
 
 from __future__ import annotations
 
+import copy
 import json
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from itertools import count, product
 from typing import Any
 
 import pytest
 from msgspec import Raw
 
+from toolglot.dialects import DIALECTS
 from toolglot.dialects.gemini import GEMINI
 from toolglot.errors import DecodeError
-from toolglot.ir import Opaque, Tool
-from toolglot.tools.declared import DECLARED, ROOM, DeclaredTools
-from toolglot.tools.remembered import written
+from toolglot.ir import Message, Request, Text, Tool
+from toolglot.receipt import Receipt
+from toolglot.tools.declared import DECLARED, ROOM, DeclaredTools, Tools, written
+from toolglot.translate import Exchange
 
-Tools = tuple[Tool | Opaque, ...]
+SCHEMA = {
+    "type": "object",
+    "properties": {"path": {"type": "string", "default": None}, "depth": {"anyOf": [{"type": "integer"}]}},
+    "required": ["path"],
+}
+REQUEST = Request(
+    model="model",
+    messages=(Message(role="user", content=(Text(text="Hello."),)),),
+    tools=(Tool(name="read", description="Reads.", parameters=SCHEMA), Tool(name="now", parameters={"type": "object"})),
+    max_output_tokens=9,
+)
+
+
+@pytest.mark.parametrize("dialect", sorted(DIALECTS))
+def test_tools_that_come_again_are_the_same_objects(dialect: str) -> None:
+    raw = DIALECTS[dialect].encode_request(REQUEST, Receipt())
+    first, second = (DIALECTS[dialect].decode_request(raw).tools for _ in range(2))
+    assert first == second
+    assert all(one is other for one, other in zip(first, second, strict=True))
+
+
+@pytest.mark.parametrize(("client", "upstream"), list(product(sorted(DIALECTS), repeat=2)))
+def test_no_translation_changes_what_is_remembered(client: str, upstream: str) -> None:
+    raw = DIALECTS[client].encode_request(REQUEST, Receipt())
+    tools = DIALECTS[client].decode_request(raw).tools
+    before = copy.deepcopy(tools)
+    exchanges = [Exchange(client, upstream) for _ in range(3)]
+    first, *others = [exchange.request(raw, model="model") for exchange in exchanges]
+    assert others == [first, first]
+    assert len({str(exchange.receipt) for exchange in exchanges}) == 1
+    assert DIALECTS[client].decode_request(raw).tools == before
 
 
 def declarations(*names: str, **more: Any) -> bytes:
@@ -71,8 +105,9 @@ def test_there_is_room_for_two_generations_and_what_is_used_stays() -> None:
         read(memory, declarations(f"tool_{number}"))
         assert read(memory, declarations("kept")) is kept
         assert len(memory) <= 2 * 1000 // len(declarations("a"))
-    assert isinstance(kept[0], Tool)
-    assert memory.written(kept[0].parameters) == Raw(b'{"type":"object"}')
+    (tool,) = kept
+    assert isinstance(tool, Tool)
+    assert memory.derive_from_schema(tool.parameters, "length", lambda: len(tool.parameters)) == 1
 
 
 def test_declarations_larger_than_the_room_are_read_each_time() -> None:
@@ -81,13 +116,69 @@ def test_declarations_larger_than_the_room_are_read_each_time() -> None:
     assert len(memory) == 0
 
 
-def test_a_schema_is_written_once_and_only_if_it_is_remembered() -> None:
+def test_what_is_made_of_a_schema_is_made_once_and_only_if_it_is_remembered() -> None:
     memory = DeclaredTools()
     (tool,) = read(memory, declarations("a"))
     assert isinstance(tool, Tool)
-    assert memory.written(tool.parameters) is memory.written(tool.parameters)
-    assert memory.written({"type": "object"}) is None
-    assert memory.written(None) is None
+    counter = count(1)
+    for _ in range(3):
+        assert memory.derive_from_schema(tool.parameters, "count", lambda: next(counter)) == 1
+    assert memory.derive_from_schema({"type": "object"}, "count", lambda: 7) is None
+    assert memory.derive_from_schema(None, "count", lambda: 7) is None
+
+
+def test_what_is_made_of_remembered_tools_is_made_once_for_each_owner() -> None:
+    memory, counter = DeclaredTools(), count(1)
+    tools, owners = read(memory, declarations("a")), [object(), object()]
+    assert [memory.derive(tools, "count", owner, lambda: next(counter)) for owner in (*owners, *owners)] == [1, 2, 1, 2]
+    assert memory.derive(tools, "other", owners[0], lambda: next(counter)) == 3
+    assert memory.derive(tuple(tools), "count", owners[0], lambda: 9) == 1
+    assert [memory.derive((*tools, *tools), "count", owners[0], lambda: next(counter)) for _ in range(2)] == [4, 5]
+
+
+def test_tools_that_were_made_of_remembered_ones_are_remembered_too() -> None:
+    memory, counter = DeclaredTools(), count(1)
+    tools = read(memory, declarations("a", "b"))
+    for _ in range(3):
+        made = memory.derive_tools(tools, "first", None, lambda: tools[:1])
+        assert len(made) == 1
+        assert memory.derive(made, "count", None, lambda: next(counter)) == 1
+
+
+def test_what_is_written_of_remembered_tools_takes_room() -> None:
+    memory = DeclaredTools(room=1000)
+    tools = read(memory, declarations("a"))
+    for number in range(100):
+        other = read(memory, declarations(f"tool_{number}"))
+        written = memory.write(other, "form", lambda _: ["x" * 200], Receipt())
+        assert isinstance(written, Raw)
+        assert len(memory) <= 2 * 1000 // 200
+    assert memory.write(tools, "form", lambda _: ["y"], Receipt()) == ["y"]
+
+
+def test_lines_on_remembered_tools_are_in_every_receipt() -> None:
+    memory = DeclaredTools()
+
+    def encode(receipt: Receipt) -> list[str]:
+        receipt.loss("tools[0]", "a", "why")
+        return ["x"]
+
+    for tools in (read(memory, declarations("a")), read(memory, declarations("a")), ()):
+        receipt = Receipt()
+        written = memory.write(tools, "form", encode, receipt)
+        assert (bytes(written) if isinstance(written, Raw) else written) in (b'["x"]', ["x"])
+        assert str(receipt) == "loss: tools[0]: a: why"
+
+
+def test_derived_things_are_bounded() -> None:
+    memory = DeclaredTools()
+    tools = read(memory, declarations("a"))
+    for number in range(1000):
+        made = memory.derive_tools(tools, str(number), None, lambda: (*tools, *tools))
+        memory.derive(made, "size", None, lambda: 1)
+    declared = next(iter(memory._young.by_key.values()))
+    assert len(declared.known) <= 20
+    assert all(len(known.derived) <= 16 for known in declared.known.values())
 
 
 def test_encoders_find_the_schemas_of_a_request() -> None:
@@ -96,6 +187,16 @@ def test_encoders_find_the_schemas_of_a_request() -> None:
     (tool,) = GEMINI.decode_request(json.dumps({"contents": [], "tools": tools}).encode()).tools
     assert isinstance(tool, Tool)
     assert written(tool.parameters) == Raw(json.dumps(schema, separators=(",", ":")).encode())
+
+
+def test_a_known_schema_is_written_as_the_text_that_it_is() -> None:
+    raw = DIALECTS["anthropic"].encode_request(REQUEST, Receipt())
+    tool = DIALECTS["anthropic"].decode_request(raw).tools[0]
+    assert isinstance(tool, Tool)
+    assert isinstance(text := written(tool.parameters), Raw)
+    assert bytes(text) == json.dumps(SCHEMA, separators=(",", ":")).encode()
+    assert written(SCHEMA) is SCHEMA
+    assert written(None) is None
 
 
 def test_threads_share_the_memory() -> None:

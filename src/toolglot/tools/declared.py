@@ -1,58 +1,78 @@
-"""Tools of recent requests, found by the bytes of their declarations.
+"""Tools of recent requests, found by the bytes of their declarations, and what was made of them.
 
-An agent declares the same tools with every request of a conversation. To read them, and to write their schemas again,
-costs more than all the rest of a usual request. So the member `tools` is kept as it came, with what was read of it: the
-same bytes give the same tools. Values of the IR are never changed in place, so requests may share them.
+An agent declares the same tools with every request of a conversation. To read them, to fit them to a target and to
+write them again costs more than all the rest of a usual request. So the member `tools` is kept as it came, with what
+was read of it: the same bytes give the same tools. What a pass or an encoder makes of such tools is kept beside them
+(`derive`). Values of the IR are never changed in place, so requests may share them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from threading import Lock
-from typing import Any, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 from msgspec import Raw
 
 from toolglot.ir import Json, Opaque, Tool
+from toolglot.receipt import Loss, Receipt
 from toolglot.wire import json
 
-ROOM = 1024 * 1024
-"""Bytes of declarations in each of two generations."""
+ROOM = 4 * 1024 * 1024
+"""Bytes of declarations, and of what was written of them, in each of two generations."""
 _TAIL = 64
 """Bytes that the key has: to compare 50 KB costs a fifth of what it costs to hash them."""
+_MOST_DERIVED = 16
+"""Things that are kept of the same tools: the targets that they are sent to."""
 
+Tools: TypeAlias = tuple[Tool | Opaque, ...]
 T = TypeVar("T")
 _Key = tuple[str, int, bytes]
 
 
+class _Known:
+    """Tools that are remembered, and what was made of them: by what it is and for whom, both kept alive."""
+
+    __slots__ = ("declared", "derived", "tools")
+
+    def __init__(self, tools: Tools, declared: _Declared) -> None:
+        self.tools = tools
+        self.declared = declared
+        self.derived: dict[tuple[str, int], tuple[object, Any]] = {}
+
+
 class _Declared:
-    """Declarations, what was read of them, and the schemas in it as JSON text, by identity."""
+    """Declarations and what was read of them. By their identity: the tools in it and those made of them; their schemas,
+    and what was made of those."""
 
-    __slots__ = ("data", "read", "schemas", "written")
+    __slots__ = ("data", "known", "of_schemas", "read", "schemas", "size")
 
-    def __init__(self, data: bytes, read: Any, tools: Iterable[Tool | Opaque]) -> None:
+    def __init__(self, data: bytes, read: Any, tools: Tools) -> None:
         self.data = data
+        self.size = len(data)
         self.read = read
+        self.known = {id(tools): _Known(tools, self)} if tools else {}
         self.schemas = {
             id(tool.parameters): tool.parameters
             for tool in tools
             if type(tool) is Tool and type(tool.parameters) is dict
         }
-        self.written: dict[int, Raw] = {}
+        self.of_schemas: dict[tuple[str, int], Any] = {}
 
 
 class _Generation:
-    __slots__ = ("by_key", "by_schema", "size")
+    __slots__ = ("by_key", "by_schema", "by_tools", "size")
 
     def __init__(self) -> None:
         self.by_key: dict[_Key, _Declared] = {}
         self.by_schema: dict[int, _Declared] = {}
+        self.by_tools: dict[int, _Known] = {}
         self.size = 0
 
 
 class DeclaredTools:
     """Two generations of declarations. What is used moves to the young one; when that is full, it becomes the old one.
-    Threads may use it at any time: what one of them does not find for a moment it reads anew."""
+    Threads may use it at any time: what one of them does not find for a moment it makes anew."""
 
     def __init__(self, room: int = ROOM) -> None:
         self._room = room
@@ -77,36 +97,99 @@ class DeclaredTools:
                 read = decode(data)
                 if len(data) > self._room:
                     return read
-                declared = _Declared(data, read, tools_of(read))
+                declared = _Declared(data, read, tuple(tools_of(read)))
             self._add(key, declared)
         return declared.read  # type: ignore[no-any-return]
 
     def _add(self, key: _Key, declared: _Declared) -> None:
         with self._lock:
-            if self._young.size + len(declared.data) > self._room:
+            if self._young.size + declared.size > self._room:
                 self._old, self._young = self._young, _Generation()
             young = self._young
             replaced = young.by_key.get(key)
             if replaced is not None:
-                young.size -= len(replaced.data)
+                young.size -= replaced.size
                 for schema in replaced.schemas:
                     young.by_schema.pop(schema, None)
-            young.size += len(declared.data)
+                for tools in replaced.known:
+                    young.by_tools.pop(tools, None)
+            young.size += declared.size
             young.by_key[key] = declared
             young.by_schema.update(dict.fromkeys(declared.schemas, declared))
+            young.by_tools.update(declared.known)
 
-    def written(self, schema: Json) -> Raw | None:
-        """The JSON text of a schema; None if it is not of a tool that is remembered."""
+    def derive(self, tools: Tools, what: str, owner: object, make: Callable[[], T]) -> T:
+        """What `make` makes of tools, which depends on nothing but them, `what` and `owner`. It is made anew unless
+        the tools are remembered."""
+        known = self._find(tools)
+        if known is None:
+            return make()
+        entry = known.derived.get((what, id(owner)))
+        if entry is None or entry[0] is not owner:
+            entry = owner, make()
+            if len(known.derived) >= _MOST_DERIVED:
+                known.derived.clear()
+            known.derived[what, id(owner)] = entry
+        value: T = entry[1]
+        return value
+
+    def derive_tools(self, tools: Tools, what: str, owner: object, make: Callable[[], Tools]) -> Tools:
+        """The same for other tools, which are remembered from then on as well."""
+        made = self.derive(tools, what, owner, make)
+        if made is not tools and (known := self._find(tools)) is not None and self._find(made) is None and made:
+            self._register(made, known.declared)
+        return made
+
+    def _find(self, tools: Tools) -> _Known | None:
+        known = self._young.by_tools.get(id(tools)) or self._old.by_tools.get(id(tools))
+        return known if known is not None and known.tools is tools else None
+
+    def _register(self, tools: Tools, declared: _Declared) -> None:
+        with self._lock:
+            if len(declared.known) > _MOST_DERIVED:
+                return
+            known = declared.known[id(tools)] = _Known(tools, declared)
+            self._young.by_tools[id(tools)] = known
+
+    def write(self, tools: Tools, what: str, make: Callable[[Receipt], T], receipt: Receipt) -> T | Raw | None:
+        """The JSON value that `make` makes of tools, as its text if they are remembered; None if it is empty. Its lines
+        on the tools go to the receipt."""
+        known = self._find(tools) if tools else None
+        if known is None:
+            return make(receipt) or None
+
+        def encode() -> tuple[Raw | None, tuple[Loss, ...]]:
+            lines = Receipt()
+            made = make(lines)
+            text = json.encode(made) if made else b""
+            known.declared.size += len(text)
+            self._young.size += len(text)
+            return Raw(text) if made else None, tuple(lines)
+
+        text, lines = self.derive(tools, what, None, encode)
+        if lines:
+            receipt.add(lines)
+        return text
+
+    def derive_from_schema(self, schema: Json, what: str, make: Callable[[], T]) -> T | None:
+        """What `make` makes of a schema, which depends on nothing else; None if the schema is not of a tool that is
+        remembered."""
         declared = self._young.by_schema.get(id(schema)) or self._old.by_schema.get(id(schema))
         if declared is None or declared.schemas[id(schema)] is not schema:
             return None
-        text = declared.written.get(id(schema))
-        if text is None:
-            text = declared.written[id(schema)] = Raw(json.encode(schema))
-        return text
+        key = what, id(schema)
+        if key not in declared.of_schemas:
+            declared.of_schemas[key] = make()
+        return declared.of_schemas[key]  # type: ignore[no-any-return]
 
     def __len__(self) -> int:
         return len(self._young.by_key.keys() | self._old.by_key.keys())
 
 
 DECLARED = DeclaredTools()
+
+
+def written(schema: Json) -> Json:
+    """The schema for an encoder of JSON: as the text that it is, if that is known."""
+    known = DECLARED.derive_from_schema(schema, "json", lambda: Raw(json.encode(schema)))
+    return schema if known is None else known

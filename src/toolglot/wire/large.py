@@ -359,5 +359,7 @@ def is_large(raw: bytes) -> bool:
     if size > LARGE:
         return True
     # To count takes as long as to parse, so not where there is no room: a string takes three bytes, a value and its
-    # comma two.
-    return (size > VALUES * 3 // 2 and raw.count(b'"') > VALUES) or (size > VALUES * 2 and raw.count(b",") > VALUES)
+    # comma two. With each comma come two strings at the most, and commas are fewer than quotes.
+    if size <= VALUES * 3 // 2 or (commas := raw.count(b",")) <= VALUES // 4:
+        return False
+    return commas > VALUES or raw.count(b'"') > VALUES

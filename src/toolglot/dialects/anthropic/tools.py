@@ -13,8 +13,7 @@ from toolglot.dialects.anthropic.wire import NamedChoice, ToolChoiceObject, read
 from toolglot.errors import DecodeError
 from toolglot.ir import Opaque, Request, Tool, ToolChoice, native_of
 from toolglot.receipt import Receipt
-from toolglot.tools.declared import DECLARED
-from toolglot.tools.remembered import written
+from toolglot.tools.declared import DECLARED, Tools, written
 from toolglot.wire import json
 from toolglot.wire.reader import expected
 from toolglot.wire.typed import UnsoundError
@@ -82,16 +81,21 @@ def _decode_tool(raw: Raw, value: Any, where: str) -> Tool | Opaque:
     )
 
 
-def encode_tools(request: Request, receipt: Receipt) -> list[dict[str, Any]] | None:
+def encode_tools(request: Request, receipt: Receipt) -> Any:
+    """The member `tools`; None if there is none."""
+    return DECLARED.write(request.tools, NAME, lambda lines: _encode_tools(request.tools, lines), receipt)
+
+
+def _encode_tools(declared: Tools, receipt: Receipt) -> list[dict[str, Any]]:
     tools: list[dict[str, Any]] = []
-    for index, tool in enumerate(request.tools):
+    for index, tool in enumerate(declared):
         if isinstance(tool, Tool):
             tools.append(_encode_tool(tool, f"tools[{index}]", receipt))
         elif tool.dialect == NAME:
             tools.append(tool.value)
         else:
             receipt.loss(f"tools[{index}]", "tool of another API", "Messages does not know its type")
-    return tools or None
+    return tools
 
 
 def _encode_tool(tool: Tool, where: str, receipt: Receipt) -> dict[str, Any]:

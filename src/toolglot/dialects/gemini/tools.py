@@ -18,8 +18,7 @@ from toolglot.dialects.gemini.schema import openapi_schema
 from toolglot.dialects.gemini.wire import TOOLS, FunctionCallingConfig, FunctionDeclaration, ToolEntry
 from toolglot.ir import Opaque, Request, Tool, ToolChoice, native_of
 from toolglot.receipt import Receipt
-from toolglot.tools.declared import DECLARED
-from toolglot.tools.remembered import written
+from toolglot.tools.declared import DECLARED, written
 from toolglot.wire.reader import expected
 from toolglot.wire.split import is_null
 from toolglot.wire.structs import members_without
@@ -97,6 +96,14 @@ def decode_schema(schemas: tuple[Any, Any], names: tuple[str, str], where: str) 
 
 def encode_tools(request: Request, receipt: Receipt) -> Any:
     """The member `tools`; None when there is none."""
+    notes = native_of(request, NAME)
+    if "$groups" in notes or "$bare_tools" in notes:
+        return _encode_tools(request, receipt)
+    what = f"{NAME} openapi" if notes.get("$openapi_schema") else NAME
+    return DECLARED.write(request.tools, what, lambda lines: _encode_tools(request, lines), receipt)
+
+
+def _encode_tools(request: Request, receipt: Receipt) -> Any:
     notes = native_of(request, NAME)
     wants_openapi = bool(notes.get("$openapi_schema"))
     written: list[tuple[bool, dict[str, Any]]] = []  # (is a declaration, its form)

@@ -18,7 +18,7 @@ from toolglot.dialects.openai_chat.wire import (
 )
 from toolglot.ir import Opaque, Request, Tool, ToolChoice, native_of
 from toolglot.receipt import Receipt
-from toolglot.tools.remembered import written
+from toolglot.tools.declared import DECLARED, Tools, written
 from toolglot.wire.reader import expected, keep_members, kept
 from toolglot.wire.structs import Unknown, members_without
 
@@ -104,24 +104,32 @@ def _nested(value: Any) -> Any:
 
 def encode_tools(request: Request, receipt: Receipt) -> dict[str, Any]:
     """The members `tools` and `functions`, as far as there are any."""
-    tools: list[dict[str, Any]] = []
-    functions: list[dict[str, Any]] = []
-    for index, tool in enumerate(request.tools):
+    tools = request.tools
+    listed = DECLARED.write(tools, NAME, lambda lines: _encode_listed(tools, lines), receipt)
+    if listed is None and native_of(request, NAME).get("$no_tools"):
+        listed = []
+    members: dict[str, Any] = {} if listed is None else {"tools": listed}
+    has_legacy: bool = DECLARED.derive(tools, "legacy", None, lambda: any(map(_is_legacy, tools)))
+    if has_legacy:
+        members["functions"] = [_encode_function(tool) for tool in tools if isinstance(tool, Tool) and _is_legacy(tool)]
+    return members
+
+
+def _is_legacy(tool: Tool | Opaque) -> bool:
+    return bool(native_of(tool, NAME).get("$legacy"))
+
+
+def _encode_listed(tools: Tools, receipt: Receipt) -> list[dict[str, Any]]:
+    encoded: list[dict[str, Any]] = []
+    for index, tool in enumerate(tools):
         if isinstance(tool, Opaque):
             if tool.dialect == NAME:
-                tools.append(tool.value)
+                encoded.append(tool.value)
             else:
                 receipt.loss(f"tools[{index}]", "tool of another API", "Chat Completions does not know its type")
-        elif native_of(tool, NAME).get("$legacy"):
-            functions.append(_encode_function(tool))
-        else:
-            tools.append(_encode_tool(tool))
-    members: dict[str, Any] = {}
-    if tools or native_of(request, NAME).get("$no_tools"):
-        members["tools"] = tools
-    if functions:
-        members["functions"] = functions
-    return members
+        elif not _is_legacy(tool):
+            encoded.append(_encode_tool(tool))
+    return encoded
 
 
 def _encode_tool(tool: Tool) -> dict[str, Any]:

@@ -22,7 +22,6 @@ from toolglot.dialects.openai_responses.blocks import absent, carried, filled, g
 from toolglot.dialects.openai_responses.items import decode_input_item, encode_message, opaque_item
 from toolglot.dialects.openai_responses.native import NAME
 from toolglot.dialects.openai_responses.tools import (
-    Tools,
     brought_tools,
     declared_tools,
     decode_choice,
@@ -43,6 +42,7 @@ from toolglot.dialects.openai_responses.wire import (
 from toolglot.errors import DecodeError
 from toolglot.ir import Message, Native, Reasoning, Request, ResponseFormat, Text, Tool, native_of, replace
 from toolglot.receipt import Receipt
+from toolglot.tools.declared import Tools
 from toolglot.wire import json, large
 from toolglot.wire.efforts import is_bare_switch
 from toolglot.wire.openai_fields import identifier, service_tier, strictness, take_prompt_cache, write_prompt_cache
@@ -284,7 +284,7 @@ def request_fields(request: Request, receipt: Receipt) -> dict[str, Any]:
     fields = present(
         model=request.model or None,
         instructions=instructions,
-        tools=tools if tools or notes.get("$no_tools") else None,
+        tools=[] if tools is None and notes.get("$no_tools") else tools,
         tool_choice=encode_choice(request, receipt),
         parallel_tool_calls=request.parallel_tool_calls,
         max_output_tokens=request.max_output_tokens,

@@ -6,6 +6,7 @@ the object is filled up to what the official clients' types demand, with the cli
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from msgspec import Raw, Struct
@@ -15,6 +16,7 @@ from toolglot.dialects.openai_responses.errors import decode_failure
 from toolglot.dialects.openai_responses.native import NAME
 from toolglot.dialects.openai_responses.output import ItemIds, decode_output_item, encode_output, read_output_item
 from toolglot.dialects.openai_responses.request import request_fields, without_history
+from toolglot.dialects.openai_responses.tools import encode_list
 from toolglot.dialects.openai_responses.usage import decode_usage, encode_usage
 from toolglot.errors import DecodeError, UpstreamError
 from toolglot.events import Start
@@ -31,6 +33,7 @@ from toolglot.ir import (
     native_of,
 )
 from toolglot.receipt import Receipt
+from toolglot.tools.declared import DECLARED, Tools
 from toolglot.wire import json
 from toolglot.wire.error_documents import find_error
 from toolglot.wire.reader import Reader, expected, keep
@@ -197,10 +200,14 @@ def repeated(request: Request | None) -> dict[str, Any]:
             continue
         if isinstance(default, dict) and isinstance(value, dict):
             value = {**default, **value}
-        if key == "tools":
-            value = [_repeat_tool(tool) for tool in value]
-        fields[key] = Raw(json.encode(value))
+        if key == "tools" and request is not None and value:
+            value = DECLARED.write(request.tools, f"{NAME} repeated", _repeat_tools(request.tools), Receipt())
+        fields[key] = value if type(value) is Raw else Raw(json.encode(value))
     return fields
+
+
+def _repeat_tools(tools: Tools) -> Callable[[Receipt], list[Any]]:
+    return lambda receipt: [_repeat_tool(tool) for tool in encode_list(tools, receipt)]
 
 
 _OF_FUNCTION: dict[str, Any] = {"description": None, "parameters": None, "strict": None}

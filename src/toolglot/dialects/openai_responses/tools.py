@@ -8,7 +8,7 @@ the note `$from_input`, and are not written to `tools`, because their item bring
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, TypeAlias
+from typing import Any
 
 from msgspec import UNSET, Raw, Struct
 
@@ -18,8 +18,7 @@ from toolglot.dialects.openai_responses.wire import AdditionalTools, AnyTool, Cu
 from toolglot.errors import DecodeError
 from toolglot.ir import Opaque, Request, Tool, ToolChoice, native_of, replace, with_native
 from toolglot.receipt import Receipt
-from toolglot.tools.declared import DECLARED
-from toolglot.tools.remembered import written
+from toolglot.tools.declared import DECLARED, Tools, written
 from toolglot.wire import json
 from toolglot.wire.reader import expected, keep_members
 from toolglot.wire.structs import Unknown, Verbatim, members_without
@@ -31,7 +30,6 @@ _KINDS = ("function", "custom")
 _NESTED = "function"
 """The member that holds a function in the form of Chat Completions."""
 _read_list = part_reader(list[AnyTool])
-Tools: TypeAlias = tuple[Tool | Opaque, ...]
 
 
 def declared_tools(raw: Raw, document: bytes) -> Tools:
@@ -195,10 +193,15 @@ def offered(listed: Tools, brought: list[Tool]) -> tuple[Tool | Opaque, ...]:
     return tuple(tools)
 
 
-def encode_tools(request: Request, receipt: Receipt) -> list[dict[str, Any]]:
+def encode_tools(request: Request, receipt: Receipt) -> Any:
+    """The member `tools`; None if there is none."""
+    return DECLARED.write(request.tools, NAME, lambda lines: encode_list(request.tools, lines), receipt)
+
+
+def encode_list(tools: Tools, receipt: Receipt) -> list[dict[str, Any]]:
     encoded: list[dict[str, Any]] = []
     groups: dict[tuple[str, Any], list[dict[str, Any]]] = {}
-    for index, tool in enumerate(request.tools):
+    for index, tool in enumerate(tools):
         where = f"tools[{index}]"
         if isinstance(tool, Opaque):
             if tool.dialect == NAME:

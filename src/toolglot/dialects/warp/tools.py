@@ -13,7 +13,7 @@ from toolglot.dialects.warp.values import drop_unreadable, is_exact, read_struct
 from toolglot.errors import DecodeError
 from toolglot.ir import Opaque, Request, Tool, native_of
 from toolglot.receipt import UNREAD, Loss, Receipt
-from toolglot.tools.remembered import MEMORY
+from toolglot.tools.declared import DECLARED
 from toolglot.wire import json
 
 _ANYTHING: dict[str, Any] = {"type": "object", "properties": {}}
@@ -38,9 +38,7 @@ def decode_tools(context: Any) -> tuple[tuple[Tool, ...], dict[str, Any]]:
 
 def _known_tool(tool: Any, server: int | None = None) -> Tool:
     notes = {} if server is None else {SERVER: server}
-    known = MEMORY.of_bytes((f"{NAME} {server}", serialize(tool)), lambda: _decode_tool(tool, notes))
-    assert isinstance(known, Tool)
-    return known
+    return DECLARED.read(f"{NAME} {server}", serialize(tool), lambda _: _decode_tool(tool, notes), lambda read: (read,))
 
 
 def _decode_tool(tool: Any, notes: dict[str, Any]) -> Tool:
@@ -115,7 +113,7 @@ def _encode_tool(tool: Tool, wire: Any, where: str, receipt: Receipt) -> None:
         wire.input_schema.CopyFrom(Struct.FromString(bytes_of(data, where)))
     elif isinstance(tool.parameters, dict):
         schema = tool.parameters
-        if (known := MEMORY.made(schema, NAME, lambda: _exact(schema))) is not None:
+        if (known := DECLARED.derive_from_schema(schema, NAME, lambda: _exact(schema))) is not None:
             wire.input_schema.SetInParent()
             wire.input_schema.MergeFromString(known)
         else:
