@@ -52,7 +52,7 @@ def needs_protobuf(name: str) -> bool:
     return name.startswith(f"{WARP}.") and name.removeprefix(f"{WARP}.") not in LIGHT
 
 
-LIGHT = ("declared", "errors", "integers", "listing", "models", "native", "schema")
+LIGHT = ("bridge_routes", "declared", "dialect", "errors", "integers", "listing", "models", "native", "schema")
 """The modules of Warp's dialect that come with the package itself."""
 CORE = [name for name in module_names() if not is_shell(name) and not needs_protobuf(name)]
 
@@ -136,7 +136,20 @@ FOLDERS = sorted(path.parent.name for path in (ROOT / "dialects").glob("*/__init
 @pytest.mark.parametrize("dialect", FOLDERS)
 def test_a_dialect_imports_no_other_dialect_and_nothing_above_it(dialect: str) -> None:
     own = f"toolglot.dialects.{dialect}"
-    below = ("dialect", "errors", "events", "ir", "models", "readable", "receipt", "tokens", "tools", "wire", "schema")
+    below = (
+        "dialect",
+        "errors",
+        "events",
+        "ir",
+        "manifest",
+        "models",
+        "readable",
+        "receipt",
+        "tokens",
+        "tools",
+        "wire",
+        "schema",
+    )
     for path in sorted((ROOT / "dialects" / dialect).rglob("*.py")):
         for name in imports_of(path):
             if name.startswith("toolglot") and not f"{name}.".startswith(f"{own}."):

@@ -17,7 +17,7 @@ from tests.server.client_needs import Event, needs, whole_needs
 from tests.server.stage import DIALECTS, FOREIGN, Call, Stage, Turn, events_of, frames_of, stage, whole_of
 from tests.server.told import break_told
 from tests.upstream.bad_server import chunk, head, reply, send, stream
-from toolglot.dialects.anthropic import ANTHROPIC
+from toolglot.dialects.anthropic.dialect import ANTHROPIC
 from toolglot.lint import lint
 
 CALLS = Turn("Both at once.", (Call("call_1", "f", {"a": 1}), Call("call_2", "g", {"a": 2})))

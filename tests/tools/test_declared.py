@@ -13,7 +13,7 @@ import pytest
 from msgspec import Raw
 
 from toolglot.dialects import DIALECTS
-from toolglot.dialects.gemini import GEMINI
+from toolglot.dialects.gemini.dialect import GEMINI
 from toolglot.errors import DecodeError
 from toolglot.ir import Message, Request, Text, Tool
 from toolglot.receipt import Receipt

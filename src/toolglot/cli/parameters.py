@@ -23,7 +23,7 @@ UNREADABLE = 2
 
 CHUNK_BYTES = 64 * 1024
 
-CALLED = {"chat": "openai_chat", "responses": "openai_responses", "claude": "anthropic", "google": "gemini"}
+CALLED = {alias: manifest.name for manifest in DIALECTS.manifests.values() for alias in manifest.aliases}
 """Dialects as people call them."""
 
 Decorator: TypeAlias = Callable[[Callable[..., Any]], Callable[..., Any]]

@@ -13,6 +13,7 @@ import click
 from toolglot.cli.parameters import refuse_config
 from toolglot.config.addresses import DEMO_URL, is_loopback
 from toolglot.config.problems import ConfigError
+from toolglot.dialects import DIALECTS
 from toolglot.server.security import UnsafeServerError
 from toolglot.server.starting import Start, Wishes
 
@@ -139,9 +140,9 @@ def _told(url: str, start: Start) -> Iterator[str]:
     yield f"toolglot is ready at {url}"
     if not is_loopback(config.server.host):
         yield f"  it listens on {config.server.host}, for other machines too"
-    yield f"  OpenAI     base_url = {url}/v1"
-    yield f"  Anthropic  base_url = {url}"
-    yield f"  Gemini     base_url = {url}"
+    for manifest in DIALECTS.manifests.values():
+        if manifest.client:
+            yield f"  {manifest.client.format(url=url)}"
     if config.record.directory is not None and _can_be_written(Path(config.record.directory).expanduser()):
         yield f"  exchanges are recorded in {config.record.directory}"
     if config.server.workers > 1:

@@ -1,39 +1,52 @@
-"""Every dialect, registered in one place. A new one is a folder beside these and a line here."""
+"""Every dialect, registered in one place. A new one is a folder beside these and a name in `_BUILT_IN`; an installed
+package adds one through the entry-point group `toolglot.dialects`."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from importlib import import_module
+from functools import cached_property
 
 from toolglot.dialect import Dialect
 from toolglot.errors import UnknownDialectError
+from toolglot.manifest import Manifest, load
 
-_NAMES = ("openai_chat", "openai_responses", "anthropic", "gemini", "warp")
-"""Each is a module here, with the dialect in a constant of the same name."""
+_BUILT_IN = ("openai_chat", "openai_responses", "anthropic", "gemini", "warp")
+"""Each is a package here with a `MANIFEST`."""
+
+DEFAULT = "openai_chat"
+"""What most servers and files speak: assumed where nothing says otherwise."""
+STORED = "openai_responses"
+"""The API whose responses and conversations the gateway can store for its clients."""
+RICHEST = "anthropic"
+"""What the terminal chat speaks to the gateway: reasoning, results and errors of tools all have a place in it."""
 
 
 class Dialects(Mapping[str, Dialect]):
     """The dialects by their names. Each is imported when it is first asked for: most exchanges are between two."""
 
     def __init__(self) -> None:
-        self._imported: dict[str, Dialect] = {}
+        self._loaded: dict[str, Dialect] = {}
+
+    @cached_property
+    def manifests(self) -> Mapping[str, Manifest]:
+        """What is known of each dialect without loading it."""
+        built_in = [load(f"{__name__}.{name}:MANIFEST") for name in _BUILT_IN]
+        return {manifest.name: manifest for manifest in built_in}
 
     def __getitem__(self, name: str) -> Dialect:
-        dialect = self._imported.get(name)
+        dialect = self._loaded.get(name)
         if dialect is None:
-            if name not in _NAMES:
-                raise KeyError(name)
-            dialect = self._imported[name] = getattr(import_module(f"{__name__}.{name}"), name.upper())
+            dialect = self._loaded[name] = load(self.manifests[name].record)
         return dialect
 
     def __contains__(self, name: object) -> bool:
-        return name in _NAMES
+        return name in self.manifests
 
     def __iter__(self) -> Iterator[str]:
-        return iter(_NAMES)
+        return iter(self.manifests)
 
     def __len__(self) -> int:
-        return len(_NAMES)
+        return len(self.manifests)
 
 
 DIALECTS = Dialects()

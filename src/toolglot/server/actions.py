@@ -12,7 +12,8 @@ from msgspec.structs import asdict
 from toolglot import __version__
 from toolglot.dialects import find
 from toolglot.errors import ApiError, RefusedError
-from toolglot.server import bridge, kept_elsewhere, responses_routes
+from toolglot.manifest import load
+from toolglot.server import kept_elsewhere, responses_routes
 from toolglot.server.attaching import filter_servers
 from toolglot.server.attempts import FailedError
 from toolglot.server.counting import count
@@ -135,13 +136,14 @@ async def metrics(service: Service, incoming: Incoming, match: Match) -> None:
     await incoming.reply(200, {"content-type": CONTENT_TYPE}, together(snapshots))
 
 
-async def warp_bridge(service: Service, incoming: Incoming, match: Match) -> None:
-    """Warp's protobuf as JSON, and back, where the configuration allows it."""
-    if not incoming.gateway.config.server.warp_bridge:
-        message = f"There is nothing at {match.route.path}, unless the configuration has `warp_bridge` under `server`"
+async def function(service: Service, incoming: Incoming, match: Match) -> None:
+    """A function of a dialect that needs no upstream, where the configuration allows it."""
+    route = match.route
+    if route.setting and not getattr(incoming.gateway.config.server, route.setting):
+        message = f"There is nothing at {route.path}, unless the configuration has `{route.setting}` under `server`"
         raise FailedError(ApiError(kind="not_found", code="unknown_path", message=message))
-    body = await incoming.body()
-    await incoming.reply(200, JSON, await aside(len(body), bridge.ANSWERS[match.route.path], body))
+    body = await incoming.body() if route.method == "POST" else b""
+    await incoming.reply(200, JSON, await aside(len(body), load(route.function), body))
 
 
 ACTIONS: Mapping[str, Callable[[Service, Incoming, Match], Awaitable[None]]] = {
@@ -153,7 +155,7 @@ ACTIONS: Mapping[str, Callable[[Service, Incoming, Match], Awaitable[None]]] = {
     "receipts": receipts,
     "receipt": receipt,
     "mcp": mcp,
-    "warp_bridge": warp_bridge,
+    "function": function,
     "metrics": metrics,
     "health": health,
     "ready": ready,

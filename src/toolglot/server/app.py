@@ -7,7 +7,7 @@ from contextlib import suppress
 from secrets import token_hex
 
 from toolglot import __version__
-from toolglot.dialects import DIALECTS
+from toolglot.dialects import DIALECTS, STORED
 from toolglot.errors import ApiError, LossError, error_status
 from toolglot.ir import replace
 from toolglot.receipt import Receipt
@@ -168,7 +168,7 @@ async def _refuse_websocket(scope: Scope, send: Send) -> None:
     if "websocket.http.response" not in scope.get("extensions", {}):
         await send({"type": "websocket.close", "code": 1003, "reason": NO_WEBSOCKET.message})
         return
-    told = DIALECTS["openai_responses"].encode_error(NO_WEBSOCKET)
+    told = DIALECTS[STORED].encode_error(NO_WEBSOCKET)
     fields = {**told.headers, **_INSTEAD, "content-length": str(len(told.body))}
     raw = [(name.encode("latin-1"), value.encode("latin-1")) for name, value in fields.items()]
     await send({"type": "websocket.http.response.start", "status": NO_WEBSOCKET.status, "headers": raw})

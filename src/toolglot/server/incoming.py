@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from urllib.parse import parse_qsl
 
 from toolglot.config.schema import Limits
+from toolglot.dialects import DEFAULT, DIALECTS
 from toolglot.errors import ApiError
 from toolglot.server.answer_cycle import CUT
 from toolglot.server.body_budget import BodyHold
@@ -176,12 +177,14 @@ def _query_of(raw: bytes) -> dict[str, str]:
     return dict(parse_qsl(raw.decode("latin-1"), keep_blank_values=True)) if raw else {}
 
 
-_TELLING_HEADERS = {"anthropic-version": "anthropic", "x-goog-api-key": "gemini", "x-goog-api-client": "gemini"}
+_TELLING_HEADERS = {
+    header: manifest.name for manifest in DIALECTS.manifests.values() for header in manifest.client_headers
+}
 
 
 def dialect_of(incoming: Incoming, match: Match | NoMatch) -> str:
     """The client's dialect. Where the path does not tell it, the headers that its clients send do."""
     if match.dialect is not None:
         return match.dialect
-    guess = (match.nearest if isinstance(match, NoMatch) else None) or "openai_chat"
+    guess = (match.nearest if isinstance(match, NoMatch) else None) or DEFAULT
     return next((dialect for header, dialect in _TELLING_HEADERS.items() if header in incoming.headers), guess)

@@ -1,35 +1,27 @@
 """Which path means what. Pure: a method and a path in, a match or an error out.
 
 Clients get base URLs wrong in a few well-known ways, and all of them work: with `/v1` or without, with `/v1/v1`, and
-below `/openai`, `/anthropic` or `/gemini` for those who run one gateway for all.
+below a prefix that names the dialect (`/openai`) for those who run one gateway for all.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 from msgspec import Struct
+from msgspec.structs import replace
 
+from toolglot.dialects import DIALECTS
 from toolglot.errors import ApiError
+from toolglot.manifest import Manifest, Route
 
-PREFIXES = {"openai": "openai_chat", "anthropic": "anthropic", "gemini": "gemini", "google": "gemini"}
+PREFIXES = {prefix: manifest.name for manifest in DIALECTS.manifests.values() for prefix in manifest.path_prefixes}
 """The first segment of a path that tells the dialect, for the paths that do not."""
+_VERSIONED = next((manifest.name for manifest in DIALECTS.manifests.values() if manifest.owns_versions), None)
+"""The dialect whose clients alone write versions other than `v1`."""
 
 _VERSION = re.compile(r"v\d+(?:alpha|beta)?\d*")
-
-
-class Route(Struct, frozen=True):
-    """`action` names a function in `server/actions.py`; `dialect` is None where the client's headers tell it."""
-
-    method: str
-    path: str
-    action: str
-    dialect: str | None = None
-    open: bool = False
-    """Answered without a key."""
-    reserved: bool = False
-    """Answered although the server has as many connections or requests as it takes: whoever watches it asks here."""
 
 
 class Match(Struct, frozen=True):
@@ -50,31 +42,14 @@ class NoMatch(Struct, frozen=True, kw_only=True):
     """The methods that the path takes."""
 
 
+def _routes_of(manifest: Manifest) -> Iterator[Route]:
+    """The routes of a dialect's clients. A function answers anybody, unless its route says whose it is."""
+    for route in manifest.routes:
+        yield route if route.action == "function" else replace(route, dialect=manifest.name)
+
+
 ROUTES = (
-    Route("POST", "/v1/chat/completions", "generate", "openai_chat"),
-    Route("POST", "/v1/responses", "generate", "openai_responses"),
-    Route("POST", "/v1/responses/input_tokens", "count", "openai_responses"),
-    Route("GET", "/v1/responses/{id}", "stored", "openai_responses"),
-    Route("DELETE", "/v1/responses/{id}", "stored", "openai_responses"),
-    Route("GET", "/v1/responses/{id}/input_items", "stored", "openai_responses"),
-    Route("POST", "/v1/responses/{id}/cancel", "stored", "openai_responses"),
-    Route("POST", "/v1/conversations", "stored", "openai_responses"),
-    Route("GET", "/v1/conversations/{id}", "stored", "openai_responses"),
-    Route("POST", "/v1/conversations/{id}", "stored", "openai_responses"),
-    Route("DELETE", "/v1/conversations/{id}", "stored", "openai_responses"),
-    Route("GET", "/v1/conversations/{id}/items", "stored", "openai_responses"),
-    Route("POST", "/v1/conversations/{id}/items", "stored", "openai_responses"),
-    Route("GET", "/v1/conversations/{id}/items/{item}", "stored", "openai_responses"),
-    Route("DELETE", "/v1/conversations/{id}/items/{item}", "stored", "openai_responses"),
-    Route("POST", "/v1/messages", "generate", "anthropic"),
-    Route("POST", "/v1/messages/count_tokens", "count", "anthropic"),
-    Route("POST", "/v1beta/models/{model}:generateContent", "generate", "gemini"),
-    Route("POST", "/v1beta/models/{model}:streamGenerateContent", "generate", "gemini"),
-    Route("POST", "/v1beta/models/{model}:countTokens", "count", "gemini"),
-    Route("POST", "/ai/multi-agent", "generate", "warp"),
-    Route("POST", "/api/encode", "warp_bridge"),
-    Route("POST", "/api/decode", "warp_bridge"),
-    Route("POST", "/api/stream-decode", "warp_bridge"),
+    *(route for manifest in DIALECTS.manifests.values() for route in _routes_of(manifest)),
     Route("GET", "/v1/models", "models"),
     Route("GET", "/v1/models/{model}", "model"),
     Route("GET", "/debug/receipts", "receipts"),
@@ -99,9 +74,8 @@ def _tail(path: str) -> tuple[str, str | None]:
     if dialect is not None:
         segments = segments[1:]
     while segments and _VERSION.fullmatch(segments[0]):
-        # Gemini's own clients are the only ones that say `v1beta`.
         if dialect is None and segments[0] != "v1":
-            dialect = "gemini"
+            dialect = _VERSIONED
         segments = segments[1:]
     return "/".join(segments), dialect
 
@@ -177,24 +151,12 @@ _API = frozenset({"generate", "count", "stored", "models", "model"})
 """What a client may have meant; nobody who asks a model means a health check."""
 
 UNSERVED: dict[str, tuple[str, str | None]] = {
-    "assistants": ("assistants", "openai_chat"),
-    "audio": ("audio", "openai_chat"),
-    "batches": ("batches", "openai_chat"),
-    "completions": ("completions of a prompt, the API before chat", "openai_chat"),
-    "embeddings": ("embeddings", "openai_chat"),
     "files": ("files", None),
-    "fine_tuning": ("fine-tuning", "openai_chat"),
-    "images": ("images", "openai_chat"),
-    "messages/batches": ("batches", "anthropic"),
-    "moderations": ("moderations", "openai_chat"),
-    "responses/compact": ("compaction", "openai_responses"),
-    "realtime": ("the realtime API", "openai_chat"),
-    "threads": ("threads", "openai_chat"),
-    "uploads": ("uploads", "openai_chat"),
-    "vector_stores": ("vector stores", "openai_chat"),
-    ":batchEmbedContents": ("embeddings", "gemini"),
-    ":embedContent": ("embeddings", "gemini"),
-    ":predict": ("images", "gemini"),
+    **{
+        place: (what, manifest.name)
+        for manifest in DIALECTS.manifests.values()
+        for place, what in manifest.unserved.items()
+    },
 }
 """Endpoints that the vendors have and this gateway has not: what they are, and whose; by how a path begins or ends."""
 

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolglot.dialects.anthropic import ANTHROPIC
+from toolglot.dialects.anthropic.dialect import ANTHROPIC
 from toolglot.dialects.anthropic.errors import read_error, write_error
-from toolglot.dialects.openai_chat import OPENAI_CHAT
+from toolglot.dialects.openai_chat.dialect import OPENAI_CHAT
 from toolglot.errors import ApiError, ErrorKind, RateLimit, truncated
 
 OWN: list[tuple[int, str, ErrorKind]] = [

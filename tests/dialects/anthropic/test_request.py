@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from toolglot import Exchange, translate_request
 from toolglot.dialect import Capabilities, capabilities
-from toolglot.dialects.anthropic import ANTHROPIC, NAME
+from toolglot.dialects.anthropic.dialect import ANTHROPIC, NAME
 from toolglot.errors import DecodeError
 from toolglot.events import unfold
 from toolglot.ir import (

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolglot.dialects.anthropic import ANTHROPIC, NAME
+from toolglot.dialects.anthropic.dialect import ANTHROPIC, NAME
 from toolglot.errors import DecodeError, UpstreamError
 from toolglot.events import fold, unfold
 from toolglot.ir import (

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from toolglot import Exchange
-from toolglot.dialects.anthropic import ANTHROPIC
+from toolglot.dialects.anthropic.dialect import ANTHROPIC
 from toolglot.dialects.anthropic.schema import reduced_schema
 from toolglot.ir import Message, Request, ResponseFormat, Text, Tool
 from toolglot.receipt import Receipt

@@ -20,7 +20,7 @@ from tests.dialects.served_rounds import (
     turns,
     written,
 )
-from toolglot.dialects.anthropic import ANTHROPIC
+from toolglot.dialects.anthropic.dialect import ANTHROPIC
 from toolglot.dialects.anthropic.served import SERVED
 from toolglot.errors import DecodeError
 from toolglot.events import Open

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolglot.dialects.anthropic import ANTHROPIC, NAME
+from toolglot.dialects.anthropic.dialect import ANTHROPIC, NAME
 from toolglot.errors import ApiError, ErrorKind
 from toolglot.events import Checker, Close, Delta, Event, Fault, Finish, Open, Start, fold, unfold
 from toolglot.ir import (

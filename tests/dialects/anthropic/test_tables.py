@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from toolglot.dialects.anthropic import ANTHROPIC
+from toolglot.dialects.anthropic.dialect import ANTHROPIC
 from toolglot.dialects.anthropic.errors import read_error
 from toolglot.dialects.anthropic.schema import reduced_schema
 from toolglot.errors import ErrorKind, UpstreamError

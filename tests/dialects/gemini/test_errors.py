@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolglot.dialects.gemini import GEMINI
+from toolglot.dialects.gemini.dialect import GEMINI
 from toolglot.errors import ApiError, DecodeError, ErrorKind, UpstreamError
 
 RPC = "type.googleapis.com/google.rpc."

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from tests.dialects.gemini.shapes import REQUEST
 from toolglot.dialect import capabilities
-from toolglot.dialects.gemini import GEMINI
+from toolglot.dialects.gemini.dialect import GEMINI
 from toolglot.dialects.gemini.names import normalize
 from toolglot.errors import DecodeError
 from toolglot.ir import (

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolglot.dialects.gemini import GEMINI
+from toolglot.dialects.gemini.dialect import GEMINI
 from toolglot.errors import DecodeError, UpstreamError
 from toolglot.ir import (
     Citation,

@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolglot.dialects.gemini import GEMINI, metadata, partial
+from toolglot.dialects.gemini import metadata, partial
+from toolglot.dialects.gemini.dialect import GEMINI
 from toolglot.errors import ApiError
 from toolglot.events import Checker, Close, Delta, Event, Fault, Finish, Open, Start, fold
 from toolglot.ir import (

@@ -10,7 +10,8 @@ import pytest
 
 from tests.dialects.gemini.shapes import REQUEST, RESPONSE
 from toolglot import Exchange
-from toolglot.dialects.gemini import GEMINI, frames
+from toolglot.dialects.gemini import frames
+from toolglot.dialects.gemini.dialect import GEMINI
 from toolglot.dialects.gemini.names import Shape, normalize
 from toolglot.dialects.gemini.openapi import json_schema
 from toolglot.dialects.gemini.schema import openapi_schema

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from toolglot import Exchange
-from toolglot.dialects.openai_chat import OPENAI_CHAT
+from toolglot.dialects.openai_chat.dialect import OPENAI_CHAT
 from toolglot.events import fold
 from toolglot.ir import Message, Request, Text, Thinking, ToolCall, native_of
 from toolglot.receipt import Receipt

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from toolglot.dialects.openai_chat import OPENAI_CHAT
+from toolglot.dialects.openai_chat.dialect import OPENAI_CHAT
 from toolglot.errors import DecodeError
 from toolglot.ir import (
     Cache,

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from toolglot.dialects.openai_chat import OPENAI_CHAT
+from toolglot.dialects.openai_chat.dialect import OPENAI_CHAT
 from toolglot.errors import ApiError, DecodeError, RateLimit, UpstreamError
 from toolglot.ir import Citation, Refusal, Request, Response, Stop, Text, Thinking, ToolCall, Usage
 from toolglot.receipt import Receipt

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from toolglot.dialects.openai_chat import OPENAI_CHAT
+from toolglot.dialects.openai_chat.dialect import OPENAI_CHAT
 from toolglot.dialects.openai_chat.open_call import OpenCall
 from toolglot.errors import ApiError
 from toolglot.events import Checker, Close, Delta, Event, Fault, Finish, Open, Start, fold, unfold

@@ -8,7 +8,7 @@ from typing import Any, Literal
 import pytest
 
 from toolglot import Exchange
-from toolglot.dialects.openai_chat import OPENAI_CHAT as CHAT
+from toolglot.dialects.openai_chat.dialect import OPENAI_CHAT as CHAT
 from toolglot.events import Event, Fault, Finish, fold
 from toolglot.ir import Cache, Media, Message, Request, Response, Source, Stop, StopReason, Text, Thinking, ToolChoice
 from toolglot.receipt import Receipt

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from toolglot.dialects.openai_chat import OPENAI_CHAT
-from toolglot.dialects.openai_responses import OPENAI_RESPONSES
+from toolglot.dialects.openai_chat.dialect import OPENAI_CHAT
+from toolglot.dialects.openai_responses.dialect import OPENAI_RESPONSES
 from toolglot.dialects.openai_responses.errors import decode_failure, encode_failure
 from toolglot.errors import STATUS, ApiError, ErrorKind, RateLimit
 from toolglot.events import Fault, Start

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolglot.dialects.openai_responses import OPENAI_RESPONSES
+from toolglot.dialects.openai_responses.dialect import OPENAI_RESPONSES
 from toolglot.errors import DecodeError
 from toolglot.ir import (
     Cache,

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from toolglot.api import translate_request, translate_response, translate_stream
-from toolglot.dialects.openai_responses import OPENAI_RESPONSES
+from toolglot.dialects.openai_responses.dialect import OPENAI_RESPONSES
 from toolglot.errors import DecodeError, UpstreamError
 from toolglot.ir import (
     Block,

@@ -20,7 +20,7 @@ from tests.dialects.served_rounds import (
     turns,
     written,
 )
-from toolglot.dialects.openai_responses import OPENAI_RESPONSES
+from toolglot.dialects.openai_responses.dialect import OPENAI_RESPONSES
 from toolglot.dialects.openai_responses.served import SERVED
 from toolglot.errors import DecodeError
 from toolglot.events import Close, Open

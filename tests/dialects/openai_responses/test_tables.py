@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from toolglot import Exchange
-from toolglot.dialects.openai_responses import OPENAI_RESPONSES as RESPONSES
+from toolglot.dialects.openai_responses.dialect import OPENAI_RESPONSES as RESPONSES
 from toolglot.errors import STATUS, ApiError, ErrorKind, UpstreamError
 from toolglot.events import Close, Fault, Finish, unfold
 from toolglot.ir import (

@@ -26,8 +26,8 @@ from tests.e2e.loopback import Asked, Loopback, Reply, stream, whole
 from tests.e2e.python_ways import MODEL, PROMPT, anthropic_client, openai_client
 from tests.e2e.sdk_types import check, complaints
 from toolglot.dialect import Dialect
-from toolglot.dialects.anthropic import ANTHROPIC
-from toolglot.dialects.openai_responses import OPENAI_RESPONSES
+from toolglot.dialects.anthropic.dialect import ANTHROPIC
+from toolglot.dialects.openai_responses.dialect import OPENAI_RESPONSES
 from toolglot.events import Close, Event, Open, fold
 from toolglot.ir import Text, Tool, ToolResult
 from toolglot.receipt import Receipt

@@ -2,78 +2,29 @@
 
 from __future__ import annotations
 
-from toolglot.dialect import (
-    AnswerShape,
-    Capabilities,
-    Dialect,
-    HeaderRules,
-    RequestShape,
-    StateSlots,
-    StreamShape,
-    capabilities,
-)
-from toolglot.dialects.anthropic.counting import COUNTING, image_tokens
-from toolglot.dialects.anthropic.direct import DIRECT
-from toolglot.dialects.anthropic.errors import OVERFLOW_WORDS, decode_error, encode_error, refuse_threads
-from toolglot.dialects.anthropic.listing import LISTING
-from toolglot.dialects.anthropic.models import CAPABILITIES, MODELS, VERSIONS, version_of
-from toolglot.dialects.anthropic.native import NAME
-from toolglot.dialects.anthropic.readable import READABLE
-from toolglot.dialects.anthropic.request import decode_request, encode_request, path
-from toolglot.dialects.anthropic.response import decode_response, encode_response
-from toolglot.dialects.anthropic.served import SERVED
-from toolglot.dialects.anthropic.stream import (
-    MESSAGE_STOP,
-    AnthropicStreamDecoder,
-    AnthropicStreamEncoder,
-    text_of_frame,
-)
-from toolglot.ir import replace
+from importlib import import_module
+from typing import Any
 
-ANTHROPIC = Dialect(
-    name=NAME,
-    title="Anthropic Messages",
-    decode_request=decode_request,
-    encode_request=encode_request,
-    decode_response=decode_response,
-    encode_response=encode_response,
-    stream_decoder=AnthropicStreamDecoder,
-    stream_encoder=AnthropicStreamEncoder,
-    decode_error=decode_error,
-    encode_error=encode_error,
-    path=path,
-    can=CAPABILITIES,
-    models=MODELS,
-    readable=READABLE,
-    request=RequestShape(system_key="system", refuse_elsewhere=refuse_threads, image_tokens=image_tokens),
-    headers=HeaderRules(
-        key="x-api-key",
-        sent={"anthropic-version": "2023-06-01"},
-        of_requests=frozenset({"anthropic-version", "anthropic-beta", "idempotency-key"}),
-        of_answers=("anthropic-", "request-id"),
+from toolglot.manifest import Manifest, Route
+
+MANIFEST = Manifest(
+    name="anthropic",
+    record="toolglot.dialects.anthropic.dialect:ANTHROPIC",
+    aliases=("claude",),
+    client="Anthropic  base_url = {url}",
+    routes=(
+        Route("POST", "/v1/messages", "generate"),
+        Route("POST", "/v1/messages/count_tokens", "count"),
     ),
-    answer=AnswerShape(
-        id_prefix="msg_",
-        model_places=(("model",), ("message", "model")),
-        usage_required=True,
-        overflow_words=OVERFLOW_WORDS,
-    ),
-    stream=StreamShape(last_event=MESSAGE_STOP, broken="cut", text_of_frame=text_of_frame),
-    state=StateSlots(slot="signature"),
-    listing=LISTING,
-    counting=COUNTING,
-    served=SERVED,
-    direct=DIRECT,
+    path_prefixes=("anthropic",),
+    unserved={"messages/batches": "batches"},
+    client_headers=("anthropic-version",),
 )
 
-
-def anthropic_capabilities(version: str, model: str) -> Capabilities:
-    """What this model can be told through this version of the API (`anthropic-version`), for an exchange's `can`.
-
-    Without it an exchange writes what the first version takes, which is more.
-    """
-    can, api = capabilities(ANTHROPIC, model), version_of(version)
-    return replace(can, fields=can.fields - api.without, refuses=can.refuses | api.refuses)
+_DOCUMENTED = ("VERSIONS", "anthropic_capabilities")
 
 
-__all__ = ["ANTHROPIC", "NAME", "VERSIONS", "anthropic_capabilities"]
+def __getattr__(name: str) -> Any:
+    if name in _DOCUMENTED:
+        return getattr(import_module("toolglot.dialects.anthropic.dialect"), name)
+    raise AttributeError(name)

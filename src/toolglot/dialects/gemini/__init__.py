@@ -2,44 +2,20 @@
 
 from __future__ import annotations
 
-from toolglot.dialect import AnswerShape, Dialect, HeaderRules, RequestShape, StateSlots, StreamShape
-from toolglot.dialects.gemini.counting import COUNTING, image_tokens
-from toolglot.dialects.gemini.errors import OVERFLOW_WORDS, decode_error, encode_error
-from toolglot.dialects.gemini.listing import LISTING
-from toolglot.dialects.gemini.models import CAPABILITIES, MODELS
-from toolglot.dialects.gemini.native import NAME
-from toolglot.dialects.gemini.readable import READABLE
-from toolglot.dialects.gemini.request import decode_request, encode_request, path
-from toolglot.dialects.gemini.response import decode_response, encode_response
-from toolglot.dialects.gemini.stream import GeminiStreamDecoder, GeminiStreamEncoder
-from toolglot.ir import COUNTS
+from toolglot.manifest import Manifest, Route
 
-GEMINI = Dialect(
-    name=NAME,
-    title="Google Gemini",
-    decode_request=decode_request,
-    encode_request=encode_request,
-    decode_response=decode_response,
-    encode_response=encode_response,
-    stream_decoder=GeminiStreamDecoder,
-    stream_encoder=GeminiStreamEncoder,
-    decode_error=decode_error,
-    encode_error=encode_error,
-    path=path,
-    can=CAPABILITIES,
-    models=MODELS,
-    readable=READABLE,
-    request=RequestShape(
-        history_key="contents", system_key="systemInstruction", model_in_path=True, image_tokens=image_tokens
+MANIFEST = Manifest(
+    name="gemini",
+    record="toolglot.dialects.gemini.dialect:GEMINI",
+    aliases=("google",),
+    client="Gemini     base_url = {url}",
+    routes=(
+        Route("POST", "/v1beta/models/{model}:generateContent", "generate"),
+        Route("POST", "/v1beta/models/{model}:streamGenerateContent", "generate"),
+        Route("POST", "/v1beta/models/{model}:countTokens", "count"),
     ),
-    headers=HeaderRules(key="x-goog-api-key"),
-    answer=AnswerShape(
-        model_places=(("modelVersion",),),
-        counts=frozenset(COUNTS) - {"cache_write_tokens", "cache_write_long_tokens"},
-        overflow_words=OVERFLOW_WORDS,
-    ),
-    stream=StreamShape(apart=b'{"error":', calls_wait=True),
-    state=StateSlots(slot="thoughtSignature", call_slot="thoughtSignature"),
-    listing=LISTING,
-    counting=COUNTING,
+    path_prefixes=("gemini", "google"),
+    owns_versions=True,
+    unserved={":batchEmbedContents": "embeddings", ":embedContent": "embeddings", ":predict": "images"},
+    client_headers=("x-goog-api-key", "x-goog-api-client"),
 )

@@ -2,47 +2,27 @@
 
 from __future__ import annotations
 
-from toolglot.dialect import AnswerShape, Dialect, HeaderRules, RequestShape, StateSlots, StreamShape
-from toolglot.dialects.openai_chat.counting import image_tokens
-from toolglot.dialects.openai_chat.details import FIELD
-from toolglot.dialects.openai_chat.direct import DIRECT
-from toolglot.dialects.openai_chat.errors import decode_error, encode_error
-from toolglot.dialects.openai_chat.listing import LISTING
-from toolglot.dialects.openai_chat.models import CAPABILITIES, MODELS
-from toolglot.dialects.openai_chat.native import NAME
-from toolglot.dialects.openai_chat.request import decode_request, encode_request, path
-from toolglot.dialects.openai_chat.response import decode_response, encode_response
-from toolglot.dialects.openai_chat.stream import (
-    DONE,
-    ChatStreamDecoder,
-    ChatStreamEncoder,
-    arguments_of_frame,
-    text_of_frame,
-)
-from toolglot.ir import COUNTS
-from toolglot.wire import openai_fields
+from toolglot.manifest import Manifest, Route
 
-OPENAI_CHAT = Dialect(
-    name=NAME,
-    title="OpenAI Chat Completions",
-    decode_request=decode_request,
-    encode_request=encode_request,
-    decode_response=decode_response,
-    encode_response=encode_response,
-    stream_decoder=ChatStreamDecoder,
-    stream_encoder=ChatStreamEncoder,
-    decode_error=decode_error,
-    encode_error=encode_error,
-    path=path,
-    can=CAPABILITIES,
-    models=MODELS,
-    request=RequestShape(image_tokens=image_tokens),
-    headers=HeaderRules(of_requests=openai_fields.REQUEST_HEADERS, of_answers=openai_fields.RESPONSE_HEADERS),
-    answer=AnswerShape(id_prefix="chatcmpl-", counts=frozenset(COUNTS) - {"cache_write_long_tokens"}),
-    stream=StreamShape(
-        last_event=DONE, broken="cut", text_of_frame=text_of_frame, arguments_of_frame=arguments_of_frame
-    ),
-    state=StateSlots(details_slot=FIELD),
-    listing=LISTING,
-    direct=DIRECT,
+MANIFEST = Manifest(
+    name="openai_chat",
+    record="toolglot.dialects.openai_chat.dialect:OPENAI_CHAT",
+    aliases=("chat",),
+    client="OpenAI     base_url = {url}/v1",
+    routes=(Route("POST", "/v1/chat/completions", "generate"),),
+    path_prefixes=("openai",),
+    unserved={
+        "assistants": "assistants",
+        "audio": "audio",
+        "batches": "batches",
+        "completions": "completions of a prompt, the API before chat",
+        "embeddings": "embeddings",
+        "fine_tuning": "fine-tuning",
+        "images": "images",
+        "moderations": "moderations",
+        "realtime": "the realtime API",
+        "threads": "threads",
+        "uploads": "uploads",
+        "vector_stores": "vector stores",
+    },
 )

@@ -2,44 +2,27 @@
 
 from __future__ import annotations
 
-from toolglot.dialect import AnswerShape, Dialect, HeaderRules, RequestShape, StateSlots, StreamShape
-from toolglot.dialects.openai_responses.counting import COUNTING, image_tokens
-from toolglot.dialects.openai_responses.direct import DIRECT
-from toolglot.dialects.openai_responses.errors import STREAMED_ERRORS, decode_error, encode_error
-from toolglot.dialects.openai_responses.listing import LISTING
-from toolglot.dialects.openai_responses.models import CAPABILITIES, MODELS
-from toolglot.dialects.openai_responses.native import NAME
-from toolglot.dialects.openai_responses.readable import READABLE
-from toolglot.dialects.openai_responses.request import decode_request, encode_request, path
-from toolglot.dialects.openai_responses.response import decode_response, encode_response
-from toolglot.dialects.openai_responses.served import SERVED
-from toolglot.dialects.openai_responses.stream import stream_decoder, stream_encoder
-from toolglot.wire import openai_fields
+from toolglot.manifest import Manifest, Route
 
-OPENAI_RESPONSES = Dialect(
-    name=NAME,
-    title="OpenAI Responses",
-    decode_request=decode_request,
-    encode_request=encode_request,
-    decode_response=decode_response,
-    encode_response=encode_response,
-    stream_decoder=stream_decoder,
-    stream_encoder=stream_encoder,
-    decode_error=decode_error,
-    encode_error=encode_error,
-    path=path,
-    can=CAPABILITIES,
-    models=MODELS,
-    readable=READABLE,
-    request=RequestShape(history_key="input", system_key="instructions", image_tokens=image_tokens),
-    headers=HeaderRules(of_requests=openai_fields.REQUEST_HEADERS, of_answers=openai_fields.RESPONSE_HEADERS),
-    answer=AnswerShape(id_prefix="resp_", model_places=(("model",), ("response", "model"))),
-    stream=StreamShape(error_codes=STREAMED_ERRORS, early_failures=True),
-    state=StateSlots(slot="encrypted_content"),
-    listing=LISTING,
-    counting=COUNTING,
-    served=SERVED,
-    direct=DIRECT,
+MANIFEST = Manifest(
+    name="openai_responses",
+    record="toolglot.dialects.openai_responses.dialect:OPENAI_RESPONSES",
+    aliases=("responses",),
+    routes=(
+        Route("POST", "/v1/responses", "generate"),
+        Route("POST", "/v1/responses/input_tokens", "count"),
+        Route("GET", "/v1/responses/{id}", "stored"),
+        Route("DELETE", "/v1/responses/{id}", "stored"),
+        Route("GET", "/v1/responses/{id}/input_items", "stored"),
+        Route("POST", "/v1/responses/{id}/cancel", "stored"),
+        Route("POST", "/v1/conversations", "stored"),
+        Route("GET", "/v1/conversations/{id}", "stored"),
+        Route("POST", "/v1/conversations/{id}", "stored"),
+        Route("DELETE", "/v1/conversations/{id}", "stored"),
+        Route("GET", "/v1/conversations/{id}/items", "stored"),
+        Route("POST", "/v1/conversations/{id}/items", "stored"),
+        Route("GET", "/v1/conversations/{id}/items/{item}", "stored"),
+        Route("DELETE", "/v1/conversations/{id}/items/{item}", "stored"),
+    ),
+    unserved={"responses/compact": "compaction"},
 )
-
-__all__ = ["OPENAI_RESPONSES"]

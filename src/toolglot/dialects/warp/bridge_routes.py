@@ -7,10 +7,10 @@ decoded, or a whole stream.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
-from toolglot.dialects import find
+from toolglot.dialects.warp.dialect import WARP
 from toolglot.errors import DecodeError
 from toolglot.wire import json
 
@@ -18,7 +18,7 @@ MESSAGE, JSON_DATA, BYTES, CHUNKS = "message_type", "json_data", "protobuf_bytes
 
 
 def _bridge() -> Any:
-    find("warp")
+    WARP.ready()
     from toolglot.dialects.warp import bridge  # needs an extra
 
     return bridge
@@ -84,10 +84,3 @@ def _payload(bridge: Any, text: Any, where: str) -> bytes:
     except DecodeError:
         raise DecodeError(where, "base64 is expected") from None
     return data
-
-
-ANSWERS: dict[str, Callable[[bytes], bytes]] = {
-    "/api/encode": encode,
-    "/api/decode": decode,
-    "/api/stream-decode": stream_decode,
-}
