@@ -52,7 +52,19 @@ def needs_protobuf(name: str) -> bool:
     return name.startswith(f"{WARP}.") and name.removeprefix(f"{WARP}.") not in LIGHT
 
 
-LIGHT = ("bridge_routes", "declared", "dialect", "errors", "integers", "listing", "models", "native", "schema")
+LIGHT = (
+    "bridge_routes",
+    "declared",
+    "dialect",
+    "errors",
+    "integers",
+    "lint",
+    "listing",
+    "marks",
+    "models",
+    "native",
+    "schema",
+)
 """The modules of Warp's dialect that come with the package itself."""
 CORE = [name for name in module_names() if not is_shell(name) and not needs_protobuf(name)]
 
@@ -141,7 +153,9 @@ def test_a_dialect_imports_no_other_dialect_and_nothing_above_it(dialect: str) -
         "errors",
         "events",
         "ir",
+        "lint",
         "manifest",
+        "marks",
         "models",
         "readable",
         "receipt",

@@ -22,6 +22,7 @@ from toolglot.readable import ReadableTypes
 from toolglot.receipt import Receipt
 from toolglot.tokens.media import ImageTokens, by_area
 from toolglot.tools.served import ServedForms
+from toolglot.wire.framing import EVENTS, Framing
 
 
 class StreamDecoder(Protocol):
@@ -299,6 +300,8 @@ class AnswerShape(Struct, frozen=True, kw_only=True):
 
 class StreamShape(Struct, frozen=True, kw_only=True):
     """What a stream looks like, and what its clients need of it."""
+
+    framing: Framing = EVENTS
 
     last_event: bytes = b""
     """The event for which clients wait at the end, where servers of the same dialect may leave it out."""

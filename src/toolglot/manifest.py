@@ -39,6 +39,10 @@ class Manifest(Struct, frozen=True, kw_only=True):
     name: str
     record: str
     """The `Dialect`."""
+    marks: str = ""
+    """Its `Marks`, by which its documents are recognized."""
+    lint: str = ""
+    """Its `LintRules`, what clients demand of its streams."""
     aliases: tuple[str, ...] = ()
     """What people call it, for "did you mean"."""
     client: str = ""

@@ -345,8 +345,8 @@ class StreamTranslation:
     def _begin(self, data: bytes) -> None:
         head = data.removeprefix(BYTE_ORDER_MARK).lstrip()
         self._begun = bool(head)
-        if head.startswith(b"[") and self._exchange.upstream.request.model_in_path:
-            # Gemini can also stream one JSON array. Its decoder reads that; a client that wants events gets events.
+        if head.startswith(b"[") and self._exchange.upstream.stream.framing.can_be_array:
+            # Its decoder reads the array; a client that wants events gets events.
             self._forwarder = None
         elif head.startswith((b"{", b"[")):
             self._document, self._at_start = bytearray(), False

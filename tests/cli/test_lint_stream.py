@@ -10,7 +10,7 @@ from tests.cli.run import run
 from tests.exchanges import JSON_NAMES
 from tests.lint.streams import SOUND
 from toolglot.dialects import DIALECTS
-from toolglot.lint import RULES
+from toolglot.lint import rules_of
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
@@ -64,7 +64,7 @@ def test_an_excerpt_is_short() -> None:
 def test_the_rules_can_be_listed(dialect: str) -> None:
     result = run("lint-stream", "--dialect", dialect, "--rules")
     assert result.exit_code == 0
-    assert result.stdout.splitlines() == [f"{rule}: {sentence}" for rule, sentence in RULES[dialect].items()]
+    assert result.stdout.splitlines() == [f"{rule}: {sentence}" for rule, sentence in rules_of(dialect).items()]
 
 
 def test_an_unknown_dialect_lists_the_known_ones() -> None:

@@ -11,8 +11,10 @@ from typing import Any
 
 import msgspec
 
-from toolglot.export.recognise import Marks, marks_in, nearest
+from toolglot.dialects import DIALECTS
+from toolglot.export.recognise import marks_by_dialect, marks_of
 from toolglot.lint.report import visible
+from toolglot.marks import marks_in, nearest
 from toolglot.wire.sse import SseReader
 
 BYTE_ORDER_MARK = codecs.BOM_UTF8
@@ -26,120 +28,17 @@ _SHOWN = 20
 _DEPTH = 4
 """Objects one in the other: so deep do marks go."""
 
-# Members that one dialect has and the others do not.
-_REQUEST: Marks = {
-    "openai_chat": frozenset(
-        {
-            "messages[].tool_calls",
-            "messages[].tool_call_id",
-            "messages[].function_call",
-            "messages[].role=system",
-            "messages[].role=developer",
-            "messages[].role=tool",
-            "messages[].content[].image_url",
-            "tools[].function",
-            "functions",
-            "max_completion_tokens",
-            "response_format",
-            "stream_options",
-        }
-    ),
-    "openai_responses": frozenset({"input", "instructions", "previous_response_id", "tools[].parameters"}),
-    "anthropic": frozenset(
-        {
-            "system",
-            "stop_sequences",
-            "tools[].input_schema",
-            "messages[].content[].type=tool_use",
-            "messages[].content[].type=tool_result",
-            "messages[].content[].source",
-        }
-    ),
-    "gemini": frozenset(
-        {
-            "contents",
-            "systemInstruction",
-            "system_instruction",
-            "generationConfig",
-            "generation_config",
-            "tools[].functionDeclarations",
-            "tools[].function_declarations",
-        }
-    ),
+_MCP: dict[str, frozenset[str]] = {
+    "tools": frozenset({"[].inputSchema", "tools[].inputSchema", "result.tools[].inputSchema", "jsonrpc"}),
+    "result": frozenset({"jsonrpc", "structuredContent", "isError", "result.content", "content[].mimeType"}),
 }
-_RESPONSE: Marks = {
-    "openai_chat": frozenset({"choices", "object=chat.completion"}),
-    "openai_responses": frozenset({"output", "object=response"}),
-    "anthropic": frozenset({"stop_reason", "type=message", "content[].type=tool_use"}),
-    "gemini": frozenset({"candidates", "promptFeedback", "usageMetadata"}),
-}
-_TOOLS: Marks = {
-    "openai_chat": frozenset({"[].function", "tools[].function"}),
-    "openai_responses": frozenset({"[].parameters", "tools[].parameters"}),
-    "anthropic": frozenset({"[].input_schema", "tools[].input_schema"}),
-    "gemini": frozenset(
-        {
-            "[].functionDeclarations",
-            "[].function_declarations",
-            "tools[].functionDeclarations",
-            "tools[].function_declarations",
-        }
-    ),
-    "mcp": frozenset({"[].inputSchema", "tools[].inputSchema", "result.tools[].inputSchema", "jsonrpc"}),
-}
-_MESSAGES: Marks = {
-    # System messages are no mark: Responses and Anthropic's later models have them in the history too.
-    "openai_chat": frozenset(
-        {"[].tool_calls", "[].tool_call_id", "[].function_call", "[].role=tool", "[].content[].image_url.url"}
-        | {mark for mark in _REQUEST["openai_chat"] if mark.startswith("messages")} - {"messages[].role=system"}
-    ),
-    "openai_responses": frozenset({"input", "[].call_id", "[].content[].type=input_text", "[].type=message"}),
-    "anthropic": frozenset(
-        {"system", "[].content[].type=tool_use", "[].content[].type=tool_result", "[].content[].source"}
-        | {mark for mark in _REQUEST["anthropic"] if mark.startswith("messages")}
-    ),
-    "gemini": frozenset({"contents", "[].parts"}),
-}
-_RESULT: Marks = {
-    "openai_chat": frozenset({"tool_call_id", "[].tool_call_id", "role=tool", "[].role=tool", "messages[].role=tool"}),
-    "openai_responses": frozenset({"type=function_call_output", "[].type=function_call_output", "input[].call_id"}),
-    "anthropic": frozenset(
-        {
-            "type=tool_result",
-            "[].type=tool_result",
-            "content[].type=tool_result",
-            "[].content[].type=tool_result",
-            "messages[].content[].type=tool_result",
-        }
-    ),
-    "gemini": frozenset({"parts", "[].parts", "functionResponse", "[].functionResponse", "contents"}),
-    "mcp": frozenset({"jsonrpc", "structuredContent", "isError", "result.content", "content[].mimeType"}),
-}
-_ERROR: Marks = {
-    "openai_chat": frozenset({"error.param"}),
-    "openai_responses": frozenset({"error.param"}),
-    "anthropic": frozenset({"type=error"}),
-    "gemini": frozenset({"error.status"}),
-}
-_EVENT: Marks = {
-    "openai_chat": frozenset({"choices", "object=chat.completion.chunk"}),
-    "openai_responses": frozenset({"sequence_number", "response.object=response"}),
-    "anthropic": frozenset({"type=message_start", "message.type=message"}),
-    "gemini": frozenset({"candidates", "usageMetadata"}),
-}
+"""MCP is no dialect; its tools and results are met where a dialect's are expected."""
 
-MARKS: dict[str, Marks] = {
-    "request": _REQUEST,
-    "response": _RESPONSE,
-    "tools": _TOOLS,
-    "messages": _MESSAGES,
-    "result": _RESULT,
-    "error": _ERROR,
-    "stream": _EVENT,
-}
-"""For each kind of input the telling marks of each dialect."""
-_SHARED: dict[str, Marks] = {"tools": {"warp": _TOOLS["anthropic"]}, "result": {"warp": _RESULT["openai_chat"]}}
-"""Marks of a dialect that are no proof of it: another one has them too."""
+
+def marks_of_kind(kind: str) -> dict[str, frozenset[str]]:
+    """The marks of each dialect, and of MCP, for this kind of input."""
+    mcp = {"mcp": _MCP[kind]} if kind in _MCP else {}
+    return {**marks_by_dialect(kind), **mcp}
 
 
 def not_a_document(data: bytes, kind: str) -> str | None:
@@ -160,8 +59,9 @@ def not_a_stream(head: bytes, dialect: str) -> str | None:
         return EMPTY
     if head.startswith(_UTF_16[:2]):
         return "this is UTF-16; a stream must be UTF-8"
-    array = dialect == "gemini" and head.lstrip().startswith(b"[")  # its other way to stream
-    if array or any(line.startswith(b"data:") for line in head.splitlines()):
+    framing = DIALECTS[dialect].stream.framing
+    is_array = framing.can_be_array and head.lstrip().startswith(b"[")
+    if is_array or any(line.startswith(b"data:") for line in head.splitlines()):
         return None
     return NO_EVENT
 
@@ -184,8 +84,9 @@ def first_event(head: bytes) -> Any:
 def other_dialect(value: Any, kind: str, dialect: str) -> str | None:
     """The dialect that this document seems to be of, when it bears that one's marks and none of its own."""
     found = set(marks_in(value, _DEPTH))
-    own = MARKS[kind].get(dialect, frozenset()) | _SHARED.get(kind, {}).get(dialect, frozenset())
-    return None if found & own else nearest(found, MARKS[kind])
+    marks = marks_of_kind(kind)
+    own = marks.get(dialect, frozenset()) | marks_of(dialect).shared.get(kind, frozenset())
+    return None if found & own else nearest(found, marks)
 
 
 def json_or_none(data: bytes) -> Any:

@@ -8,7 +8,7 @@ import click
 
 from toolglot.cli.diagnosis import BYTE_ORDER_MARK, not_this_stream
 from toolglot.cli.parameters import chunks, counted, dialect_option, input_file, refuse
-from toolglot.lint import RULES, lint
+from toolglot.lint import lint, rules_of
 from toolglot.lint.report import split
 
 
@@ -24,7 +24,7 @@ def lint_stream(context: click.Context, file: Path, dialect: str, rules: bool) -
     1 breaches, 2 the input cannot be read or is no stream of this dialect.
     """
     if rules:
-        for rule, sentence in RULES[dialect].items():
+        for rule, sentence in rules_of(dialect).items():
             click.echo(f"{rule}: {sentence}")
         return
     recording = b"".join(chunks(file))

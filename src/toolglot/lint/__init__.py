@@ -7,39 +7,35 @@ event grammar is checked, which finds what no rule foresaw; it is told only wher
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 
 from toolglot.dialect import Dialect
-from toolglot.dialects import find
+from toolglot.dialects import DIALECTS, find
 from toolglot.errors import ApiError, StreamError
 from toolglot.events import Checker, Event, Fault
-from toolglot.lint import anthropic, gemini, openai_chat, openai_responses
-from toolglot.lint.report import COMMON_RULES, Breach, Frame, Report, check_common, split
+from toolglot.lint.report import COMMON_RULES, Breach, Frame, LintRules, Report, check_common, split
+from toolglot.manifest import load
 from toolglot.receipt import Receipt
 
-__all__ = ["RULES", "Breach", "lint"]
-
-_Check = Callable[[list[Frame], Report], None]
-
-_CHECKS: dict[str, tuple[dict[str, str], _Check]] = {
-    "openai_chat": (openai_chat.RULES, openai_chat.check),
-    "openai_responses": (openai_responses.RULES, openai_responses.check),
-    "anthropic": (anthropic.RULES, anthropic.check),
-    "gemini": (gemini.RULES, gemini.check),
-}
-_COMMON_RULES = {"warp": {name: rule for name, rule in COMMON_RULES.items() if name != "readable"}}
-"""For dialects whose events are not JSON, the common rules that they have."""
+__all__ = ["Breach", "lint", "rules_of"]
 
 _GENERIC_RULES = {
     "grammar": "a stream must be Start, blocks, then Finish or an error",
     "meaning": "a reader of the dialect must understand the stream to its end",
 }
 
-RULES: dict[str, dict[str, str]] = {
-    **{name: {**COMMON_RULES, **rules, **_GENERIC_RULES} for name, (rules, _) in _CHECKS.items()},
-    **{name: {**rules, **_GENERIC_RULES} for name, rules in _COMMON_RULES.items()},
-}
-"""For each dialect the rules and their sentences."""
+
+def rules_of(dialect: str) -> dict[str, str]:
+    """The rules of a dialect's streams and their sentences."""
+    own = _own_rules(dialect)
+    common = {name: rule for name, rule in COMMON_RULES.items() if own.is_json or name != "readable"}
+    return {**common, **own.rules, **_GENERIC_RULES}
+
+
+def _own_rules(dialect: str) -> LintRules:
+    reference = DIALECTS.manifests[dialect].lint
+    rules: LintRules = load(reference) if reference else LintRules()
+    return rules
 
 
 def lint(dialect: Dialect | str, chunks: Iterable[bytes]) -> list[Breach]:
@@ -49,10 +45,10 @@ def lint(dialect: Dialect | str, chunks: Iterable[bytes]) -> list[Breach]:
     """
     dialect = find(dialect)
     frames = split(b"".join(chunks))
-    rules, check = _CHECKS.get(dialect.name, ({}, lambda frames, report: None))
-    report = Report({**COMMON_RULES, **rules, **_GENERIC_RULES}, frames)
-    check_common(frames, report, in_json=dialect.name not in _COMMON_RULES, bare_errors=bool(dialect.stream.apart))
-    check(frames, report)
+    own = _own_rules(dialect.name)
+    report = Report({**COMMON_RULES, **own.rules, **_GENERIC_RULES}, frames)
+    check_common(frames, report, in_json=own.is_json, bare_errors=bool(dialect.stream.apart))
+    own.check(frames, report)
     told = {breach.event for breach in report.breaches}
     generic = Report(_GENERIC_RULES, frames)
     _check_meaning(dialect, frames, generic)

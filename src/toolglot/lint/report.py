@@ -6,7 +6,7 @@ without a meaning, a missing space, a last event that never ended.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from msgspec import Struct
@@ -103,6 +103,16 @@ class Report:
         if not held:
             self.breach(rule, frame, detail)
         return held
+
+
+class LintRules(Struct, frozen=True, kw_only=True):
+    """What one dialect adds to the common rules."""
+
+    rules: Mapping[str, str] = {}
+    """The sentences of its rules, by their names."""
+    check: Callable[[list[Frame], Report], None] = lambda frames, report: None
+    is_json: bool = True
+    """The data of its events is JSON."""
 
 
 def excerpt(frame: Frame) -> str:

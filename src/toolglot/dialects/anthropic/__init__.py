@@ -10,6 +10,8 @@ from toolglot.manifest import Manifest, Route
 MANIFEST = Manifest(
     name="anthropic",
     record="toolglot.dialects.anthropic.dialect:ANTHROPIC",
+    marks="toolglot.dialects.anthropic.marks:MARKS",
+    lint="toolglot.dialects.anthropic.lint:LINT",
     aliases=("claude",),
     client="Anthropic  base_url = {url}",
     routes=(

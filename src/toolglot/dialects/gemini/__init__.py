@@ -7,6 +7,8 @@ from toolglot.manifest import Manifest, Route
 MANIFEST = Manifest(
     name="gemini",
     record="toolglot.dialects.gemini.dialect:GEMINI",
+    marks="toolglot.dialects.gemini.marks:MARKS",
+    lint="toolglot.dialects.gemini.lint:LINT",
     aliases=("google",),
     client="Gemini     base_url = {url}",
     routes=(

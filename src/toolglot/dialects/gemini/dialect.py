@@ -13,6 +13,7 @@ from toolglot.dialects.gemini.request import decode_request, encode_request, pat
 from toolglot.dialects.gemini.response import decode_response, encode_response
 from toolglot.dialects.gemini.stream import GeminiStreamDecoder, GeminiStreamEncoder
 from toolglot.ir import COUNTS
+from toolglot.wire.framing import EVENTS_OR_ARRAY
 
 GEMINI = Dialect(
     name=NAME,
@@ -38,7 +39,7 @@ GEMINI = Dialect(
         counts=frozenset(COUNTS) - {"cache_write_tokens", "cache_write_long_tokens"},
         overflow_words=OVERFLOW_WORDS,
     ),
-    stream=StreamShape(apart=b'{"error":', calls_wait=True),
+    stream=StreamShape(framing=EVENTS_OR_ARRAY, apart=b'{"error":', calls_wait=True),
     state=StateSlots(slot="thoughtSignature", call_slot="thoughtSignature"),
     listing=LISTING,
     counting=COUNTING,

@@ -7,6 +7,8 @@ from toolglot.manifest import Manifest, Route
 MANIFEST = Manifest(
     name="openai_chat",
     record="toolglot.dialects.openai_chat.dialect:OPENAI_CHAT",
+    marks="toolglot.dialects.openai_chat.marks:MARKS",
+    lint="toolglot.dialects.openai_chat.lint:LINT",
     aliases=("chat",),
     client="OpenAI     base_url = {url}/v1",
     routes=(Route("POST", "/v1/chat/completions", "generate"),),

@@ -7,6 +7,8 @@ from toolglot.manifest import Manifest, Route
 MANIFEST = Manifest(
     name="openai_responses",
     record="toolglot.dialects.openai_responses.dialect:OPENAI_RESPONSES",
+    marks="toolglot.dialects.openai_responses.marks:MARKS",
+    lint="toolglot.dialects.openai_responses.lint:LINT",
     aliases=("responses",),
     routes=(
         Route("POST", "/v1/responses", "generate"),

@@ -13,6 +13,8 @@ _BRIDGE = "toolglot.dialects.warp.bridge_routes"
 MANIFEST = Manifest(
     name="warp",
     record="toolglot.dialects.warp.dialect:WARP",
+    marks="toolglot.dialects.warp.marks:MARKS",
+    lint="toolglot.dialects.warp.lint:LINT",
     routes=(
         Route("POST", "/ai/multi-agent", "generate"),
         Route("POST", "/api/encode", "function", function=f"{_BRIDGE}:encode", setting="warp_bridge"),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from toolglot.lint.report import Frame, Report, is_object, plain
+from toolglot.lint.report import Frame, LintRules, Report, is_object, plain
 
 RULES = {
     "event-line": "an `event:` line must name the type of the data (the SDKs drop events without one in silence)",
@@ -172,3 +172,6 @@ def check(frames: list[Frame], report: Report) -> None:
     for frame in frames:
         linter.add(frame)
     linter.close()
+
+
+LINT = LintRules(rules=RULES, check=check)

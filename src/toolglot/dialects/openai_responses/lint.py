@@ -10,7 +10,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from toolglot.lint.report import Frame, Report, is_object, plain
+from toolglot.lint.report import Frame, LintRules, Report, is_object, plain
 
 RULES = {
     "event-line": "an `event:` line, where there is one, must name the type of the data",
@@ -212,3 +212,6 @@ def check(frames: list[Frame], report: Report) -> None:
     for frame in frames:
         linter.add(frame)
     linter.close()
+
+
+LINT = LintRules(rules=RULES, check=check)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from toolglot.lint.report import Frame, Report, is_object
+from toolglot.lint.report import Frame, LintRules, Report, is_object
 
 RULES = {
     "has-data": "an event must have data (the SDKs read an `event:` line alone as broken JSON)",
@@ -153,3 +153,6 @@ def check(frames: list[Frame], report: Report) -> None:
     for frame in frames:
         linter.add(frame)
     linter.close()
+
+
+LINT = LintRules(rules=RULES, check=check)

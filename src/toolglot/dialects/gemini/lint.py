@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from toolglot.lint.report import Frame, Report, is_bare_error, is_field, plain
+from toolglot.lint.report import Frame, LintRules, Report, is_bare_error, is_field, plain
 
 RULES = {
     "data-only": "every line must be `data: ` with one space: no comment, no `event:`, no `id:` (google-genai fails); "
@@ -97,3 +97,6 @@ def _check_part(part: dict[str, Any], frame: Frame, report: Report) -> None:
         # Arguments that are streamed (Vertex) have the name in their first part alone.
         streamed = "partialArgs" in call or "willContinue" in call or not call
         report.need(bool(call.get("name")) or streamed, "call-name", frame)
+
+
+LINT = LintRules(rules=RULES, check=check)

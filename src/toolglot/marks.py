@@ -1,0 +1,62 @@
+"""Marks: members of a JSON document that one dialect has and the others do not.
+
+A mark is the path of a member: `[]` is any element of an array, `{}` a member that is an object, `=` tells a member's
+value. Each dialect lists its own in `marks.py`; the manifest refers to them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Set
+from typing import Any
+
+from msgspec import Struct
+
+
+class Marks(Struct, frozen=True, kw_only=True):
+    """The marks of one dialect by what a document is."""
+
+    request: frozenset[str] = frozenset()
+    response: frozenset[str] = frozenset()
+    tools: frozenset[str] = frozenset()
+    """A list of tools, or a request that has nothing else."""
+    messages: frozenset[str] = frozenset()
+    """A conversation, or a request that has nothing else."""
+    result: frozenset[str] = frozenset()
+    """The result of a tool, alone or in a message."""
+    error: frozenset[str] = frozenset()
+    stream: frozenset[str] = frozenset()
+    """The first event of a stream."""
+    message: frozenset[str] = frozenset()
+    """One message, in a file of any dialect's messages."""
+    body: frozenset[str] = frozenset()
+    """A request, in a file of any dialect's requests."""
+    shared: Mapping[str, frozenset[str]] = {}
+    """By kind, marks that are no proof of the dialect: another one has them too."""
+
+
+def nearest(found: Set[str], marks: Mapping[str, frozenset[str]]) -> str | None:
+    """The dialect with most of these marks; None where there is none, or a rival."""
+    counts = sorted(((len(found & own), name) for name, own in marks.items()), reverse=True)
+    return counts[0][1] if counts[0][0] > counts[1][0] else None
+
+
+_TOLD = ("type", "role", "object")
+"""Members whose value is a mark."""
+
+
+def marks_in(value: Any, depth: int, path: str = "") -> Iterator[str]:
+    """The paths of a document's members, down to so many objects one in the other."""
+    if not depth:
+        return
+    if isinstance(value, list):
+        for element in value:
+            yield from marks_in(element, depth, f"{path}[]")
+    elif isinstance(value, dict):
+        for name, member in value.items():
+            inner = f"{path}.{name}" if path else name
+            yield inner
+            if isinstance(member, dict):
+                yield f"{inner}{{}}"
+            if name in _TOLD and isinstance(member, str):
+                yield f"{inner}={member}"
+            yield from marks_in(member, depth - 1, inner)
